@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Element types, their storage structs (Half, BFloat16) and the switch over them.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+namespace cograd {
+
+enum class DType : uint8_t {
+  Bool,
+  UInt8,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  Float16,
+  BFloat16,
+  Float32,
+  Float64,
+};
+inline constexpr int kNumDTypes = 10;
+
+// IEEE binary16 storage; arithmetic is done in float.
+struct Half {
+  uint16_t bits;
+  Half() = default;
+  Half(float f) noexcept : bits(from_float(f)) {}  // NOLINT: implicit by intent
+  operator float() const noexcept { return to_float(bits); }
+
+  static float to_float(uint16_t h) noexcept {
+    const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
+    const uint32_t two_w = static_cast<uint32_t>(h & 0x7FFFu) << 13;
+    // Scale by 2^112 rebases the exponent and normalises subnormals in one multiply.
+    float f = std::bit_cast<float>(two_w) * std::bit_cast<float>(0x77800000u);
+    uint32_t u = std::bit_cast<uint32_t>(f);
+    if ((h & 0x7C00u) == 0x7C00u) u = 0x7F800000u | (two_w & 0x007FFFFFu);
+    return std::bit_cast<float>(u | sign);
+  }
+  static uint16_t from_float(float f) noexcept {
+    uint32_t u = std::bit_cast<uint32_t>(f);
+    const auto sign = static_cast<uint16_t>((u >> 16) & 0x8000u);
+    u &= 0x7FFFFFFFu;
+    if (u > 0x7F800000u) return static_cast<uint16_t>(sign | 0x7E00u | ((u >> 13) & 0x3FFu));
+    if (u >= 0x477FF000u) return static_cast<uint16_t>(sign | 0x7C00u);
+    if (u < 0x38800000u) {
+      // Adding 0.5 aligns the mantissa of a subnormal half with round-to-nearest-even.
+      const float r = std::bit_cast<float>(u) + 0.5f;
+      return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(r) - 0x3F000000u));
+    }
+    u += 0xC8000FFFu + ((u >> 13) & 1u);
+    return static_cast<uint16_t>(sign | (u >> 13));
+  }
+};
+
+// The upper 16 bits of a float; arithmetic is done in float.
+struct BFloat16 {
+  uint16_t bits;
+  BFloat16() = default;
+  BFloat16(float f) noexcept : bits(from_float(f)) {}  // NOLINT: implicit by intent
+  operator float() const noexcept {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
+  static uint16_t from_float(float f) noexcept {
+    const uint32_t u = std::bit_cast<uint32_t>(f);
+    if ((u & 0x7FFFFFFFu) > 0x7F800000u) return 0x7FC0u;
+    return static_cast<uint16_t>((u + 0x7FFFu + ((u >> 16) & 1u)) >> 16);
+  }
+};
+
+constexpr int dtype_size(DType t) noexcept {
+  constexpr uint8_t kSize[kNumDTypes] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
+  return kSize[static_cast<int>(t)];
+}
+// torch's spelling without the module prefix: "float32".
+constexpr const char* dtype_name(DType t) noexcept {
+  constexpr const char* kName[kNumDTypes] = {"bool",  "uint8",   "int8",     "int16",   "int32",
+                                             "int64", "float16", "bfloat16", "float32", "float64"};
+  return kName[static_cast<int>(t)];
+}
+constexpr bool is_floating(DType t) noexcept { return t >= DType::Float16; }
+constexpr bool is_integral(DType t) noexcept { return t > DType::Bool && t < DType::Float16; }
+constexpr bool is_signed(DType t) noexcept { return t != DType::Bool && t != DType::UInt8; }
+
+template <class T>
+struct DTypeOf;
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::Bool;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::UInt8;
+};
+template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::Int8;
+};
+template <>
+struct DTypeOf<int16_t> {
+  static constexpr DType value = DType::Int16;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::Int32;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::Int64;
+};
+template <>
+struct DTypeOf<Half> {
+  static constexpr DType value = DType::Float16;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::BFloat16;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::Float32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::Float64;
+};
+template <class T>
+inline constexpr DType dtype_of = DTypeOf<T>::value;
+
+template <class T>
+struct TypeTag {
+  using type = T;
+};
+
+// Calls f(TypeTag<T>{}) with the C++ type of `t`; every dtype is covered.
+template <class F>
+decltype(auto) dispatch_all(DType t, F&& f) {
+  switch (t) {
+    case DType::Bool: return f(TypeTag<bool>{});
+    case DType::UInt8: return f(TypeTag<uint8_t>{});
+    case DType::Int8: return f(TypeTag<int8_t>{});
+    case DType::Int16: return f(TypeTag<int16_t>{});
+    case DType::Int32: return f(TypeTag<int32_t>{});
+    case DType::Int64: return f(TypeTag<int64_t>{});
+    case DType::Float16: return f(TypeTag<Half>{});
+    case DType::BFloat16: return f(TypeTag<BFloat16>{});
+    case DType::Float32: return f(TypeTag<float>{});
+    case DType::Float64: break;
+  }
+  return f(TypeTag<double>{});
+}
+
+}  // namespace cograd
