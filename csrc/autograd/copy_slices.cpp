@@ -25,8 +25,7 @@ void CopySlices::backward(BackwardArgs& args) {
   const Tensor& g = args.grads[0];
   if (!g.defined()) return;
   // A gradient need not have the base's layout: bring it there, so that the view's strides apply.
-  Tensor whole = autograd_ops.as_strided_backward(g, base_sizes_, base_strides_, 0, base_sizes_,
-                                                  base_strides_, 0);
+  Tensor whole = autograd_ops.relayout(g, base_strides_);
   Tensor slice = autograd_ops.as_strided(whole, view_sizes_, view_strides_,
                                          whole.storage_offset() + offset_);
   Tensor slice_grad[1] = {autograd_ops.clone(slice)};

@@ -27,7 +27,7 @@ class GraphVisitor {
 // Shape and dtype a gradient of an output must have.
 struct OutputMeta {
   DType dtype = DType::Float32;
-  Device device;
+  Device device{DeviceType::CPU, -1};
   bool differentiable = false;
   Dims sizes;
 };

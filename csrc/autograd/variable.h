@@ -25,13 +25,11 @@ struct AutogradOps {
   Tensor (*zeros)(IntList sizes, DType);
   Tensor (*ones)(IntList sizes, DType);
   Tensor (*as_strided)(const Tensor&, IntList sizes, IntList strides, int64_t offset);
-  // `base` with the strided region replaced by `slice` (as_strided_scatter).
+  // `base` with a strided region (offset from its first element) replaced by `slice`; keeps strides.
   Tensor (*scatter_slice)(const Tensor& base, const Tensor& slice, IntList sizes, IntList strides,
                           int64_t offset);
-  // The adjoint of as_strided: a zero tensor of the base's geometry with g added at the region.
-  Tensor (*as_strided_backward)(const Tensor& g, IntList base_sizes, IntList base_strides,
-                                int64_t base_offset, IntList sizes, IntList strides,
-                                int64_t offset);
+  // The same values laid out with the given strides.
+  Tensor (*relayout)(const Tensor&, IntList strides);
 };
 COGRAD_API extern AutogradOps autograd_ops;
 

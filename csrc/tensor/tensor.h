@@ -21,8 +21,8 @@ class Tensor;
 
 enum class DeviceType : uint8_t { CPU };
 struct Device {
-  DeviceType type = DeviceType::CPU;
-  int8_t index = -1;
+  DeviceType type;
+  int8_t index;
 };
 
 enum TensorFlags : uint32_t {
@@ -51,7 +51,7 @@ struct COGRAD_API TensorImpl {
   std::atomic<uint32_t> refs{1};
   DType dtype;
   uint8_t ndim = 0;
-  Device device;
+  Device device{DeviceType::CPU, -1};
   uint32_t flags = 0;
   uint32_t output_nr = 0;
   int64_t numel = 0;
