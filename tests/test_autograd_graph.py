@@ -276,7 +276,12 @@ def test_backward_inside_a_backward():
 def test_backward_inside_a_hook_accumulates_to_its_own_leaf():
     x, other = leaf(2.0), leaf(5.0)
     y = x * x
-    y.register_hook(lambda g: (other * other).backward())
+
+    def hook(g):
+        with torch.enable_grad():
+            (other * other).backward()
+
+    y.register_hook(hook)
     y.backward()
     assert same(x.grad, 4.0) and same(other.grad, 10.0)
 
