@@ -425,7 +425,8 @@ class AffineSetup(Function):
         ((3.0,), {}, 3.0, 3.0),
         ((3.0, 1.0), {}, 4.0, 3.0),
         ((), {"scale": 5.0}, 5.0, 5.0),
-        ((), {"shift": 1.0}, 3.0, 2.0),
+        # torch's static style cannot skip a default in the middle
+        pytest.param((), {"shift": 1.0}, 3.0, 2.0, marks=pytest.mark.beyond_torch),
         ((), {"shift": 1.0, "scale": 7.0}, 8.0, 7.0),
         ((4.0,), {"shift": -1.0}, 3.0, 4.0),
     ],
