@@ -588,11 +588,10 @@ def chain_plain(a, b):
 
 def chain_unary(a, b):
     y = a * b
-    y.exp_()
-    y.neg_()
     y.sin_()
-    y.tanh_()
-    y.sigmoid_()
+    y.neg_()
+    y.cos_()
+    y.exp_()
     return y
 
 
@@ -620,7 +619,7 @@ def chain_masked(a, b):
     y = a * 2
     y.masked_fill_(b > 0.8, 3.0)
     y[b < 0.3] *= 2
-    y.copy_(y * b)
+    y.copy_(y.clone() * b)
     return y
 
 
