@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Shared fixtures, markers and small helpers of the test suite."""
 
+import ctypes
 import gc
 import importlib.util
 import os
@@ -74,7 +75,10 @@ def live_tensors():
 
 
 def resident_mb():
-    """Resident memory of this process in MiB, after a full collection."""
+    """Resident memory of this process in MiB, after a full collection and a heap trim."""
     gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
