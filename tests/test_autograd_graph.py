@@ -85,8 +85,10 @@ def test_several_components_from_several_roots():
 
 def test_random_graph_matches_numerical_jacobian():
     rng = np.random.default_rng(7)
-    plan = [(int(rng.integers(0, i + 2)), int(rng.integers(0, i + 2)), int(rng.integers(0, 4)))
-            for i in range(40)]
+    plan = [
+        (int(rng.integers(0, i + 2)), int(rng.integers(0, i + 2)), int(rng.integers(0, 4)))
+        for i in range(40)
+    ]
 
     def function(a, b):
         values = [a, b]
@@ -493,8 +495,10 @@ def test_reference_count_of_exception_is_not_kept():
 
 def gradients_of_a_network(seed):
     rng = np.random.default_rng(seed)
-    tensors = [torch.tensor(rng.standard_normal(s).tolist(), requires_grad=True)
-               for s in [(16, 8), (8, 32), (32,), (32, 4)]]
+    tensors = [
+        torch.tensor(rng.standard_normal(s).tolist(), requires_grad=True)
+        for s in [(16, 8), (8, 32), (32,), (32, 4)]
+    ]
     x, w1, b1, w2 = tensors
     hidden = torch.tanh(x.mm(w1) + b1)
     out = torch.log_softmax((hidden * hidden.sigmoid()).mm(w2), 1)

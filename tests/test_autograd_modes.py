@@ -330,7 +330,7 @@ def test_inference_tensor_clone_is_normal_again():
 def test_inference_tensor_cannot_require_grad_outside():
     with torch.inference_mode():
         w = ones(2)
-    with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor outside"):
+    with pytest.raises(RuntimeError, match="requires_grad=True on inference tensor outside"):
         w.requires_grad_()
 
 

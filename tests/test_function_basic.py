@@ -526,6 +526,67 @@ def test_tensor_inputs_are_the_callers_objects():
     assert seen == [(True, True, False)]
 
 
+def test_forward_and_backward_through_numpy():
+    class NumpySin(Function):
+        @staticmethod
+        def forward(ctx, x):
+            values = x.detach().numpy()
+            ctx.slope = np.cos(values)
+            return torch.from_numpy(np.sin(values))
+
+        @staticmethod
+        def backward(ctx, g):
+            return torch.from_numpy(g.numpy() * ctx.slope)
+
+    x = leaf([0.3, 1.2])
+    y = NumpySin.apply(x)
+    y.sum().backward()
+    assert same(y, np.sin([0.3, 1.2])) and same(x.grad, np.cos([0.3, 1.2]))
+
+
+def test_gradient_may_be_changed_in_place_by_its_function_only_after_a_clone():
+    class Halves(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g.clone().mul_(0.5)
+
+    x = leaf([1.0, 2.0])
+    y = x * 3
+    (Halves.apply(y) + y).sum().backward()
+    assert same(x.grad, [4.5, 4.5])
+
+
+@pytest.mark.parametrize(
+    "reduce",
+    [
+        lambda y: y.sum(),
+        lambda y: y.t().sum(0).sum(),
+        lambda y: y.expand(3, 2, 2).sum(),
+        lambda y: y[:, 0].sum() + y[1].sum(),
+        lambda y: y.t().reshape(4).mul(2).sum(),
+    ],
+)
+def test_gradients_of_any_layout_reach_backward(reduce):
+    class Weighted(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            assert tuple(g.shape) == (2, 2)
+            return g * 2
+
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    reduce(Weighted.apply(x)).backward()
+    (expected,) = autograd.grad(reduce(x * 2), x)
+    assert same(x.grad, arr(expected))
+
+
 # ---- None gradients ------------------------------------------------------------------------------
 
 

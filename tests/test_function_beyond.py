@@ -63,7 +63,6 @@ def test_saved_intermediate_raises_when_it_would_reach_another_leaf():
         g.backward()
 
 
-@beyond
 def test_gradgradcheck_does_not_pass_a_saved_intermediate():
     with pytest.raises(RuntimeError):
         gradgradcheck(FourthPower.apply, (leaf([1.5, 2.0]),))
@@ -331,7 +330,9 @@ class FromContainer(Function):
 
 @beyond
 @pytest.mark.parametrize(
-    "container", [lambda x: [x], lambda x: (x, x), lambda x: {"k": x}], ids=["list", "tuple", "dict"]
+    "container",
+    [lambda x: [x], lambda x: (x, x), lambda x: {"k": x}],
+    ids=["list", "tuple", "dict"],
 )
 def test_tensor_hidden_in_a_container_warns(container):
     with pytest.warns(UserWarning, match="pytree") as record:
@@ -360,8 +361,9 @@ def test_containers_without_tracked_tensors_do_not_warn(container):
 
 
 @beyond
-@pytest.mark.parametrize("kind", [list, lambda pair: dict(zip("ab", pair, strict=True))],
-                         ids=["list", "dict"])
+@pytest.mark.parametrize(
+    "kind", [list, lambda pair: dict(zip("ab", pair, strict=True))], ids=["list", "dict"]
+)
 def test_tensors_in_an_output_container_are_not_lost_silently(kind):
     class ToContainer(Function):
         @staticmethod
@@ -442,7 +444,8 @@ def product_that_notes():
             Product.seen.append(ctx.needs_input_grad)
             a, b = ctx.saved_tensors
             return g * b if ctx.needs_input_grad[0] else None, (
-                g * a if ctx.needs_input_grad[1] else None)
+                g * a if ctx.needs_input_grad[1] else None
+            )
 
     return Product
 
@@ -524,6 +527,7 @@ def test_keyword_only_arguments_setup_context():
 @pytest.mark.parametrize("style", ["static", "setup_context"])
 def test_default_in_the_middle_may_be_skipped(style):
     if style == "static":
+
         class Weighted(Function):
             @staticmethod
             def forward(ctx, x, power=2, weight=None):
@@ -536,6 +540,7 @@ def test_default_in_the_middle_may_be_skipped(style):
                 x, weight = ctx.saved_tensors
                 return g * weight * ctx.power * x ** (ctx.power - 1), None, g * x**ctx.power
     else:
+
         class Weighted(Function):
             @staticmethod
             def forward(x, power=2, weight=None):

@@ -12,7 +12,7 @@ from cograd.autograd import Function, gradcheck, gradgradcheck
 MULTI_VIEW = "is the output of a function that returns multiple views"
 NO_GRAD_VIEW = "A view was created in no_grad mode and is being modified inplace with grad mode"
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation"
-INTERNAL_OVERLAP = "more than one element of the written-to tensor refers to a single memory location"
+INTERNAL_OVERLAP = "more than one element of the written-to tensor refers to a single memory"
 PARTIAL_OVERLAP = "some elements of the input tensor and the written-to tensor refer to a single"
 
 # ---- views ---------------------------------------------------------------------------------------
@@ -337,8 +337,10 @@ def test_getitem_then_iadd_writes_through():
 # ---- rules about leaves --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("view", [lambda x: x[0], lambda x: x[:1], lambda x: x.view(2, 1),
-                                  lambda x: x.t(), lambda x: x[:1][0]])
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x[0], lambda x: x[:1], lambda x: x.view(2, 1), lambda x: x.t(), lambda x: x[:1][0]],
+)
 def test_write_to_view_of_leaf_raises(view):
     x = leaf([1.0, 2.0])
     with pytest.raises(RuntimeError, match=VIEW_OF_LEAF):
@@ -365,8 +367,9 @@ def test_write_under_no_grad_to_a_view_made_outside():
 # ---- views made in no_grad -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("base", [lambda: leaf([1.0, 2.0]), lambda: leaf([1.0, 2.0]) * 1],
-                         ids=["leaf", "result"])
+@pytest.mark.parametrize(
+    "base", [lambda: leaf([1.0, 2.0]), lambda: leaf([1.0, 2.0]) * 1], ids=["leaf", "result"]
+)
 def test_view_made_in_no_grad_cannot_be_written_with_grad(base):
     x = base()
     with torch.no_grad():
@@ -623,8 +626,9 @@ def chain_masked(a, b):
     return y
 
 
-@pytest.mark.parametrize("function", [chain_plain, chain_unary, chain_views, chain_fill,
-                                      chain_masked])
+@pytest.mark.parametrize(
+    "function", [chain_plain, chain_unary, chain_views, chain_fill, chain_masked]
+)
 def test_gradients_of_in_place_chains(function):
     a = leaf(np.linspace(0.2, 1.2, 6).reshape(2, 3))
     b = leaf(np.linspace(1.1, 0.15, 6).reshape(2, 3))

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# ruff: noqa: E501, E225, E231, UP031
+# fmt: off
 """Every listing of the five seed documents as a program; only lost indentation is repaired."""
 
 import contextlib
@@ -134,7 +136,7 @@ def test_the_documents_gradcheck_listing_prints_true(function, capsys):
     # gradcheck takes a tuple of tensors as input, check if your gradient
     # evaluated with these tensors are close enough to numerical
     # approximations and returns True if they all verify this condition.
-    input = (torch.randn(20,20,dtype=torch.double,requires_grad=True), torch.randn(30,20,dtype=torch.double,requires_grad=True))  # noqa: E501, E231
+    input = (torch.randn(20,20,dtype=torch.double,requires_grad=True), torch.randn(30,20,dtype=torch.double,requires_grad=True))
     test = gradcheck(linear, input, eps=1e-6, atol=1e-4)
     print(test)
     assert capsys.readouterr().out == "True\n"
@@ -150,7 +152,7 @@ def test_gradcheck_notices_a_wrong_linear_function():
     inputs = (torch.randn(3, 4, dtype=torch.double, requires_grad=True),
               torch.randn(2, 4, dtype=torch.double, requires_grad=True))
     assert gradcheck(Wrong.apply, inputs, raise_exception=False) is False
-    with pytest.raises(RuntimeError, match="Jacobian mismatch for output 0 with respect to input 1"):
+    with pytest.raises(RuntimeError, match="Jacobian mismatch for output 0.*input 1"):
         gradcheck(Wrong.apply, inputs)
 
 
@@ -374,7 +376,7 @@ def legendre_program():
             d -= d.grad * learning_rate
             a.grad, b.grad, c.grad, d.grad = None, None, None, None
         if i % 100 == 0:
-            print("id: %s, loss: %s" % (i, loss.item()))  # noqa: UP031
+            print("id: %s, loss: %s" % (i, loss.item()))
     print(f"{a.item()} + {b.item()} * P3({c.item()} + {d.item()} * x )")
     print(f" totally costs {time.time() - start} seconds.")
     return [v.item() for v in (a, b, c, d)]
@@ -499,8 +501,8 @@ def test_seed_004_grad_fn_can_be_called_as_well():
 def test_seed_004_higher_derivative_under_the_name_t():
     x = t.tensor(3.0, dtype=t.double, requires_grad=True)
     y = x**2
-    grad_x =t.autograd.grad(y, x, create_graph=True)  # noqa: E225
-    grad_grad_x = t.autograd.grad(grad_x[0],x)  # noqa: E231
+    grad_x =t.autograd.grad(y, x, create_graph=True)
+    grad_grad_x = t.autograd.grad(grad_x[0],x)
     assert same(grad_x[0], 6.0) and same(grad_grad_x[0], 2.0)
 
 

@@ -143,9 +143,7 @@ def test_diamonds_with_shared_nodes_run_concurrently():
         y = (y + y.sin()) * 0.5
     y = y.sum()
     (expected,) = autograd.grad(y, x, retain_graph=True)
-    results = in_threads(
-        lambda k: [autograd.grad(y, x, retain_graph=True)[0] for _ in range(30)]
-    )
+    results = in_threads(lambda k: [autograd.grad(y, x, retain_graph=True)[0] for _ in range(30)])
     assert all(torch.equal(g, expected) for grads in results for g in grads)
 
 
@@ -272,6 +270,7 @@ def test_tensors_pass_between_threads_under_collection():
     collector = threading.Thread(target=collect)
     collector.start()
     try:
+
         def work(k):
             for _ in range(100):
                 y = PySquare.apply(x)
