@@ -125,7 +125,7 @@ def on_small_stack(function, kib=256):
     def body():
         try:
             function()
-        except BaseException as error:  # noqa: BLE001 - handed on to the caller
+        except BaseException as error:  # handed on to the caller
             failed.append(error)
 
     before = threading.stack_size(kib * 1024)

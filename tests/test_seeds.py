@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# ruff: noqa: E501, E225, E231, UP031
+# ruff: noqa: E501, UP031
 # fmt: off
 """Every listing of the five seed documents as a program; only lost indentation is repaired."""
 

@@ -35,7 +35,7 @@ def in_threads(function, count=THREADS):
         try:
             barrier.wait(30)
             results[k] = function(k)
-        except BaseException as error:  # noqa: BLE001 - handed on to the caller
+        except BaseException as error:  # handed on to the caller
             failures.append(error)
 
     threads = [threading.Thread(target=body, args=(k,)) for k in range(count)]
