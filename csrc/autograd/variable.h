@@ -107,6 +107,7 @@ class COGRAD_API AccumulateGrad final : public Node {
   TensorImpl* variable_impl() const noexcept { return variable_; }
 
  private:
+  void accumulate(Tensor g, bool create_graph);
   TensorImpl* variable_;
 };
 
