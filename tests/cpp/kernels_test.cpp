@@ -60,7 +60,7 @@ double ulps(T got, long double want) {
     // One step over the edge of the range is one ulp.
     const T edge = std::numeric_limits<T>::max();
     return std::abs(got) >= edge && std::abs(rounded) >= edge && (got > 0) == (rounded > 0) ? 1
-                                                                                           : 1e30;
+                                                                                            : 1e30;
   }
   int exponent;
   std::frexp(want, &exponent);
@@ -73,14 +73,28 @@ double ulps(T got, long double want) {
 template <class T>
 std::vector<T> sample_inputs(double lo, double hi) {
   using Limits = std::numeric_limits<T>;
-  std::vector<T> v = {T(0),          -T(0),          T(1),
-                      T(-1),         T(0.5),         T(-0.5),
-                      T(2),          T(-2),          Limits::infinity(),
-                      -Limits::infinity(), Limits::quiet_NaN(), Limits::max(),
-                      Limits::lowest(),    Limits::min(),       Limits::denorm_min(),
-                      -Limits::denorm_min(), T(1e5), T(-1e5),   T(1e15), T(-1e15)};
-  std::uniform_real_distribution<double> ordinary(lo, hi), exponent(Limits::min_exponent,
-                                                                    Limits::max_exponent);
+  std::vector<T> v = {T(0),
+                      -T(0),
+                      T(1),
+                      T(-1),
+                      T(0.5),
+                      T(-0.5),
+                      T(2),
+                      T(-2),
+                      Limits::infinity(),
+                      -Limits::infinity(),
+                      Limits::quiet_NaN(),
+                      Limits::max(),
+                      Limits::lowest(),
+                      Limits::min(),
+                      Limits::denorm_min(),
+                      -Limits::denorm_min(),
+                      T(1e5),
+                      T(-1e5),
+                      T(1e15),
+                      T(-1e15)};
+  std::uniform_real_distribution<double> ordinary(lo, hi),
+      exponent(Limits::min_exponent, Limits::max_exponent);
   for (int i = 0; i < 60000; ++i) v.push_back(static_cast<T>(ordinary(g_random)));
   for (int i = 0; i < 60000; ++i) {
     const double m = std::exp2(exponent(g_random));
@@ -148,7 +162,10 @@ void test_accuracy(DType t) {
     double worst = 0;
     size_t where = 0;
     for (size_t i = 0; i < x.size(); ++i) {
-      const double e = ulps(y[i], row.reference(static_cast<long double>(x[i])));
+      const long double want = row.reference(static_cast<long double>(x[i]));
+      // exp(-x) overflows before sigmoid(x) becomes subnormal; torch gives 0 there too.
+      if (row.op == UnaryOp::sigmoid && want < std::numeric_limits<T>::min() && y[i] == 0) continue;
+      const double e = ulps(y[i], want);
       if (e > worst) {
         worst = e;
         where = i;
@@ -288,8 +305,8 @@ void test_gradients() {
 #define UNARY(name, types, cost, params, forward, saves, grad, doc, ref, lo, hi) \
   check_unary_gradient(#name, UnaryOp::name, #saves[0], lo, hi);
 #define BINARY(name, types, cost, params, forward, saves_a, grad_a, saves_b, grad_b, doc, ref, lo, \
-               hi)                                                                               \
-  check_binary_gradient(#name, BinaryOp::name, 0, #saves_a, lo, hi);                             \
+               hi)                                                                                 \
+  check_binary_gradient(#name, BinaryOp::name, 0, #saves_a, lo, hi);                               \
   check_binary_gradient(#name, BinaryOp::name, 1, #saves_b, lo, hi);
 #include "ops/elementwise.def"
 }
@@ -321,8 +338,7 @@ void test_placement(DType t) {
     for (size_t i = 0; i < kN; i += 13) {
       EXPECT(std::memcmp(&spread[2 * i], &packed[i], sizeof(T)) == 0, kUnaryNames[op], " ",
              dtype_name(t), ": strided run differs at ", i);
-      char* single[] = {reinterpret_cast<char*>(one.data()),
-                        reinterpret_cast<char*>(&gathered[i])};
+      char* single[] = {reinterpret_cast<char*>(one.data()), reinterpret_cast<char*>(&gathered[i])};
       fn(single, tight, 1, &p);
       EXPECT(std::memcmp(&one[0], &packed[i], sizeof(T)) == 0, kUnaryNames[op], " ", dtype_name(t),
              ": run of one differs at ", i);
