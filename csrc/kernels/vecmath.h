@@ -86,34 +86,33 @@ COGRAD_MATH2(copysign)
 inline double exp(double v) { return ::exp(v); }
 inline double erf(double v) { return ::erf(v); }
 
-// v = k ln 2 + r with |r| <= ln 2 / 2, and expm1(r); k is returned as an integer.
+// v = 2 k ln 2 + r with |r| <= ln 2; expm1(r), and 2^k for k in [-126, 127].
 struct ExpParts {
-  int32_t k;
+  float root;  // 2^k
   float expm1_r;
 };
 inline ExpParts exp_parts(float v) {
-  constexpr float kShift = 0x1.8p23f;  // leaves the rounded quotient in the low bits
-  const float shifted = v * 1.44269504f + kShift;
+  // Rounds to an integer and leaves it, biased as an exponent, in the low bits.
+  constexpr float kShift = 0x1.8p23f + 127.0f;
+  const float shifted = v * 0.72134752f + kShift;
   const float k = shifted - kShift;
-  // ln 2 in two pieces, the first short enough for an exact product.
-  float r = v - k * 0.693359375f;
-  r = r + k * 2.12194440e-4f;
-  float p = 0.0013950602f;
-  p = p * r + 0.008368953f;
-  p = p * r + 0.041666206f;
-  p = p * r + 0.16666518f;
-  p = p * r + 0.5f;
-  const int32_t bits = __builtin_bit_cast(int32_t, shifted);
-  return {bits - __builtin_bit_cast(int32_t, kShift), p * (r * r) + r};
+  // 2 ln 2 in two pieces, the first short enough for an exact product.
+  float r = v - k * 1.38671875f;
+  r = r + k * 4.2438881e-4f;
+  float p = 0.00019610836f;
+  p = p * r + 0.0014105091f;
+  p = p * r + 0.0083361203f;
+  p = p * r + 0.041661236f;
+  p = p * r + 0.16666614f;
+  p = p * r + 0.50000036f;
+  return {__builtin_bit_cast(float, __builtin_bit_cast(uint32_t, shifted) << 23), p * (r * r) + r};
 }
-inline float power_of_two(int32_t k) { return __builtin_bit_cast(float, (k + 127) << 23); }
 
-// Inlined float exp and erf: half the time of a libmvec call, 1.1 and 2.5 ulp.
+// Inlined float exp and erf: half the time of a libmvec call, 1.5 and 3 ulp.
 inline float exp(float v) {
   const float above = v < -105.0f ? -105.0f : v;
   const ExpParts e = exp_parts(above > 89.0f ? 89.0f : above);
-  const int32_t half = e.k >> 1;  // two factors, so that subnormal results are rounded once
-  return (e.expm1_r + 1.0f) * power_of_two(half) * power_of_two(e.k - half);
+  return (e.expm1_r * e.root + e.root) * e.root;  // subnormal results are rounded once
 }
 // -expm1(log(erfc(|v|))), with a polynomial for the logarithm.
 inline float erf(float v) {
@@ -129,7 +128,7 @@ inline float erf(float v) {
   q = q * x + 6.3661939e-01f;
   q = q * x + 1.1283792f;
   const ExpParts e = exp_parts(-q * x);
-  const float scale = power_of_two(e.k);
+  const float scale = e.root * e.root;
   return __builtin_copysignf((1.0f - scale) - scale * e.expm1_r, v);
 }
 
