@@ -33,34 +33,38 @@ struct ElementParams {
 
 #define COGRAD_ROW(name, ...) name,
 enum class UnaryOp : uint8_t {
-#define COGRAD_UNARY COGRAD_ROW
+#define UNARY COGRAD_ROW
+#define UNARY_BOOL COGRAD_ROW
 #include "ops/elementwise.def"
   kCount
 };
 enum class BinaryOp : uint8_t {
-#define COGRAD_BINARY COGRAD_ROW
+#define BINARY COGRAD_ROW
+#define BINARY_BOOL COGRAD_ROW
+#define BINARY_FLAT COGRAD_ROW
 #include "ops/elementwise.def"
   kCount
 };
 enum class TernaryOp : uint8_t {
-#define COGRAD_TERNARY COGRAD_ROW
+#define TERNARY COGRAD_ROW
+#define TERNARY_COND COGRAD_ROW
 #include "ops/elementwise.def"
   kCount
 };
 #undef COGRAD_ROW
 
 // Null when the row has no kernel for that dtype (integer input of a float-only row: cast first).
-// Operands: output, inputs in the row's order, all of dtype `t`; the output of a row of kind
-// `Out::boolean` is bool, and `where` takes a bool condition first.
+// Operands: output, inputs in the row's order, all of dtype `t`; the output of a _BOOL row
+// is bool, and `where` takes a bool condition first.
 COGRAD_API LoopFn unary_loop(UnaryOp op, DType t) noexcept;
 COGRAD_API LoopFn binary_loop(BinaryOp op, DType t) noexcept;
 COGRAD_API LoopFn ternary_loop(TernaryOp op, DType t) noexcept;
 
-// Fused gradient of a unary row, floating dtypes only: ptrs = gx, g, then x (kX), y (kY) or
-// nothing more (kNone), params as in the forward loop. Null if the row has no gradient.
+// Fused gradient of a unary row, floating dtypes only: ptrs = gx, g, then x or y where
+// the row saves it, params as in the forward loop. Null if the row has no gradient.
 COGRAD_API LoopFn unary_backward_loop(UnaryOp op, DType t) noexcept;
 // Fused gradient of a binary row to input `which` (0 or 1): ptrs = the gradient, g, then a, b, y
-// as far as the row's save mask for that gradient names them, in this order.
+// as far as the row's saves column for that gradient names them, in this order.
 COGRAD_API LoopFn binary_backward_loop(BinaryOp op, int which, DType t) noexcept;
 
 // Relative cost of one element, for run_loop's cost_per_element.
