@@ -1,38 +1,43 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Compiles files named *_isa.cpp once per x86-64 level; on other CPUs once.
+# Compiles the kernels that exist once per x86-64 level; on other CPUs there is one level, base.
 #
-# Each copy sees COGRAD_ISA (base, v3 or v4) and puts its code into a namespace of that name;
-# the dispatcher that picks one at run time is an ordinary file. COGRAD_HAVE_ISA_LEVELS tells it
-# that v3 and v4 exist, COGRAD_HAVE_LIBMVEC that glibc has vector versions of tanhf, erff, ...
-include(CheckCXXSourceCompiles)
-check_cxx_source_compiles("extern \"C\" void _ZGVbN4v_tanhf(); extern \"C\" void _ZGVeN8v_erf();
-  int main() { _ZGVbN4v_tanhf(); _ZGVeN8v_erf(); }" COGRAD_LIBMVEC)
+# Such a file defines its tables with COGRAD_ISA_TABLE or stands in namespace
+# cograd::kernels::COGRAD_ISA, and is found by that. COGRAD_ISA is base, v3 or v4; the ordinary
+# files that choose among the levels at run time are compiled as everything else.
 set(COGRAD_ISA_OPTIONS -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd)
+set(COGRAD_ISA_LEVELS base)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  list(APPEND COGRAD_ISA_LEVELS v3 v4)
+  set(COGRAD_ISA_OPTIONS_base -march=x86-64)
+  set(COGRAD_ISA_OPTIONS_v3 -march=x86-64-v3)
+  set(COGRAD_ISA_OPTIONS_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+endif()
 
+# Moves the files that are compiled once per level from one named list to the other.
+function(cograd_split_isa_sources from_list to_list)
+  set(ordinary)
+  set(per_level)
+  foreach(file IN LISTS ${from_list})
+    file(STRINGS "${file}" hit LIMIT_COUNT 1
+      REGEX "^(COGRAD_ISA_TABLE\\(|namespace cograd::kernels::COGRAD_ISA)")
+    if(hit)
+      list(APPEND per_level "${file}")
+    else()
+      list(APPEND ordinary "${file}")
+    endif()
+  endforeach()
+  set(${from_list} "${ordinary}" PARENT_SCOPE)
+  set(${to_list} "${per_level}" PARENT_SCOPE)
+endfunction()
+
+# Compiles `ARGN` once per level and links the objects into `target`, baseline first.
 function(cograd_add_isa_sources target)
-  file(GLOB sources CONFIGURE_DEPENDS csrc/tensor/*_isa.cpp csrc/kernels/*_isa.cpp
-    csrc/ops/*_isa.cpp)
-  if(NOT sources)
-    return()
-  endif()
-  set(levels base)
-  set(libmvec)
-  if(COGRAD_LIBMVEC)
-    set(libmvec COGRAD_HAVE_LIBMVEC=1)
-  endif()
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-    list(APPEND levels v3 v4)
-    target_compile_definitions(${target} PRIVATE COGRAD_HAVE_ISA_LEVELS=1)
-    set(march_base -march=x86-64)
-    set(march_v3 -march=x86-64-v3)
-    # 512-bit vectors pay on every server CPU that has level v4.
-    set(march_v4 -march=x86-64-v4 -mprefer-vector-width=512)
-  endif()
-  foreach(level IN LISTS levels)
-    add_library(${target}_${level} OBJECT ${sources})
-    target_compile_definitions(${target}_${level} PRIVATE COGRAD_ISA=${level} ${libmvec})
+  foreach(level IN LISTS COGRAD_ISA_LEVELS)
+    add_library(${target}_${level} OBJECT ${ARGN})
+    target_compile_definitions(${target}_${level} PRIVATE COGRAD_ISA=${level})
+    target_compile_options(${target}_${level} PRIVATE ${COGRAD_ISA_OPTIONS}
+      ${COGRAD_ISA_OPTIONS_${level}})
     target_link_libraries(${target}_${level} PRIVATE cograd_flags)
-    target_compile_options(${target}_${level} PRIVATE ${COGRAD_ISA_OPTIONS} ${march_${level}})
     target_link_libraries(${target} PRIVATE ${target}_${level})
   endforeach()
 endfunction()
