@@ -30,14 +30,17 @@ function(cograd_split_isa_sources from_list to_list)
   set(${to_list} "${per_level}" PARENT_SCOPE)
 endfunction()
 
-# Compiles `ARGN` once per level and links the objects into `target`, baseline first.
-function(cograd_add_isa_sources target)
-  foreach(level IN LISTS COGRAD_ISA_LEVELS)
-    add_library(${target}_${level} OBJECT ${ARGN})
-    target_compile_definitions(${target}_${level} PRIVATE COGRAD_ISA=${level})
-    target_compile_options(${target}_${level} PRIVATE ${COGRAD_ISA_OPTIONS}
-      ${COGRAD_ISA_OPTIONS_${level}})
-    target_link_libraries(${target}_${level} PRIVATE cograd_flags)
-    target_link_libraries(${target} PRIVATE ${target}_${level})
-  endforeach()
+# Compiles `ARGN` once per level; `objects` names the list that gets the objects, baseline first.
+function(cograd_add_isa_objects objects)
+  if(ARGN)
+    foreach(level IN LISTS COGRAD_ISA_LEVELS)
+      add_library(cograd_${level} OBJECT ${ARGN})
+      target_compile_definitions(cograd_${level} PRIVATE COGRAD_ISA=${level})
+      target_compile_options(cograd_${level} PRIVATE ${COGRAD_ISA_OPTIONS}
+        ${COGRAD_ISA_OPTIONS_${level}})
+      target_link_libraries(cograd_${level} PRIVATE cograd_flags)
+      list(APPEND result $<TARGET_OBJECTS:cograd_${level}>)
+    endforeach()
+  endif()
+  set(${objects} "${result}" PARENT_SCOPE)
 endfunction()
