@@ -30,7 +30,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="print the benchmarks' names")
     parser.add_argument("--rounds", type=int, default=9, help="samples of each side")
     parser.add_argument("--seconds", type=float, default=0.02, help="length of one sample")
-    parser.add_argument("--threads", type=int, default=0, help="default: the cores allowed, 2 at most")
+    parser.add_argument(
+        "--threads", type=int, default=0, help="default: the cores allowed, 2 at most"
+    )
     parser.add_argument("--reference", default="torch")
     parser.add_argument("--subject", default="cograd")
     parser.add_argument("--reference-python", default=sys.executable)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import resource
 import time
 
@@ -59,7 +60,7 @@ def long_chain(torch, n):
     value = x.grad[0].item()
     if abs(value - 1.0000001**n) > 2e-1 * value:
         raise AssertionError(f"wrong gradient {value} after {n} nodes")
-    steps = [b - a for a, b in zip(times, times[1:], strict=False)]
+    steps = [b - a for a, b in itertools.pairwise(times)]
     return {"build": steps[0], "backward": steps[1], "free": steps[2], "peak bytes": peak}
 
 

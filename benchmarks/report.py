@@ -183,7 +183,9 @@ def chart(path: Path, rows: list[Row], sides: Sides) -> None:
         spread = [y + 0.2 * math.sin(2.4 * i) for i in range(len(ratios))]
         ax.scatter(ratios, spread, s=9, color="#1b1b1b", alpha=0.45, linewidths=0, zorder=3)
         if g["target_geomean"]:
-            ax.plot([g["target_geomean"]] * 2, [y - 0.38, y + 0.38], color="#d98c1f", lw=2, zorder=4)
+            ax.plot(
+                [g["target_geomean"]] * 2, [y - 0.38, y + 0.38], color="#d98c1f", lw=2, zorder=4
+            )
         ax.annotate(
             f"{mean:.1f}x",
             (1.0, y),

@@ -47,7 +47,9 @@ def test_legendre(tmp_path):
     assert len(losses) == 20
     assert losses[0] == pytest.approx(462.19, abs=0.5)
     assert losses[-1] == pytest.approx(9.0, abs=0.2)
-    a, b, c, d = (float(v) for v in re.search(r"(\S+) \+ (\S+) \* P3\((\S+) \+ (\S+) \* x", out).groups())
+    a, b, c, d = (
+        float(v) for v in re.search(r"(\S+) \+ (\S+) \* P3\((\S+) \+ (\S+) \* x", out).groups()
+    )
     assert b == pytest.approx(-2.2085, abs=0.01)
     assert d == pytest.approx(0.2555, abs=0.002)
     assert abs(a) < 1e-3
@@ -101,7 +103,7 @@ def listings():
             yield pytest.param(page, id=str(page.relative_to(ROOT)))
 
 
-@pytest.mark.parametrize("page", listings())
+@pytest.mark.parametrize("page", list(listings()))
 def test_listings_of_a_page_run(page, tmp_path, monkeypatch):
     """The blocks of a page are one program; a block that says it raises must raise that."""
     monkeypatch.chdir(tmp_path)
