@@ -131,14 +131,18 @@ void check_inplace(const Tensor& t, const char* op) {
                  op, "() writes it. Use no_grad(), or write into a clone().");
 }
 
-void rebase_history(const Tensor& t, Node* node) {
+void rebase_history(const Tensor& t, Node* node, uint32_t nr) {
   TensorImpl* p = t.impl();
   if (p->base == nullptr) {
-    node->set_output(0, t);
+    node->set_output(nr, t);
     node->retain();
-    replace_history(p, node, 0);
+    replace_history(p, node, nr);
+    p->flags &= ~uint32_t{kRequiresGrad};
     return;
   }
+  COGRAD_CHECK(node->num_outputs() == 1,
+               "in-place write to a view by ", node->name(),
+               ", which has several outputs: write into the base or a clone() instead");
   TensorImpl* base = p->base;
   node->set_output(0, t);
   auto* slices = new CopySlices(Tensor::borrow(base), t, NodeRef::borrow(node));
