@@ -2,10 +2,10 @@
 """Writes python/cograd/_C.pyi and docs/api/ops.md from the built module: gen_stubs.py [--check].
 
 Operations come from the table, `cograd._C._op_table()`: a list of dicts with the keys `name`,
-`namespace` ("" or "_nn"), `signature` (Python text, "input, dim=None, *, dtype=None"), `kinds`
-(for each parameter the C++ kind, "?" appended where None is allowed), `result`, `returns` (field
-names of a named tuple), `doc`, and the flags `function`, `method`, `inplace`, `out` and
-`differentiable`.
+`namespace` ("" or "_nn"), `signature` (Python text, "input, dim=None, *, dtype=None"), `args` (a
+dict for each parameter, with `name`, `kind` and `nullable`), `result`, `returns` (field names of a
+named tuple), `doc`, and the flags `function`, `method`, `inplace`, `out`, `differentiable` and
+`internal`.
 What is bound by hand is read from the module itself: pybind11's signatures where they parse, the
 tables below for slots and attributes. With --check nothing is written; the exit status is 1 when a
 file differs from what would be.
@@ -129,11 +129,13 @@ def parameters(record: Record) -> list[str]:
     tree = ast.parse(f"def f({record['signature']}): pass").body[0]
     assert isinstance(tree, ast.FunctionDef)
     args = tree.args
-    kinds = iter(record.get("kinds") or [])
+    declared = {a["name"]: a for a in record["args"]}
 
     def show(arg: ast.arg, default: ast.expr | None, star: str = "") -> str:
-        kind = next(kinds, "")
-        hint = KINDS.get(kind.rstrip("?"), "Any") + (" | None" if kind.endswith("?") else "")
+        info = declared[arg.arg]
+        hint = KINDS[info["kind"]]
+        if info["nullable"] and (info["kind"] != "Tensor" or default is not None):
+            hint += " | None"
         if star and hint.startswith("int | "):
             hint = "Any"  # shape(2, 3) and shape((2, 3)) alike
         text = f"{star}{arg.arg}: {hint}"
@@ -340,7 +342,7 @@ def page(table: list[Record]) -> str:
     ]
     titles = {"": "cograd", "_nn": "cograd.nn.functional"}
     for namespace, title in titles.items():
-        ops = [r for r in table if r["namespace"] == namespace and r["doc"]]
+        ops = [r for r in table if r["namespace"] == namespace and not r["internal"]]
         lines += [f"## {title}", ""]
         for r in sorted(ops, key=lambda r: str(r["name"])):
             prefix = "Tensor." if r["method"] and not r["function"] and not namespace else ""
