@@ -34,6 +34,7 @@ help:
 	@echo "make format  apply ruff's and clang-format's fixes"
 	@echo "make wheel   build the manylinux wheel into dist/"
 	@echo "make docs    build the documentation into docs/_build/html"
+	@echo "make pictures  put the examples' pictures and the last bench's figures into the docs"
 	@echo "make stubs   rewrite the generated type stubs and op pages"
 	@echo "make clean   remove build products; make distclean removes the environments too"
 
@@ -86,6 +87,12 @@ wheel: $(STAMPS)/deps-dev
 
 docs: $(STAMPS)/deps-docs $(STAMPS)/installed
 	$(PY) -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# What the README and the documentation show: pictures of the examples, figures of `make bench`.
+.PHONY: pictures
+pictures: demo
+	cp demo.png legendre.png docs/_static/
+	$(PY) tools/fill_results.py
 
 stubs: $(STAMPS)/installed
 	$(PY) tools/gen_stubs.py

@@ -15,10 +15,10 @@ import sys
 import time
 
 import matplotlib
-from cograd.nn import functional as F
 
 import cograd as torch
 from cograd import nn
+from cograd.nn import functional as F
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
