@@ -431,7 +431,7 @@ def test_pytree_function_does_not_warn():
 
 def product_that_notes():
     class Product(Function):
-        seen = []  # noqa: RUF012
+        seen = []
 
         @staticmethod
         def forward(ctx, a, b):
