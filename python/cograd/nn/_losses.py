@@ -14,7 +14,7 @@ from ._core import core_or, legacy_reduction, reduce_loss
 from ._misc import pairwise_distance
 
 
-def _same_size(name: str, input: Tensor, target: Tensor) -> None:
+def _same_size(input: Tensor, target: Tensor) -> None:
     if target.shape != input.shape:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size "
@@ -31,7 +31,7 @@ def _mse_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    _same_size("mse_loss", input, target)
+    _same_size(input, target)
     loss = (input - target) ** 2
     return reduce_loss(loss, legacy_reduction(size_average, reduce, reduction))
 
@@ -43,9 +43,14 @@ def _l1_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    _same_size("l1_loss", input, target)
+    _same_size(input, target)
     loss = (input - target).abs()
     return reduce_loss(loss, legacy_reduction(size_average, reduce, reduction))
+
+
+def _xlogx(x: Tensor) -> Tensor:
+    """x * log(x), 0 at 0."""
+    return x * cograd.where(x > 0, x, cograd.ones_like(x)).log()
 
 
 mse_loss = core_or("mse_loss", _mse_loss)
@@ -61,7 +66,7 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Tensor:
     """Squared error below ``beta``, absolute error above it; broadcastable shapes."""
-    _same_size("smooth_l1_loss", input, target)
+    _same_size(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
@@ -90,7 +95,7 @@ def huber_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """Squared error below ``delta``, ``delta`` times the absolute error above it."""
-    _same_size("huber_loss", input, target)
+    _same_size(input, target)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     error = (input - target).abs()
@@ -122,7 +127,7 @@ def kl_div(
     if log_target:
         loss = target.exp() * (target - input)
     else:
-        loss = cograd.xlogy(target, target) - target * input
+        loss = _xlogx(target) - target * input
     if reduction == "batchmean":
         total = loss.sum()
         return total / input.shape[0] if input.dim() else total
