@@ -36,12 +36,37 @@ def _dtype_name(dtype: Any) -> str:
     return str(dtype).rsplit(".", 1)[-1]
 
 
-def _raw_bytes(tensor: Tensor) -> bytes:
-    """The elements in C order, little-endian."""
+def _raw_array(tensor: Tensor) -> Any:
+    """The elements as a C-contiguous little-endian NumPy array; bfloat16 as int16."""
+    import numpy
+
     data = tensor.detach().contiguous()
     if data.dtype == cograd.bfloat16:  # NumPy has no bfloat16
         data = data.view(cograd.int16)
-    return data.numpy().tobytes()
+    array = data.numpy()
+    return numpy.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+
+
+def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
+    """The bytes of a safetensors file."""
+    import safetensors
+
+    arrays = {key: _raw_array(tensor) for key, tensor in tensors.items()}
+    spec = getattr(safetensors, "TensorSpec", None)
+    entries: dict[str, Any] = {}
+    for key, tensor in tensors.items():
+        name, array = _dtype_name(tensor.dtype), arrays[key]
+        if spec is None:  # releases before 0.8 take the bytes themselves
+            shape = list(tensor.shape)
+            entries[key] = {"dtype": name, "shape": shape, "data": array.tobytes()}
+        else:  # the arrays stay alive in ``arrays`` until serialize returns
+            entries[key] = spec(
+                dtype=name,
+                shape=list(tensor.shape),
+                data_ptr=array.ctypes.data,
+                data_len=array.nbytes,
+            )
+    return bytes(safetensors.serialize(entries, metadata=metadata))
 
 
 class _Packer:
@@ -129,24 +154,13 @@ def save(obj: Any, f: Any) -> None:
     Raises:
         TypeError: ``obj`` holds something else; nothing is written then.
     """
-    from safetensors import serialize
-
     packer = _Packer()
-    structure = packer.pack(obj, "")
-    entries = {
-        key: {
-            "dtype": _dtype_name(tensor.dtype),
-            "shape": list(tensor.shape),
-            "data": _raw_bytes(tensor),
-        }
-        for key, tensor in packer.tensors.items()
-    }
     metadata = {
+        "structure": json.dumps(packer.pack(obj, ""), separators=(",", ":")),
         "format": _FORMAT,
         "version": _VERSION,
-        "structure": json.dumps(structure, separators=(",", ":")),
     }
-    content = serialize(entries, metadata=metadata)
+    content = _serialize(packer.tensors, metadata)
     if hasattr(f, "write"):
         f.write(content)
     else:
