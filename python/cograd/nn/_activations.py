@@ -10,7 +10,7 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._core import core_or, write_back
+from ._core import core_op, core_or, write_back
 
 
 def _leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
@@ -58,15 +58,19 @@ def _gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 
 def _hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    return input.clamp(min_val, max_val)
+    # clamp lets the gradient through at the limits, hardtanh does not.
+    inside = (input > min_val) & (input < max_val)
+    return cograd.where(inside, input, input.detach().clamp(min_val, max_val))
 
 
 def _hardsigmoid(input: Tensor) -> Tensor:
-    return (input + 3).clamp(0, 6) / 6
+    return (_hardtanh(input, -3.0, 3.0) + 3) / 6
 
 
 def _hardswish(input: Tensor) -> Tensor:
-    return input * _hardsigmoid(input)
+    middle = input * ((input + 3) / 6)
+    high = cograd.where(input >= 3, input, cograd.zeros_like(input))
+    return cograd.where((input > -3) & (input < 3), middle, high)
 
 
 def _threshold(input: Tensor, threshold: float, value: float) -> Tensor:
@@ -82,7 +86,8 @@ def _glu(input: Tensor, dim: int = -1) -> Tensor:
         raise RuntimeError("glu does not support 0-dimensional tensors")
     if input.shape[dim] % 2:
         raise RuntimeError(
-            f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}"
+            f"Halving dimension must be even, but dimension {dim % input.dim()} is size "
+            f"{input.shape[dim]}"
         )
     value, gate = input.chunk(2, dim)
     return value * gate.sigmoid()
@@ -100,7 +105,31 @@ def _prelu(input: Tensor, weight: Tensor) -> Tensor:
     return cograd.where(input > 0, input, weight * input)
 
 
-relu_op = core_or("relu", lambda input: input.clamp(min=0))
+def _relu(input: Tensor) -> Tensor:
+    return cograd.where(input > 0, input, cograd.zeros_like(input))
+
+
+def _softsign(input: Tensor) -> Tensor:
+    """``input / (1 + |input|)``."""
+    return input / (input.abs() + 1)
+
+
+def _tanhshrink(input: Tensor) -> Tensor:
+    """``input - tanh(input)``."""
+    return input - input.tanh()
+
+
+def _softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` moved towards zero by ``lambd``, zero within it."""
+    return input - input.clamp(-lambd, lambd)
+
+
+def _hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` where ``|input| > lambd``, zero elsewhere."""
+    return cograd.where(input.abs() > lambd, input, cograd.zeros_like(input))
+
+
+relu_op = core_or("relu", _relu)
 leaky_relu_op = core_or("leaky_relu", _leaky_relu)
 elu_op = core_or("elu", _elu)
 selu_op = core_or("selu", _selu)
@@ -115,10 +144,15 @@ softmax_op = cograd.softmax
 log_softmax_op = cograd.log_softmax
 
 softplus = core_or("softplus", _softplus)
-gelu = core_or("gelu", _gelu)
+gelu_op = core_or("gelu", _gelu)
+_gelu_tanh_op = core_op("gelu_tanh")
 logsigmoid = core_or("logsigmoid", _logsigmoid)
 glu = core_or("glu", _glu)
 prelu = core_or("prelu", _prelu)
+softsign = core_or("softsign", _softsign)
+tanhshrink = core_or("tanhshrink", _tanhshrink)
+softshrink_op = core_or("softshrink", _softshrink)
+hardshrink = core_or("hardshrink", _hardshrink)
 tanh = cograd.tanh
 sigmoid = cograd.sigmoid
 
@@ -165,6 +199,15 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return write_back(mish, input) if inplace else mish_op(input)
 
 
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """``input * Phi(input)``, Phi the normal distribution function; or its 'tanh' form."""
+    if approximate == "none":
+        return gelu_op(input)
+    if approximate == "tanh" and _gelu_tanh_op is not None:
+        return _gelu_tanh_op(input)
+    return gelu_op(input, approximate=approximate)
+
+
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
@@ -201,26 +244,11 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 _public_threshold = threshold
 
 
-def softsign(input: Tensor) -> Tensor:
-    """``input / (1 + |input|)``."""
-    return input / (input.abs() + 1)
-
-
-def tanhshrink(input: Tensor) -> Tensor:
-    """``input - tanh(input)``."""
-    return input - input.tanh()
-
-
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """``input`` moved towards zero by ``lambd``, zero within it."""
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
-    return input - input.clamp(-lambd, lambd)
-
-
-def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` where ``|input| > lambd``, zero elsewhere."""
-    return cograd.where(input.abs() > lambd, input, cograd.zeros_like(input))
+    return softshrink_op(input, lambd)
 
 
 def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import cograd
 from cograd import Tensor
 
 from ._activations import logsigmoid
-from ._core import core_or, legacy_reduction, reduce_loss
+from ._core import core_op, legacy_reduction, reduce_loss
 from ._misc import pairwise_distance
 
 
@@ -20,41 +21,135 @@ def _same_size(input: Tensor, target: Tensor) -> None:
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.",
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
-def _mse_loss(
+_mse_loss_op = core_op("mse_loss")
+_l1_loss_op = core_op("l1_loss")
+_nll_loss_op = core_op("nll_loss")
+_cross_entropy_op = core_op("cross_entropy")
+_bce_op = core_op("binary_cross_entropy")
+_bce_logits_op = core_op("binary_cross_entropy_with_logits")
+
+
+def _elementwise(
+    op: Any, input: Tensor, target: Tensor, reduction: str, weight: Tensor | None
+) -> Tensor:
+    """``op``; with weights, a 'mean' is divided by their sum."""
+    if weight is None:
+        return op(input, target, reduction=reduction)  # type: ignore[no-any-return]
+    if weight.shape != input.shape:
+        raise ValueError("Weights and input must have the same size.")
+    loss = op(input, target, reduction="none") * weight
+    return loss.sum() / weight.sum() if reduction == "mean" else reduce_loss(loss, reduction)
+
+
+def mse_loss(
     input: Tensor,
     target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
+    weight: Tensor | None = None,
 ) -> Tensor:
+    """(input - target)^2; the shapes broadcast."""
     _same_size(input, target)
-    loss = (input - target) ** 2
-    return reduce_loss(loss, legacy_reduction(size_average, reduce, reduction))
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    return _elementwise(_mse_loss_op, input, target, reduction, weight)
 
 
-def _l1_loss(
+def l1_loss(
     input: Tensor,
     target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
+    weight: Tensor | None = None,
 ) -> Tensor:
+    """|input - target|; the shapes broadcast."""
     _same_size(input, target)
-    loss = (input - target).abs()
-    return reduce_loss(loss, legacy_reduction(size_average, reduce, reduction))
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    return _elementwise(_l1_loss_op, input, target, reduction, weight)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Minus the log-probabilities ``input`` (N, C, *) at the classes ``target`` (N, *)."""
+    return _nll_loss_op(  # type: ignore[misc,no-any-return]
+        input,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=legacy_reduction(size_average, reduce, reduction),
+    )
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of logits (N, C, *) against classes (N, *) or probabilities (N, C, *)."""
+    return _cross_entropy_op(  # type: ignore[misc,no-any-return]
+        input,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=legacy_reduction(size_average, reduce, reduction),
+        label_smoothing=label_smoothing,
+    )
+
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Binary cross entropy of probabilities ``input`` against ``target``, same shapes."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    return _bce_op(  # type: ignore[misc,no-any-return]
+        input, target, weight=weight, reduction=reduction
+    )
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Binary cross entropy of logits ``input`` against ``target``, same shapes."""
+    return _bce_logits_op(  # type: ignore[misc,no-any-return]
+        input,
+        target,
+        weight=weight,
+        pos_weight=pos_weight,
+        reduction=legacy_reduction(size_average, reduce, reduction),
+    )
 
 
 def _xlogx(x: Tensor) -> Tensor:
     """x * log(x), 0 at 0."""
     return x * cograd.where(x > 0, x, cograd.ones_like(x)).log()
-
-
-mse_loss = core_or("mse_loss", _mse_loss)
-l1_loss = core_or("l1_loss", _l1_loss)
 
 
 def smooth_l1_loss(
@@ -77,16 +172,6 @@ def smooth_l1_loss(
     return reduce_loss(loss, reduction)
 
 
-def _weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-    """Applies element weights; a weighted 'mean' is divided by the sum of the weights."""
-    if weight is None:
-        return reduce_loss(loss, reduction)
-    loss = loss * weight
-    if reduction == "mean":
-        return loss.sum() / weight.expand_as(loss).sum()
-    return reduce_loss(loss, reduction)
-
-
 def huber_loss(
     input: Tensor,
     target: Tensor,
@@ -100,7 +185,11 @@ def huber_loss(
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     error = (input - target).abs()
     loss = cograd.where(error < delta, 0.5 * error * error, delta * (error - 0.5 * delta))
-    return _weighted(loss, weight, reduction)
+    if weight is not None:
+        if weight.shape != input.shape:
+            raise ValueError("Weights and input must have the same size.")
+        loss = loss * weight
+    return reduce_loss(loss, reduction)
 
 
 def kl_div(
@@ -291,5 +380,3 @@ def triplet_margin_loss(
         far = cograd.minimum(far, pairwise_distance(positive, negative, p, eps))
     return reduce_loss((margin + near - far).clamp(min=0), reduction)
 
-
-__all__ = [name for name, value in list(globals().items()) if name.endswith("_loss")] + ["kl_div"]

@@ -33,9 +33,11 @@ from ._activations import (
     tanhshrink,
     threshold,
 )
-from ._core import core_op
 from ._losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
     cosine_embedding_loss,
+    cross_entropy,
     gaussian_nll_loss,
     hinge_embedding_loss,
     huber_loss,
@@ -43,6 +45,7 @@ from ._losses import (
     l1_loss,
     margin_ranking_loss,
     mse_loss,
+    nll_loss,
     poisson_nll_loss,
     smooth_l1_loss,
     soft_margin_loss,
@@ -61,12 +64,6 @@ from ._misc import (
     pairwise_distance,
     rms_norm,
     scaled_dot_product_attention,
-)
-
-# Taken from the core as they are; their signatures are torch.nn.functional's.
-CORE_OPS = ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits")
-cross_entropy, nll_loss, binary_cross_entropy, binary_cross_entropy_with_logits = map(
-    core_op, CORE_OPS
 )
 
 __all__ = [
