@@ -57,7 +57,9 @@ def test_seed_program(fast_mode):
 
 @MODES
 def test_wrong_gradient_raises(fast_mode):
-    with pytest.raises(GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"):
+    with pytest.raises(
+        GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"
+    ):
         gradcheck(make_scaled(2), double(3), fast_mode=fast_mode)
     assert gradcheck(make_scaled(2), double(3), raise_exception=False, fast_mode=fast_mode) is False
 
@@ -81,7 +83,9 @@ def test_message_names_the_worst_element():
     assert "analytical:tensor(" in text
     assert "1 of 36 entries differ" in text
     assert "output element (1, 2) with respect to input element (1, 2)" in text
-    found = re.search(r"numerical (\S+), analytical (\S+), difference (\S+), ratio \S+ (\S+)\.", text)
+    found = re.search(
+        r"numerical (\S+), analytical (\S+), difference (\S+), ratio \S+ (\S+)\.", text
+    )
     assert [float(value) for value in found.groups()] == pytest.approx([1, 4, 3, 4], rel=1e-4)
 
 
@@ -130,7 +134,9 @@ def test_inputs_are_checked():
     with pytest.raises(RuntimeError, match="0th input has a dimension with stride 0"):
         gradcheck(lambda x: x * 2, overlapping)
     with pytest.warns(UserWarning, match="Input #0 requires gradient and is not a double"):
-        gradcheck(lambda x: x * 2, torch.ones(2, requires_grad=True), atol=1e-1, rtol=1e-1, eps=1e-2)
+        gradcheck(
+            lambda x: x * 2, torch.ones(2, requires_grad=True), atol=1e-1, rtol=1e-1, eps=1e-2
+        )
 
 
 def test_nondeterministic_backward():

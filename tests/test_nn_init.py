@@ -87,8 +87,15 @@ def test_generator():
         t = torch.empty(5, 5)
         return getattr(init, name)(t, generator=generator, **kwargs)
 
-    for name in ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_",
-                 "kaiming_uniform_", "kaiming_normal_"):
+    for name in (
+        "uniform_",
+        "normal_",
+        "trunc_normal_",
+        "xavier_uniform_",
+        "xavier_normal_",
+        "kaiming_uniform_",
+        "kaiming_normal_",
+    ):
         assert torch.equal(draw(name, 1), draw(name, 1))
         assert not torch.equal(draw(name, 1), draw(name, 2))
     assert torch.equal(draw("sparse_", 1, sparsity=0.5), draw("sparse_", 1, sparsity=0.5))

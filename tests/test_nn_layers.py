@@ -77,8 +77,20 @@ def test_activations(layer, formula):
 
 
 @pytest.mark.parametrize(
-    "name", ["relu", "relu6", "elu", "selu", "celu", "silu", "mish", "leaky_relu", "hardtanh",
-             "hardsigmoid", "hardswish"],
+    "name",
+    [
+        "relu",
+        "relu6",
+        "elu",
+        "selu",
+        "celu",
+        "silu",
+        "mish",
+        "leaky_relu",
+        "hardtanh",
+        "hardsigmoid",
+        "hardswish",
+    ],
 )
 def test_inplace_activations(name):
     function = getattr(F, name)
@@ -113,7 +125,9 @@ def test_prelu():
     assert torch.allclose(F.prelu(x, torch.tensor([0.5]).double()), torch.where(x > 0, x, x / 2))
     weight = torch.arange(6.0, dtype=torch.float64).requires_grad_()
     assert torch.allclose(F.prelu(x, weight), torch.where(x > 0, x, x * weight))
-    assert gradcheck(F.prelu, (x[:, :5].clone().requires_grad_(), weight[:5].detach().requires_grad_()))
+    assert gradcheck(
+        F.prelu, (x[:, :5].clone().requires_grad_(), weight[:5].detach().requires_grad_())
+    )
     with pytest.raises(RuntimeError, match="number"):
         F.prelu(x, torch.ones(4, dtype=torch.float64))
 
@@ -210,26 +224,43 @@ ERROR = np.abs(A - B)
 LOSSES = [
     (nn.L1Loss, {}, (A, B), ERROR),
     (nn.MSELoss, {}, (A, B), ERROR**2),
-    (nn.SmoothL1Loss, dict(beta=0.7), (A, B),
-     np.where(ERROR < 0.7, ERROR**2 / 1.4, ERROR - 0.35)),
-    (nn.HuberLoss, dict(delta=0.7), (A, B),
-     np.where(ERROR < 0.7, ERROR**2 / 2, 0.7 * (ERROR - 0.35))),
+    (nn.SmoothL1Loss, dict(beta=0.7), (A, B), np.where(ERROR < 0.7, ERROR**2 / 1.4, ERROR - 0.35)),
+    (
+        nn.HuberLoss,
+        dict(delta=0.7),
+        (A, B),
+        np.where(ERROR < 0.7, ERROR**2 / 2, 0.7 * (ERROR - 0.35)),
+    ),
     (nn.NLLLoss, {}, (LOGP, CLASSES), -LOGP[np.arange(5), CLASSES]),
     (nn.CrossEntropyLoss, {}, (A, CLASSES), -LOGP[np.arange(5), CLASSES]),
-    (nn.BCELoss, {}, (sigmoid(A), sigmoid(B)),
-     -sigmoid(B) * np.log(sigmoid(A)) - (1 - sigmoid(B)) * np.log(1 - sigmoid(A))),
+    (
+        nn.BCELoss,
+        {},
+        (sigmoid(A), sigmoid(B)),
+        -sigmoid(B) * np.log(sigmoid(A)) - (1 - sigmoid(B)) * np.log(1 - sigmoid(A)),
+    ),
     (nn.BCEWithLogitsLoss, {}, (A, sigmoid(B)), softplus(A) - A * sigmoid(B)),
     (nn.KLDivLoss, {}, (LOGP, P), P * (np.log(P) - LOGP)),
     (nn.KLDivLoss, dict(log_target=True), (LOGP, np.log(P)), P * (np.log(P) - LOGP)),
     (nn.PoissonNLLLoss, {}, (A, B**2), np.exp(A) - B**2 * A),
     (nn.GaussianNLLLoss, {}, (A, B, P), 0.5 * (np.log(P) + (A - B) ** 2 / P)),
-    (nn.CosineEmbeddingLoss, dict(margin=0.1), (A, B, SIGN[:, 0]),
-     np.where(SIGN[:, 0] == 1, 1 - (A * B).sum(1) / np.sqrt((A**2).sum(1) * (B**2).sum(1)),
-              np.maximum(0, (A * B).sum(1) / np.sqrt((A**2).sum(1) * (B**2).sum(1)) - 0.1))),
-    (nn.MarginRankingLoss, dict(margin=0.5), (A, B, SIGN),
-     np.maximum(0, -SIGN * (A - B) + 0.5)),
-    (nn.HingeEmbeddingLoss, dict(margin=0.5), (A, SIGN),
-     np.where(SIGN == 1, A, np.maximum(0, 0.5 - A))),
+    (
+        nn.CosineEmbeddingLoss,
+        dict(margin=0.1),
+        (A, B, SIGN[:, 0]),
+        np.where(
+            SIGN[:, 0] == 1,
+            1 - (A * B).sum(1) / np.sqrt((A**2).sum(1) * (B**2).sum(1)),
+            np.maximum(0, (A * B).sum(1) / np.sqrt((A**2).sum(1) * (B**2).sum(1)) - 0.1),
+        ),
+    ),
+    (nn.MarginRankingLoss, dict(margin=0.5), (A, B, SIGN), np.maximum(0, -SIGN * (A - B) + 0.5)),
+    (
+        nn.HingeEmbeddingLoss,
+        dict(margin=0.5),
+        (A, SIGN),
+        np.where(SIGN == 1, A, np.maximum(0, 0.5 - A)),
+    ),
     (nn.SoftMarginLoss, {}, (A, SIGN), softplus(-SIGN * A)),
 ]
 
@@ -304,9 +335,7 @@ def test_distances():
     np.testing.assert_allclose(nn.CosineSimilarity()(a, b).numpy(), cos)
     dist = np.sqrt(((A - B + 1e-6) ** 2).sum(1))
     np.testing.assert_allclose(nn.PairwiseDistance()(a, b).numpy(), dist)
-    np.testing.assert_allclose(
-        F.normalize(a).numpy(), A / np.linalg.norm(A, axis=1, keepdims=True)
-    )
+    np.testing.assert_allclose(F.normalize(a).numpy(), A / np.linalg.norm(A, axis=1, keepdims=True))
     got = F.triplet_margin_loss(a, b, a.roll(1, 0)).item()
     far = np.sqrt(((A - np.roll(A, 1, 0) + 1e-6) ** 2).sum(1))
     assert got == pytest.approx(np.maximum(0, 1 + dist - far).mean())
@@ -381,8 +410,13 @@ def test_scaled_dot_product_attention():
 
 @pytest.mark.parametrize(
     "kwargs",
-    [dict(), dict(bias=False), dict(batch_first=True), dict(kdim=3, vdim=5),
-     dict(add_bias_kv=True, add_zero_attn=True)],
+    [
+        dict(),
+        dict(bias=False),
+        dict(batch_first=True),
+        dict(kdim=3, vdim=5),
+        dict(add_bias_kv=True, add_zero_attn=True),
+    ],
 )
 def test_multihead_attention(kwargs):
     layer = nn.MultiheadAttention(8, 2, dtype=torch.float64, **kwargs)
@@ -441,12 +475,14 @@ def test_multihead_attention_masks_and_errors():
 
 REPRS = [
     (nn.Linear(2, 3, bias=False), "Linear(in_features=2, out_features=3, bias=False)"),
-    (nn.Bilinear(1, 2, 3),
-     "Bilinear(in1_features=1, in2_features=2, out_features=3, bias=True)"),
+    (nn.Bilinear(1, 2, 3), "Bilinear(in1_features=1, in2_features=2, out_features=3, bias=True)"),
     (nn.Identity(), "Identity()"),
     (nn.Flatten(), "Flatten(start_dim=1, end_dim=-1)"),
     (nn.Unflatten(1, (2, 3)), "Unflatten(dim=1, unflattened_size=(2, 3))"),
-    (nn.Embedding(5, 3, padding_idx=1, max_norm=2.0), "Embedding(5, 3, padding_idx=1, max_norm=2.0)"),
+    (
+        nn.Embedding(5, 3, padding_idx=1, max_norm=2.0),
+        "Embedding(5, 3, padding_idx=1, max_norm=2.0)",
+    ),
     (nn.LayerNorm(4), "LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)"),
     (nn.RMSNorm(4), "RMSNorm((4,), eps=None, elementwise_affine=True)"),
     (nn.Dropout(0.2), "Dropout(p=0.2, inplace=False)"),
@@ -460,11 +496,17 @@ REPRS = [
     (nn.GLU(), "GLU(dim=-1)"),
     (nn.Softshrink(), "Softshrink(0.5)"),
     (nn.CrossEntropyLoss(), "CrossEntropyLoss()"),
-    (nn.MultiheadAttention(4, 2),
-     "MultiheadAttention(\n  (out_proj): NonDynamicallyQuantizableLinear(in_features=4, "
-     "out_features=4, bias=True)\n)"),
-    (nn.ModuleList([nn.Tanh(), nn.Tanh(), nn.ReLU()]),
-     "ModuleList(\n  (0-1): 2 x Tanh()\n  (2): ReLU()\n)"),
+    (
+        nn.MultiheadAttention(4, 2),
+        (
+            "MultiheadAttention(\n  (out_proj): NonDynamicallyQuantizableLinear(in_features=4, "
+            "out_features=4, bias=True)\n)"
+        ),
+    ),
+    (
+        nn.ModuleList([nn.Tanh(), nn.Tanh(), nn.ReLU()]),
+        "ModuleList(\n  (0-1): 2 x Tanh()\n  (2): ReLU()\n)",
+    ),
     (nn.ModuleDict({"a": nn.Tanh()}), "ModuleDict(\n  (a): Tanh()\n)"),
     (nn.ModuleList(), "ModuleList()"),
 ]
@@ -476,7 +518,11 @@ def test_layer_repr(layer, expected):
 
 
 def test_clip_grad():
-    params = [nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(1)), nn.Parameter(torch.ones(1))]
+    params = [
+        nn.Parameter(torch.zeros(2)),
+        nn.Parameter(torch.zeros(1)),
+        nn.Parameter(torch.ones(1)),
+    ]
     params[0].grad, params[1].grad = torch.tensor([3.0, 0.0]), torch.tensor([4.0])
     total = nn.utils.clip_grad_norm_(params, 1.0)
     assert total.item() == 5

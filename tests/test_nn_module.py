@@ -64,7 +64,11 @@ def test_buffer_type():
 def test_attributes_are_registered():
     net = Net()
     assert [n for n, _ in net.named_parameters()] == [
-        "scale", "first.weight", "first.bias", "second.0.weight", "second.0.bias",
+        "scale",
+        "first.weight",
+        "first.bias",
+        "second.0.weight",
+        "second.0.bias",
     ]
     assert [n for n, _ in net.named_parameters(recurse=False)] == ["scale"]
     assert [n for n, _ in net.named_parameters(prefix="p")][0] == "p.scale"
@@ -188,7 +192,12 @@ def test_state_dict_roundtrip():
     a, b = Net(), Net()
     state = a.state_dict()
     assert list(state) == [
-        "scale", "count", "first.weight", "first.bias", "second.0.weight", "second.0.bias",
+        "scale",
+        "count",
+        "first.weight",
+        "first.bias",
+        "second.0.weight",
+        "second.0.bias",
     ]
     assert not state["scale"].requires_grad
     assert state._metadata["second.0"] == {"version": 1}
@@ -340,7 +349,9 @@ def test_requires_grad_and_zero_grad():
 
 
 def test_forward_is_required():
-    with pytest.raises(NotImplementedError, match=r'Module \[Module\] is missing the required "forward"'):
+    with pytest.raises(
+        NotImplementedError, match=r'Module \[Module\] is missing the required "forward"'
+    ):
         nn.Module()(1)
 
 
@@ -602,7 +613,7 @@ def test_seed_linear_module():
 
     class Linear(nn.Module):
         def __init__(self, input_features, output_features, bias=True):
-            super(Linear, self).__init__()
+            super().__init__()
             self.input_features = input_features
             self.output_features = output_features
             self.weight = nn.Parameter(torch.Tensor(output_features, input_features))
@@ -618,7 +629,7 @@ def test_seed_linear_module():
             return LinearFunction.apply(input, self.weight, self.bias)
 
         def extra_repr(self):
-            return "in_features={}, out_features={}, bias={}".format(
+            return "in_features={}, out_features={}, bias={}".format(  # noqa: UP032
                 self.input_features, self.output_features, self.bias is not None
             )
 

@@ -35,8 +35,15 @@ def sgd(lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, maximize=Fa
         yield p
 
 
-def adam(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, maximize=False,
-         decoupled=False):
+def adam(
+    lr=1e-3,
+    betas=(0.9, 0.999),
+    eps=1e-8,
+    weight_decay=0,
+    amsgrad=False,
+    maximize=False,
+    decoupled=False,
+):
     p = START.copy()
     m = v = top = np.zeros(4)
     for t in range(1, STEPS + 1):
@@ -57,8 +64,9 @@ def adamw(weight_decay=1e-2, **kwargs):
     return adam(weight_decay=weight_decay, decoupled=True, **kwargs)
 
 
-def rmsprop(lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False,
-            maximize=False):
+def rmsprop(
+    lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, maximize=False
+):
     p = START.copy()
     v = mean = buf = np.zeros(4)
     for _ in range(STEPS):
@@ -73,8 +81,9 @@ def rmsprop(lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=
         yield p
 
 
-def adagrad(lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10,
-            maximize=False):
+def adagrad(
+    lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, maximize=False
+):
     p = START.copy()
     total = np.full(4, float(initial_accumulator_value))
     for t in range(STEPS):
@@ -130,7 +139,7 @@ def test_state_dict_continues(name, reference, kwargs):
     for _ in range(3):
         take_step(first, a)
     b = nn.Parameter(a.detach().clone())
-    second = getattr(optim, name)([b], **{"lr": 99.0})
+    second = getattr(optim, name)([b], lr=99.0)
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     for _ in range(3):
         take_step(first, a)

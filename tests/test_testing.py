@@ -15,46 +15,60 @@ ALLOWED = "(up to 1e-05 allowed)", "(up to 1.3e-06 allowed)"
 MISMATCHES = [
     (
         lambda: (T([1.0, 2, 3]), T([1.0, 2, 4])),
-        "Tensor-likes are not close!\n\nMismatched elements: 1 / 3 (33.3%)\n"
-        f"Greatest absolute difference: 1.0 at index (2,) {ALLOWED[0]}\n"
-        f"Greatest relative difference: 0.25 at index (2,) {ALLOWED[1]}",
+        (
+            "Tensor-likes are not close!\n\nMismatched elements: 1 / 3 (33.3%)\n"
+            f"Greatest absolute difference: 1.0 at index (2,) {ALLOWED[0]}\n"
+            f"Greatest relative difference: 0.25 at index (2,) {ALLOWED[1]}"
+        ),
     ),
     (
         lambda: (T(1.0), T(2.0)),
-        "Scalars are not close!\n\nExpected 2.0 but got 1.0.\n"
-        f"Absolute difference: 1.0 {ALLOWED[0]}\nRelative difference: 0.5 {ALLOWED[1]}",
+        (
+            "Scalars are not close!\n\nExpected 2.0 but got 1.0.\n"
+            f"Absolute difference: 1.0 {ALLOWED[0]}\nRelative difference: 0.5 {ALLOWED[1]}"
+        ),
     ),
     (
         lambda: (1, 2),
-        "Scalars are not equal!\n\nExpected 2 but got 1.\n"
-        "Absolute difference: 1\nRelative difference: 0.5",
+        (
+            "Scalars are not equal!\n\nExpected 2 but got 1.\n"
+            "Absolute difference: 1\nRelative difference: 0.5"
+        ),
     ),
     (
         lambda: (T([1, 2]), T([1, 4])),
-        "Tensor-likes are not equal!\n\nMismatched elements: 1 / 2 (50.0%)\n"
-        "Greatest absolute difference: 2 at index (1,)\n"
-        "Greatest relative difference: 0.5 at index (1,)",
+        (
+            "Tensor-likes are not equal!\n\nMismatched elements: 1 / 2 (50.0%)\n"
+            "Greatest absolute difference: 2 at index (1,)\n"
+            "Greatest relative difference: 0.5 at index (1,)"
+        ),
     ),
     (
         lambda: ([T([1.0]), {"a": T([2.0])}], [T([1.0]), {"a": T([4.0])}]),
-        "Tensor-likes are not close!\n\nMismatched elements: 1 / 1 (100.0%)\n"
-        f"Greatest absolute difference: 2.0 at index (0,) {ALLOWED[0]}\n"
-        f"Greatest relative difference: 0.5 at index (0,) {ALLOWED[1]}\n\n"
-        "The failure occurred for item [1]['a']",
+        (
+            "Tensor-likes are not close!\n\nMismatched elements: 1 / 1 (100.0%)\n"
+            f"Greatest absolute difference: 2.0 at index (0,) {ALLOWED[0]}\n"
+            f"Greatest relative difference: 0.5 at index (0,) {ALLOWED[1]}\n\n"
+            "The failure occurred for item [1]['a']"
+        ),
     ),
     (
         lambda: (T([math.nan]), T([math.nan])),
-        "Tensor-likes are not close!\n\nMismatched elements: 1 / 1 (100.0%)\n"
-        f"Greatest absolute difference: nan at index (0,) {ALLOWED[0]}\n"
-        f"Greatest relative difference: nan at index (0,) {ALLOWED[1]}",
+        (
+            "Tensor-likes are not close!\n\nMismatched elements: 1 / 1 (100.0%)\n"
+            f"Greatest absolute difference: nan at index (0,) {ALLOWED[0]}\n"
+            f"Greatest relative difference: nan at index (0,) {ALLOWED[1]}"
+        ),
     ),
     (lambda: (True, False), "Booleans mismatch: True is not False"),
     (lambda: (None, 1), "None mismatch: None is not 1"),
     (lambda: ([1.0], [1.0, 2.0]), "The length of the sequences mismatch: 1 != 2"),
     (
         lambda: ({"a": 1}, {"b": 1}),
-        "The keys of the mappings do not match:\nMissing keys in the actual mapping: ['b']\n"
-        "Additional keys in the actual mapping: ['a']",
+        (
+            "The keys of the mappings do not match:\nMissing keys in the actual mapping: ['b']\n"
+            "Additional keys in the actual mapping: ['a']"
+        ),
     ),
     (lambda: (3, 3.0), "The (d)types do not match: <class 'int'> != <class 'float'>."),
 ]
@@ -106,8 +120,19 @@ def test_arguments():
 
 
 @pytest.mark.parametrize(
-    "name", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
-             "float64"],
+    "name",
+    [
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+    ],
 )
 def test_make_tensor(name):
     dtype = getattr(torch, name)

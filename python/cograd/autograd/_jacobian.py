@@ -170,6 +170,4 @@ def vjp(inputs: Sequence[Tensor], output: Tensor, seed: Tensor) -> tuple[Tensor 
 
 def equal_within(a: Sequence[Tensor], b: Sequence[Tensor], atol: float) -> bool:
     """Whether all pairs differ by at most ``atol``."""
-    return all(
-        x.numel() == 0 or bool(((x - y).abs() <= atol).all()) for x, y in zip(a, b)
-    )
+    return all(x.numel() == 0 or bool(((x - y).abs() <= atol).all()) for x, y in zip(a, b))

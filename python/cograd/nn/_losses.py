@@ -148,7 +148,7 @@ def binary_cross_entropy_with_logits(
 
 
 def _xlogx(x: Tensor) -> Tensor:
-    """x * log(x), 0 at 0."""
+    """Gives x * log(x), 0 at 0."""
     return x * cograd.where(x > 0, x, cograd.ones_like(x)).log()
 
 
@@ -200,7 +200,7 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """target * (log(target) - input), where ``input`` holds log-probabilities.
+    """Gives target * (log(target) - input), where ``input`` holds log-probabilities.
 
     ``reduction`` may also be 'batchmean': the sum over the number of rows.
     """
@@ -257,18 +257,19 @@ def gaussian_nll_loss(
 
     ``var`` has the shape of ``input``, that shape without or with 1 in its last dim, or is a float.
     """
-    if isinstance(var, float):
-        if var < 0:
-            raise ValueError("var has negative entry/entries")
-        var = var * cograd.ones_like(input)
-    elif bool((var < 0).any()):
+    if not isinstance(var, Tensor):
+        var = cograd.full_like(input, var, requires_grad=False)
+    if bool((var < 0).any()):
         raise ValueError("var has negative entry/entries")
     shape = tuple(input.shape)
     if tuple(var.shape) != shape:
         if shape[:-1] == tuple(var.shape):
             var = var.unsqueeze(-1)
-        elif not (len(var.shape) == len(shape) and tuple(var.shape)[:-1] == shape[:-1]
-                  and var.shape[-1] == 1):
+        elif not (
+            len(var.shape) == len(shape)
+            and tuple(var.shape)[:-1] == shape[:-1]
+            and var.shape[-1] == 1
+        ):
             raise ValueError(
                 f"var is of incorrect size: {tuple(var.shape)}, expected {shape}, {shape[:-1]} or "
                 f"{(*shape[:-1], 1)}"
@@ -379,4 +380,3 @@ def triplet_margin_loss(
     if swap:
         far = cograd.minimum(far, pairwise_distance(positive, negative, p, eps))
     return reduce_loss((margin + near - far).clamp(min=0), reduction)
-

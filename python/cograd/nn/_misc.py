@@ -45,9 +45,7 @@ _dropout = core_op("dropout")
 _embedding = core_op("embedding")
 
 
-def dropout(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability ``p`` and scales the rest by 1 / (1 - p)."""
     if p < 0.0 or p > 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -96,9 +94,7 @@ def _renorm_rows_(weight: Tensor, index: Tensor, max_norm: float, norm_type: flo
     weight[used] = rows * scale
 
 
-def bilinear(
-    input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
-) -> Tensor:
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1 A x2 + b with input1 (*, I), input2 (*, J), weight (O, I, J), bias (O); gives (*, O)."""
     if input1.shape[:-1] != input2.shape[:-1]:
         raise RuntimeError(
@@ -211,8 +207,7 @@ def scaled_dot_product_attention(
     """
     if is_causal and attn_mask is not None:
         raise RuntimeError(
-            "scaled_dot_product_attention: Explicit attn_mask should not be set when "
-            "is_causal=True"
+            "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
         )
     if enable_gqa:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)

@@ -40,7 +40,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         RuntimeError: ``data`` is of a Tensor subclass whose ``detach()`` changes its type.
     """
 
-    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:  # noqa: PYI034
+        """Makes ``data`` a parameter."""
         if data is None:
             data = cograd.empty(0)
         if type(data) is Tensor or type(data) is Parameter:
@@ -96,7 +97,8 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         persistent: whether the buffer is part of the module's ``state_dict``.
     """
 
-    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:  # noqa: PYI034
+        """Makes ``data`` a buffer."""
         if data is None:
             data = cograd.empty(0)
         marked = data.detach().requires_grad_(data.requires_grad)

@@ -131,8 +131,10 @@ class Optimizer:
             params = [param for _, param in params]
         for param in params:
             if not isinstance(param, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is "
-                                f"{type(param).__name__}")
+                raise TypeError(
+                    f"optimizer can only optimize Tensors, but one of the params is "
+                    f"{type(param).__name__}"
+                )
             if not self.defaults.get("differentiable") and not (
                 param.is_leaf or param.retains_grad
             ):

@@ -46,7 +46,9 @@ class _Options:
             return default_tolerances(*dtypes)
         return self.rtol, self.atol
 
-    def fail(self, text: str, path: tuple[Any, ...], kind: type[Exception] = AssertionError) -> NoReturn:
+    def fail(
+        self, text: str, path: tuple[Any, ...], kind: type[Exception] = AssertionError
+    ) -> NoReturn:
         if isinstance(self.msg, str):
             raise kind(self.msg)
         if path:
@@ -76,9 +78,8 @@ def _scalar_text(actual: Any, expected: Any, rtol: float, atol: float) -> str:
     absolute = abs(actual - expected)
     relative = math.inf if expected == 0 else absolute / abs(expected)
     word = "equal" if rtol == 0 and atol == 0 else "close"
-    return (
-        f"Scalars are not {word}!\n\nExpected {expected} but got {actual}.\n"
-        + _differences(absolute, relative, None, None, rtol, atol)
+    return f"Scalars are not {word}!\n\nExpected {expected} but got {actual}.\n" + _differences(
+        absolute, relative, None, None, rtol, atol
     )
 
 
@@ -239,8 +240,11 @@ def _compare(actual: Any, expected: Any, options: _Options, path: tuple[Any, ...
         return
     x, y = _as_tensor(actual), _as_tensor(expected)
     related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
-    if x is None or y is None or not related or (
-        not options.allow_subclasses and type(actual) is not type(expected)
+    if (
+        x is None
+        or y is None
+        or not related
+        or (not options.allow_subclasses and type(actual) is not type(expected))
     ):
         options.fail(
             f"No comparison pair was able to handle inputs of type {type(actual)} and "

@@ -35,7 +35,7 @@ class RemovableHandle:
             if hooks is not None and self.id in hooks:
                 del hooks[self.id]
 
-    def __enter__(self) -> RemovableHandle:
+    def __enter__(self) -> RemovableHandle:  # noqa: PYI034
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -153,9 +153,7 @@ class HookMixin:
         }
         return self._add_hook(self._forward_hooks, hook, prepend, flags)
 
-    def register_full_backward_pre_hook(
-        self, hook: Hook, prepend: bool = False
-    ) -> RemovableHandle:
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Runs ``hook(module, grad_output)`` before the module's backward.
 
         A tuple (or tensor) it returns replaces ``grad_output``.

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import cograd
 from cograd import Tensor
@@ -17,15 +17,17 @@ from ._hooks import Hook, RemovableHandle
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
-class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class _IncompatibleKeys(NamedTuple):
     """What ``load_state_dict`` returns."""
 
-    __slots__ = ()
+    missing_keys: list[str]
+    unexpected_keys: list[str]
 
     def __repr__(self) -> str:
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
-        return super().__repr__()
+        keys = f"missing_keys={self.missing_keys!r}, unexpected_keys={self.unexpected_keys!r}"
+        return f"_IncompatibleKeys({keys})"
 
     __str__ = __repr__
 
@@ -130,8 +132,11 @@ class StateMixin:
         return handle
 
     def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Runs ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
-        unexpected_keys, error_msgs)`` before this module is loaded."""
+        """Runs ``hook`` before this module is loaded.
+
+        It gets (module, state_dict, prefix, local_metadata, strict, missing_keys,
+        unexpected_keys, error_msgs).
+        """
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(

@@ -155,9 +155,7 @@ class CELU(ELU):
 class Hardtanh(Module):
     """x limited to [min_val, max_val]."""
 
-    def __init__(
-        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
-    ) -> None:
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.min_val = min_val
         self.max_val = max_val
@@ -320,6 +318,8 @@ class Softmin(_AlongDim):
 __all__ = [
     name
     for name, value in list(globals().items())
-    if isinstance(value, type) and issubclass(value, Module) and not name.startswith("_")
+    if isinstance(value, type)
+    and issubclass(value, Module)
+    and not name.startswith("_")
+    and value is not Module
 ]
-__all__.remove("Module")

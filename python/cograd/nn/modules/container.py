@@ -109,9 +109,7 @@ class Sequential(_Numbered):
 
     def __mul__(self, other: int) -> Sequential:
         if not isinstance(other, int):
-            raise TypeError(
-                f"unsupported operand type(s) for *: {type(self)} and {type(other)}"
-            )
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}")
         if other <= 0:
             raise ValueError(f"Non-positive multiplication factor {other} for {type(self)}")
         return Sequential(*chain.from_iterable([list(self)] * other))

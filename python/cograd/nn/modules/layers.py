@@ -39,6 +39,7 @@ class Flatten(Module):
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
@@ -68,6 +69,7 @@ class Unflatten(Module):
         return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
@@ -162,6 +164,7 @@ class Embedding(Module):
         )
 
     def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
         text = f"{self.num_embeddings}, {self.embedding_dim}"
         if self.padding_idx is not None:
             text += f", padding_idx={self.padding_idx}"
@@ -222,6 +225,7 @@ class LayerNorm(Module):
         )
 
     def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
@@ -261,9 +265,9 @@ class RMSNorm(Module):
         )
 
     def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
         return (
-            f"{self.normalized_shape}, eps={self.eps}, "
-            f"elementwise_affine={self.elementwise_affine}"
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
         )
 
 
@@ -282,6 +286,7 @@ class Dropout(Module):
         return F.dropout(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
         return f"p={self.p}, inplace={self.inplace}"
 
 

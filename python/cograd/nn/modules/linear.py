@@ -70,6 +70,7 @@ class Linear(Module):
         return F.linear(input, weight, bias)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
@@ -119,6 +120,7 @@ class Bilinear(Module):
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
         return (
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"

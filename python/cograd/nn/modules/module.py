@@ -80,6 +80,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs ``forward`` and, if there are any, the hooks."""
         if self._hooked or _GlobalState.hooked:
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
@@ -228,7 +229,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
             )
         if is_buffer:
             self._drop(name, "_buffers")
-            self.register_buffer(name, value, value.persistent)
+            self.register_buffer(name, value, value.persistent)  # type: ignore[union-attr]
         else:
             buffers[name] = value  # type: ignore[index]
 

@@ -84,12 +84,14 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
         return "\n".join(
             _line(i, value, str(value.dtype) if isinstance(value, Tensor) else "")
             for i, value in enumerate(self)
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A container of parameters is no function."""
         raise RuntimeError("ParameterList should not be called.")
 
 
@@ -150,7 +152,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """``self[key]``, or ``default``."""
-        return self[key] if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401
 
     def clear(self) -> None:
         """Removes everything."""
@@ -211,6 +213,7 @@ class ParameterDict(Module):
             self[pair[0]] = pair[1]
 
     def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
         lines = []
         for key, value in self.items():
             type_text = value.type() if isinstance(value, Tensor) else ""
@@ -218,6 +221,7 @@ class ParameterDict(Module):
         return "\n".join(lines)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A container of parameters is no function."""
         raise RuntimeError("ParameterDict should not be called.")
 
     def __or__(self, other: Any) -> ParameterDict:
