@@ -296,7 +296,9 @@ def gumbel_softmax(
 
     With ``hard`` the gradient is that of the soft sample.
     """
-    gumbels = -cograd.empty_like(logits).exponential_().log()
+    tiny = cograd.finfo(logits.dtype).tiny
+    noise = cograd.empty_like(logits).detach().uniform_(tiny, 1.0)
+    gumbels = -(-noise.log()).log()
     soft = softmax((logits + gumbels) / tau, dim)
     if not hard:
         return soft

@@ -174,9 +174,15 @@ class Module(StateMixin, HookMixin, AccessMixin):
 
     def __getattr__(self, name: str) -> Any:
         state = self.__dict__
-        for kind in ("_parameters", "_buffers", "_modules"):
-            members = state.get(kind)
-            if members is not None and name in members:
+        if "_modules" in state:
+            members = state["_parameters"]
+            if name in members:
+                return members[name]
+            members = state["_modules"]
+            if name in members:
+                return members[name]
+            members = state["_buffers"]
+            if name in members:
                 return members[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
@@ -190,48 +196,59 @@ class Module(StateMixin, HookMixin, AccessMixin):
             self.__dict__.get("_non_persistent_buffers_set", set()).discard(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if not isinstance(value, (Tensor, Module)):
+            state = self.__dict__
+            if "_modules" not in state or not (
+                name in state["_parameters"]
+                or name in state["_modules"]
+                or name in state["_buffers"]
+            ):
+                object.__setattr__(self, name, value)
+                return
+        self._set_member(name, value)
+
+    def _set_member(self, name: str, value: Any) -> None:
+        """Assigns a tensor or a module, or anything to the name of a registered member."""
         state = self.__dict__
+        ready = "_modules" in state
+        is_buffer = isinstance(value, Buffer)
         if isinstance(value, Module):
-            modules = state.get("_modules")
-            if modules is None:
+            if not ready:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._drop(name, "_modules")
-            modules[name] = value
-            return
-        if isinstance(value, Tensor) and isinstance(value, Parameter):
-            if state.get("_parameters") is None:
+            self._modules[name] = value
+        elif isinstance(value, Parameter):
+            if not ready:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
             self._drop(name, "_parameters")
             self.register_parameter(name, value)
-            return
-        for kind, what, allowed in (
-            ("_parameters", "parameter", "cograd.nn.Parameter"),
-            ("_modules", "child module", "cograd.nn.Module"),
-        ):
-            members = state.get(kind)
-            if members is not None and name in members:
-                if value is not None:
-                    raise TypeError(
-                        f"cannot assign '{typename(value)}' as {what} '{name}' "
-                        f"({allowed} or None expected)"
-                    )
-                members[name] = None
-                return
-        buffers = state.get("_buffers")
-        is_buffer = isinstance(value, Tensor) and isinstance(value, Buffer)
-        if not is_buffer and (buffers is None or name not in buffers):
-            object.__setattr__(self, name, value)
-            return
-        if value is not None and not isinstance(value, Tensor):
-            raise TypeError(
-                f"cannot assign '{typename(value)}' as buffer '{name}' "
-                "(cograd.nn.Buffer, cograd.Tensor or None expected)"
-            )
-        if is_buffer:
+        elif ready and name in self._parameters:
+            self._clear_slot("parameter", "Parameter", self._parameters, name, value)
+        elif ready and name in self._modules:
+            self._clear_slot("child module", "Module", self._modules, name, value)
+        elif is_buffer:
             self._drop(name, "_buffers")
-            self.register_buffer(name, value, value.persistent)  # type: ignore[union-attr]
+            self.register_buffer(name, value, value.persistent)
+        elif ready and name in self._buffers:
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(
+                    f"cannot assign '{typename(value)}' as buffer '{name}' "
+                    "(cograd.nn.Buffer, cograd.Tensor or None expected)"
+                )
+            self._buffers[name] = value
         else:
-            buffers[name] = value  # type: ignore[index]
+            object.__setattr__(self, name, value)
+
+    def _clear_slot(
+        self, what: str, allowed: str, members: dict[str, Any], name: str, value: Any
+    ) -> None:
+        """Sets a registered parameter or module to None, the only other value it takes."""
+        if value is not None:
+            raise TypeError(
+                f"cannot assign '{typename(value)}' as {what} '{name}' "
+                f"(cograd.nn.{allowed} or None expected)"
+            )
+        members[name] = None
 
     def __delattr__(self, name: str) -> None:
         if name in self._parameters:
