@@ -156,7 +156,6 @@ def test_contiguity():
     assert torch.zeros(0, 3).t().is_contiguous(), "empty tensors are contiguous"
     assert torch.zeros(()).is_contiguous()
     assert not torch.zeros(3, 1).expand(3, 2).is_contiguous()
-    assert torch.zeros(2, 3).t().clone().stride() == (1, 2) or True
     assert torch.zeros(2, 3).t().clone().is_contiguous() is False
     assert p.clone(memory_format=torch.contiguous_format).is_contiguous()
 
@@ -191,7 +190,8 @@ def test_is_set_to():
         (lambda: arange(2, 3).t(), (3, 2), True),
         (lambda: arange(2, 3).t(), (3, 1, 2), True),
         (lambda: arange(4, 6)[:, ::2], (2, 2, 3), True),
-        (lambda: arange(4, 6)[:, ::2], (12,), False),
+        (lambda: arange(4, 6)[:, ::2], (12,), True),
+        (lambda: arange(4, 6)[:, :3], (12,), False),
         (lambda: arange(4, 6)[:, :3], (4, 3, 1), True),
         (lambda: arange(4, 6)[::2].view(-1, 2, 3), (2, 6), True),
         (lambda: arange(3, 1).expand(3, 4), (3, 2, 2), True),
