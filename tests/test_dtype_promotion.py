@@ -330,7 +330,12 @@ def test_conversion_methods():
 
 
 def test_nan_and_inf_to_bool():
-    assert torch.tensor([math.nan, math.inf, 0.0, -0.0]).bool().tolist() == [True, True, False, False]
+    assert torch.tensor([math.nan, math.inf, 0.0, -0.0]).bool().tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_integer_narrowing_wraps():

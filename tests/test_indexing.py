@@ -187,7 +187,11 @@ def test_basic_read_is_view(index):
         np_set(want, index, -5)
         np.testing.assert_array_equal(t.numpy(), want)
         assert view._version == t._version
-    assert view.stride() == tuple(s // 8 for s in np_get(a, index).strides) or view.numel() <= 1 or 1 in view.shape
+    assert (
+        view.stride() == tuple(s // 8 for s in np_get(a, index).strides)
+        or view.numel() <= 1
+        or 1 in view.shape
+    )
 
 
 @pytest.mark.parametrize("index", ADVANCED, ids=repr)
@@ -412,12 +416,27 @@ def test_write_to_expanded_tensor_is_refused():
         ((3,), slice(1, 2.0), TypeError, "slice indices must be integers"),
         ((3,), "T[0, 5]", IndexError, "index 5 is out of bounds for dimension 0 with size 3"),
         ((3,), "T[-4]", IndexError, "index -4 is out of bounds for dimension 0 with size 3"),
-        ((3, 2), "(slice(None), T[0, 2])", IndexError, r"index 2 is out of bounds for dimension \d with size 2"),
+        (
+            (3, 2),
+            "(slice(None), T[0, 2])",
+            IndexError,
+            r"index 2 is out of bounds for dimension \d with size 2",
+        ),
         ((3,), [0, 7], IndexError, "index 7 is out of bounds for dimension 0 with size 3"),
-        ((3,), "T[True, False]", IndexError, r"mask \[2\] at index 0 does not match .* \[3\] at index 0"),
+        (
+            (3,),
+            "T[True, False]",
+            IndexError,
+            r"mask \[2\] at index 0 does not match .* \[3\] at index 0",
+        ),
         ((3, 2), "T[[True], [False]]", IndexError, "mask"),
         ((3,), "T[1.0]", IndexError, "tensors used as indices must be"),
-        ((3, 4), "(T[0, 1], T[0, 1, 2])", IndexError, r"could not be broadcast together with shapes \[2\], \[3\]"),
+        (
+            (3, 4),
+            "(T[0, 1], T[0, 1, 2])",
+            IndexError,
+            r"could not be broadcast together with shapes \[2\], \[3\]",
+        ),
         ((3,), "(T[0], T[0])", IndexError, "too many indices for tensor of dimension 1"),
     ],
     ids=repr,
@@ -460,7 +479,13 @@ def test_bad_index_types():
 
 @pytest.mark.parametrize(
     "index,value_shape",
-    [(0, (2,)), (slice(0, 2), (3,)), (slice(0, 2), (2, 1, 3)), ([0, 1], (3,)), ([True, False, True], (3,))],
+    [
+        (0, (2,)),
+        (slice(0, 2), (3,)),
+        (slice(0, 2), (2, 1, 3)),
+        ([0, 1], (3,)),
+        ([True, False, True], (3,)),
+    ],
 )
 def test_write_shape_mismatch(index, value_shape):
     t = torch.zeros(3)
@@ -470,7 +495,9 @@ def test_write_shape_mismatch(index, value_shape):
 
 
 def test_index_put_shape_message():
-    with pytest.raises(RuntimeError, match=r"\[3\] cannot be broadcast to indexing result of shape \[2\]"):
+    with pytest.raises(
+        RuntimeError, match=r"\[3\] cannot be broadcast to indexing result of shape \[2\]"
+    ):
         torch.zeros(3)[torch.tensor([0, 1])] = torch.ones(3)
 
 
@@ -540,12 +567,18 @@ def array_and_advanced_index(draw):
         kind = draw(st.sampled_from("aaisN."))
         if kind == "a":
             s = draw(broadcast)
-            values = draw(st.lists(st.integers(-n, n - 1), min_size=int(np.prod(s)), max_size=int(np.prod(s))))
+            values = draw(
+                st.lists(st.integers(-n, n - 1), min_size=int(np.prod(s)), max_size=int(np.prod(s)))
+            )
             parts.append(np.array(values, dtype=np.int64).reshape(s))
         elif kind == "i":
             parts.append(draw(st.integers(-n, n - 1)))
         elif kind == "s":
-            parts.append(slice(draw(st.none() | st.integers(-n, n)), None, draw(st.sampled_from([None, 1, 2]))))
+            parts.append(
+                slice(
+                    draw(st.none() | st.integers(-n, n)), None, draw(st.sampled_from([None, 1, 2]))
+                )
+            )
         elif kind == "N":
             parts.append(None)
             continue
@@ -596,16 +629,23 @@ def test_advanced_write_property(case):
 @given(array_and_advanced_index())
 def test_advanced_accumulate_property(case):
     a, index = case
-    if not any(isinstance(i, np.ndarray) for i in index) or any(not isinstance(i, np.ndarray) for i in index):
+    if not any(isinstance(i, np.ndarray) for i in index) or any(
+        not isinstance(i, np.ndarray) for i in index
+    ):
         return
     want = a.copy()
     np_add(want, index, 1.0)
-    got = torch.tensor(a).index_put(to_torch(index), torch.tensor(1.0, dtype=torch.float64), accumulate=True)
+    got = torch.tensor(a).index_put(
+        to_torch(index), torch.tensor(1.0, dtype=torch.float64), accumulate=True
+    )
     np.testing.assert_array_equal(got.numpy(), want)
 
 
 @SETTINGS
-@given(hnp.arrays(np.bool_, hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4)), st.integers(0, 2))
+@given(
+    hnp.arrays(np.bool_, hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4)),
+    st.integers(0, 2),
+)
 def test_mask_property(mask, extra):
     a = np.arange(1.0, 1 + mask.size * 2**extra).reshape(mask.shape + (2,) * extra)
     check_read(a, mask)

@@ -148,7 +148,10 @@ def test_read_only_array_warns():
 
 def test_numpy_of_requires_grad():
     w = torch.ones(2, requires_grad=True)
-    with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad\. Use tensor\.detach\(\)\.numpy\(\)"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"Can't call numpy\(\) on Tensor that requires grad\. Use tensor\.detach\(\)\.numpy\(\)",
+    ):
         w.numpy()
     with pytest.raises(RuntimeError, match="requires grad"):
         (w * 2).numpy()

@@ -69,7 +69,14 @@ def makers(seed):
 
 
 def environment():
-    return {"torch": torch, "cograd": torch, "np": np, "inf": math.inf, "nan": math.nan, "math": math}
+    return {
+        "torch": torch,
+        "cograd": torch,
+        "np": np,
+        "inf": math.inf,
+        "nan": math.nan,
+        "math": math,
+    }
 
 
 def arguments(record, sample):
@@ -140,7 +147,9 @@ class Ops:
     def function(self, record):
         if record["namespace"] == "_nn":
             home = getattr(torch._C, "_nn", None) if TABLE else None
-            return getattr(home if hasattr(home, record["name"]) else torch.nn.functional, record["name"])
+            return getattr(
+                home if hasattr(home, record["name"]) else torch.nn.functional, record["name"]
+            )
         if record["function"]:
             return getattr(torch, record["name"])
         return self.method(record)
@@ -170,7 +179,11 @@ def assert_same(got, want, label, rtol=1e-10, atol=None):
         assert g.shape == w.shape, f"{label}: result {i} has shape {g.shape}, expected {w.shape}"
         assert g.dtype is w.dtype, f"{label}: result {i} is {g.dtype}, expected {w.dtype}"
         np.testing.assert_allclose(
-            plain(g), plain(w), rtol=rtol, atol=rtol if atol is None else atol, err_msg=f"{label}: result {i}"
+            plain(g),
+            plain(w),
+            rtol=rtol,
+            atol=rtol if atol is None else atol,
+            err_msg=f"{label}: result {i}",
         )
 
 
@@ -194,13 +207,21 @@ def compare_with_ref(record, got, want, label, rtol):
     assert len(got) == len(want), f"{label}: {len(got)} results, ref gives {len(want)}"
     for i, (g, w) in enumerate(zip(got, want, strict=True)):
         w = np.asarray(w)
-        assert tuple(g.shape) == w.shape, f"{label}: result {i} has shape {tuple(g.shape)}, ref {w.shape}"
+        assert tuple(g.shape) == w.shape, (
+            f"{label}: result {i} has shape {tuple(g.shape)}, ref {w.shape}"
+        )
         if is_float(g):
             np.testing.assert_allclose(
-                plain(g).astype(np.float64), w.astype(np.float64), rtol=rtol, atol=rtol, err_msg=f"{label}: result {i}"
+                plain(g).astype(np.float64),
+                w.astype(np.float64),
+                rtol=rtol,
+                atol=rtol,
+                err_msg=f"{label}: result {i}",
             )
         else:
-            np.testing.assert_array_equal(plain(g), w.astype(plain(g).dtype), err_msg=f"{label}: result {i}")
+            np.testing.assert_array_equal(
+                plain(g), w.astype(plain(g).dtype), err_msg=f"{label}: result {i}"
+            )
 
 
 def check_forward(record, sample, ops=OPS):
@@ -216,7 +237,9 @@ def check_forward(record, sample, ops=OPS):
             for t, b in zip(tensors_in((a, k)), before, strict=True):
                 assert torch.equal(t, b), f"{label}: an argument was changed"
         if record["ref"]:
-            want = evaluate_ref(record, a, k, lambda x: x.astype(np.float64) if x.dtype.kind == "f" else x)
+            want = evaluate_ref(
+                record, a, k, lambda x: x.astype(np.float64) if x.dtype.kind == "f" else x
+            )
             compare_with_ref(record, got, want, label, TOLERANCE[dtype])
 
 
@@ -230,7 +253,9 @@ def check_small_floats(record, sample, ops=OPS):
         try:
             got = call(f, a, k)
         except (RuntimeError, TypeError) as e:
-            assert record["name"].strip("_") in str(e) or "not implemented" in str(e), f"{label}: unclear refusal: {e}"
+            assert record["name"].strip("_") in str(e) or "not implemented" in str(e), (
+                f"{label}: unclear refusal: {e}"
+            )
             continue
         wide = call(f, *tree_map(lambda t: t.double() if is_float(t) else t, (a, k)))
         for g, w in zip(results(got), results(wide), strict=True):
@@ -270,7 +295,16 @@ def check_integers(record, sample, ops=OPS):
         for g in results(got):
             kind = np.float64 if is_float(g) else np.bool_ if g.dtype is torch.bool else np.int64
         try:
-            want = evaluate_ref(record, a, k, lambda x, kind=kind: x if x.dtype == bool and kind is np.bool_ else x.astype(np.float64 if kind is np.float64 else np.int64))
+            want = evaluate_ref(
+                record,
+                a,
+                k,
+                lambda x, kind=kind: (
+                    x
+                    if x.dtype == bool and kind is np.bool_
+                    else x.astype(np.float64 if kind is np.float64 else np.int64)
+                ),
+            )
         except (TypeError, ValueError, np.exceptions.AxisError):
             continue
         if all(np.isfinite(np.asarray(w, dtype=np.float64)).all() for w in want):
@@ -279,7 +313,9 @@ def check_integers(record, sample, ops=OPS):
 
 def strided_copies(t):
     """Tensors equal to t that lie differently in memory."""
-    wide = torch.zeros(tuple(t.shape[:-1]) + (2 * t.shape[-1] + 1,) if t.ndim else (3,), dtype=t.dtype)
+    wide = torch.zeros(
+        tuple(t.shape[:-1]) + (2 * t.shape[-1] + 1,) if t.ndim else (3,), dtype=t.dtype
+    )
     spaced = wide[..., 1::2] if t.ndim else wide[1]
     spaced.copy_(t)
     yield "spaced", spaced
@@ -300,7 +336,9 @@ def check_non_contiguous(record, sample, ops=OPS):
             got = call(f, a, k)
         except RuntimeError as e:
             # view() and its kin are the only ops that may depend on the layout.
-            assert "view size is not compatible" in str(e), f"{record['name']}({sample}) {layout}: {e}"
+            assert "view size is not compatible" in str(e), (
+                f"{record['name']}({sample}) {layout}: {e}"
+            )
             continue
         if not record["name"].startswith(("empty_like", "as_strided", "is_contiguous", "stride")):
             assert_same(got, want, f"{record['name']}({sample}) {layout}")
@@ -348,12 +386,20 @@ def check_elementwise_shapes(record, sample, ops=OPS):
     label = f"{record['name']}({sample})"
     zero_dim = call(f, *tree_map(lambda t: t[0] if t.ndim else t, flat))
     assert zero_dim.shape == (), f"{label}: 0-dim input gave {zero_dim.shape}"
-    np.testing.assert_allclose(plain(zero_dim), plain(want[0]), rtol=1e-10, err_msg=f"{label}: 0-dim")
+    np.testing.assert_allclose(
+        plain(zero_dim), plain(want[0]), rtol=1e-10, err_msg=f"{label}: 0-dim"
+    )
     for shape in ((0,), (0, 3), (2, 0, 1)):
-        r = call(f, *tree_map(lambda t, s=shape: torch.zeros(s, dtype=t.dtype) if t.ndim else t, flat))
-        assert r.shape == shape and r.dtype is want.dtype, f"{label}: empty {shape} gave {r.shape} {r.dtype}"
+        r = call(
+            f, *tree_map(lambda t, s=shape: torch.zeros(s, dtype=t.dtype) if t.ndim else t, flat)
+        )
+        assert r.shape == shape and r.dtype is want.dtype, (
+            f"{label}: empty {shape} gave {r.shape} {r.dtype}"
+        )
     many = call(f, *tree_map(lambda t: t.repeat(5000) if t.ndim else t, flat))
-    np.testing.assert_allclose(plain(many), plain(want.repeat(5000)), rtol=1e-10, err_msg=f"{label}: large")
+    np.testing.assert_allclose(
+        plain(many), plain(want.repeat(5000)), rtol=1e-10, err_msg=f"{label}: large"
+    )
     tensors = [t for t in tensors_in(flat) if t.ndim]
     if len(tensors) >= 2:
         # The i-th tensor keeps dim i only; the result must be that of the expanded tensors.
@@ -404,7 +450,9 @@ def check_not_differentiable(record, sample, ops=OPS):
     args, kwargs = arguments(record, sample)
     args, kwargs = tree_map(lambda t: t.requires_grad_() if t.dtype is F8 else t, (args, kwargs))
     for r in results(call(ops.function(record), args, kwargs)):
-        assert not r.requires_grad or any(r is t for t in tensors_in((args, kwargs))), f"{record['name']}({sample})"
+        assert not r.requires_grad or any(r is t for t in tensors_in((args, kwargs))), (
+            f"{record['name']}({sample})"
+        )
 
 
 def check_method(record, sample, ops=OPS):
@@ -429,17 +477,26 @@ def check_inplace(record, sample, ops=OPS):
         return False
     target = args[0].clone()
     alias, version = target.view(target.shape), target._version
-    assert call(ops.inplace(record), (target, *args[1:]), kwargs) is target, f"{label}: returns another object"
-    assert target._version == version + 1, f"{label}: version went from {version} to {target._version}"
+    assert call(ops.inplace(record), (target, *args[1:]), kwargs) is target, (
+        f"{label}: returns another object"
+    )
+    assert target._version == version + 1, (
+        f"{label}: version went from {version} to {target._version}"
+    )
     assert target.dtype is args[0].dtype, f"{label}: dtype changed"
     assert_same(target, want.to(target.dtype), label)
     assert torch.equal(alias, target) or target.isnan().any(), f"{label}: storage was replaced"
     if record["differentiable"] and args[0].dtype is F8 and want.dtype is F8:
         grads = []
-        for form in (lambda x: call(ops.function(record), (x * 1, *args[1:]), kwargs), lambda x: call(ops.inplace(record), (x * 1, *args[1:]), kwargs)):
+        for form in (
+            lambda x: call(ops.function(record), (x * 1, *args[1:]), kwargs),
+            lambda x: call(ops.inplace(record), (x * 1, *args[1:]), kwargs),
+        ):
             x = args[0].clone().requires_grad_()
             y = form(x)
-            y.backward(torch.linspace(1, 2, max(y.numel(), 1), dtype=F8)[: y.numel()].reshape(y.shape))
+            y.backward(
+                torch.linspace(1, 2, max(y.numel(), 1), dtype=F8)[: y.numel()].reshape(y.shape)
+            )
             grads.append(x.grad)
         assert_same(grads[1], grads[0], f"{label}: gradient")
     return True
@@ -452,7 +509,9 @@ def check_out(record, sample, ops=OPS):
     want = call(f, args, kwargs)
     fresh = [torch.zeros_like(w) for w in results(want)]
     pointers = [o.data_ptr() for o in fresh]
-    got = call(f, args, kwargs | {"out": fresh[0] if isinstance(want, torch.Tensor) else tuple(fresh)})
+    got = call(
+        f, args, kwargs | {"out": fresh[0] if isinstance(want, torch.Tensor) else tuple(fresh)}
+    )
     assert_same(fresh, want, label)
     assert [o.data_ptr() for o in fresh] == pointers, f"{label}: memory was replaced"
     for g, o in zip(results(got), fresh, strict=True):
@@ -575,7 +634,13 @@ def fake(name, signature, samples, ref="", **flags):
 PLAIN = {"differentiable": False}
 FORMS = {"inplace": True, "out": True}
 FAKE_TABLE = [
-    fake("add", "input, other, *, alpha=1", "T(3,4), T(3,4); T(2,3), T(3), alpha=2; T(), T(2)", "input + alpha * other", **FORMS),
+    fake(
+        "add",
+        "input, other, *, alpha=1",
+        "T(3,4), T(3,4); T(2,3), T(3), alpha=2; T(), T(2)",
+        "input + alpha * other",
+        **FORMS,
+    ),
     fake("mul", "input, other", "T(3,4), T(3,4); T(3), 2.5; T(3), T()", "input * other", **FORMS),
     fake("div", "input, other, *, rounding_mode=None", "T(3), P(3)", "input / other", **FORMS),
     fake("exp", "input", "T(3,4); T(); T(0,2)", "np.exp(input)", **FORMS),
@@ -583,26 +648,104 @@ FAKE_TABLE = [
     fake("sigmoid", "input", "T(3,4)", "1 / (1 + np.exp(-input))", **FORMS),
     fake("abs", "input", "P(3,4)", "np.abs(input)", **FORMS),
     fake("atan2", "input, other", "P(3), P(3)", "np.arctan2(input, other)", **FORMS),
-    fake("clamp", "input, min=None, max=None", "T(3,4), -0.5, 0.5; T(3), max=0.2", "np.clip(input, min, max)", **FORMS),
-    fake("where", "condition, input, other", "B(3), T(3), T(3); B(2,3), T(3), 0.0", "np.where(condition, input, other)", method=False),
-    fake("sum", "input, dim=None, keepdim=False", "T(3,4); T(3,4), dim=1; T(2,3,4), dim=(0,2), keepdim=True", "np.sum(input, axis=dim, keepdims=keepdim)"),
-    fake("mean", "input, dim=None, keepdim=False", "T(3,4); T(3,4), dim=1", "np.mean(input, axis=dim, keepdims=keepdim)"),
-    fake("amax", "input, dim=(), keepdim=False", "T(3,4), dim=1", "np.max(input, axis=dim, keepdims=keepdim)", out=True),
+    fake(
+        "clamp",
+        "input, min=None, max=None",
+        "T(3,4), -0.5, 0.5; T(3), max=0.2",
+        "np.clip(input, min, max)",
+        **FORMS,
+    ),
+    fake(
+        "where",
+        "condition, input, other",
+        "B(3), T(3), T(3); B(2,3), T(3), 0.0",
+        "np.where(condition, input, other)",
+        method=False,
+    ),
+    fake(
+        "sum",
+        "input, dim=None, keepdim=False",
+        "T(3,4); T(3,4), dim=1; T(2,3,4), dim=(0,2), keepdim=True",
+        "np.sum(input, axis=dim, keepdims=keepdim)",
+    ),
+    fake(
+        "mean",
+        "input, dim=None, keepdim=False",
+        "T(3,4); T(3,4), dim=1",
+        "np.mean(input, axis=dim, keepdims=keepdim)",
+    ),
+    fake(
+        "amax",
+        "input, dim=(), keepdim=False",
+        "T(3,4), dim=1",
+        "np.max(input, axis=dim, keepdims=keepdim)",
+        out=True,
+    ),
     fake("cumsum", "input, dim", "T(3,4), 1", "np.cumsum(input, axis=dim)", **FORMS),
-    fake("softmax", "input, dim", "T(3,4), 1; T(3,4), dim=-2", "np.exp(input) / np.exp(input).sum(dim, keepdims=True)", out=True),
-    fake("matmul", "input, other", "T(2,3), T(3,4); T(3), T(3); T(2,2,3), T(3)", "input @ other", out=True),
+    fake(
+        "softmax",
+        "input, dim",
+        "T(3,4), 1; T(3,4), dim=-2",
+        "np.exp(input) / np.exp(input).sum(dim, keepdims=True)",
+        out=True,
+    ),
+    fake(
+        "matmul",
+        "input, other",
+        "T(2,3), T(3,4); T(3), T(3); T(2,2,3), T(3)",
+        "input @ other",
+        out=True,
+    ),
     fake("tril", "input, diagonal=0", "T(3,4); T(3,3), 1", "np.tril(input, diagonal)", **FORMS),
     fake("transpose", "input, dim0, dim1", "T(3,4), 0, 1", "np.swapaxes(input, dim0, dim1)"),
-    fake("cat", "tensors, dim=0", "[T(2,3), T(1,3)]; [T(2,3), T(2,2)], dim=1", "np.concatenate(tensors, dim)", method=False, out=True),
-    fake("gather", "input, dim, index", "T(3,4), 1, I(3,2,hi=4)", "np.take_along_axis(input, index, dim)", out=True),
-    fake("sort", "input, dim=-1, descending=False", "T(3,4); T(3,4), dim=0", "np.sort(input, dim), np.argsort(input, dim)", out=True),
-    fake("argmax", "input, dim=None, keepdim=False", "T(3,4); T(3,4), dim=1", "np.argmax(input, axis=dim)", **PLAIN),
+    fake(
+        "cat",
+        "tensors, dim=0",
+        "[T(2,3), T(1,3)]; [T(2,3), T(2,2)], dim=1",
+        "np.concatenate(tensors, dim)",
+        method=False,
+        out=True,
+    ),
+    fake(
+        "gather",
+        "input, dim, index",
+        "T(3,4), 1, I(3,2,hi=4)",
+        "np.take_along_axis(input, index, dim)",
+        out=True,
+    ),
+    fake(
+        "sort",
+        "input, dim=-1, descending=False",
+        "T(3,4); T(3,4), dim=0",
+        "np.sort(input, dim), np.argsort(input, dim)",
+        out=True,
+    ),
+    fake(
+        "argmax",
+        "input, dim=None, keepdim=False",
+        "T(3,4); T(3,4), dim=1",
+        "np.argmax(input, axis=dim)",
+        **PLAIN,
+    ),
     fake("isnan", "input", "T(3)", "np.isnan(input)", **PLAIN),
     fake("eq", "input, other", "T(3), T(3); I(4), 2", "np.equal(input, other)", out=True, **PLAIN),
-    fake("masked_fill", "input, mask, value", "T(3,4), B(3,4), 2.0; T(3,4), B(4), 1.5", "np.where(mask, value, input)", inplace=True),
+    fake(
+        "masked_fill",
+        "input, mask, value",
+        "T(3,4), B(3,4), 2.0; T(3,4), B(4), 1.5",
+        "np.where(mask, value, input)",
+        inplace=True,
+    ),
     fake("view", "input, shape", "T(3,4), (12,)", "np.reshape(input, shape)", function=False),
     fake("dropout", "input, p=0.5, training=True", "T(30), 0.5, True", "", method=False),
-    fake("mse_loss", "input, target", "T(3,4), T(3,4)", "np.mean((input - target) ** 2)", method=False, namespace="_nn"),
+    fake(
+        "mse_loss",
+        "input, target",
+        "T(3,4), T(3,4)",
+        "np.mean((input - target) ** 2)",
+        method=False,
+        namespace="_nn",
+    ),
     fake("empty", "size", "none: contents are undefined", **PLAIN),
 ]
 FAKE_CASES = [pytest.param(r, s, id=f"{r['name']}({s})") for r in FAKE_TABLE for s in samples_of(r)]
@@ -718,7 +861,11 @@ def changes_input(x):
         (check_forward, EXP, Wrong(function=lambda x: (torch.exp(x), x))),
         (check_forward, EXP, Wrong(function=changes_input)),
         (check_forward, EXP, Wrong(function=lambda x: torch.exp(x.half()).to(x.dtype))),
-        (check_small_floats, EXP, Wrong(function=lambda x: torch.exp(x) + (x.dtype is torch.float16))),
+        (
+            check_small_floats,
+            EXP,
+            Wrong(function=lambda x: torch.exp(x) + (x.dtype is torch.float16)),
+        ),
         (check_integers, EXP, Wrong(function=lambda x: torch.exp(x) + (x.dtype is torch.int32))),
         (check_non_contiguous, EXP, Wrong(function=contiguous_only)),
         (check_elementwise_shapes, ADD, Wrong(function=no_broadcast)),
@@ -743,7 +890,15 @@ def test_checks_refuse_wrong_ops(check, record, ops):
 
 
 @pytest.mark.parametrize(
-    "change", [{"samples": ""}, {"samples": "none: "}, {"doc": " "}, {"samples": "T(3"}, {"samples": "T(3), 5"}, {"inplace": 1}]
+    "change",
+    [
+        {"samples": ""},
+        {"samples": "none: "},
+        {"doc": " "},
+        {"samples": "T(3"},
+        {"samples": "T(3), 5"},
+        {"inplace": 1},
+    ],
 )
 def test_bad_records_are_refused(change):
     with pytest.raises((AssertionError, ValueError, TypeError)):
@@ -751,7 +906,11 @@ def test_bad_records_are_refused(change):
 
 
 def test_split_samples():
-    assert split_samples("T(3), dim=1; T(2,3), mode='a;b' ; [I(2)],;") == ["T(3), dim=1", "T(2,3), mode='a;b'", "[I(2)],"]
+    assert split_samples("T(3), dim=1; T(2,3), mode='a;b' ; [I(2)],;") == [
+        "T(3), dim=1",
+        "T(2,3), mode='a;b'",
+        "[I(2)],",
+    ]
     assert samples_of(fake("x", "a", "none: because")) == []
 
 

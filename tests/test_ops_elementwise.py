@@ -60,7 +60,10 @@ def rand(shape, lo=-1.0, hi=1.0, seed=0):
 
 @pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5), (2, 0, 3), (1000,)])
-@pytest.mark.parametrize("dtype,rtol", [(torch.float64, 1e-13), (torch.float32, 2e-6), (torch.float16, 4e-3), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize(
+    "dtype,rtol",
+    [(torch.float64, 1e-13), (torch.float32, 2e-6), (torch.float16, 4e-3), (torch.bfloat16, 2e-2)],
+)
 def test_unary_values(name, shape, dtype, rtol):
     f, lo, hi = UNARY[name]
     x = torch.tensor(rand(shape, lo, hi)).to(dtype)
@@ -76,7 +79,12 @@ def test_unary_strided(name):
     x = torch.tensor(rand((6, 8, 4), lo, hi))
     g = getattr(torch, name)
     full = g(x)
-    for view in (lambda t: t[::2, 1::3], lambda t: t.permute(2, 0, 1), lambda t: t[:1].expand(3, 8, 4), lambda t: t.t() if t.ndim < 3 else t.mT):
+    for view in (
+        lambda t: t[::2, 1::3],
+        lambda t: t.permute(2, 0, 1),
+        lambda t: t[:1].expand(3, 8, 4),
+        lambda t: t.t() if t.ndim < 3 else t.mT,
+    ):
         np.testing.assert_allclose(g(view(x)).numpy(), view(full).numpy(), rtol=1e-13)
 
 
@@ -124,7 +132,9 @@ def test_unary_gradients(name):
 def test_special_values(name, x, want, dtype):
     # 17 copies, so that both the vector body and the tail of a kernel see every value.
     t = torch.tensor(x * 17, dtype=dtype)
-    np.testing.assert_allclose(getattr(torch, name)(t).double().numpy(), want * 17, rtol=1e-6, atol=1e-30)
+    np.testing.assert_allclose(
+        getattr(torch, name)(t).double().numpy(), want * 17, rtol=1e-6, atol=1e-30
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -135,7 +145,18 @@ def test_large_arguments(name, dtype):
     np.testing.assert_allclose(getattr(torch, name)(x).double().numpy(), want, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name,scale", [("exp", 80), ("log", 1e30), ("tanh", 10), ("sin", 100), ("erf", 4), ("expm1", 80), ("log1p", 1e30)])
+@pytest.mark.parametrize(
+    "name,scale",
+    [
+        ("exp", 80),
+        ("log", 1e30),
+        ("tanh", 10),
+        ("sin", 100),
+        ("erf", 4),
+        ("expm1", 80),
+        ("log1p", 1e30),
+    ],
+)
 def test_float32_accuracy(name, scale):
     lo = 1e-30 if name.startswith("log") else -scale
     x = np.random.default_rng(1).uniform(lo, scale, 20001).astype(np.float32)
@@ -173,7 +194,20 @@ BINARY = {
 
 
 @pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize("sa,sb", [((), ()), ((3,), ()), ((), (2, 3)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((4, 1, 3), (2, 1)), ((0, 3), (3,)), ((2, 0), (1, 1)), ((1,), (5,))])
+@pytest.mark.parametrize(
+    "sa,sb",
+    [
+        ((), ()),
+        ((3,), ()),
+        ((), (2, 3)),
+        ((2, 3), (3,)),
+        ((2, 1), (1, 3)),
+        ((4, 1, 3), (2, 1)),
+        ((0, 3), (3,)),
+        ((2, 0), (1, 1)),
+        ((1,), (5,)),
+    ],
+)
 def test_binary_broadcast(name, sa, sb):
     f, lo, hi = BINARY[name]
     a, b = rand(sa, lo, hi), rand(sb, lo, hi, 1)
@@ -230,7 +264,10 @@ def test_aliases():
 
 def test_broadcast_error():
     for name in BINARY:
-        with pytest.raises(RuntimeError, match=r"size of tensor a \(3\) must match the size of tensor b \(4\) at non-singleton dimension 1"):
+        with pytest.raises(
+            RuntimeError,
+            match=r"size of tensor a \(3\) must match the size of tensor b \(4\) at non-singleton dimension 1",
+        ):
             getattr(torch, name)(torch.ones(2, 3), torch.ones(4))
 
 
@@ -273,7 +310,12 @@ def test_integer_division_rules(dtype):
         assert (t / b).dtype is torch.float32
         np.testing.assert_allclose((t / b).numpy(), np.array(a) / b, rtol=1e-6)
         floor = [x // b for x in a]
-        for r in (t // b, torch.div(t, b, rounding_mode="floor"), torch.floor_divide(t, b), t // torch.tensor(b, dtype=dtype)):
+        for r in (
+            t // b,
+            torch.div(t, b, rounding_mode="floor"),
+            torch.floor_divide(t, b),
+            t // torch.tensor(b, dtype=dtype),
+        ):
             assert r.tolist() == floor and r.dtype is dtype
         assert torch.div(t, b, rounding_mode="trunc").tolist() == [int(x / b) for x in a]
         assert (t % b).tolist() == torch.remainder(t, b).tolist() == [x % b for x in a]
@@ -295,7 +337,15 @@ def test_float_division_rules():
         torch.div(t, 2, rounding_mode="x")
 
 
-@pytest.mark.parametrize("f", [torch.floor_divide, torch.remainder, torch.fmod, lambda a, b: torch.div(a, b, rounding_mode="trunc")])
+@pytest.mark.parametrize(
+    "f",
+    [
+        torch.floor_divide,
+        torch.remainder,
+        torch.fmod,
+        lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+    ],
+)
 def test_integer_division_by_zero(f):
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         f(torch.tensor([1, 2]), 0)
@@ -340,7 +390,9 @@ def test_pow_of_floats():
     for e in (-2, -1, -0.5, 0, 0.5, 1, 2, 3, 1 / 3):
         with np.errstate(all="ignore"):
             np.testing.assert_allclose((x**e).numpy(), np.power(x.numpy(), e), rtol=1e-14)
-    np.testing.assert_equal(torch.pow(torch.tensor([NAN, 1.0, 0.0]), torch.tensor([0.0, NAN, 0.0])).numpy(), [1, 1, 1])
+    np.testing.assert_equal(
+        torch.pow(torch.tensor([NAN, 1.0, 0.0]), torch.tensor([0.0, NAN, 0.0])).numpy(), [1, 1, 1]
+    )
     assert torch.pow(2, torch.tensor([3.0])).item() == 8
     assert torch.float_power(torch.tensor([2]), 3).dtype is F8
 
@@ -555,9 +607,17 @@ def test_comparison_functions_broadcast_and_check():
 
 
 def test_isin():
-    assert torch.isin(torch.tensor([1, 2, 3]), torch.tensor([2, 5])).tolist() == [False, True, False]
+    assert torch.isin(torch.tensor([1, 2, 3]), torch.tensor([2, 5])).tolist() == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_gradients_do_not_flow_through_comparisons():
     w = torch.ones(2, requires_grad=True)
-    assert not (w > 0).requires_grad and not torch.isnan(w).requires_grad and not w.argmax().requires_grad
+    assert (
+        not (w > 0).requires_grad
+        and not torch.isnan(w).requires_grad
+        and not w.argmax().requires_grad
+    )

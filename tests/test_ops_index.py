@@ -25,9 +25,15 @@ def test_gather(shape, dtype):
     for d in range(-len(shape), len(shape)):
         index = randint(shape[d], *shape).to(dtype)
         want = np.take_along_axis(t.numpy(), index.long().numpy(), d)
-        for r in (torch.gather(t, d, index), t.gather(d, index), torch.gather(input=t, dim=d, index=index)):
+        for r in (
+            torch.gather(t, d, index),
+            t.gather(d, index),
+            torch.gather(input=t, dim=d, index=index),
+        ):
             np.testing.assert_array_equal(r.numpy(), want)
-        np.testing.assert_array_equal(torch.gather(t.mT if t.ndim > 1 else t, d, index.mT if t.ndim > 1 else index).numpy(), np.take_along_axis(t.numpy().swapaxes(-1, -2) if t.ndim > 1 else t.numpy(), index.long().numpy().swapaxes(-1, -2) if t.ndim > 1 else index.long().numpy(), d))
+        back = tuple(reversed(range(t.ndim)))
+        strided = torch.gather(t.permute(back), -1 - d, index.permute(back))
+        np.testing.assert_array_equal(strided.permute(back).numpy(), want)
 
 
 def test_gather_smaller_index_and_edges():
@@ -39,14 +45,26 @@ def test_gather_smaller_index_and_edges():
     assert torch.gather(torch.tensor(5.0), 0, torch.tensor(0)).item() == 5
     x = rand(3, 4, grad=True)
     index = randint(4, 3, 6)
-    assert gradcheck(lambda v: torch.gather(v, 1, index), (x,)) and gradgradcheck(lambda v: v.gather(1, index), (x,))
+    assert gradcheck(lambda v: torch.gather(v, 1, index), (x,)) and gradgradcheck(
+        lambda v: v.gather(1, index), (x,)
+    )
 
 
 @pytest.mark.parametrize(
     "index,dim,error,match",
     [
-        ([[3]], 1, (RuntimeError, IndexError), "index 3 is out of bounds for dimension 1 with size 3"),
-        ([[-1]], 1, (RuntimeError, IndexError), "index -1 is out of bounds for dimension 1 with size 3"),
+        (
+            [[3]],
+            1,
+            (RuntimeError, IndexError),
+            "index 3 is out of bounds for dimension 1 with size 3",
+        ),
+        (
+            [[-1]],
+            1,
+            (RuntimeError, IndexError),
+            "index -1 is out of bounds for dimension 1 with size 3",
+        ),
         ([0], 1, RuntimeError, "same number of dimensions"),
         ([[0], [0], [0]], 1, RuntimeError, r"\[3, 1\] to be no larger than self \[2, 3\]"),
         ([[0]], 2, IndexError, r"range of \[-2, 1\], but got 2"),
@@ -83,21 +101,33 @@ def test_scatter_family(shape):
         put = np_scatter(a, d, order.numpy(), s, lambda x, y: y)
         np.testing.assert_array_equal(torch.scatter(t, d, order, src).numpy(), put)
         np.testing.assert_array_equal(t.clone().scatter_(d, order, src).numpy(), put)
-        for name, op in [("sum", lambda x, y: x + y), ("prod", lambda x, y: x * y), ("amax", max), ("amin", min)]:
+        for name, op in [
+            ("sum", lambda x, y: x + y),
+            ("prod", lambda x, y: x * y),
+            ("amax", max),
+            ("amin", min),
+        ]:
             np.testing.assert_allclose(
-                t.scatter_reduce(d, index, src, name).numpy(), np_scatter(a, d, i, s, op), rtol=1e-12
+                t.scatter_reduce(d, index, src, name).numpy(),
+                np_scatter(a, d, i, s, op),
+                rtol=1e-12,
             )
 
 
 def test_scatter_details():
     z = torch.zeros(2, 3)
     assert z.scatter(1, torch.tensor([[0, 1]]), torch.ones(2, 3)).tolist() == [[1, 1, 0], [0, 0, 0]]
-    assert z.scatter(0, torch.tensor([[0, 1, 1]]), 2.0, reduce="add").tolist() == [[2, 0, 0], [0, 2, 2]]
+    assert z.scatter(0, torch.tensor([[0, 1, 1]]), 2.0, reduce="add").tolist() == [
+        [2, 0, 0],
+        [0, 2, 2],
+    ]
     assert z.scatter(1, torch.empty(2, 0, dtype=torch.int64), 1.0).sum().item() == 0
     assert torch.zeros(3, dtype=torch.int64).scatter(0, torch.tensor([1]), 7).tolist() == [0, 7, 0]
     one_hot = torch.zeros(3, 4).scatter_(1, torch.tensor([[1], [0], [3]]), 1)
     assert one_hot.argmax(1).tolist() == [1, 0, 3]
-    m = torch.zeros(3).scatter_reduce(0, torch.tensor([0, 0, 1]), torch.tensor([2.0, 3.0, 4.0]), "mean", include_self=False)
+    m = torch.zeros(3).scatter_reduce(
+        0, torch.tensor([0, 0, 1]), torch.tensor([2.0, 3.0, 4.0]), "mean", include_self=False
+    )
     assert m.tolist() == [2.5, 4, 0]
 
 
@@ -116,31 +146,99 @@ def test_scatter_gradients():
 @pytest.mark.parametrize(
     "call,error,match",
     [
-        (lambda z: z.scatter(1, torch.tensor([[3]]), 1.0), (RuntimeError, IndexError), "index 3 is out of bounds for dimension 1 with size 3"),
-        (lambda z: z.scatter(1, torch.tensor([[-1]]), 1.0), (RuntimeError, IndexError), "index -1 is out of bounds"),
-        (lambda z: z.scatter(1, torch.tensor([[0, 1]]), torch.ones(1, 1)), RuntimeError, r"\[1, 2\] to be no larger"),
-        (lambda z: z.scatter(1, torch.tensor([[0]]), torch.ones(1, 1, dtype=F8)), RuntimeError, "dtype"),
+        (
+            lambda z: z.scatter(1, torch.tensor([[3]]), 1.0),
+            (RuntimeError, IndexError),
+            "index 3 is out of bounds for dimension 1 with size 3",
+        ),
+        (
+            lambda z: z.scatter(1, torch.tensor([[-1]]), 1.0),
+            (RuntimeError, IndexError),
+            "index -1 is out of bounds",
+        ),
+        (
+            lambda z: z.scatter(1, torch.tensor([[0, 1]]), torch.ones(1, 1)),
+            RuntimeError,
+            r"\[1, 2\] to be no larger",
+        ),
+        (
+            lambda z: z.scatter(1, torch.tensor([[0]]), torch.ones(1, 1, dtype=F8)),
+            RuntimeError,
+            "dtype",
+        ),
         (lambda z: z.scatter_add(0, torch.tensor([[0]]), 1.0), TypeError, "src"),
-        (lambda z: z.scatter_add(0, torch.tensor([[0, 1, 5]]), torch.ones(1, 3)), (RuntimeError, IndexError), "index 5 is out of bounds"),
-        (lambda z: z.scatter_reduce(0, torch.tensor([[0]]), torch.ones(1, 1), "zz"), RuntimeError, "zz"),
-        (lambda z: z.index_select(1, torch.tensor([0, 5])), (RuntimeError, IndexError), "5|out of range"),
-        (lambda z: z.index_select(1, torch.tensor([-1])), (RuntimeError, IndexError), "-1|out of range"),
+        (
+            lambda z: z.scatter_add(0, torch.tensor([[0, 1, 5]]), torch.ones(1, 3)),
+            (RuntimeError, IndexError),
+            "index 5 is out of bounds",
+        ),
+        (
+            lambda z: z.scatter_reduce(0, torch.tensor([[0]]), torch.ones(1, 1), "zz"),
+            RuntimeError,
+            "zz",
+        ),
+        (
+            lambda z: z.index_select(1, torch.tensor([0, 5])),
+            (RuntimeError, IndexError),
+            "5|out of range",
+        ),
+        (
+            lambda z: z.index_select(1, torch.tensor([-1])),
+            (RuntimeError, IndexError),
+            "-1|out of range",
+        ),
         (lambda z: z.index_select(1, torch.tensor([[0]])), IndexError, "vector"),
         (lambda z: z.index_select(1, torch.tensor([0.0])), RuntimeError, "dtype"),
         (lambda z: z.index_select(5, torch.tensor([0])), IndexError, "Dimension out of range"),
-        (lambda z: z.index_add(0, torch.tensor([0, 5]), torch.ones(2, 3)), (RuntimeError, IndexError), "out of (range|bounds)"),
-        (lambda z: z.index_add(0, torch.tensor([0]), torch.ones(2, 3)), (RuntimeError, IndexError), None),
-        (lambda z: z.index_add(0, torch.tensor([0]), torch.ones(1, 3, dtype=F8)), RuntimeError, "scalar type|dtype"),
-        (lambda z: z.index_copy(0, torch.tensor([5]), torch.ones(1, 3)), (RuntimeError, IndexError), "out of bounds|out of range"),
-        (lambda z: z.index_copy(0, torch.tensor([0]), torch.ones(1, 3, dtype=F8)), RuntimeError, "dtype"),
-        (lambda z: z.index_copy(0, torch.tensor([0]), torch.ones(2, 3)), (RuntimeError, IndexError), None),
+        (
+            lambda z: z.index_add(0, torch.tensor([0, 5]), torch.ones(2, 3)),
+            (RuntimeError, IndexError),
+            "out of (range|bounds)",
+        ),
+        (
+            lambda z: z.index_add(0, torch.tensor([0]), torch.ones(2, 3)),
+            (RuntimeError, IndexError),
+            None,
+        ),
+        (
+            lambda z: z.index_add(0, torch.tensor([0]), torch.ones(1, 3, dtype=F8)),
+            RuntimeError,
+            "scalar type|dtype",
+        ),
+        (
+            lambda z: z.index_copy(0, torch.tensor([5]), torch.ones(1, 3)),
+            (RuntimeError, IndexError),
+            "out of bounds|out of range",
+        ),
+        (
+            lambda z: z.index_copy(0, torch.tensor([0]), torch.ones(1, 3, dtype=F8)),
+            RuntimeError,
+            "dtype",
+        ),
+        (
+            lambda z: z.index_copy(0, torch.tensor([0]), torch.ones(2, 3)),
+            (RuntimeError, IndexError),
+            None,
+        ),
         (lambda z: z.masked_fill(torch.tensor([1, 0, 1]), 5.0), RuntimeError, "bool"),
-        (lambda z: z.masked_fill(torch.tensor([True, False, True]), torch.ones(2)), RuntimeError, "0-dim"),
-        (lambda z: z[0].masked_fill_(torch.ones(2, 3, dtype=torch.bool), 2.0), RuntimeError, r"output with shape \[3\]"),
+        (
+            lambda z: z.masked_fill(torch.tensor([True, False, True]), torch.ones(2)),
+            RuntimeError,
+            "0-dim",
+        ),
+        (
+            lambda z: z[0].masked_fill_(torch.ones(2, 3, dtype=torch.bool), 2.0),
+            RuntimeError,
+            r"output with shape \[3\]",
+        ),
         (lambda z: z.masked_fill(torch.tensor([True, False]), 1.0), RuntimeError, "must match"),
         (lambda z: z.masked_select(torch.tensor([1, 0, 1])), RuntimeError, "[Bb]ool"),
         (lambda z: z.masked_select(torch.tensor([True, False])), RuntimeError, "must match"),
-        (lambda z: z.take_along_dim(torch.tensor([5]), 1), RuntimeError, "same number of dimensions"),
+        (
+            lambda z: z.take_along_dim(torch.tensor([5]), 1),
+            RuntimeError,
+            "same number of dimensions",
+        ),
         (lambda z: z.take_along_dim(torch.tensor([[0.0]]), 1), RuntimeError, "dtype"),
         (lambda z: z.take(torch.tensor([6])), (IndexError, RuntimeError), "6"),
     ],
@@ -158,7 +256,10 @@ def test_index_select():
         i = torch.tensor([0, 1, 1, 0])
         want = np.take(t.numpy(), i.numpy(), axis=d)
         np.testing.assert_array_equal(torch.index_select(t, d, i).numpy(), want)
-        np.testing.assert_array_equal(t.permute(2, 0, 1).index_select(d, i.int()).numpy(), np.take(t.numpy().transpose(2, 0, 1), i.numpy(), axis=d))
+        np.testing.assert_array_equal(
+            t.permute(2, 0, 1).index_select(d, i.int()).numpy(),
+            np.take(t.numpy().transpose(2, 0, 1), i.numpy(), axis=d),
+        )
     assert t.index_select(1, torch.tensor(0)).shape == (2, 1, 4)
     assert t.index_select(1, torch.zeros(0, dtype=torch.int64)).shape == (2, 0, 4)
     x = rand(3, 4, grad=True)
@@ -198,13 +299,24 @@ def test_masked_fill_and_select():
     assert t.clone().masked_fill_(t > 2, 0).tolist() == [[0, 1, 2], [0, 0, 0]]
     assert t.masked_fill(mask, float("-inf"))[0, 0].item() == float("-inf")
     assert torch.masked_select(t, mask).tolist() == [0, 2, 3, 5]
-    assert torch.masked_select(torch.arange(3), torch.ones(2, 1, dtype=torch.bool)).tolist() == [0, 1, 2, 0, 1, 2]
+    assert torch.masked_select(torch.arange(3), torch.ones(2, 1, dtype=torch.bool)).tolist() == [
+        0,
+        1,
+        2,
+        0,
+        1,
+        2,
+    ]
     assert t.masked_select(t > 99).shape == (0,)
-    assert torch.zeros(4).masked_scatter(torch.tensor([True, False, True, False]), torch.tensor([1.0, 2.0])).tolist() == [1, 0, 2, 0]
+    assert torch.zeros(4).masked_scatter(
+        torch.tensor([True, False, True, False]), torch.tensor([1.0, 2.0])
+    ).tolist() == [1, 0, 2, 0]
     x = rand(2, 3, grad=True)
     v = torch.tensor(2.0, dtype=F8, requires_grad=True)
     assert gradcheck(lambda a, b: a.masked_fill(mask, b), (x, v))
-    assert gradcheck(lambda a: a.masked_select(mask), (x,)) and gradgradcheck(lambda a: a.masked_select(mask), (x,))
+    assert gradcheck(lambda a: a.masked_select(mask), (x,)) and gradgradcheck(
+        lambda a: a.masked_select(mask), (x,)
+    )
 
 
 def test_take_along_dim_and_take():

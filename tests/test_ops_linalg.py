@@ -27,7 +27,6 @@ def test_matmul_ranks(n, m):
     for got in (a @ b, torch.matmul(a, b), a.matmul(b)):
         assert tuple(got.shape) == want.shape
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
-    a, b = a[..., :2] if n == 1 else a, b
     a, b = rand(*LEFT[n], grad=True), rand(*RIGHT[m], seed=1, grad=True)
     assert gradcheck(torch.matmul, (a, b))
     if n + m <= 5:
@@ -36,14 +35,32 @@ def test_matmul_ranks(n, m):
 
 @pytest.mark.parametrize(
     "sa,sb",
-    [((1, 2, 3), (4, 3, 2)), ((4, 2, 3), (1, 3, 2)), ((2, 1, 2, 3), (1, 4, 3, 2)), ((7, 2, 3), (3,)), ((3,), (7, 3, 2)), ((1, 1), (1, 1))],
+    [
+        ((1, 2, 3), (4, 3, 2)),
+        ((4, 2, 3), (1, 3, 2)),
+        ((2, 1, 2, 3), (1, 4, 3, 2)),
+        ((7, 2, 3), (3,)),
+        ((3,), (7, 3, 2)),
+        ((1, 1), (1, 1)),
+    ],
 )
 def test_matmul_batch_broadcast(sa, sb):
     a, b = rand(*sa), rand(*sb, seed=1)
     np.testing.assert_allclose((a @ b).numpy(), a.numpy() @ b.numpy(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("sa,sb", [((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0)), ((0, 2, 3), (3, 2)), ((2, 2, 0), (2, 0, 3)), ((0,), (0,)), ((2, 0), (0,))])
+@pytest.mark.parametrize(
+    "sa,sb",
+    [
+        ((0, 3), (3, 2)),
+        ((2, 0), (0, 3)),
+        ((2, 3), (3, 0)),
+        ((0, 2, 3), (3, 2)),
+        ((2, 2, 0), (2, 0, 3)),
+        ((0,), (0,)),
+        ((2, 0), (0,)),
+    ],
+)
 def test_matmul_empty(sa, sb):
     got = torch.ones(sa) @ torch.ones(sb)
     want = np.ones(sa) @ np.ones(sb)
@@ -92,7 +109,7 @@ def test_half_matmul(dtype, rtol):
 def test_nan_and_inf_pass_through():
     a = torch.tensor([[0.0, 1.0], [math.inf, 0.0]])
     b = torch.tensor([[math.nan, 1.0], [1.0, 2.0]])
-    np.testing.assert_equal((a @ b).numpy(), a.numpy() @ b.numpy())
+    np.testing.assert_equal((a @ b).numpy(), [[math.nan, 2.0], [math.nan, math.inf]])
 
 
 def test_named_products():
@@ -106,7 +123,10 @@ def test_named_products():
     np.testing.assert_allclose(torch.inner(a, a).numpy(), np.inner(n, n))
     x, y = rand(5, 2, 3), rand(5, 3, 4, seed=1)
     np.testing.assert_allclose(torch.bmm(x, y).numpy(), x.numpy() @ y.numpy())
-    np.testing.assert_allclose(torch.tensordot(x, y, dims=([2], [1])).numpy(), np.tensordot(x.numpy(), y.numpy(), ([2], [1])))
+    np.testing.assert_allclose(
+        torch.tensordot(x, y, dims=([2], [1])).numpy(),
+        np.tensordot(x.numpy(), y.numpy(), ([2], [1])),
+    )
     assert torch.outer(torch.arange(2), torch.arange(3)).tolist() == [[0, 0, 0], [0, 1, 2]]
 
 
@@ -121,9 +141,14 @@ def test_addmm_family():
         np.testing.assert_allclose(torch.addmm(d, a, b).numpy(), d.numpy() + a.numpy() @ b.numpy())
     nan = torch.full((2, 4), math.nan, dtype=F8)
     assert torch.addmm(nan, a, b, beta=0).isfinite().all().item(), "beta=0 ignores the input"
-    np.testing.assert_allclose(torch.addmv(c[:, 0], a, b[:, 0]).numpy(), c.numpy()[:, 0] + a.numpy() @ b.numpy()[:, 0])
+    np.testing.assert_allclose(
+        torch.addmv(c[:, 0], a, b[:, 0]).numpy(), c.numpy()[:, 0] + a.numpy() @ b.numpy()[:, 0]
+    )
     x, y, z = rand(5, 2, 3), rand(5, 3, 4, seed=1), rand(2, 4, seed=2)
-    np.testing.assert_allclose(torch.baddbmm(z, x, y, beta=0.5, alpha=2).numpy(), 0.5 * z.numpy() + 2 * (x.numpy() @ y.numpy()))
+    np.testing.assert_allclose(
+        torch.baddbmm(z, x, y, beta=0.5, alpha=2).numpy(),
+        0.5 * z.numpy() + 2 * (x.numpy() @ y.numpy()),
+    )
 
 
 def test_product_gradients():
@@ -145,7 +170,10 @@ def test_product_gradients():
 @pytest.mark.parametrize(
     "call,match",
     [
-        (lambda o: torch.matmul(o(2, 3), o(2, 3)), r"mat1 and mat2 shapes cannot be multiplied \(2x3 and 2x3\)"),
+        (
+            lambda o: torch.matmul(o(2, 3), o(2, 3)),
+            r"mat1 and mat2 shapes cannot be multiplied \(2x3 and 2x3\)",
+        ),
         (lambda o: torch.mm(o(2, 3), o(2, 3)), r"\(2x3 and 2x3\)"),
         (lambda o: torch.matmul(o(), o(2)), "at least 1D.* 0D and 1D"),
         (lambda o: torch.matmul(o(3), o(4)), None),
@@ -237,7 +265,9 @@ def test_einsum(equation, shapes):
 def test_einsum_sublist_form():
     a, b = rand(2, 3), rand(3, 4, seed=1)
     np.testing.assert_allclose(torch.einsum(a, [0, 1], b, [1, 2], [0, 2]).numpy(), (a @ b).numpy())
-    np.testing.assert_allclose(torch.einsum(a, [..., 1], b, [1, 2], [..., 2]).numpy(), (a @ b).numpy())
+    np.testing.assert_allclose(
+        torch.einsum(a, [..., 1], b, [1, 2], [..., 2]).numpy(), (a @ b).numpy()
+    )
 
 
 @pytest.mark.parametrize(
@@ -245,7 +275,11 @@ def test_einsum_sublist_form():
     [
         ("ij,jk->ik", [(2, 3), (4, 2)], "subscript j has size 4 for operand 1"),
         ("ij->ijk", [(2, 3)], "output subscript k does not appear"),
-        ("ijk->i", [(2, 3)], r"number of subscripts in the equation \(3\) does not match the number of dimensions \(2\)"),
+        (
+            "ijk->i",
+            [(2, 3)],
+            r"number of subscripts in the equation \(3\) does not match the number of dimensions \(2\)",
+        ),
         ("i->i", [(2, 3)], r"\(1\)"),
         ("ii->i", [(2, 3)], "subscript i is repeated for operand 0 but the sizes don't match"),
         ("i,i->ii", [(2,), (2,)], "output subscript i appears more than once"),

@@ -35,7 +35,11 @@ ACTIVATIONS = [
     ),
     ("silu", F.silu, lambda x: x / (1 + np.exp(-x))),
     ("softplus", F.softplus, lambda x: np.log1p(np.exp(x))),
-    ("softplus beta", lambda t: F.softplus(t, beta=2.0, threshold=5.0), lambda x: np.where(2 * x > 5, x, np.log1p(np.exp(2 * x)) / 2)),
+    (
+        "softplus beta",
+        lambda t: F.softplus(t, beta=2.0, threshold=5.0),
+        lambda x: np.where(2 * x > 5, x, np.log1p(np.exp(2 * x)) / 2),
+    ),
     ("leaky_relu", F.leaky_relu, lambda x: np.where(x > 0, x, 0.01 * x)),
     ("leaky_relu slope", lambda t: F.leaky_relu(t, 0.2), lambda x: np.where(x > 0, x, 0.2 * x)),
     ("elu", F.elu, lambda x: np.where(x > 0, x, np.expm1(x))),
@@ -50,7 +54,9 @@ ACTIVATIONS = [
 def test_activations(label, f, g):
     x = np.linspace(-4, 4, 33)
     np.testing.assert_allclose(f(torch.tensor(x)).numpy(), g(x), rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(f(torch.tensor(x, dtype=torch.float32)).numpy(), g(x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        f(torch.tensor(x, dtype=torch.float32)).numpy(), g(x), rtol=1e-5, atol=1e-6
+    )
     wide = torch.zeros(66, dtype=F8)[::2].copy_(torch.tensor(x))
     np.testing.assert_allclose(f(wide).numpy(), g(x), rtol=1e-12, atol=1e-14)
     assert f(torch.zeros(0)).shape == (0,) and f(torch.tensor(1.0)).shape == ()
@@ -84,12 +90,16 @@ def test_softmax_family(dim):
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
     for got in (torch.log_softmax(t, dim), F.log_softmax(t, dim=dim), t.log_softmax(dim)):
         np.testing.assert_allclose(got.numpy(), np.log(want), rtol=1e-12)
-    np.testing.assert_allclose(F.softmin(t, dim=dim).numpy(), np_softmax(-t.numpy(), dim), rtol=1e-12)
+    np.testing.assert_allclose(
+        F.softmin(t, dim=dim).numpy(), np_softmax(-t.numpy(), dim), rtol=1e-12
+    )
     s = t.permute(2, 0, 1)
     np.testing.assert_allclose(s.softmax(dim).numpy(), np_softmax(s.numpy(), dim), rtol=1e-12)
     x = rand(2, 3, 2, grad=True)
     for f in (torch.softmax, torch.log_softmax):
-        assert gradcheck(lambda v, f=f: f(v, dim), (x,)) and gradgradcheck(lambda v, f=f: f(v, dim), (x,))
+        assert gradcheck(lambda v, f=f: f(v, dim), (x,)) and gradgradcheck(
+            lambda v, f=f: f(v, dim), (x,)
+        )
 
 
 def test_softmax_details():
@@ -98,7 +108,9 @@ def test_softmax_details():
     assert torch.softmax(torch.tensor([-INF, 0.0]), 0).tolist() == [0, 1]
     assert torch.softmax(torch.tensor([-INF, -INF]), 0).isnan().all().item()
     assert torch.softmax(torch.tensor(3.0), 0).item() == 1
-    assert torch.softmax(torch.zeros(0, 3), 1).shape == (0, 3) and torch.softmax(torch.zeros(3, 0), 1).shape == (3, 0)
+    assert torch.softmax(torch.zeros(0, 3), 1).shape == (0, 3) and torch.softmax(
+        torch.zeros(3, 0), 1
+    ).shape == (3, 0)
     assert torch.softmax(torch.tensor([1, 2]), 0, dtype=F8).dtype is F8
     assert F.log_softmax(torch.ones(2), dim=0, dtype=F8).dtype is F8
     assert F.softmax(torch.ones(2, dtype=torch.float16), dim=0).dtype is torch.float16
@@ -120,7 +132,9 @@ def test_linear():
     w, b = rand(4, 3), rand(4, seed=1)
     for shape in [(3,), (2, 3), (2, 5, 3), (0, 3)]:
         x = rand(*shape, seed=2)
-        np.testing.assert_allclose(F.linear(x, w, b).numpy(), x.numpy() @ w.numpy().T + b.numpy(), rtol=1e-12)
+        np.testing.assert_allclose(
+            F.linear(x, w, b).numpy(), x.numpy() @ w.numpy().T + b.numpy(), rtol=1e-12
+        )
         np.testing.assert_allclose(F.linear(x, w).numpy(), x.numpy() @ w.numpy().T, rtol=1e-12)
     assert F.linear(rand(3), rand(3)).shape == ()
     args = (rand(2, 3, grad=True), rand(4, 3, grad=True), rand(4, grad=True))
@@ -131,7 +145,10 @@ def test_linear():
         F.linear(torch.ones(2, 3), torch.ones(4, 3), torch.ones(3))
 
 
-@pytest.mark.parametrize("shape,norm", [((2, 3), (3,)), ((2, 3, 4), (4,)), ((2, 3, 4), (3, 4)), ((4,), (4,)), ((0, 3), (3,))])
+@pytest.mark.parametrize(
+    "shape,norm",
+    [((2, 3), (3,)), ((2, 3, 4), (4,)), ((2, 3, 4), (3, 4)), ((4,), (4,)), ((0, 3), (3,))],
+)
 @pytest.mark.parametrize("eps", [1e-5, 0.1])
 def test_layer_norm(shape, norm, eps):
     x, w, b = rand(*shape), rand(*norm, seed=1), rand(*norm, seed=2)
@@ -139,10 +156,21 @@ def test_layer_norm(shape, norm, eps):
     a = x.numpy()
     base = (a - a.mean(axes, keepdims=True)) / np.sqrt(a.var(axes, keepdims=True) + eps)
     np.testing.assert_allclose(F.layer_norm(x, norm, eps=eps).numpy(), base, rtol=1e-10)
-    np.testing.assert_allclose(F.layer_norm(x, norm, w, b, eps).numpy(), base * w.numpy() + b.numpy(), rtol=1e-10, atol=1e-14)
-    np.testing.assert_allclose(F.layer_norm(x, norm, weight=w, eps=eps).numpy(), base * w.numpy(), rtol=1e-10)
+    np.testing.assert_allclose(
+        F.layer_norm(x, norm, w, b, eps).numpy(),
+        base * w.numpy() + b.numpy(),
+        rtol=1e-10,
+        atol=1e-14,
+    )
+    np.testing.assert_allclose(
+        F.layer_norm(x, norm, weight=w, eps=eps).numpy(), base * w.numpy(), rtol=1e-10
+    )
     if x.numel():
-        args = (rand(*shape, grad=True), rand(*norm, seed=1, grad=True), rand(*norm, seed=2, grad=True))
+        args = (
+            rand(*shape, grad=True),
+            rand(*norm, seed=1, grad=True),
+            rand(*norm, seed=2, grad=True),
+        )
         f = lambda p, q, r: F.layer_norm(p, norm, q, r, eps)  # noqa: E731
         assert gradcheck(f, args) and gradgradcheck(f, args)
 
@@ -161,7 +189,12 @@ def test_layer_norm_errors():
 
 def test_embedding():
     w = rand(5, 3)
-    for i in (torch.tensor([0, 4, 0]), torch.tensor([[1, 2], [3, 3]]), torch.tensor(2), torch.zeros(0, dtype=torch.int64)):
+    for i in (
+        torch.tensor([0, 4, 0]),
+        torch.tensor([[1, 2], [3, 3]]),
+        torch.tensor(2),
+        torch.zeros(0, dtype=torch.int64),
+    ):
         np.testing.assert_array_equal(F.embedding(i, w).numpy(), w.numpy()[i.numpy()])
         np.testing.assert_array_equal(F.embedding(i.int(), w).numpy(), w.numpy()[i.numpy()])
     v = rand(5, 3, grad=True)
@@ -238,9 +271,27 @@ REDUCTIONS = ["none", "mean", "sum"]
 LOSSES = [
     ("mse_loss", F.mse_loss, lambda x, y: (x - y) ** 2, -1, 1),
     ("l1_loss", F.l1_loss, lambda x, y: np.abs(x - y), -1, 1),
-    ("smooth_l1_loss", F.smooth_l1_loss, lambda x, y: np.where(np.abs(x - y) < 1, 0.5 * (x - y) ** 2, np.abs(x - y) - 0.5), -1, 1),
-    ("binary_cross_entropy", F.binary_cross_entropy, lambda x, y: -(y * np.log(x) + (1 - y) * np.log(1 - x)), 0.05, 0.95),
-    ("binary_cross_entropy_with_logits", F.binary_cross_entropy_with_logits, lambda x, y: np.log1p(np.exp(x)) - x * y, -3, 3),
+    (
+        "smooth_l1_loss",
+        F.smooth_l1_loss,
+        lambda x, y: np.where(np.abs(x - y) < 1, 0.5 * (x - y) ** 2, np.abs(x - y) - 0.5),
+        -1,
+        1,
+    ),
+    (
+        "binary_cross_entropy",
+        F.binary_cross_entropy,
+        lambda x, y: -(y * np.log(x) + (1 - y) * np.log(1 - x)),
+        0.05,
+        0.95,
+    ),
+    (
+        "binary_cross_entropy_with_logits",
+        F.binary_cross_entropy_with_logits,
+        lambda x, y: np.log1p(np.exp(x)) - x * y,
+        -3,
+        3,
+    ),
 ]
 
 
@@ -277,10 +328,17 @@ def test_loss_checks():
 
 
 def test_bce_limits_and_weights():
-    assert F.binary_cross_entropy(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 0.0])).item() == 100, "log is held at -100"
+    assert (
+        F.binary_cross_entropy(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 0.0])).item() == 100
+    ), "log is held at -100"
     with pytest.raises(RuntimeError, match="between 0 and 1"):
         F.binary_cross_entropy(torch.tensor([1.5]), torch.tensor([1.0]))
-    assert F.binary_cross_entropy_with_logits(torch.tensor([1000.0, -1000.0]), torch.tensor([1.0, 0.0])).item() == 0
+    assert (
+        F.binary_cross_entropy_with_logits(
+            torch.tensor([1000.0, -1000.0]), torch.tensor([1.0, 0.0])
+        ).item()
+        == 0
+    )
     x, y = rand(4, 2, lo=-2, hi=2), rand(4, 2, seed=1, lo=0, hi=1)
     w, pw = rand(2, seed=2, lo=0.5, hi=2), rand(2, seed=3, lo=0.5, hi=2)
     a, t = x.numpy(), y.numpy()
@@ -289,7 +347,9 @@ def test_bce_limits_and_weights():
     got = F.binary_cross_entropy_with_logits(x, y, weight=w, pos_weight=pw, reduction="none")
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-10)
     got = F.binary_cross_entropy(torch.sigmoid(x), y, weight=w)
-    np.testing.assert_allclose(got.item(), (-w.numpy() * (t * np.log(s) + (1 - t) * np.log(1 - s))).mean(), rtol=1e-10)
+    np.testing.assert_allclose(
+        got.item(), (-w.numpy() * (t * np.log(s) + (1 - t) * np.log(1 - s))).mean(), rtol=1e-10
+    )
 
 
 # ---------------------------------------------------------------- nll_loss and cross_entropy
@@ -318,8 +378,14 @@ def test_nll_and_cross_entropy(reduction, weighted, extra):
     w = None if weight is None else weight.numpy()
     logp = np.log(np_softmax(x.numpy(), 1))
     want = np_nll(logp, target.numpy(), w, reduction)
-    np.testing.assert_allclose(F.cross_entropy(x, target, weight, reduction=reduction).numpy(), want, rtol=1e-10)
-    np.testing.assert_allclose(F.nll_loss(F.log_softmax(x, 1), target, weight, reduction=reduction).numpy(), want, rtol=1e-10)
+    np.testing.assert_allclose(
+        F.cross_entropy(x, target, weight, reduction=reduction).numpy(), want, rtol=1e-10
+    )
+    np.testing.assert_allclose(
+        F.nll_loss(F.log_softmax(x, 1), target, weight, reduction=reduction).numpy(),
+        want,
+        rtol=1e-10,
+    )
     own = target.clone()
     own[1] = 7
     got = F.cross_entropy(x, own, weight, ignore_index=7, reduction=reduction)
@@ -371,7 +437,9 @@ def test_cross_entropy_shapes_and_limits():
     assert F.nll_loss(torch.zeros(3), torch.tensor(1)).item() == 0
     assert F.cross_entropy(torch.tensor([[1000.0, 0.0]]), torch.tensor([1])).item() == 1000
     assert math.isnan(F.cross_entropy(torch.zeros(2, 3), torch.tensor([-100, -100])).item())
-    assert F.cross_entropy(torch.zeros(2, 3), torch.tensor([-100, -100]), reduction="sum").item() == 0
+    assert (
+        F.cross_entropy(torch.zeros(2, 3), torch.tensor([-100, -100]), reduction="sum").item() == 0
+    )
     assert math.isnan(F.cross_entropy(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64)).item())
     x = torch.zeros(2, 3, requires_grad=True)
     F.cross_entropy(x, torch.tensor([0, -100])).backward()
@@ -385,12 +453,32 @@ def test_cross_entropy_shapes_and_limits():
         (lambda z: F.cross_entropy(z, torch.tensor([0, 5])), IndexError, "5 is out of bounds"),
         (lambda z: F.cross_entropy(z, torch.tensor([0, -1])), IndexError, "-1 is out of bounds"),
         (lambda z: F.nll_loss(z, torch.tensor([0, 3])), IndexError, "3 is out of bounds"),
-        (lambda z: F.cross_entropy(z, torch.tensor([0])), ValueError, r"batch_size \(2\).*batch_size \(1\)"),
-        (lambda z: F.nll_loss(z, torch.tensor([0])), ValueError, r"batch_size \(2\).*batch_size \(1\)"),
+        (
+            lambda z: F.cross_entropy(z, torch.tensor([0])),
+            ValueError,
+            r"batch_size \(2\).*batch_size \(1\)",
+        ),
+        (
+            lambda z: F.nll_loss(z, torch.tensor([0])),
+            ValueError,
+            r"batch_size \(2\).*batch_size \(1\)",
+        ),
         (lambda z: F.cross_entropy(z, torch.tensor([0.0, 1.0])), RuntimeError, None),
-        (lambda z: F.cross_entropy(z, torch.tensor([0, 1]), reduction="x"), ValueError, "x is not a valid value for reduction"),
-        (lambda z: F.cross_entropy(z, torch.tensor([0, 1]), weight=torch.ones(2)), RuntimeError, "weight"),
-        (lambda z: F.cross_entropy(z, torch.tensor([0, 1]), label_smoothing=1.5), RuntimeError, "label_smoothing.*1.5"),
+        (
+            lambda z: F.cross_entropy(z, torch.tensor([0, 1]), reduction="x"),
+            ValueError,
+            "x is not a valid value for reduction",
+        ),
+        (
+            lambda z: F.cross_entropy(z, torch.tensor([0, 1]), weight=torch.ones(2)),
+            RuntimeError,
+            "weight",
+        ),
+        (
+            lambda z: F.cross_entropy(z, torch.tensor([0, 1]), label_smoothing=1.5),
+            RuntimeError,
+            "label_smoothing.*1.5",
+        ),
         (lambda z: F.cross_entropy(z, torch.ones(2, 4)), RuntimeError, None),
     ],
 )

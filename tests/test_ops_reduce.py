@@ -73,13 +73,21 @@ def test_full(name, shape):
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize(
-    "view", [lambda t: t.permute(2, 0, 1), lambda t: t[::2, 1:, ::3], lambda t: t[:1].expand(3, 5, 7), lambda t: t[..., 0]]
+    "view",
+    [
+        lambda t: t.permute(2, 0, 1),
+        lambda t: t[::2, 1:, ::3],
+        lambda t: t[:1].expand(3, 5, 7),
+        lambda t: t[..., 0],
+    ],
 )
 def test_strided(name, view):
     f = REDUCTIONS[name][0]
     t = view(torch.tensor(rand(4, 5, 7)))
     for d in range(t.ndim):
-        np.testing.assert_allclose(getattr(t, name)(dim=d).numpy(), f(t.numpy(), axis=d), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(
+            getattr(t, name)(dim=d).numpy(), f(t.numpy(), axis=d), rtol=1e-12, atol=1e-14
+        )
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -103,7 +111,9 @@ def test_positional_and_negative_forms():
     assert t.sum(()).item() == 15 and t.sum(None).item() == 15
 
 
-@pytest.mark.parametrize("name", list(REDUCTIONS) + ["argmax", "argmin", "all", "any", "cumsum", "cumprod", "max", "min"])
+@pytest.mark.parametrize(
+    "name", list(REDUCTIONS) + ["argmax", "argmin", "all", "any", "cumsum", "cumprod", "max", "min"]
+)
 def test_dim_errors(name):
     f = getattr(torch, name)
     with pytest.raises(IndexError, match=r"expected to be in range of \[-2, 1\], but got 2"):
@@ -114,7 +124,9 @@ def test_dim_errors(name):
         f(torch.ones(()), dim=1)
     if name in REDUCTIONS and REDUCTIONS[name][1]:
         for dims in ((0, 0), (0, -2)):
-            with pytest.raises(RuntimeError, match="dim 0 appears multiple times in the list of dims"):
+            with pytest.raises(
+                RuntimeError, match="dim 0 appears multiple times in the list of dims"
+            ):
                 f(torch.ones(2, 3), dim=dims)
 
 
@@ -137,7 +149,9 @@ def test_dtype_argument():
     assert torch.norm(t, dtype=F8).dtype is F8
     big = torch.full((70000,), 1.0, dtype=torch.float16)
     assert big.sum().item() == INF and big.sum(dtype=torch.float32).item() == 70000
-    assert torch.full((3000,), 1.0, dtype=torch.float16).sum().item() == 3000, "float16 sums in float32"
+    assert torch.full((3000,), 1.0, dtype=torch.float16).sum().item() == 3000, (
+        "float16 sums in float32"
+    )
 
 
 def test_sum_is_accurate():
@@ -202,7 +216,9 @@ def test_nan_propagates():
 def test_infinities():
     assert torch.logsumexp(torch.tensor([-INF, -INF]), 0).item() == -INF
     assert torch.logsumexp(torch.tensor([INF, 1.0]), 0).item() == INF
-    assert torch.logsumexp(torch.tensor([1000.0, 1000.0]), 0).item() == pytest.approx(1000 + math.log(2))
+    assert torch.logsumexp(torch.tensor([1000.0, 1000.0]), 0).item() == pytest.approx(
+        1000 + math.log(2)
+    )
     assert math.isnan(torch.tensor([INF, -INF]).sum().item())
 
 
@@ -214,10 +230,14 @@ def test_var_std_forms():
     t = torch.tensor(x)
     for f, g in ((torch.var, np.var), (torch.std, np.std)):
         for ddof in (0, 1, 2):
-            np.testing.assert_allclose(f(t, dim=1, correction=ddof).numpy(), g(x, axis=1, ddof=ddof), rtol=1e-12)
+            np.testing.assert_allclose(
+                f(t, dim=1, correction=ddof).numpy(), g(x, axis=1, ddof=ddof), rtol=1e-12
+            )
         np.testing.assert_allclose(f(t, unbiased=False).numpy(), g(x), rtol=1e-12)
         np.testing.assert_allclose(f(t, 1, False).numpy(), g(x, axis=1), rtol=1e-12)
-        np.testing.assert_allclose(f(t, (0, 1), keepdim=True).numpy(), g(x, ddof=1, keepdims=True), rtol=1e-12)
+        np.testing.assert_allclose(
+            f(t, (0, 1), keepdim=True).numpy(), g(x, ddof=1, keepdims=True), rtol=1e-12
+        )
     v, m = torch.var_mean(t, dim=0)
     np.testing.assert_allclose(v.numpy(), x.var(0, ddof=1), rtol=1e-12)
     np.testing.assert_allclose(m.numpy(), x.mean(0), rtol=1e-12)
@@ -275,7 +295,9 @@ def test_max_min_with_dim(name):
         for keepdim in (False, True):
             r = getattr(torch, name)(t, d, keepdim)
             arg = getattr(np, "arg" + name)(x, axis=d, keepdims=keepdim)
-            np.testing.assert_array_equal(r.values.numpy(), getattr(np, name)(x, axis=d, keepdims=keepdim))
+            np.testing.assert_array_equal(
+                r.values.numpy(), getattr(np, name)(x, axis=d, keepdims=keepdim)
+            )
             np.testing.assert_array_equal(r.indices.numpy(), arg)
             values, indices = r
             assert values is r[0] and torch.equal(indices, r[1]) and len(r) == 2
@@ -284,7 +306,11 @@ def test_max_min_with_dim(name):
 
 def test_named_tuple_results():
     t = torch.tensor([[3, 1], [2, 5]])
-    for r, fields in [(t.max(1), ("values", "indices")), (t.sort(1), ("values", "indices")), (t.topk(1), ("values", "indices"))]:
+    for r, fields in [
+        (t.max(1), ("values", "indices")),
+        (t.sort(1), ("values", "indices")),
+        (t.topk(1), ("values", "indices")),
+    ]:
         assert isinstance(r, tuple) and all(hasattr(r, f) for f in fields)
         assert "max" in repr(t.max(1)) and "values=" in repr(r)
 
@@ -292,7 +318,12 @@ def test_named_tuple_results():
 def test_extrema_of_integers_and_bools():
     for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
         t = torch.tensor([3, 1, 2], dtype=dtype)
-        assert (t.max().item(), t.min().item(), t.argmax().item(), t.argmin().item()) == (3, 1, 0, 1)
+        assert (t.max().item(), t.min().item(), t.argmax().item(), t.argmin().item()) == (
+            3,
+            1,
+            0,
+            1,
+        )
         assert t.amax(0).dtype is dtype
     b = torch.tensor([True, False])
     assert b.max().item() is True and b.amin(0).item() is False
@@ -353,8 +384,12 @@ def test_cumulative(name, shape):
     x = rand(*shape)
     t = torch.tensor(x)
     for d in range(-len(shape), len(shape)):
-        np.testing.assert_allclose(getattr(torch, name)(t, d).numpy(), getattr(np, name)(x, axis=d), rtol=1e-12)
-        np.testing.assert_allclose(getattr(t, name)(dim=d).numpy(), getattr(np, name)(x, axis=d), rtol=1e-12)
+        np.testing.assert_allclose(
+            getattr(torch, name)(t, d).numpy(), getattr(np, name)(x, axis=d), rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            getattr(t, name)(dim=d).numpy(), getattr(np, name)(x, axis=d), rtol=1e-12
+        )
     assert getattr(torch.tensor(2.0), name)(0).item() == 2
 
 
@@ -362,7 +397,9 @@ def test_cumulative_gradients():
     x = torch.tensor(rand(3, 4), requires_grad=True)
     for f in (torch.cumsum, torch.cumprod):
         for d in (0, 1):
-            assert gradcheck(lambda t, f=f, d=d: f(t, d), (x,)) and gradgradcheck(lambda t, f=f, d=d: f(t, d), (x,))
+            assert gradcheck(lambda t, f=f, d=d: f(t, d), (x,)) and gradgradcheck(
+                lambda t, f=f, d=d: f(t, d), (x,)
+            )
     z = torch.tensor([1.0, 0.0, 2.0, 0.0, 3.0], dtype=F8, requires_grad=True)
     assert gradcheck(lambda t: torch.cumprod(t, 0), (z,))
 
@@ -395,7 +432,9 @@ def test_sort_details():
         assert torch.sort(t, stable=True, descending=descending).indices.tolist() == want
         assert torch.argsort(t, stable=True, descending=descending).tolist() == want
     x = torch.tensor(rand(3, 4), requires_grad=True)
-    assert gradcheck(lambda v: v.sort(0).values, (x,)) and gradgradcheck(lambda v: v.sort(1, True)[0], (x,))
+    assert gradcheck(lambda v: v.sort(0).values, (x,)) and gradgradcheck(
+        lambda v: v.sort(1, True)[0], (x,)
+    )
     with pytest.raises(IndexError):
         torch.sort(t, 1)
 
@@ -443,7 +482,9 @@ def test_unique():
 
 
 def test_unique_consecutive():
-    u, inverse, counts = torch.unique_consecutive(torch.tensor([1, 1, 2, 1]), return_inverse=True, return_counts=True)
+    u, inverse, counts = torch.unique_consecutive(
+        torch.tensor([1, 1, 2, 1]), return_inverse=True, return_counts=True
+    )
     assert (u.tolist(), inverse.tolist(), counts.tolist()) == ([1, 2, 1], [0, 0, 1, 2], [2, 1, 1])
 
 
@@ -477,14 +518,17 @@ def test_searchsorted(right):
     rows = torch.stack([t, t + 1])
     got = torch.searchsorted(rows, v, right=right)
     assert got.tolist() == [
-        np.searchsorted(e, x, "right" if right else "left").tolist() for e, x in zip([edges, edges + 1], values, strict=True)
+        np.searchsorted(e, x, "right" if right else "left").tolist()
+        for e, x in zip([edges, edges + 1], values, strict=True)
     ]
 
 
 def test_searchsorted_details():
     t = torch.tensor([1, 3])
     assert torch.searchsorted(t, 3, out_int32=True).dtype is torch.int32
-    assert torch.searchsorted(torch.tensor([3, 1]), torch.tensor([2]), sorter=torch.tensor([1, 0])).tolist() == [1]
+    assert torch.searchsorted(
+        torch.tensor([3, 1]), torch.tensor([2]), sorter=torch.tensor([1, 0])
+    ).tolist() == [1]
     assert torch.searchsorted(torch.zeros(0), torch.tensor([1.0])).tolist() == [0]
     with pytest.raises(RuntimeError, match="side"):
         torch.searchsorted(t, 3, side="x")
@@ -496,5 +540,7 @@ def test_searchsorted_details():
 
 def test_median_dist_trace():
     assert torch.tensor([3.0, 1.0, 2.0, 4.0]).median().item() == 2
-    assert torch.dist(torch.tensor([1.0, 1.0]), torch.zeros(2)).item() == pytest.approx(math.sqrt(2))
+    assert torch.dist(torch.tensor([1.0, 1.0]), torch.zeros(2)).item() == pytest.approx(
+        math.sqrt(2)
+    )
     assert torch.trace(torch.arange(6.0).reshape(2, 3)).item() == 4

@@ -152,7 +152,9 @@ def test_fork_rng():
     assert torch.equal(torch.rand(3), a)
 
 
-@pytest.mark.parametrize("name", ["rand", "randn", "randint", "randperm", "uniform_", "normal_", "bernoulli_"])
+@pytest.mark.parametrize(
+    "name", ["rand", "randn", "randint", "randperm", "uniform_", "normal_", "bernoulli_"]
+)
 def test_same_numbers_for_every_thread_count(name, threads):
     big = {
         "rand": lambda: torch.rand(300000),

@@ -375,7 +375,9 @@ def test_arange_errors(args):
 
 
 @pytest.mark.parametrize("dtype", FLOATS[2:])
-@pytest.mark.parametrize("a,b,n", [(0, 1, 5), (-3, 7, 11), (2, 2, 3), (1, -1, 4), (0, 1, 1), (0, 1, 0)])
+@pytest.mark.parametrize(
+    "a,b,n", [(0, 1, 5), (-3, 7, 11), (2, 2, 3), (1, -1, 4), (0, 1, 1), (0, 1, 0)]
+)
 def test_linspace(a, b, n, dtype):
     t = torch.linspace(a, b, n, dtype=dtype)
     assert t.dtype is dtype
@@ -571,7 +573,10 @@ def test_to_cpu_is_identity():
     assert t.to(t) is t
     assert t.to("cpu", copy=True) is not t
     assert t.to(dtype=torch.float64).dtype is torch.float64
-    assert t.to(device="cpu", dtype=torch.float16, non_blocking=True, copy=False).dtype is torch.float16
+    assert (
+        t.to(device="cpu", dtype=torch.float16, non_blocking=True, copy=False).dtype
+        is torch.float16
+    )
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,9 @@ def test_in_place_broadcasts_only_the_other():
     t = torch.zeros(2, 3)
     t.add_(torch.arange(3.0)).mul_(torch.tensor([[1.0], [2.0]]))
     assert t.tolist() == [[0, 1, 2], [0, 2, 4]]
-    with pytest.raises(RuntimeError, match=r"output with shape \[1\] doesn't match the broadcast shape \[3\]"):
+    with pytest.raises(
+        RuntimeError, match=r"output with shape \[1\] doesn't match the broadcast shape \[3\]"
+    ):
         torch.ones(1).add_(torch.ones(3))
     with pytest.raises(RuntimeError, match="must match"):
         torch.ones(2).add_(torch.ones(3))

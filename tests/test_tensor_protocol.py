@@ -50,7 +50,9 @@ def test_item_of_requires_grad():
 
 @pytest.mark.parametrize("n", [0, 2])
 def test_item_needs_one_element(n):
-    with pytest.raises(RuntimeError, match=f"a Tensor with {n} elements cannot be converted to Scalar"):
+    with pytest.raises(
+        RuntimeError, match=f"a Tensor with {n} elements cannot be converted to Scalar"
+    ):
         torch.ones(n).item()
 
 
@@ -61,7 +63,9 @@ def test_float_int_conversion():
     assert int(torch.tensor(True)) == 1
     assert int(torch.tensor(2**62)) == 2**62
     for f in (float, int):
-        with pytest.raises(ValueError, match="only one element tensors can be converted to Python scalars"):
+        with pytest.raises(
+            ValueError, match="only one element tensors can be converted to Python scalars"
+        ):
             f(torch.ones(2))
     with pytest.raises(ValueError, match="NaN"):
         int(torch.tensor(math.nan))
@@ -75,7 +79,9 @@ def test_index_protocol():
     assert list(range(torch.tensor(3))) == [0, 1, 2]
     assert operator.index(torch.tensor(True)) == 1
     for bad in (torch.tensor(1.0), torch.tensor([1, 2])):
-        with pytest.raises(TypeError, match="only integer tensors of a single element can be converted to an index"):
+        with pytest.raises(
+            TypeError, match="only integer tensors of a single element can be converted to an index"
+        ):
             operator.index(bad)
 
 
@@ -101,7 +107,9 @@ def test_bool(t, want):
 
 
 def test_bool_is_ambiguous():
-    with pytest.raises(RuntimeError, match="Boolean value of Tensor with more than one value is ambiguous"):
+    with pytest.raises(
+        RuntimeError, match="Boolean value of Tensor with more than one value is ambiguous"
+    ):
         bool(torch.ones(2))
     with pytest.raises(RuntimeError, match="Boolean value of Tensor with no values is ambiguous"):
         bool(torch.ones(0))
@@ -189,10 +197,18 @@ def test_arithmetic_with_scalars(name, scalar, dtype):
     values = [1, 2, 7]
     t = torch.tensor(values, dtype=dtype)
     kind = float if dtype is torch.float64 else int
-    plain = scalar if type(scalar) in (int, float) else float(scalar) if isinstance(scalar, float) else int(scalar)
+    plain = (
+        scalar
+        if type(scalar) in (int, float)
+        else float(scalar)
+        if isinstance(scalar, float)
+        else int(scalar)
+    )
     np.testing.assert_allclose(f(t, scalar).numpy(), [f(kind(v), plain) for v in values], rtol=1e-6)
     if not isinstance(scalar, np.generic):
-        np.testing.assert_allclose(f(scalar, t).numpy(), [f(plain, kind(v)) for v in values], rtol=1e-6)
+        np.testing.assert_allclose(
+            f(scalar, t).numpy(), [f(plain, kind(v)) for v in values], rtol=1e-6
+        )
 
 
 @pytest.mark.parametrize("name", BITWISE)
@@ -326,7 +342,10 @@ def test_numpy_scalar_on_the_left_gives_a_tensor():
 
 def test_operator_broadcast_error_names_sizes():
     for f in (operator.add, operator.mul, operator.lt):
-        with pytest.raises(RuntimeError, match=r"tensor a \(3\) must match .*tensor b \(2\) at non-singleton dimension 1"):
+        with pytest.raises(
+            RuntimeError,
+            match=r"tensor a \(3\) must match .*tensor b \(2\) at non-singleton dimension 1",
+        ):
             f(torch.ones(2, 3), torch.ones(2))
 
 

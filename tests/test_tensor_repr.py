@@ -49,7 +49,16 @@ def test_values(make, text):
 
 
 @pytest.mark.parametrize(
-    "dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.uint8, torch.int16, torch.int8]
+    "dtype",
+    [
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.int32,
+        torch.uint8,
+        torch.int16,
+        torch.int8,
+    ],
 )
 def test_non_default_dtypes_are_named(dtype):
     body = "[1., 2.]" if dtype.is_floating_point else "[1, 2]"
@@ -60,7 +69,8 @@ def test_non_default_dtypes_are_named(dtype):
 def test_empty_of_known_dtype():
     assert repr(torch.zeros(0, dtype=torch.int64)) == f"tensor([], dtype={dtype_name(torch.int64)})"
     assert (
-        repr(torch.zeros(2, 0, dtype=torch.int64)) == f"tensor([], size=(2, 0), dtype={dtype_name(torch.int64)})"
+        repr(torch.zeros(2, 0, dtype=torch.int64))
+        == f"tensor([], size=(2, 0), dtype={dtype_name(torch.int64)})"
     )
 
 
@@ -83,7 +93,15 @@ def test_summarised():
     assert repr(torch.arange(2000)) == "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])"
     row = "        [0., 0., 0.,  ..., 0., 0., 0.]"
     assert repr(torch.zeros(50, 50)) == "\n".join(
-        ["tensor([[0., 0., 0.,  ..., 0., 0., 0.],", row + ",", row + ",", "        ...,", row + ",", row + ",", row + "])"]
+        [
+            "tensor([[0., 0., 0.,  ..., 0., 0., 0.],",
+            row + ",",
+            row + ",",
+            "        ...,",
+            row + ",",
+            row + ",",
+            row + "])",
+        ]
     )
 
 
