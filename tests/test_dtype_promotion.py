@@ -231,7 +231,7 @@ def test_bool_arithmetic():
     with pytest.raises(RuntimeError, match="[Ss]ubtraction.*bool"):
         t - f
     with pytest.raises(RuntimeError, match="[Nn]egation.*bool"):
-        -t
+        -t  # noqa: B018
     with pytest.raises(RuntimeError, match="[Ss]ubtraction.*bool"):
         1 - t
     assert (t + 1).tolist() == [2, 2]

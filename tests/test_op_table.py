@@ -345,7 +345,7 @@ def check_non_contiguous(record, sample, ops=OPS):
 
 
 def is_elementwise(record, sample, ops=OPS):
-    """Same-shaped tensors in, one such tensor out, and permuting the elements permutes the result."""
+    """Whether same-shaped tensors give one such tensor, and permuting them permutes it."""
     if "elementwise" in record:
         return record["elementwise"]
     if record["name"].endswith(("_as", "_like")) or record["name"].startswith("new_"):
@@ -774,7 +774,8 @@ def test_checks_accept_right_ops(record, sample):
 def test_elementwise_is_recognised():
     found = {r["name"] for r in FAKE_TABLE for s in samples_of(r) if is_elementwise(r, s)}
     assert found == {
-        "add", "mul", "div", "exp", "log", "sigmoid", "abs", "atan2", "clamp", "where", "isnan", "eq", "masked_fill"
+        "add", "mul", "div", "exp", "log", "sigmoid", "abs", "atan2", "clamp", "where", "isnan",
+        "eq", "masked_fill"
     }  # fmt: skip
 
 
@@ -922,28 +923,29 @@ def test_samples_are_repeatable():
 # ---------------------------------------------------------------- promised names
 
 PROMISED = """
-tensor as_tensor empty zeros ones full empty_like zeros_like ones_like full_like rand_like randn_like
-arange linspace logspace eye rand randn randint randperm tril triu meshgrid
-add sub mul div pow sqrt rsqrt exp expm1 log log1p log2 log10 sin cos tan asin acos atan atan2 sinh cosh tanh
-sigmoid erf abs sign floor ceil round trunc clamp minimum maximum where lerp relu
+tensor as_tensor empty zeros ones full empty_like zeros_like ones_like full_like rand_like
+randn_like arange linspace logspace eye rand randn randint randperm tril triu meshgrid add sub
+mul div pow sqrt rsqrt exp expm1 log log1p log2 log10 sin cos tan asin acos atan atan2 sinh cosh
+tanh sigmoid erf abs sign floor ceil round trunc clamp minimum maximum where lerp relu
 logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_xor bitwise_not
-sum mean prod var std min max amin amax argmin argmax all any norm logsumexp cumsum cumprod count_nonzero
-softmax log_softmax mm bmm matmul mv dot addmm baddbmm outer einsum
-reshape flatten unflatten squeeze unsqueeze permute transpose t movedim flip roll repeat_interleave tile
-cat stack split chunk unbind narrow select diagonal as_strided
-gather scatter scatter_add index_select index_add index_copy masked_fill masked_select take_along_dim nonzero
-sort argsort topk unique bincount searchsorted allclose equal isclose isnan isinf isfinite
-eq ne lt le gt ge finfo iinfo Generator manual_seed from_numpy from_dlpack set_printoptions
-get_default_dtype set_default_dtype set_num_threads get_num_threads is_tensor result_type promote_types
+sum mean prod var std min max amin amax argmin argmax all any norm logsumexp cumsum cumprod
+count_nonzero softmax log_softmax mm bmm matmul mv dot addmm baddbmm outer einsum reshape
+flatten unflatten squeeze unsqueeze permute transpose t movedim flip roll repeat_interleave tile
+cat stack split chunk unbind narrow select diagonal as_strided gather scatter scatter_add
+index_select index_add index_copy masked_fill masked_select take_along_dim nonzero sort argsort
+topk unique bincount searchsorted allclose equal isclose isnan isinf isfinite eq ne lt le gt ge
+finfo iinfo Generator manual_seed from_numpy from_dlpack set_printoptions get_default_dtype
+set_default_dtype set_num_threads get_num_threads is_tensor result_type promote_types
 """.split()
 METHODS = """
-view expand expand_as repeat new_tensor new_zeros new_ones new_full new_empty add_ sub_ mul_ div_ copy_ fill_ zero_
-uniform_ normal_ detach requires_grad_ retain_grad numpy tolist item size stride dim numel contiguous clone to type
-double float half bfloat16 long int short char bool byte is_contiguous data_ptr storage_offset element_size
+view expand expand_as repeat new_tensor new_zeros new_ones new_full new_empty add_ sub_ mul_
+div_ copy_ fill_ zero_ uniform_ normal_ detach requires_grad_ retain_grad numpy tolist item size
+stride dim numel contiguous clone to type double float half bfloat16 long int short char bool
+byte is_contiguous data_ptr storage_offset element_size
 """.split()
 FUNCTIONAL = """
-relu gelu silu softplus leaky_relu elu softmax log_softmax layer_norm dropout embedding linear cross_entropy nll_loss
-mse_loss l1_loss binary_cross_entropy binary_cross_entropy_with_logits
+relu gelu silu softplus leaky_relu elu softmax log_softmax layer_norm dropout embedding linear
+cross_entropy nll_loss mse_loss l1_loss binary_cross_entropy binary_cross_entropy_with_logits
 """.split()
 
 

@@ -266,7 +266,7 @@ def test_broadcast_error():
     for name in BINARY:
         with pytest.raises(
             RuntimeError,
-            match=r"size of tensor a \(3\) must match the size of tensor b \(4\) at non-singleton dimension 1",
+            match=r"tensor a \(3\) must match .*tensor b \(4\) at non-singleton dimension 1",
         ):
             getattr(torch, name)(torch.ones(2, 3), torch.ones(4))
 

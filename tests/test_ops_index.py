@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""gather, scatter, index_*, masked_*, take and nonzero: values, duplicates, gradients, index errors."""
+"""gather, scatter, index_*, masked_*, take, nonzero: values, duplicates, gradients, errors."""
 
 import cograd as torch
 import numpy as np

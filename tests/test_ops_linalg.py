@@ -278,7 +278,7 @@ def test_einsum_sublist_form():
         (
             "ijk->i",
             [(2, 3)],
-            r"number of subscripts in the equation \(3\) does not match the number of dimensions \(2\)",
+            r"subscripts in the equation \(3\) does not match the number of dimensions \(2\)",
         ),
         ("i->i", [(2, 3)], r"\(1\)"),
         ("ii->i", [(2, 3)], "subscript i is repeated for operand 0 but the sizes don't match"),

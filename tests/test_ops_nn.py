@@ -125,7 +125,7 @@ def test_softmax_details():
     assert x.grad.dtype is torch.float32
 
 
-# ---------------------------------------------------------------- linear, layer_norm, embedding, dropout
+# ---------------------------------------------------------------- layers
 
 
 def test_linear():

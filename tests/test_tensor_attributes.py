@@ -136,7 +136,7 @@ def test_t_forms():
     with pytest.raises(RuntimeError, match="<= 2 dimensions.* 3D"):
         arange(1, 2, 3).t()
     with pytest.raises(RuntimeError, match="1-D"):
-        arange(4).mT
+        arange(4).mT  # noqa: B018
 
 
 def test_T_of_other_ranks_warns():

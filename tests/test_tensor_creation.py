@@ -468,7 +468,7 @@ def test_meshgrid():
             got = torch.meshgrid(*args, indexing=indexing)
             want = np.meshgrid(*[x.numpy() for x in args], indexing=indexing)
             assert isinstance(got, tuple)
-            for g, w in zip(got, want):
+            for g, w in zip(got, want, strict=True):
                 np.testing.assert_array_equal(g.numpy(), w)
     assert torch.meshgrid([a, b], indexing="ij")[0].shape == (2, 3)
     assert torch.meshgrid(torch.tensor(1), a, indexing="ij")[0].tolist() == [[1, 1]]

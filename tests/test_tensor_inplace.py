@@ -7,10 +7,10 @@ import pytest
 
 F8 = torch.float64
 
-UNARY = (
-    "abs neg exp expm1 log log1p log2 log10 sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh sigmoid erf "
-    "sign floor ceil round trunc reciprocal square relu"
-).split()
+UNARY = """
+abs neg exp expm1 log log1p log2 log10 sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh
+sigmoid erf sign floor ceil round trunc reciprocal square relu
+""".split()
 
 
 @pytest.mark.parametrize("name", UNARY)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tensors in Python's protocols: numbers, truth, length, iteration, hashing, formatting, operators."""
+"""Tensors in Python's protocols: numbers, truth, length, iteration, hash, format, operators."""
 
 import math
 import operator
@@ -166,7 +166,7 @@ def test_format():
     assert f"{torch.tensor(3):>4d}" == "   3"
     assert f"{torch.tensor(0.25, requires_grad=True):.2f}" == "0.25"
     assert f"{torch.ones(2)}" == str(torch.ones(2)) == repr(torch.ones(2))
-    assert "%.2f" % torch.tensor(1.5) == "1.50"
+    assert "%.2f" % torch.tensor(1.5) == "1.50"  # noqa: UP031
     with pytest.raises(TypeError, match="__format__"):
         format(torch.ones(2), ".3f")
 
@@ -363,7 +363,7 @@ def test_function_argument_errors():
     with pytest.raises(TypeError):
         torch.ones(2).sum(dim="a")
     with pytest.raises(AttributeError):
-        torch.ones(2).no_such_method
+        torch.ones(2).no_such_method  # noqa: B018
 
 
 def test_keyword_forms():
