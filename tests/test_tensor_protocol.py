@@ -306,7 +306,7 @@ def test_comparison_with_foreign_objects():
 
 
 @pytest.mark.parametrize("name", ARITHMETIC + BITWISE)
-@pytest.mark.parametrize("other", [None, "a", [1, 1], object(), {}], ids=str)
+@pytest.mark.parametrize("other", [None, "a", [1, 1], object(), {}], ids=lambda v: type(v).__name__)
 def test_operators_refuse_foreign_objects(name, other):
     f = getattr(operator, name)
     with pytest.raises(TypeError):
