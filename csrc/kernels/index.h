@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Gather, scatter, selection and masks. Index values are checked before anything is written; an
+// index out of range raises IndexError "index 7 is out of bounds for dimension 0 with size 5".
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "cograd/dtype.h"
+
+namespace cograd::kernels {
+
+enum class IndexSign : uint8_t {
+  NonNegative,  // gather, scatter, index_select, embedding
+  Wrap,         // advanced indexing, take, put: -1 is the last
+};
+
+// Raises for the first of `n` contiguous indices outside [0, size) (or [-size, size) with Wrap).
+void check_index(const int64_t* index, int64_t n, int64_t size, int64_t dim, IndexSign sign);
+
+// gather and scatter along `dim`. `sizes` is index.shape; strides are in bytes, one per dimension,
+// zero where expanded. `other` is gather's out or scatter's src (all zero for a scalar value).
+struct DimIndexGeometry {
+  std::span<const int64_t> sizes;
+  std::span<const int64_t> self_strides;
+  std::span<const int64_t> index_strides;
+  std::span<const int64_t> other_strides;
+  int dim = 0;
+  int64_t dim_size = 0;  // self.size(dim)
+};
+void gather(int64_t itemsize, const DimIndexGeometry& g, const void* self, const int64_t* index,
+            void* out);
+// With repeated indices the last one (in C order of the index) wins.
+void scatter(int64_t itemsize, const DimIndexGeometry& g, void* self, const int64_t* index,
+             const void* src);
+
+enum class ScatterReduce : uint8_t { Sum, Prod, Mean, Amax, Amin };
+// self must be contiguous with self_numel elements. Terms are added in C order of the index.
+// scatter_add is Sum with include_self.
+void scatter_reduce(ScatterReduce op, DType t, const DimIndexGeometry& g, void* self,
+                    int64_t self_numel, const int64_t* index, const void* src, bool include_self);
+
+// Contiguous [outer, n, inner] with m indices into n; bytes = inner * itemsize where given.
+void index_select(const void* src, int64_t outer, int64_t n, int64_t inner_bytes,
+                  const int64_t* index, int64_t m, void* out, int64_t dim);
+// self[:, index[j], :] += alpha * src[:, j, :]; src is [outer, m, inner].
+void index_add(DType t, void* self, int64_t outer, int64_t n, int64_t inner, const int64_t* index,
+               int64_t m, const void* src, double alpha, int64_t dim);
+void index_copy(void* self, int64_t outer, int64_t n, int64_t inner_bytes, const int64_t* index,
+                int64_t m, const void* src, int64_t dim);
+// value points to one element.
+void index_fill(int64_t itemsize, void* self, int64_t outer, int64_t n, int64_t inner,
+                const int64_t* index, int64_t m, const void* value, int64_t dim);
+
+// Flat indexing into a contiguous array of self_numel elements; negative indices wrap.
+void take(int64_t itemsize, const void* self, int64_t self_numel, const int64_t* index, int64_t m,
+          void* out);
+void put(DType t, void* self, int64_t self_numel, const int64_t* index, int64_t m, const void* src,
+         bool accumulate);
+
+// Masks are one byte per element (bool). `sizes` with byte strides for self and mask.
+void masked_fill(int64_t itemsize, std::span<const int64_t> sizes, void* self,
+                 std::span<const int64_t> self_strides, const bool* mask,
+                 std::span<const int64_t> mask_strides, const void* value);
+int64_t mask_count(const bool* mask, int64_t n);
+// Contiguous src and mask of n elements, out of mask_count elements.
+void masked_select(int64_t itemsize, const void* src, const bool* mask, int64_t n, void* out);
+// self[mask] = src[0..count), contiguous; raises RuntimeError if src has fewer elements.
+void masked_scatter(int64_t itemsize, void* self, const bool* mask, int64_t n, const void* src,
+                    int64_t src_numel);
+
+int64_t nonzero_count(DType t, const void* x, int64_t n);
+// Contiguous x of shape `sizes`; out is [count, sizes.size()] in C order.
+void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t* out);
+
+// One index tensor of an advanced index.
+struct IndexOperand {
+  const int64_t* data = nullptr;
+  std::span<const int64_t> strides;  // bytes per iteration dimension; 0 = does not vary
+  int64_t size = 0;                  // of the indexed dimension
+  int64_t stride = 0;                // bytes, of the indexed dimension in self
+  int64_t dim = 0;                   // its number, for the message
+};
+// x[i, :, j] and friends. The iteration space is the result's shape; self_strides holds the byte
+// strides of the sliced dimensions in self and 0 for the dimensions that index tensors span.
+struct IndexGeometry {
+  std::span<const int64_t> sizes;
+  std::span<const int64_t> self_strides;
+  std::span<const int64_t> other_strides;  // out (get) or values (put), in bytes
+  std::span<const IndexOperand> index;
+};
+void index_get(int64_t itemsize, const IndexGeometry& g, const void* self, void* out);
+// Repeated positions: the last in C order wins.
+void index_put(int64_t itemsize, const IndexGeometry& g, void* self, const void* values);
+// self += values, in C order, so the result does not depend on the thread count.
+void index_put_accumulate(DType t, const IndexGeometry& g, void* self, const void* values);
+
+// out[count, row_bytes] = weight[index]; weight is [rows, row_bytes].
+void embedding(const void* weight, int64_t rows, int64_t row_bytes, const int64_t* index,
+               int64_t count, void* out);
+// gweight[rows, n] (zeroed here) += grad[count, n]; rows equal to padding_idx (or -1) are skipped;
+// scale_by_freq divides each row by how often it occurs.
+void embedding_backward(DType t, const void* grad, const int64_t* index, int64_t count, int64_t n,
+                        int64_t rows, int64_t padding_idx, bool scale_by_freq, void* gweight);
+// out[count, classes], int64, zeroed here. Class values must be in [0, classes).
+void one_hot(const int64_t* index, int64_t count, int64_t classes, int64_t* out);
+
+}  // namespace cograd::kernels

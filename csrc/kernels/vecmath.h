@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Scalar math under one name per function for float, double and integers, declared so that g++
+// turns loops over it into vector calls. Included by the per-ISA kernel files only.
+#pragma once
+#include <math.h>
+#include <stdint.h>
+
+// glibc shows its vector variants under __FAST_MATH__ only; the attribute promises no more than
+// that they exist.
+#if defined(__x86_64__) && defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 35)
+#define COGRAD_SIMD __attribute__((simd("notinbranch")))
+#define COGRAD_VEC1(name)                   \
+  COGRAD_SIMD double name(double) noexcept; \
+  COGRAD_SIMD float name##f(float) noexcept;
+#define COGRAD_VEC2(name)                           \
+  COGRAD_SIMD double name(double, double) noexcept; \
+  COGRAD_SIMD float name##f(float, float) noexcept;
+extern "C" {
+COGRAD_VEC1(exp)
+COGRAD_VEC1(exp2)
+COGRAD_VEC1(expm1)
+COGRAD_VEC1(log)
+COGRAD_VEC1(log1p)
+COGRAD_VEC1(log2)
+COGRAD_VEC1(log10)
+COGRAD_VEC1(sin)
+COGRAD_VEC1(cos)
+COGRAD_VEC1(tan)
+COGRAD_VEC1(asin)
+COGRAD_VEC1(acos)
+COGRAD_VEC1(atan)
+COGRAD_VEC1(sinh)
+COGRAD_VEC1(cosh)
+COGRAD_VEC1(tanh)
+COGRAD_VEC1(asinh)
+COGRAD_VEC1(acosh)
+COGRAD_VEC1(atanh)
+COGRAD_VEC1(erf)
+COGRAD_VEC1(erfc)
+COGRAD_VEC2(pow)
+COGRAD_VEC2(atan2)
+COGRAD_VEC2(hypot)
+}
+#undef COGRAD_VEC1
+#undef COGRAD_VEC2
+#endif
+
+// Everything stays in an unnamed namespace: an inline function with external linkage, compiled
+// here for AVX-512, could be the copy that the linker keeps for the baseline.
+namespace cograd::kernels {
+namespace {
+
+#define COGRAD_MATH1(name)                            \
+  inline float name(float v) { return ::name##f(v); } \
+  inline double name(double v) { return ::name(v); }
+#define COGRAD_MATH2(name)                                        \
+  inline float name(float a, float b) { return ::name##f(a, b); } \
+  inline double name(double a, double b) { return ::name(a, b); }
+COGRAD_MATH1(exp)
+COGRAD_MATH1(exp2)
+COGRAD_MATH1(expm1)
+COGRAD_MATH1(log)
+COGRAD_MATH1(log1p)
+COGRAD_MATH1(log2)
+COGRAD_MATH1(log10)
+COGRAD_MATH1(sin)
+COGRAD_MATH1(cos)
+COGRAD_MATH1(tan)
+COGRAD_MATH1(asin)
+COGRAD_MATH1(acos)
+COGRAD_MATH1(atan)
+COGRAD_MATH1(sinh)
+COGRAD_MATH1(cosh)
+COGRAD_MATH1(tanh)
+COGRAD_MATH1(asinh)
+COGRAD_MATH1(acosh)
+COGRAD_MATH1(atanh)
+COGRAD_MATH1(erf)
+COGRAD_MATH1(erfc)
+COGRAD_MATH1(sqrt)
+COGRAD_MATH2(atan2)
+COGRAD_MATH2(hypot)
+COGRAD_MATH2(nextafter)
+COGRAD_MATH2(copysign)
+#undef COGRAD_MATH1
+#undef COGRAD_MATH2
+
+template <class T>
+inline constexpr bool is_float = false;
+template <>
+inline constexpr bool is_float<float> = true;
+template <>
+inline constexpr bool is_float<double> = true;
+
+// Identity on integers. round is half to even: nobody changes the rounding mode.
+#define COGRAD_ROUNDING(name, builtin)                            \
+  inline float name(float v) { return __builtin_##builtin##f(v); } \
+  inline double name(double v) { return __builtin_##builtin(v); }  \
+  template <class T>                                              \
+  inline T name(T v) {                                            \
+    return v;                                                     \
+  }
+COGRAD_ROUNDING(floor, floor)
+COGRAD_ROUNDING(ceil, ceil)
+COGRAD_ROUNDING(trunc, trunc)
+COGRAD_ROUNDING(round, rint)
+#undef COGRAD_ROUNDING
+
+inline float abs(float v) { return __builtin_fabsf(v); }
+inline double abs(double v) { return __builtin_fabs(v); }
+template <class T>
+inline T abs(T v) {
+  return static_cast<T>(v < T(0) ? -v : v);
+}
+template <class T>
+inline T sign(T v) {
+  if constexpr (is_float<T>) {
+    // NaN compares false twice, so it would come out as 0; torch keeps it 0 as well.
+    return (v > T(0) ? T(1) : T(0)) - (v < T(0) ? T(1) : T(0));
+  } else {
+    return static_cast<T>((v > T(0)) - (v < T(0)));
+  }
+}
+template <class T>
+inline T rsqrt(T v) {
+  return T(1) / sqrt(v);
+}
+template <class T>
+inline T sigmoid(T v) {
+  return T(1) / (T(1) + exp(-v));
+}
+template <class T>
+inline T square(T v) {
+  return v * v;
+}
+template <class T>
+inline T zeros_like(T) {
+  return T(0);
+}
+
+inline bool isnan(float v) { return v != v; }
+inline bool isnan(double v) { return v != v; }
+inline bool isfinite(float v) { return abs(v) <= __FLT_MAX__; }
+inline bool isfinite(double v) { return abs(v) <= __DBL_MAX__; }
+inline bool isposinf(float v) { return v > __FLT_MAX__; }
+inline bool isposinf(double v) { return v > __DBL_MAX__; }
+inline bool isneginf(float v) { return v < -__FLT_MAX__; }
+inline bool isneginf(double v) { return v < -__DBL_MAX__; }
+inline bool signbit(float v) { return __builtin_signbitf(v) != 0; }
+inline bool signbit(double v) { return __builtin_signbit(v) != 0; }
+#define COGRAD_INTEGER_CONSTANT(name, value) \
+  template <class T>                         \
+  inline bool name([[maybe_unused]] T v) {   \
+    return value;                            \
+  }
+COGRAD_INTEGER_CONSTANT(isnan, false)
+COGRAD_INTEGER_CONSTANT(isfinite, true)
+COGRAD_INTEGER_CONSTANT(isposinf, false)
+COGRAD_INTEGER_CONSTANT(isneginf, false)
+COGRAD_INTEGER_CONSTANT(signbit, v < T(0))
+#undef COGRAD_INTEGER_CONSTANT
+
+// The comparisons and `where` as functions: gradient formulas use them on tensors and on scalars.
+#define COGRAD_COMPARISON(name, op) \
+  template <class T>                \
+  inline bool name(T a, T b) {      \
+    return a op b;                  \
+  }
+COGRAD_COMPARISON(eq, ==)
+COGRAD_COMPARISON(ne, !=)
+COGRAD_COMPARISON(lt, <)
+COGRAD_COMPARISON(le, <=)
+COGRAD_COMPARISON(gt, >)
+COGRAD_COMPARISON(ge, >=)
+COGRAD_COMPARISON(logical_and, &&)
+COGRAD_COMPARISON(logical_or, ||)
+#undef COGRAD_COMPARISON
+template <class T>
+inline T where(bool c, T a, T b) {
+  return c ? a : b;
+}
+
+// NaN from either side.
+template <class T>
+inline T maximum(T a, T b) {
+  return a != a || a > b ? a : b;
+}
+template <class T>
+inline T minimum(T a, T b) {
+  return a != a || a < b ? a : b;
+}
+// The number where one side is NaN.
+template <class T>
+inline T fmax(T a, T b) {
+  return a >= b || b != b ? a : b;
+}
+template <class T>
+inline T fmin(T a, T b) {
+  return a <= b || b != b ? a : b;
+}
+// maximum(v, lo), then minimum with hi, as torch orders them when lo > hi; a NaN bound wins.
+template <class T>
+inline T clamp_min(T v, T lo) {
+  return v < lo || lo != lo ? lo : v;
+}
+template <class T>
+inline T clamp_max(T v, T hi) {
+  return v > hi || hi != hi ? hi : v;
+}
+
+inline float fmod(float a, float b) { return ::fmodf(a, b); }
+inline double fmod(double a, double b) { return ::fmod(a, b); }
+
+// Integer quotients: a zero divisor gives 0 (the kernel has reported it), -1 wraps.
+template <class T>
+inline T div_trunc(T a, T b) {
+  if constexpr (is_float<T>) {
+    return trunc(a / b);
+  } else {
+    if (b == T(0)) return T(0);
+    if constexpr (T(-1) < T(0)) {
+      if (b == T(-1)) return static_cast<T>(-a);
+    }
+    return static_cast<T>(a / b);
+  }
+}
+template <class T>
+inline T fmod(T a, T b) {
+  if (b == T(0)) return T(0);
+  if constexpr (T(-1) < T(0)) {
+    if (b == T(-1)) return T(0);
+  }
+  return static_cast<T>(a % b);
+}
+// Sign of the divisor, as in Python.
+template <class T>
+inline T remainder(T a, T b) {
+  const T r = fmod(a, b);
+  return r != T(0) && ((b < T(0)) != (r < T(0))) ? static_cast<T>(r + b) : r;
+}
+template <class T>
+inline T div_floor(T a, T b) {
+  if constexpr (is_float<T>) {
+    // The quotient without its remainder is an integer up to rounding, which `round` removes.
+    const T q = round((a - remainder(a, b)) / b);
+    const T direct = a / b;
+    if (b == T(0) || !isfinite(direct)) return direct;
+    return q != T(0) ? q : copysign(T(0), direct);
+  } else {
+    const T q = div_trunc(a, b);
+    const bool inexact = b != T(0) && static_cast<T>(q * b) != a;
+    return inexact && ((a < T(0)) != (b < T(0))) ? static_cast<T>(q - T(1)) : q;
+  }
+}
+
+inline float pow(float a, float b) { return ::powf(a, b); }
+inline double pow(double a, double b) { return ::pow(a, b); }
+template <class T>
+inline T pow(T a, T b) {
+  if (b < T(0)) {
+    if (a == T(1)) return T(1);
+    return a == static_cast<T>(-1) ? static_cast<T>((b & 1) != 0 ? -1 : 1) : T(0);
+  }
+  T result = T(1);
+  for (; b != T(0); b = static_cast<T>(b >> 1)) {
+    if ((b & 1) != 0) result = static_cast<T>(result * a);
+    a = static_cast<T>(a * a);
+  }
+  return result;
+}
+
+inline bool bitwise_not(bool v) { return !v; }
+template <class T>
+inline T bitwise_not(T v) {
+  return static_cast<T>(~v);
+}
+template <class T>
+inline T left_shift(T a, T b) {
+  constexpr int kBits = 8 * sizeof(T);
+  return b < T(0) || b >= T(kBits) ? T(0) : static_cast<T>(static_cast<uint64_t>(a) << b);
+}
+template <class T>
+inline T right_shift(T a, T b) {
+  constexpr int kBits = 8 * sizeof(T);
+  return static_cast<T>(a >> (b < T(0) || b >= T(kBits) ? kBits - 1 : static_cast<int>(b)));
+}
+template <class T>
+inline T gcd(T a, T b) {
+  a = abs(a);
+  b = abs(b);
+  while (b != T(0)) {
+    const T r = fmod(a, b);
+    a = b;
+    b = r;
+  }
+  return a;
+}
+
+template <class T>
+inline T logaddexp(T a, T b) {
+  const T m = maximum(a, b);
+  const T d = -abs(a - b);
+  return d != d ? (a == b ? m : a + b) : m + log1p(exp(d));
+}
+template <class T>
+inline T logaddexp2(T a, T b) {
+  const T m = maximum(a, b);
+  const T d = -abs(a - b);
+  return d != d ? (a == b ? m : a + b) : m + log1p(exp2(d)) * T(1.4426950408889634);
+}
+template <class T>
+inline T xlogy(T a, T b) {
+  const T r = a * log(b);
+  return isnan(b) ? b : a == T(0) ? T(0) : r;
+}
+template <class T>
+inline T xlog1py(T a, T b) {
+  const T r = a * log1p(b);
+  return isnan(b) ? b : a == T(0) ? T(0) : r;
+}
+
+// lgamma would write the global signgam.
+inline float lgamma(float v) {
+  int sign_of_gamma;
+  return ::lgammaf_r(v, &sign_of_gamma);
+}
+inline double lgamma(double v) {
+  int sign_of_gamma;
+  return ::lgamma_r(v, &sign_of_gamma);
+}
+
+inline constexpr double kPi = 3.14159265358979323846;
+
+// Recurrence up to 10, then the asymptotic series; reflection for negative arguments.
+inline double digamma(double v) {
+  if (v == 0) return ::copysign(HUGE_VAL, -v);
+  double shift = 0;
+  if (v < 0) {
+    const double whole = __builtin_trunc(v);
+    if (v == whole) return __builtin_nan("");
+    shift = -kPi / ::tan(kPi * (v - whole));
+    v = 1 - v;
+  }
+  for (; v < 10; v += 1) shift -= 1 / v;
+  const double z = 1 / (v * v);
+  const double series =
+      z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 -
+      z * (691.0 / 32760 - z / 12))))));
+  return ::log(v) - 0.5 / v - series + shift;
+}
+inline double trigamma(double v) {
+  double sum = 0, factor = 1;
+  if (v < 0.5) {
+    const double s = ::sin(kPi * v);
+    sum = -(kPi * kPi) / (s * s);
+    factor = -1;
+    v = 1 - v;
+  }
+  double tail = 0;
+  for (; v < 15; v += 1) tail += 1 / (v * v);
+  const double z = 1 / (v * v);
+  tail += (1 + 0.5 / v + z * (1.0 / 6 - z * (1.0 / 30 - z * (1.0 / 42 - z / 30)))) / v;
+  return factor * (sum + tail);
+}
+// Halley steps on erfc from a closed-form start that is within 2e-3.
+inline double erfinv(double v) {
+  const double p = __builtin_fabs(v);
+  if (!(p < 1)) return p == 1 ? ::copysign(HUGE_VAL, v) : __builtin_nan("");
+  if (p < 1e-9) return v * 0.88622692545275801365;
+  const double l = ::log1p(-p * p);
+  const double t = 2 / (kPi * 0.147) + 0.5 * l;
+  double y = ::sqrt(::sqrt(t * t - l / 0.147) - t);
+  for (int step = 0; step < 3; ++step) {
+    const double error = p < 0.5 ? ::erf(y) - p : (1 - p) - ::erfc(y);
+    const double u = error / (1.12837916709551257390 * ::exp(-y * y));
+    y -= u / (1 + y * u);
+  }
+  return ::copysign(y, v);
+}
+inline float digamma(float v) { return static_cast<float>(digamma(static_cast<double>(v))); }
+inline float trigamma(float v) { return static_cast<float>(trigamma(static_cast<double>(v))); }
+inline float erfinv(float v) { return static_cast<float>(erfinv(static_cast<double>(v))); }
+
+}  // namespace
+}  // namespace cograd::kernels

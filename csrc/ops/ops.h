@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// C++ prototypes of ops that other ops use. Not the list of all ops: that is op_table().
+#pragma once
+#include "ops/op.h"
+
+namespace cograd {
+
+// Elementwise rows of the table; p0.. are the row's parameters.
+#define COGRAD_ROW(name, ...) \
+  Tensor name(const Tensor& x, double p0 = 0, double p1 = 0, double p2 = 0);
+#define UNARY COGRAD_ROW
+#define UNARY_BOOL COGRAD_ROW
+#include "ops/elementwise.def"
+#undef COGRAD_ROW
+#define COGRAD_ROW(name, ...) \
+  Tensor name(const TensorOrScalar& a, const TensorOrScalar& b, double p0 = 0);
+#define BINARY COGRAD_ROW
+#define BINARY_BOOL COGRAD_ROW
+#define BINARY_FLAT COGRAD_ROW
+#define BINARY_CORE(...)
+#include "ops/elementwise.def"
+#undef COGRAD_ROW
+#define BINARY_CORE(name, ...) \
+  Tensor name(const TensorOrScalar& a, const TensorOrScalar& b);
+#include "ops/elementwise.def"
+Tensor where(const Tensor& cond, const TensorOrScalar& a, const TensorOrScalar& b);
+
+inline Tensor operator-(const Tensor& a) { return neg(a); }
+#define COGRAD_OPERATOR(op, name)                                                        \
+  inline Tensor operator op(const Tensor& a, const Tensor& b) { return name(a, b); }     \
+  inline Tensor operator op(const Tensor& a, double b) { return name(a, b); }            \
+  inline Tensor operator op(double a, const Tensor& b) { return name(a, b); }
+COGRAD_OPERATOR(+, add)
+COGRAD_OPERATOR(-, sub)
+COGRAD_OPERATOR(*, mul)
+COGRAD_OPERATOR(/, div)
+#undef COGRAD_OPERATOR
+
+// Copies and layout.
+Tensor clone(const Tensor& x);
+Tensor contiguous(const Tensor& x);
+Tensor cast(const Tensor& x, DType t);
+void copy_(const Tensor& dst, const Tensor& src);
+void fill_(const Tensor& x, Scalar v);
+Tensor expand(const Tensor& x, IntList sizes);
+Tensor sum_to(const Tensor& x, IntList sizes);
+Tensor as_strided(const Tensor& x, IntList sizes, IntList strides, int64_t offset);
+Tensor relayout(const Tensor& x, IntList strides);
+
+// Constants: no gradient.
+Tensor zeros(IntList sizes, DType t);
+Tensor ones(IntList sizes, DType t);
+Tensor full(IntList sizes, DType t, Scalar v);
+inline Tensor zeros_like(const Tensor& x) { return zeros(x.sizes(), x.dtype()); }
+inline Tensor ones_like(const Tensor& x) { return ones(x.sizes(), x.dtype()); }
+
+}  // namespace cograd

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The thread pool behind every parallel loop, and the hooks that mark heavy work (GIL release).
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "cograd/error.h"
+
+namespace cograd {
+
+// Threads a parallel loop may use, the caller included. Default: the cores of sched_getaffinity,
+// or COGRAD_NUM_THREADS.
+COGRAD_API int num_threads() noexcept;
+COGRAD_API void set_num_threads(int n);
+
+// True on a pool worker, and on a caller while it runs its share of a parallel loop.
+COGRAD_API bool in_parallel_region() noexcept;
+
+using RangeFn = void (*)(void* context, int64_t lo, int64_t hi);
+
+// Calls fn on consecutive chunks of [begin, end). Chunk boundaries depend on the range and the
+// grain only (never on the thread count), so per-chunk partial results are reproducible.
+// The first exception of any chunk is rethrown here once every chunk in flight has ended.
+COGRAD_API void parallel_run(int64_t begin, int64_t end, int64_t grain, RangeFn fn, void* context);
+
+// Length of the chunks parallel_run makes: a multiple of grain, at most 256 chunks in all.
+inline int64_t parallel_chunk(int64_t range, int64_t grain) noexcept {
+  if (grain < 1) grain = 1;
+  constexpr int64_t kMaxChunks = 256;
+  const int64_t grains = range / grain + (range % grain != 0);
+  return grain * ((grains + kMaxChunks - 1) / kMaxChunks);
+}
+
+template <class F>
+void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
+  if (begin >= end) return;
+  if (end - begin <= grain) {
+    f(begin, end);
+    return;
+  }
+  using Fn = std::remove_reference_t<F>;
+  parallel_run(
+      begin, end, grain, [](void* c, int64_t lo, int64_t hi) { (*static_cast<Fn*>(c))(lo, hi); },
+      const_cast<std::remove_const_t<Fn>*>(&f));
+}
+
+// Element-operations from which a loop counts as heavy.
+inline constexpr int64_t kHeavyWork = 1 << 16;
+
+// begin() runs before heavy work on the calling thread and may return nullptr ("nothing to end");
+// end() gets what begin() returned.
+using HeavyHook = void* (*)();
+COGRAD_API void set_heavy_hooks(HeavyHook begin, void (*end)(void*)) noexcept;
+
+// Calls the hooks around heavy work; nested scopes and pool workers do nothing.
+class HeavyScope {
+ public:
+  explicit HeavyScope(int64_t work) {
+    if (work >= kHeavyWork) [[unlikely]]
+      enter();
+  }
+  ~HeavyScope() {
+    if (entered_) [[unlikely]]
+      leave();
+  }
+  HeavyScope(const HeavyScope&) = delete;
+  HeavyScope& operator=(const HeavyScope&) = delete;
+
+ private:
+  COGRAD_API void enter();
+  COGRAD_API void leave();
+  void* state_ = nullptr;
+  bool entered_ = false;
+};
+
+}  // namespace cograd
