@@ -71,6 +71,8 @@ Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start,
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1);
 Tensor diag_embed(const Tensor& x, int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1);
+// Zeros of `sizes` with g on a diagonal: adjoint of diagonal.
+Tensor diagonal_backward(const Tensor& g, IntList sizes, int64_t offset, int64_t dim1, int64_t dim2);
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
