@@ -76,6 +76,8 @@ Tensor diagonal_backward(const Tensor& g, IntList sizes, int64_t offset, int64_t
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
+// Rows of x along dim; index is a 1-d int64 tensor.
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
 Tensor cat(TensorList tensors, int64_t dim = 0);
 Tensor stack(TensorList tensors, int64_t dim = 0);
 Tensor flip(const Tensor& x, IntList dims);
