@@ -62,13 +62,12 @@ void check_representable(const Scalar& v, DType t) {
   COGRAD_CHECK(fits, "value cannot be converted to type ", dtype_name(t), " without overflow, got ", d);
 }
 
-namespace {
-
-// A tensor for the result of a factory, given by out= or new.
 Tensor factory_out(CtxBase& ctx, const char* op, IntList sizes, DType t) {
   if (ctx.target() != nullptr && same(ctx.target()->sizes(), sizes)) return ctx.out(sizes, t);
   return empty_checked(op, sizes, t);
 }
+
+namespace {
 
 struct Empty {
   static constexpr OpSpec spec{"empty", "*size, *, " COGRAD_LIKE_ARGS, kFunction | kOut | kNondiff,

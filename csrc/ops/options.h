@@ -18,6 +18,8 @@ void check_factory(const char* op, DType dtype, std::optional<std::string_view> 
                    std::optional<bool> pin_memory, bool requires_grad);
 // The dtype to make: what was asked, else out='s, else `otherwise`.
 DType factory_dtype(const CtxBase& ctx, std::optional<DType> asked, DType otherwise);
+// The tensor a factory fills: out= when it fits, else a new one of checked size.
+Tensor factory_out(CtxBase& ctx, const char* op, IntList sizes, DType t);
 inline Tensor finish_factory(Tensor t, bool requires_grad) {
   if (requires_grad) set_requires_grad(t, true);
   return t;
