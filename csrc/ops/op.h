@@ -120,7 +120,8 @@ class OpNode final : public Node {
  public:
   static constexpr int kSaved = detail::saved_of<Op>();
   std::string name() const override {
-    if constexpr (requires { Op::kNodeName; }) return Op::kNodeName;
+    if constexpr (requires { Op::node_name(state); }) return Op::node_name(state);
+    else if constexpr (requires { Op::kNodeName; }) return Op::kNodeName;
     else return node_name(Op::spec.name);
   }
   void backward(BackwardArgs& args) override {
