@@ -66,6 +66,8 @@ class CtxBase {
   }
   // The tensor an in-place call writes, or null.
   const Tensor* inplace_target() const noexcept { return inplace_ ? target_ : nullptr; }
+  // The tensor an in-place or out= call writes, or null.
+  const Tensor* target() const noexcept { return target_; }
   // Marks that the op reads inputs after it has begun to write: the target must not be handed out.
   void set_target(const Tensor* t, bool inplace, const char* op, std::span<const Value> args) {
     target_ = t;

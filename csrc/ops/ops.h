@@ -54,4 +54,38 @@ Tensor full(IntList sizes, DType t, Scalar v);
 inline Tensor zeros_like(const Tensor& x) { return zeros(x.sizes(), x.dtype()); }
 inline Tensor ones_like(const Tensor& x) { return ones(x.sizes(), x.dtype()); }
 
+// Shape: views (sharing memory) and rearranging copies.
+Tensor view(const Tensor& x, IntList sizes);
+Tensor reshape(const Tensor& x, IntList sizes);
+Tensor flatten(const Tensor& x, int64_t start_dim = 0, int64_t end_dim = -1);
+Tensor permute(const Tensor& x, IntList dims);
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
+Tensor t(const Tensor& x);
+Tensor movedim(const Tensor& x, int64_t source, int64_t destination);
+Tensor squeeze(const Tensor& x, int64_t dim);
+Tensor unsqueeze(const Tensor& x, int64_t dim);
+Tensor select(const Tensor& x, int64_t dim, int64_t index);
+// start and end are clamped as in Python; the default end is the size.
+Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start,
+             std::optional<int64_t> end = std::nullopt, int64_t step = 1);
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
+Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1);
+Tensor diag_embed(const Tensor& x, int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1);
+// Zeros of `sizes` with g on a diagonal: adjoint of diagonal.
+Tensor diagonal_backward(const Tensor& g, IntList sizes, int64_t offset, int64_t dim1, int64_t dim2);
+Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
+std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
+// Rows of x along dim; index is a 1-d int64 tensor.
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
+Tensor cat(TensorList tensors, int64_t dim = 0);
+Tensor stack(TensorList tensors, int64_t dim = 0);
+Tensor flip(const Tensor& x, IntList dims);
+Tensor roll(const Tensor& x, IntList shifts, IntList dims);
+Tensor repeat(const Tensor& x, IntList repeats);
+Tensor tril(const Tensor& x, int64_t diagonal = 0);
+Tensor triu(const Tensor& x, int64_t diagonal = 0);
+// A new tensor of dtype t with x's shape, dense, its dims in memory in the order of x's strides.
+Tensor empty_preserving(const Tensor& x, DType t);
+
 }  // namespace cograd
