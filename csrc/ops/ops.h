@@ -54,4 +54,15 @@ Tensor full(IntList sizes, DType t, Scalar v);
 inline Tensor zeros_like(const Tensor& x) { return zeros(x.sizes(), x.dtype()); }
 inline Tensor ones_like(const Tensor& x) { return ones(x.sizes(), x.dtype()); }
 
+// Reductions, products and nn (reduce, scan, softmax, matmul, ... .cpp); dims None: all.
+Tensor sum(const Tensor& x, std::optional<IntList> dims = std::nullopt, bool keepdim = false);
+Tensor mean(const Tensor& x, std::optional<IntList> dims = std::nullopt, bool keepdim = false);
+Tensor softmax(const Tensor& x, int64_t dim);
+Tensor log_softmax(const Tensor& x, int64_t dim);
+Tensor mm(const Tensor& a, const Tensor& b);
+Tensor bmm(const Tensor& a, const Tensor& b);
+Tensor matmul(const Tensor& a, const Tensor& b);
+// op(a) op(b) on the last two dims with broadcast batch dims; op transposes where the flag is set.
+Tensor matmul_t(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b);
+
 }  // namespace cograd
