@@ -47,13 +47,6 @@ Tensor sum_to(const Tensor& x, IntList sizes);
 Tensor as_strided(const Tensor& x, IntList sizes, IntList strides, int64_t offset);
 Tensor relayout(const Tensor& x, IntList strides);
 
-// Constants: no gradient.
-Tensor zeros(IntList sizes, DType t);
-Tensor ones(IntList sizes, DType t);
-Tensor full(IntList sizes, DType t, Scalar v);
-inline Tensor zeros_like(const Tensor& x) { return zeros(x.sizes(), x.dtype()); }
-inline Tensor ones_like(const Tensor& x) { return ones(x.sizes(), x.dtype()); }
-
 // Reductions, products and nn (reduce, scan, softmax, matmul, ... .cpp); dims None: all.
 Tensor sum(const Tensor& x, std::optional<IntList> dims = std::nullopt, bool keepdim = false);
 Tensor mean(const Tensor& x, std::optional<IntList> dims = std::nullopt, bool keepdim = false);
@@ -64,5 +57,42 @@ Tensor bmm(const Tensor& a, const Tensor& b);
 Tensor matmul(const Tensor& a, const Tensor& b);
 // op(a) op(b) on the last two dims with broadcast batch dims; op transposes where the flag is set.
 Tensor matmul_t(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b);
+
+// Constants: no gradient.
+Tensor zeros(IntList sizes, DType t);
+Tensor ones(IntList sizes, DType t);
+Tensor full(IntList sizes, DType t, Scalar v);
+inline Tensor zeros_like(const Tensor& x) { return zeros(x.sizes(), x.dtype()); }
+inline Tensor ones_like(const Tensor& x) { return ones(x.sizes(), x.dtype()); }
+
+// Shape: views (sharing memory) and rearranging copies.
+Tensor view(const Tensor& x, IntList sizes);
+Tensor reshape(const Tensor& x, IntList sizes);
+Tensor flatten(const Tensor& x, int64_t start_dim = 0, int64_t end_dim = -1);
+Tensor permute(const Tensor& x, IntList dims);
+Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
+Tensor t(const Tensor& x);
+Tensor movedim(const Tensor& x, int64_t source, int64_t destination);
+Tensor squeeze(const Tensor& x, int64_t dim);
+Tensor unsqueeze(const Tensor& x, int64_t dim);
+Tensor select(const Tensor& x, int64_t dim, int64_t index);
+// start and end are clamped as in Python; the default end is the size.
+Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start,
+             std::optional<int64_t> end = std::nullopt, int64_t step = 1);
+Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
+Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1);
+Tensor diag_embed(const Tensor& x, int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1);
+Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
+std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
+Tensor cat(TensorList tensors, int64_t dim = 0);
+Tensor stack(TensorList tensors, int64_t dim = 0);
+Tensor flip(const Tensor& x, IntList dims);
+Tensor roll(const Tensor& x, IntList shifts, IntList dims);
+Tensor repeat(const Tensor& x, IntList repeats);
+Tensor tril(const Tensor& x, int64_t diagonal = 0);
+Tensor triu(const Tensor& x, int64_t diagonal = 0);
+// A new tensor of dtype t with x's shape, dense, its dims in memory in the order of x's strides.
+Tensor empty_preserving(const Tensor& x, DType t);
 
 }  // namespace cograd
