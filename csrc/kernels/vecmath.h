@@ -258,27 +258,30 @@ inline T clamp_max(T v, T hi) {
   return v > hi || hi != hi ? hi : v;
 }
 
-// One exact step, r = a - trunc(a / b) * b. NaN where the quotient is above the limit or an operand
-// is special: the kernel does those lanes again in long double.
+// One exact step, r = a - trunc(a / b) * b. NaN where the quotient is too large or an operand is
+// special: the kernel does those lanes again in long double. `overflow` times the largest good
+// quotient is just finite; a select in its place would keep callers from vectorising.
 template <class T>
-inline T fmod_finish(T a, T b, T quotient, T r, T limit) {
+inline T fmod_finish(T a, T b, T quotient, T r, T overflow) {
   // The rounded quotient may be one too large; then r has the wrong sign.
-  const T fixed = r != T(0) && (r < T(0)) != (a < T(0)) ? r + copysign(b, a) : r;
-  return abs(quotient) < limit ? copysign(fixed, a) : T(__builtin_nanf(""));
+  const bool beyond = (r != T(0)) & ((r < T(0)) != (a < T(0)));
+  const T fixed = beyond ? r + copysign(b, a) : r;
+  const T test = quotient * overflow;
+  return copysign(fixed + (test - test), a);
 }
 #if defined(__FMA__)
 inline float fmod(float a, float b) {
   const float q = a / b;
-  return fmod_finish(a, b, q, __builtin_fmaf(-trunc(q), b, a), 0x1p22f);
+  return fmod_finish(a, b, q, __builtin_fmaf(-trunc(q), b, a), 0x1p106f);
 }
 inline double fmod(double a, double b) {
   const double q = a / b;
-  return fmod_finish(a, b, q, __builtin_fma(-trunc(q), b, a), 0x1p51);
+  return fmod_finish(a, b, q, __builtin_fma(-trunc(q), b, a), 0x1p973);
 }
 #else
 inline float fmod(float a, float b) {
-  const double wide = a, q = wide / b;  // below the limit the product is exact in double
-  return static_cast<float>(fmod_finish<double>(a, b, q, wide - trunc(q) * b, 0x1p22));
+  const double wide = a, q = wide / b;  // for good quotients the product is exact in double
+  return static_cast<float>(fmod_finish<double>(a, b, q, wide - trunc(q) * b, 0x1p1002));
 }
 inline double fmod(double a, double b) { return ::fmod(a, b); }
 #endif
@@ -314,7 +317,9 @@ inline T fmod(T a, T b) {
 template <class T>
 inline T remainder(T a, T b) {
   const T r = fmod(a, b);
-  return r != T(0) && ((b < T(0)) != (r < T(0))) ? static_cast<T>(r + b) : r;
+  // Bitwise logic on the comparisons: short-circuits would keep the loop from vectorising.
+  const bool across = (r != T(0)) & ((b < T(0)) != (r < T(0)));
+  return across ? static_cast<T>(r + b) : r;
 }
 template <class T>
 inline T div_floor(T a, T b) {
