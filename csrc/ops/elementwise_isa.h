@@ -3,6 +3,7 @@
 // which are compiled once for each instruction set.
 #pragma once
 #include "kernels/isa.h"
+#include "kernels/special.h"
 #include "kernels/staging.h"
 #include "kernels/vecmath.h"
 #include "ops/elementwise_kernels.h"
