@@ -34,6 +34,15 @@ constexpr bool same_bool(T) {
 }
 constexpr bool same_bool(bool) { return true; }
 
+template <class T>
+struct Bytes {
+  using type = T;
+};
+template <>
+struct Bytes<bool> {
+  using type = uint8_t;
+};
+
 // Out of range and NaN give what cvttsd2si gives, the smallest integer, cut to the width.
 template <class To, class From, bool kFromFloat, bool kToFloat>
 inline To convert(From v) {
@@ -54,9 +63,11 @@ inline To convert(From v) {
 template <class To, class From, bool kFromFloat, bool kToFloat>
 __attribute__((noinline)) void cast_kernel(char* const* ptrs, int64_t n, const void*) {
   auto* out = reinterpret_cast<To*>(ptrs[0]);
-  const auto* in = reinterpret_cast<const From*>(ptrs[1]);
+  // Bytes vectorise where bool does not.
+  using Loaded = typename Bytes<From>::type;
+  const auto* in = reinterpret_cast<const Loaded*>(ptrs[1]);
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) out[i] = convert<To, From, kFromFloat, kToFloat>(in[i]);
+  for (int64_t i = 0; i < n; ++i) out[i] = convert<To, Loaded, kFromFloat, kToFloat>(in[i]);
 }
 
 template <DType from, DType to>

@@ -9,7 +9,8 @@
 namespace cograd::kernels {
 namespace {
 
-constexpr int64_t kGrain = 32768;    // cheap element-operations per parallel chunk
+constexpr int64_t kSerial = 32768;   // cheap element-operations that one thread does sooner
+constexpr int64_t kGrain = 16384;    // and those of one parallel chunk
 constexpr int64_t kShortInner = 16;  // inner loops below this look for a longer dim
 constexpr int64_t kTileInner = 256;  // tile of the inner dim when operands disagree in order
 constexpr int64_t kTileOuter = 16;   // rows of a tile: one cache line of float32
@@ -157,9 +158,13 @@ void run_bands(const Plan& p, int64_t lo, int64_t hi) {
   }
 }
 
+// A multiple of the widest vector, so that only the last chunk has a tail.
+int64_t grain_of(int cost) { return std::max<int64_t>(1024, kGrain / cost / 64 * 64); }
+
 void run_plan(const Plan& p, int64_t total, int cost) {
+  if (total <= kSerial / cost) return run_elements(p, 0, total);
   HeavyScope heavy(total > kHeavyWork / cost ? kHeavyWork : 0);
-  const int64_t grain = std::max<int64_t>(1024, kGrain / cost);
+  const int64_t grain = grain_of(cost);
   if (!wants_tiles(p)) {
     parallel_for(0, total, grain, [&](int64_t lo, int64_t hi) { run_elements(p, lo, hi); });
     return;
@@ -173,8 +178,8 @@ void run_plan(const Plan& p, int64_t total, int cost) {
 
 void run_flat(LoopFn fn, char* const* data, const int64_t* strides, int nops, int64_t total,
               const void* params, int cost) {
-  const int64_t grain = std::max<int64_t>(1024, kGrain / cost);
-  if (total <= grain) return fn(data, strides, total, params);
+  if (total <= kSerial / cost) return fn(data, strides, total, params);
+  const int64_t grain = grain_of(cost);
   HeavyScope heavy(total > kHeavyWork / cost ? kHeavyWork : 0);
   parallel_for(0, total, grain, [&](int64_t lo, int64_t hi) {
     char* ptrs[kMaxOperands];

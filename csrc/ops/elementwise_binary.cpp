@@ -24,12 +24,12 @@ namespace {
       return T(forward);                                              \
     }                                                                 \
   };
-#define TERNARY_COND(name, types, forward, ...)     \
-  struct Forward_##name : Row<types, CHEAP, 0, 3> { \
-    template <class T>                              \
-    static T f(bool c, T a, T b, COGRAD_PARAMS) {   \
-      return forward;                               \
-    }                                               \
+#define TERNARY_COND(name, types, forward, ...)      \
+  struct Forward_##name : Row<types, CHEAP, 0, 3> {  \
+    template <class T>                               \
+    static T f(uint8_t c, T a, T b, COGRAD_PARAMS) { \
+      return forward;                                \
+    }                                                \
   };
 #include "ops/elementwise.def"
 #undef BINARY_FORWARD

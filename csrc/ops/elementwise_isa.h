@@ -52,6 +52,11 @@ constexpr int pad_of() {
   return static_cast<int>(64 / sizeof(T));
 }
 
+template <class T>
+constexpr bool kIsBool = false;
+template <>
+constexpr bool kIsBool<bool> = true;
+
 // False when a zero divisor was found (and reported).
 template <class T>
 bool check_divisor(const T* b, int64_t n, const ElementParams* p) {
@@ -60,6 +65,13 @@ bool check_divisor(const T* b, int64_t n, const ElementParams* p) {
   for (int64_t i = 0; i < n; ++i) zero |= b[i] == T(0);
   if (zero) __atomic_store_n(p->division_by_zero, 1, __ATOMIC_RELAXED);
   return !zero;
+}
+
+// Loads of bool as a byte vectorise.
+template <class T>
+T element(const T* p) {
+  if constexpr (kIsBool<T>) return *reinterpret_cast<const uint8_t*>(p) != 0;
+  return *p;
 }
 
 template <class Op, class T, class R, class First>
@@ -80,15 +92,47 @@ __attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void* 
   n &= -int64_t{kPad};
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
-    if constexpr (Op::kInputs == 1) out[i] = R(Op::template f<T>(a[i], p0, p1, p2));
-    if constexpr (Op::kInputs == 2) out[i] = R(Op::template f<T>(a[i], b[i], p0, p1, p2));
-    if constexpr (Op::kInputs == 3) out[i] = R(Op::template f<T>(a[i], b[i], c[i], p0, p1, p2));
-    if constexpr (Op::kInputs == 4)
-      out[i] = R(Op::template f<T>(a[i], b[i], c[i], d[i], p0, p1, p2));
+    const First u = element(a + i);
+    if constexpr (Op::kInputs == 1) {
+      out[i] = R(Op::template f<T>(u, p0, p1, p2));
+    } else if constexpr (Op::kInputs == 2) {
+      out[i] = R(Op::template f<T>(u, element(b + i), p0, p1, p2));
+    } else if constexpr (Op::kInputs == 3) {
+      out[i] = R(Op::template f<T>(u, element(b + i), c[i], p0, p1, p2));
+    } else {
+      out[i] = R(Op::template f<T>(u, b[i], c[i], d[i], p0, p1, p2));
+    }
   }
 }
 
-// Same, with one number for the second input: the hot case x * 2.
+// Floating DIVIDE rows: what the vector formula leaves as NaN is done again in long double, where
+// the library's fmod covers every quotient.
+template <class Op, class T>
+__attribute__((noinline)) void divide_kernel(char* const* ptrs, int64_t n, const void*) {
+  auto* out = reinterpret_cast<T*>(ptrs[0]);
+  const auto* a = reinterpret_cast<const T*>(ptrs[1]);
+  const auto* b = reinterpret_cast<const T*>(ptrs[2]);
+  constexpr int64_t kPart = 256;
+  for (; n > 0; n -= kPart, out += kPart, a += kPart, b += kPart) {
+    const int64_t m = n < kPart ? n : kPart;
+    T quick[kPart];
+    int undone = 0;
+    for (int64_t i = 0; i < m; ++i) {
+      quick[i] = Op::template f<T>(a[i], b[i], T(0), T(0), T(0));
+      undone |= quick[i] != quick[i];
+    }
+    if (undone != 0) {
+      using Wide = long double;
+      for (int64_t i = 0; i < m; ++i) {
+        if (quick[i] == quick[i]) continue;
+        quick[i] = static_cast<T>(Op::template f<Wide>(a[i], b[i], Wide(0), Wide(0), Wide(0)));
+      }
+    }
+    memcpy(out, quick, static_cast<size_t>(m) * sizeof(T));
+  }
+}
+
+// A kernel with one number for the second input: the hot case x * 2.
 template <class Op, class T>
 void scalar_kernel(char* const* ptrs, int64_t n) {
   auto* out = reinterpret_cast<T*>(ptrs[0]);
@@ -130,19 +174,19 @@ struct Loops {
   template <class T>
   static constexpr LoopFn plain() {
     using R = typename Select<kBoolOut, bool, T>::type;
-    using First = typename Select<kBoolFirst, bool, T>::type;
+    using First = typename Select<kBoolFirst, uint8_t, T>::type;
     if constexpr (Op::kCost == CHEAP && Op::kInputs == 2 && Op::kParams == 0 && !kBoolOut &&
                   is_float<T>) {
       return scalar_or_loop<Op, T, R>;
     } else {
-      return loop<kernel<Op, T, R, First>, kLayout<Op, T, R, First, Form::plain>>;
+      return loop<choose<T, R, First>(), kLayout<Op, T, R, First, Form::plain>>;
     }
   }
   template <Form kForm>
   static constexpr LoopFn narrow_float() {
     using R = typename Select<kBoolOut, bool, float>::type;
-    using First = typename Select<kBoolFirst, bool, float>::type;
-    return loop<kernel<Op, float, R, First>, kLayout<Op, float, R, First, kForm>>;
+    using First = typename Select<kBoolFirst, uint8_t, float>::type;
+    return loop<choose<float, R, First>(), kLayout<Op, float, R, First, kForm>>;
   }
   static constexpr void fill(LoopFn* row) {
     put<DType::Bool, bool>(row);
@@ -168,6 +212,13 @@ struct Loops {
   struct Select<false, A, B> {
     using type = B;
   };
+  template <class T, class R, class First>
+  static constexpr KernelFn choose() {
+    if constexpr (Op::kCost == DIVIDE && is_float<T> && Op::kInputs == 2)
+      return divide_kernel<Op, T>;
+    else
+      return kernel<Op, T, R, First>;
+  }
   template <DType t, class T>
   static constexpr void put(LoopFn* row) {
     if constexpr ((Op::kTypes & bit(t)) != 0) row[static_cast<int>(t)] = plain<T>();

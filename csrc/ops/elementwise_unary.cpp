@@ -48,28 +48,88 @@ namespace {
 
 constexpr int kRows = static_cast<int>(UnaryOp::kCount);
 
-constexpr Table<kRows> make_forward() {
-  Table<kRows> t{};
-  LoopFn(*row)[kNumDTypes] = t.loops;
+// Loops of pow_scalar for exponents that are not another row.
+constexpr Table<2> make_pow() {
+  Table<2> t{};
+  Loops<Forward_pow_scalar, false>::fill(t.loops[0]);
+  Loops<Backward_pow_scalar, false>::fill(t.loops[1]);
+  return t;
+}
+constexpr Table<2> kPow = make_pow();
+
+LoopFn forward_loop(UnaryOp op, DType t);
+LoopFn backward_loop(UnaryOp op, DType t);
+
+// The exponents that torch singles out, with its special values: x ** 0.5 is sqrt(x).
+template <DType t>
+void pow_loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
+  const double exponent = static_cast<const ElementParams*>(params)->d[0];
+  LoopFn fn = kPow.loops[0][static_cast<int>(t)];
+  if (exponent == 1) fn = forward_loop(UnaryOp::positive, t);
+  if (exponent == 2) fn = forward_loop(UnaryOp::square, t);
+  if (exponent == 3) fn = forward_loop(UnaryOp::cube, t);
+  if constexpr ((FLOATS & bit(t)) != 0) {
+    if (exponent == 0.5) fn = forward_loop(UnaryOp::sqrt, t);
+    if (exponent == -0.5) fn = forward_loop(UnaryOp::rsqrt, t);
+    if (exponent == -1) fn = forward_loop(UnaryOp::reciprocal, t);
+  }
+  fn(ptrs, strides, n, params);
+}
+template <DType t>
+void pow_backward_loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
+  const double exponent = static_cast<const ElementParams*>(params)->d[0];
+  LoopFn fn = kPow.loops[1][static_cast<int>(t)];
+  if (exponent == 2) fn = backward_loop(UnaryOp::square, t);
+  if (exponent == 3) fn = backward_loop(UnaryOp::cube, t);
+  fn(ptrs, strides, n, params);
+}
+
+template <DType t>
+constexpr void put_pow(Table<kRows>& forward, Table<kRows>& backward) {
+  constexpr int kOp = static_cast<int>(UnaryOp::pow_scalar), kType = static_cast<int>(t);
+  forward.loops[kOp][kType] = pow_loop<t>;
+  if constexpr ((FLOATS & bit(t)) != 0) backward.loops[kOp][kType] = pow_backward_loop<t>;
+}
+constexpr void put_pow_loops(Table<kRows>& forward, Table<kRows>& backward) {
+  put_pow<DType::UInt8>(forward, backward);
+  put_pow<DType::Int8>(forward, backward);
+  put_pow<DType::Int16>(forward, backward);
+  put_pow<DType::Int32>(forward, backward);
+  put_pow<DType::Int64>(forward, backward);
+  put_pow<DType::Float16>(forward, backward);
+  put_pow<DType::BFloat16>(forward, backward);
+  put_pow<DType::Float32>(forward, backward);
+  put_pow<DType::Float64>(forward, backward);
+}
+
+struct Tables {
+  Table<kRows> forward, backward;
+};
+constexpr Tables make_tables() {
+  Tables t{};
+  LoopFn(*row)[kNumDTypes] = t.forward.loops;
 #define UNARY(name, ...) Loops<Forward_##name, false>::fill(*row++);
 #define UNARY_BOOL(name, ...) Loops<Forward_##name, true>::fill(*row++);
 #include "ops/elementwise.def"
-  return t;
-}
-constexpr Table<kRows> make_backward() {
-  Table<kRows> t{};
-  LoopFn(*row)[kNumDTypes] = t.loops;
+  row = t.backward.loops;
 #define UNARY(name, ...) Loops<Backward_##name, false>::fill(*row++);
 #define UNARY_BOOL(name, ...) ++row;
 #include "ops/elementwise.def"
+  put_pow_loops(t.forward, t.backward);
   return t;
 }
-constexpr Table<kRows> kForward = make_forward();
-constexpr Table<kRows> kBackward = make_backward();
+constexpr Tables kTables = make_tables();
+
+LoopFn forward_loop(UnaryOp op, DType t) {
+  return kTables.forward.loops[static_cast<int>(op)][static_cast<int>(t)];
+}
+LoopFn backward_loop(UnaryOp op, DType t) {
+  return kTables.backward.loops[static_cast<int>(op)][static_cast<int>(t)];
+}
 
 }  // namespace
 
-COGRAD_ISA_TABLE(unary_forward) { return kForward.loops; }
-COGRAD_ISA_TABLE(unary_backward) { return kBackward.loops; }
+COGRAD_ISA_TABLE(unary_forward) { return kTables.forward.loops; }
+COGRAD_ISA_TABLE(unary_backward) { return kTables.backward.loops; }
 
 }  // namespace cograd::kernels

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// CopySlices: the history of a base tensor after an in-place write to one of its views.
+#pragma once
+#include "autograd/variable.h"
+
+namespace cograd {
+
+// Sends the gradient inside the view through `fn` (the write's own node) and the rest to the
+// base's former history.
+class CopySlices final : public Node {
+ public:
+  CopySlices(const Tensor& base, const Tensor& view, NodeRef fn);
+  std::string name() const override { return "CopySlices"; }
+  void backward(BackwardArgs& args) override;
+  void release_saved() noexcept override {
+    if (fn_) fn_->release_saved();
+  }
+  void visit(GraphVisitor& v) const override;
+  void clear() noexcept override;
+
+ private:
+  NodeRef fn_;
+  Dims base_sizes_, base_strides_, view_sizes_, view_strides_;
+  int64_t offset_;  // of the view, in elements from the base's first
+};
+
+}  // namespace cograd

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One backward run: count dependencies, execute ready nodes newest first, accumulate in order.
+#include "autograd/engine.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+namespace cograd {
+
+void (*engine_tick)() = nullptr;
+
+namespace {
+
+constexpr uint64_t kTickEvery = 4096;  // nodes between two looks at signals and other threads
+
+// Ids of the runs in progress. A node stamped with another id is free to be taken.
+struct ActiveRuns {
+  std::mutex mutex;
+  std::vector<uint64_t> ids;
+  uint64_t last = 0;
+  uint64_t start() {
+    std::lock_guard lock(mutex);
+    ids.push_back(++last);
+    return last;
+  }
+  void end(uint64_t id) {
+    std::lock_guard lock(mutex);
+    std::erase(ids, id);
+  }
+  bool active(uint64_t id) {
+    std::lock_guard lock(mutex);
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  }
+};
+ActiveRuns& active_runs() {
+  static auto* runs = new ActiveRuns;  // leaked: threads may still run at exit
+  return *runs;
+}
+
+struct Newest {
+  bool operator()(const Node* a, const Node* b) const noexcept { return a->sequence < b->sequence; }
+};
+
+class Run;
+constinit thread_local Run* current_run = nullptr;
+
+class Run {
+ public:
+  explicit Run(BackwardRequest& request)
+      : request_(request), id_(active_runs().start()), outer_(std::exchange(current_run, this)) {}
+  ~Run() {
+    if (!finished_) abandon();
+    current_run = outer_;
+    active_runs().end(id_);
+  }
+  std::vector<Tensor> execute();
+
+  Node* running = nullptr;
+  std::vector<std::function<void()>> callbacks;
+
+ private:
+  Books& books(Node* n) {
+    return n->run.load(std::memory_order_relaxed) == id_ ? n->books : side_[n];
+  }
+  bool claim(Node* n);
+  void count_dependencies();
+  void mark_needed();
+  void push(Node* n);
+  Node* pop();
+  void run_node(Node* n);
+  void send(Node* from, size_t index, const Edge& edge, Tensor g);
+  void add(Tensor& slot, Tensor g);
+  void capture(Node* n, std::span<Tensor> grads);
+  void set_needs(Node* n, BackwardArgs& args, std::vector<bool>& more);
+  void abandon() noexcept;
+
+  BackwardRequest& request_;
+  const uint64_t id_;
+  Run* outer_;
+  bool finished_ = false;
+  std::unordered_map<Node*, Books> side_;  // nodes another run has its books in
+  std::vector<Node*> heap_;
+  std::vector<Tensor> captured_;
+  std::unordered_multimap<Node*, size_t> capture_at_;
+};
+
+// First visit of a node in this run.
+bool Run::claim(Node* n) {
+  uint64_t seen = n->run.load(std::memory_order_acquire);
+  if (seen == id_) return false;
+  if ((seen == 0 || !active_runs().active(seen)) &&
+      n->run.compare_exchange_strong(seen, id_, std::memory_order_acq_rel)) {
+    n->books.reset();
+    return true;
+  }
+  return side_.try_emplace(n).second;
+}
+
+void Run::count_dependencies() {
+  std::vector<Node*> stack;
+  for (const Edge& root : request_.roots)
+    if (claim(root.node)) stack.push_back(root.node);
+  while (!stack.empty()) {
+    Node* n = stack.back();
+    stack.pop_back();
+    for (const Edge& e : n->edges()) {
+      if (e.node == nullptr) continue;
+      if (claim(e.node)) stack.push_back(e.node);
+      ++books(e.node).dependencies;
+    }
+  }
+}
+
+// Post-order walk: a node is needed if a node below it is an input (or, accumulating, is one).
+void Run::mark_needed() {
+  for (size_t i = 0; i < request_.inputs.size(); ++i)
+    capture_at_.emplace(request_.inputs[i].node, i);
+  captured_.resize(request_.inputs.size());
+  using Walk = Books::Walk;
+  struct Frame {
+    Node* node;
+    size_t next_edge;
+    bool reaches;
+  };
+  std::vector<Frame> stack;
+  for (const Edge& root : request_.roots) {
+    if (books(root.node).walk == Walk::Unseen) stack.push_back({root.node, 0, false});
+    while (!stack.empty()) {
+      Frame& f = stack.back();
+      const auto edges = f.node->edges();
+      Node* below = nullptr;  // not walked yet
+      for (; f.next_edge < edges.size() && below == nullptr; ++f.next_edge) {
+        Node* next = edges[f.next_edge].node;
+        if (next == nullptr) continue;
+        const Walk w = books(next).walk;
+        if (w == Walk::Unseen) below = next;
+        f.reaches |= w == Walk::Reaches;
+      }
+      if (below != nullptr) {
+        --f.next_edge;  // looked at again when `below` is known
+        stack.push_back({below, 0, false});
+        continue;
+      }
+      Books& b = books(f.node);
+      b.captured = capture_at_.contains(f.node);
+      b.needed = f.reaches || (request_.accumulate && b.captured);
+      b.walk = f.reaches || b.captured ? Walk::Reaches : Walk::Misses;
+      stack.pop_back();
+    }
+  }
+}
+
+void Run::push(Node* n) {
+  heap_.push_back(n);
+  std::push_heap(heap_.begin(), heap_.end(), Newest{});
+}
+Node* Run::pop() {
+  std::pop_heap(heap_.begin(), heap_.end(), Newest{});
+  Node* n = heap_.back();
+  heap_.pop_back();
+  return n;
+}
+
+// The first gradient is moved in; a later one is added in place where nobody else sees the buffer.
+void Run::add(Tensor& slot, Tensor g) {
+  if (!slot.defined()) {
+    slot = std::move(g);
+    return;
+  }
+  const bool mine = !request_.create_graph && slot->refs.load(std::memory_order_acquire) == 1 &&
+                    slot->storage->unique() && slot.is_contiguous() && !requires_grad(slot) &&
+                    slot->storage->kind != 2;
+  if (mine) autograd_ops.add_(slot, g);
+  else slot = autograd_ops.add(slot, g);
+}
+
+void Run::send(Node* from, size_t index, const Edge& edge, Tensor g) {
+  Books& b = books(edge.node);
+  if (g.defined() && (b.needed || b.captured)) {
+    fit_gradient(g, edge.node->output(edge.input_nr), from, index);
+    add(b.slot(edge.input_nr, edge.node->num_outputs()), std::move(g));
+  }
+  if (--b.dependencies == 0) push(edge.node);
+}
+
+void Run::capture(Node* n, std::span<Tensor> grads) {
+  auto [first, last] = capture_at_.equal_range(n);
+  for (auto it = first; it != last; ++it)
+    if (!request_.accumulate) captured_[it->second] = grads[request_.inputs[it->second].input_nr];
+}
+
+void Run::set_needs(Node* n, BackwardArgs& args, std::vector<bool>& more) {
+  const auto edges = n->edges();
+  uint64_t mask = 0;
+  for (size_t i = 0; i < edges.size(); ++i) {
+    bool need = edges[i].node != nullptr;
+    if (need && !request_.inputs.empty()) {
+      const Books& b = books(edges[i].node);
+      need = b.needed || b.captured;
+    }
+    if (i < 64) mask |= uint64_t{need} << i;
+    else more.push_back(need);
+  }
+  args.needs_mask = mask;
+  args.needs_more = more.empty() ? nullptr : &more;
+}
+
+void call_tensor_hooks(NodeExtra& extra, std::span<Tensor> grads) {
+  const std::vector<HookEntry> hooks = extra.tensor_hooks;  // a hook may remove itself
+  for (const HookEntry& h : hooks) {
+    if (!grads[h.output_nr].defined()) continue;
+    std::vector<Tensor> one{grads[h.output_nr]};
+    HookCall call{one};
+    h.hook->call(call);
+    if (one[0].defined()) grads[h.output_nr] = std::move(one[0]);
+  }
+}
+
+void call_node_hooks(const std::vector<HookEntry>& list, std::span<Tensor> values,
+                     const std::vector<Tensor>* also) {
+  if (list.empty()) return;
+  const std::vector<HookEntry> hooks = list;
+  std::vector<Tensor> v(values.begin(), values.end());
+  for (const HookEntry& h : hooks) {
+    HookCall call{v, also};
+    h.hook->call(call);
+  }
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::move(v[i]);
+}
+
+void store_retained(NodeExtra& extra, std::span<Tensor> grads) {
+  for (const auto& r : extra.retained) {
+    const Tensor& g = grads[r.output_nr];
+    if (!g.defined()) continue;
+    AutogradMeta& m = meta_of(r.tensor);
+    // A later addition into the slot must not reach the retained gradient: it holds a reference.
+    if (!m.grad.defined()) m.grad = g;
+    else m.grad = autograd_ops.add(m.grad, g);
+  }
+}
+
+void Run::run_node(Node* n) {
+  Books mine;
+  {
+    Books& b = books(n);
+    mine.first = std::move(b.first);
+    mine.rest = std::move(b.rest);
+    mine.needed = b.needed;
+    mine.captured = b.captured;
+  }
+  const size_t outputs = n->num_outputs();
+  SmallVec<Tensor, 2> grads;
+  grads.push_back(std::move(mine.first));
+  for (size_t i = 1; i < outputs; ++i)
+    grads.push_back(mine.rest != nullptr ? std::move((*mine.rest)[i - 1]) : Tensor());
+  std::span<Tensor> grad_span(grads.data(), grads.size());
+
+  NodeExtra* extra = n->extra_or_null();
+  if (extra != nullptr && !extra->tensor_hooks.empty()) call_tensor_hooks(*extra, grad_span);
+  if (mine.captured) capture(n, grad_span);
+  if (extra != nullptr && !extra->retained.empty()) store_retained(*extra, grad_span);
+  const auto edges = n->edges();
+  if (!mine.needed) {
+    for (const Edge& e : edges)
+      if (e.node != nullptr) send(n, 0, e, Tensor());
+    return;
+  }
+  if (extra != nullptr) call_node_hooks(extra->pre_hooks, grad_span, nullptr);
+  std::vector<Tensor> kept;  // post hooks see the gradients that came in
+  if (extra != nullptr && !extra->post_hooks.empty()) kept.assign(grads.begin(), grads.end());
+
+  SmallVec<Tensor, 2> results(edges.size());
+  std::vector<bool> more;
+  BackwardArgs args;
+  args.grads = grad_span;
+  args.out = {results.data(), results.size()};
+  args.create_graph = request_.create_graph;
+  args.keep_graph = request_.keep_graph;
+  set_needs(n, args, more);
+  running = n;
+  n->backward(args);
+  running = nullptr;
+  grads.clear();
+  if (!request_.keep_graph) n->release_saved();
+  extra = n->extra_or_null();
+  if (extra != nullptr && !extra->post_hooks.empty())
+    call_node_hooks(extra->post_hooks, args.out, &kept);
+  for (size_t i = 0; i < edges.size(); ++i)
+    if (edges[i].node != nullptr) send(n, i, edges[i], std::move(results[i]));
+}
+
+std::vector<Tensor> Run::execute() {
+  GradGuard grad(request_.create_graph);
+  count_dependencies();
+  if (!request_.inputs.empty()) mark_needed();
+  for (size_t i = 0; i < request_.roots.size(); ++i) {
+    const Edge& root = request_.roots[i];
+    Books& b = books(root.node);
+    add(b.slot(root.input_nr, root.node->num_outputs()), std::move(request_.grads[i]));
+  }
+  // A root may also be reached from another root: it starts when that has run.
+  for (size_t i = 0; i < request_.roots.size(); ++i) {
+    Node* n = request_.roots[i].node;
+    if (books(n).dependencies == 0 && std::find(heap_.begin(), heap_.end(), n) == heap_.end())
+      push(n);
+  }
+  uint64_t count = 0;
+  while (!heap_.empty()) {
+    run_node(pop());
+    if (++count % kTickEvery == 0 && engine_tick != nullptr) engine_tick();
+  }
+  for (size_t i = 0; i < callbacks.size(); ++i) {
+    const std::function<void()> f = callbacks[i];  // f may queue more
+    f();
+  }
+  finished_ = true;
+  return std::move(captured_);
+}
+
+// After an error: gradients under way must not stay in the nodes.
+void Run::abandon() noexcept {
+  std::vector<Node*> stack;
+  for (const Edge& root : request_.roots) stack.push_back(root.node);
+  while (!stack.empty()) {
+    Node* n = stack.back();
+    stack.pop_back();
+    if (n->run.load(std::memory_order_relaxed) != id_) continue;
+    n->books.reset();
+    n->run.store(0, std::memory_order_release);
+    for (const Edge& e : n->edges())
+      if (e.node != nullptr) stack.push_back(e.node);
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> run_backward(BackwardRequest request) {
+  struct Hold {  // the graph must outlive the run, whatever hooks and other threads drop
+    std::vector<NodeRef> nodes;
+  } hold;
+  for (const Edge& e : request.roots) hold.nodes.push_back(NodeRef::borrow(e.node));
+  for (const Edge& e : request.inputs) hold.nodes.push_back(NodeRef::borrow(e.node));
+  Run run(request);
+  return run.execute();
+}
+
+Node* running_node() noexcept { return current_run == nullptr ? nullptr : current_run->running; }
+
+bool queue_callback(std::function<void()> f) {
+  if (current_run == nullptr) return false;
+  current_run->callbacks.push_back(std::move(f));
+  return true;
+}
+
+void fit_gradient(Tensor& g, const OutputMeta& meta, const Node* from, size_t index) {
+  if (!same(g.sizes(), meta.sizes)) {
+    Dims joint;
+    const bool reducible = broadcast_shapes(g.sizes(), meta.sizes, joint) &&
+                           same(joint, g.sizes());
+    COGRAD_CHECK(reducible, "Function ", from->name(), " returned an invalid gradient at index ",
+                 index, " - got ", to_string(g.sizes()), " but expected shape compatible with ",
+                 to_string(meta.sizes));
+    g = autograd_ops.sum_to(g, meta.sizes);
+  }
+  if (g.dtype() != meta.dtype) g = autograd_ops.cast(g, meta.dtype);
+}
+
+}  // namespace cograd

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Edges and the loop that frees chains of nodes without recursion.
+#include "autograd/node.h"
+
+#include <cstdlib>
+
+namespace cograd {
+
+constinit thread_local ThreadState thread_state;
+void (*release_python_object)(void*) noexcept = nullptr;
+
+int64_t live_nodes() noexcept { return thread_state.live_nodes; }
+
+void* Node::operator new(size_t n) {
+  ++thread_state.live_nodes;
+  if (n <= kSmallMax) return small_alloc(n);
+  return ::operator new(n);
+}
+void Node::operator delete(void* p, size_t n) noexcept {
+  --thread_state.live_nodes;
+  if (n <= kSmallMax) small_free(p, n);
+  else ::operator delete(p);
+}
+
+Node::~Node() {
+  for (Edge& e : edges())
+    if (e.node != nullptr) e.node->release();
+  if (edge_capacity_ > kInlineEdges) delete[] more_edges_;
+  if (extra_ != nullptr && extra_->metadata != nullptr) release_python_object(extra_->metadata);
+}
+
+void Node::add_edge(Node* node, uint32_t input_nr) {
+  if (num_edges_ == edge_capacity_) {
+    auto* grown = new Edge[2 * edge_capacity_];
+    std::copy_n(edge_data(), num_edges_, grown);
+    if (edge_capacity_ > kInlineEdges) delete[] more_edges_;
+    more_edges_ = grown;
+    edge_capacity_ *= 2;
+  }
+  ++num_edges_;
+  edge_data()[num_edges_ - 1] = {node, input_nr};
+}
+
+NodeExtra& Node::extra() {
+  if (extra_ == nullptr) extra_ = std::make_unique<NodeExtra>();
+  return *extra_;
+}
+
+namespace {
+struct Doomed {
+  void (*f)(void*) noexcept;
+  void* p;
+};
+// Leaked with its thread's last use: threads may free graphs while they end.
+std::vector<Doomed>& doomed() {
+  thread_local auto* list = new std::vector<Doomed>;
+  return *list;
+}
+}  // namespace
+
+void destroy_later(void (*f)(void*) noexcept, void* p) noexcept {
+  ThreadState& ts = thread_state;
+  if (ts.draining) {
+    doomed().push_back({f, p});
+    return;
+  }
+  ts.draining = true;
+  f(p);
+  std::vector<Doomed>& list = doomed();
+  while (!list.empty()) {
+    const Doomed d = list.back();
+    list.pop_back();
+    d.f(d.p);
+  }
+  ts.draining = false;
+}
+
+// Deleting a node drops its edges; what dies of that waits in a list instead of on the stack.
+void Node::last_reference() noexcept { destroy_later(delete_node, this); }
+
+void Node::visit(GraphVisitor& v) const {
+  for (const Edge& e : edges())
+    if (e.node != nullptr) v.node(e.node);
+  if (extra_ == nullptr) return;
+  for (const auto* list : {&extra_->tensor_hooks, &extra_->pre_hooks, &extra_->post_hooks,
+                           &extra_->accumulate_hooks})
+    for (const HookEntry& h : *list) h.hook->visit(v);
+  if (extra_->metadata != nullptr) v.object(extra_->metadata);
+}
+
+void Node::clear() noexcept {
+  release_saved();
+  if (extra_ != nullptr) {
+    std::vector<HookEntry> dropped[4];
+    dropped[0].swap(extra_->tensor_hooks);
+    dropped[1].swap(extra_->pre_hooks);
+    dropped[2].swap(extra_->post_hooks);
+    dropped[3].swap(extra_->accumulate_hooks);
+    if (extra_->metadata != nullptr)
+      release_python_object(std::exchange(extra_->metadata, nullptr));
+  }
+  for (Edge& e : edges())
+    if (Node* n = std::exchange(e.node, nullptr)) n->release();
+}
+
+}  // namespace cograd

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Node: one recorded operation. It owns its edges, knows its outputs' shapes and carries the
+// executor's books of a running backward.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "autograd/thread_state.h"
+#include "tensor/tensor.h"
+
+namespace cograd {
+
+class NodeRef;
+struct NodeExtra;
+
+// What the cycle collector is shown of a graph; one call per owned reference.
+class GraphVisitor {
+ public:
+  virtual ~GraphVisitor() = default;
+  virtual void node(Node* n) = 0;
+  virtual void tensor(TensorImpl* t) = 0;
+  virtual void object(void* python_object) = 0;
+};
+
+// Shape and dtype a gradient of an output must have.
+struct OutputMeta {
+  DType dtype = DType::Float32;
+  Device device{DeviceType::CPU, -1};
+  bool differentiable = false;
+  Dims sizes;
+};
+
+struct Edge {
+  Node* node = nullptr;  // owned
+  uint32_t input_nr = 0;
+};
+
+struct BackwardArgs {
+  std::span<Tensor> grads;  // one per output; undefined where no gradient arrived
+  std::span<Tensor> out;    // one per edge, to be filled
+  uint64_t needs_mask = ~uint64_t{0};
+  const std::vector<bool>* needs_more = nullptr;  // edges from 64 on
+  bool create_graph = false;
+  bool keep_graph = false;
+  bool needs(size_t i) const noexcept {
+    if (i < 64) return ((needs_mask >> i) & 1) != 0;
+    return needs_more == nullptr || (*needs_more)[i - 64];
+  }
+};
+
+// The executor's record of a node in one run.
+struct Books {
+  int32_t dependencies = 0;
+  bool needed = true;
+  bool captured = false;
+  enum class Walk : uint8_t { Unseen, Open, Misses, Reaches } walk = Walk::Unseen;
+  Tensor first;  // gradient of output 0
+  std::unique_ptr<std::vector<Tensor>> rest;
+  void reset() noexcept {
+    dependencies = 0;
+    needed = true;
+    captured = false;
+    walk = Walk::Unseen;
+    first.reset();
+    rest.reset();
+  }
+  Tensor& slot(uint32_t i, size_t outputs) {
+    if (i == 0) return first;
+    if (rest == nullptr) rest = std::make_unique<std::vector<Tensor>>(outputs - 1);
+    return (*rest)[i - 1];
+  }
+};
+
+class COGRAD_API Node {
+ public:
+  Node() noexcept : sequence(thread_state.next_sequence++) {}
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  virtual ~Node();
+
+  static void* operator new(size_t n);
+  static void* operator new(size_t, void* at) noexcept { return at; }
+  static void operator delete(void* p, size_t n) noexcept;
+
+  // Name as torch spells it: "MulBackward0".
+  virtual std::string name() const = 0;
+  virtual void backward(BackwardArgs& args) = 0;
+  // Drops saved tensors once they are not needed any more.
+  virtual void release_saved() noexcept {}
+  virtual void visit(GraphVisitor& v) const;
+  // Drops everything that can be part of a cycle.
+  virtual void clear() noexcept;
+  // Called when the number of C++ references leaves or returns to zero (see EmbeddedNode users).
+  virtual void first_reference() noexcept {}
+  virtual void last_reference() noexcept;
+  virtual bool is_accumulator() const noexcept { return false; }
+  virtual bool is_python() const noexcept { return false; }
+
+  void retain() noexcept {
+    if (refs_.fetch_add(1, std::memory_order_relaxed) == 0) [[unlikely]]
+      first_reference();
+  }
+  void release() noexcept {
+    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) last_reference();
+  }
+  uint32_t references() const noexcept { return refs_.load(std::memory_order_acquire); }
+
+  std::span<Edge> edges() noexcept { return {edge_data(), num_edges_}; }
+  std::span<const Edge> edges() const noexcept {
+    return {const_cast<Node*>(this)->edge_data(), num_edges_};
+  }
+  // Adds an edge; takes over the reference on `node`.
+  void add_edge(Node* node, uint32_t input_nr);
+  size_t num_outputs() const noexcept { return 1 + more_outputs_.size(); }
+  OutputMeta& output(size_t i) noexcept { return i == 0 ? output_ : more_outputs_[i - 1]; }
+  const OutputMeta& output(size_t i) const noexcept {
+    return i == 0 ? output_ : more_outputs_[i - 1];
+  }
+  void set_num_outputs(size_t n) { more_outputs_.resize(n == 0 ? 0 : n - 1); }
+  void set_output(size_t i, const Tensor& t) {
+    OutputMeta& m = output(i);
+    m.dtype = t.dtype();
+    m.device = t->device;
+    m.differentiable = true;
+    m.sizes = Dims(t.sizes());
+  }
+  NodeExtra& extra();
+  NodeExtra* extra_or_null() const noexcept { return extra_.get(); }
+
+  void lock() noexcept {
+    while (lock_.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  void unlock() noexcept { lock_.clear(std::memory_order_release); }
+
+  uint64_t sequence;
+  std::atomic<uint64_t> run{0};  // id of the run whose books these are
+  Books books;
+
+ protected:
+  std::atomic<uint32_t> refs_{1};
+
+ private:
+  static void delete_node(void* n) noexcept { delete static_cast<Node*>(n); }
+  Edge* edge_data() noexcept {
+    return edge_capacity_ <= kInlineEdges ? inline_edges_ : more_edges_;
+  }
+  static constexpr uint32_t kInlineEdges = 2;
+
+  std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
+  uint32_t num_edges_ = 0;
+  uint32_t edge_capacity_ = kInlineEdges;
+  union {
+    Edge inline_edges_[kInlineEdges] = {};
+    Edge* more_edges_;
+  };
+  OutputMeta output_;
+  std::vector<OutputMeta> more_outputs_;
+  std::unique_ptr<NodeExtra> extra_;
+};
+
+// Runs f(p) now, or, inside another node's destruction, when that has unwound: graphs of any depth
+// are freed by a loop. Each call runs f exactly once.
+COGRAD_API void destroy_later(void (*f)(void*) noexcept, void* p) noexcept;
+
+class NodeRef {
+ public:
+  NodeRef() noexcept = default;
+  explicit NodeRef(Node* owned) noexcept : p_(owned) {}
+  static NodeRef borrow(Node* n) noexcept {
+    if (n != nullptr) n->retain();
+    return NodeRef(n);
+  }
+  NodeRef(const NodeRef& o) noexcept : p_(o.p_) {
+    if (p_ != nullptr) p_->retain();
+  }
+  NodeRef(NodeRef&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
+  NodeRef& operator=(NodeRef o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
+  ~NodeRef() {
+    if (p_ != nullptr) p_->release();
+  }
+  Node* get() const noexcept { return p_; }
+  Node* take() noexcept { return std::exchange(p_, nullptr); }
+  Node* operator->() const noexcept { return p_; }
+  explicit operator bool() const noexcept { return p_ != nullptr; }
+
+ private:
+  Node* p_ = nullptr;
+};
+
+// A callback of the layer above (Python, or C++ users). Receives and may replace gradients.
+struct HookCall {
+  std::vector<Tensor>& values;            // what the hook may replace
+  const std::vector<Tensor>* also = nullptr;  // a post hook's second argument: grads of the outputs
+};
+class COGRAD_API Hook {
+ public:
+  virtual ~Hook() = default;
+  virtual void call(HookCall& call) = 0;
+  virtual void visit(GraphVisitor&) const {}
+};
+
+struct HookEntry {
+  uint64_t id = 0;
+  uint32_t output_nr = 0;  // of a tensor hook
+  std::shared_ptr<Hook> hook;
+};
+
+// The rarely used parts of a node.
+struct NodeExtra {
+  std::vector<HookEntry> tensor_hooks;  // see one output's gradient
+  std::vector<HookEntry> pre_hooks;     // see all outputs' gradients
+  std::vector<HookEntry> post_hooks;    // see results and gradients
+  std::vector<HookEntry> accumulate_hooks;
+  struct Retained {
+    uint32_t output_nr;
+    TensorImpl* tensor;  // removes itself before it dies
+  };
+  std::vector<Retained> retained;
+  void* python_wrapper = nullptr;   // borrowed: the wrapper removes itself
+  void* metadata = nullptr;         // owned Python dict
+};
+// Set by the Python layer: drops a reference on a Python object, from any thread.
+COGRAD_API extern void (*release_python_object)(void*) noexcept;
+
+// Nodes made minus nodes destroyed on this thread, for leak tests.
+COGRAD_API int64_t live_nodes() noexcept;
+
+}  // namespace cograd

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Per-thread modes of autograd and the guards that set and restore them.
+#pragma once
+#include <cstdint>
+
+#include "cograd/error.h"
+
+namespace cograd {
+
+class Node;
+
+struct ThreadState {
+  bool grad_enabled = true;
+  bool inference = false;
+  bool taint = false;     // inside the forward of a custom Function with differentiable inputs
+  bool draining = false;  // something of a graph is being destroyed on this thread; more waits
+  uint64_t next_sequence = 0;
+  int64_t live_nodes = 0;  // made minus destroyed on this thread
+};
+extern constinit COGRAD_API thread_local ThreadState thread_state
+    __attribute__((tls_model("initial-exec")));
+
+template <bool ThreadState::*Field>
+class ModeGuard {
+ public:
+  explicit ModeGuard(bool value) noexcept : previous_(thread_state.*Field) {
+    thread_state.*Field = value;
+  }
+  ModeGuard(const ModeGuard&) = delete;
+  ModeGuard& operator=(const ModeGuard&) = delete;
+  ~ModeGuard() { thread_state.*Field = previous_; }
+
+ private:
+  bool previous_;
+};
+using GradGuard = ModeGuard<&ThreadState::grad_enabled>;
+using TaintGuard = ModeGuard<&ThreadState::taint>;
+
+}  // namespace cograd

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// History of tensors: leaves, results, views and in-place writes.
+#include "autograd/variable.h"
+
+#include "autograd/copy_slices.h"
+
+namespace cograd {
+
+AutogradOps autograd_ops;
+
+namespace {
+
+constexpr const char* kAmbiguous =
+    " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view and the inplace either both inside the no_grad block (if you "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be "
+    "tracked).";
+
+// torch's errors for views that may not be written, directly or through their base.
+void check_view_kind(const TensorImpl* t, bool indirect) {
+  const uint32_t kind = t->flags & kViewKinds;
+  if (kind == 0) return;
+  const char* modified = indirect
+                             ? " and its base or another view of its base has been modified inplace"
+                             : " and is being modified inplace";
+  if ((kind & kViewMultiOutput) != 0 || (kind & kViewCustomFunction) != 0) {
+    const std::string fn = t->grad_fn != nullptr ? t->grad_fn->name() : "None";
+    detail::fail(ErrorKind::Runtime, "Output ", t->output_nr, " of ", fn, " is a view", modified,
+                 (kind & kViewMultiOutput) != 0
+                     ? ". This view is the output of a function that returns multiple views. Such "
+                       "functions do not allow the output views to be modified inplace. You should "
+                       "replace the inplace operation by an out-of-place one."
+                     : ". This view was created inside a custom Function (or because an input was "
+                       "returned as-is) and the autograd logic to handle view+inplace would "
+                       "override the custom backward associated with the custom Function, leading "
+                       "to incorrect gradients. This behavior is forbidden. You can fix this by "
+                       "cloning the output of the custom Function.");
+  }
+  detail::fail(ErrorKind::Runtime, "A view was created in no_grad mode", modified,
+               " with grad mode enabled.", kAmbiguous);
+}
+
+void release_autograd(TensorImpl* t) noexcept {
+  if (t->grad_fn != nullptr) {
+    if ((t->flags & kRetainsGrad) != 0 && t->grad_fn->extra_or_null() != nullptr)
+      std::erase_if(t->grad_fn->extra().retained, [t](auto& r) { return r.tensor == t; });
+    std::exchange(t->grad_fn, nullptr)->release();
+  }
+  if (t->meta != nullptr) {
+    AutogradMeta* m = std::exchange(t->meta, nullptr);
+    delete m->accumulator;
+    delete m;
+  }
+  if (t->base != nullptr) std::exchange(t->base, nullptr)->release();
+}
+
+const bool installed = [] {
+  tensor_hooks.release_autograd = release_autograd;
+  return true;
+}();
+
+// The tensor's .grad keeper moves with it when an in-place write gives it a new grad_fn.
+void replace_history(TensorImpl* t, Node* owned, uint32_t nr) {
+  Node* old = std::exchange(t->grad_fn, owned);
+  t->output_nr = nr;
+  if (old == nullptr) return;
+  if ((t->flags & kRetainsGrad) != 0) {
+    std::erase_if(old->extra().retained, [t](auto& r) { return r.tensor == t; });
+    if (owned != nullptr) owned->extra().retained.push_back({nr, t});
+  }
+  old->release();
+}
+
+}  // namespace
+
+bool requires_grad_slow(const TensorImpl* t) noexcept { return requires_grad(t->base); }
+
+Node* grad_fn(TensorImpl* t) {
+  if (t->base == nullptr) [[likely]]
+    return t->grad_fn;
+  if (t->grad_fn == nullptr && !requires_grad(t->base)) return nullptr;
+  if (t->view_version == t->current_version()) return t->grad_fn;
+  check_view_kind(t, true);
+  GradGuard grad(true);
+  const int64_t offset = (t->data - static_cast<char*>(t->storage->data)) / dtype_size(t->dtype);
+  Tensor fresh =
+      autograd_ops.as_strided(Tensor::borrow(t->base), t->sizes(), t->strides(), offset);
+  replace_history(t, std::exchange(fresh->grad_fn, nullptr), 0);
+  t->view_version = t->current_version();
+  return t->grad_fn;
+}
+
+AutogradMeta& meta_of(TensorImpl* t) {
+  if (t->meta == nullptr) t->meta = new AutogradMeta;
+  return *t->meta;
+}
+
+AccumulateGrad* accumulator_of(TensorImpl* t) {
+  AutogradMeta& m = meta_of(t);
+  if (m.accumulator == nullptr) m.accumulator = new AccumulateGrad(t);
+  return m.accumulator;
+}
+
+Edge gradient_edge(TensorImpl* t) {
+  if (Node* fn = grad_fn(t)) {
+    fn->retain();
+    return {fn, t->output_nr};
+  }
+  if ((t->flags & kRequiresGrad) == 0) return {};
+  Node* n = accumulator_of(t);
+  n->retain();
+  return {n, 0};
+}
+
+void check_inplace(const Tensor& t, const char* op) {
+  TensorImpl* p = t.impl();
+  COGRAD_CHECK(!p->storage->read_only, op,
+               "(): the tensor shares memory with a read-only buffer and cannot be written; "
+               "clone() it first");
+  if (!thread_state.grad_enabled) return;
+  if (p->base != nullptr) check_view_kind(p, false);
+  if (!requires_grad(p)) return;
+  if (grad_fn(p) == nullptr)
+    detail::fail(ErrorKind::Runtime,
+                 "a leaf Variable that requires grad is being used in an in-place operation: ", op,
+                 "() writes it. Use no_grad(), or write into a clone().");
+  if (p->base != nullptr && grad_fn(p->base) == nullptr && (p->base->flags & kRequiresGrad) != 0)
+    detail::fail(ErrorKind::Runtime,
+                 "a view of a leaf Variable that requires grad is being used in an in-place "
+                 "operation: ",
+                 op, "() writes it. Use no_grad(), or write into a clone().");
+}
+
+void rebase_history(const Tensor& t, Node* node, uint32_t nr) {
+  TensorImpl* p = t.impl();
+  if (p->base == nullptr) {
+    node->set_output(nr, t);
+    node->retain();
+    replace_history(p, node, nr);
+    p->flags &= ~uint32_t{kRequiresGrad};
+    return;
+  }
+  COGRAD_CHECK(node->num_outputs() == 1,
+               "in-place write to a view by ", node->name(),
+               ", which has several outputs: write into the base or a clone() instead");
+  TensorImpl* base = p->base;
+  node->set_output(0, t);
+  auto* slices = new CopySlices(Tensor::borrow(base), t, NodeRef::borrow(node));
+  slices->set_output(0, Tensor::borrow(base));
+  replace_history(base, slices, 0);
+  base->flags &= ~uint32_t{kRequiresGrad};
+  grad_fn(p);  // makes the view's own node against the base's new history
+}
+
+void set_requires_grad(const Tensor& t, bool value) {
+  TensorImpl* p = t.impl();
+  if (!value && !requires_grad(p)) return;
+  COGRAD_CHECK(!value || is_floating(p->dtype),
+               "only Tensors of floating point dtype can require gradients, got ",
+               dtype_name(p->dtype));
+  COGRAD_CHECK(grad_fn(p) == nullptr,
+               "you can only change requires_grad flags of leaf variables.",
+               value ? ""
+                     : " If you want to use a computed variable in a subgraph that doesn't "
+                       "require differentiation use var_no_grad = var.detach().");
+  COGRAD_CHECK(!value || (p->flags & kInference) == 0 || thread_state.inference,
+               "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+               "allowed.");
+  p->flags = value ? p->flags | kRequiresGrad : p->flags & ~uint32_t{kRequiresGrad};
+}
+
+void retain_grad(const Tensor& t) {
+  COGRAD_CHECK(requires_grad(t), "can't retain_grad on Tensor that has requires_grad=False");
+  TensorImpl* p = t.impl();
+  Node* fn = grad_fn(p);
+  if (fn == nullptr || (p->flags & kRetainsGrad) != 0) return;
+  fn->extra().retained.push_back({p->output_nr, p});
+  p->flags |= kRetainsGrad;
+}
+
+Tensor detach(const Tensor& t) { return Tensor::steal(t->alias()); }
+
+Tensor variable_data(const Tensor& t) {
+  TensorImpl* p = t->alias();
+  if (p->own_version != nullptr) p->release_own_version();
+  p->own_version = new VersionCounter;
+  return Tensor::steal(p);
+}
+
+void detach_(const Tensor& t) {
+  TensorImpl* p = t.impl();
+  COGRAD_CHECK(p->base == nullptr,
+               "Can't detach views in-place. Use detach() instead. If you are using "
+               "DistributedDataParallel-like code that keeps gradients as views, detach the base.");
+  replace_history(p, nullptr, 0);
+  p->flags &= ~uint32_t{kRequiresGrad | kRetainsGrad};
+}
+
+uint64_t add_hook(std::vector<HookEntry>& list, std::shared_ptr<Hook> hook, uint32_t output_nr) {
+  static std::atomic<uint64_t> next_id{1};
+  const uint64_t id = next_id.fetch_add(1, std::memory_order_relaxed);
+  list.push_back({id, output_nr, std::move(hook)});
+  return id;
+}
+
+bool remove_hook(std::vector<HookEntry>& list, uint64_t id) noexcept {
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].id != id) continue;
+    std::shared_ptr<Hook> dropped = std::move(list[i].hook);  // may run code: out of the list first
+    list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
+    return true;
+  }
+  return false;
+}
+
+NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* id) {
+  COGRAD_CHECK(requires_grad(t), "cannot register a hook on a tensor that doesn't require gradient");
+  Edge e = gradient_edge(t.impl());
+  NodeRef node(e.node);
+  *id = add_hook(node->extra().tensor_hooks, std::move(hook), e.input_nr);
+  return node;
+}
+
+AccumulateGrad::AccumulateGrad(TensorImpl* variable) noexcept : variable_(variable) {
+  refs_.store(0, std::memory_order_relaxed);
+  sequence = ~uint64_t{0};  // leaves first: frees their gradients' buffers soonest
+  Tensor t = Tensor::borrow(variable);
+  set_output(0, t);
+}
+
+void AccumulateGrad::accumulate(Tensor g, bool create_graph) {
+  lock();
+  struct Unlock {
+    AccumulateGrad* node;
+    ~Unlock() { node->unlock(); }
+  } unlock_at_end{this};
+  Tensor& grad = variable_->meta->grad;
+  if (!grad.defined()) {
+    const bool own = g->refs.load(std::memory_order_acquire) == 1 && g->storage->unique() &&
+                     g.is_contiguous() && g->base == nullptr;
+    if (create_graph) grad = own ? std::move(g) : autograd_ops.contiguous_clone(g);
+    else if (own && !requires_grad(g)) grad = std::move(g);
+    else grad = autograd_ops.contiguous_clone(detach(g));
+  } else if (create_graph) {
+    grad = autograd_ops.add(grad, g);
+  } else {
+    autograd_ops.add_(grad, g);
+    grad->bump_version();
+  }
+}
+
+void AccumulateGrad::backward(BackwardArgs& args) {
+  if (!args.grads[0].defined() || (variable_->flags & kRequiresGrad) == 0) return;
+  accumulate(std::move(args.grads[0]), args.create_graph);
+  if (extra_or_null() == nullptr || extra().accumulate_hooks.empty()) return;
+  const std::vector<HookEntry> hooks = extra().accumulate_hooks;  // a hook may remove itself
+  for (const HookEntry& h : hooks) {
+    std::vector<Tensor> self{variable()};
+    HookCall call{self};
+    h.hook->call(call);
+  }
+}
+
+}  // namespace cograd

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The autograd state of a tensor: leaf gradients, history, views and the rules of in-place writes.
+#pragma once
+#include "autograd/node.h"
+
+namespace cograd {
+
+class AccumulateGrad;
+
+// What a tensor carries beyond grad_fn; made when first needed.
+struct AutogradMeta {
+  Tensor grad;
+  AccumulateGrad* accumulator = nullptr;  // owned; its references count as the tensor's
+};
+
+// Operations autograd itself needs; the ops layer fills the table in. All are differentiable.
+struct AutogradOps {
+  Tensor (*add)(const Tensor&, const Tensor&);
+  void (*add_)(const Tensor& into, const Tensor&);  // no history
+  Tensor (*clone)(const Tensor&);
+  Tensor (*contiguous_clone)(const Tensor&);
+  Tensor (*cast)(const Tensor&, DType);
+  Tensor (*sum_to)(const Tensor&, IntList sizes);
+  Tensor (*expand)(const Tensor&, IntList sizes);
+  Tensor (*zeros)(IntList sizes, DType);
+  Tensor (*ones)(IntList sizes, DType);
+  Tensor (*as_strided)(const Tensor&, IntList sizes, IntList strides, int64_t offset);
+  // `base` with a strided region (offset from its first element) replaced by `slice`; keeps strides.
+  Tensor (*scatter_slice)(const Tensor& base, const Tensor& slice, IntList sizes, IntList strides,
+                          int64_t offset);
+  // The same values laid out with the given strides.
+  Tensor (*relayout)(const Tensor&, IntList strides);
+};
+COGRAD_API extern AutogradOps autograd_ops;
+
+COGRAD_API bool requires_grad_slow(const TensorImpl* t) noexcept;
+// Whether gradients flow to `t`: a leaf that asks for them, a result, or a view of either.
+inline bool requires_grad(const TensorImpl* t) noexcept {
+  return (t->flags & kRequiresGrad) != 0 || t->grad_fn != nullptr ||
+         (t->base != nullptr && requires_grad_slow(t));
+}
+inline bool requires_grad(const Tensor& t) noexcept {
+  return t.defined() && requires_grad(t.impl());
+}
+
+// The node that made `t`, refreshed for views whose base was written; borrowed, null for leaves.
+COGRAD_API Node* grad_fn(TensorImpl* t);
+inline bool is_leaf(const Tensor& t) { return grad_fn(t.impl()) == nullptr; }
+// Where a gradient of `t` goes: (grad_fn, output_nr) or the leaf's accumulator; owned reference.
+COGRAD_API Edge gradient_edge(TensorImpl* t);
+COGRAD_API AutogradMeta& meta_of(TensorImpl* t);
+COGRAD_API AccumulateGrad* accumulator_of(TensorImpl* t);
+
+// Makes `t` the output `nr` of `node`, taking a new reference on it.
+inline void set_history(const Tensor& t, Node* node, uint32_t nr) {
+  node->set_output(nr, t);
+  TensorImpl* p = t.impl();
+  node->retain();
+  p->grad_fn = node;
+  p->output_nr = nr;
+  if (p->base != nullptr) {
+    p->view_version = p->current_version();
+    p->flags &= ~uint32_t{kViewNoGrad};
+  }
+}
+
+// `out` is a differentiable view of `in`: shares its base.
+inline void link_view(const Tensor& in, const Tensor& out) {
+  TensorImpl* base = in->base != nullptr ? in->base : in.impl();
+  base->retain();
+  out->base = base;
+  out->view_version = out->current_version();
+  out->flags |= in->flags & kViewKinds;
+  if (!thread_state.grad_enabled) out->flags |= kViewNoGrad;
+}
+
+// Raises torch's errors if `t` may not be written in place now. `tracked`: history will be recorded.
+COGRAD_API void check_inplace(const Tensor& t, const char* op);
+// After an in-place write recorded by `node` (whose output `nr` it is): gives `t`, and through
+// CopySlices its base, the new history. Takes a new reference on `node`.
+COGRAD_API void rebase_history(const Tensor& t, Node* node, uint32_t nr = 0);
+
+COGRAD_API void set_requires_grad(const Tensor& t, bool value);
+COGRAD_API void retain_grad(const Tensor& t);
+// A tensor over the same memory and version without history; `data` also gets its own version.
+COGRAD_API Tensor detach(const Tensor& t);
+COGRAD_API Tensor variable_data(const Tensor& t);
+COGRAD_API void detach_(const Tensor& t);
+
+// Registers a hook on the tensor's gradient; returns the node that holds it and sets its id.
+COGRAD_API NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* id);
+COGRAD_API uint64_t add_hook(std::vector<HookEntry>& list, std::shared_ptr<Hook> hook,
+                             uint32_t output_nr = 0);
+COGRAD_API bool remove_hook(std::vector<HookEntry>& list, uint64_t id) noexcept;
+
+// The end of every path: adds a gradient to its leaf's .grad. Lives inside the leaf's AutogradMeta;
+// a reference on the node is a reference on the leaf, so the two cannot form a cycle.
+class COGRAD_API AccumulateGrad final : public Node {
+ public:
+  explicit AccumulateGrad(TensorImpl* variable) noexcept;
+  std::string name() const override { return "AccumulateGrad"; }
+  void backward(BackwardArgs& args) override;
+  void first_reference() noexcept override { variable_->retain(); }
+  void last_reference() noexcept override { variable_->release(); }
+  bool is_accumulator() const noexcept override { return true; }
+  Tensor variable() const noexcept { return Tensor::borrow(variable_); }
+  TensorImpl* variable_impl() const noexcept { return variable_; }
+
+ private:
+  void accumulate(Tensor g, bool create_graph);
+  TensorImpl* variable_;
+};
+
+}  // namespace cograd

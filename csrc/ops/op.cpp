@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// In-place and out= targets, node names: the parts of the op mechanism that are not templates.
+#include "ops/op.h"
+
+#include <cctype>
+
+#include "ops/ops.h"
+#include "ops/raw.h"
+
+namespace cograd {
+
+std::string camel_backward(const char* op_name) {
+  std::string s;
+  bool upper = true;
+  for (const char* p = op_name; *p != '\0'; ++p) {
+    if (*p == '_') {
+      upper = true;
+      continue;
+    }
+    s.push_back(upper ? static_cast<char>(std::toupper(*p)) : *p);
+    upper = false;
+  }
+  return s + "Backward0";
+}
+
+namespace {
+
+// First and one-past-last byte a strided tensor touches.
+std::pair<const char*, const char*> extent(const Tensor& t) {
+  const char* lo = t.bytes();
+  const char* hi = t.bytes() + t.itemsize();
+  for (int i = 0; i < t.dim(); ++i) {
+    const int64_t span = (t.size(i) - 1) * t.stride(i) * t.itemsize();
+    (span < 0 ? lo : hi) += span;
+  }
+  return {lo, hi};
+}
+
+bool shares_elements(const Tensor& t) {
+  for (int i = 0; i < t.dim(); ++i)
+    if (t.size(i) > 1 && t.stride(i) == 0) return true;
+  return false;
+}
+
+// True if writing `out` element by element could change `in` before it is read.
+bool overlaps_partially(const Tensor& out, const Tensor& in) {
+  if (out->storage != in->storage || out.numel() == 0 || in.numel() == 0) return false;
+  if (out.bytes() == in.bytes() && same(out.sizes(), in.sizes()) &&
+      same(out.strides(), in.strides()))
+    return false;
+  const auto [a0, a1] = extent(out);
+  const auto [b0, b1] = extent(in);
+  return a0 < b1 && b0 < a1;
+}
+
+void check_shape_inplace(const Tensor& self, IntList sizes) {
+  if (!same(self.sizes(), sizes))
+    detail::fail(ErrorKind::Runtime, "output with shape ", to_string(self.sizes()),
+                 " doesn't match the broadcast shape ", to_string(sizes));
+}
+
+std::string type_name(DType t) {
+  constexpr const char* kName[kNumDTypes] = {"Bool", "Byte", "Char",     "Short", "Int",
+                                             "Long", "Half", "BFloat16", "Float", "Double"};
+  return kName[static_cast<int>(t)];
+}
+
+void check_castable(DType from, DType to) {
+  COGRAD_CHECK(can_cast(from, to), "result type ", type_name(from),
+               " can't be cast to the desired output type ", type_name(to));
+}
+
+// Gives an out= tensor the result's shape; only tensors that own their whole storage may grow.
+void resize_out(const char* op, const Tensor& out, IntList sizes) {
+  if (same(out.sizes(), sizes)) return;
+  TensorImpl* p = out.impl();
+  COGRAD_CHECK(p->base == nullptr, op, "(): out= has shape ", to_string(out.sizes()),
+               " but the result has shape ", to_string(sizes),
+               ", and a view cannot be resized");
+  const int64_t bytes = product(sizes) * dtype_size(p->dtype);
+  if (bytes > p->storage->nbytes - (p->data - static_cast<char*>(p->storage->data))) {
+    Storage* fresh = Storage::make(bytes);
+    p->storage->release();
+    p->storage = fresh;
+    p->data = static_cast<char*>(fresh->data);
+  }
+  const Dims copy(sizes);
+  p->set_ndim(static_cast<int>(copy.size()));
+  p->set_contiguous_geometry(copy.data());
+}
+
+}  // namespace
+
+Tensor CtxBase::out_target(IntList sizes, DType dtype) {
+  const Tensor& t = *target_;
+  check_castable(dtype, t.dtype());
+  if (inplace_) check_shape_inplace(t, sizes);
+  COGRAD_CHECK(!shares_elements(t), op_,
+               "(): unsupported operation: more than one element of the written-to tensor refers "
+               "to a single memory location. Please clone() the tensor before performing the "
+               "operation.");
+  if (t.dtype() != dtype) return empty(sizes, dtype);
+  if (!inplace_ && !same(t.sizes(), sizes)) return empty(sizes, dtype);
+  for (const Value& v : values_) {
+    if (v.kind != Value::Kind::Tensor) continue;
+    COGRAD_CHECK(!overlaps_partially(t, Tensor::borrow(v.tensor)), op_,
+                 "(): unsupported operation: some elements of the input tensor and the written-to "
+                 "tensor refer to a single memory location. Please clone() the tensor before "
+                 "performing the operation.");
+  }
+  return t;
+}
+
+Tensor CtxBase::keep_target(const Tensor& t) {
+  GradGuard grad(requires_grad(t));
+  return clone(t);
+}
+
+namespace detail {
+
+void mark_outputs(const Tensor& t, uint32_t flags) {
+  if (!t.defined()) return;
+  t->flags |= t.is_floating() ? flags : flags & ~uint32_t{kTaint};
+}
+
+void finish_target(const char* op, const Tensor& target, const Tensor& result, bool inplace) {
+  check_castable(result.dtype(), target.dtype());
+  if (inplace) check_shape_inplace(target, result.sizes());
+  else resize_out(op, target, result.sizes());
+  if (thread_state.grad_enabled) copy_(target, result);
+  else raw_copy(target, result);
+}
+
+void check_out(const char* op, const Tensor& out, bool any_grad) {
+  COGRAD_CHECK(!thread_state.grad_enabled || (!any_grad && !requires_grad(out)), op,
+               "(): functions with out=... arguments don't support automatic differentiation, but "
+               "one of the arguments requires grad.");
+  COGRAD_CHECK(!out->storage->read_only, op,
+               "(): out= shares memory with a read-only buffer and cannot be written");
+}
+
+}  // namespace detail
+
+}  // namespace cograd

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Parses the parameter strings of op declarations into the table.
+#include "ops/registry.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace cograd {
+
+namespace {
+
+std::vector<OpRecord*>& table() {
+  static auto* t = new std::vector<OpRecord*>;
+  return *t;
+}
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return s;
+}
+
+// A bug in a declaration: found at the first import by whoever wrote it.
+[[noreturn]] void bad(const OpRecord& r, const char* why, std::string_view what) {
+  std::fprintf(stderr, "cograd: op '%s' has a malformed declaration: %s '%.*s'\n", r.spec.name, why,
+               static_cast<int>(what.size()), what.data());
+  std::abort();
+}
+
+void set_default(const OpRecord& r, ArgInfo& a, std::string_view text) {
+  a.has_default = true;
+  a.default_text = text;
+  Value& v = a.default_value;
+  if (text == "None") {
+    if (!a.nullable) bad(r, "this C++ type cannot be None:", a.name);
+    return;
+  }
+  const bool truth = text == "True";
+  if (truth || text == "False") {
+    v.kind = a.kind == ArgKind::Bool ? Value::Kind::Bool : Value::Kind::Scalar;
+    v.truth = truth;
+    v.scalar = Scalar(truth);
+  } else if (text == "()") {
+    v.kind = Value::Kind::Ints;
+    v.list = nullptr;
+  } else if (text.size() >= 2 && text.front() == '\'') {
+    a.default_string = std::string(text.substr(1, text.size() - 2));
+    v.kind = Value::Kind::String;
+  } else {
+    char* end = nullptr;
+    const std::string s(text);
+    const double d = std::strtod(s.c_str(), &end);
+    if (end == s.c_str() || *end != '\0') bad(r, "cannot read the default", text);
+    const bool integral = s.find_first_of(".einf") == std::string::npos;
+    v.scalar = integral ? Scalar(std::strtol(s.c_str(), nullptr, 10)) : Scalar(d);
+    switch (a.kind) {
+      case ArgKind::Int:
+        v.kind = Value::Kind::Int;
+        v.integer = v.scalar.to_int();
+        break;
+      case ArgKind::Double:
+        v.kind = Value::Kind::Double;
+        v.number = d;
+        break;
+      default: v.kind = Value::Kind::Scalar;
+    }
+  }
+}
+
+void parse(OpRecord& r) {
+  std::string_view rest = r.spec.args;
+  bool keyword_only = false;
+  size_t i = 0;
+  while (!trim(rest).empty()) {
+    const size_t comma = rest.find(',');
+    std::string_view item = trim(rest.substr(0, comma));
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    if (item == "*") {
+      keyword_only = true;
+      continue;
+    }
+    if (i == r.args.size()) bad(r, "more names than C++ parameters at", item);
+    ArgInfo& a = r.args[i++];
+    a.keyword_only = keyword_only;
+    if (item.front() == '*') {
+      if (a.kind != ArgKind::Ints && a.kind != ArgKind::Tensors)
+        bad(r, "only ints and tensors are variadic:", item);
+      a.variadic = true;
+      item.remove_prefix(1);
+    }
+    const size_t eq = item.find('=');
+    a.name = trim(item.substr(0, eq));
+    if (eq != std::string_view::npos) set_default(r, a, trim(item.substr(eq + 1)));
+  }
+  if (i != r.args.size()) bad(r, "fewer names than C++ parameters in", r.spec.args);
+  for (ArgInfo& a : r.args) {
+    if (a.default_value.kind == Value::Kind::String) {
+      a.default_value.list = a.default_string.data();
+      a.default_value.length = a.default_string.size();
+    }
+    // A Tensor parameter may be None exactly when None is its default.
+    if (a.kind == ArgKind::Tensor) a.nullable = a.has_default;
+  }
+}
+
+}  // namespace
+
+const std::vector<OpRecord*>& op_table() { return table(); }
+
+bool add_record(OpRecord* record) {
+  parse(*record);
+  table().push_back(record);
+  return true;
+}
+
+}  // namespace cograd

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory: per-thread free lists for small objects, a capped cache of large blocks for tensor data.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "cograd/error.h"
+
+namespace cograd {
+
+inline constexpr size_t kSmallStep = 32;
+inline constexpr size_t kSmallClasses = 16;
+inline constexpr size_t kSmallMax = kSmallStep * kSmallClasses;
+inline constexpr uint32_t kSmallKeep = 256;  // objects kept per class and thread
+
+struct SmallPool {
+  struct Class {
+    void* head = nullptr;
+    uint32_t count = 0;
+  };
+  Class classes[kSmallClasses];
+  bool registered = false;
+};
+extern constinit thread_local SmallPool small_pool __attribute__((tls_model("initial-exec")));
+
+COGRAD_API void* small_alloc_slow(size_t size_class);
+COGRAD_API void small_free_slow(void* p) noexcept;
+
+// Objects of at most kSmallMax bytes; the same n must be given back.
+inline void* small_alloc(size_t n) {
+  const size_t c = (n - 1) / kSmallStep;
+  SmallPool::Class& k = small_pool.classes[c];
+  if (k.head != nullptr) [[likely]] {
+    void* p = k.head;
+    k.head = *static_cast<void**>(p);
+    --k.count;
+    return p;
+  }
+  return small_alloc_slow(c);
+}
+inline void small_free(void* p, size_t n) noexcept {
+  SmallPool::Class& k = small_pool.classes[(n - 1) / kSmallStep];
+  if (k.count < kSmallKeep && small_pool.registered) [[likely]] {
+    *static_cast<void**>(p) = k.head;
+    k.head = p;
+    ++k.count;
+    return;
+  }
+  small_free_slow(p);
+}
+
+// Tensor data: 64-byte aligned, throws Error(Memory). The size given to data_free is the same.
+void* data_alloc(size_t nbytes);
+void data_free(void* p, size_t nbytes) noexcept;
+// Bytes held in the cache of large blocks; release gives them back to the system.
+COGRAD_API size_t cached_bytes() noexcept;
+COGRAD_API void release_cached_memory() noexcept;
+
+}  // namespace cograd

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Storage: the bytes behind tensors, their owner, and the version shared by every view of them.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+#include "tensor/alloc.h"
+
+namespace cograd {
+
+// Counts in-place writes. Atomic, as views in several threads may bump one counter.
+struct VersionCounter {
+  std::atomic<uint32_t> refs{1};
+  std::atomic<uint32_t> value{0};
+};
+
+struct Storage {
+  std::atomic<uint32_t> refs{1};
+  std::atomic<uint32_t> version{0};
+  void* data = nullptr;
+  int64_t nbytes = 0;
+  void (*deleter)(void*) = nullptr;  // of foreign memory; called with context
+  void* context = nullptr;
+  uint8_t kind = 0;  // 0: own data block, 1: bytes follow this object, 2: foreign
+  bool read_only = false;
+
+  static constexpr int64_t kInlineMax = 256;
+
+  static Storage* make(int64_t nbytes) {
+    if (nbytes <= kInlineMax) {
+      auto* s = new (small_alloc(sizeof(Storage) + static_cast<size_t>(nbytes))) Storage;
+      s->data = s + 1;
+      s->nbytes = nbytes;
+      s->kind = 1;
+      return s;
+    }
+    void* p = data_alloc(static_cast<size_t>(nbytes));
+    auto* s = new (small_alloc(sizeof(Storage))) Storage;
+    s->data = p;
+    s->nbytes = nbytes;
+    return s;
+  }
+  COGRAD_API static Storage* wrap(void* data, int64_t nbytes, void (*deleter)(void*), void* context,
+                                  bool read_only);
+
+  void retain() noexcept { refs.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept {
+    if (refs.load(std::memory_order_acquire) == 1 ||
+        refs.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      destroy();
+  }
+  bool unique() const noexcept { return refs.load(std::memory_order_acquire) == 1; }
+
+ private:
+  void destroy() noexcept {
+    if (kind == 1) {
+      small_free(this, sizeof(Storage) + static_cast<size_t>(nbytes));
+      return;
+    }
+    destroy_slow();
+  }
+  COGRAD_API void destroy_slow() noexcept;
+};
+static_assert(sizeof(Storage) % 16 == 0, "inline data must stay 16-byte aligned");
+
+}  // namespace cograd
