@@ -47,6 +47,17 @@ Tensor sum_to(const Tensor& x, IntList sizes);
 Tensor as_strided(const Tensor& x, IntList sizes, IntList strides, int64_t offset);
 Tensor relayout(const Tensor& x, IntList strides);
 
+// Reductions, products and nn (reduce, scan, softmax, matmul, ... .cpp); dims None: all.
+Tensor sum(const Tensor& x, std::optional<IntList> dims = std::nullopt, bool keepdim = false);
+Tensor mean(const Tensor& x, std::optional<IntList> dims = std::nullopt, bool keepdim = false);
+Tensor softmax(const Tensor& x, int64_t dim);
+Tensor log_softmax(const Tensor& x, int64_t dim);
+Tensor mm(const Tensor& a, const Tensor& b);
+Tensor bmm(const Tensor& a, const Tensor& b);
+Tensor matmul(const Tensor& a, const Tensor& b);
+// op(a) op(b) on the last two dims with broadcast batch dims; op transposes where the flag is set.
+Tensor matmul_t(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b);
+
 // Constants: no gradient.
 Tensor zeros(IntList sizes, DType t);
 Tensor ones(IntList sizes, DType t);

@@ -160,7 +160,7 @@ PyObject* tensor_repr(PyObject* o) {
   static PyObject* format = nullptr;
   return guarded([&]() -> PyObject* {
     if (format == nullptr)
-      format = py::object(py::module_::import("cograd._tensor_str").attr("_str")).release().ptr();
+      format = py::object(py::module_::import("cograd._tensor_str").attr("tensor_str")).release().ptr();
     return PyObject_CallOneArg(format, o);
   });
 }
