@@ -46,23 +46,37 @@ NodeExtra& Node::extra() {
   return *extra_;
 }
 
-// Deleting a node drops its edges; what dies of that waits here instead of on the stack.
-void Node::last_reference() noexcept {
+namespace {
+struct Doomed {
+  void (*f)(void*) noexcept;
+  void* p;
+};
+// Leaked with its thread's last use: threads may free graphs while they end.
+std::vector<Doomed>& doomed() {
+  thread_local auto* list = new std::vector<Doomed>;
+  return *list;
+}
+}  // namespace
+
+void destroy_later(void (*f)(void*) noexcept, void* p) noexcept {
   ThreadState& ts = thread_state;
   if (ts.draining) {
-    next_doomed_ = ts.doomed;
-    ts.doomed = this;
+    doomed().push_back({f, p});
     return;
   }
   ts.draining = true;
-  delete this;
-  while (ts.doomed != nullptr) {
-    Node* n = ts.doomed;
-    ts.doomed = n->next_doomed_;
-    delete n;
+  f(p);
+  std::vector<Doomed>& list = doomed();
+  while (!list.empty()) {
+    const Doomed d = list.back();
+    list.pop_back();
+    d.f(d.p);
   }
   ts.draining = false;
 }
+
+// Deleting a node drops its edges; what dies of that waits in a list instead of on the stack.
+void Node::last_reference() noexcept { destroy_later(delete_node, this); }
 
 void Node::visit(GraphVisitor& v) const {
   for (const Edge& e : edges())

@@ -143,7 +143,7 @@ class COGRAD_API Node {
   std::atomic<uint32_t> refs_{1};
 
  private:
-  friend struct DoomedList;
+  static void delete_node(void* n) noexcept { delete static_cast<Node*>(n); }
   Edge* edge_data() noexcept {
     return edge_capacity_ <= kInlineEdges ? inline_edges_ : more_edges_;
   }
@@ -159,8 +159,11 @@ class COGRAD_API Node {
   OutputMeta output_;
   std::vector<OutputMeta> more_outputs_;
   std::unique_ptr<NodeExtra> extra_;
-  Node* next_doomed_ = nullptr;
 };
+
+// Runs f(p) now, or, inside another node's destruction, when that has unwound: graphs of any depth
+// are freed by a loop. Each call runs f exactly once.
+COGRAD_API void destroy_later(void (*f)(void*) noexcept, void* p) noexcept;
 
 class NodeRef {
  public:

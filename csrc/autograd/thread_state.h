@@ -13,8 +13,7 @@ struct ThreadState {
   bool grad_enabled = true;
   bool inference = false;
   bool taint = false;     // inside the forward of a custom Function with differentiable inputs
-  bool draining = false;  // a node is being destroyed on this thread; more wait in `doomed`
-  Node* doomed = nullptr;
+  bool draining = false;  // something of a graph is being destroyed on this thread; more waits
   uint64_t next_sequence = 0;
   int64_t live_nodes = 0;  // made minus destroyed on this thread
 };

@@ -131,14 +131,18 @@ void check_inplace(const Tensor& t, const char* op) {
                  op, "() writes it. Use no_grad(), or write into a clone().");
 }
 
-void rebase_history(const Tensor& t, Node* node) {
+void rebase_history(const Tensor& t, Node* node, uint32_t nr) {
   TensorImpl* p = t.impl();
   if (p->base == nullptr) {
-    node->set_output(0, t);
+    node->set_output(nr, t);
     node->retain();
-    replace_history(p, node, 0);
+    replace_history(p, node, nr);
+    p->flags &= ~uint32_t{kRequiresGrad};
     return;
   }
+  COGRAD_CHECK(node->num_outputs() == 1,
+               "in-place write to a view by ", node->name(),
+               ", which has several outputs: write into the base or a clone() instead");
   TensorImpl* base = p->base;
   node->set_output(0, t);
   auto* slices = new CopySlices(Tensor::borrow(base), t, NodeRef::borrow(node));
@@ -224,10 +228,7 @@ AccumulateGrad::AccumulateGrad(TensorImpl* variable) noexcept : variable_(variab
   set_output(0, t);
 }
 
-void AccumulateGrad::backward(BackwardArgs& args) {
-  Tensor g = std::move(args.grads[0]);
-  if (!g.defined()) return;
-  if ((variable_->flags & kRequiresGrad) == 0) return;
+void AccumulateGrad::accumulate(Tensor g, bool create_graph) {
   lock();
   struct Unlock {
     AccumulateGrad* node;
@@ -237,14 +238,26 @@ void AccumulateGrad::backward(BackwardArgs& args) {
   if (!grad.defined()) {
     const bool own = g->refs.load(std::memory_order_acquire) == 1 && g->storage->unique() &&
                      g.is_contiguous() && g->base == nullptr;
-    if (args.create_graph) grad = own ? std::move(g) : autograd_ops.contiguous_clone(g);
+    if (create_graph) grad = own ? std::move(g) : autograd_ops.contiguous_clone(g);
     else if (own && !requires_grad(g)) grad = std::move(g);
     else grad = autograd_ops.contiguous_clone(detach(g));
-  } else if (args.create_graph) {
+  } else if (create_graph) {
     grad = autograd_ops.add(grad, g);
   } else {
     autograd_ops.add_(grad, g);
     grad->bump_version();
+  }
+}
+
+void AccumulateGrad::backward(BackwardArgs& args) {
+  if (!args.grads[0].defined() || (variable_->flags & kRequiresGrad) == 0) return;
+  accumulate(std::move(args.grads[0]), args.create_graph);
+  if (extra_or_null() == nullptr || extra().accumulate_hooks.empty()) return;
+  const std::vector<HookEntry> hooks = extra().accumulate_hooks;  // a hook may remove itself
+  for (const HookEntry& h : hooks) {
+    std::vector<Tensor> self{variable()};
+    HookCall call{self};
+    h.hook->call(call);
   }
 }
 

@@ -76,9 +76,9 @@ inline void link_view(const Tensor& in, const Tensor& out) {
 
 // Raises torch's errors if `t` may not be written in place now. `tracked`: history will be recorded.
 COGRAD_API void check_inplace(const Tensor& t, const char* op);
-// After an in-place write recorded by `node` (whose output 0 it is): gives `t`, and through
+// After an in-place write recorded by `node` (whose output `nr` it is): gives `t`, and through
 // CopySlices its base, the new history. Takes a new reference on `node`.
-COGRAD_API void rebase_history(const Tensor& t, Node* node);
+COGRAD_API void rebase_history(const Tensor& t, Node* node, uint32_t nr = 0);
 
 COGRAD_API void set_requires_grad(const Tensor& t, bool value);
 COGRAD_API void retain_grad(const Tensor& t);
@@ -107,6 +107,7 @@ class COGRAD_API AccumulateGrad final : public Node {
   TensorImpl* variable_impl() const noexcept { return variable_; }
 
  private:
+  void accumulate(Tensor g, bool create_graph);
   TensorImpl* variable_;
 };
 

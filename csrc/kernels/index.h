@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gather, scatter, selection and masks. Index values are checked before anything is written; an
-// index out of range raises IndexError "index 7 is out of bounds for dimension 0 with size 5".
+// Gather, scatter, selection and masks. Index values are checked before anything is written;
+// "index 7 is out of bounds for dimension 0 with size 5" is a RuntimeError for gather, scatter and
+// index_add, an IndexError for all others, as in torch.
 #pragma once
 #include <cstdint>
 #include <span>
 
 #include "cograd/dtype.h"
+#include "cograd/error.h"
 
 namespace cograd::kernels {
 
 enum class IndexSign : uint8_t {
-  NonNegative,  // gather, scatter, index_select, embedding
-  Wrap,         // advanced indexing, take, put: -1 is the last
+  NonNegative,  // gather, scatter, index_select, index_add, index_copy, embedding
+  Wrap,         // advanced indexing, take, put, index_fill: -1 is the last
 };
 
 // Raises for the first of `n` contiguous indices outside [0, size) (or [-size, size) with Wrap).
-void check_index(const int64_t* index, int64_t n, int64_t size, int64_t dim, IndexSign sign);
+void check_index(const int64_t* index, int64_t n, int64_t size, int64_t dim, IndexSign sign,
+                 ErrorKind kind = ErrorKind::Index);
 
 // gather and scatter along `dim`. `sizes` is index.shape; strides are in bytes, one per dimension,
 // zero where expanded. `other` is gather's out or scatter's src (all zero for a scalar value).

@@ -21,14 +21,15 @@ Isa isa() noexcept;
 #define COGRAD_ISA_TABLE(name) const DTypeLoops* COGRAD_PASTE(name, COGRAD_ISA)()
 
 #if defined(__x86_64__)
-#define COGRAD_TABLE(name)                          \
-  const DTypeLoops* name##_base();                  \
-  const DTypeLoops* name##_v3();                    \
-  const DTypeLoops* name##_v4();                    \
-  static const DTypeLoops* name() noexcept {        \
-    static const DTypeLoops* const table =          \
-        isa() == Isa::v4 ? name##_v4() : isa() == Isa::v3 ? name##_v3() : name##_base(); \
-    return table;                                   \
+#define COGRAD_TABLE(name)                                                     \
+  const DTypeLoops* name##_base();                                             \
+  const DTypeLoops* name##_v3();                                               \
+  const DTypeLoops* name##_v4();                                               \
+  static const DTypeLoops* name() noexcept {                                   \
+    static const DTypeLoops* const table = isa() == Isa::v4   ? name##_v4()    \
+                                           : isa() == Isa::v3 ? name##_v3()    \
+                                                              : name##_base(); \
+    return table;                                                              \
   }
 #else
 #define COGRAD_TABLE(name)         \

@@ -35,8 +35,7 @@ inline float half_to_float(uint16_t h) {
   // 2^112 moves the exponent to its place and normalises subnormals.
   const float scaled = __builtin_bit_cast(float, magnitude) * 0x1p112f;
   const uint32_t special = 0x7F800000u | (magnitude & 0x007FFFFFu);
-  const uint32_t bits =
-      (h & 0x7C00u) == 0x7C00u ? special : __builtin_bit_cast(uint32_t, scaled);
+  const uint32_t bits = (h & 0x7C00u) == 0x7C00u ? special : __builtin_bit_cast(uint32_t, scaled);
   return __builtin_bit_cast(float, bits | sign);
 }
 inline uint16_t float_to_half(float f) {
@@ -107,10 +106,14 @@ void move_elements(char* out, int64_t out_stride, const char* in, int64_t in_str
     return;
   }
   switch (size) {
-    case 1: return move_strided<uint8_t>(out, out_stride, in, in_stride, n);
-    case 2: return move_strided<uint16_t>(out, out_stride, in, in_stride, n);
-    case 4: return move_strided<uint32_t>(out, out_stride, in, in_stride, n);
-    default: return move_strided<uint64_t>(out, out_stride, in, in_stride, n);
+    case 1:
+      return move_strided<uint8_t>(out, out_stride, in, in_stride, n);
+    case 2:
+      return move_strided<uint16_t>(out, out_stride, in, in_stride, n);
+    case 4:
+      return move_strided<uint32_t>(out, out_stride, in, in_stride, n);
+    default:
+      return move_strided<uint64_t>(out, out_stride, in, in_stride, n);
   }
 }
 
@@ -148,11 +151,11 @@ void pad_block(Stages& s, const Layout& l, int k, int64_t n, int64_t padded) {
   move_elements(s.block[k] + n * size, size, s.block[k], 0, padded - n, size);
 }
 
-__attribute__((noinline, noclone)) void run_staged(KernelFn kernel, const Layout& l, char* const* ptrs,
-                                          const int64_t* strides, int64_t n, const void* params) {
+__attribute__((noinline, noclone)) void run_staged(KernelFn kernel, const Layout& l,
+                                                   char* const* ptrs, const int64_t* strides,
+                                                   int64_t n, const void* params) {
   bool direct[kStages];
-  for (int k = 0; k < l.nops; ++k)
-    direct[k] = l.form[k] == Form::plain && strides[k] == l.size[k];
+  for (int k = 0; k < l.nops; ++k) direct[k] = l.form[k] == Form::plain && strides[k] == l.size[k];
   Stages s;
   for (int k = 1; k < l.nops; ++k) {
     if (strides[k] != 0) continue;

@@ -2,16 +2,14 @@
 // Copies, casts, expansion and strided views: the ops autograd itself is built on.
 #include "kernels/reduce.h"
 #include "ops/ops.h"
+#include "ops/options.h"
 #include "ops/raw.h"
 #include "ops/view.h"
 
 namespace cograd {
 
-namespace {
-
-// A dense tensor of t's shape whose dims lie in memory in the order of t's strides.
-Tensor empty_preserving(const Tensor& t) {
-  if (t.is_contiguous()) return empty(t.sizes(), t.dtype());
+Tensor empty_preserving(const Tensor& t, DType dtype) {
+  if (t.is_contiguous()) return empty(t.sizes(), dtype);
   SmallVec<int, 6> order;
   for (int i = 0; i < t.dim(); ++i) order.push_back(i);
   std::stable_sort(order.begin(), order.end(),
@@ -19,25 +17,32 @@ Tensor empty_preserving(const Tensor& t) {
   Dims strides(static_cast<size_t>(t.dim()));
   int64_t step = 1;
   for (size_t i = order.size(); i-- > 0;) {
-    if (t.stride(order[i]) == 0 && t.size(order[i]) > 1) return empty(t.sizes(), t.dtype());
+    if (t.stride(order[i]) == 0 && t.size(order[i]) > 1) return empty(t.sizes(), dtype);
     strides[static_cast<size_t>(order[i])] = step;
     step *= std::max<int64_t>(t.size(order[i]), 1);
   }
-  const Tensor flat = empty(t.sizes(), t.dtype());
+  const Tensor flat = empty(t.sizes(), dtype);
   return alias_strided(flat, t.sizes(), strides, flat.bytes());
 }
 
+namespace {
+
 Tensor raw_clone(const Tensor& x) {
-  Tensor out = empty_preserving(x);
+  Tensor out = empty_preserving(x, x.dtype());
   raw_copy(out, x);
   return out;
 }
 
 struct Clone {
-  static constexpr OpSpec spec{"clone", "input", kFunctional,
+  static constexpr OpSpec spec{"clone", "input, *, memory_format=None", kFunctional,
                                "A copy with its own memory; gradients flow through.",
                                "T(3, 4); T()", "np.copy(input)"};
-  static Tensor forward(Ctx<Clone>&, const Tensor& x) { return raw_clone(x); }
+  static Tensor forward(Ctx<Clone>&, const Tensor& x, std::optional<std::string_view> format) {
+    if (!wants_contiguous("clone", format)) return raw_clone(x);
+    Tensor out = empty(x.sizes(), x.dtype());
+    raw_copy(out, x);
+    return out;
+  }
   static Tensor backward(Ctx<Clone>&, const Tensor& g) { return g; }
 };
 COGRAD_OP(Clone)
@@ -55,10 +60,11 @@ struct ToContiguous {
 };
 
 struct Contiguous {
-  static constexpr OpSpec spec{"contiguous", "input", kMethod,
+  static constexpr OpSpec spec{"contiguous", "input, memory_format=None", kMethod,
                                "The tensor itself if its memory is in C order, else such a copy.",
                                "T(3, 4)", "input"};
-  static Tensor forward(const Tensor& x) {
+  static Tensor forward(const Tensor& x, std::optional<std::string_view> format) {
+    if (format) wants_contiguous("contiguous", format);
     return x.is_contiguous() ? x : apply<ToContiguous>(x);
   }
 };
@@ -74,18 +80,11 @@ struct Cast {
   };
   static Tensor forward(Ctx<Cast>& ctx, const Tensor& x, DType t) {
     ctx->from = x.dtype();
-    Tensor out = x.is_contiguous() ? empty(x.sizes(), t) : empty_preserving_as(x, t);
+    Tensor out = empty_preserving(x, t);
     raw_copy(out, x);
     return out;
   }
   static Tensor backward(Ctx<Cast>& ctx, const Tensor& g) { return cast(g, ctx->from); }
-
- private:
-  static Tensor empty_preserving_as(const Tensor& x, DType t) {
-    const Tensor like = empty_preserving(x);
-    const Tensor flat = empty(x.sizes(), t);
-    return alias_strided(flat, x.sizes(), like.strides(), flat.bytes());
-  }
 };
 COGRAD_OP(Cast)
 
@@ -386,8 +385,8 @@ Tensor scatter_region(const Tensor& base, const Tensor& slice, const Region& r) 
 
 }  // namespace
 
-Tensor clone(const Tensor& x) { return apply<Clone>(x); }
-Tensor contiguous(const Tensor& x) { return apply<Contiguous>(x); }
+Tensor clone(const Tensor& x) { return apply<Clone>(x, std::optional<std::string_view>()); }
+Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : apply<ToContiguous>(x); }
 Tensor cast(const Tensor& x, DType t) { return x.dtype() == t ? x : apply<Cast>(x, t); }
 void copy_(const Tensor& dst, const Tensor& src) {
   apply_inplace<Copy>(dst, {}, dst, src, false);

@@ -66,6 +66,8 @@ class CtxBase {
   }
   // The tensor an in-place call writes, or null.
   const Tensor* inplace_target() const noexcept { return inplace_ ? target_ : nullptr; }
+  // The tensor an in-place or out= call writes, or null.
+  const Tensor* target() const noexcept { return target_; }
   // Marks that the op reads inputs after it has begun to write: the target must not be handed out.
   void set_target(const Tensor* t, bool inplace, const char* op, std::span<const Value> args) {
     target_ = t;
@@ -118,7 +120,8 @@ class OpNode final : public Node {
  public:
   static constexpr int kSaved = detail::saved_of<Op>();
   std::string name() const override {
-    if constexpr (requires { Op::kNodeName; }) return Op::kNodeName;
+    if constexpr (requires { Op::node_name(state); }) return Op::node_name(state);
+    else if constexpr (requires { Op::kNodeName; }) return Op::kNodeName;
     else return node_name(Op::spec.name);
   }
   void backward(BackwardArgs& args) override {

@@ -82,9 +82,13 @@ Tensor slice(const Tensor& x, int64_t dim, std::optional<int64_t> start,
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1);
 Tensor diag_embed(const Tensor& x, int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1);
+// Zeros of `sizes` with g on a diagonal: adjoint of diagonal.
+Tensor diagonal_backward(const Tensor& g, IntList sizes, int64_t offset, int64_t dim1, int64_t dim2);
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);
+// Rows of x along dim; index is a 1-d int64 tensor.
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index);
 Tensor cat(TensorList tensors, int64_t dim = 0);
 Tensor stack(TensorList tensors, int64_t dim = 0);
 Tensor flip(const Tensor& x, IntList dims);

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Everything a user or a developer types. Needs python3 (3.10-3.13, with venv and headers), a C++20
+# compiler and make; all else comes from the Python package index into .venv.
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+PIP_ARGS ?= -q --disable-pip-version-check
+
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip
+STAMPS := $(VENV)/stamps
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+# The build requirements of pyproject.toml plus the tools it would fetch (tests/test_package.py
+# compares): builds run without isolation so that a second one recompiles only what changed.
+BUILD_REQS := "cmake>=3.26" "ninja>=1.11" "pybind11>=3.1" "scikit-build-core>=1.1" \
+  "scipy-openblas32>=0.3.30"
+SOURCES := $(shell find csrc python cmake -type f -not -name '*.pyc' 2>/dev/null) \
+  CMakeLists.txt pyproject.toml README.md LICENSE
+# Said in full each time: CMake would remember a value given once.
+SETTINGS := --config-settings=cmake.define.COGRAD_WERROR=$(if $(WERROR),ON,OFF) \
+  --config-settings=cmake.define.COGRAD_PREBUILT=$(if $(PREBUILT),$(abspath $(PREBUILT)))
+BUILD := $(PIP) install $(PIP_ARGS) --no-build-isolation --no-deps --force-reinstall $(SETTINGS)
+
+.PHONY: help demo test bench lint format wheel docs stubs install clean distclean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    build, install into $(VENV), train on handwritten digits, write demo.png"
+	@echo "make test    build, install into $(VENV), run the whole test suite"
+	@echo "make bench   measure cograd beside torch in .venv-bench, print the table"
+	@echo "make lint    ruff, clang-format, mypy, clang-tidy"
+	@echo "make format  apply ruff's and clang-format's fixes"
+	@echo "make wheel   build the manylinux wheel into dist/"
+	@echo "make docs    build the documentation into docs/_build/html"
+	@echo "make pictures  put the examples' pictures and the last bench's figures into the docs"
+	@echo "make stubs   rewrite the generated type stubs and op pages"
+	@echo "make clean   remove build products; make distclean removes the environments too"
+
+$(STAMPS)/venv: tools/preflight.sh
+	@sh tools/preflight.sh "$(PYTHON)" "$(CXX)"
+	"$(PYTHON)" -m venv "$(VENV)"
+	@mkdir -p $(STAMPS)
+	$(PIP) install $(PIP_ARGS) $(BUILD_REQS)
+	@touch $@
+
+# Installs what the extra $* asks for; the project itself comes after, from the kept build folder.
+$(STAMPS)/deps-%: $(STAMPS)/venv pyproject.toml tools/requirements.py
+	$(PY) tools/requirements.py $* > $(STAMPS)/requirements-$*.txt
+	$(PIP) install $(PIP_ARGS) -r $(STAMPS)/requirements-$*.txt
+	@touch $@
+
+$(STAMPS)/installed: $(STAMPS)/venv $(STAMPS)/deps-run $(SOURCES)
+	$(BUILD) .
+	@touch $@
+
+install: $(STAMPS)/installed
+
+demo: $(STAMPS)/deps-demo $(STAMPS)/installed
+	$(PY) examples/legendre.py
+	$(PY) examples/digits.py
+
+test: $(STAMPS)/deps-test $(STAMPS)/installed
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+bench:
+	$(MAKE) --no-print-directory VENV=.venv-bench bench-run
+
+.PHONY: bench-run
+bench-run: $(STAMPS)/deps-bench $(STAMPS)/torch $(STAMPS)/installed
+	$(PY) -m benchmarks $(BENCH_ARGS)
+
+# torch's CPU build is an extra index away; the default one brings GPU libraries but measures the same.
+$(STAMPS)/torch: $(STAMPS)/venv
+	$(PIP) install $(PIP_ARGS) $(TORCH_INDEX) "torch==2.13.0"
+	@touch $@
+
+lint: $(STAMPS)/deps-dev $(STAMPS)/installed
+	$(PY) tools/lint.py
+
+format: $(STAMPS)/deps-dev
+	$(PY) tools/lint.py --fix
+
+wheel: $(STAMPS)/deps-dev
+	$(PY) tools/wheel.py
+
+docs: $(STAMPS)/deps-docs $(STAMPS)/installed
+	$(PY) -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# What the README and the documentation show: pictures of the examples, figures of `make bench`.
+.PHONY: pictures
+pictures: demo
+	cp demo.png legendre.png docs/_static/
+	$(PY) tools/fill_results.py
+
+stubs: $(STAMPS)/installed
+	$(PY) tools/gen_stubs.py
+
+clean:
+	rm -rf build dist wheelhouse docs/_build benchmarks/results demo.png legendre.png
+
+distclean: clean
+	rm -rf .venv .venv-*

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Compiles the kernels that exist once per x86-64 level; on other CPUs there is one level, base.
+#
+# Such a file defines its tables with COGRAD_ISA_TABLE or stands in namespace
+# cograd::kernels::COGRAD_ISA, and is found by that. COGRAD_ISA is base, v3 or v4; the ordinary
+# files that choose among the levels at run time are compiled as everything else.
+set(COGRAD_ISA_OPTIONS -O3 -fno-math-errno -fno-trapping-math -fopenmp-simd)
+set(COGRAD_ISA_LEVELS base)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  list(APPEND COGRAD_ISA_LEVELS v3 v4)
+  set(COGRAD_ISA_OPTIONS_base -march=x86-64)
+  set(COGRAD_ISA_OPTIONS_v3 -march=x86-64-v3)
+  set(COGRAD_ISA_OPTIONS_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+endif()
+
+# Moves the files that are compiled once per level from one named list to the other.
+function(cograd_split_isa_sources from_list to_list)
+  set(ordinary)
+  set(per_level)
+  foreach(file IN LISTS ${from_list})
+    file(STRINGS "${file}" hit LIMIT_COUNT 1
+      REGEX "^(COGRAD_ISA_TABLE\\(|namespace cograd::kernels::COGRAD_ISA)")
+    if(hit)
+      list(APPEND per_level "${file}")
+    else()
+      list(APPEND ordinary "${file}")
+    endif()
+  endforeach()
+  set(${from_list} "${ordinary}" PARENT_SCOPE)
+  set(${to_list} "${per_level}" PARENT_SCOPE)
+endfunction()
+
+# Compiles `ARGN` once per level; `objects` names the list that gets the objects, baseline first.
+function(cograd_add_isa_objects objects)
+  if(ARGN)
+    foreach(level IN LISTS COGRAD_ISA_LEVELS)
+      add_library(cograd_${level} OBJECT ${ARGN})
+      target_compile_definitions(cograd_${level} PRIVATE COGRAD_ISA=${level})
+      target_compile_options(cograd_${level} PRIVATE ${COGRAD_ISA_OPTIONS}
+        ${COGRAD_ISA_OPTIONS_${level}})
+      target_link_libraries(cograd_${level} PRIVATE cograd_flags)
+      list(APPEND result $<TARGET_OBJECTS:cograd_${level}>)
+    endforeach()
+  endif()
+  set(${objects} "${result}" PARENT_SCOPE)
+endfunction()

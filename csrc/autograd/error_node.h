@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// ErrorNode: a place in a graph through which no gradient may flow, and why.
+#pragma once
+#include "autograd/variable.h"
+
+namespace cograd {
+
+class ErrorNode final : public Node {
+ public:
+  explicit ErrorNode(std::string message) : message_(std::move(message)) {}
+  std::string name() const override { return "Error"; }
+  void backward(BackwardArgs& args) override {
+    if (args.grads[0].defined()) throw Error(ErrorKind::Runtime, message_);
+  }
+
+ private:
+  std::string message_;
+};
+
+// `t`'s values as the output of an ErrorNode that leads to `inputs`, so that a run towards them
+// meets it.
+inline Tensor poisoned(const Tensor& t, std::span<const Edge> inputs, std::string message) {
+  auto* node = new ErrorNode(std::move(message));
+  const NodeRef hold(node);
+  for (const Edge& e : inputs) {
+    if (e.node == nullptr) continue;
+    e.node->retain();
+    node->add_edge(e.node, e.input_nr);
+  }
+  Tensor out = Tensor::steal(t->alias());
+  set_history(out, node, 0);
+  return out;
+}
+
+}  // namespace cograd

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Dispatch of matrix products to OpenBLAS, to the small kernel and to converted copies.
+#include "kernels/gemm.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+#include <vector>
+
+#include "cograd/error.h"
+#include "kernels/gemm_small.h"
+#include "tensor/threads.h"
+
+// OpenBLAS as scipy-openblas32 builds it: 32-bit integers and prefixed names.
+extern "C" {
+void scipy_cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float* a,
+                       int lda, const float* b, int ldb, float beta, float* c, int ldc);
+void scipy_cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha,
+                       const double* a, int lda, const double* b, int ldb, double beta, double* c,
+                       int ldc);
+void scipy_cblas_sgemv(int order, int ta, int m, int n, float alpha, const float* a, int lda,
+                       const float* x, int incx, float beta, float* y, int incy);
+void scipy_cblas_dgemv(int order, int ta, int m, int n, double alpha, const double* a, int lda,
+                       const double* x, int incx, double beta, double* y, int incy);
+float scipy_cblas_sdot(int n, const float* x, int incx, const float* y, int incy);
+double scipy_cblas_ddot(int n, const double* x, int incx, const double* y, int incy);
+void scipy_openblas_set_num_threads(int n);
+}
+
+namespace cograd::kernels {
+namespace {
+
+constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
+constexpr int64_t kTinyWork = 8 * 8 * 8;   // below, a BLAS call costs more than the product
+constexpr int64_t kThreadWork = 1 << 20;   // multiplications that make a piece worth a thread
+constexpr int64_t kVectorGrain = 1 << 16;  // matrix elements of a gemv piece
+constexpr int64_t kDotGrain = 1 << 16;
+
+// OpenBLAS keeps one thread count; only changes reach it. Products run it with one thread on
+// each thread of our own pool, so that its threads (which spin) never exist beside ours.
+std::atomic<int> blas_threads{0};
+std::mutex blas_mutex;
+
+void set_blas_threads(int n) {
+  if (blas_threads.load(std::memory_order_relaxed) == n) return;
+  const std::lock_guard lock(blas_mutex);
+  if (blas_threads.load(std::memory_order_relaxed) == n) return;
+  scipy_openblas_set_num_threads(n);
+  blas_threads.store(n, std::memory_order_relaxed);
+}
+
+int trans(bool t) { return t ? kTrans : kNoTrans; }
+
+bool is_blas(DType t) { return t == DType::Float32 || t == DType::Float64; }
+
+template <class T = char>
+const T* at(DType t, const void* p, int64_t elements) {
+  return reinterpret_cast<const T*>(static_cast<const char*>(p) + elements * dtype_size(t));
+}
+template <class T = char>
+T* at(DType t, void* p, int64_t elements) {
+  return reinterpret_cast<T*>(static_cast<char*>(p) + elements * dtype_size(t));
+}
+
+int narrow_int(int64_t v, const char* what) {
+  COGRAD_CHECK(v <= std::numeric_limits<int>::max(), "matmul: ", what, " is ", v,
+               ", expected at most 2147483647");
+  return static_cast<int>(v);
+}
+
+// One product on this thread.
+void blas_gemm(DType t, const GemmArgs& g) {
+  const int m = narrow_int(g.m, "m"), n = narrow_int(g.n, "n"), k = narrow_int(g.k, "k");
+  const int lda = narrow_int(g.lda, "lda"), ldb = narrow_int(g.ldb, "ldb");
+  const int ldc = narrow_int(g.ldc, "ldc");
+  if (t == DType::Float32) {
+    scipy_cblas_sgemm(kRowMajor, trans(g.ta), trans(g.tb), m, n, k, static_cast<float>(g.alpha),
+                      static_cast<const float*>(g.a), lda, static_cast<const float*>(g.b), ldb,
+                      static_cast<float>(g.beta), static_cast<float*>(g.c), ldc);
+  } else {
+    scipy_cblas_dgemm(kRowMajor, trans(g.ta), trans(g.tb), m, n, k, g.alpha,
+                      static_cast<const double*>(g.a), lda, static_cast<const double*>(g.b), ldb,
+                      g.beta, static_cast<double*>(g.c), ldc);
+  }
+}
+
+// Rows [i0, i1) and columns [j0, j1) of the result as a product of its own.
+GemmArgs block_of(DType t, const GemmArgs& g, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
+  GemmArgs r = g;
+  r.m = i1 - i0;
+  r.n = j1 - j0;
+  r.a = at(t, g.a, g.ta ? i0 : i0 * g.lda);
+  r.b = at(t, g.b, g.tb ? j0 * g.ldb : j0);
+  r.c = at(t, g.c, i0 * g.ldc + j0);
+  return r;
+}
+
+// A grid of `pieces` blocks with the least packing work; edges are multiples of 16, so each
+// element is computed by the same instructions whatever the grid.
+void threaded_gemm(DType t, const GemmArgs& g, int64_t pieces) {
+  int64_t rows = 1;
+  double best = std::numeric_limits<double>::infinity();
+  for (int64_t r = 1; r <= pieces; ++r) {
+    if (pieces % r != 0) continue;
+    const double cost = static_cast<double>(g.m) / static_cast<double>(r) +
+                        static_cast<double>(g.n) / static_cast<double>(pieces / r);
+    if (cost < best) {
+      best = cost;
+      rows = r;
+    }
+  }
+  const int64_t cols = pieces / rows;
+  const auto edge = [](int64_t size, int64_t parts, int64_t i) {
+    return std::min(size, (size * i / parts + 15) / 16 * 16);
+  };
+  parallel_for(0, pieces, 1, [&](int64_t lo, int64_t hi) {
+    for (; lo < hi; ++lo) {
+      const int64_t r = lo / cols, c = lo % cols;
+      const int64_t i0 = edge(g.m, rows, r), i1 = r + 1 == rows ? g.m : edge(g.m, rows, r + 1);
+      const int64_t j0 = edge(g.n, cols, c), j1 = c + 1 == cols ? g.n : edge(g.n, cols, c + 1);
+      if (i0 < i1 && j0 < j1) blas_gemm(t, block_of(t, g, i0, i1, j0, j1));
+    }
+  });
+}
+
+void float_gemm(DType t, const GemmArgs& g, bool threads) {
+  const int64_t work = g.m * g.n * g.k;
+  if (work <= kTinyWork) return gemm_small(t, g, 0, g.m);
+  set_blas_threads(1);
+  const int64_t pieces =
+      threads && !in_parallel_region() ? std::min<int64_t>(num_threads(), work / kThreadWork) : 1;
+  if (pieces > 1) return threaded_gemm(t, g, pieces);
+  blas_gemm(t, g);
+}
+
+// rows x cols elements with row length ld, as float and back.
+template <class T>
+std::unique_ptr<float[]> to_float(const void* p, int64_t rows, int64_t cols, int64_t ld) {
+  std::unique_ptr<float[]> out(new float[static_cast<size_t>(rows * cols)]);
+  parallel_for(0, rows, std::max<int64_t>(1, kVectorGrain / cols), [&](int64_t lo, int64_t hi) {
+    for (int64_t i = lo; i < hi; ++i) {
+      const T* src = static_cast<const T*>(p) + i * ld;
+      for (int64_t j = 0; j < cols; ++j) out[static_cast<size_t>(i * cols + j)] = src[j];
+    }
+  });
+  return out;
+}
+
+template <class T>
+void half_gemm(DType t, const GemmArgs& g, bool threads) {
+  if (g.m * g.n * g.k <= kTinyWork) return gemm_small(t, g, 0, g.m);
+  GemmArgs f = g;
+  f.lda = g.ta ? g.m : g.k;
+  f.ldb = g.tb ? g.k : g.n;
+  f.ldc = g.n;
+  const auto a = to_float<T>(g.a, g.ta ? g.k : g.m, f.lda, g.lda);
+  const auto b = to_float<T>(g.b, g.tb ? g.n : g.k, f.ldb, g.ldb);
+  const auto c = g.beta == 0 ? std::unique_ptr<float[]>(new float[static_cast<size_t>(g.m * g.n)])
+                             : to_float<T>(g.c, g.m, g.n, g.ldc);
+  f.a = a.get();
+  f.b = b.get();
+  f.c = c.get();
+  float_gemm(DType::Float32, f, threads);
+  for (int64_t i = 0; i < g.m; ++i) {
+    T* dst = static_cast<T*>(g.c) + i * g.ldc;
+    for (int64_t j = 0; j < g.n; ++j) dst[j] = T(c[static_cast<size_t>(i * g.n + j)]);
+  }
+}
+
+void run(DType t, const GemmArgs& g, bool threads) {
+  if (g.m == 0 || g.n == 0) return;
+  if (g.k > 0 && is_blas(t)) return float_gemm(t, g, threads);
+  if (g.k > 0 && t == DType::Float16) return half_gemm<Half>(t, g, threads);
+  if (g.k > 0 && t == DType::BFloat16) return half_gemm<BFloat16>(t, g, threads);
+  const int64_t grain =
+      threads ? std::max<int64_t>(1, kVectorGrain / (g.n * std::max<int64_t>(g.k, 1))) : g.m;
+  parallel_for(0, g.m, grain, [&](int64_t lo, int64_t hi) { gemm_small(t, g, lo, hi); });
+}
+
+// BLAS wants a row length of at least the row, even where there is one row or none.
+int64_t row_length(int64_t rows, int64_t cols, int64_t ld, const char* name) {
+  if (rows <= 1) return std::max<int64_t>(cols, 1);
+  COGRAD_CHECK(ld >= cols, "matmul: row length of ", name, " is ", ld, ", expected at least ",
+               cols);
+  return std::max<int64_t>(ld, 1);
+}
+
+GemmArgs checked(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const void* a,
+                 int64_t lda, const void* b, int64_t ldb, double beta, void* c, int64_t ldc) {
+  return {ta,
+          tb,
+          m,
+          n,
+          k,
+          alpha,
+          a,
+          row_length(ta ? k : m, ta ? m : k, lda, "a"),
+          b,
+          row_length(tb ? n : k, tb ? k : n, ldb, "b"),
+          beta,
+          c,
+          row_length(m, n, ldc, "c")};
+}
+
+}  // namespace
+
+void sync_blas_threads() { set_blas_threads(in_parallel_region() ? 1 : num_threads()); }
+
+void gemm(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const void* a,
+          int64_t lda, const void* b, int64_t ldb, double beta, void* c, int64_t ldc) {
+  HeavyScope heavy(m * n * k / 8);
+  run(t, checked(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), true);
+}
+
+void gemm_batched(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha,
+                  const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb,
+                  int64_t stride_b, double beta, void* c, int64_t ldc, int64_t stride_c,
+                  int64_t batch) {
+  if (batch == 0 || m == 0 || n == 0) return;
+  HeavyScope heavy(m * n * k / 8 * batch);
+  const GemmArgs g = checked(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  if (stride_b == 0 && !ta && stride_a == m * g.lda && stride_c == m * g.ldc) {
+    GemmArgs one = g;
+    one.m = m * batch;
+    return run(t, one, true);
+  }
+  const auto product = [&](int64_t i, bool threads) {
+    GemmArgs one = g;
+    one.a = at(t, a, i * stride_a);
+    one.b = at(t, b, i * stride_b);
+    one.c = at(t, c, i * stride_c);
+    run(t, one, threads);
+  };
+  const int64_t work = std::max<int64_t>(1, m * n * k);
+  if (batch < num_threads() || work >= kThreadWork * 64) {
+    for (int64_t i = 0; i < batch; ++i) product(i, true);
+    return;
+  }
+  parallel_for(0, batch, std::max<int64_t>(1, (kThreadWork / 4) / work),
+               [&](int64_t lo, int64_t hi) {
+                 for (int64_t i = lo; i < hi; ++i) product(i, false);
+               });
+}
+
+namespace {
+
+// A piece of a matrix-vector product: rows of the result [lo, hi).
+void blas_gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void* a, int64_t lda,
+               const void* x, int64_t incx, double beta, void* y, int64_t incy) {
+  const int im = narrow_int(m, "m"), in = narrow_int(n, "n"), ld = narrow_int(lda, "lda");
+  const int ix = narrow_int(incx, "incx"), iy = narrow_int(incy, "incy");
+  if (t == DType::Float32) {
+    scipy_cblas_sgemv(kRowMajor, trans(ta), im, in, static_cast<float>(alpha),
+                      static_cast<const float*>(a), ld, static_cast<const float*>(x), ix,
+                      static_cast<float>(beta), static_cast<float*>(y), iy);
+  } else {
+    scipy_cblas_dgemv(kRowMajor, trans(ta), im, in, alpha, static_cast<const double*>(a), ld,
+                      static_cast<const double*>(x), ix, beta, static_cast<double*>(y), iy);
+  }
+}
+
+}  // namespace
+
+void gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void* a, int64_t lda,
+          const void* x, int64_t incx, double beta, void* y, int64_t incy) {
+  const int64_t out = ta ? n : m, terms = ta ? m : n;
+  if (out == 0) return;
+  HeavyScope heavy(m * n);
+  lda = row_length(m, n, lda, "a");
+  if (terms == 0 || !is_blas(t) || incx <= 0 || incy <= 0) {
+    // x and y as one-column matrices: their increments are row lengths.
+    COGRAD_CHECK(incx >= 0 && incy > 0, "mv: increments are ", incx, " and ", incy,
+                 ", expected non-negative ones");
+    const GemmArgs g{ta, false, out, 1, terms, alpha, a, lda, x, incx, beta, y, incy};
+    parallel_for(0, out, std::max<int64_t>(1, kVectorGrain / std::max<int64_t>(terms, 1)),
+                 [&](int64_t lo, int64_t hi) { gemm_small(t, g, lo, hi); });
+    return;
+  }
+  set_blas_threads(1);
+  const int64_t grain = std::max<int64_t>(16, kVectorGrain / terms / 16 * 16);
+  parallel_for(0, out, grain, [&](int64_t lo, int64_t hi) {
+    const int64_t rows = ta ? m : hi - lo, cols = ta ? hi - lo : n;
+    blas_gemv(t, ta, rows, cols, alpha, at(t, a, ta ? lo : lo * lda), lda, x, incx, beta,
+              at(t, y, lo * incy), incy);
+  });
+}
+
+void dot(DType t, int64_t n, const void* x, int64_t incx, const void* y, int64_t incy, void* out) {
+  HeavyScope heavy(n);
+  if (!is_blas(t) || incx < 0 || incy < 0) return dot_small(t, n, x, incx, y, incy, out);
+  set_blas_threads(1);
+  const int64_t pieces = (n + kDotGrain - 1) / kDotGrain;
+  std::vector<double> partial(static_cast<size_t>(pieces));
+  parallel_for(0, pieces, 1, [&](int64_t lo, int64_t hi) {
+    for (; lo < hi; ++lo) {
+      const int64_t first = lo * kDotGrain;
+      const int count = static_cast<int>(std::min(kDotGrain, n - first));
+      const int ix = narrow_int(incx, "incx"), iy = narrow_int(incy, "incy");
+      partial[static_cast<size_t>(lo)] =
+          t == DType::Float32
+              ? static_cast<double>(scipy_cblas_sdot(count, at<float>(t, x, first * incx), ix,
+                                                     at<float>(t, y, first * incy), iy))
+              : scipy_cblas_ddot(count, at<double>(t, x, first * incx), ix,
+                                 at<double>(t, y, first * incy), iy);
+    }
+  });
+  double total = 0;
+  for (double p : partial) total += p;
+  if (t == DType::Float32) {
+    *static_cast<float*>(out) = static_cast<float>(total);
+  } else {
+    *static_cast<double*>(out) = total;
+  }
+}
+
+void ger(DType t, int64_t m, int64_t n, double alpha, const void* x, int64_t incx, const void* y,
+         int64_t incy, double beta, void* a, int64_t lda) {
+  if (m == 0 || n == 0) return;
+  HeavyScope heavy(m * n);
+  parallel_for(0, m, std::max<int64_t>(1, kVectorGrain / n), [&](int64_t lo, int64_t hi) {
+    ger_small(t, hi - lo, n, alpha, at(t, x, lo * incx), incx, y, incy, beta, at(t, a, lo * lda),
+              lda);
+  });
+}
+
+}  // namespace cograd::kernels

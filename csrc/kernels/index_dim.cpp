@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// gather, scatter and scatter_reduce along one dimension.
+#include <limits>
+#include <memory>
+#include <type_traits>
+
+#include "kernels/index_impl.h"
+#include "tensor/threads.h"
+
+namespace cograd::kernels {
+namespace {
+
+struct Strides {
+  int64_t size, self, index, other;
+};
+
+// The iteration space with `dim` last, or last but one: everything before it is independent.
+struct Space {
+  std::vector<Strides> outer;  // dimensions whose positions may run in parallel
+  Strides dim{};
+  Strides line{};  // innermost; size 1 when dim itself is the last dimension
+  int64_t tasks = 1, dim_size, dim_stride;
+  int dim_number;
+
+  explicit Space(const DimIndexGeometry& g) : dim_size(g.dim_size), dim_number(g.dim) {
+    const int nd = static_cast<int>(g.sizes.size());
+    line = {1, 0, 0, 0};
+    dim_stride = nd == 0 ? 0 : g.self_strides[static_cast<size_t>(g.dim)];
+    dim = {1, 0, 0, 0};
+    for (int d = 0; d < nd; ++d) {
+      const auto i = static_cast<size_t>(d);
+      const Strides s{g.sizes[i], g.self_strides[i], g.index_strides[i], g.other_strides[i]};
+      if (d == g.dim) {
+        dim = s;
+        dim.self = 0;
+      } else if (d == nd - 1) {
+        line = s;
+      } else {
+        outer.push_back(s);
+      }
+    }
+    for (const Strides& s : outer) tasks *= s.size;
+  }
+  bool empty() const { return tasks == 0 || dim.size == 0 || line.size == 0; }
+  int64_t numel() const { return tasks * dim.size * line.size; }
+
+  Strides at(int64_t task) const {
+    Strides o{0, 0, 0, 0};
+    for (size_t d = outer.size(); d-- > 0;) {
+      const int64_t q = task / outer[d].size, r = task - q * outer[d].size;
+      o.self += r * outer[d].self;
+      o.index += r * outer[d].index;
+      o.other += r * outer[d].other;
+      task = q;
+    }
+    return o;
+  }
+
+  // Calls f(self, index, other, strides, n) on lines: along dim if it is the last dimension.
+  // Lines that may touch the same element run in order on one thread.
+  template <class F>
+  void for_lines(char* self, const char* index, char* other, const F& f) const {
+    if (empty()) return;
+    const int64_t per_task = dim.size * line.size;
+    // A single task with long lines splits along the line instead.
+    const int64_t pieces =
+        line.size > 1 && tasks < num_threads() ? std::min<int64_t>(line.size, 16) : 1;
+    const int64_t grain = std::max<int64_t>(1, kIndexGrain * pieces / per_task);
+    parallel_for(0, tasks * pieces, grain, [&](int64_t lo, int64_t hi) {
+      for (; lo < hi; ++lo) {
+        const Strides o = at(lo / pieces);
+        const int64_t piece = lo % pieces;
+        const int64_t first = line.size * piece / pieces;
+        const int64_t n = line.size * (piece + 1) / pieces - first;
+        if (line.size == 1) {
+          f(self + o.self, index + o.index, other + o.other, dim, dim.size);
+          continue;
+        }
+        for (int64_t i = 0; i < dim.size; ++i) {
+          f(self + o.self + first * line.self, index + o.index + i * dim.index + first * line.index,
+            other + o.other + i * dim.other + first * line.other, line, n);
+        }
+      }
+    });
+  }
+
+  void check(const int64_t* index) const {
+    for_lines(nullptr, reinterpret_cast<const char*>(index), nullptr,
+              [&](const char*, const char* p, const char*, const Strides& s, int64_t n) {
+                bool bad = false;
+                if (s.index == sizeof(int64_t)) {
+                  const auto* q = reinterpret_cast<const int64_t*>(p);
+                  for (int64_t i = 0; i < n; ++i) {
+                    bad |= static_cast<uint64_t>(q[i]) >= static_cast<uint64_t>(dim_size);
+                  }
+                } else {
+                  for (int64_t i = 0; i < n; ++i) {
+                    bad |= read<uint64_t>(p + i * s.index) >= static_cast<uint64_t>(dim_size);
+                  }
+                }
+                if (!bad) return;
+                for (int64_t i = 0; i < n; ++i) {
+                  const auto v = read<int64_t>(p + i * s.index);
+                  if (v < 0 || v >= dim_size) {
+                    raise_bounds(ErrorKind::Runtime, v, dim_number, dim_size);
+                  }
+                }
+              });
+  }
+};
+
+char* bytes(const void* p) { return static_cast<char*>(const_cast<void*>(p)); }
+
+template <class T>
+T reduce_pair(ScatterReduce op, T a, T b) {
+  using U = std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, uint64_t, T>;
+  switch (op) {
+    case ScatterReduce::Sum:
+    case ScatterReduce::Mean:
+      return add_to<T, T>(a, b);
+    case ScatterReduce::Prod:
+      return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+    case ScatterReduce::Amax:
+      return a > b || a != a ? a : b;
+    case ScatterReduce::Amin:
+      break;
+  }
+  return a < b || a != a ? a : b;
+}
+
+template <class T>
+T identity(ScatterReduce op) {
+  using Limits = std::numeric_limits<T>;
+  switch (op) {
+    case ScatterReduce::Prod:
+      return T(1);
+    case ScatterReduce::Amax:
+      return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    case ScatterReduce::Amin:
+      return Limits::has_infinity ? Limits::infinity() : Limits::max();
+    default:
+      return T(0);
+  }
+}
+
+// T: what self holds (float for the 16-bit types), S: what src holds.
+template <class T, class S>
+void reduce_into(ScatterReduce op, const Space& space, T* self, int64_t self_numel,
+                 const int64_t* index, const void* src, bool include_self) {
+  const char* idx = reinterpret_cast<const char*>(index);
+  const auto target = [&](char* base, const char* p, const Strides& s, int64_t i) {
+    return base + i * s.self + read<int64_t>(p + i * s.index) * space.dim_stride;
+  };
+  if (!include_self) {
+    const T start = identity<T>(op);
+    space.for_lines(bytes(self), idx, nullptr,
+                    [&](char* base, const char* p, char*, const Strides& s, int64_t n) {
+                      for (int64_t i = 0; i < n; ++i) write(target(base, p, s, i), start);
+                    });
+  }
+  const auto fold = [&](auto f) {
+    space.for_lines(bytes(self), idx, bytes(src),
+                    [&](char* base, const char* p, char* q, const Strides& s, int64_t n) {
+                      for (int64_t i = 0; i < n; ++i) {
+                        char* at = target(base, p, s, i);
+                        write(at, f(read<T>(at), static_cast<T>(read<S>(q + i * s.other))));
+                      }
+                    });
+  };
+  if (op == ScatterReduce::Sum || op == ScatterReduce::Mean) {
+    fold([](T a, T b) { return add_to<T, T>(a, b); });
+  } else {
+    fold([op](T a, T b) { return reduce_pair<T>(op, a, b); });
+  }
+  if (op != ScatterReduce::Mean) return;
+  std::vector<int64_t> count(static_cast<size_t>(self_numel), include_self ? 1 : 0);
+  space.for_lines(bytes(self), idx, nullptr,
+                  [&](char* base, const char* p, char*, const Strides& s, int64_t n) {
+                    for (int64_t i = 0; i < n; ++i) {
+                      const auto at = target(base, p, s, i) - bytes(self);
+                      ++count[static_cast<size_t>(at) / sizeof(T)];
+                    }
+                  });
+  for (int64_t i = 0; i < self_numel; ++i) {
+    const int64_t c = count[static_cast<size_t>(i)];
+    if (c < 2) continue;
+    if constexpr (std::is_floating_point_v<T>) {
+      self[i] /= static_cast<T>(c);
+    } else {
+      // Integer means round down.
+      const auto v = static_cast<int64_t>(self[i]);
+      self[i] = static_cast<T>(v / c - (v % c < 0 ? 1 : 0));
+    }
+  }
+}
+
+template <class H>
+void reduce_half(ScatterReduce op, DimIndexGeometry g, void* self, int64_t self_numel,
+                 const int64_t* index, const void* src, bool include_self) {
+  std::vector<float> wide(static_cast<size_t>(self_numel));
+  H* h = static_cast<H*>(self);
+  for (int64_t i = 0; i < self_numel; ++i) wide[static_cast<size_t>(i)] = h[i];
+  std::vector<int64_t> strides(g.self_strides.begin(), g.self_strides.end());
+  for (int64_t& s : strides) s *= 2;
+  g.self_strides = strides;
+  reduce_into<float, H>(op, Space(g), wide.data(), self_numel, index, src, include_self);
+  for (int64_t i = 0; i < self_numel; ++i) h[i] = H(wide[static_cast<size_t>(i)]);
+}
+
+}  // namespace
+
+void gather(int64_t itemsize, const DimIndexGeometry& g, const void* self, const int64_t* index,
+            void* out) {
+  const Space space(g);
+  HeavyScope heavy(space.numel());
+  space.check(index);
+  by_width(itemsize, [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    space.for_lines(bytes(self), reinterpret_cast<const char*>(index), bytes(out),
+                    [&](const char* base, const char* p, char* q, const Strides& s, int64_t n) {
+                      for (int64_t i = 0; i < n; ++i) {
+                        const auto at = read<int64_t>(p + i * s.index) * space.dim_stride;
+                        write(q + i * s.other, read<U>(base + i * s.self + at));
+                      }
+                    });
+  });
+}
+
+void scatter(int64_t itemsize, const DimIndexGeometry& g, void* self, const int64_t* index,
+             const void* src) {
+  const Space space(g);
+  HeavyScope heavy(space.numel());
+  space.check(index);
+  by_width(itemsize, [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    space.for_lines(bytes(self), reinterpret_cast<const char*>(index), bytes(src),
+                    [&](char* base, const char* p, const char* q, const Strides& s, int64_t n) {
+                      for (int64_t i = 0; i < n; ++i) {
+                        const auto at = read<int64_t>(p + i * s.index) * space.dim_stride;
+                        write(base + i * s.self + at, read<U>(q + i * s.other));
+                      }
+                    });
+  });
+}
+
+void scatter_reduce(ScatterReduce op, DType t, const DimIndexGeometry& g, void* self,
+                    int64_t self_numel, const int64_t* index, const void* src, bool include_self) {
+  const Space space(g);
+  HeavyScope heavy(space.numel());
+  space.check(index);
+  if (space.empty()) return;
+  dispatch_all(t, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+      reduce_half<T>(op, g, self, self_numel, index, src, include_self);
+    } else {
+      reduce_into<T, T>(op, space, static_cast<T*>(self), self_numel, index, src, include_self);
+    }
+  });
+}
+
+}  // namespace cograd::kernels

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whole rows by index: select, add, copy, fill, embedding; and flat take and put.
+#include <numeric>
+#include <type_traits>
+
+#include "kernels/index_impl.h"
+#include "tensor/threads.h"
+
+namespace cograd::kernels {
+namespace {
+
+constexpr int64_t kTile = 1024;  // elements of a row that a task owns when rows may repeat
+
+char* bytes(const void* p) { return static_cast<char*>(const_cast<void*>(p)); }
+
+// Copies one row; common widths avoid the call.
+void copy_row(char* to, const char* from, int64_t n) {
+  switch (n) {
+    case 1:
+      *to = *from;
+      return;
+    case 2:
+      std::memcpy(to, from, 2);
+      return;
+    case 4:
+      std::memcpy(to, from, 4);
+      return;
+    case 8:
+      std::memcpy(to, from, 8);
+      return;
+    default:
+      std::memcpy(to, from, static_cast<size_t>(n));
+  }
+}
+
+int64_t wrap(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
+
+// Runs f(first element, count) over the tiles of outer x inner, for all indices in order.
+template <class F>
+void for_tiles(int64_t outer, int64_t inner, int64_t rows, const F& f) {
+  const int64_t tiles = (inner + kTile - 1) / kTile;
+  const int64_t grain = std::max<int64_t>(1, kIndexGrain / (rows * std::min(inner, kTile) + 1));
+  parallel_for(0, outer * tiles, grain, [&](int64_t lo, int64_t hi) {
+    for (; lo < hi; ++lo) {
+      const int64_t o = lo / tiles, j = (lo - o * tiles) * kTile;
+      f(o, j, std::min(kTile, inner - j));
+    }
+  });
+}
+
+template <class T>
+void add_row(T* to, const T* from, int64_t n, double alpha) {
+  if constexpr (std::is_same_v<T, bool>) {
+    for (int64_t i = 0; i < n; ++i) to[i] = to[i] || (from[i] && alpha != 0);
+  } else if constexpr (std::is_integral_v<T>) {
+    const auto k = static_cast<uint64_t>(static_cast<int64_t>(alpha));
+    for (int64_t i = 0; i < n; ++i) {
+      to[i] = static_cast<T>(static_cast<uint64_t>(to[i]) + k * static_cast<uint64_t>(from[i]));
+    }
+  } else if constexpr (std::is_floating_point_v<T>) {
+    const T k = static_cast<T>(alpha);
+    for (int64_t i = 0; i < n; ++i) to[i] += k * from[i];
+  }
+}
+
+// The 16-bit types add up in float: a tile of self is widened, then written back once.
+template <class T>
+void add_rows_half(T* self, int64_t n, int64_t inner, const int64_t* index, int64_t m, const T* src,
+                   float alpha, int64_t width) {
+  std::vector<float> wide(static_cast<size_t>(n * width));
+  std::vector<char> touched(static_cast<size_t>(n), 0);
+  for (int64_t k = 0; k < m; ++k) {
+    float* to = wide.data() + index[k] * width;
+    if (!touched[static_cast<size_t>(index[k])]) {
+      touched[static_cast<size_t>(index[k])] = 1;
+      for (int64_t i = 0; i < width; ++i) to[i] = self[index[k] * inner + i];
+    }
+    const T* from = src + k * inner;
+    for (int64_t i = 0; i < width; ++i) to[i] += alpha * static_cast<float>(from[i]);
+  }
+  for (int64_t r = 0; r < n; ++r) {
+    if (!touched[static_cast<size_t>(r)]) continue;
+    for (int64_t i = 0; i < width; ++i) {
+      self[r * inner + i] = T(wide[static_cast<size_t>(r * width + i)]);
+    }
+  }
+}
+
+}  // namespace
+
+void check_index(const int64_t* index, int64_t n, int64_t size, int64_t dim, IndexSign sign,
+                 ErrorKind kind) {
+  const int64_t low = sign == IndexSign::Wrap ? -size : 0;
+  const auto span = static_cast<uint64_t>(size - low);
+  bool bad = false;
+  for (int64_t i = 0; i < n; ++i) {
+    bad |= static_cast<uint64_t>(index[i]) - static_cast<uint64_t>(low) >= span;
+  }
+  if (!bad) return;
+  for (int64_t i = 0; i < n; ++i) {
+    if (index[i] < low || index[i] >= size) raise_bounds(kind, index[i], dim, size);
+  }
+}
+
+void index_select(const void* src, int64_t outer, int64_t n, int64_t inner_bytes,
+                  const int64_t* index, int64_t m, void* out, int64_t dim) {
+  check_index(index, m, n, dim, IndexSign::NonNegative);
+  if (outer == 0 || m == 0 || inner_bytes == 0) return;
+  HeavyScope heavy(outer * m * inner_bytes / 4);
+  const int64_t grain = std::max<int64_t>(1, kIndexGrain * 4 / (inner_bytes + 8));
+  parallel_for(0, outer * m, grain, [&](int64_t lo, int64_t hi) {
+    int64_t o = lo / m, j = lo - o * m;
+    for (; lo < hi; ++lo) {
+      copy_row(bytes(out) + lo * inner_bytes, bytes(src) + (o * n + index[j]) * inner_bytes,
+               inner_bytes);
+      if (++j == m) {
+        j = 0;
+        ++o;
+      }
+    }
+  });
+}
+
+void index_add(DType t, void* self, int64_t outer, int64_t n, int64_t inner, const int64_t* index,
+               int64_t m, const void* src, double alpha, int64_t dim) {
+  check_index(index, m, n, dim, IndexSign::NonNegative, ErrorKind::Runtime);
+  HeavyScope heavy(outer * m * inner);
+  dispatch_all(t, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_tiles(outer, inner, m, [&](int64_t o, int64_t j, int64_t width) {
+      T* to = static_cast<T*>(self) + o * n * inner + j;
+      const T* from = static_cast<const T*>(src) + o * m * inner + j;
+      if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+        add_rows_half(to, n, inner, index, m, from, static_cast<float>(alpha), width);
+      } else {
+        for (int64_t k = 0; k < m; ++k) {
+          add_row(to + index[k] * inner, from + k * inner, width, alpha);
+        }
+      }
+    });
+  });
+}
+
+void index_copy(void* self, int64_t outer, int64_t n, int64_t inner_bytes, const int64_t* index,
+                int64_t m, const void* src, int64_t dim) {
+  check_index(index, m, n, dim, IndexSign::NonNegative);
+  HeavyScope heavy(outer * m * inner_bytes / 4);
+  for_tiles(outer, inner_bytes, m, [&](int64_t o, int64_t j, int64_t width) {
+    char* to = bytes(self) + o * n * inner_bytes + j;
+    const char* from = bytes(src) + o * m * inner_bytes + j;
+    for (int64_t k = 0; k < m; ++k) {
+      copy_row(to + index[k] * inner_bytes, from + k * inner_bytes, width);
+    }
+  });
+}
+
+void index_fill(int64_t itemsize, void* self, int64_t outer, int64_t n, int64_t inner,
+                const int64_t* index, int64_t m, const void* value, int64_t dim) {
+  check_index(index, m, n, dim, IndexSign::Wrap);
+  HeavyScope heavy(outer * m * inner);
+  by_width(itemsize, [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    const U v = read<U>(bytes(value));
+    for_tiles(outer, inner, m, [&](int64_t o, int64_t j, int64_t width) {
+      U* to = static_cast<U*>(self) + o * n * inner + j;
+      for (int64_t k = 0; k < m; ++k) std::fill_n(to + wrap(index[k], n) * inner, width, v);
+    });
+  });
+}
+
+namespace {
+
+void check_flat(const int64_t* index, int64_t m, int64_t numel) {
+  for (int64_t i = 0; i < m; ++i) {
+    COGRAD_CHECK_INDEX(index[i] >= -numel && index[i] < numel,
+                       "out of range: tried to access index ", index[i], " on a tensor of ", numel,
+                       " elements.");
+  }
+}
+
+}  // namespace
+
+void take(int64_t itemsize, const void* self, int64_t self_numel, const int64_t* index, int64_t m,
+          void* out) {
+  check_flat(index, m, self_numel);
+  HeavyScope heavy(m);
+  by_width(itemsize, [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    parallel_for(0, m, kIndexGrain, [&](int64_t lo, int64_t hi) {
+      for (; lo < hi; ++lo) {
+        static_cast<U*>(out)[lo] = static_cast<const U*>(self)[wrap(index[lo], self_numel)];
+      }
+    });
+  });
+}
+
+void put(DType t, void* self, int64_t self_numel, const int64_t* index, int64_t m, const void* src,
+         bool accumulate) {
+  check_flat(index, m, self_numel);
+  HeavyScope heavy(m);
+  dispatch_all(t, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* p = static_cast<T*>(self);
+    const T* q = static_cast<const T*>(src);
+    for (int64_t i = 0; i < m; ++i) {
+      T& to = p[wrap(index[i], self_numel)];
+      to = accumulate ? add_to(to, q[i]) : q[i];
+    }
+  });
+}
+
+void embedding(const void* weight, int64_t rows, int64_t row_bytes, const int64_t* index,
+               int64_t count, void* out) {
+  index_select(weight, 1, rows, row_bytes, index, count, out, 0);
+}
+
+namespace {
+
+// Each task owns a range of rows and reads all indices, so sums are in index order.
+template <class T, class A>
+void embedding_rows(const T* grad, const int64_t* index, int64_t count, int64_t n, int64_t rows,
+                    int64_t padding_idx, const std::vector<int64_t>& seen, A* out) {
+  // Order: occurrences of each row, ascending.
+  std::vector<int64_t> start(static_cast<size_t>(rows) + 1, 0);
+  for (int64_t i = 0; i < count; ++i) ++start[static_cast<size_t>(index[i]) + 1];
+  std::partial_sum(start.begin(), start.end(), start.begin());
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::vector<int64_t> next(start.begin(), start.end() - 1);
+  for (int64_t i = 0; i < count; ++i) {
+    order[static_cast<size_t>(next[static_cast<size_t>(index[i])]++)] = i;
+  }
+  const int64_t grain = std::max<int64_t>(1, kIndexGrain / std::max<int64_t>(n, 1));
+  parallel_for(0, rows, grain, [&](int64_t lo, int64_t hi) {
+    for (; lo < hi; ++lo) {
+      if (lo == padding_idx) continue;
+      const auto r = static_cast<size_t>(lo);
+      A* to = out + lo * n;
+      for (int64_t k = start[r]; k < start[r + 1]; ++k) {
+        const T* from = grad + order[static_cast<size_t>(k)] * n;
+        const A scale = seen.empty() ? A(1) : A(1) / static_cast<A>(seen[r]);
+        for (int64_t j = 0; j < n; ++j) to[j] += scale * static_cast<A>(from[j]);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void embedding_backward(DType t, const void* grad, const int64_t* index, int64_t count, int64_t n,
+                        int64_t rows, int64_t padding_idx, bool scale_by_freq, void* gweight) {
+  check_index(index, count, rows, 0, IndexSign::NonNegative);
+  HeavyScope heavy(count * n + rows * n);
+  std::vector<int64_t> seen;
+  if (scale_by_freq) {
+    seen.assign(static_cast<size_t>(rows), 0);
+    for (int64_t i = 0; i < count; ++i) ++seen[static_cast<size_t>(index[i])];
+  }
+  const auto run = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* out = static_cast<T*>(gweight);
+    if constexpr (std::is_floating_point_v<T>) {
+      std::fill_n(out, rows * n, T(0));
+      embedding_rows<T, T>(static_cast<const T*>(grad), index, count, n, rows, padding_idx, seen,
+                           out);
+    } else {
+      std::vector<float> wide(static_cast<size_t>(rows * n), 0.0f);
+      embedding_rows<T, float>(static_cast<const T*>(grad), index, count, n, rows, padding_idx,
+                               seen, wide.data());
+      for (int64_t i = 0; i < rows * n; ++i) out[i] = T(wide[static_cast<size_t>(i)]);
+    }
+  };
+  switch (t) {
+    case DType::Float16:
+      return run(TypeTag<Half>{});
+    case DType::BFloat16:
+      return run(TypeTag<BFloat16>{});
+    case DType::Float32:
+      return run(TypeTag<float>{});
+    default:
+      return run(TypeTag<double>{});
+  }
+}
+
+void one_hot(const int64_t* index, int64_t count, int64_t classes, int64_t* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    COGRAD_CHECK(index[i] >= 0, "one_hot(): class values must be non-negative, got ", index[i]);
+    COGRAD_CHECK(index[i] < classes,
+                 "one_hot(): class values must be smaller than num_classes, got ", index[i],
+                 " with num_classes ", classes);
+  }
+  std::fill_n(out, count * classes, int64_t{0});
+  for (int64_t i = 0; i < count; ++i) out[i * classes + index[i]] = 1;
+}
+
+}  // namespace cograd::kernels

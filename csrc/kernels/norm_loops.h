@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The row loops of layer normalisation, one copy per instruction set.
+#pragma once
+#include <cstdint>
+
+#include "cograd/dtype.h"
+
+namespace cograd::kernels {
+
+// A is float (double for Float64) everywhere below; mean and rstd are A, the rest is of dtype t.
+struct LayerNormLoops {
+  void (*forward)(DType t, const void* x, const void* weight, const void* bias, int64_t rows,
+                  int64_t n, double eps, void* y, void* mean, void* rstd);
+  // gx may be null; sum_gw and sum_g (n entries of A, may be null) are added to.
+  void (*backward)(DType t, const void* g, const void* x, const void* mean, const void* rstd,
+                   const void* weight, int64_t rows, int64_t n, void* gx, void* sum_gw,
+                   void* sum_g);
+};
+LayerNormLoops layer_norm_loops();
+
+}  // namespace cograd::kernels

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Vectors in GCC's vector extension, as wide as the instruction set's registers.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "cograd/dtype.h"
+
+#define COGRAD_INLINE inline __attribute__((always_inline))
+#define COGRAD_RESTRICT __restrict__
+
+#ifndef COGRAD_ISA
+#define COGRAD_ISA base
+#endif
+
+namespace cograd::kernels::COGRAD_ISA {
+
+// The type arithmetic happens in: float for the 16-bit types, int64 for bool and integers.
+template <class T>
+struct AccOf {
+  using type = int64_t;
+};
+template <>
+struct AccOf<Half> {
+  using type = float;
+};
+template <>
+struct AccOf<BFloat16> {
+  using type = float;
+};
+template <>
+struct AccOf<float> {
+  using type = float;
+};
+template <>
+struct AccOf<double> {
+  using type = double;
+};
+template <class T>
+using Acc = typename AccOf<T>::type;
+
+// The type results are carried in between blocks.
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<Acc<T>, int64_t>, int64_t, double>;
+
+template <class T, int L>
+struct VecOf {
+  typedef T type __attribute__((vector_size(L * sizeof(T))));
+};
+template <class T, int L>
+using Vec = typename VecOf<T, L>::type;
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int kVectorBytes = 32;
+#else
+inline constexpr int kVectorBytes = 16;
+#endif
+template <class A>
+inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(A));
+
+// L elements of storage type T, converted to accumulator type.
+template <class T, int L = kLanes<Acc<T>>>
+COGRAD_INLINE Vec<Acc<T>, L> load(const T* p) {
+  using A = Acc<T>;
+  if constexpr (std::is_same_v<T, A>) {
+    Vec<A, L> v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    Vec<uint16_t, L> h;
+    std::memcpy(&h, p, sizeof h);
+    return reinterpret_cast<Vec<float, L>>(__builtin_convertvector(h, Vec<uint32_t, L>) << 16);
+  } else if constexpr (std::is_same_v<T, Half>) {
+    Vec<uint16_t, L> h16;
+    std::memcpy(&h16, p, sizeof h16);
+    const auto h = __builtin_convertvector(h16, Vec<uint32_t, L>);
+    const Vec<uint32_t, L> mag = (h & 0x7FFFu) << 13;
+    const Vec<float, L> scaled = reinterpret_cast<Vec<float, L>>(mag) * 0x1p112f;
+    const Vec<uint32_t, L> finite = reinterpret_cast<Vec<uint32_t, L>>(scaled);
+    const Vec<uint32_t, L> special = (mag & 0x007FFFFFu) | 0x7F800000u;
+    const Vec<uint32_t, L> bits = (h & 0x7C00u) == 0x7C00u ? special : finite;
+    return reinterpret_cast<Vec<float, L>>(bits | ((h & 0x8000u) << 16));
+  } else {
+    using S = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+    Vec<S, L> v;
+    std::memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, Vec<A, L>);
+  }
+}
+
+template <class T, int L>
+COGRAD_INLINE void store(T* p, Vec<Acc<T>, L> v) {
+  using A = Acc<T>;
+  if constexpr (std::is_same_v<T, A>) {
+    std::memcpy(p, &v, sizeof v);
+  } else {
+    for (int i = 0; i < L; ++i) p[i] = static_cast<T>(v[i]);
+  }
+}
+
+// Conversion of n contiguous elements to and from accumulator type.
+template <class T>
+void widen_row(const T* x, int64_t n, Acc<T>* out) {
+  using A = Acc<T>;
+  constexpr int L = kLanes<A>;
+  int64_t i = 0;
+  for (; i + L <= n; i += L) store<A, L>(out + i, load(x + i));
+  for (; i < n; ++i) out[i] = static_cast<A>(x[i]);
+}
+template <class T>
+void narrow_row(const Acc<T>* x, int64_t n, T* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(x[i]);
+}
+
+// Lanes added in a fixed order, in double.
+template <class A, int L>
+COGRAD_INLINE double add_lanes(Vec<A, L> v) {
+  double total = 0;
+  for (int i = 0; i < L; ++i) total += static_cast<double>(v[i]);
+  return total;
+}
+
+// exp in float: relative error below 2e-7 down to exp(-87.3), 0 below, inf above 88.73; NaN stays.
+template <int L>
+COGRAD_INLINE Vec<float, L> vexp(Vec<float, L> x) {
+  using F = Vec<float, L>;
+  using I = Vec<int32_t, L>;
+  const F lo = F{} - 87.33654f;
+  const F hi = F{} + 88.72283f;
+  const I under = x<lo, over = x> hi, nan = x != x;
+  F c = x < lo ? lo : x;
+  c = c > hi ? hi : c;
+  c = nan ? F{} : c;
+  // Adding 1.5 * 2^23 rounds to an integer held in the low mantissa bits.
+  const F t = c * 1.44269504f + 12582912.0f;
+  const F n = t - 12582912.0f;
+  F r = c - n * 0.693145752f;
+  r = r - n * 1.42860677e-6f;
+  F p = F{} + 1.39466418e-3f;
+  p = p * r + 8.36928744e-3f;
+  p = p * r + 4.16662605e-2f;
+  p = p * r + 1.66665149e-1f;
+  p = p * r + 0.5f;
+  p = p * r * r + r + 1.0f;
+  // 2^n in two factors, as n reaches 128.
+  const I e = reinterpret_cast<I>(t) - 0x4B400000;
+  const I e1 = e >> 1, e2 = e - e1;
+  p = p * reinterpret_cast<F>((e1 + 127) << 23) * reinterpret_cast<F>((e2 + 127) << 23);
+  p = under ? F{} : p;
+  p = over ? F{} + __builtin_inff() : p;
+  return nan ? x : p;
+}
+template <int L>
+COGRAD_INLINE Vec<double, L> vexp(Vec<double, L> x) {
+  using F = Vec<double, L>;
+  using I = Vec<int64_t, L>;
+  const F lo = F{} - 708.396418532264106;
+  const F hi = F{} + 709.782712893383973;
+  const I under = x<lo, over = x> hi, nan = x != x;
+  F c = x < lo ? lo : x;
+  c = c > hi ? hi : c;
+  c = nan ? F{} : c;
+  const F t = c * 1.44269504088896340736 + 6755399441055744.0;
+  const F n = t - 6755399441055744.0;
+  F r = c - n * 6.93147180369123816490e-1;
+  r = r - n * 1.90821492927058770002e-10;
+  // Taylor to r^13 / 13!: |r| <= 0.347 leaves 4e-18.
+  F p = F{} + 1.0 / 6227020800.0;
+  p = p * r + 1.0 / 479001600.0;
+  p = p * r + 1.0 / 39916800.0;
+  p = p * r + 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * r * r + r + 1.0;
+  const I e = reinterpret_cast<I>(t) - 0x4338000000000000;
+  const I e1 = e >> 1, e2 = e - e1;
+  p = p * reinterpret_cast<F>((e1 + 1023) << 52) * reinterpret_cast<F>((e2 + 1023) << 52);
+  p = under ? F{} : p;
+  p = over ? F{} + __builtin_inf() : p;
+  return nan ? x : p;
+}
+
+}  // namespace cograd::kernels::COGRAD_ISA

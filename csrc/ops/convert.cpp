@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Conversion between dtypes (and, one day, devices): to, type_as, float and its siblings.
+#include "ops/ops.h"
+#include "ops/options.h"
+#include "ops/raw.h"
+
+namespace cograd {
+
+namespace {
+
+using Format = std::optional<std::string_view>;
+
+// x itself when nothing changes and no copy is asked for.
+Tensor converted(const char* op, const Tensor& x, DType t, bool copy, Format format) {
+  const bool in_order = wants_contiguous(op, format);
+  if (x.dtype() != t) {
+    const Tensor y = cast(x, t);
+    return in_order ? contiguous(y) : y;
+  }
+  if (in_order && !x.is_contiguous()) return contiguous(x);
+  return copy ? clone(x) : x;
+}
+
+constexpr const char* kToDoc =
+    "The tensor in another dtype or on another device; itself if nothing changes and copy is False.";
+
+struct ToDType {
+  static constexpr OpSpec spec{"to", "input, dtype, non_blocking=False, copy=False, *, memory_format=None",
+                               kMethod, kToDoc, "T(3, 4), float32; T(3, 4), float64; T(3), int64",
+                               "input.astype(dtype)"};
+  static Tensor forward(const Tensor& x, DType t, bool, bool copy, Format format) {
+    return converted("to", x, t, copy, format);
+  }
+};
+COGRAD_OP(ToDType)
+
+struct ToDevice {
+  static constexpr OpSpec spec{
+      "to", "input, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None",
+      kMethod, kToDoc, "none: the other overload is the same conversion"};
+  static Tensor forward(const Tensor& x, std::optional<Device>, std::optional<DType> t, bool, bool copy,
+                        Format format) {
+    return converted("to", x, t.value_or(x.dtype()), copy, format);
+  }
+};
+COGRAD_OP(ToDevice)
+
+struct ToOther {
+  static constexpr OpSpec spec{"to", "input, other, non_blocking=False, copy=False, *, memory_format=None",
+                               kMethod, kToDoc, "T(3, 4), I(2)", "input.astype(other.dtype)"};
+  static Tensor forward(const Tensor& x, const Tensor& other, bool, bool copy, Format format) {
+    return converted("to", x, other.dtype(), copy, format);
+  }
+};
+COGRAD_OP(ToOther)
+
+struct TypeAs {
+  static constexpr OpSpec spec{"type_as", "input, other", kMethod, "The tensor in other's dtype.",
+                               "T(3, 4), I(2)", "input.astype(other.dtype)"};
+  static Tensor forward(const Tensor& x, const Tensor& other) {
+    return converted("type_as", x, other.dtype(), false, {});
+  }
+};
+COGRAD_OP(TypeAs)
+
+struct Type {
+  static constexpr OpSpec spec{"type", "input, dtype, non_blocking=False", kMethod,
+                               "The tensor in another dtype.", "T(3, 4), int32", "input.astype(dtype)"};
+  static Tensor forward(const Tensor& x, DType t, bool) { return converted("type", x, t, false, {}); }
+};
+COGRAD_OP(Type)
+
+struct Cpu {
+  static constexpr OpSpec spec{"cpu", "input, memory_format=None", kMethod,
+                               "The tensor on the CPU, where it already is.", "T(3, 4)", "input"};
+  static Tensor forward(const Tensor& x, Format format) {
+    return converted("cpu", x, x.dtype(), false, format);
+  }
+};
+COGRAD_OP(Cpu)
+
+#define COGRAD_CONVERSION(Struct, name, dtype, numpy)                                          \
+  struct Struct {                                                                              \
+    static constexpr OpSpec spec{name, "input, memory_format=None", kMethod,                   \
+                                 "The tensor in dtype " #dtype ".", "T(3, 4); I(3)", numpy};   \
+    static Tensor forward(const Tensor& x, Format format) {                                    \
+      return converted(name, x, DType::dtype, false, format);                                  \
+    }                                                                                          \
+  };                                                                                           \
+  COGRAD_OP(Struct)
+COGRAD_CONVERSION(ToBool, "bool", Bool, "input.astype(np.bool_)")
+COGRAD_CONVERSION(ToByte, "byte", UInt8, "input.astype(np.uint8)")
+COGRAD_CONVERSION(ToChar, "char", Int8, "input.astype(np.int8)")
+COGRAD_CONVERSION(ToShort, "short", Int16, "input.astype(np.int16)")
+COGRAD_CONVERSION(ToInt, "int", Int32, "input.astype(np.int32)")
+COGRAD_CONVERSION(ToLong, "long", Int64, "input.astype(np.int64)")
+COGRAD_CONVERSION(ToHalf, "half", Float16, "input.astype(np.float16)")
+COGRAD_CONVERSION(ToBFloat16, "bfloat16", BFloat16, "")
+COGRAD_CONVERSION(ToFloat, "float", Float32, "input.astype(np.float32)")
+COGRAD_CONVERSION(ToDouble, "double", Float64, "input.astype(np.float64)")
+
+}  // namespace
+
+}  // namespace cograd

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The ctx type of Python Functions: what forward and backward may ask of it, its node and memory.
+#include "python/py_function.h"
+
+#include <structmember.h>
+
+#include "python/py_function_apply.h"
+
+namespace cograd::python {
+
+PyTypeObject* function_base_type = nullptr;
+
+namespace {
+
+PyFunctionObject* self_of(PyObject* o) { return reinterpret_cast<PyFunctionObject*>(o); }
+
+PyObject* function_new(PyTypeObject* type, PyObject*, PyObject*) {
+  return guarded([&] { return new_function_object(type); });
+}
+
+void free_function(void* p) noexcept {
+  auto* o = static_cast<PyObject*>(p);
+  PyFunctionObject* f = self_of(o);
+  PyTypeObject* type = Py_TYPE(o);
+  if (f->weakrefs != nullptr) PyObject_ClearWeakRefs(o);
+  Py_CLEAR(f->dict);
+  Py_CLEAR(f->to_save);
+  Py_CLEAR(f->to_save_forward);
+  Py_CLEAR(f->dirty);
+  Py_CLEAR(f->non_differentiable);
+  Py_CLEAR(f->needs_override);
+  f->node()->~FunctionNode();
+  f->saved.~vector();
+  f->edge_of_arg.~SmallVec();
+  f->arg_needs.~SmallVec();
+  f->output_is_tensor.~SmallVec();
+  type->tp_free(o);
+  Py_DECREF(type);
+}
+
+void function_dealloc(PyObject* o) {
+  if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+  // What the object holds may be the end of a long chain of its kind: freed by the nodes' loop.
+  destroy_later(free_function, o);
+}
+
+int function_traverse(PyObject* o, visitproc visit, void* arg) {
+  PyFunctionObject* f = self_of(o);
+  Py_VISIT(Py_TYPE(o));
+  Py_VISIT(f->dict);
+  Py_VISIT(f->to_save);
+  Py_VISIT(f->to_save_forward);
+  Py_VISIT(f->dirty);
+  Py_VISIT(f->non_differentiable);
+  Py_VISIT(f->needs_override);
+  return visit_contents(f->node(), visit, arg);
+}
+
+int function_clear(PyObject* o) {
+  PyFunctionObject* f = self_of(o);
+  Py_CLEAR(f->dict);
+  Py_CLEAR(f->to_save);
+  Py_CLEAR(f->dirty);
+  Py_CLEAR(f->non_differentiable);
+  f->node()->clear();
+  return 0;
+}
+
+// --- what forward declares -------------------------------------------------------------------
+
+PyObject* save_for_backward(PyObject* o, PyObject* const* args, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    PyFunctionObject* f = self_of(o);
+    if (f->to_save != nullptr)
+      detail::fail(ErrorKind::Runtime, f->node()->name(),
+                   ": save_for_backward was called a second time; call it once with everything "
+                   "backward needs (torch silently drops the first call's tensors)");
+    COGRAD_CHECK(!f->recorded, f->node()->name(),
+                 ": save_for_backward can only be called in forward or setup_context");
+    for (Py_ssize_t i = 0; i < n; ++i)
+      COGRAD_CHECK_TYPE(args[i] == Py_None || is_tensor(args[i]),
+                        "save_for_backward can only save variables, but argument ", i,
+                        " is of type ", Py_TYPE(args[i])->tp_name,
+                        "; keep other objects as attributes of ctx");
+    PyObject* t = PyTuple_New(n);
+    if (t == nullptr) return nullptr;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      Py_INCREF(args[i]);
+      PyTuple_SET_ITEM(t, i, args[i]);
+    }
+    f->to_save = t;
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* keep_tuple(PyObject** slot, PyObject* const* args, Py_ssize_t n, const char* what) {
+  return guarded([&]() -> PyObject* {
+    for (Py_ssize_t i = 0; i < n; ++i)
+      COGRAD_CHECK_TYPE(is_tensor(args[i]), what, ": expected Tensors, but argument ", i,
+                        " is of type ", Py_TYPE(args[i])->tp_name);
+    PyObject* t = PyTuple_New(n);
+    if (t == nullptr) return nullptr;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      Py_INCREF(args[i]);
+      PyTuple_SET_ITEM(t, i, args[i]);
+    }
+    Py_XSETREF(*slot, t);
+    Py_RETURN_NONE;
+  });
+}
+PyObject* mark_dirty(PyObject* o, PyObject* const* args, Py_ssize_t n) {
+  return keep_tuple(&self_of(o)->dirty, args, n, "mark_dirty");
+}
+PyObject* mark_non_differentiable(PyObject* o, PyObject* const* args, Py_ssize_t n) {
+  return keep_tuple(&self_of(o)->non_differentiable, args, n, "mark_non_differentiable");
+}
+PyObject* save_for_forward(PyObject* o, PyObject* const* args, Py_ssize_t n) {
+  return keep_tuple(&self_of(o)->to_save_forward, args, n, "save_for_forward");
+}
+PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
+  if (!PyBool_Check(value)) {
+    PyErr_Format(PyExc_TypeError, "set_materialize_grads: expected a bool, got %s",
+                 Py_TYPE(value)->tp_name);
+    return nullptr;
+  }
+  self_of(o)->materialize = value == Py_True;
+  Py_RETURN_NONE;
+}
+
+// --- what backward asks ----------------------------------------------------------------------
+
+PyObject* get_saved_tensors(PyObject* o, void*) {
+  return guarded([&]() -> PyObject* {
+    PyFunctionObject* f = self_of(o);
+    if (!f->recorded) {
+      if (f->to_save == nullptr) return PyTuple_New(0);
+      Py_INCREF(f->to_save);
+      return f->to_save;
+    }
+    if (f->released) fail_released(f->node());
+    PyObject* out = PyTuple_New(static_cast<Py_ssize_t>(f->saved.size()));
+    if (out == nullptr) return nullptr;
+    for (size_t i = 0; i < f->saved.size(); ++i) {
+      PyObject* item = nullptr;
+      try {
+        item = wrap(unpack_saved(f, i));
+      } catch (...) {
+        Py_DECREF(out);
+        throw;
+      }
+      PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i), item);
+    }
+    return out;
+  });
+}
+
+PyObject* get_needs_input_grad(PyObject* o, void*) {
+  PyFunctionObject* f = self_of(o);
+  if (f->needs_override != nullptr) {
+    Py_INCREF(f->needs_override);
+    return f->needs_override;
+  }
+  const auto n = static_cast<Py_ssize_t>(f->arg_needs.size());
+  PyObject* out = PyTuple_New(n);
+  if (out == nullptr) return nullptr;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    const auto k = static_cast<size_t>(i);
+    bool need = f->arg_needs[k];
+    if (need && f->running != nullptr) need = f->running->needs(static_cast<size_t>(f->edge_of_arg[k]));
+    PyTuple_SET_ITEM(out, i, PyBool_FromLong(need));
+  }
+  return out;
+}
+int set_needs_input_grad(PyObject* o, PyObject* value, void*) {
+  Py_XINCREF(value);
+  Py_XSETREF(self_of(o)->needs_override, value);
+  return 0;
+}
+
+template <PyObject* PyFunctionObject::*Field>
+PyObject* get_field(PyObject* o, void*) {
+  PyObject* v = self_of(o)->*Field;
+  if (v == nullptr) Py_RETURN_NONE;
+  Py_INCREF(v);
+  return v;
+}
+
+// An intermediate of forward kept as an attribute must not lose its part of a second derivative.
+PyObject* function_getattro(PyObject* o, PyObject* name) {
+  PyObject* v = PyObject_GenericGetAttr(o, name);
+  if (v == nullptr || !thread_state.grad_enabled || !is_tensor(v)) return v;
+  const Tensor& t = unwrap(v);
+  if ((t->flags & kTaint) == 0 || t->grad_fn != nullptr || self_of(o)->running == nullptr) return v;
+  PyObject* out = guarded([&] {
+    const char* text = PyUnicode_AsUTF8(name);
+    return wrap(poisoned_intermediate(self_of(o), t,
+                                      std::string("attribute ctx.") + (text ? text : "?")));
+  });
+  Py_DECREF(v);
+  return out;
+}
+
+#define FASTCALL(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f))
+
+}  // namespace
+
+PyObject* new_function_object(PyTypeObject* type) {
+  PyObject* o = type->tp_alloc(type, 0);
+  if (o == nullptr) throw_python_error();
+  PyFunctionObject* f = self_of(o);
+  f->materialize = true;
+  new (&f->edge_of_arg) decltype(f->edge_of_arg);
+  new (&f->arg_needs) decltype(f->arg_needs);
+  new (&f->output_is_tensor) decltype(f->output_is_tensor);
+  new (&f->saved) std::vector<SavedSlot>;
+  new (f->node_bytes) FunctionNode(f);
+  return o;
+}
+
+Tensor poisoned_intermediate(PyFunctionObject* f, const Tensor& t, const std::string& what) {
+  return poisoned(
+      t, f->node()->edges(),
+      detail::concat(f->node()->name(), ": ", what,
+                     " is an intermediate result of forward: it depends on the inputs, but its own "
+                     "derivative is not recorded, so a second derivative through it would be "
+                     "silently wrong. Recompute it from saved inputs in backward, or return it as "
+                     "an extra output and save that, or mark backward with once_differentiable."));
+}
+
+Tensor unpack_saved(PyFunctionObject* f, size_t i) {
+  SavedSlot& slot = f->saved[i];
+  Tensor t = slot.tensor.unpack(f->node(), f->released);
+  if (slot.kind == SavedSlot::Kind::Intermediate && thread_state.grad_enabled)
+    return poisoned_intermediate(f, t, detail::concat("saved tensor ", i));
+  return t;
+}
+
+PyObject* function_object(Node* n) {
+  auto* o = reinterpret_cast<PyObject*>(static_cast<FunctionNode*>(n)->owner());
+  Py_INCREF(o);
+  return o;
+}
+Node* function_node(PyObject* o) { return self_of(o)->node(); }
+
+// --- the node ----------------------------------------------------------------------------------
+
+std::string FunctionNode::name() const {
+  const char* name = Py_TYPE(reinterpret_cast<PyObject*>(owner_))->tp_name;
+  const char* dot = std::strrchr(name, '.');
+  return dot != nullptr ? dot + 1 : name;
+}
+void FunctionNode::first_reference() noexcept { Py_INCREF(reinterpret_cast<PyObject*>(owner_)); }
+void FunctionNode::last_reference() noexcept {
+  destroy_later([](void* o) noexcept { const PyRef dropped(static_cast<PyObject*>(o)); }, owner_);
+}
+void FunctionNode::release_saved() noexcept {
+  if (owner_->saved.empty()) return;
+  std::vector<SavedSlot> dropped;
+  owner_->saved.swap(dropped);
+  owner_->released = true;
+}
+void FunctionNode::visit(GraphVisitor& v) const {
+  Node::visit(v);
+  for (const SavedSlot& s : owner_->saved) s.tensor.visit(v);
+}
+void FunctionNode::clear() noexcept { Node::clear(); }
+
+void init_function(py::module_& m) {
+  static PyMethodDef methods[] = {
+      {"save_for_backward", FASTCALL(save_for_backward), METH_FASTCALL,
+       "Keeps tensors (or None) for backward; at most one call."},
+      {"save_for_forward", FASTCALL(save_for_forward), METH_FASTCALL,
+       "Keeps tensors for jvp."},
+      {"mark_dirty", FASTCALL(mark_dirty), METH_FASTCALL,
+       "Declares inputs that forward wrote in place; each must be returned."},
+      {"mark_non_differentiable", FASTCALL(mark_non_differentiable), METH_FASTCALL,
+       "Declares outputs that have no gradient."},
+      {"set_materialize_grads", set_materialize_grads, METH_O,
+       "Whether undefined gradients reach backward as zeros (default) or as None."},
+      {"apply", FASTCALL(function_apply), METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
+       "Runs forward and records it. Takes what forward takes after ctx."},
+      {"_call_instance", FASTCALL(function_call_instance), METH_FASTCALL | METH_KEYWORDS,
+       "Runs an instance-style Function."},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyGetSetDef getset[] = {
+      {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward kept.", nullptr},
+      {"saved_variables", get_saved_tensors, nullptr, "Old name of saved_tensors.", nullptr},
+      {"needs_input_grad", get_needs_input_grad, set_needs_input_grad,
+       "Per argument: whether its gradient is wanted, in backward: by this run.", nullptr},
+      {"to_save", get_field<&PyFunctionObject::to_save>, nullptr, nullptr, nullptr},
+      {"saved_for_forward", get_field<&PyFunctionObject::to_save_forward>, nullptr, nullptr, nullptr},
+      {"dirty_tensors", get_field<&PyFunctionObject::dirty>, nullptr, nullptr, nullptr},
+      {"non_differentiable", get_field<&PyFunctionObject::non_differentiable>, nullptr, nullptr,
+       nullptr},
+      {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  static PyMemberDef members[] = {
+      {"__dictoffset__", T_PYSSIZET, offsetof(PyFunctionObject, dict), READONLY, nullptr},
+      {"__weaklistoffset__", T_PYSSIZET, offsetof(PyFunctionObject, weakrefs), READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
+  static PyType_Slot slots[] = {
+      {Py_tp_new, reinterpret_cast<void*>(function_new)},
+      {Py_tp_dealloc, reinterpret_cast<void*>(function_dealloc)},
+      {Py_tp_traverse, reinterpret_cast<void*>(function_traverse)},
+      {Py_tp_clear, reinterpret_cast<void*>(function_clear)},
+      {Py_tp_getattro, reinterpret_cast<void*>(function_getattro)},
+      {Py_tp_methods, methods},
+      {Py_tp_getset, getset},
+      {Py_tp_members, members},
+      {Py_tp_doc, const_cast<char*>("Context and graph node of a custom Function.")},
+      {0, nullptr}};
+  static PyType_Spec spec = {"cograd._FunctionBase", sizeof(PyFunctionObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+  PyObject* bases = PyTuple_Pack(1, node_type);
+  function_base_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases));
+  Py_XDECREF(bases);
+  if (function_base_type == nullptr) throw_python_error();
+  m.attr("_FunctionBase") = py::handle(reinterpret_cast<PyObject*>(function_base_type));
+  m.def("_register_function", &register_function);
+  // Used by once_differentiable: the results of backward, closed to further differentiation.
+  m.def("_poison", [](const Tensor& t, py::handle ctx, const std::string& message) {
+    return poisoned(t, node_of(ctx.ptr())->edges(), message);
+  });
+}
+
+}  // namespace cograd::python

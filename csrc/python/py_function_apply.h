@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Running custom Functions: apply, the wrapping of outputs, and the call of backward.
+#pragma once
+#include "python/py_function.h"
+
+namespace cograd::python {
+
+PyObject* new_function_object(PyTypeObject* type);
+PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t n, PyObject* kwnames);
+PyObject* function_call_instance(PyObject* self, PyObject* const* args, Py_ssize_t n,
+                                 PyObject* kwnames);
+// Called once per Function subclass: its style and the type of its ctx objects.
+void register_function(py::type cls, const std::string& style, py::object ctx_type,
+                       py::object helper);
+
+Tensor unpack_saved(PyFunctionObject* f, size_t i);
+Tensor poisoned_intermediate(PyFunctionObject* f, const Tensor& t, const std::string& what);
+
+// Visits what a node owns: proxies of nodes and tensors during a collection (py_gc.cpp).
+int visit_contents(Node* n, visitproc visit, void* arg);
+}  // namespace cograd::python

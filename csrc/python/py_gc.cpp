@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Python's cycle collector sees the C++ graph: at the start of a full collection every node and
+// tensor that Python objects reach gets a proxy object whose reference count is the C++ one and
+// which visits what the C++ object owns. The proxies are gone when the collection ends.
+#include <unordered_map>
+
+#include "python/py_function_apply.h"
+
+namespace cograd::python {
+
+namespace {
+
+struct Proxy {
+  PyObject_HEAD
+  Node* node;
+  TensorImpl* tensor;
+};
+PyTypeObject* proxy_type = nullptr;
+
+using ProxyMap = std::unordered_map<const void*, Proxy*>;
+ProxyMap* proxies = nullptr;  // only during a full collection
+
+// Forwards every owned reference to the collector's visit function.
+class Visits final : public GraphVisitor {
+ public:
+  Visits(visitproc visit, void* arg) : visit_(visit), arg_(arg) {}
+  void node(Node* n) override { see(n); }
+  void tensor(TensorImpl* t) override { see(t); }
+  void object(void* o) override {
+    if (result == 0 && o != nullptr) result = visit_(static_cast<PyObject*>(o), arg_);
+  }
+  int result = 0;
+
+ private:
+  void see(const void* p) {
+    if (proxies == nullptr) return;
+    const auto it = proxies->find(p);
+    if (it != proxies->end()) object(it->second);
+  }
+  visitproc visit_;
+  void* arg_;
+};
+
+// What a tensor owns. An accumulator's references count as the tensor's, so the tensor owns
+// what hangs on it.
+void visit_tensor(TensorImpl* t, GraphVisitor& v) {
+  if (t->grad_fn != nullptr) v.node(t->grad_fn);
+  if (t->base != nullptr) v.tensor(t->base);
+  if (t->meta != nullptr) {
+    if (t->meta->grad.defined()) v.tensor(t->meta->grad.impl());
+    if (t->meta->accumulator != nullptr) t->meta->accumulator->visit(v);
+  }
+  if ((t->flags & kOwnsPyObject) != 0) v.object(t->pyobj);
+}
+
+int proxy_traverse(PyObject* o, visitproc visit, void* arg) {
+  auto* p = reinterpret_cast<Proxy*>(o);
+  Visits v(visit, arg);
+  if (p->tensor != nullptr) {
+    visit_tensor(p->tensor, v);
+  } else if (p->node->is_accumulator()) {
+    // All references on the accumulator together hold one on its tensor.
+    v.tensor(static_cast<AccumulateGrad*>(p->node)->variable_impl());
+  } else if (p->node->is_python()) {
+    v.object(static_cast<FunctionNode*>(p->node)->owner());
+  } else {
+    p->node->visit(v);
+  }
+  return v.result;
+}
+
+int proxy_clear(PyObject* o) {
+  auto* p = reinterpret_cast<Proxy*>(o);
+  if (p->tensor != nullptr) {
+    TensorImpl* t = p->tensor;
+    const Tensor hold = Tensor::borrow(t);
+    Tensor grad;
+    if (t->meta != nullptr) {
+      grad.swap(t->meta->grad);
+      if (t->meta->accumulator != nullptr) t->meta->accumulator->clear();
+    }
+    if (Node* n = t->grad_fn) {
+      const NodeRef keep = NodeRef::borrow(n);
+      if (!n->is_python()) n->clear();
+    }
+  } else if (!p->node->is_accumulator() && !p->node->is_python()) {
+    const NodeRef hold = NodeRef::borrow(p->node);
+    p->node->clear();
+  }
+  return 0;
+}
+
+// Finds every C++ object reachable from the given ones.
+class Discover final : public GraphVisitor {
+ public:
+  void node(Node* n) override {
+    if (proxies->try_emplace(n, nullptr).second) pending_.push_back({n, nullptr});
+  }
+  void tensor(TensorImpl* t) override {
+    if (proxies->try_emplace(t, nullptr).second) pending_.push_back({nullptr, t});
+  }
+  void object(void*) override {}
+  void run() {
+    while (!pending_.empty()) {
+      const auto [n, t] = pending_.back();
+      pending_.pop_back();
+      found.push_back({n, t});
+      if (t != nullptr) visit_tensor(t, *this);
+      else if (n->is_accumulator()) tensor(static_cast<AccumulateGrad*>(n)->variable_impl());
+      else n->visit(*this);
+    }
+  }
+  struct Found {
+    Node* node;
+    TensorImpl* tensor;
+  };
+  std::vector<Found> found;
+
+ private:
+  std::vector<Found> pending_;
+};
+
+std::vector<PyObject*>* live_proxies = nullptr;
+
+void end_collection() {
+  if (proxies == nullptr) return;
+  for (PyObject* o : *live_proxies) {
+    PyObject_GC_UnTrack(o);
+    Py_SET_REFCNT(o, 1);
+    Py_DECREF(o);
+  }
+  delete live_proxies;
+  delete proxies;
+  live_proxies = nullptr;
+  proxies = nullptr;
+}
+
+void begin_collection() {
+  end_collection();
+  proxies = new ProxyMap;
+  live_proxies = new std::vector<PyObject*>;
+  Discover discover;
+  py::object objects = py::module_::import("gc").attr("get_objects")();
+  for (py::handle o : py::reinterpret_borrow<py::list>(objects)) {
+    if (is_tensor(o.ptr())) {
+      TensorImpl* t = reinterpret_cast<PyTensor*>(o.ptr())->impl;
+      if (t != nullptr && (t->grad_fn != nullptr || t->meta != nullptr || t->base != nullptr))
+        discover.tensor(t);
+    } else if (PyType_IsSubtype(Py_TYPE(o.ptr()), node_type)) {
+      if (Node* n = node_of(o.ptr())) discover.node(n);
+    }
+  }
+  discover.run();
+  for (const auto& f : discover.found) {
+    auto* p = PyObject_GC_New(Proxy, proxy_type);
+    if (p == nullptr) throw_python_error();
+    p->node = f.node;
+    p->tensor = f.tensor;
+    const void* key = f.node != nullptr ? static_cast<const void*>(f.node) : f.tensor;
+    (*proxies)[key] = p;
+    // A node's Python-side references are separate objects; its count is of C++ references only.
+    const uint32_t refs = f.tensor != nullptr ? f.tensor->refs.load() : f.node->references();
+    // An unreferenced accumulator or ctx: nothing owns it through C++.
+    Py_SET_REFCNT(reinterpret_cast<PyObject*>(p), static_cast<Py_ssize_t>(refs == 0 ? 1 : refs));
+    if (refs == 0) {
+      (*proxies)[key] = nullptr;
+      proxies->erase(key);
+    }
+    live_proxies->push_back(reinterpret_cast<PyObject*>(p));
+    PyObject_GC_Track(p);
+  }
+}
+
+// gc.callbacks entry.
+void on_collection(const std::string& phase, const py::dict& info) {
+  if (phase == "stop") {
+    end_collection();
+  } else if (py::cast<int>(info["generation"]) == 2) {
+    begin_collection();
+  }
+}
+
+void proxy_dealloc(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (PyObject_GC_IsTracked(o)) PyObject_GC_UnTrack(o);
+  PyObject_GC_Del(o);
+  Py_DECREF(type);
+}
+
+}  // namespace
+
+int visit_impl(TensorImpl* t, visitproc visit, void* arg) {
+  Visits v(visit, arg);
+  v.tensor(t);
+  return v.result;
+}
+int visit_node(Node* n, visitproc visit, void* arg) {
+  Visits v(visit, arg);
+  v.node(n);
+  return v.result;
+}
+int visit_contents(Node* n, visitproc visit, void* arg) {
+  Visits v(visit, arg);
+  n->visit(v);
+  return v.result;
+}
+
+void init_gc(py::module_& m) {
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(proxy_dealloc)},
+                                {Py_tp_traverse, reinterpret_cast<void*>(proxy_traverse)},
+                                {Py_tp_clear, reinterpret_cast<void*>(proxy_clear)},
+                                {0, nullptr}};
+  static PyType_Spec spec = {"cograd._GraphProxy", sizeof(Proxy), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+                                 Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                             slots};
+  proxy_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (proxy_type == nullptr) throw_python_error();
+  py::cpp_function callback(&on_collection, py::arg("phase"), py::arg("info"));
+  py::module_::import("gc").attr("callbacks").attr("append")(callback);
+  m.attr("_gc_callback") = callback;
+}
+
+}  // namespace cograd::python

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Attributes and hand-written methods of Tensor.
+#include "python/py_nodes.h"
+#include "python/py_ops.h"
+
+namespace cograd::python {
+
+namespace {
+
+PyObject* truth(bool b) { return PyBool_FromLong(b); }
+
+PyObject* get_shape(PyObject* o, void*) {
+  return guarded([&] { return size_object(unwrap(o).sizes()); });
+}
+PyObject* get_dtype(PyObject* o, void*) {
+  PyObject* d = dtype_object(unwrap(o).dtype());
+  Py_INCREF(d);
+  return d;
+}
+PyObject* get_device(PyObject* o, void*) {
+  return guarded([&] { return device_object(unwrap(o)->device); });
+}
+PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLong(unwrap(o).dim()); }
+PyObject* get_requires_grad(PyObject* o, void*) { return truth(requires_grad(unwrap(o))); }
+int set_requires_grad_attr(PyObject* o, PyObject* value, void*) {
+  return guarded_int([&] {
+    COGRAD_CHECK(value != nullptr && PyBool_Check(value), "requires_grad must be a bool");
+    set_requires_grad(unwrap(o), value == Py_True);
+    if (value == Py_True) ensure_tracked(o);
+    return 0;
+  });
+}
+PyObject* get_is_leaf(PyObject* o, void*) {
+  return guarded([&] { return truth(is_leaf(unwrap(o))); });
+}
+PyObject* get_grad_fn(PyObject* o, void*) {
+  return guarded([&] { return node_object(grad_fn(unwrap(o).impl())); });
+}
+PyObject* get_output_nr(PyObject* o, void*) {
+  return guarded([&] {
+    grad_fn(unwrap(o).impl());
+    return PyLong_FromUnsignedLong(unwrap(o)->output_nr);
+  });
+}
+PyObject* get_version(PyObject* o, void*) {
+  return PyLong_FromUnsignedLong(unwrap(o)->current_version());
+}
+PyObject* get_base(PyObject* o, void*) {
+  return guarded([&] { return wrap(Tensor::borrow(unwrap(o)->base)); });
+}
+PyObject* get_retains_grad(PyObject* o, void*) {
+  return truth((unwrap(o)->flags & kRetainsGrad) != 0);
+}
+
+PyObject* get_grad(PyObject* o, void*) {
+  return guarded([&]() -> PyObject* {
+    const Tensor& t = unwrap(o);
+    if (t->meta == nullptr || !t->meta->grad.defined()) {
+      if (t->grad_fn != nullptr && (t->flags & kRetainsGrad) == 0 &&
+          PyErr_WarnEx(PyExc_UserWarning,
+                       "The .grad attribute of a Tensor that is not a leaf Tensor is being "
+                       "accessed. Its .grad attribute won't be populated during "
+                       "autograd.backward(). If you indeed want the .grad field to be populated "
+                       "for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
+                       1) < 0)
+        return nullptr;
+      Py_RETURN_NONE;
+    }
+    return wrap(t->meta->grad);
+  });
+}
+int set_grad(PyObject* o, PyObject* value, void*) {
+  return guarded_int([&] {
+    const Tensor& t = unwrap(o);
+    if (value == nullptr || value == Py_None) {
+      if (t->meta != nullptr) Tensor dropped = std::move(t->meta->grad);
+      return 0;
+    }
+    COGRAD_CHECK_TYPE(is_tensor(value), "assigned grad expected to be a Tensor or None but got grad of type ",
+                      Py_TYPE(value)->tp_name);
+    const Tensor& g = unwrap(value);
+    COGRAD_CHECK(!g.is(t), "can't assign Variable as its own grad");
+    COGRAD_CHECK(g.dtype() == t.dtype(),
+                 "attempting to assign a gradient with dtype '", dtype_name(g.dtype()),
+                 "' to a tensor with dtype '", dtype_name(t.dtype()),
+                 "'. Please ensure that the gradient and the tensor have the same dtype");
+    COGRAD_CHECK(same(g.sizes(), t.sizes()), "attempting to assign a gradient of size '",
+                 to_string(g.sizes()), "' to a tensor of size '", to_string(t.sizes()),
+                 "'. Please ensure that the gradient and the tensor are the same size");
+    meta_of(t.impl()).grad = g;
+    ensure_tracked(o);
+    return 0;
+  });
+}
+PyObject* get_data(PyObject* o, void*) {
+  return guarded([&] { return wrap(variable_data(unwrap(o))); });
+}
+// t.data = other: takes over the other's memory and geometry, keeps identity and autograd state.
+int set_data(PyObject* o, PyObject* value, void*) {
+  return guarded_int([&] {
+    COGRAD_CHECK_TYPE(value != nullptr && is_tensor(value), "data must be a Tensor");
+    TensorImpl* t = unwrap(o).impl();
+    TensorImpl* s = unwrap(value).impl();
+    COGRAD_CHECK(t->dtype == s->dtype || !requires_grad(t) || is_floating(s->dtype),
+                 "data set to a tensor that requires gradients must be floating point");
+    if (t == s) return 0;
+    const Dims sizes(s->sizes());
+    const Dims strides(s->strides());
+    s->storage->retain();
+    t->storage->release();
+    t->storage = s->storage;
+    t->data = s->data;
+    t->dtype = s->dtype;
+    t->set_ndim(s->ndim);
+    std::copy(sizes.begin(), sizes.end(), t->sizes_);
+    std::copy(strides.begin(), strides.end(), t->strides_);
+    t->refresh_geometry();
+    if (t->own_version == nullptr) t->own_version = new VersionCounter;
+    if (t->meta != nullptr && t->meta->accumulator != nullptr)
+      reinterpret_cast<Node*>(t->meta->accumulator)->set_output(0, unwrap(o));
+    return 0;
+  });
+}
+PyObject* get_names_none(PyObject*, void*) { Py_RETURN_NONE; }
+PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
+PyObject* get_true(PyObject*, void*) { Py_RETURN_TRUE; }
+PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(unwrap(o).itemsize()); }
+PyObject* get_nbytes(PyObject* o, void*) {
+  return PyLong_FromLongLong(unwrap(o).itemsize() * unwrap(o).numel());
+}
+PyObject* get_is_inference(PyObject* o, PyObject*) {
+  return truth((unwrap(o)->flags & kInference) != 0);
+}
+
+template <const char* Name>
+PyObject* get_by_op(PyObject* o, void*) {
+  static const OpRecord* record = find_op(Name);
+  return guarded([&]() -> PyObject* {
+    if (record == nullptr) detail::fail(ErrorKind::NotImplemented, Name);
+    return wrap(call_op(record, {tensor_value(unwrap(o))}));
+  });
+}
+constexpr char kT[] = "_T";
+constexpr char kMT[] = "_mT";
+
+PyObject* method_size(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&]() -> PyObject* {
+    const Tensor& t = unwrap(o);
+    const Py_ssize_t given = n + (kwnames != nullptr ? PyTuple_GET_SIZE(kwnames) : 0);
+    if (given == 0 || args[0] == Py_None) return size_object(t.sizes());
+    int64_t d;
+    COGRAD_CHECK_TYPE(given == 1 && parse_int(args[0], &d), "size(): expected an int dim, got ",
+                      Py_TYPE(args[0])->tp_name);
+    COGRAD_CHECK_INDEX(t.dim() > 0, "Dimension specified as ", d, " but tensor has no dimensions");
+    return PyLong_FromLongLong(t.size(wrap_dim(d, t.dim())));
+  });
+}
+PyObject* method_stride(PyObject* o, PyObject* const* args, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    const Tensor& t = unwrap(o);
+    if (n == 1 && args[0] != Py_None) {
+      int64_t d;
+      COGRAD_CHECK_TYPE(parse_int(args[0], &d), "stride(): expected an int dim");
+      return PyLong_FromLongLong(t.stride(wrap_dim(d, t.dim())));
+    }
+    py::tuple out(static_cast<size_t>(t.dim()));
+    for (int i = 0; i < t.dim(); ++i) out[static_cast<size_t>(i)] = t.stride(i);
+    return out.release().ptr();
+  });
+}
+PyObject* method_dim(PyObject* o, PyObject*) { return PyLong_FromLong(unwrap(o).dim()); }
+PyObject* method_numel(PyObject* o, PyObject*) { return PyLong_FromLongLong(unwrap(o).numel()); }
+PyObject* method_offset(PyObject* o, PyObject*) {
+  return PyLong_FromLongLong(unwrap(o).storage_offset());
+}
+PyObject* method_element_size(PyObject* o, PyObject*) {
+  return PyLong_FromLongLong(unwrap(o).itemsize());
+}
+PyObject* method_data_ptr(PyObject* o, PyObject*) {
+  return PyLong_FromUnsignedLongLong(reinterpret_cast<uintptr_t>(unwrap(o).bytes()));
+}
+PyObject* method_is_contiguous(PyObject* o, PyObject* const*, Py_ssize_t, PyObject*) {
+  return truth(unwrap(o).is_contiguous());
+}
+PyObject* method_is_floating_point(PyObject* o, PyObject*) { return truth(unwrap(o).is_floating()); }
+PyObject* method_is_signed(PyObject* o, PyObject*) { return truth(is_signed(unwrap(o).dtype())); }
+PyObject* method_is_view(PyObject* o, PyObject*) { return truth(unwrap(o)->is_view()); }
+PyObject* method_item(PyObject* o, PyObject*) {
+  return guarded([&] { return scalar_object(item(unwrap(o))); });
+}
+PyObject* method_detach(PyObject* o, PyObject*) {
+  return guarded([&] { return wrap(detach(unwrap(o))); });
+}
+PyObject* method_detach_(PyObject* o, PyObject*) {
+  return guarded([&] {
+    detach_(unwrap(o));
+    Py_INCREF(o);
+    return o;
+  });
+}
+PyObject* method_requires_grad_(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&]() -> PyObject* {
+    const Py_ssize_t given = n + (kwnames != nullptr ? PyTuple_GET_SIZE(kwnames) : 0);
+    COGRAD_CHECK_TYPE(given == 0 || (given == 1 && PyBool_Check(args[0])),
+                      "requires_grad_(): expected one bool");
+    set_requires_grad(unwrap(o), given == 0 || args[0] == Py_True);
+    ensure_tracked(o);
+    Py_INCREF(o);
+    return o;
+  });
+}
+PyObject* method_retain_grad(PyObject* o, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    retain_grad(unwrap(o));
+    Py_RETURN_NONE;
+  });
+}
+PyObject* method_make_subclass(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    COGRAD_CHECK_TYPE((n == 2 || n == 3) && PyType_Check(args[0]) && is_tensor(args[1]),
+                      "_make_subclass(cls, data, require_grad=False)");
+    COGRAD_CHECK_TYPE(PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(args[0]), tensor_type),
+                      "_make_subclass(): cls must be a subclass of Tensor");
+    Tensor t = detach(unwrap(args[1]));
+    if (n == 3 && PyObject_IsTrue(args[2]) == 1) set_requires_grad(t, true);
+    PyObject* out = wrap_as(reinterpret_cast<PyTypeObject*>(args[0]), std::move(t));
+    ensure_tracked(out);
+    return out;
+  });
+}
+
+#define FASTCALL(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f))
+
+}  // namespace
+
+PyGetSetDef tensor_getset[] = {
+    {"shape", get_shape, nullptr, "Sizes of the dimensions.", nullptr},
+    {"dtype", get_dtype, nullptr, "Element type.", nullptr},
+    {"device", get_device, nullptr, "Where the memory is.", nullptr},
+    {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
+    {"requires_grad", get_requires_grad, set_requires_grad_attr, "Whether gradients flow here.",
+     nullptr},
+    {"is_leaf", get_is_leaf, nullptr, "True if no recorded op made this tensor.", nullptr},
+    {"grad_fn", get_grad_fn, nullptr, "The node that made this tensor, or None.", nullptr},
+    {"output_nr", get_output_nr, nullptr, "Which output of grad_fn this is.", nullptr},
+    {"grad", get_grad, set_grad, "The accumulated gradient, or None.", nullptr},
+    {"_grad", get_grad, set_grad, nullptr, nullptr},
+    {"data", get_data, set_data, "The same memory without history or version checks.", nullptr},
+    {"_version", get_version, nullptr, "Number of in-place writes seen.", nullptr},
+    {"_base", get_base, nullptr, "The tensor this is a view of, or None.", nullptr},
+    {"retains_grad", get_retains_grad, nullptr, "Whether .grad is kept for this non-leaf.", nullptr},
+    {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
+    {"T", get_by_op<kT>, nullptr, "View with the dimensions reversed.", nullptr},
+    {"H", get_by_op<kMT>, nullptr, "View of a matrix, transposed.", nullptr},
+    {"mT", get_by_op<kMT>, nullptr, "View with the last two dimensions swapped.", nullptr},
+    {"mH", get_by_op<kMT>, nullptr, "View with the last two dimensions swapped.", nullptr},
+    {"is_sparse", get_false, nullptr, nullptr, nullptr},
+    {"is_quantized", get_false, nullptr, nullptr, nullptr},
+    {"is_cuda", get_false, nullptr, nullptr, nullptr},
+    {"is_cpu", get_true, nullptr, nullptr, nullptr},
+    {"is_meta", get_false, nullptr, nullptr, nullptr},
+    {"name", get_names_none, nullptr, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyMethodDef tensor_methods[] = {
+    {"size", FASTCALL(method_size), METH_FASTCALL | METH_KEYWORDS, "The shape, or one size."},
+    {"stride", FASTCALL(method_stride), METH_FASTCALL, "The strides in elements, or one."},
+    {"dim", method_dim, METH_NOARGS, "Number of dimensions."},
+    {"ndimension", method_dim, METH_NOARGS, "Number of dimensions."},
+    {"numel", method_numel, METH_NOARGS, "Number of elements."},
+    {"nelement", method_numel, METH_NOARGS, "Number of elements."},
+    {"storage_offset", method_offset, METH_NOARGS, "Elements before the first in the storage."},
+    {"element_size", method_element_size, METH_NOARGS, "Bytes of one element."},
+    {"data_ptr", method_data_ptr, METH_NOARGS, "Address of the first element."},
+    {"is_contiguous", FASTCALL(method_is_contiguous), METH_FASTCALL | METH_KEYWORDS,
+     "Whether the memory is dense and in C order."},
+    {"is_floating_point", method_is_floating_point, METH_NOARGS, "Whether the dtype is a float."},
+    {"is_signed", method_is_signed, METH_NOARGS, "Whether the dtype has negative values."},
+    {"is_inference", get_is_inference, METH_NOARGS, "Whether made under inference_mode."},
+    {"_is_view", method_is_view, METH_NOARGS, "Whether this is a differentiable view."},
+    {"item", method_item, METH_NOARGS, "The only element as a Python number."},
+    {"detach", method_detach, METH_NOARGS, "The same memory without history."},
+    {"detach_", method_detach_, METH_NOARGS, "Drops the history, making this a leaf."},
+    {"requires_grad_", FASTCALL(method_requires_grad_), METH_FASTCALL | METH_KEYWORDS,
+     "Sets requires_grad and returns the tensor."},
+    {"retain_grad", method_retain_grad, METH_NOARGS, "Keeps .grad for a tensor that is no leaf."},
+    {"_make_subclass", FASTCALL(method_make_subclass), METH_FASTCALL | METH_STATIC,
+     "A tensor of a subclass over the data of another."},
+    {"backward", FASTCALL(tensor_backward), METH_FASTCALL | METH_KEYWORDS,
+     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n\n"
+     "Accumulates gradients of this tensor into the leaves' .grad."},
+    {"register_hook", tensor_register_hook, METH_O,
+     "Calls hook(grad) when the gradient is known; a returned tensor replaces it."},
+    {"register_post_accumulate_grad_hook", tensor_register_accumulate_hook, METH_O,
+     "Calls hook(tensor) after .grad of this leaf was written."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace cograd::python

@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// grad_fn objects, gradient hooks, and backward() and grad() for Python.
+#include "python/py_nodes.h"
+
+#include <structmember.h>
+
+#include <map>
+
+namespace cograd::python {
+
+PyTypeObject* node_type = nullptr;
+
+namespace {
+
+struct PyNodeObject {
+  PyObject_HEAD
+  Node* node;  // owned
+  PyObject* weakrefs;
+};
+
+PyNodeObject* box_of(PyObject* o) { return reinterpret_cast<PyNodeObject*>(o); }
+
+void node_dealloc(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  PyObject_GC_UnTrack(o);
+  if (box_of(o)->weakrefs != nullptr) PyObject_ClearWeakRefs(o);
+  if (Node* n = std::exchange(box_of(o)->node, nullptr)) {
+    n->extra().python_wrapper = nullptr;
+    n->release();
+  }
+  type->tp_free(o);
+  Py_DECREF(type);
+}
+int node_traverse(PyObject* o, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(o));
+  return box_of(o)->node == nullptr ? 0 : visit_node(box_of(o)->node, visit, arg);
+}
+
+// One Python class per node name, so that type(y.grad_fn).__name__ tells the op.
+PyTypeObject* wrapper_type(const std::string& name) {
+  static std::map<std::string, PyTypeObject*> types;
+  PyTypeObject*& type = types[name];
+  if (type != nullptr) return type;
+  static std::map<std::string, std::string> full_names;  // the spec's name must outlive the type
+  const std::string& full = full_names[name] = "cograd." + name;
+  static PyMemberDef members[] = {
+      {"__weaklistoffset__", T_PYSSIZET, offsetof(PyNodeObject, weakrefs), READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
+  PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+                         {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
+                         {Py_tp_members, members},
+                         {0, nullptr}};
+  PyType_Spec spec = {full.c_str(), sizeof(PyNodeObject), 0,
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                      slots};
+  PyObject* bases = PyTuple_Pack(1, node_type);
+  type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases));
+  Py_XDECREF(bases);
+  if (type == nullptr) throw_python_error();
+  return type;
+}
+
+PyObject* node_name(PyObject* o, PyObject*) {
+  return guarded([&] { return PyUnicode_FromString(node_of(o)->name().c_str()); });
+}
+PyObject* node_next_functions(PyObject* o, void*) {
+  return guarded([&] {
+    const auto edges = node_of(o)->edges();
+    py::tuple out(edges.size());
+    for (size_t i = 0; i < edges.size(); ++i)
+      out[i] = py::make_tuple(py::reinterpret_steal<py::object>(node_object(edges[i].node)),
+                              edges[i].input_nr);
+    return out.release().ptr();
+  });
+}
+PyObject* node_metadata(PyObject* o, void*) {
+  return guarded([&]() -> PyObject* {
+    NodeExtra& e = node_of(o)->extra();
+    if (e.metadata == nullptr) e.metadata = PyDict_New();
+    auto* d = static_cast<PyObject*>(e.metadata);
+    Py_XINCREF(d);
+    return d;
+  });
+}
+PyObject* node_variable(PyObject* o, void*) {
+  return guarded([&]() -> PyObject* {
+    Node* n = node_of(o);
+    if (n->is_accumulator()) return wrap(static_cast<AccumulateGrad*>(n)->variable());
+    PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'variable'",
+                 n->name().c_str());
+    return nullptr;
+  });
+}
+PyObject* node_sequence(PyObject* o, PyObject*) {
+  return guarded([&] { return PyLong_FromUnsignedLongLong(node_of(o)->sequence); });
+}
+PyObject* node_requires_grad(PyObject*, void*) { Py_RETURN_TRUE; }
+
+// node(g0, g1, ...) runs this node alone: the gradients of its inputs.
+PyObject* node_call(PyObject* o, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    COGRAD_CHECK_TYPE(kwargs == nullptr || PyDict_GET_SIZE(kwargs) == 0,
+                      "a grad_fn takes gradients as positional arguments only");
+    const NodeRef n = NodeRef::borrow(node_of(o));
+    const auto given = static_cast<size_t>(PyTuple_GET_SIZE(args));
+    COGRAD_CHECK_TYPE(given == n->num_outputs(), n->name(), " expected ", n->num_outputs(),
+                      " gradients, one per output, got ", given);
+    std::vector<Tensor> grads(given);
+    for (size_t i = 0; i < given; ++i) {
+      PyObject* g = PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i));
+      if (g == Py_None) continue;
+      COGRAD_CHECK_TYPE(is_tensor(g), n->name(), ": gradient ", i, " must be a Tensor or None, got ",
+                        Py_TYPE(g)->tp_name);
+      grads[i] = unwrap(g);
+      fit_gradient(grads[i], n->output(i), n.get(), i);
+    }
+    std::vector<Tensor> out(n->edges().size());
+    BackwardArgs run;
+    run.grads = grads;
+    run.out = out;
+    run.create_graph = thread_state.grad_enabled;
+    run.keep_graph = true;
+    n->backward(run);
+    if (out.size() == 1) return wrap(std::move(out[0]));
+    py::tuple result(out.size());
+    for (size_t i = 0; i < out.size(); ++i)
+      result[i] = py::reinterpret_steal<py::object>(wrap(std::move(out[i])));
+    return result.release().ptr();
+  });
+}
+PyObject* node_apply(PyObject* o, PyObject* args) { return node_call(o, args, nullptr); }
+
+PyObject* node_repr(PyObject* o) {
+  return guarded([&] {
+    return PyUnicode_FromFormat("<%s object at %p>", node_of(o)->name().c_str(), o);
+  });
+}
+
+// --- hooks -----------------------------------------------------------------------------------
+
+std::string callable_name(PyObject* f) {
+  PyObject* name = PyObject_GetAttrString(f, "__name__");
+  if (name == nullptr) {
+    PyErr_Clear();
+    return Py_TYPE(f)->tp_name;
+  }
+  const char* text = PyUnicode_AsUTF8(name);
+  std::string s = text != nullptr ? text : "?";
+  Py_DECREF(name);
+  return s;
+}
+
+// Calls a Python function around gradients. `kind` tells how arguments and results are shaped.
+class PyHook final : public Hook {
+ public:
+  enum class Kind : uint8_t { Tensor, Pre, Post, Accumulate };
+  PyHook(Kind kind, PyObject* f) : kind_(kind), f_(PyRef::borrow(f)) {}
+  void visit(GraphVisitor& v) const override { v.object(f_.get()); }
+  void call(HookCall& call) override {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    struct Release {
+      PyGILState_STATE s;
+      ~Release() { PyGILState_Release(s); }
+    } release_at_end{gil};
+    switch (kind_) {
+      case Kind::Tensor: call_tensor(call); break;
+      case Kind::Pre: call_pre(call); break;
+      case Kind::Post: call_post(call); break;
+      case Kind::Accumulate: {
+        const PyRef arg(wrap(call.values[0]));
+        check(PyRef(PyObject_CallOneArg(f_.get(), arg.get())));
+        break;
+      }
+    }
+  }
+
+ private:
+  static PyRef check(PyRef r) {
+    if (r.get() == nullptr) throw_python_error();
+    return r;
+  }
+  static PyRef tuple_of(const std::vector<Tensor>& v) {
+    PyRef t = check(PyRef(PyTuple_New(static_cast<Py_ssize_t>(v.size()))));
+    for (size_t i = 0; i < v.size(); ++i)
+      PyTuple_SET_ITEM(t.get(), static_cast<Py_ssize_t>(i), wrap(v[i]));
+    return t;
+  }
+  void check_value(const Tensor& old, PyObject* value) const {
+    COGRAD_CHECK_TYPE(is_tensor(value), "expected Variable, but hook returned '",
+                      Py_TYPE(value)->tp_name, "'");
+    if (!old.defined()) return;
+    const Tensor& t = unwrap(value);
+    const std::string name = callable_name(f_.get());
+    COGRAD_CHECK(same(t.sizes(), old.sizes()), "hook '", name,
+                 "' has changed the size of value: it was ", to_string(old.sizes()), ", got ",
+                 to_string(t.sizes()));
+    COGRAD_CHECK(t.dtype() == old.dtype(), "hook '", name, "' has changed the type of value (was ",
+                 dtype_name(old.dtype()), " got ", dtype_name(t.dtype()), ")");
+  }
+  void call_tensor(HookCall& call) {
+    const PyRef arg(wrap(call.values[0]));
+    const PyRef r = check(PyRef(PyObject_CallOneArg(f_.get(), arg.get())));
+    if (r.get() == Py_None) return;
+    check_value(call.values[0], r.get());
+    call.values[0] = unwrap(r.get());
+  }
+  void replace(std::vector<Tensor>& values, PyObject* r) {
+    if (r == Py_None) return;
+    PyRef items = PyTuple_Check(r) || PyList_Check(r) ? check(PyRef(PySequence_Tuple(r)))
+                                                      : check(PyRef(PyTuple_Pack(1, r)));
+    COGRAD_CHECK(static_cast<size_t>(PyTuple_GET_SIZE(items.get())) == values.size(), "hook '",
+                 callable_name(f_.get()), "' has returned an incorrect number of values (got ",
+                 PyTuple_GET_SIZE(items.get()), ", but expected ", values.size(), ")");
+    for (size_t i = 0; i < values.size(); ++i) {
+      PyObject* v = PyTuple_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i));
+      if (v == Py_None) continue;
+      check_value(values[i], v);
+      values[i] = unwrap(v);
+    }
+  }
+  void call_pre(HookCall& call) {
+    const PyRef arg = tuple_of(call.values);
+    replace(call.values, check(PyRef(PyObject_CallOneArg(f_.get(), arg.get()))).get());
+  }
+  void call_post(HookCall& call) {
+    const PyRef results = tuple_of(call.values);
+    const PyRef grads = tuple_of(*call.also);
+    replace(call.values, check(PyRef(PyObject_CallFunctionObjArgs(f_.get(), results.get(),
+                                                                  grads.get(), nullptr)))
+                             .get());
+  }
+  Kind kind_;
+  PyRef f_;
+};
+
+void check_callable(PyObject* hook, const char* what) {
+  COGRAD_CHECK_TYPE(PyCallable_Check(hook), what, ": expected a callable, got ",
+                    Py_TYPE(hook)->tp_name);
+}
+
+enum class HookList : uint8_t { Tensor, Pre, Post, Accumulate };
+
+std::vector<HookEntry>& hook_list(Node* n, HookList which) {
+  NodeExtra& e = n->extra();
+  switch (which) {
+    case HookList::Tensor: return e.tensor_hooks;
+    case HookList::Pre: return e.pre_hooks;
+    case HookList::Post: return e.post_hooks;
+    default: return e.accumulate_hooks;
+  }
+}
+
+PyObject* make_handle(Node* n, HookList which, uint64_t id) {
+  static PyObject* type = nullptr;
+  if (type == nullptr)
+    type = py::object(py::module_::import("cograd.utils.hooks").attr("_NodeHandle"))
+               .release()
+               .ptr();
+  py::object node = py::reinterpret_steal<py::object>(node_object(n));
+  return py::handle(type)(node, static_cast<int>(which), id).release().ptr();
+}
+
+PyObject* node_register_hook(PyObject* o, PyObject* hook) {
+  return guarded([&] {
+    check_callable(hook, "register_hook");
+    Node* n = node_of(o);
+    const uint64_t id = add_hook(n->extra().post_hooks,
+                                 std::make_shared<PyHook>(PyHook::Kind::Post, hook));
+    return make_handle(n, HookList::Post, id);
+  });
+}
+PyObject* node_register_prehook(PyObject* o, PyObject* hook) {
+  return guarded([&] {
+    check_callable(hook, "register_prehook");
+    Node* n = node_of(o);
+    const uint64_t id =
+        add_hook(n->extra().pre_hooks, std::make_shared<PyHook>(PyHook::Kind::Pre, hook));
+    return make_handle(n, HookList::Pre, id);
+  });
+}
+
+// --- the executor ------------------------------------------------------------------------------
+
+// The owned edge of a tensor that is differentiated, or an error naming what is wrong with it.
+struct OwnedEdges {
+  std::vector<NodeRef> keep;
+  std::vector<Edge> edges;
+  void add(const Tensor& t) {
+    const Edge e = gradient_edge(t.impl());
+    keep.emplace_back(e.node);
+    edges.push_back(e);
+  }
+};
+
+Tensor root_gradient(const Tensor& t, PyObject* grad, size_t index) {
+  if (grad == nullptr || grad == Py_None) {
+    COGRAD_CHECK(t.numel() == 1, "grad can be implicitly created only for scalar outputs");
+    return autograd_ops.ones(t.sizes(), t.dtype());
+  }
+  COGRAD_CHECK_TYPE(is_tensor(grad), "gradients can be either Tensors or None, but got ",
+                    Py_TYPE(grad)->tp_name);
+  const Tensor& g = unwrap(grad);
+  COGRAD_CHECK(same(g.sizes(), t.sizes()), "Mismatch in shape: grad_output[", index,
+               "] has a shape of cograd.Size(", to_string(g.sizes()), ") and output[", index,
+               "] has a shape of cograd.Size(", to_string(t.sizes()), ").");
+  return g.dtype() == t.dtype() ? g : autograd_ops.cast(g, t.dtype());
+}
+
+struct Job {
+  OwnedEdges roots, inputs;
+  BackwardRequest request;
+};
+
+void add_root(Job& job, PyObject* tensor, PyObject* grad, size_t index) {
+  COGRAD_CHECK_TYPE(is_tensor(tensor), "backward(): expected Tensors to differentiate, got ",
+                    Py_TYPE(tensor)->tp_name);
+  const Tensor& t = unwrap(tensor);
+  COGRAD_CHECK(requires_grad(t), "element ", index,
+               " of tensors does not require grad and does not have a grad_fn");
+  job.request.grads.push_back(root_gradient(t, grad, index));
+  job.roots.add(t);
+}
+
+void add_input(Job& job, PyObject* tensor, bool accumulate) {
+  COGRAD_CHECK_TYPE(is_tensor(tensor), "all inputs have to be Tensors, but got ",
+                    Py_TYPE(tensor)->tp_name);
+  const Tensor& t = unwrap(tensor);
+  COGRAD_CHECK(requires_grad(t), "One of the differentiated Tensors does not require grad");
+  if (accumulate) retain_grad(t);
+  job.inputs.add(t);
+}
+
+std::vector<Tensor> run_job(Job& job) {
+  job.request.roots = job.roots.edges;
+  job.request.inputs = job.inputs.edges;
+  return run_backward(std::move(job.request));
+}
+
+// One sequence argument as an array of borrowed items.
+std::vector<PyObject*> items_of(PyObject* o) {
+  std::vector<PyObject*> out;
+  const Py_ssize_t n = PyTuple_GET_SIZE(o);
+  for (Py_ssize_t i = 0; i < n; ++i) out.push_back(PyTuple_GET_ITEM(o, i));
+  return out;
+}
+
+// _run_backward(tensors, grads, keep_graph, create_graph, inputs or None, accumulate): tuples.
+py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool create,
+                           py::object inputs, bool accumulate) {
+  Job job;
+  const auto roots = items_of(tensors.ptr());
+  const auto given = items_of(grads.ptr());
+  COGRAD_CHECK(roots.size() == given.size(), "got ", roots.size(), " tensors and ", given.size(),
+               " gradients");
+  for (size_t i = 0; i < roots.size(); ++i) add_root(job, roots[i], given[i], i);
+  if (!inputs.is_none())
+    for (PyObject* t : items_of(inputs.ptr())) add_input(job, t, accumulate);
+  job.request.accumulate = accumulate;
+  job.request.keep_graph = keep;
+  job.request.create_graph = create;
+  const std::vector<Tensor> out = run_job(job);
+  py::tuple result(out.size());
+  for (size_t i = 0; i < out.size(); ++i)
+    result[i] = py::reinterpret_steal<py::object>(wrap(out[i]));
+  return result;
+}
+
+// Signals are served and other Python threads get their turn during a long run.
+void serve_python() {
+  if (!PyGILState_Check()) return;
+  if (PyErr_CheckSignals() != 0) throw_python_error();
+  PyThreadState* state = PyEval_SaveThread();
+  PyEval_RestoreThread(state);
+}
+
+void release_object(void* o) noexcept { const PyRef dropped(static_cast<PyObject*>(o)); }
+
+PyObject* pick(PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Py_ssize_t at,
+               const char* name, size_t* used) {
+  if (at < n) {
+    ++*used;
+    return args[at];
+  }
+  if (kwnames != nullptr)
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k)
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, k), name) == 0) {
+        ++*used;
+        return args[n + k];
+      }
+  return nullptr;
+}
+
+}  // namespace
+
+Node* node_of(PyObject* o) {
+  if (PyType_IsSubtype(Py_TYPE(o), function_base_type)) return function_node(o);
+  COGRAD_CHECK_TYPE(PyType_IsSubtype(Py_TYPE(o), node_type), "expected a graph node, got ",
+                    Py_TYPE(o)->tp_name);
+  return box_of(o)->node;
+}
+
+PyObject* node_object(Node* n) {
+  if (n == nullptr) Py_RETURN_NONE;
+  if (n->is_python()) return function_object(n);
+  NodeExtra& extra = n->extra();
+  if (extra.python_wrapper != nullptr) {
+    auto* o = static_cast<PyObject*>(extra.python_wrapper);
+    Py_INCREF(o);
+    return o;
+  }
+  auto* o = PyObject_GC_New(PyNodeObject, wrapper_type(n->name()));
+  if (o == nullptr) throw_python_error();
+  n->retain();
+  o->node = n;
+  o->weakrefs = nullptr;
+  extra.python_wrapper = o;
+  PyObject_GC_Track(o);
+  return reinterpret_cast<PyObject*>(o);
+}
+
+PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&]() -> PyObject* {
+    size_t used = 0;
+    PyObject* gradient = pick(args, n, kwnames, 0, "gradient", &used);
+    PyObject* retain = pick(args, n, kwnames, 1, "retain_graph", &used);
+    PyObject* create = pick(args, n, kwnames, 2, "create_graph", &used);
+    PyObject* inputs = pick(args, n, kwnames, 3, "inputs", &used);
+    const Py_ssize_t given = n + (kwnames != nullptr ? PyTuple_GET_SIZE(kwnames) : 0);
+    COGRAD_CHECK_TYPE(used == static_cast<size_t>(given),
+                      "backward(): unexpected arguments; expected backward(gradient=None, "
+                      "retain_graph=None, create_graph=False, inputs=None)");
+    Job job;
+    add_root(job, self, gradient, 0);
+    job.request.create_graph = create != nullptr && PyObject_IsTrue(create) == 1;
+    job.request.keep_graph = retain == nullptr || retain == Py_None
+                                 ? job.request.create_graph
+                                 : PyObject_IsTrue(retain) == 1;
+    if (inputs != nullptr && inputs != Py_None) {
+      job.request.accumulate = true;
+      if (is_tensor(inputs)) {
+        add_input(job, inputs, true);
+      } else {
+        const PyRef list(PySequence_Tuple(inputs));
+        if (list.get() == nullptr) throw_python_error();
+        for (PyObject* t : items_of(list.get())) add_input(job, t, true);
+        COGRAD_CHECK(!job.inputs.edges.empty(), "'inputs' argument to backward() cannot be empty.");
+      }
+    }
+    run_job(job);
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* tensor_register_hook(PyObject* self, PyObject* hook) {
+  return guarded([&] {
+    check_callable(hook, "register_hook");
+    uint64_t id = 0;
+    const NodeRef node = add_tensor_hook(
+        unwrap(self), std::make_shared<PyHook>(PyHook::Kind::Tensor, hook), &id);
+    ensure_tracked(self);
+    return make_handle(node.get(), HookList::Tensor, id);
+  });
+}
+
+PyObject* tensor_register_accumulate_hook(PyObject* self, PyObject* hook) {
+  return guarded([&] {
+    check_callable(hook, "register_post_accumulate_grad_hook");
+    const Tensor& t = unwrap(self);
+    COGRAD_CHECK(requires_grad(t),
+                 "cannot register a hook on a tensor that doesn't require gradient");
+    COGRAD_CHECK(is_leaf(t), "post accumulate grad hooks cannot be registered on non-leaf tensors");
+    Node* n = accumulator_of(t.impl());
+    const uint64_t id = add_hook(n->extra().accumulate_hooks,
+                                 std::make_shared<PyHook>(PyHook::Kind::Accumulate, hook));
+    ensure_tracked(self);
+    return make_handle(n, HookList::Accumulate, id);
+  });
+}
+
+void init_nodes(py::module_& m) {
+  static PyMethodDef methods[] = {
+      {"name", node_name, METH_NOARGS, "The op that made the outputs: 'MulBackward0'."},
+      {"apply", node_apply, METH_VARARGS, "Gradients of the inputs for gradients of the outputs."},
+      {"register_hook", node_register_hook, METH_O,
+       "Calls hook(grad_inputs, grad_outputs) after the node ran."},
+      {"register_prehook", node_register_prehook, METH_O,
+       "Calls hook(grad_outputs) before the node runs."},
+      {"_sequence_nr", node_sequence, METH_NOARGS, "Order of creation on its thread."},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyGetSetDef getset[] = {
+      {"next_functions", node_next_functions, nullptr, "(node, output number) of every input.",
+       nullptr},
+      {"metadata", node_metadata, nullptr, "A dict for the user.", nullptr},
+      {"variable", node_variable, nullptr, "The leaf of an AccumulateGrad.", nullptr},
+      {"requires_grad", node_requires_grad, nullptr, nullptr, nullptr},
+      {nullptr, nullptr, nullptr, nullptr, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(node_call)},
+                                {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
+                                {Py_tp_methods, methods},
+                                {Py_tp_getset, getset},
+                                {Py_tp_doc, const_cast<char*>("One recorded operation.")},
+                                {0, nullptr}};
+  static PyType_Spec spec = {"cograd.Node", sizeof(PyObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  node_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (node_type == nullptr) throw_python_error();
+  m.attr("Node") = py::handle(reinterpret_cast<PyObject*>(node_type));
+  m.def("_run_backward", &run_backward_py);
+  m.def("_remove_hook", [](py::handle node, int which, uint64_t id) {
+    return remove_hook(hook_list(node_of(node.ptr()), static_cast<HookList>(which)), id);
+  });
+  m.def("_live_nodes", &live_nodes);
+  m.def("_increment_version", [](const Tensor& t) { t->bump_version(); });
+  m.def("_set_taint", [](bool on) { return std::exchange(thread_state.taint, on); });
+  m.def("is_grad_enabled", [] { return thread_state.grad_enabled; },
+        "Whether ops are being recorded on this thread.");
+  m.def("_set_grad_enabled",
+        [](bool on) { return std::exchange(thread_state.grad_enabled, on); });
+  m.def("is_inference_mode_enabled", [] { return thread_state.inference; });
+  m.def("_set_inference_mode",
+        [](bool on) { return std::exchange(thread_state.inference, on); });
+  m.def("_queue_callback", [](py::function f) {
+    auto held = std::make_shared<PyRef>(PyRef::borrow(f.ptr()));
+    COGRAD_CHECK(queue_callback([held] {
+                   const py::gil_scoped_acquire gil;
+                   py::handle(held->get())();
+                 }),
+                 "Final callbacks can only be installed during backward pass.");
+  });
+  engine_tick = serve_python;
+  release_python_object = release_object;
+}
+
+}  // namespace cograd::python

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Graph nodes, hooks and the executor as Python sees them.
+#pragma once
+#include "autograd/engine.h"
+#include "python/py_tensor.h"
+
+namespace cograd::python {
+
+extern PyTypeObject* node_type;           // base of every grad_fn object
+extern PyTypeObject* function_base_type;  // base of custom Functions' ctx
+
+// The Python object of a node (new reference); None for null.
+PyObject* node_object(Node* n);
+// The node behind a Python object that is a grad_fn; throws TypeError otherwise.
+Node* node_of(PyObject* o);
+// In py_function.cpp: the ctx object of a Python Function's node.
+PyObject* function_object(Node* n);
+Node* function_node(PyObject* o);
+
+// Python references owned by C++ objects: dropped with the GIL, from any thread.
+class PyRef {
+ public:
+  PyRef() noexcept = default;
+  static PyRef borrow(PyObject* o) noexcept {
+    Py_XINCREF(o);
+    return PyRef(o);
+  }
+  explicit PyRef(PyObject* steal) noexcept : p_(steal) {}
+  PyRef(PyRef&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
+  PyRef& operator=(PyRef&& o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
+  ~PyRef() {
+    if (p_ == nullptr || !Py_IsInitialized()) return;  // interpreter gone: leak rather than crash
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF(p_);
+    PyGILState_Release(gil);
+  }
+  PyObject* get() const noexcept { return p_; }
+
+ private:
+  PyObject* p_ = nullptr;
+};
+
+PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames);
+PyObject* tensor_register_hook(PyObject* self, PyObject* hook);
+PyObject* tensor_register_accumulate_hook(PyObject* self, PyObject* hook);
+
+}  // namespace cograd::python

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Operators of Tensor: the number protocol and comparisons, straight to the op records.
+#include "python/py_ops.h"
+
+namespace cograd::python {
+
+PyNumberMethods tensor_number;
+
+namespace {
+
+// Looked up by name when the first operator of its kind runs.
+struct Slot {
+  const char* name;
+  const OpRecord* record = nullptr;
+  const OpRecord* get() {
+    if (record == nullptr) [[unlikely]] {
+      record = find_op(name);
+      if (record == nullptr) detail::fail(ErrorKind::NotImplemented, "operator ", name);
+    }
+    return record;
+  }
+};
+
+bool operand(PyObject* o, Value& v) noexcept {
+  if (is_tensor(o)) {
+    v.kind = Value::Kind::Tensor;
+    v.tensor = reinterpret_cast<PyTensor*>(o)->impl;
+    return true;
+  }
+  v.kind = Value::Kind::Scalar;
+  return parse_scalar(o, &v.scalar);
+}
+
+bool fill(const OpRecord* r, PyObject* a, PyObject* b, Value* args) noexcept {
+  if (!operand(a, args[0]) || !operand(b, args[1])) return false;
+  for (size_t i = 2; i < r->args.size(); ++i) args[i] = r->args[i].default_value;
+  return true;
+}
+
+PyObject* binary(Slot& slot, PyObject* a, PyObject* b) noexcept {
+  return guarded([&]() -> PyObject* {
+    const OpRecord* r = slot.get();
+    Value args[4];
+    if (!fill(r, a, b, args)) Py_RETURN_NOTIMPLEMENTED;
+    Result result;
+    r->call(args, result);
+    return wrap(std::move(result.tensor));
+  });
+}
+
+PyObject* inplace(Slot& slot, PyObject* a, PyObject* b) noexcept {
+  return guarded([&]() -> PyObject* {
+    const OpRecord* r = slot.get();
+    Value args[4];
+    if (!fill(r, a, b, args)) Py_RETURN_NOTIMPLEMENTED;
+    r->call_inplace(unwrap(a), args);
+    if (requires_grad(unwrap(a))) ensure_tracked(a);
+    Py_INCREF(a);
+    return a;
+  });
+}
+
+PyObject* unary(Slot& slot, PyObject* a) noexcept {
+  return guarded([&]() -> PyObject* {
+    const OpRecord* r = slot.get();
+    Value args[1];
+    operand(a, args[0]);
+    Result result;
+    r->call(args, result);
+    return wrap(std::move(result.tensor));
+  });
+}
+
+constinit Slot add_slot{"add"}, sub_slot{"sub"}, mul_slot{"mul"}, div_slot{"div"},
+    floor_slot{"floor_divide"}, rem_slot{"remainder"}, pow_slot{"pow"}, matmul_slot{"matmul"},
+    and_slot{"bitwise_and"}, or_slot{"bitwise_or"}, xor_slot{"bitwise_xor"},
+    left_slot{"bitwise_left_shift"}, right_slot{"bitwise_right_shift"}, neg_slot{"neg"},
+    pos_slot{"positive"}, abs_slot{"abs"}, not_slot{"bitwise_not"}, eq_slot{"eq"}, ne_slot{"ne"},
+    lt_slot{"lt"}, le_slot{"le"}, gt_slot{"gt"}, ge_slot{"ge"};
+
+template <Slot& S>
+PyObject* nb(PyObject* a, PyObject* b) {
+  return binary(S, a, b);
+}
+template <Slot& S>
+PyObject* nb_inplace(PyObject* a, PyObject* b) {
+  return inplace(S, a, b);
+}
+template <Slot& S>
+PyObject* nb_unary(PyObject* a) {
+  return unary(S, a);
+}
+PyObject* nb_power(PyObject* a, PyObject* b, PyObject* mod) {
+  if (mod != Py_None) {
+    PyErr_SetString(PyExc_TypeError, "pow() of a Tensor takes no modulus");
+    return nullptr;
+  }
+  return binary(pow_slot, a, b);
+}
+PyObject* nb_inplace_power(PyObject* a, PyObject* b, PyObject*) { return inplace(pow_slot, a, b); }
+PyObject* nb_matmul(PyObject* a, PyObject* b) {
+  if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
+  return binary(matmul_slot, a, b);
+}
+
+int nb_bool(PyObject* o) {
+  return guarded_int([&] {
+    const Tensor& t = unwrap(o);
+    COGRAD_CHECK(t.numel() != 0, "Boolean value of Tensor with no values is ambiguous");
+    COGRAD_CHECK(t.numel() == 1, "Boolean value of Tensor with more than one value is ambiguous");
+    return item(t).to_bool() ? 1 : 0;
+  });
+}
+PyObject* nb_int(PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    const Scalar s = item(unwrap(o));
+    if (s.is_float()) return PyLong_FromDouble(s.to_double());
+    return PyLong_FromLongLong(s.to_int());
+  });
+}
+PyObject* nb_float(PyObject* o) {
+  return guarded([&] { return PyFloat_FromDouble(item(unwrap(o)).to_double()); });
+}
+PyObject* nb_index(PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    const Tensor& t = unwrap(o);
+    COGRAD_CHECK_TYPE(t.numel() == 1 && !t.is_floating(),
+                      "only integer tensors of a single element can be converted to an index");
+    return PyLong_FromLongLong(item(t).to_int());
+  });
+}
+
+const bool filled = [] {
+  PyNumberMethods& n = tensor_number;
+  n.nb_add = nb<add_slot>;
+  n.nb_subtract = nb<sub_slot>;
+  n.nb_multiply = nb<mul_slot>;
+  n.nb_true_divide = nb<div_slot>;
+  n.nb_floor_divide = nb<floor_slot>;
+  n.nb_remainder = nb<rem_slot>;
+  n.nb_power = nb_power;
+  n.nb_matrix_multiply = nb_matmul;
+  n.nb_and = nb<and_slot>;
+  n.nb_or = nb<or_slot>;
+  n.nb_xor = nb<xor_slot>;
+  n.nb_lshift = nb<left_slot>;
+  n.nb_rshift = nb<right_slot>;
+  n.nb_inplace_add = nb_inplace<add_slot>;
+  n.nb_inplace_subtract = nb_inplace<sub_slot>;
+  n.nb_inplace_multiply = nb_inplace<mul_slot>;
+  n.nb_inplace_true_divide = nb_inplace<div_slot>;
+  n.nb_inplace_floor_divide = nb_inplace<floor_slot>;
+  n.nb_inplace_remainder = nb_inplace<rem_slot>;
+  n.nb_inplace_power = nb_inplace_power;
+  n.nb_inplace_and = nb_inplace<and_slot>;
+  n.nb_inplace_or = nb_inplace<or_slot>;
+  n.nb_inplace_xor = nb_inplace<xor_slot>;
+  n.nb_inplace_lshift = nb_inplace<left_slot>;
+  n.nb_inplace_rshift = nb_inplace<right_slot>;
+  n.nb_negative = nb_unary<neg_slot>;
+  n.nb_positive = nb_unary<pos_slot>;
+  n.nb_absolute = nb_unary<abs_slot>;
+  n.nb_invert = nb_unary<not_slot>;
+  n.nb_bool = nb_bool;
+  n.nb_int = nb_int;
+  n.nb_float = nb_float;
+  n.nb_index = nb_index;
+  return true;
+}();
+
+}  // namespace
+
+PyObject* tensor_richcompare(PyObject* a, PyObject* b, int op) {
+  switch (op) {
+    case Py_EQ: return binary(eq_slot, a, b);
+    case Py_NE: return binary(ne_slot, a, b);
+    case Py_LT: return binary(lt_slot, a, b);
+    case Py_LE: return binary(le_slot, a, b);
+    case Py_GT: return binary(gt_slot, a, b);
+    default: return binary(ge_slot, a, b);
+  }
+}
+
+}  // namespace cograd::python

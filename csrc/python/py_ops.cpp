@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Op objects: vectorcall callables that parse Python arguments into boxed values.
+#include "python/py_ops.h"
+
+#include <structmember.h>
+
+#include <deque>
+#include <map>
+#include <string>
+
+#include "ops/generator.h"
+
+namespace cograd::python {
+
+namespace {
+
+// All overloads behind one Python name.
+struct OpGroup {
+  enum class Form : uint8_t { Function, Method };
+  std::string name;
+  Form form;
+  bool inplace = false;
+  std::vector<const OpRecord*> records;
+};
+
+struct PyOp {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  const OpGroup* group;
+};
+PyTypeObject* function_type = nullptr;  // plain callable
+PyTypeObject* method_type = nullptr;    // binds like a method
+
+// Lists need room while the op runs.
+class Parsed {
+ public:
+  static constexpr size_t kMax = 24;
+  Value values[kMax];
+  PyObject* out = nullptr;
+
+  int64_t* ints(size_t n) {
+    if (used_ + n <= kInts) {
+      used_ += n;
+      return ints_ + used_ - n;
+    }
+    more_.emplace_back(n);
+    return more_.back().data();
+  }
+  std::vector<Tensor>& tensors() { return tensors_.emplace_back(); }
+  Tensor& keep(Tensor t) { return tensors_.emplace_back(1, std::move(t)).front(); }
+
+ private:
+  static constexpr size_t kInts = 16;
+  int64_t ints_[kInts];
+  size_t used_ = 0;
+  std::deque<std::vector<int64_t>> more_;
+  std::deque<std::vector<Tensor>> tensors_;
+};
+
+bool parse_ints(PyObject* const* items, size_t n, Parsed& p, Value& v) {
+  int64_t* out = p.ints(n);
+  for (size_t i = 0; i < n; ++i)
+    if (!parse_int(items[i], &out[i])) return false;
+  v.kind = Value::Kind::Ints;
+  v.list = out;
+  v.length = n;
+  return true;
+}
+
+bool is_list_or_tuple(PyObject* o) { return PyTuple_Check(o) || PyList_Check(o); }
+
+bool parse_tensors(PyObject* const* items, size_t n, Parsed& p, Value& v) {
+  std::vector<Tensor>& list = p.tensors();
+  list.reserve(n);
+  for (size_t i = 0; i < n; ++i) {
+    if (!is_tensor(items[i])) return false;
+    list.push_back(unwrap(items[i]));
+  }
+  v.kind = Value::Kind::Tensors;
+  v.list = list.data();
+  v.length = n;
+  return true;
+}
+
+bool parse_number(PyObject* o, Value& v) {
+  if (!parse_scalar(o, &v.scalar)) {
+    if (!is_tensor(o) || unwrap(o).dim() != 0 || requires_grad(unwrap(o))) return false;
+    v.scalar = item(unwrap(o));
+  }
+  v.kind = Value::Kind::Scalar;
+  return true;
+}
+
+// Fills `v` from `o`; false if the object does not suit the parameter.
+bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
+  if (o == Py_None) {
+    v.kind = Value::Kind::None;
+    v.tensor = nullptr;
+    return a.nullable || (a.has_default && a.default_value.none());
+  }
+  switch (a.kind) {
+    case ArgKind::Tensor:
+      if (!is_tensor(o)) return false;
+      v.kind = Value::Kind::Tensor;
+      v.tensor = reinterpret_cast<PyTensor*>(o)->impl;
+      return true;
+    case ArgKind::TensorOrScalar:
+      if (is_tensor(o)) {
+        v.kind = Value::Kind::Tensor;
+        v.tensor = reinterpret_cast<PyTensor*>(o)->impl;
+        return true;
+      }
+      v.kind = Value::Kind::Scalar;
+      return parse_scalar(o, &v.scalar);
+    case ArgKind::Tensors:
+      if (!is_list_or_tuple(o)) return false;
+      return parse_tensors(PySequence_Fast_ITEMS(o),
+                           static_cast<size_t>(PySequence_Fast_GET_SIZE(o)), p, v);
+    case ArgKind::Scalar: return parse_number(o, v);
+    case ArgKind::Int:
+      v.kind = Value::Kind::Int;
+      return parse_int(o, &v.integer);
+    case ArgKind::Double:
+      if (!parse_number(o, v)) return false;
+      v.kind = Value::Kind::Double;
+      v.number = v.scalar.to_double();
+      return true;
+    case ArgKind::Bool:
+      if (!PyBool_Check(o)) {
+        int64_t i;
+        if (!std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool") && !parse_int(o, &i))
+          return false;
+      }
+      v.kind = Value::Kind::Bool;
+      v.truth = PyObject_IsTrue(o) == 1;
+      return true;
+    case ArgKind::Ints:
+      if (is_list_or_tuple(o))
+        return parse_ints(PySequence_Fast_ITEMS(o),
+                          static_cast<size_t>(PySequence_Fast_GET_SIZE(o)), p, v);
+      return parse_ints(&o, 1, p, v);
+    case ArgKind::DType:
+      v.kind = Value::Kind::DType;
+      return parse_dtype(o, &v.dtype);
+    case ArgKind::Device:
+      v.kind = Value::Kind::Device;
+      return parse_device(o, &v.device);
+    case ArgKind::String: {
+      if (!PyUnicode_Check(o)) return false;
+      Py_ssize_t n = 0;
+      v.list = PyUnicode_AsUTF8AndSize(o, &n);
+      if (v.list == nullptr) throw_python_error();
+      v.kind = Value::Kind::String;
+      v.length = static_cast<size_t>(n);
+      return true;
+    }
+    case ArgKind::Generator:
+      if (!py::isinstance<Generator>(o)) return false;
+      v.kind = Value::Kind::Generator;
+      v.generator = py::cast<Generator*>(py::handle(o));
+      return true;
+  }
+  return false;
+}
+
+bool names_match(const ArgInfo& a, size_t index, PyObject* key) {
+  const auto is = [key](const char* s) { return PyUnicode_CompareWithASCIIString(key, s) == 0; };
+  if (is(a.name.c_str())) return true;
+  // NumPy's names, as torch accepts them.
+  if (a.name == "dim") return is("axis");
+  if (a.name == "keepdim") return is("keepdims");
+  if (index == 0 && a.name == "input") return is("x") || is("a") || is("x1") || is("self");
+  if (index == 1 && a.name == "other") return is("x2");
+  return false;
+}
+
+// Arguments torch knows and that change nothing here.
+bool ignorable(PyObject* key, PyObject* value) {
+  for (const char* s : {"layout", "pin_memory", "memory_format", "non_blocking"})
+    if (PyUnicode_CompareWithASCIIString(key, s) == 0) return true;
+  return value == Py_None && PyUnicode_CompareWithASCIIString(key, "out") == 0;
+}
+
+bool parse_keyword(const OpRecord& r, PyObject* key, PyObject* value, Parsed& p, uint64_t& seen,
+                   std::string* why) {
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    if (!names_match(r.args[i], i, key)) continue;
+    if ((seen >> i & 1) != 0) {
+      if (why != nullptr) *why = "got multiple values for argument '" + r.args[i].name + "'";
+      return false;
+    }
+    seen |= uint64_t{1} << i;
+    if (parse_arg(r.args[i], value, p, p.values[i])) return true;
+    if (why != nullptr)
+      *why = "argument '" + r.args[i].name + "' does not take " + Py_TYPE(value)->tp_name;
+    return false;
+  }
+  if (r.call_out != nullptr && PyUnicode_CompareWithASCIIString(key, "out") == 0 &&
+      is_tensor(value)) {
+    p.out = value;
+    return true;
+  }
+  if (ignorable(key, value)) return true;
+  if (why != nullptr) {
+    const char* text = PyUnicode_AsUTF8(key);
+    *why = std::string("got an unexpected keyword argument '") + (text ? text : "?") + "'";
+  }
+  return false;
+}
+
+bool parse_positional(const OpRecord& r, PyObject* const* args, size_t n, Parsed& p,
+                      uint64_t& seen, std::string* why) {
+  size_t i = 0;
+  for (size_t used = 0; used < n; ++i) {
+    if (i == r.args.size() || r.args[i].keyword_only) {
+      if (why != nullptr)
+        *why = "takes " + std::to_string(i) + " positional arguments but " + std::to_string(n) +
+               " were given";
+      return false;
+    }
+    const ArgInfo& a = r.args[i];
+    seen |= uint64_t{1} << i;
+    if (a.variadic && !is_list_or_tuple(args[used]) && args[used] != Py_None) {
+      size_t stop = n;  // the rest of the positionals, as far as they are of the list's type
+      if (a.kind == ArgKind::Ints) {
+        int64_t ignored;
+        for (stop = used; stop < n && parse_int(args[stop], &ignored);) ++stop;
+      }
+      const bool ok = a.kind == ArgKind::Ints
+                          ? stop > used && parse_ints(args + used, stop - used, p, p.values[i])
+                          : parse_tensors(args + used, stop - used, p, p.values[i]);
+      if (ok) {
+        used = stop;
+        continue;
+      }
+    } else if (parse_arg(a, args[used], p, p.values[i])) {
+      ++used;
+      continue;
+    }
+    if (why != nullptr)
+      *why = "argument '" + a.name + "' (position " + std::to_string(i + 1) + ") does not take " +
+             Py_TYPE(args[used])->tp_name;
+    return false;
+  }
+  return true;
+}
+
+bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames, Parsed& p,
+           std::string* why) {
+  uint64_t seen = 0;
+  if (!parse_positional(r, args, n, p, seen, why)) return false;
+  if (kwnames != nullptr)
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k)
+      if (!parse_keyword(r, PyTuple_GET_ITEM(kwnames, k), args[n + static_cast<size_t>(k)], p, seen,
+                         why))
+        return false;
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    if ((seen >> i & 1) != 0) continue;
+    const ArgInfo& a = r.args[i];
+    if (a.has_default) {
+      p.values[i] = a.default_value;
+    } else if (a.variadic) {
+      p.values[i].kind = a.kind == ArgKind::Ints ? Value::Kind::Ints : Value::Kind::Tensors;
+      p.values[i].list = nullptr;
+      p.values[i].length = 0;
+    } else {
+      if (why != nullptr) *why = "missing required argument '" + a.name + "'";
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string signature_text(const OpGroup& g, const OpRecord& r) {
+  return g.name + "(" + r.spec.args + (r.call_out != nullptr && !g.inplace
+                                           ? ", out=None)" : ")");
+}
+
+[[gnu::cold]] PyObject* fail_parse(const OpGroup& g, PyObject* const* args, size_t n,
+                                   PyObject* kwnames) {
+  std::string text = g.name + "(): ";
+  if (g.records.size() == 1) {
+    Parsed p;
+    std::string why;
+    parse(*g.records[0], args, n, kwnames, p, &why);
+    text += why + "; expected " + signature_text(g, *g.records[0]);
+  } else {
+    text += "received an invalid combination of arguments - got (";
+    for (size_t i = 0; i < n; ++i) {
+      if (i > 0) text += ", ";
+      text += Py_TYPE(args[i])->tp_name;
+    }
+    if (kwnames != nullptr)
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k) {
+        const char* key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, k));
+        text += std::string(n + static_cast<size_t>(k) > 0 ? ", " : "") + (key ? key : "?") + "=" +
+                Py_TYPE(args[n + static_cast<size_t>(k)])->tp_name;
+      }
+    text += "), but expected one of:";
+    for (const OpRecord* r : g.records) text += "\n * " + signature_text(g, *r);
+  }
+  PyErr_SetString(PyExc_TypeError, text.c_str());
+  return nullptr;
+}
+
+PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed& p) {
+  if (g.inplace) {
+    PyObject* self = args[0];
+    r.call_inplace(unwrap(self), p.values);
+    if (requires_grad(unwrap(self))) ensure_tracked(self);
+    Py_INCREF(self);
+    return self;
+  }
+  if (p.out != nullptr) {
+    r.call_out(unwrap(p.out), p.values);
+    Py_INCREF(p.out);
+    return p.out;
+  }
+  Result result;
+  r.call(p.values, result);
+  if (result.kind == Result::Kind::Tensor) [[likely]]
+    return wrap(std::move(result.tensor));
+  return wrap_result(&r, result);
+}
+
+PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
+                        PyObject* kwnames) {
+  return guarded([&]() -> PyObject* {
+    const OpGroup& g = *reinterpret_cast<PyOp*>(callable)->group;
+    const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
+    for (const OpRecord* r : g.records) {
+      Parsed p;
+      if (parse(*r, args, n, kwnames, p, nullptr)) return run(g, *r, args, p);
+    }
+    return fail_parse(g, args, n, kwnames);
+  });
+}
+
+PyObject* op_descr_get(PyObject* self, PyObject* object, PyObject*) {
+  if (object == nullptr || object == Py_None) {
+    Py_INCREF(self);
+    return self;
+  }
+  return PyMethod_New(self, object);
+}
+
+const OpGroup& group_of(PyObject* o) { return *reinterpret_cast<PyOp*>(o)->group; }
+
+PyObject* op_repr(PyObject* o) {
+  return PyUnicode_FromFormat("<built-in %s %s>",
+                              Py_TYPE(o) == method_type ? "method" : "function",
+                              group_of(o).name.c_str());
+}
+PyObject* op_name(PyObject* o, void*) { return PyUnicode_FromString(group_of(o).name.c_str()); }
+PyObject* op_module(PyObject*, void*) { return PyUnicode_FromString("cograd"); }
+PyObject* op_doc(PyObject* o, void*) {
+  std::string text;
+  for (const OpRecord* r : group_of(o).records) {
+    if (!text.empty()) text += "\n\n";
+    text += signature_text(group_of(o), *r) + "\n\n" + r->spec.doc;
+  }
+  return PyUnicode_FromString(text.c_str());
+}
+PyObject* op_text_signature(PyObject* o, void*) {
+  const OpGroup& g = group_of(o);
+  if (g.records.size() != 1) Py_RETURN_NONE;
+  const OpRecord& r = *g.records[0];
+  std::string text = "(";
+  bool star = false;
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    if (i > 0) text += ", ";
+    const ArgInfo& a = r.args[i];
+    if (a.variadic) {
+      text += "*" + a.name;
+      star = true;
+      continue;
+    }
+    if (a.keyword_only && !star) {
+      text += "*, ";
+      star = true;
+    }
+    text += a.name;
+    if (a.has_default) text += "=" + a.default_text;
+  }
+  return PyUnicode_FromString((text + ")").c_str());
+}
+PyObject* op_reduce(PyObject* o, PyObject*) {
+  return guarded([&] {
+    py::object owner = py::module_::import("cograd");
+    if (Py_TYPE(o) == method_type) owner = owner.attr("Tensor");
+    else if (!py::hasattr(owner, group_of(o).name.c_str())) owner = py::module_::import("cograd._C._nn");
+    return py::make_tuple(py::module_::import("builtins").attr("getattr"),
+                          py::make_tuple(owner, group_of(o).name))
+        .release()
+        .ptr();
+  });
+}
+
+PyTypeObject* make_op_type(const char* name, bool method) {
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vectorcall), READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
+  static PyGetSetDef getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
+                                 {"__qualname__", op_name, nullptr, nullptr, nullptr},
+                                 {"__module__", op_module, nullptr, nullptr, nullptr},
+                                 {"__doc__", op_doc, nullptr, nullptr, nullptr},
+                                 {"__text_signature__", op_text_signature, nullptr, nullptr, nullptr},
+                                 {}};
+  static PyMethodDef methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr}, {}};
+  PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                         {Py_tp_repr, reinterpret_cast<void*>(op_repr)},
+                         {Py_tp_members, members},
+                         {Py_tp_getset, getset},
+                         {Py_tp_methods, methods},
+                         {method ? Py_tp_descr_get : 0, reinterpret_cast<void*>(op_descr_get)},
+                         {0, nullptr}};
+  PyType_Spec spec = {name, sizeof(PyOp), 0,
+                      static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
+                                            Py_TPFLAGS_DISALLOW_INSTANTIATION |
+                                            (method ? Py_TPFLAGS_METHOD_DESCRIPTOR : 0)),
+                      slots};
+  auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (type == nullptr) throw_python_error();
+  return type;
+}
+
+py::object make_op(const OpGroup* g) {
+  PyTypeObject* type = g->form == OpGroup::Form::Function ? function_type : method_type;
+  auto* o = PyObject_New(PyOp, type);
+  if (o == nullptr) throw_python_error();
+  o->vectorcall = op_vectorcall;
+  o->group = g;
+  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(o));
+}
+
+// Everything the table says, for tests, stubs and docs.
+py::list op_table_list() {
+  py::list out;
+  for (const OpRecord* r : op_table()) {
+    py::dict d;
+    const uint32_t f = r->spec.flags;
+    d["name"] = r->spec.name;
+    d["signature"] = r->spec.args;
+    d["doc"] = r->spec.doc;
+    d["function"] = (f & kFunction) != 0;
+    d["method"] = (f & kMethod) != 0;
+    d["inplace"] = r->call_inplace != nullptr;
+    d["out"] = r->call_out != nullptr;
+    d["differentiable"] = r->differentiable;
+    d["samples"] = r->spec.samples;
+    d["ref"] = r->spec.ref;
+    d["returns"] = r->spec.returns;
+    d["internal"] = (f & kInternal) != 0;
+    d["namespace"] = (f & kNN) != 0 ? "_nn" : "";
+    constexpr const char* kKinds[] = {"Tensor", "TensorOrScalar", "Tensors", "Scalar",
+                                      "Int",    "Double",         "Bool",    "Ints",
+                                      "DType",  "Device",         "String",  "Generator"};
+    constexpr const char* kResults[] = {"None", "Tensor", "Tuple", "List", "Int", "Double", "Bool"};
+    d["result"] = kResults[static_cast<int>(r->result)];
+    py::list args;
+    for (const ArgInfo& a : r->args) {
+      py::dict arg;
+      arg["name"] = a.name;
+      arg["kind"] = kKinds[static_cast<int>(a.kind)];
+      arg["nullable"] = a.nullable;
+      arg["keyword_only"] = a.keyword_only;
+      arg["variadic"] = a.variadic;
+      arg["default"] = a.has_default ? py::object(py::str(a.default_text)) : py::object(py::none());
+      args.append(arg);
+    }
+    d["args"] = args;
+    out.append(d);
+  }
+  return out;
+}
+
+}  // namespace
+
+const OpRecord* find_op(std::string_view name, uint32_t flags) {
+  for (const OpRecord* r : op_table())
+    if (name == r->spec.name && (r->spec.flags & flags) != 0) return r;
+  return nullptr;
+}
+
+PyObject* wrap_result(const OpRecord* r, Result& result) {
+  switch (result.kind) {
+    case Result::Kind::None: Py_RETURN_NONE;
+    case Result::Kind::Tensor: return wrap(std::move(result.tensor));
+    case Result::Kind::Int: return PyLong_FromLongLong(result.integer);
+    case Result::Kind::Double: return PyFloat_FromDouble(result.number);
+    case Result::Kind::Bool: return PyBool_FromLong(result.truth);
+    case Result::Kind::Tuple:
+    case Result::Kind::List: break;
+  }
+  py::tuple items(result.tensors.size());
+  for (size_t i = 0; i < result.tensors.size(); ++i)
+    items[i] = py::reinterpret_steal<py::object>(wrap(std::move(result.tensors[i])));
+  if (r->spec.returns[0] == '\0') return items.release().ptr();
+  static std::map<const OpRecord*, py::object> types;
+  py::object& type = types[r];
+  if (!type)
+    type = py::module_::import("cograd._return_types").attr("make")(r->spec.name, r->spec.returns);
+  return type(*items).release().ptr();
+}
+
+void init_ops(py::module_& m) {
+  function_type = make_op_type("cograd.builtin_function", false);
+  method_type = make_op_type("cograd.builtin_method", true);
+  using Form = OpGroup::Form;
+  static std::map<std::tuple<std::string, Form, bool>, OpGroup> groups;
+  const auto add = [](const OpRecord* r, std::string name, Form form, bool nn,
+                      bool inplace = false) {
+    OpGroup& g = groups[{name, form, nn}];
+    g.name = std::move(name);
+    g.form = form;
+    g.inplace = inplace;
+    g.records.push_back(r);
+  };
+  for (const OpRecord* r : op_table()) {
+    const uint32_t f = r->spec.flags;
+    const std::string name = r->spec.name;
+    if ((f & (kFunction | kInternal)) != 0) add(r, name, Form::Function, (f & kNN) != 0);
+    if ((f & kMethod) != 0) add(r, name, Form::Method, false);
+    if (r->call_inplace != nullptr) {
+      add(r, name + "_", Form::Method, false, true);
+      if ((f & kFunction) != 0) add(r, name + "_", Form::Function, (f & kNN) != 0, true);
+    }
+    if ((f & kNN) != 0 && (f & kFunction) == 0) add(r, name, Form::Function, true);
+  }
+  py::module_ nn = m.def_submodule("_nn", "Ops that nn.functional offers.");
+  py::module_ functions = m.def_submodule("_ops", "Every op as a function.");
+  for (auto& [key, g] : groups) {
+    const auto& [name, form, in_nn] = key;
+    py::object op = make_op(&g);
+    if (form == Form::Function) {
+      (in_nn ? nn : functions).attr(name.c_str()) = op;
+    } else {
+      py::handle(reinterpret_cast<PyObject*>(tensor_type)).attr(name.c_str()) = op;
+    }
+  }
+  m.def("_op_table", &op_table_list, "One dict per op record.");
+}
+
+}  // namespace cograd::python

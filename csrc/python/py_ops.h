@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Calls of ops from Python: argument parsing and the callable objects made from op records.
+#pragma once
+#include "python/py_tensor.h"
+
+namespace cograd::python {
+
+// The first record of that name that is a function or method; null if there is none.
+const OpRecord* find_op(std::string_view name, uint32_t flags = kFunction | kMethod | kInternal);
+
+inline Value tensor_value(const Tensor& t) noexcept {
+  Value v;
+  v.kind = Value::Kind::Tensor;
+  v.tensor = t.impl();
+  return v;
+}
+inline Value scalar_value(const Scalar& s) noexcept {
+  Value v;
+  v.kind = Value::Kind::Scalar;
+  v.scalar = s;
+  return v;
+}
+inline Value int_value(int64_t i) noexcept {
+  Value v;
+  v.kind = Value::Kind::Int;
+  v.integer = i;
+  return v;
+}
+
+// A record called with boxed arguments from C++ code of this layer.
+inline Tensor call_op(const OpRecord* r, std::initializer_list<Value> given) {
+  Value args[8];
+  size_t n = 0;
+  for (const Value& v : given) args[n++] = v;
+  for (; n < r->args.size(); ++n) args[n] = r->args[n].default_value;
+  Result result;
+  r->call(args, result);
+  return std::move(result.tensor);
+}
+
+PyObject* wrap_result(const OpRecord* r, Result& result);
+
+}  // namespace cograd::python

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The Python Tensor type: one Python object per tensor while either side lives.
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <pybind11/pybind11.h>
+
+#include "autograd/variable.h"
+#include "ops/registry.h"
+
+namespace cograd::python {
+
+namespace py = pybind11;
+
+// Normally the object owns a reference on `impl`. When the object would die while C++ still holds
+// the tensor and the object carries state (attributes, weakrefs, a subclass), the ownership turns
+// round (kOwnsPyObject) until the tensor is seen from Python again.
+struct PyTensor {
+  PyObject_HEAD
+  TensorImpl* impl;
+  PyObject* dict;
+  PyObject* weakrefs;
+};
+
+extern PyTypeObject* tensor_type;
+
+inline bool is_tensor(PyObject* o) noexcept {
+  return Py_TYPE(o) == tensor_type || PyType_IsSubtype(Py_TYPE(o), tensor_type) != 0;
+}
+// Borrowed view of the C++ handle inside a Python tensor; never undefined.
+inline const Tensor& unwrap(PyObject* o) noexcept {
+  return reinterpret_cast<const Tensor&>(reinterpret_cast<PyTensor*>(o)->impl);
+}
+// The Python object of `t` (new reference); None if undefined.
+PyObject* wrap(Tensor t);
+// A new object of `type` (a subclass of Tensor) for `t`, which must not have one yet.
+PyObject* wrap_as(PyTypeObject* type, Tensor t);
+// Shows the object to the cycle collector once it can be part of a cycle.
+void ensure_tracked(PyObject* o) noexcept;
+
+// Sets the Python error that corresponds to the C++ exception being handled. Returns nullptr.
+PyObject* translate_exception() noexcept;
+
+// Runs f, turning C++ exceptions into Python errors.
+template <class F>
+PyObject* guarded(F&& f) noexcept {
+  try {
+    return f();
+  } catch (...) {
+    return translate_exception();
+  }
+}
+template <class F>
+int guarded_int(F&& f) noexcept {
+  try {
+    return f();
+  } catch (...) {
+    translate_exception();
+    return -1;
+  }
+}
+// A pending Python error becomes a C++ exception that carries it, traceback and all.
+[[noreturn]] inline void throw_python_error() { throw py::error_already_set(); }
+
+// dtype, device and Size objects.
+PyObject* dtype_object(DType t) noexcept;  // borrowed
+bool is_dtype(PyObject* o) noexcept;
+// A dtype object, or the Python types float, int and bool.
+bool parse_dtype(PyObject* o, DType* out) noexcept;
+bool is_device(PyObject* o) noexcept;
+bool parse_device(PyObject* o, Device* out);  // throws for unknown devices
+PyObject* device_object(Device d);
+PyObject* size_object(IntList sizes);  // cograd.Size
+
+// A number: float, int, bool, NumPy scalars. False without an error if it is none.
+bool parse_scalar(PyObject* o, Scalar* out) noexcept;
+// An integer by __index__ (bool excluded).
+bool parse_int(PyObject* o, int64_t* out) noexcept;
+Scalar item(const Tensor& t);
+PyObject* scalar_object(const Scalar& s);
+
+// Registration of each file's part of the module.
+void init_types(py::module_& m);
+void init_tensor(py::module_& m);
+void init_ops(py::module_& m);
+void init_indexing(py::module_& m);
+void init_nodes(py::module_& m);
+void init_function(py::module_& m);
+void init_engine(py::module_& m);
+void init_gc(py::module_& m);
+void init_interop(py::module_& m);
+void init_random(py::module_& m);
+
+// The getset, method and slot tables that make up the Tensor type.
+extern PyGetSetDef tensor_getset[];
+extern PyMethodDef tensor_methods[];
+extern PyNumberMethods tensor_number;
+PyObject* tensor_getitem(PyObject* self, PyObject* key);
+int tensor_setitem(PyObject* self, PyObject* key, PyObject* value);
+PyObject* tensor_richcompare(PyObject* a, PyObject* b, int op);
+
+// Cycle collection of the C++ graph (py_gc.cpp).
+int visit_impl(TensorImpl* t, visitproc visit, void* arg);
+int visit_node(Node* n, visitproc visit, void* arg);
+
+}  // namespace cograd::python
+
+namespace pybind11::detail {
+template <>
+struct type_caster<cograd::Tensor> {
+  PYBIND11_TYPE_CASTER(cograd::Tensor, const_name("Tensor"));
+  bool load(handle src, bool) {
+    if (src.is_none()) return true;
+    if (!cograd::python::is_tensor(src.ptr())) return false;
+    value = cograd::python::unwrap(src.ptr());
+    return true;
+  }
+  static handle cast(cograd::Tensor t, return_value_policy, handle) {
+    return cograd::python::wrap(std::move(t));
+  }
+};
+}  // namespace pybind11::detail

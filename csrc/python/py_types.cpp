@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// dtype, device and Size objects, and conversions of Python numbers.
+#include <cmath>
+#include <limits>
+
+#include "python/py_tensor.h"
+
+namespace cograd::python {
+
+namespace {
+
+struct PyDType {
+  PyObject_HEAD
+  DType value;
+};
+PyTypeObject* dtype_type = nullptr;
+PyObject* dtype_objects[kNumDTypes];
+PyTypeObject* size_type = nullptr;
+
+DType value_of(PyObject* o) { return reinterpret_cast<PyDType*>(o)->value; }
+
+PyObject* dtype_repr(PyObject* o) {
+  return PyUnicode_FromFormat("cograd.%s", dtype_name(value_of(o)));
+}
+PyObject* dtype_reduce(PyObject* o, PyObject*) {
+  return PyUnicode_FromString(dtype_name(value_of(o)));  // a global of the package: pickled by name
+}
+PyObject* get_is_floating(PyObject* o, void*) { return PyBool_FromLong(is_floating(value_of(o))); }
+PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
+PyObject* get_is_signed(PyObject* o, void*) { return PyBool_FromLong(is_signed(value_of(o))); }
+PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLong(dtype_size(value_of(o))); }
+
+void init_dtype(py::module_& m) {
+  static PyMethodDef methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr}, {}};
+  static PyGetSetDef getset[] = {
+      {"is_floating_point", get_is_floating, nullptr, "Whether the dtype is a float.", nullptr},
+      {"is_complex", get_false, nullptr, "Always False: no complex dtypes.", nullptr},
+      {"is_signed", get_is_signed, nullptr, "Whether negative values exist.", nullptr},
+      {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
+      {}};
+  static PyType_Slot slots[] = {
+      {Py_tp_repr, reinterpret_cast<void*>(dtype_repr)},
+      {Py_tp_methods, methods},
+      {Py_tp_getset, getset},
+      {Py_tp_doc, const_cast<char*>("The element type of a tensor.")},
+      {0, nullptr}};
+  static PyType_Spec spec = {"cograd.dtype", sizeof(PyDType), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  dtype_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (dtype_type == nullptr) throw_python_error();
+  m.attr("dtype") = py::handle(reinterpret_cast<PyObject*>(dtype_type));
+  for (int i = 0; i < kNumDTypes; ++i) {
+    auto* o = PyObject_New(PyDType, dtype_type);
+    o->value = static_cast<DType>(i);
+    dtype_objects[i] = reinterpret_cast<PyObject*>(o);
+    m.attr(dtype_name(o->value)) = py::handle(dtype_objects[i]);
+  }
+}
+
+PyObject* size_numel(PyObject* self, PyObject*) {
+  int64_t n = 1;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) {
+    n *= PyLong_AsLongLong(PyTuple_GET_ITEM(self, i));
+    if (PyErr_Occurred()) return nullptr;
+  }
+  return PyLong_FromLongLong(n);
+}
+PyObject* size_repr(PyObject* self) {
+  PyObject* list = PySequence_List(self);
+  if (list == nullptr) return nullptr;
+  PyObject* text = PyUnicode_FromFormat("cograd.Size(%R)", list);
+  Py_DECREF(list);
+  return text;
+}
+// A tuple operation whose result is a Size again.
+PyObject* as_size(PyObject* stolen) {
+  if (stolen == nullptr || !PyTuple_CheckExact(stolen)) return stolen;
+  PyObject* args = PyTuple_Pack(1, stolen);
+  Py_DECREF(stolen);
+  if (args == nullptr) return nullptr;
+  PyObject* out = PyObject_Call(reinterpret_cast<PyObject*>(size_type), args, nullptr);
+  Py_DECREF(args);
+  return out;
+}
+PyObject* size_concat(PyObject* a, PyObject* b) {
+  return as_size(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
+}
+PyObject* size_subscript(PyObject* self, PyObject* key) {
+  PyObject* out = PyTuple_Type.tp_as_mapping->mp_subscript(self, key);
+  return PySlice_Check(key) ? as_size(out) : out;
+}
+PyObject* size_reduce(PyObject* self, PyObject*) {
+  PyObject* list = PySequence_List(self);
+  return list == nullptr ? nullptr : Py_BuildValue("(O(N))", size_type, list);
+}
+
+void init_size(py::module_& m) {
+  static PyMethodDef methods[] = {
+      {"numel", size_numel, METH_NOARGS, "Number of elements of a tensor of this size."},
+      {"__reduce__", size_reduce, METH_NOARGS, nullptr},
+      {}};
+  static PyType_Slot slots[] = {
+      {Py_tp_methods, methods},
+      {Py_tp_repr, reinterpret_cast<void*>(size_repr)},
+      {Py_sq_concat, reinterpret_cast<void*>(size_concat)},
+      {Py_mp_subscript, reinterpret_cast<void*>(size_subscript)},
+      {Py_tp_doc, const_cast<char*>("The shape of a tensor: a tuple of ints.")},
+      {0, nullptr}};
+  static PyType_Spec spec = {"cograd.Size", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+  PyObject* bases = PyTuple_Pack(1, &PyTuple_Type);
+  size_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases));
+  Py_XDECREF(bases);
+  if (size_type == nullptr) throw_python_error();
+  m.attr("Size") = py::handle(reinterpret_cast<PyObject*>(size_type));
+}
+
+struct DeviceBox {
+  Device d;
+};
+
+Device device_from_text(const std::string& text) {
+  const size_t colon = text.find(':');
+  const std::string kind = text.substr(0, colon);
+  if (kind != "cpu") {
+    const bool known = kind == "cuda" || kind == "mps" || kind == "xpu" || kind == "meta";
+    detail::fail(ErrorKind::Runtime,
+                 known ? "cograd runs on the CPU; device not available: '"
+                       : "Expected one of cpu, cuda, mps, xpu, meta device type at start of device "
+                         "string: '",
+                 text, "'");
+  }
+  Device d{DeviceType::CPU, -1};
+  if (colon != std::string::npos) {
+    COGRAD_CHECK(text.substr(colon + 1) == "0", "Invalid device string: '", text, "'");
+    d.index = 0;
+  }
+  return d;
+}
+
+void init_device(py::module_& m) {
+  py::class_<DeviceBox>(m, "device", "Where a tensor lives: device('cpu').")
+      .def(py::init([](const std::string& s) { return DeviceBox{device_from_text(s)}; }),
+           py::arg("type"))
+      .def(py::init([](const std::string& s, int index) {
+             return DeviceBox{device_from_text(s + ":" + std::to_string(index))};
+           }),
+           py::arg("type"), py::arg("index"))
+      .def(py::init([](const DeviceBox& d) { return d; }))
+      .def_property_readonly("type", [](const DeviceBox&) { return "cpu"; })
+      .def_property_readonly("index",
+                             [](const DeviceBox& b) {
+                               return b.d.index < 0 ? py::object(py::none())
+                                                    : py::object(py::int_(b.d.index));
+                             })
+      .def("__repr__",
+           [](const DeviceBox& b) {
+             return b.d.index < 0 ? "device(type='cpu')" : "device(type='cpu', index=0)";
+           })
+      .def("__str__", [](const DeviceBox& b) { return b.d.index < 0 ? "cpu" : "cpu:0"; })
+      .def("__eq__",
+           [](const DeviceBox& a, py::handle other) {
+             return py::isinstance<DeviceBox>(other) &&
+                    py::cast<const DeviceBox&>(other).d.index == a.d.index;
+           })
+      .def("__hash__", [](const DeviceBox& b) { return 31 + b.d.index; })
+      .def("__reduce__", [](py::object self) {
+        return py::make_tuple(py::type::of(self), py::make_tuple(py::str(self)));
+      });
+}
+
+template <class T>
+py::dict float_info() {
+  using namespace py::literals;
+  using L = std::numeric_limits<T>;
+  return py::dict("eps"_a = L::epsilon(), "max"_a = L::max(), "min"_a = L::lowest(),
+                  "tiny"_a = L::min(), "smallest_normal"_a = L::min(),
+                  "resolution"_a = std::pow(10.0, -L::digits10), "bits"_a = 8 * sizeof(T));
+}
+
+// finfo and iinfo fields of a dtype; the Python classes are built on them.
+py::dict dtype_info(py::handle o) {
+  using namespace py::literals;
+  DType t;
+  if (!parse_dtype(o.ptr(), &t))
+    detail::fail(ErrorKind::Type, "finfo()/iinfo(): expected a dtype, got ", Py_TYPE(o.ptr())->tp_name);
+  switch (t) {
+    case DType::Float64: return float_info<double>();
+    case DType::Float32: return float_info<float>();
+    case DType::Float16:
+      return py::dict("eps"_a = 0.0009765625, "max"_a = 65504.0, "min"_a = -65504.0,
+                      "tiny"_a = 6.103515625e-05, "smallest_normal"_a = 6.103515625e-05,
+                      "resolution"_a = 0.001, "bits"_a = 16);
+    case DType::BFloat16:
+      return py::dict("eps"_a = 0.0078125, "max"_a = 3.3895313892515355e+38,
+                      "min"_a = -3.3895313892515355e+38, "tiny"_a = 1.1754943508222875e-38,
+                      "smallest_normal"_a = 1.1754943508222875e-38, "resolution"_a = 0.01,
+                      "bits"_a = 16);
+    default: break;
+  }
+  COGRAD_CHECK_TYPE(t != DType::Bool, "torch.bool is not supported by iinfo/finfo");
+  const int bits = 8 * dtype_size(t);
+  const int64_t max = t == DType::UInt8 ? 255 : static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+  return py::dict("bits"_a = bits, "max"_a = max, "min"_a = t == DType::UInt8 ? 0 : -max - 1);
+}
+
+}  // namespace
+
+PyObject* dtype_object(DType t) noexcept { return dtype_objects[static_cast<int>(t)]; }
+bool is_dtype(PyObject* o) noexcept { return Py_TYPE(o) == dtype_type; }
+
+bool parse_dtype(PyObject* o, DType* out) noexcept {
+  if (is_dtype(o)) {
+    *out = value_of(o);
+    return true;
+  }
+  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) *out = DType::Float64;
+  else if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) *out = DType::Int64;
+  else if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) *out = DType::Bool;
+  else return false;
+  return true;
+}
+
+bool is_device(PyObject* o) noexcept { return py::isinstance<DeviceBox>(o); }
+bool parse_device(PyObject* o, Device* out) {
+  if (PyUnicode_Check(o)) {
+    *out = device_from_text(py::cast<std::string>(py::handle(o)));
+    return true;
+  }
+  if (!is_device(o)) return false;
+  *out = py::cast<const DeviceBox&>(py::handle(o)).d;
+  return true;
+}
+PyObject* device_object(Device d) { return py::cast(DeviceBox{d}).release().ptr(); }
+
+PyObject* size_object(IntList sizes) {
+  PyObject* out = size_type->tp_alloc(size_type, static_cast<Py_ssize_t>(sizes.size()));
+  if (out == nullptr) throw_python_error();
+  for (size_t i = 0; i < sizes.size(); ++i)
+    PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(sizes[i]));
+  return out;
+}
+
+bool parse_int(PyObject* o, int64_t* out) noexcept {
+  if (PyLong_CheckExact(o)) {
+    *out = PyLong_AsLongLong(o);
+    if (*out == -1 && PyErr_Occurred()) {
+      PyErr_Clear();
+      return false;
+    }
+    return true;
+  }
+  if (PyFloat_Check(o) || PyBool_Check(o) || !PyIndex_Check(o)) return false;
+  if (is_tensor(o)) {
+    const Tensor& t = unwrap(o);
+    if (is_floating(t.dtype()) || t.numel() != 1) return false;
+  }
+  PyObject* n = PyNumber_Index(o);
+  if (n == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  *out = PyLong_AsLongLong(n);
+  Py_DECREF(n);
+  if (*out == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return false;
+  }
+  return true;
+}
+
+bool parse_scalar(PyObject* o, Scalar* out) noexcept {
+  if (PyFloat_Check(o)) {
+    *out = Scalar(PyFloat_AS_DOUBLE(o));
+    return true;
+  }
+  if (PyBool_Check(o)) {
+    *out = Scalar(o == Py_True);
+    return true;
+  }
+  if (PyLong_Check(o)) {
+    int overflow = 0;
+    const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
+    *out = overflow == 0 ? Scalar(v) : Scalar(PyLong_AsDouble(o));
+    if (PyErr_Occurred()) {
+      PyErr_Clear();
+      return false;
+    }
+    return true;
+  }
+  if (is_tensor(o) || PyUnicode_Check(o) || PySequence_Check(o)) return false;
+  // NumPy scalars: integers have __index__, booleans only __bool__ and floats __float__.
+  int64_t i;
+  if (parse_int(o, &i)) {
+    *out = Scalar(static_cast<long long>(i));
+    return true;
+  }
+  if (std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool")) {
+    *out = Scalar(PyObject_IsTrue(o) == 1);
+    return true;
+  }
+  if (Py_TYPE(o)->tp_as_number == nullptr || Py_TYPE(o)->tp_as_number->nb_float == nullptr)
+    return false;
+  PyObject* f = PyNumber_Float(o);
+  if (f == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  *out = Scalar(PyFloat_AS_DOUBLE(f));
+  Py_DECREF(f);
+  return true;
+}
+
+Scalar item(const Tensor& t) {
+  COGRAD_CHECK(t.numel() == 1, "a Tensor with ", t.numel(),
+               " elements cannot be converted to Scalar");
+  return dispatch_all(t.dtype(), [&](auto tag) -> Scalar {
+    using T = typename decltype(tag)::type;
+    const T v = *t.data<T>();
+    if constexpr (std::is_same_v<T, bool>) return Scalar(v);
+    else if constexpr (std::is_integral_v<T>) return Scalar(static_cast<long long>(v));
+    else return Scalar(static_cast<double>(v));
+  });
+}
+
+PyObject* scalar_object(const Scalar& s) {
+  switch (s.kind()) {
+    case Scalar::Kind::Bool: return PyBool_FromLong(s.to_bool());
+    case Scalar::Kind::Int: return PyLong_FromLongLong(s.to_int());
+    case Scalar::Kind::Float: break;
+  }
+  return PyFloat_FromDouble(s.to_double());
+}
+
+void init_types(py::module_& m) {
+  init_dtype(m);
+  init_size(m);
+  init_device(m);
+  m.def("_dtype_info", &dtype_info);
+  m.def("get_default_dtype",
+        [] { return py::reinterpret_borrow<py::object>(dtype_object(default_dtype())); },
+        "The dtype of new floating-point tensors.");
+  m.def("_set_default_dtype", [](py::handle o) {
+    DType t;
+    if (!parse_dtype(o.ptr(), &t))
+      detail::fail(ErrorKind::Type, "set_default_dtype(): expected a dtype, got ", Py_TYPE(o.ptr())->tp_name);
+    set_default_dtype(t);
+  });
+}
+
+}  // namespace cograd::python

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The thread pool: workers that spin briefly, then sleep on a futex; made anew after fork.
+#include "tensor/threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+namespace cograd {
+namespace {
+
+constexpr int kMaxThreads = 256;
+constexpr int kSpins = 2000;  // pauses before sleeping: about 20 us
+
+void pause_cpu() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+thread_local bool t_in_parallel = false;
+thread_local bool t_in_heavy = false;
+
+// The chunks one participant starts with; others take from it when theirs are done.
+struct alignas(64) Share {
+  std::atomic<int64_t> next;
+  int64_t end;
+};
+
+struct Job {
+  RangeFn fn;
+  void* context;
+  int64_t begin, end, chunk;
+  int participants;
+};
+
+class Pool {
+ public:
+  // False when the pool serves another caller: run serially then.
+  bool try_acquire() noexcept { return !busy_.exchange(true, std::memory_order_acquire); }
+  void run(const Job& job);
+
+ private:
+  static constexpr uint64_t kOpen = uint64_t{1} << 63;
+
+  void start_workers(int wanted);
+  void worker(int index);
+  void work(int index) noexcept;
+  void leave() noexcept;
+  void wait_for_workers() noexcept;
+
+  std::atomic<bool> busy_{false};
+  int workers_ = 0;  // guarded by busy_
+  Job job_{};        // written while the gate is closed
+  Share shares_[kMaxThreads];
+  std::atomic<bool> failed_{false};
+  std::exception_ptr error_;  // written by whoever sets failed_
+  // kOpen, and the number of workers inside: a worker that wakes late finds the gate closed and
+  // cannot touch a job that has ended.
+  alignas(64) std::atomic<uint64_t> gate_{0};
+  alignas(64) std::atomic<int> epoch_{0};
+  alignas(64) std::atomic<int> left_{0};
+};
+
+void Pool::start_workers(int wanted) {
+  if (workers_ >= wanted) return;
+  // Signals go to the threads that the program knows of.
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  try {
+    for (; workers_ < wanted; ++workers_) {
+      const int index = workers_ + 1;
+      std::thread([this, index] { worker(index); }).detach();
+    }
+  } catch (const std::exception&) {
+    // No more threads to be had: those that run (and the caller) do the work.
+  }
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+}
+
+void Pool::worker(int index) {
+  t_in_parallel = true;
+  int seen = 0;
+  for (;;) {
+    int now = epoch_.load(std::memory_order_acquire);
+    for (int i = 0; now == seen && i < kSpins; ++i) {
+      pause_cpu();
+      now = epoch_.load(std::memory_order_acquire);
+    }
+    if (now == seen) {
+      epoch_.wait(seen, std::memory_order_acquire);
+      continue;
+    }
+    seen = now;
+    uint64_t gate = gate_.load(std::memory_order_acquire);
+    bool inside = false;
+    while ((gate & kOpen) != 0 && !inside)
+      inside = gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel);
+    if (!inside) continue;
+    if (index < job_.participants) work(index);
+    leave();
+  }
+}
+
+void Pool::leave() noexcept {
+  if (gate_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  left_.fetch_add(1, std::memory_order_release);
+  left_.notify_all();
+}
+
+void Pool::work(int index) noexcept {
+  for (int k = 0; k < job_.participants; ++k) {
+    Share& share = shares_[(index + k) % job_.participants];
+    for (;;) {
+      if (failed_.load(std::memory_order_relaxed)) return;
+      if (share.next.load(std::memory_order_relaxed) >= share.end) break;
+      const int64_t c = share.next.fetch_add(1, std::memory_order_relaxed);
+      if (c >= share.end) break;
+      const int64_t lo = job_.begin + c * job_.chunk;
+      try {
+        job_.fn(job_.context, lo, std::min(lo + job_.chunk, job_.end));
+      } catch (...) {
+        if (!failed_.exchange(true)) error_ = std::current_exception();
+      }
+    }
+  }
+}
+
+void Pool::wait_for_workers() noexcept {
+  for (int spins = 0;; ++spins) {
+    const int left = left_.load(std::memory_order_acquire);
+    if (gate_.load(std::memory_order_acquire) == 0) return;
+    if (spins < kSpins)
+      pause_cpu();
+    else
+      left_.wait(left, std::memory_order_acquire);
+  }
+}
+
+void Pool::run(const Job& job) {
+  start_workers(job.participants - 1);
+  job_ = job;
+  job_.participants = std::min(job.participants, workers_ + 1);
+  const int64_t chunks = (job.end - job.begin + job.chunk - 1) / job.chunk;
+  for (int k = 0; k < job_.participants; ++k) {
+    shares_[k].next.store(chunks * k / job_.participants, std::memory_order_relaxed);
+    shares_[k].end = chunks * (k + 1) / job_.participants;
+  }
+  gate_.store(kOpen, std::memory_order_release);
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();
+  t_in_parallel = true;
+  work(0);
+  t_in_parallel = false;
+  gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
+  wait_for_workers();
+  std::exception_ptr error;
+  if (failed_.load(std::memory_order_acquire)) {
+    error = std::move(error_);
+    error_ = nullptr;
+    failed_.store(false, std::memory_order_relaxed);
+  }
+  busy_.store(false, std::memory_order_release);
+  if (error) std::rethrow_exception(error);
+}
+
+// Never freed: workers sleep in it until the process ends, and a forked child drops the parent's.
+std::atomic<Pool*> g_pool{nullptr};
+std::atomic<int> g_threads{0};  // 0: not decided yet
+std::atomic<HeavyHook> g_heavy_begin{nullptr};
+std::atomic<void (*)(void*)> g_heavy_end{nullptr};
+
+void after_fork_in_child() {
+  g_pool.store(nullptr, std::memory_order_relaxed);
+  t_in_parallel = false;
+}
+
+Pool& pool() {
+  Pool* p = g_pool.load(std::memory_order_acquire);
+  if (p != nullptr) return *p;
+  static const int registered = pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  (void)registered;
+  auto* fresh = new Pool;
+  if (g_pool.compare_exchange_strong(p, fresh, std::memory_order_acq_rel)) return *fresh;
+  delete fresh;
+  return *p;
+}
+
+int default_threads() noexcept {
+  if (const char* text = std::getenv("COGRAD_NUM_THREADS")) {
+    const int n = std::atoi(text);
+    if (n > 0) return std::min(n, kMaxThreads);
+  }
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return std::clamp(CPU_COUNT(&set), 1, kMaxThreads);
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);
+}
+
+}  // namespace
+
+int num_threads() noexcept {
+  int n = g_threads.load(std::memory_order_relaxed);
+  if (n != 0) return n;
+  const int fresh = default_threads();
+  return g_threads.compare_exchange_strong(n, fresh, std::memory_order_relaxed) ? fresh : n;
+}
+
+void set_num_threads(int n) {
+  COGRAD_CHECK(n > 0, "set_num_threads(): expected a positive number of threads, got ", n);
+  g_threads.store(std::min(n, kMaxThreads), std::memory_order_relaxed);
+}
+
+bool in_parallel_region() noexcept { return t_in_parallel; }
+
+void parallel_run(int64_t begin, int64_t end, int64_t grain, RangeFn fn, void* context) {
+  if (begin >= end) return;
+  const int64_t range = end - begin;
+  const int64_t chunk = parallel_chunk(range, grain);
+  const int64_t chunks = (range + chunk - 1) / chunk;
+  const int participants = static_cast<int>(std::min<int64_t>(num_threads(), chunks));
+  if (participants > 1 && !t_in_parallel) {
+    Pool& p = pool();
+    if (p.try_acquire()) return p.run({fn, context, begin, end, chunk, participants});
+  }
+  for (int64_t lo = begin; lo < end; lo += chunk) fn(context, lo, std::min(lo + chunk, end));
+}
+
+void set_heavy_hooks(HeavyHook begin, void (*end)(void*)) noexcept {
+  g_heavy_begin.store(begin, std::memory_order_relaxed);
+  g_heavy_end.store(end, std::memory_order_release);
+}
+
+void HeavyScope::enter() {
+  if (t_in_heavy || t_in_parallel) return;
+  const HeavyHook begin = g_heavy_begin.load(std::memory_order_acquire);
+  if (begin == nullptr) return;
+  state_ = begin();
+  if (state_ == nullptr) return;
+  t_in_heavy = entered_ = true;
+}
+
+void HeavyScope::leave() {
+  t_in_heavy = entered_ = false;
+  const auto end = g_heavy_end.load(std::memory_order_acquire);
+  if (end != nullptr) end(state_);
+}
+
+}  // namespace cograd

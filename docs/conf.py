@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sphinx configuration: `make docs`."""
+
+import cograd
+
+project = "cograd"
+author = "the cograd developers"
+copyright = author
+version = release = cograd.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+# Links that leave docs/ (README, CONTRIBUTING) are for the repository's own pages.
+suppress_warnings = ["myst.xref_missing"]
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+napoleon_google_docstring = True
+exclude_patterns = ["_build"]
+
+html_theme = "furo"
+html_title = f"cograd {release}"
+html_static_path = ["_static"]

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""cograd: a small autograd engine with torch's names and semantics.
+
+``import cograd as torch`` runs eager PyTorch code on the CPU: tensors, autograd, custom
+``Function`` subclasses, ``nn`` and ``optim``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cograd._preload import preload_openblas
+
+preload_openblas()
+
+from cograd import _C  # noqa: E402
+from cograd._C import (  # noqa: E402
+    Size,
+    Tensor,
+    bfloat16,
+    bool,  # noqa: A004
+    device,
+    dtype,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    get_num_threads,
+    int8,
+    int16,
+    int32,
+    int64,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    set_num_threads,
+    uint8,
+)
+from cograd._version import __version__  # noqa: E402
+
+half = float16
+float = float32  # noqa: A001
+double = float64
+short = int16
+int = int32  # noqa: A001
+long = int64
+
+pi = 3.141592653589793
+e = 2.718281828459045
+inf = 1e308 * 10
+nan = inf - inf
+newaxis = None
+
+strided = "cograd.strided"
+contiguous_format = "cograd.contiguous_format"
+preserve_format = "cograd.preserve_format"
+
+for _name in dir(_C._ops):
+    if not _name.startswith("_"):
+        globals()[_name] = getattr(_C._ops, _name)
+del _name
+
+from cograd._dtypes import *  # noqa: E402, F403
+from cograd._interop import *  # noqa: E402, F403
+from cograd._indexing import *  # noqa: E402, F403
+from cograd import random  # noqa: E402
+from cograd._tensor_str import set_printoptions  # noqa: E402
+from cograd.random import (  # noqa: E402
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+from cograd import autograd  # noqa: E402
+from cograd.autograd.grad_mode import (  # noqa: E402
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+)
+from cograd import nn, optim, testing, utils  # noqa: E402
+from cograd.serialization import load, save  # noqa: E402
+
+
+def is_inference(input: Tensor) -> Any:
+    """Whether ``input`` was made under ``inference_mode``."""
+    return input.is_inference()

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Named tuples that ops with several results return."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+
+def make(op: str, fields: str) -> Any:
+    """A named tuple class for the results of ``op``; ``fields`` is "values, indices"."""
+    names = [name.strip() for name in fields.split(",")]
+    made = namedtuple(op, names, module="cograd.return_types")  # type: ignore[misc]
+    made.__repr__ = _repr  # type: ignore[method-assign, assignment]
+    made.__reduce__ = _reduce  # type: ignore[method-assign, assignment]
+    made._spec = (op, fields)  # type: ignore[attr-defined]
+    return made
+
+
+def _repr(self: Any) -> str:
+    lines = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
+    return f"cograd.return_types.{type(self).__name__}(\n{lines})"
+
+
+def _reduce(self: Any) -> Any:
+    return _rebuild, (*self._spec, tuple(self))
+
+
+def _rebuild(op: str, fields: str, values: tuple[Any, ...]) -> Any:
+    return make(op, fields)(*values)

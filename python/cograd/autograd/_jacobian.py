@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Numerical and analytical Jacobians, the two sides that gradcheck compares."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+Fn = Callable[..., Any]
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """``value`` as a tuple; lists are converted, anything else is wrapped."""
+    if isinstance(value, tuple):
+        return value
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def is_floating(value: Any) -> bool:
+    """Whether ``value`` is a tensor of a floating-point dtype."""
+    return isinstance(value, Tensor) and value.dtype.is_floating_point
+
+
+def iter_tensors(value: Any, only_requiring_grad: bool = False) -> Iterator[Tensor]:
+    """The tensors in nested tuples and lists, in order."""
+    if isinstance(value, Tensor):
+        if value.requires_grad or not only_requiring_grad:
+            yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from iter_tensors(item, only_requiring_grad)
+
+
+def diff_inputs(inputs: Any) -> list[Tensor]:
+    """The tensors among the inputs that require grad."""
+    return list(iter_tensors(inputs, True))
+
+
+def diff_outputs(result: Any) -> tuple[Tensor, ...]:
+    """The outputs of a call that require grad."""
+    return tuple(o for o in as_tuple(result) if isinstance(o, Tensor) and o.requires_grad)
+
+
+def _snapshot(outputs: Sequence[Tensor]) -> list[Tensor]:
+    """Copies of the outputs: they may be views of an input that is about to change."""
+    return [output.detach().clone().reshape(-1) for output in outputs]
+
+
+def _check_same(before: Sequence[Tensor], after: Sequence[Tensor], eps: float) -> None:
+    if len(before) != len(after):
+        raise AssertionError(
+            "Expected `func` to return the same number of outputs when inputs are perturbed by "
+            f"{eps}, but got: {len(before)} and {len(after)}."
+        )
+    for a, b in zip(before, after):
+        if a.shape != b.shape:
+            raise AssertionError(
+                "Expected `func` to return outputs with the same shape when inputs are perturbed "
+                f"by {eps}, but got: shapes {a.shape} and {b.shape}."
+            )
+        if a.dtype != b.dtype:
+            raise AssertionError(
+                "Expected `func` to return outputs with the same dtype when inputs are perturbed "
+                f"by {eps}, but got: dtypes {a.dtype} and {b.dtype}."
+            )
+
+
+def numerical_jacobian(
+    run: Callable[[], Sequence[Tensor]], target: Tensor, outputs: Sequence[Tensor], eps: float
+) -> list[Tensor]:
+    """Central differences of what ``run()`` returns with respect to ``target``.
+
+    ``target`` is changed in place, one element at a time, and restored; its strides do not matter.
+
+    Returns:
+        for every output a matrix (target.numel(), output.numel()).
+    """
+    data = target.data
+    rows: list[list[Tensor]] = [[] for _ in outputs]
+    for index in itertools.product(*(range(size) for size in target.shape)):
+        cell = data[index] if index else data
+        value = cell.item()
+        try:
+            cell.fill_(value - eps)
+            low_outputs = run()
+            low = _snapshot(low_outputs)
+            cell.fill_(value + eps)
+            high = run()
+            _check_same(low_outputs, high, eps)
+            for row, a, b in zip(rows, low, high):
+                row.append((b.detach().reshape(-1) - a) / (2 * eps))
+        finally:
+            cell.fill_(value)
+    jacobians = []
+    for row, output in zip(rows, outputs):
+        if row:
+            jacobians.append(cograd.stack(row))
+        else:
+            jacobians.append(cograd.zeros((0, output.numel()), dtype=output.dtype))
+    return jacobians
+
+
+def numerical_product(
+    run: Callable[[], Sequence[Tensor]], target: Tensor, direction: Tensor, eps: float
+) -> list[Tensor]:
+    """Central differences of what ``run()`` returns along ``direction`` (target.numel(),)."""
+    data = target.data
+    saved = data.clone()
+    step = (direction * eps).to(data.dtype).reshape(data.shape)
+    try:
+        data.copy_(saved - step)
+        low_outputs = run()
+        low = _snapshot(low_outputs)
+        data.copy_(saved + step)
+        high = run()
+        _check_same(low_outputs, high, eps)
+        return [(b.detach().reshape(-1) - a) / (2 * eps) for a, b in zip(low, high)]
+    finally:
+        data.copy_(saved)
+
+
+class Analytical:
+    """The Jacobians of one output by backward, and what was odd about the gradients."""
+
+    def __init__(self, inputs: Sequence[Tensor], output: Tensor) -> None:
+        self.sizes_ok = True
+        self.types_ok = True
+        self.jacobians = self._rows(inputs, output)
+
+    def _rows(self, inputs: Sequence[Tensor], output: Tensor) -> list[Tensor]:
+        seed = cograd.zeros(output.shape, dtype=output.dtype)
+        flat = seed.view(-1)
+        columns: list[list[Tensor]] = [[] for _ in inputs]
+        for i in range(output.numel()):
+            flat[i] = 1.0
+            grads = vjp(inputs, output, seed)
+            for column, tensor, grad in zip(columns, inputs, grads):
+                column.append(self._column(tensor, grad))
+            flat[i] = 0.0
+        jacobians = []
+        for column, tensor in zip(columns, inputs):
+            if column:
+                jacobians.append(cograd.stack(column, 1))
+            else:
+                jacobians.append(cograd.zeros((tensor.numel(), 0), dtype=tensor.dtype))
+        return jacobians
+
+    def _column(self, tensor: Tensor, grad: Tensor | None) -> Tensor:
+        """One column, copied: the gradient may be the seed itself."""
+        if grad is None:
+            return cograd.zeros(tensor.numel(), dtype=tensor.dtype)
+        if grad.dtype != tensor.dtype:
+            self.types_ok = False
+        if grad.shape != tensor.shape:
+            self.sizes_ok = False
+            return cograd.zeros(tensor.numel(), dtype=tensor.dtype)
+        return grad.detach().clone().reshape(-1).to(tensor.dtype)
+
+
+def vjp(inputs: Sequence[Tensor], output: Tensor, seed: Tensor) -> tuple[Tensor | None, ...]:
+    """The gradients of ``output`` for the output gradient ``seed``; the graph is kept."""
+    return cograd.autograd.grad(  # type: ignore[no-any-return]
+        [output], list(inputs), [seed], retain_graph=True, allow_unused=True
+    )
+
+
+def equal_within(a: Sequence[Tensor], b: Sequence[Tensor], atol: float) -> bool:
+    """Whether all pairs differ by at most ``atol``."""
+    return all(x.numel() == 0 or bool(((x - y).abs() <= atol).all()) for x, y in zip(a, b))

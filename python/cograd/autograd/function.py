@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Custom differentiable operations: ``Function`` and what belongs to it.
+
+Three styles of subclass run: static ``forward(ctx, ...)``, static ``forward(...)`` with a
+``setup_context``, and the instance style of old (``forward(self, ...)``, called as ``F()(x)``).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from cograd import _C
+from cograd._C import Tensor
+from cograd.autograd import _pytree
+
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
+
+FunctionCtx = _C._FunctionBase
+
+
+class _Helper:
+    """What the C++ side asks of Python on its slow paths. One for all Functions."""
+
+    @staticmethod
+    def parameters(cls: type) -> list[inspect.Parameter]:
+        """forward's parameters after ctx (or self)."""
+        found = cls.__dict__.get("_parameters")
+        if found is None:
+            names = list(inspect.signature(cls.forward).parameters.values())
+            found = names if cls._style == "setup" else names[1:]
+            cls._parameters = found
+        return found
+
+    @staticmethod
+    def bind(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments in the order of forward's parameters, defaults filled in."""
+        signature = inspect.Signature(
+            [
+                p.replace(kind=p.KEYWORD_ONLY) if p.kind is p.KEYWORD_ONLY else p
+                for p in _Helper.parameters(cls)
+            ]
+        )
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{cls.__name__}.forward() {error}") from None
+        last = max(
+            (i for i, name in enumerate(signature.parameters) if name in bound.arguments),
+            default=-1,
+        )
+        bound.apply_defaults()
+        values: list[Any] = []
+        for i, (name, parameter) in enumerate(signature.parameters.items()):
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                values.extend(bound.arguments[name])
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                if bound.arguments[name]:
+                    raise TypeError(f"{cls.__name__}: **{name} cannot be passed to apply")
+            elif i <= last or parameter.kind is parameter.KEYWORD_ONLY:
+                values.append(bound.arguments[name])
+        return tuple(values)
+
+    @staticmethod
+    def describe_argument(cls: type, index: int) -> str:
+        """'argument 'weight' (position 2) of Linear.forward (file.py:12)'."""
+        parameters = _Helper.parameters(cls)
+        name = f"{index}"
+        if index < len(parameters):
+            name = parameters[index].name
+        elif parameters and parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL:
+            name = f"{parameters[-1].name}[{index - len(parameters) + 1}]"
+        code = getattr(inspect.unwrap(cls.forward), "__code__", None)
+        where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+        return f"argument '{name}' (position {index + 1}) of {cls.__name__}.forward{where}"
+
+
+def _style_of(cls: type) -> str:
+    """'static', 'setup' or 'instance', by where forward and setup_context come from."""
+    for base in cls.__mro__:
+        if "setup_context" in base.__dict__ and base is not Function:
+            return "setup"
+        if base is Function:
+            break
+    for base in cls.__mro__:
+        if "forward" in base.__dict__:
+            raw = base.__dict__["forward"]
+            if base is Function or isinstance(raw, (staticmethod, classmethod)):
+                return "static"
+            return "instance"
+    return "static"
+
+
+class Function(_C._FunctionBase):  # type: ignore[misc, name-defined]
+    """Base of custom differentiable operations.
+
+    Subclass it, write ``forward`` and ``backward``, and call ``apply``. In ``forward`` ops are not
+    recorded; what ``backward`` needs is kept with ``ctx.save_for_backward`` (tensors) or as
+    attributes of ``ctx`` (anything else). ``ctx`` is the graph node: ``y.grad_fn is ctx``.
+
+    Class attributes:
+        pytree: lists, dicts and tuples among arguments and results are traversed, and
+            ``backward`` gets and returns gradients in the same structures.
+    """
+
+    pytree: bool = False
+    _style: str = "static"
+    _backward_cls: Any = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._style = _style_of(cls)
+        _resolve_vjp(cls)
+        if cls._style == "instance":
+            ctx_type: type = cls
+        else:
+            ctx_type = type(
+                cls.__name__ + "Backward",
+                (_C._FunctionBase,),
+                {"_forward_cls": cls, "__module__": cls.__module__},
+            )
+        cls._backward_cls = ctx_type
+        _C._register_function(cls, cls._style, ctx_type, _Helper)
+        if cls.pytree and "apply" not in cls.__dict__:
+            cls.apply = classmethod(_pytree.apply)  # type: ignore[assignment, method-assign]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if type(self)._style != "instance":
+            warnings.warn(
+                f"{type(self)} should not be instantiated. Methods on autograd functions are all "
+                "static, so you should invoke them on the class itself. Instantiating an "
+                "autograd function will raise an error in a future version.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs an instance-style Function: ``Linear()(x, w, b)``."""
+        if type(self)._style != "instance":
+            raise RuntimeError(
+                f"{type(self).__name__}: calling an instance needs the legacy autograd style "
+                "(non-static forward method). This one has a static forward: use "
+                f"{type(self).__name__}.apply(...)"
+            )
+        return self._call_instance(*args, **kwargs)
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Computes the results. Must be overridden; see the class docstring for the styles."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Fills ``ctx`` from the inputs and the output when ``forward`` does not take ``ctx``."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Gradients of the inputs, one per argument of ``forward`` (None where there is none)."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
+        )
+
+    vjp = backward
+
+
+def _resolve_vjp(cls: Any) -> None:
+    """``vjp`` is another name for ``backward``; defining both is an error when it is needed."""
+    has_backward = cls.backward is not Function.backward
+    has_vjp = cls.vjp is not Function.vjp
+    if has_backward and has_vjp and cls.backward is not cls.vjp:
+        if getattr(cls.backward, "_is_vjp_conflict", False):
+            return
+
+        def conflict(ctx: Any, *grad_outputs: Any) -> Any:
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. "
+                "You should only implement one of them."
+            )
+
+        conflict._is_vjp_conflict = True  # type: ignore[attr-defined]
+        cls.backward = staticmethod(conflict)
+    elif has_vjp and not has_backward:
+        cls.backward = staticmethod(cls.vjp) if cls._style != "instance" else cls.vjp
+
+
+class InplaceFunction(Function):
+    """Old base class of Functions with an ``inplace`` option."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        self.inplace = inplace
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorates a ``backward`` that cannot itself be differentiated.
+
+    The first derivative is as without it; a second derivative raises RuntimeError.
+    """
+
+    @functools.wraps(fn)
+    def wrapper(ctx: Any, *grads: Any) -> Any:
+        enabled = _C._set_grad_enabled(False)
+        try:
+            outputs = fn(ctx, *grads)
+        finally:
+            _C._set_grad_enabled(enabled)
+        if not enabled:
+            return outputs
+        name = getattr(type(ctx), "_forward_cls", type(ctx)).__name__
+        message = (
+            "trying to differentiate twice a function that was marked with @once_differentiable: "
+            f"{name}.backward"
+        )
+
+        def close(value: Any) -> Any:
+            if isinstance(value, Tensor) and value.is_floating_point():
+                return _C._poison(value, ctx, message)
+            return value
+
+        return tuple(map(close, outputs)) if isinstance(outputs, tuple) else close(outputs)
+
+    return wrapper

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Grad modes: context managers and decorators for functions and generator functions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar, cast
+
+from cograd import _C
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Mode:
+    """A context manager that is also a decorator; each call of the decorated enters a new one."""
+
+    def clone(self) -> _Mode:
+        """A fresh manager with the same arguments."""
+        return type(self)()
+
+    def __enter__(self) -> None:
+        raise NotImplementedError
+
+    def __exit__(self, *exc: object) -> None:
+        raise NotImplementedError
+
+    def __call__(self, func: F) -> F:
+        """Decorates ``func``: a function, a generator function, or a class (its ``__init__``)."""
+        if inspect.isclass(func):
+            func.__init__ = self(func.__init__)  # type: ignore[misc]
+            return cast(F, func)
+        if inspect.isgeneratorfunction(func):
+            return cast(F, self._wrap_generator(func))
+
+        @functools.wraps(func)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return func(*args, **kwargs)
+
+        return cast(F, wrapper)
+
+    def _wrap_generator(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """The mode holds while the generator runs and is restored while it is suspended."""
+
+        @functools.wraps(func)
+        def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            gen = func(*args, **kwargs)
+            try:
+                with self.clone():
+                    response = gen.send(None)
+                while True:
+                    try:
+                        request = yield response
+                    except GeneratorExit:
+                        with self.clone():
+                            gen.close()
+                        raise
+                    except BaseException as error:
+                        with self.clone():
+                            response = gen.throw(error)
+                    else:
+                        with self.clone():
+                            response = gen.send(request)
+            except StopIteration as stop:
+                return stop.value
+
+        return wrapper
+
+
+class _NoArgMode(_Mode):
+    """A mode that may be used as ``@no_grad`` as well as ``@no_grad()``."""
+
+    def __new__(cls, orig_func: Any = None) -> Any:
+        self = super().__new__(cls)
+        return self if orig_func is None else self(orig_func)
+
+    def __init__(self, orig_func: Any = None) -> None:
+        self.prev = False
+
+
+class no_grad(_NoArgMode):
+    """Ops are not recorded. Thread-local."""
+
+    def __enter__(self) -> None:
+        self.prev = _C._set_grad_enabled(False)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self.prev)
+
+
+class enable_grad(_NoArgMode):
+    """Ops are recorded, also inside ``no_grad``. Thread-local."""
+
+    def __enter__(self) -> None:
+        self.prev = _C._set_grad_enabled(True)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self.prev)
+
+
+class set_grad_enabled(_Mode):
+    """Sets recording at once; as a context manager the former mode comes back at the end.
+
+    Args:
+        mode: whether ops are recorded.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self.prev = _C._set_grad_enabled(bool(mode))
+
+    def __call__(self, func: F) -> F:
+        _C._set_grad_enabled(self.prev)  # a decorator must not change the mode where it is written
+        return super().__call__(func)
+
+    def clone(self) -> set_grad_enabled:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        _C._set_grad_enabled(self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self.prev)
+
+
+class inference_mode(_Mode):
+    """No recording, and the tensors made are marked: they cannot enter a graph later.
+
+    Args:
+        mode: False leaves inference mode for the block.
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        if isinstance(mode, bool):
+            return super().__new__(cls)
+        return cls()(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+        self.prev = (False, True)
+
+    def clone(self) -> inference_mode:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        inference = _C._set_inference_mode(self.mode)
+        self.prev = (inference, _C._set_grad_enabled(not self.mode))
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_inference_mode(self.prev[0])
+        _C._set_grad_enabled(self.prev[1])

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""gradcheck and gradgradcheck: gradients against finite differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from ._gradcheck_run import Check, GradcheckError, check_inputs
+from ._jacobian import as_tuple, diff_inputs, diff_outputs
+from ._jacobian_api import (
+    get_analytical_jacobian,
+    get_numerical_jacobian,
+    get_numerical_jacobian_wrt_specific_input,
+)
+
+__all__ = [
+    "GradcheckError",
+    "get_analytical_jacobian",
+    "get_numerical_jacobian",
+    "get_numerical_jacobian_wrt_specific_input",
+    "gradcheck",
+    "gradgradcheck",
+]
+
+
+def _refuse(**flags: bool) -> None:
+    """Raises for the checks that need forward-mode differentiation or vmap."""
+    for name, wanted in flags.items():
+        if wanted:
+            need = "batched gradients" if "batched" in name else "forward-mode differentiation"
+            raise NotImplementedError(f"{name}=True is not supported: it needs {need}")
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Compares the gradients of ``func(*inputs)`` with central finite differences.
+
+    Args:
+        func: takes tensors, gives a tensor or a tuple of tensors.
+        inputs: a tensor, or a tuple of any objects; float64 tensors that require grad are checked.
+        eps: step of the differences.
+        atol, rtol: |analytical - numerical| <= atol + rtol * |numerical|.
+        raise_exception: raise GradcheckError on failure instead of returning False.
+        nondet_tol: how far two runs of the same backward may differ.
+        check_undefined_grad: also run the backward with None for output gradients.
+        check_grad_dtypes: fail if a gradient's dtype is not its input's.
+        fast_mode: compare one random projection of each Jacobian instead of all entries.
+        masked: accepted; it matters to sparse tensors only.
+
+    Returns:
+        True if all gradients are right.
+
+    Raises:
+        GradcheckError: they are not, and ``raise_exception`` is set.
+        ValueError: no input requires grad. RuntimeError: an input overlaps itself in memory.
+        NotImplementedError: a forward-mode or batched check is asked for.
+    """
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError(
+            "Expected at least one of check_forward_ad or check_backward_ad to be True"
+        )
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError(
+            "Setting check_batched_grad=True requires check_backward_ad to be True"
+        )
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError(
+            "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
+        )
+    _refuse(
+        check_forward_ad=check_forward_ad,
+        check_batched_grad=check_batched_grad,
+        check_batched_forward_grad=check_batched_forward_grad,
+    )
+    tupled = as_tuple(inputs)
+    check_inputs(tupled)
+    check = Check(
+        func,
+        tupled,
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        fast_mode=fast_mode,
+    )
+    try:
+        check.run()
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def _random_grad_outputs(outputs: Sequence[Tensor], noncontiguous: bool) -> tuple[Tensor, ...]:
+    from ..testing import make_tensor
+
+    grads = []
+    for output in outputs:
+        dtype = output.dtype if output.dtype.is_floating_point else cograd.float64
+        grads.append(
+            make_tensor(
+                tuple(output.shape),
+                dtype=dtype,
+                device="cpu",
+                low=-1,
+                high=1,
+                requires_grad=True,
+                noncontiguous=noncontiguous,
+            )
+        )
+    return tuple(grads)
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """Runs gradcheck on the gradients of ``func``: checks second derivatives.
+
+    Args:
+        grad_outputs: gradients of the outputs; random ones in [-1, 1] unless given.
+        gen_non_contig_grad_outputs: make the random ones non-contiguous.
+
+    The other arguments, the result and the errors are those of ``gradcheck``.
+    """
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise AssertionError(
+            "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
+        )
+    if check_undefined_grad and not check_rev_over_rev:
+        raise AssertionError(
+            "Setting check_undefined_grad=True requires check_rev_over_rev to be True"
+        )
+    if check_batched_grad and not check_rev_over_rev:
+        raise AssertionError(
+            "Setting check_batched_grad=True requires check_rev_over_rev to be True"
+        )
+    _refuse(check_fwd_over_rev=check_fwd_over_rev, check_batched_grad=check_batched_grad)
+    tupled = as_tuple(inputs)
+    if grad_outputs is None:
+        outputs = diff_outputs(func(*tupled))
+        seeds = _random_grad_outputs(outputs, gen_non_contig_grad_outputs)
+    else:
+        seeds = as_tuple(grad_outputs)
+
+    def gradients(*args: Any) -> tuple[Tensor, ...]:
+        split = len(args) - len(seeds)
+        results = diff_outputs(func(*args[:split]))
+        targets = diff_inputs(args[:split])
+        grads = cograd.autograd.grad(
+            list(results), targets, list(args[split:]), create_graph=True, allow_unused=True
+        )
+        return tuple(grad for grad in grads if grad is not None)
+
+    return gradcheck(
+        gradients,
+        (*tupled, *seeds),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        fast_mode=fast_mode,
+        masked=masked,
+    )

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Functions that are neither activation nor loss: linear maps, distances, attention, padding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from ._activations import softmax
+from ._core import core_op, core_or
+
+
+def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    out = input.matmul(weight.t() if weight.dim() == 2 else weight)
+    return out if bias is None else out + bias
+
+
+def _rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    shape = tuple(normalized_shape)
+    if not shape or tuple(input.shape[-len(shape) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape "
+            f"[*, {', '.join(map(str, shape))}], but got input of size{list(input.shape)}"
+        )
+    if eps is None:
+        eps = cograd.finfo(input.dtype).eps
+    dims = tuple(range(-len(shape), 0))
+    out = input * ((input * input).mean(dims, keepdim=True) + eps).rsqrt()
+    return out if weight is None else out * weight
+
+
+linear = core_or("linear", _linear)
+layer_norm = core_op("layer_norm")
+rms_norm = core_or("rms_norm", _rms_norm)
+_dropout = core_op("dropout")
+_embedding = core_op("embedding")
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes elements with probability ``p`` and scales the rest by 1 / (1 - p)."""
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0.0:
+        return input
+    if inplace:
+        mask = cograd.rand_like(input) >= p
+        return input.mul_(mask.to(input.dtype) * (0.0 if p == 1.0 else 1.0 / (1.0 - p)))
+    return _dropout(input, p, training)  # type: ignore[misc,no-any-return]
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of ``weight`` (V, D) at the indices ``input`` (*), giving (*, D).
+
+    The row ``padding_idx`` gets no gradient. With ``max_norm`` the rows looked up are first
+    scaled down, in place, to that norm.
+    """
+    if sparse:
+        raise NotImplementedError("embedding: sparse=True is not supported, gradients are dense")
+    if scale_grad_by_freq:
+        raise NotImplementedError("embedding: scale_grad_by_freq=True is not supported")
+    rows = weight.shape[0]
+    if padding_idx is not None:
+        if not -rows <= padding_idx < rows:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding_idx = padding_idx % rows
+    if max_norm is not None:
+        with cograd.no_grad():
+            _renorm_rows_(weight, input, max_norm, norm_type)
+    return _embedding(input, weight, padding_idx)  # type: ignore[misc,no-any-return]
+
+
+def _renorm_rows_(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
+    used = index.reshape(-1).unique()
+    rows = weight[used]
+    norms = rows.norm(norm_type, dim=1, keepdim=True)
+    scale = cograd.where(norms > max_norm, max_norm / (norms + 1e-7), cograd.ones_like(norms))
+    weight[used] = rows * scale
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x1 A x2 + b with input1 (*, I), input2 (*, J), weight (O, I, J), bias (O); gives (*, O)."""
+    if input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(
+            "bilinear(): input batch dimensions do not match: got "
+            f"{list(input1.shape)} and {list(input2.shape)}"
+        )
+    out_features, first, second = weight.shape
+    if input1.shape[-1] != first or input2.shape[-1] != second:
+        raise RuntimeError(
+            f"bilinear(): input1 and input2 sizes do not match weight size: got "
+            f"{input1.shape[-1]} and {input2.shape[-1]}, expected {first} and {second}"
+        )
+    left = input1.matmul(weight.permute(1, 0, 2).reshape(first, out_features * second))
+    left = left.reshape(*input1.shape[:-1], out_features, second)
+    out = (left * input2.unsqueeze(-2)).sum(-1)
+    return out if bias is None else out + bias
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Indices (*) as rows of zeros with a one: int64 (*, num_classes)."""
+    if tensor.dtype != cograd.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if tensor.numel() == 0:
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return cograd.zeros(*tensor.shape, num_classes, dtype=cograd.int64)
+    if int(tensor.min()) < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    top = int(tensor.max())
+    if num_classes == -1:
+        num_classes = top + 1
+    elif num_classes < 1:
+        raise RuntimeError("num_classes should be positive")
+    elif top >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    out = cograd.zeros(*tensor.shape, num_classes, dtype=cograd.int64)
+    return out.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
+    """``input`` divided by its p-norm along ``dim``, which is taken as at least ``eps``."""
+    result = input / input.norm(p, dim, keepdim=True).clamp(min=eps).expand_as(input)
+    return result if out is None else out.copy_(result)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along ``dim``; the shapes broadcast."""
+    n1 = x1.norm(2, dim, keepdim=True).clamp(min=eps)
+    n2 = x2.norm(2, dim, keepdim=True).clamp(min=eps)
+    return ((x1 / n1) * (x2 / n2)).sum(dim)
+
+
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """p-norm of ``x1 - x2 + eps`` over the last dim."""
+    return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
+    """Adds (or, if negative, cuts) elements at the ends of the last dims.
+
+    ``pad`` is (last dim left, last dim right, second last left, ...).
+    """
+    if mode != "constant":
+        raise NotImplementedError(f"pad: mode '{mode}' is not supported, only 'constant'")
+    if len(pad) % 2 or len(pad) > 2 * input.dim():
+        raise RuntimeError(
+            f"pad: expected an even number of values, at most {2 * input.dim()}, got {len(pad)}"
+        )
+    shape = list(input.shape)
+    target, source = [slice(None)] * input.dim(), [slice(None)] * input.dim()
+    for pair in range(len(pad) // 2):
+        dim = input.dim() - 1 - pair
+        left, right = pad[2 * pair], pad[2 * pair + 1]
+        size = shape[dim] + left + right
+        if size < 0:
+            raise RuntimeError(
+                f"pad: dimension {dim} of size {shape[dim]} with padding ({left}, {right}) would "
+                "have negative size"
+            )
+        source[dim] = slice(max(-left, 0), shape[dim] - max(-right, 0))
+        target[dim] = slice(max(left, 0), size - max(right, 0))
+        shape[dim] = size
+    out = input.new_full(shape, 0 if value is None else value)
+    out[tuple(target)] = input[tuple(source)]
+    return out
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(query key^T * scale + mask) value.
+
+    Args:
+        query: (..., L, E). key: (..., S, E). value: (..., S, Ev). Result: (..., L, Ev).
+        attn_mask: broadcastable to (..., L, S); bool (True takes part) or floats to add.
+        is_causal: position i sees keys 0..i; not together with ``attn_mask``.
+        scale: 1 / sqrt(E) unless given.
+        enable_gqa: repeat the heads (dim -3) of key and value to those of query.
+    """
+    if is_causal and attn_mask is not None:
+        raise RuntimeError(
+            "scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
+    if enable_gqa:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
+    if scale is None:
+        scale = 1.0 / math.sqrt(query.shape[-1])
+    scores = query.matmul(key.transpose(-2, -1)) * scale
+    if is_causal:
+        attn_mask = cograd.ones(query.shape[-2], key.shape[-2], dtype=cograd.bool).tril()
+    if attn_mask is None:
+        weights = softmax(scores, -1)
+    elif attn_mask.dtype == cograd.bool:
+        blocked = attn_mask.logical_not()
+        weights = softmax(scores.masked_fill(blocked, -math.inf), -1)
+        # A row that may see nothing is 0 / 0; its result is zero.
+        weights = weights.masked_fill(blocked.all(-1, keepdim=True), 0.0)
+    else:
+        weights = softmax(scores + attn_mask, -1)
+    return dropout(weights, dropout_p).matmul(value)

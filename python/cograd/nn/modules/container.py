@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sequential, ModuleList and ModuleDict."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any
+
+from .module import Module, _indent
+
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
+
+
+class _Numbered(Module):
+    """A container whose children are named '0', '1', ... in order."""
+
+    def _index_of(self, idx: Any) -> int:
+        idx = operator.index(idx)
+        if not -len(self) <= idx < len(self):
+            raise IndexError(f"index {idx} is out of range")
+        return idx % len(self)
+
+    def _name_at(self, idx: Any) -> str:
+        return next(islice(self._modules, self._index_of(idx), None))
+
+    def _replace_all(self, modules: Iterable[Module]) -> None:
+        self._modules.clear()
+        for i, module in enumerate(modules):
+            self.add_module(str(i), module)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def __dir__(self) -> list[str]:
+        return [key for key in super().__dir__() if not key.isdigit()]
+
+    def __delitem__(self, idx: Any) -> None:
+        names = list(self._modules)
+        dropped = names[idx] if isinstance(idx, slice) else [self._name_at(idx)]
+        self._replace_all([m for name, m in self._modules.items() if name not in set(dropped)])
+
+    def pop(self, key: int | slice) -> Any:
+        """Removes and returns the child at ``key``."""
+        module = self[key]  # type: ignore[index]
+        del self[key]
+        return module
+
+    def append(self, module: Module) -> Any:
+        """Adds a child at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+
+class Sequential(_Numbered):
+    """Calls its children one after the other; given as arguments or as one ordered dict."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            for name, module in args[0].items():
+                self.add_module(name, module)
+        else:
+            for i, module in enumerate(args):
+                self.add_module(str(i), module)
+
+    def forward(self, input: Any) -> Any:
+        """The last child's output; each child gets the output of the one before."""
+        for module in self._modules.values():
+            input = module(input)
+        return input
+
+    def __getitem__(self, idx: Any) -> Any:
+        if isinstance(idx, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[idx]))
+        return self._modules[self._name_at(idx)]
+
+    def __setitem__(self, idx: int, module: Module) -> None:
+        setattr(self, self._name_at(idx), module)
+
+    def __delitem__(self, idx: Any) -> None:
+        names = list(self._modules)[idx] if isinstance(idx, slice) else [self._name_at(idx)]
+        kept = [(name, m) for name, m in self._modules.items() if name not in names]
+        renumber = all(name.isdigit() for name in self._modules)
+        self._modules.clear()
+        for i, (name, module) in enumerate(kept):
+            self._modules[str(i) if renumber else name] = module
+
+    def __add__(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                "add operator supports only objects of Sequential class, "
+                f"but {type(other)} is given."
+            )
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Any) -> Any:
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                "add operator supports only objects of Sequential class, "
+                f"but {type(other)} is given."
+            )
+        return self.extend(other)
+
+    def __mul__(self, other: int) -> Sequential:
+        if not isinstance(other, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}")
+        if other <= 0:
+            raise ValueError(f"Non-positive multiplication factor {other} for {type(self)}")
+        return Sequential(*chain.from_iterable([list(self)] * other))
+
+    __rmul__ = __mul__
+
+    def insert(self, index: int, module: Module) -> Any:
+        """Puts ``module`` before the child at ``index``."""
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        if not -len(self) <= index <= len(self):
+            raise IndexError(f"Index out of range: {index}")
+        modules = list(self)
+        modules.insert(index if index >= 0 else index + len(self), module)
+        self._replace_all(modules)
+        return self
+
+    def extend(self, sequential: Iterable[Module]) -> Any:
+        """Adds the modules at the end."""
+        for module in list(sequential):
+            self.append(module)
+        return self
+
+
+class ModuleList(_Numbered):
+    """A list of modules."""
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def __getitem__(self, idx: Any) -> Any:
+        if isinstance(idx, slice):
+            return type(self)(list(self)[idx])
+        return self._modules[str(self._index_of(idx))]
+
+    def __setitem__(self, idx: int, module: Module) -> None:
+        setattr(self, str(self._index_of(idx)), module)
+
+    def __iadd__(self, modules: Iterable[Module]) -> Any:
+        return self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def insert(self, index: int, module: Module) -> None:
+        """Puts ``module`` before the child at ``index``."""
+        modules = list(self)
+        modules.insert(index, module)
+        self._replace_all(modules)
+
+    def extend(self, modules: Iterable[Module]) -> Any:
+        """Adds the modules at the end."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                "ModuleList.extend should be called with an iterable, but got "
+                + type(modules).__name__
+            )
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def __repr__(self) -> str:
+        """Children with the same text in a row are printed once, with their count."""
+        groups: list[tuple[int, int, str]] = []
+        for i, module in enumerate(self):
+            text = repr(module)
+            if groups and groups[-1][2] == text:
+                groups[-1] = (groups[-1][0], i, text)
+            else:
+                groups.append((i, i, text))
+        if not groups:
+            return self._get_name() + "()"
+        lines = []
+        for first, last, text in groups:
+            head = f"({first}): " if first == last else f"({first}-{last}): {last - first + 1} x "
+            lines.append(_indent(head + text))
+        return self._get_name() + "(\n  " + "\n  ".join(lines) + "\n)"
+
+
+class ModuleDict(Module):
+    """A dict of modules, in insertion order."""
+
+    def __init__(self, modules: Any = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._modules
+
+    def clear(self) -> None:
+        """Removes all children."""
+        self._modules.clear()
+
+    def pop(self, key: str) -> Any:
+        """Removes and returns the child ``key``."""
+        return self._modules.pop(key)
+
+    def keys(self) -> Any:
+        """The names."""
+        return self._modules.keys()
+
+    def items(self) -> Any:
+        """(name, module) pairs."""
+        return self._modules.items()
+
+    def values(self) -> Any:
+        """The modules."""
+        return self._modules.values()
+
+    def update(self, modules: Any) -> None:
+        """Adds modules from a mapping or from an iterable of (name, module) pairs."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                "ModuleDict.update should be called with an iterable of key/value pairs, but got "
+                + type(modules).__name__
+            )
+        pairs = modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules
+        for j, pair in enumerate(pairs):
+            if not isinstance(pair, Iterable):
+                raise TypeError(
+                    f"ModuleDict update sequence element #{j} should be Iterable; "
+                    f"is {type(pair).__name__}"
+                )
+            pair = tuple(pair)
+            if len(pair) != 2:
+                raise ValueError(
+                    f"ModuleDict update sequence element #{j} has length {len(pair)}; 2 is required"
+                )
+            self[pair[0]] = pair[1]

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Linear, Bilinear and Identity."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter
+from .module import Module
+
+__all__ = ["Bilinear", "Identity", "Linear"]
+
+
+class Identity(Module):
+    """Returns its input; takes and ignores any arguments."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(*) to (*)."""
+        return input
+
+
+class Linear(Module):
+    """x A^T + b, with ``weight`` A (out_features, in_features) and ``bias`` b (out_features).
+
+    Both start as U(-k, k), k = 1 / sqrt(in_features).
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        options = {"device": device, "dtype": dtype}
+        self.weight = Parameter(cograd.empty((out_features, in_features), **options))
+        if bias:
+            self.bias = Parameter(cograd.empty(out_features, **options))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws new weights and biases."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(*, in_features) to (*, out_features)."""
+        params = self._parameters
+        try:  # a dict lookup takes a fifth of the time of Module.__getattr__
+            weight, bias = params["weight"], params["bias"]
+        except KeyError:  # the names were taken over by plain attributes or properties
+            weight, bias = self.weight, self.bias
+        return F.linear(input, weight, bias)  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """The output projection of MultiheadAttention, under the name torch prints."""
+
+
+class Bilinear(Module):
+    """x1 A x2 + b, with ``weight`` A (out, in1, in2) and ``bias`` b (out)."""
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        options = {"device": device, "dtype": dtype}
+        shape = (out_features, in1_features, in2_features)
+        self.weight = Parameter(cograd.empty(shape, **options))
+        if bias:
+            self.bias = Parameter(cograd.empty(out_features, **options))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws new weights and biases from U(-k, k), k = 1 / sqrt(in1_features)."""
+        bound = 1 / math.sqrt(self.weight.shape[1])
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """(*, in1_features), (*, in2_features) to (*, out_features)."""
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Parameter and Buffer: tensors that a Module registers when they are assigned to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+__all__ = ["Buffer", "Parameter"]
+
+
+class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
+    """Makes ``isinstance(t, Parameter)`` true for tensor subclasses marked as parameters."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if type.__instancecheck__(cls, instance):
+            return True
+        return (
+            cls is Parameter
+            and isinstance(instance, Tensor)
+            and getattr(instance, "_is_param", False)
+        )
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool) -> Parameter:
+    """Inverse of ``Parameter.__reduce_ex__``."""
+    return Parameter(data, requires_grad)
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
+    """A tensor that becomes part of ``Module.parameters()`` when it is assigned to a module.
+
+    Args:
+        data: the values, any shape; shared, not copied. ``None`` makes an empty tensor.
+        requires_grad: whether gradients are recorded. True unless stated.
+
+    Raises:
+        RuntimeError: ``data`` is of a Tensor subclass whose ``detach()`` changes its type.
+    """
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:  # noqa: PYI034
+        """Makes ``data`` a parameter."""
+        if data is None:
+            data = cograd.empty(0)
+        if type(data) is Tensor or type(data) is Parameter:
+            return Tensor._make_subclass(cls, data, requires_grad)  # type: ignore[no-any-return]
+        if not isinstance(data, Tensor):
+            raise TypeError(
+                "Parameter(): argument 'data' must be a Tensor or None, "
+                f"but got {type(data).__name__}"
+            )
+        marked = data.detach().requires_grad_(requires_grad)
+        if type(marked) is not type(data):
+            raise RuntimeError(
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires "
+                "that detach() returns an instance of the same type, "
+                f"but it returned type {type(marked).__name__}."
+            )
+        marked._is_param = True
+        return marked  # type: ignore[no-any-return]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        if id(self) in memo:
+            return memo[id(self)]  # type: ignore[no-any-return]
+        result = type(self)(self.detach().clone(), self.requires_grad)
+        memo[id(self)] = result
+        return result
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        data = cograd.Tensor._make_subclass(Tensor, self.detach(), False)
+        return (_rebuild_parameter, (data, self.requires_grad))
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+
+class _BufferMeta(type(Tensor)):  # type: ignore[misc]
+    """Makes ``isinstance(t, Buffer)`` true for tensors marked as buffers."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if type.__instancecheck__(cls, instance):
+            return True
+        return (
+            cls is Buffer
+            and isinstance(instance, Tensor)
+            and getattr(instance, "_is_buffer", False)
+        )
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
+    """A tensor that becomes a buffer of the module it is assigned to.
+
+    Args:
+        data: the values, any shape. ``None`` makes an empty tensor.
+        persistent: whether the buffer is part of the module's ``state_dict``.
+    """
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:  # noqa: PYI034
+        """Makes ``data`` a buffer."""
+        if data is None:
+            data = cograd.empty(0)
+        marked = data.detach().requires_grad_(data.requires_grad)
+        marked.persistent = persistent
+        marked._is_buffer = True
+        return marked  # type: ignore[no-any-return]

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import cograd
+from cograd import Tensor
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters, flattened and joined; a differentiable copy of shape (n,)."""
+    return cograd.cat([param.reshape(-1) for param in parameters])
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Makes the parameters views of consecutive pieces of ``vec`` (n,).
+
+    Raises:
+        TypeError: ``vec`` is no tensor.
+    """
+    if not isinstance(vec, Tensor):
+        raise TypeError(f"expected cograd.Tensor, but got: {type(vec).__name__}")
+    start = 0
+    for param in parameters:
+        count = param.numel()
+        param.data = vec[start : start + count].view_as(param).data
+        start += count

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""OneCycleLR."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ._lr_base import LRScheduler
+from .optimizer import Optimizer
+
+
+def _cosine(start: float, end: float, part: float) -> float:
+    return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
+
+
+def _linear(start: float, end: float, part: float) -> float:
+    return (end - start) * part + start
+
+
+class OneCycleLR(LRScheduler):
+    """From ``max_lr / div_factor`` up to ``max_lr``, then down to far below the start.
+
+    The length is ``total_steps`` or ``epochs * steps_per_epoch``; with ``cycle_momentum`` the
+    momentum (or Adam's first beta) goes the other way.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: float | Sequence[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float | Sequence[float] = 0.85,
+        max_momentum: float | Sequence[float] = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        self.optimizer = optimizer
+        self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
+        if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
+            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                "anneal_strategy must be one of 'cos' or 'linear', instead got " + anneal_strategy
+            )
+        self._anneal_func_type = anneal_strategy
+        self.cycle_momentum = cycle_momentum
+        self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
+        groups = optimizer.param_groups
+        if last_epoch == -1:
+            for group, top in zip(groups, self._per_group("max_lr", max_lr)):
+                group["initial_lr"] = top / div_factor
+                group["max_lr"] = top
+                group["min_lr"] = group["initial_lr"] / final_div_factor
+        if cycle_momentum:
+            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+                raise ValueError(
+                    "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
+                )
+            self.use_beta1 = "betas" in optimizer.defaults
+            if last_epoch == -1:
+                tops = self._per_group("max_momentum", max_momentum)
+                bases = self._per_group("base_momentum", base_momentum)
+                for group, top, base in zip(groups, tops, bases):
+                    self._set_momentum(group, top)
+                    group["max_momentum"], group["base_momentum"] = top, base
+        super().__init__(optimizer, last_epoch)
+
+    def _per_group(self, name: str, value: Any) -> list[Any]:
+        groups = len(self.optimizer.param_groups)
+        if not isinstance(value, (list, tuple)):
+            return [value] * groups
+        if len(value) != groups:
+            raise ValueError(
+                f"{name} must have the same length as optimizer.param_groups. "
+                f"{name} has {len(value)} values, param_groups has {groups}."
+            )
+        return list(value)
+
+    def _set_momentum(self, group: dict[str, Any], value: float) -> None:
+        if self.use_beta1:
+            group["betas"] = (value, *group["betas"][1:])
+        else:
+            group["momentum"] = value
+
+    def get_lr(self) -> list[Any]:
+        """The learning rates at ``self.last_epoch``."""
+        step = self.last_epoch
+        if step > self.total_steps:
+            raise ValueError(
+                f"Tried to step {step} times. The specified number of total steps is "
+                f"{self.total_steps}"
+            )
+        anneal = _cosine if self._anneal_func_type == "cos" else _linear
+        lrs = []
+        for group in self.optimizer.param_groups:
+            start = 0.0
+            for i, (end, lr_from, lr_to, m_from, m_to) in enumerate(self._schedule_phases):
+                if step <= end or i == len(self._schedule_phases) - 1:
+                    part = (step - start) / (end - start)
+                    lrs.append(anneal(group[lr_from], group[lr_to], part))
+                    if self.cycle_momentum:
+                        self._set_momentum(group, anneal(group[m_from], group[m_to], part))
+                    break
+                start = end
+        return lrs
+
+
+def _total_steps(total: int | None, epochs: int | None, per_epoch: int | None) -> int:
+    if total is not None:
+        if total <= 0 or not isinstance(total, int):
+            raise ValueError(f"Expected positive integer total_steps, but got {total}")
+        return total
+    if epochs is None or per_epoch is None:
+        raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+    if not isinstance(epochs, int) or epochs <= 0:
+        raise ValueError(f"Expected positive integer epochs, but got {epochs}")
+    if not isinstance(per_epoch, int) or per_epoch <= 0:
+        raise ValueError(f"Expected positive integer steps_per_epoch, but got {per_epoch}")
+    return epochs * per_epoch
+
+
+def _phases(total: int, pct_start: float, three_phase: bool) -> list[tuple[Any, ...]]:
+    """(last step, lr from, lr to, momentum from, momentum to) of each phase."""
+    up = ("initial_lr", "max_lr", "max_momentum", "base_momentum")
+    if three_phase:
+        return [
+            (float(pct_start * total) - 1, *up),
+            (
+                float(2 * pct_start * total) - 2,
+                "max_lr",
+                "initial_lr",
+                "base_momentum",
+                "max_momentum",
+            ),
+            (total - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
+        ]
+    return [
+        (float(pct_start * total) - 1, *up),
+        (total - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"),
+    ]

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""save and load: tensors and nested state dicts as safetensors files, without pickle."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import OrderedDict
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+__all__ = ["load", "save"]
+
+_FORMAT = "cograd"
+_VERSION = "1"
+_HEADER_LIMIT = 100_000_000  # bytes of JSON that safetensors itself accepts
+_NAMES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+}
+_CODES = {code: name for name, code in _NAMES.items()}
+
+
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype).rsplit(".", 1)[-1]
+
+
+def _raw_array(tensor: Tensor) -> Any:
+    """The elements as a C-contiguous little-endian NumPy array; bfloat16 as int16."""
+    import numpy
+
+    data = tensor.detach().contiguous()
+    if data.dtype == cograd.bfloat16:  # NumPy has no bfloat16
+        data = data.view(cograd.int16)
+    array = data.numpy()
+    return numpy.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+
+
+def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
+    """The bytes of a safetensors file."""
+    import safetensors
+
+    arrays = {key: _raw_array(tensor) for key, tensor in tensors.items()}
+    spec = getattr(safetensors, "TensorSpec", None)
+    entries: dict[str, Any] = {}
+    for key, tensor in tensors.items():
+        name, array = _dtype_name(tensor.dtype), arrays[key]
+        if spec is None:  # releases before 0.8 take the bytes themselves
+            shape = list(tensor.shape)
+            entries[key] = {"dtype": name, "shape": shape, "data": array.tobytes()}
+        else:  # the arrays stay alive in ``arrays`` until serialize returns
+            entries[key] = spec(
+                dtype=name,
+                shape=list(tensor.shape),
+                data_ptr=array.ctypes.data,
+                data_len=array.nbytes,
+            )
+    return bytes(safetensors.serialize(entries, metadata=metadata))
+
+
+class _Packer:
+    """Turns an object into a JSON-able structure and the tensors it refers to by key."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, Tensor] = {}
+        self.keys: dict[int, str] = {}
+        self.storages: dict[tuple[int, Any, tuple[int, ...], tuple[int, ...]], str] = {}
+
+    def pack(self, value: Any, path: str) -> Any:
+        if isinstance(value, Tensor):
+            return self._pack_tensor(value, path)
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, int):
+            return {"t": "int", "v": str(value)} if abs(value) >= 2**53 else value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"t": "float", "v": repr(value)}
+        if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+            kind = "list" if type(value) is list else "tuple"
+            return {"t": kind, "v": [self.pack(v, _join(path, i)) for i, v in enumerate(value)]}
+        if type(value) in (dict, OrderedDict):
+            return self._pack_dict(value, path)
+        raise TypeError(
+            f"save(): cannot store an object of type {type(value).__name__} at "
+            f"'{path or '<top>'}'; expected a Tensor, None, bool, int, float, str, or a list, "
+            "tuple or dict of these. Save a module through its state_dict()."
+        )
+
+    def _pack_dict(self, value: dict[Any, Any], path: str) -> Any:
+        items = []
+        for key, item in value.items():
+            if not isinstance(key, (str, int, float, bool)) and key is not None:
+                raise TypeError(
+                    f"save(): dict keys must be str or numbers, got {type(key).__name__} "
+                    f"in '{path or '<top>'}'"
+                )
+            items.append([self.pack(key, path), self.pack(item, _join(path, key))])
+        packed = {"t": "dict" if type(value) is dict else "ordered", "v": items}
+        metadata = getattr(value, "_metadata", None)
+        if metadata is not None:
+            packed["m"] = self.pack(metadata, _join(path, "_metadata"))
+        return packed
+
+    def _pack_tensor(self, tensor: Tensor, path: str) -> Any:
+        """Equal views of one memory are stored once and stay shared on load."""
+        from .nn.parameter import Parameter
+
+        place = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()))
+        key = self.storages.get(place) if tensor.numel() else None
+        if key is None:
+            if _dtype_name(tensor.dtype) not in _NAMES:
+                raise TypeError(f"save(): dtype {tensor.dtype} at '{path}' is not supported")
+            key = self._fresh_key(path or "tensor")
+            self.tensors[key] = tensor
+            if tensor.numel():
+                self.storages[place] = key
+        packed = {"t": "tensor", "k": key}
+        if isinstance(tensor, Parameter):
+            packed["p"] = "parameter"
+        if tensor.requires_grad:
+            packed["g"] = True  # type: ignore[assignment]
+        return packed
+
+    def _fresh_key(self, path: str) -> str:
+        key, n = path, 1
+        while key in self.tensors or key == "__metadata__":
+            key, n = f"{path}#{n}", n + 1
+        return key
+
+
+def _join(path: str, key: Any) -> str:
+    return f"{path}.{key}" if path else str(key)
+
+
+def save(obj: Any, f: Any) -> None:
+    """Writes ``obj`` as a safetensors file.
+
+    Args:
+        obj: a tensor, or dicts, lists and tuples, nested at will, of tensors, None, bools,
+            numbers and strings; what ``state_dict()`` of modules and optimizers returns.
+        f: a path, or a binary file open for writing.
+
+    Raises:
+        TypeError: ``obj`` holds something else; nothing is written then.
+    """
+    packer = _Packer()
+    metadata = {
+        "structure": json.dumps(packer.pack(obj, ""), separators=(",", ":")),
+        "format": _FORMAT,
+        "version": _VERSION,
+    }
+    content = _serialize(packer.tensors, metadata)
+    if hasattr(f, "write"):
+        f.write(content)
+    else:
+        with open(os.fspath(f), "wb") as file:
+            file.write(content)
+
+
+def _describe(content: bytes) -> str | None:
+    """What ``content`` is, if it is clearly not a safetensors file."""
+    if content[:4] == b"PK\x03\x04":
+        return "a zip archive, as torch.save writes it"
+    if content[:1] == b"\x80" and len(content) > 1 and content[1] in (2, 3, 4, 5):
+        return "a pickle"
+    if content[:6] == b"\x93NUMPY":
+        return "a NumPy .npy file"
+    if len(content) < 8:
+        return f"{len(content)} bytes, too short for a header"
+    size = int.from_bytes(content[:8], "little")
+    if size > _HEADER_LIMIT or 8 + size > len(content):
+        return f"a file whose first bytes are {content[:8]!r}"
+    if content[8:9] != b"{":
+        return f"a file whose header starts with {content[8:16]!r}"
+    return None
+
+
+def _parse(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a safetensors file."""
+    seen = _describe(content)
+    if seen is not None:
+        raise RuntimeError(
+            f"load(): {name} is not a safetensors file: it is {seen}. cograd.load reads only "
+            "safetensors files (written by cograd.save or by the safetensors package); it never "
+            "unpickles. Convert torch files in torch with safetensors.torch.save_file."
+        )
+    from safetensors import SafetensorError, deserialize
+
+    try:
+        entries = deserialize(content)
+    except SafetensorError as error:
+        raise RuntimeError(f"load(): {name} is not a valid safetensors file: {error}") from error
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    tensors = {key: _to_tensor(key, entry, name) for key, entry in entries}
+    return tensors, header.get("__metadata__", {})
+
+
+def _to_tensor(key: str, entry: dict[str, Any], name: str) -> Tensor:
+    import numpy
+
+    code = entry["dtype"]
+    if code not in _CODES:
+        raise RuntimeError(
+            f"load(): tensor '{key}' in {name} has dtype {code}, expected one of "
+            + ", ".join(_CODES)
+        )
+    kind = _CODES[code]
+    shape = tuple(entry["shape"])
+    storage = {"bfloat16": "int16"}.get(kind, kind)
+    array = numpy.frombuffer(bytearray(entry["data"]), dtype=storage).reshape(shape)
+    if array.size == 0:
+        return cograd.empty(shape, dtype=getattr(cograd, kind))
+    tensor = cograd.from_numpy(array)
+    return tensor.view(cograd.bfloat16) if kind == "bfloat16" else tensor
+
+
+class _Unpacker:
+    """Rebuilds the object that ``_Packer`` took apart."""
+
+    def __init__(self, tensors: dict[str, Tensor], name: str) -> None:
+        self.tensors = tensors
+        self.name = name
+        self.built: dict[tuple[str, Any], Tensor] = {}
+
+    def unpack(self, node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        kind = node.get("t")
+        if kind == "tensor":
+            return self._tensor(node)
+        if kind == "int":
+            return int(node["v"])
+        if kind == "float":
+            return float(node["v"])
+        if kind in ("list", "tuple"):
+            items = [self.unpack(item) for item in node["v"]]
+            return items if kind == "list" else tuple(items)
+        if kind in ("dict", "ordered"):
+            pairs = [(self.unpack(key), self.unpack(item)) for key, item in node["v"]]
+            result: Any = dict(pairs) if kind == "dict" else OrderedDict(pairs)
+            if "m" in node:
+                result._metadata = self.unpack(node["m"])
+            return result
+        raise RuntimeError(f"load(): the structure in {self.name} has an unknown node {kind!r}")
+
+    def _tensor(self, node: dict[str, Any]) -> Tensor:
+        key = node["k"]
+        if key not in self.tensors:
+            raise RuntimeError(f"load(): {self.name} has no tensor '{key}', though it refers to it")
+        form = (key, node.get("p"))
+        if form not in self.built:
+            tensor = self.tensors[key]
+            grad = bool(node.get("g", False))
+            if node.get("p") == "parameter":
+                from .nn.parameter import Parameter
+
+                tensor = Parameter(tensor, requires_grad=grad)
+            elif grad:
+                tensor = tensor.detach().requires_grad_()
+            self.built[form] = tensor
+        return self.built[form]
+
+
+def load(f: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
+    """Reads what ``save`` wrote; of other safetensors files, a dict of their tensors.
+
+    Args:
+        f: a path, or a binary file open for reading.
+        map_location: where the tensors go; only 'cpu' (or None) exists.
+        weights_only: must be true: nothing but data is ever loaded.
+
+    Raises:
+        RuntimeError: the file is not a safetensors file (the message says what it is).
+    """
+    if not weights_only:
+        raise ValueError(
+            "load(): weights_only=False is not supported: cograd never unpickles files"
+        )
+    if map_location is not None and str(map_location) != "cpu":
+        raise RuntimeError(f"load(): map_location must be 'cpu' or None, got {map_location!r}")
+    if hasattr(f, "read"):
+        name, content = getattr(f, "name", "the file object"), f.read()
+    else:
+        name = os.fspath(f)
+        with open(name, "rb") as file:
+            content = file.read()
+    tensors, metadata = _parse(bytes(content), f"'{name}'")
+    if metadata.get("format") != _FORMAT or "structure" not in metadata:
+        return tensors
+    if metadata.get("version") != _VERSION:
+        raise RuntimeError(
+            f"load(): '{name}' has format version {metadata.get('version')}, "
+            f"this cograd reads version {_VERSION}"
+        )
+    return _Unpacker(tensors, f"'{name}'").unpack(json.loads(metadata["structure"]))

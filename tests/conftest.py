@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Shared fixtures, markers and small helpers of the test suite."""
+
+import ctypes
+import gc
+import importlib.util
+import os
+
+import numpy as np
+import pytest
+
+import cograd as torch
+
+MARKERS = (
+    "slow: takes more than a few seconds; leave out with -m 'not slow'",
+    "beyond_torch: cograd differs from torch 2.13 here on purpose",
+    "needs_torch: compares with an installed torch; skipped where there is none",
+)
+
+
+def pytest_configure(config):
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+
+
+def pytest_collection_modifyitems(items):
+    if importlib.util.find_spec("torch") is not None:
+        return
+    skip = pytest.mark.skip(reason="torch is not installed")
+    for item in items:
+        if item.get_closest_marker("needs_torch"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def clean_state():
+    """Fixed seed before each test; a test that leaves a global mode changed fails."""
+    torch.manual_seed(1234)
+    assert torch.is_grad_enabled()
+    dtype = torch.get_default_dtype()
+    yield
+    grad_mode, left_dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+    torch.set_grad_enabled(True)
+    torch.set_default_dtype(dtype)
+    assert grad_mode, "the test left grad mode switched off"
+    assert left_dtype == dtype, "the test left another default dtype"
+
+
+def leaf(values, dtype=None):
+    """Float64 leaf that requires grad, from nested lists, a number or a NumPy array."""
+    return torch.tensor(np.asarray(values).tolist(), dtype=dtype or torch.float64).requires_grad_()
+
+
+def ones(*shape):
+    """Float64 tensor of ones that does not require grad."""
+    return torch.ones(shape, dtype=torch.float64)
+
+
+def arr(tensor):
+    """NumPy copy of a tensor's values, whatever its history."""
+    return np.array(tensor.detach().tolist())
+
+
+def same(tensor, expected, tol=1e-12):
+    """True when shape and values agree to a relative and absolute tolerance."""
+    expected = np.asarray(expected, dtype=np.float64)
+    got = arr(tensor)
+    return tuple(tensor.shape) == expected.shape and np.allclose(got, expected, rtol=tol, atol=tol)
+
+
+def live_tensors():
+    """Tensor objects Python can see after a full collection."""
+    gc.collect()
+    return sum(issubclass(type(obj), torch.Tensor) for obj in gc.get_objects())
+
+
+def resident_mb():
+    """Resident memory of this process in MiB, after a full collection and a heap trim."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The examples run, and so does every Python listing of the README and the documentation."""
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/**/*.md")])
+# ```python is run; ```python no-run and other languages are not. An expected exception is named
+# in the fence's info string: ```python raises=RuntimeError
+FENCE = re.compile(r"^```python[ \t]*([^\n]*)\n(.*?)^```", re.M | re.S)
+
+pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="not run from a source checkout")
+
+
+def has(*modules):
+    return all(importlib.util.find_spec(m) is not None for m in modules)
+
+
+def run_example(name, *arguments, cwd):
+    env = {**os.environ, "MPLBACKEND": "Agg"}
+    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    result = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
+    return result.stdout
+
+
+def is_picture(path, least):
+    data = path.read_bytes()
+    return data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > least
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has("matplotlib"), reason="needs the extra demo")
+def test_legendre(tmp_path):
+    out = run_example("legendre.py", "--out", "fit.png", cwd=tmp_path)
+    losses = [float(x) for x in re.findall(r"loss: ([\d.]+)", out)]
+    assert len(losses) == 20
+    assert losses[0] == pytest.approx(462.19, abs=0.5)
+    assert losses[-1] == pytest.approx(9.0, abs=0.2)
+    a, b, c, d = (
+        float(v) for v in re.search(r"(\S+) \+ (\S+) \* P3\((\S+) \+ (\S+) \* x", out).groups()
+    )
+    assert b == pytest.approx(-2.2085, abs=0.01)
+    assert d == pytest.approx(0.2555, abs=0.002)
+    assert abs(a) < 1e-3
+    assert abs(c) < 1e-3
+    assert is_picture(tmp_path / "fit.png", 20_000)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has("matplotlib", "sklearn", "tqdm"), reason="needs the extra demo")
+def test_digits(tmp_path):
+    out = run_example("digits.py", "--out", "demo.png", cwd=tmp_path)
+    assert "same gradients" in out
+    accuracy = float(re.search(r"test accuracy: ([\d.]+)%", out)[1])
+    assert accuracy >= 97
+    assert is_picture(tmp_path / "demo.png", 60_000)
+
+
+@pytest.mark.skipif(not has("matplotlib"), reason="needs the extra demo")
+def test_picture_of_a_graph(monkeypatch):
+    """Every node behind a loss is drawn once, below the nodes that lead to it."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import graph_picture
+
+    import cograd as torch
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    w = torch.ones(3, requires_grad=True)
+    loss = (Twice.apply(w) * w).sum()
+    boxes = graph_picture.read_graph(loss, [("w", w)])
+    graph_picture.layout(boxes)
+    titles = sorted(b.title for b in boxes)
+    assert titles == sorted(["Sum", "Mul", "Twice", "w"])
+    assert {b.kind for b in boxes if b.title == "Twice"} == {"user"}
+    (leaf,) = [b for b in boxes if b.title == "w"]
+    assert leaf.depth == 3
+    assert all(below.depth > b.depth for b in boxes for below in b.next)
+
+
+def listings():
+    for page in PAGES:
+        blocks = FENCE.findall(page.read_text())
+        if any("no-run" not in info for info, _ in blocks):
+            yield pytest.param(page, id=str(page.relative_to(ROOT)))
+
+
+@pytest.mark.parametrize("page", list(listings()))
+def test_listings_of_a_page_run(page, tmp_path, monkeypatch):
+    """The blocks of a page are one program; a block that says it raises must raise that."""
+    monkeypatch.chdir(tmp_path)
+    scope = {"__name__": "__main__"}
+    text = page.read_text()
+    for match in FENCE.finditer(text):
+        info, code = match.groups()
+        if "no-run" in info:
+            continue
+        line = text[: match.start()].count("\n") + 2
+        program = compile("\n" * (line - 1) + code, str(page), "exec")
+        raises = re.search(r"raises=(\w+)", info)
+        expected = (
+            pytest.raises(vars(__import__("builtins"))[raises[1]])
+            if raises
+            else contextlib.nullcontext()
+        )
+        warns = re.search(r"warns=(\w+)", info)
+        warned = (
+            pytest.warns(vars(__import__("builtins"))[warns[1]])
+            if warns
+            else contextlib.nullcontext()
+        )
+        with contextlib.redirect_stdout(io.StringIO()), expected, warned:
+            exec(program, scope)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The arrows of the architecture: a folder of csrc/ includes only what stands below it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CSRC = ROOT / "csrc"
+# From the bottom up. kernels stand beside tensor: they may use its threads, never its Tensor.
+LAYERS = ["include", "tensor", "kernels", "autograd", "ops", "python"]
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
+PYTHON_HEADER = re.compile(r"^(Python\.h|pybind11/.*|numpy/.*|frameobject\.h|structmember\.h)$")
+
+pytestmark = pytest.mark.skipif(not CSRC.is_dir(), reason="not run from a source checkout")
+
+
+def sources():
+    return sorted(p for p in CSRC.rglob("*") if p.suffix in {".h", ".cpp", ".def", ".inc"})
+
+
+def layer_of(path):
+    return path.relative_to(CSRC).parts[0]
+
+
+def included_layer(name, quote, source):
+    """Returns the layer an include names, or None for a system header."""
+    if name.startswith("cograd/"):
+        return "include"
+    first = name.split("/")[0]
+    if first in LAYERS and (CSRC / name).exists():
+        return first
+    if quote == '"' and (source.parent / name).exists():
+        return layer_of(source)
+    return None
+
+
+def violations(source, text):
+    """Yields a line for each include of `source` that points upwards or out of the house."""
+    layer = layer_of(source)
+    for quote, name in INCLUDE.findall(text):
+        if PYTHON_HEADER.match(name):
+            if layer != "python":
+                yield f"{source}: <{name}> belongs in csrc/python only"
+            continue
+        target = included_layer(name, quote, source)
+        if target is None:
+            if quote == '"':
+                yield f'{source}: "{name}" names no file of the project'
+        elif LAYERS.index(target) > LAYERS.index(layer):
+            yield f"{source}: {layer} must not use {target} ({name})"
+
+
+def test_includes_point_downwards():
+    found = [v for s in sources() for v in violations(s, s.read_text())]
+    assert not found, "\n".join(found)
+
+
+def test_kernels_know_no_tensor():
+    """Kernels see pointers and strides; of csrc/tensor only the threads are theirs to use."""
+    allowed = {"tensor/threads.h", "tensor/dims.h"}
+    found = []
+    for source in sources():
+        if layer_of(source) == "kernels":
+            for _, name in INCLUDE.findall(source.read_text()):
+                if name.startswith("tensor/") and name not in allowed:
+                    found.append(f"{source}: {name}")
+    assert not found, "\n".join(found)
+
+
+def test_folders_are_layers():
+    folders = {p.name for p in CSRC.iterdir() if p.is_dir()}
+    assert folders <= set(LAYERS), f"no layer is called {sorted(folders - set(LAYERS))}"
+
+
+@pytest.mark.parametrize(
+    ("where", "line", "complaint"),
+    [
+        ("kernels", '#include "autograd/node.h"', "must not use autograd"),
+        ("tensor", '#include "ops/op.h"', "must not use ops"),
+        ("ops", "#include <Python.h>", "csrc/python only"),
+        ("autograd", "#include <pybind11/pybind11.h>", "csrc/python only"),
+        ("ops", '#include "nowhere/at_all.h"', "names no file"),
+    ],
+)
+def test_the_check_can_fail(where, line, complaint):
+    (found,) = violations(CSRC / where / "x.cpp", line)
+    assert complaint in found
+
+
+def test_public_headers_need_nothing_private():
+    found = []
+    for header in (CSRC / "include" / "cograd").glob("*.h"):
+        for quote, name in INCLUDE.findall(header.read_text()):
+            if quote == '"' and not name.startswith("cograd/"):
+                found.append(f"{header}: {name}")
+    assert not found, "\n".join(found)

@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Optimizers against a NumPy reference, step by step; groups, state, hooks and schedules."""
+
+import copy
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import cograd as torch
+from cograd import nn, optim
+from cograd.optim import lr_scheduler
+
+STEPS = 8
+START = np.array([1.0, -2.0, 0.5, 3.0])
+CURVE = np.array([1.0, 2.0, 3.0, 0.5])
+
+
+def gradient(p):
+    """The gradient of sum(CURVE * (p - 0.3)^2 + sin p)."""
+    return 2 * CURVE * (p - 0.3) + np.cos(p)
+
+
+def sgd(lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, maximize=False):
+    p, buf = START.copy(), None
+    for _ in range(STEPS):
+        g = -gradient(p) if maximize else gradient(p)
+        g = g + weight_decay * p
+        if momentum:
+            buf = g.copy() if buf is None else momentum * buf + (1 - dampening) * g
+            g = g + momentum * buf if nesterov else buf
+        p = p - lr * g
+        yield p
+
+
+def adam(
+    lr=1e-3,
+    betas=(0.9, 0.999),
+    eps=1e-8,
+    weight_decay=0,
+    amsgrad=False,
+    maximize=False,
+    decoupled=False,
+):
+    p = START.copy()
+    m = v = top = np.zeros(4)
+    for t in range(1, STEPS + 1):
+        g = -gradient(p) if maximize else gradient(p)
+        if decoupled:
+            p = p * (1 - lr * weight_decay)
+        else:
+            g = g + weight_decay * p
+        m = betas[0] * m + (1 - betas[0]) * g
+        v = betas[1] * v + (1 - betas[1]) * g * g
+        top = np.maximum(top, v)
+        second = (top if amsgrad else v) / (1 - betas[1] ** t)
+        p = p - lr * (m / (1 - betas[0] ** t)) / (np.sqrt(second) + eps)
+        yield p
+
+
+def adamw(weight_decay=1e-2, **kwargs):
+    return adam(weight_decay=weight_decay, decoupled=True, **kwargs)
+
+
+def rmsprop(
+    lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, maximize=False
+):
+    p = START.copy()
+    v = mean = buf = np.zeros(4)
+    for _ in range(STEPS):
+        g = (-gradient(p) if maximize else gradient(p)) + weight_decay * p
+        v = alpha * v + (1 - alpha) * g * g
+        mean = alpha * mean + (1 - alpha) * g
+        step = g / (np.sqrt(v - mean * mean if centered else v) + eps)
+        if momentum:
+            buf = momentum * buf + step
+            step = buf
+        p = p - lr * step
+        yield p
+
+
+def adagrad(
+    lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, maximize=False
+):
+    p = START.copy()
+    total = np.full(4, float(initial_accumulator_value))
+    for t in range(STEPS):
+        g = (-gradient(p) if maximize else gradient(p)) + weight_decay * p
+        total = total + g * g
+        p = p - lr / (1 + t * lr_decay) * g / (np.sqrt(total) + eps)
+        yield p
+
+
+CASES = [
+    ("SGD", sgd, dict(lr=0.01)),
+    ("SGD", sgd, dict(lr=0.01, momentum=0.9)),
+    ("SGD", sgd, dict(lr=0.01, momentum=0.9, dampening=0.3, weight_decay=0.1)),
+    ("SGD", sgd, dict(lr=0.01, momentum=0.9, nesterov=True)),
+    ("SGD", sgd, dict(lr=0.01, momentum=0.5, maximize=True)),
+    ("Adam", adam, dict()),
+    ("Adam", adam, dict(lr=0.1, betas=(0.5, 0.7), weight_decay=0.1)),
+    ("Adam", adam, dict(lr=0.3, amsgrad=True, betas=(0.5, 0.3))),
+    ("Adam", adam, dict(lr=0.1, maximize=True, eps=1e-3)),
+    ("AdamW", adamw, dict(lr=0.1)),
+    ("AdamW", adamw, dict(lr=0.1, weight_decay=0.5, amsgrad=True)),
+    ("RMSprop", rmsprop, dict()),
+    ("RMSprop", rmsprop, dict(momentum=0.9, centered=True, weight_decay=0.1)),
+    ("Adagrad", adagrad, dict(lr=0.1)),
+    ("Adagrad", adagrad, dict(lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.2)),
+]
+
+
+def loss(p):
+    return (torch.from_numpy(CURVE) * (p - 0.3) ** 2 + p.sin()).sum()
+
+
+def take_step(optimizer, p):
+    optimizer.zero_grad()
+    loss(p).backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("name, reference, kwargs", CASES)
+def test_steps_match_reference(name, reference, kwargs):
+    p = nn.Parameter(torch.from_numpy(START.copy()))
+    optimizer = getattr(optim, name)([p], **kwargs)
+    for expected in reference(**kwargs):
+        take_step(optimizer, p)
+        np.testing.assert_allclose(p.detach().numpy(), expected, rtol=1e-12, atol=1e-14)
+    assert p.is_leaf and p.requires_grad
+
+
+@pytest.mark.parametrize("name, reference, kwargs", CASES)
+def test_state_dict_continues(name, reference, kwargs):
+    a = nn.Parameter(torch.from_numpy(START.copy()))
+    first = getattr(optim, name)([a], **kwargs)
+    for _ in range(3):
+        take_step(first, a)
+    b = nn.Parameter(a.detach().clone())
+    second = getattr(optim, name)([b], lr=99.0)
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    for _ in range(3):
+        take_step(first, a)
+        take_step(second, b)
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
+def test_common_behaviour(name):
+    kind = getattr(optim, name)
+    a, b = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    optimizer = kind([a, b], lr=0.1)
+    a.grad = torch.ones(2)
+    version = a.detach().clone()
+    optimizer.step()
+    assert bool((a != version).all()) and b.tolist() == [1, 1]
+    optimizer.zero_grad(set_to_none=False)
+    assert a.grad.tolist() == [0, 0]
+    optimizer.zero_grad()
+    assert a.grad is None
+    assert optimizer.step(lambda: 5) == 5
+    with pytest.raises(ValueError, match="Invalid learning rate: -1"):
+        kind([a], lr=-1)
+    with pytest.raises(ValueError, match="Invalid weight_decay value"):
+        kind([a], weight_decay=-1)
+    with pytest.raises(ValueError, match="empty parameter list"):
+        kind([])
+    with pytest.raises(TypeError, match="iterable of Tensors or dicts"):
+        kind(a)
+    with pytest.raises(TypeError, match="one of the params is int"):
+        kind([1])
+    with pytest.raises(ValueError, match="can't optimize a non-leaf Tensor"):
+        kind([a * 2])
+
+
+def test_closure_runs_with_grad():
+    p = nn.Parameter(torch.ones(1))
+    optimizer = optim.SGD([p], lr=0.5)
+
+    def closure():
+        optimizer.zero_grad()
+        value = (p * 2).sum()
+        value.backward()
+        return value
+
+    with torch.no_grad():
+        assert optimizer.step(closure).item() == 2
+    assert p.item() == 0
+
+
+def test_groups():
+    a, b = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
+    optimizer = optim.SGD([{"params": [a], "lr": 1.0}, {"params": b}], lr=0.25)
+    a.grad = b.grad = torch.ones(1)
+    optimizer.step()
+    assert a.item() == 0 and b.item() == 0.75
+    c = nn.Parameter(torch.ones(1))
+    optimizer.add_param_group({"params": c, "momentum": 0.9})
+    assert [g["momentum"] for g in optimizer.param_groups] == [0, 0, 0.9]
+    with pytest.raises(ValueError, match="more than one parameter group"):
+        optimizer.add_param_group({"params": [a]})
+    with pytest.raises(ValueError, match="duplicate parameters"):
+        optim.SGD([c, c], lr=1)
+    with pytest.raises(TypeError, match="must be a dict"):
+        optimizer.add_param_group([a])
+    with pytest.raises(TypeError, match="ordered collections"):
+        optimizer.add_param_group({"params": {a}})
+    named = optim.SGD(nn.Linear(1, 1).named_parameters(), lr=1)
+    assert named.param_groups[0]["param_names"] == ["weight", "bias"]
+
+
+def test_state_dict_format():
+    a, b = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(1))
+    optimizer = optim.Adam([{"params": [a]}, {"params": [b], "lr": 1.0}], lr=0.5)
+    a.grad = torch.ones(2)
+    optimizer.step()
+    state = optimizer.state_dict()
+    assert list(state) == ["state", "param_groups"]
+    assert [g["params"] for g in state["param_groups"]] == [[0], [1]]
+    assert state["param_groups"][1]["lr"] == 1.0
+    assert list(state["state"]) == [0]
+    assert list(state["state"][0]) == ["step", "exp_avg", "exp_avg_sq"]
+    step = state["state"][0]["step"]
+    assert step.shape == () and step.dtype == torch.float32 and step.item() == 1
+    with pytest.raises(ValueError, match="different number of parameter groups"):
+        optim.Adam([a]).load_state_dict(state)
+    with pytest.raises(ValueError, match="doesn't match the size"):
+        optim.Adam([{"params": []}, {"params": [a]}]).load_state_dict(state)
+
+
+def test_loaded_state_takes_the_dtype_of_the_parameter():
+    a = nn.Parameter(torch.ones(2))
+    first = optim.Adam([a])
+    a.grad = torch.ones(2)
+    first.step()
+    b = nn.Parameter(torch.ones(2, dtype=torch.float64))
+    second = optim.Adam([b])
+    second.load_state_dict(first.state_dict())
+    assert second.state[b]["exp_avg"].dtype == torch.float64
+    assert second.state[b]["step"].dtype == torch.float32
+    assert second.state[b]["exp_avg"].data_ptr() != first.state[a]["exp_avg"].data_ptr()
+
+
+def test_repr():
+    text = repr(optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1))
+    assert text == (
+        "SGD (\n"
+        "Parameter Group 0\n"
+        "    dampening: 0\n"
+        "    differentiable: False\n"
+        "    foreach: None\n"
+        "    fused: None\n"
+        "    lr: 0.1\n"
+        "    maximize: False\n"
+        "    momentum: 0\n"
+        "    nesterov: False\n"
+        "    weight_decay: 0\n"
+        ")"
+    )
+
+
+def test_hooks():
+    p = nn.Parameter(torch.ones(1))
+    optimizer = optim.SGD([p], lr=0.1)
+    seen = []
+    handles = [
+        optimizer.register_step_pre_hook(lambda o, a, k: seen.append("pre")),
+        optimizer.register_step_post_hook(lambda o, a, k: seen.append("post")),
+        optimizer.register_state_dict_pre_hook(lambda o: seen.append("state pre")),
+        optimizer.register_state_dict_post_hook(lambda o, s: {**s, "more": 1}),
+        optimizer.register_load_state_dict_pre_hook(lambda o, s: seen.append(s.pop("more"))),
+        optimizer.register_load_state_dict_post_hook(lambda o: seen.append("loaded")),
+    ]
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert seen == ["pre", "post", "state pre", 1, "loaded"]
+    for handle in handles:
+        handle.remove()
+    assert "more" not in optimizer.state_dict()
+
+
+def test_hooks_run_around_a_users_step():
+    class Sign(optim.Optimizer):
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+
+        @torch.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.add_(p.grad.sign(), alpha=-group["lr"])
+
+    p = nn.Parameter(torch.ones(2))
+    optimizer = Sign([p], lr=0.5)
+    seen = []
+    optimizer.register_step_post_hook(lambda o, a, k: seen.append(1))
+    p.grad = torch.tensor([2.0, -3.0])
+    optimizer.step()
+    assert p.tolist() == [0.5, 1.5] and seen == [1]
+
+
+def test_deepcopy_and_pickle():
+    p = nn.Parameter(torch.ones(2))
+    optimizer = optim.SGD([p], lr=0.1, momentum=0.9)
+    p.grad = torch.ones(2)
+    optimizer.step()
+    for other in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        q = other.param_groups[0]["params"][0]
+        assert q is not p and torch.equal(other.state[q]["momentum_buffer"], torch.ones(2))
+        q.grad = torch.ones(2)
+        other.step()
+
+
+def test_tensor_learning_rate():
+    p = nn.Parameter(torch.ones(1))
+    p.grad = torch.ones(1)
+    optim.SGD([p], lr=torch.tensor(0.5)).step()
+    assert p.item() == 0.5
+
+
+# schedules: the rates of the first ten epochs in closed form
+
+
+def cosine(t):
+    return 0.01 + (0.1 - 0.01) * (1 + math.cos(math.pi * t / 4)) / 2
+
+
+SCHEDULES = [
+    ("LambdaLR", dict(lr_lambda=lambda t: 0.9**t), lambda t: 0.1 * 0.9**t),
+    ("StepLR", dict(step_size=3, gamma=0.5), lambda t: 0.1 * 0.5 ** (t // 3)),
+    ("MultiStepLR", dict(milestones=[2, 5, 5]), lambda t: 0.1 * 0.1 ** ((t >= 2) + 2 * (t >= 5))),
+    ("ConstantLR", dict(factor=0.5, total_iters=4), lambda t: 0.1 * (0.5 if t < 4 else 1)),
+    ("LinearLR", dict(start_factor=0.2, total_iters=4), lambda t: 0.1 * (0.2 + 0.2 * min(t, 4))),
+    ("ExponentialLR", dict(gamma=0.8), lambda t: 0.1 * 0.8**t),
+    ("PolynomialLR", dict(total_iters=6, power=2), lambda t: 0.1 * (1 - min(t, 6) / 6) ** 2),
+    ("CosineAnnealingLR", dict(T_max=4, eta_min=0.01), cosine),
+]
+
+
+@pytest.mark.parametrize("name, kwargs, expected", SCHEDULES)
+def test_schedules(name, kwargs, expected):
+    optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
+    schedule = getattr(lr_scheduler, name)(optimizer, **kwargs)
+    seen = []
+    for _ in range(10):
+        assert schedule.get_last_lr() == [optimizer.param_groups[0]["lr"]]
+        seen.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    assert seen == pytest.approx([expected(t) for t in range(10)], rel=1e-9, abs=1e-15)
+    other = getattr(lr_scheduler, name)(optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1), **kwargs)
+    other.load_state_dict(schedule.state_dict())
+    assert other.last_epoch == schedule.last_epoch
+
+
+def test_one_cycle():
+    optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=9.0, momentum=0.9)
+    schedule = lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=11, pct_start=0.5)
+    rates, momenta = [], []
+    for _ in range(11):
+        rates.append(optimizer.param_groups[0]["lr"])
+        momenta.append(optimizer.param_groups[0]["momentum"])
+        optimizer.step()
+        if len(rates) < 11:
+            schedule.step()
+    assert rates[0] == pytest.approx(1 / 25) and rates[-1] == pytest.approx(1 / 25 / 1e4)
+    top = 0.5 * 11 - 1
+    low = 1 / 25 / 1e4
+    t = 7
+    part = (t - top) / (10 - top)
+    assert rates[t] == pytest.approx(low + (1 - low) * (1 + math.cos(math.pi * part)) / 2)
+    assert momenta[0] == pytest.approx(0.95) and momenta[-1] == pytest.approx(0.95)
+    assert min(momenta) < 0.87
+    with pytest.raises(ValueError, match="total number of steps is 11|total steps is 11"):
+        schedule.step()
+        schedule.step()
+    with pytest.raises(ValueError, match="total_steps OR"):
+        lr_scheduler.OneCycleLR(optimizer, max_lr=1.0)
+
+
+def test_schedule_warns_about_the_order_of_calls():
+    optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
+    schedule = lr_scheduler.StepLR(optimizer, 1)
+    with pytest.warns(UserWarning, match="before `optimizer.step"):
+        schedule.step()
+    optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
+    schedule = lr_scheduler.StepLR(optimizer, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.step()
+        schedule.step()
+
+
+def test_schedule_errors():
+    optimizer = optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
+    with pytest.raises(TypeError, match="int is not an Optimizer"):
+        lr_scheduler.StepLR(3, 1)
+    with pytest.raises(KeyError, match="initial_lr"):
+        lr_scheduler.StepLR(optimizer, 1, last_epoch=3)
+    with pytest.raises(ValueError, match="Expected 1 lr_lambdas, but got 2"):
+        lr_scheduler.LambdaLR(optimizer, [abs, abs])

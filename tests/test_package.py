@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is installed: binaries, symbols, files, sizes, import time.
+
+With COGRAD_WHEEL set to a wheel, or to a folder that holds one for this Python, the wheel is
+checked too; .ci/run does that.
+"""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import cograd
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(cograd.__file__).parent
+BINARIES = Path(cograd._C.__file__).parent  # another folder than PACKAGE in an editable install
+EDITABLE = PACKAGE != BINARIES
+LIBRARY = BINARIES / "lib" / "libcograd.so"
+needs_nm = pytest.mark.skipif(shutil.which("nm") is None, reason="binutils are not installed")
+needs_readelf = pytest.mark.skipif(shutil.which("readelf") is None, reason="no binutils")
+SANITIZED = bool(getattr(cograd._build_info, "sanitize", ""))
+
+
+def run(*command, **kwargs):
+    return subprocess.run(command, check=True, capture_output=True, text=True, **kwargs).stdout
+
+
+def wheel():
+    given = os.environ.get("COGRAD_WHEEL")
+    if not given:
+        pytest.skip("COGRAD_WHEEL is not set")
+    path = Path(given) if Path(given).is_absolute() else ROOT / given
+    if path.is_dir():
+        tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+        (path,) = path.glob(f"cograd-*-{tag}-{tag}-*.whl")
+    return path
+
+
+# ---------------------------------------------------------------------------- symbols
+
+
+@needs_nm
+def test_libcograd_has_no_python_symbol():
+    symbols = [line.split()[-1] for line in run("nm", "-D", str(LIBRARY)).splitlines()]
+    assert len(symbols) > 50
+    python = [s for s in symbols if re.match(r"_?Py[A-Z_]|.*pybind11|_Py", s)]
+    assert not python, f"libcograd.so uses Python: {python[:5]}"
+
+
+@needs_nm
+def test_exported_symbols_are_ours():
+    """Only the project's own names leave the library, besides what the C++ run time shares."""
+    lines = run("nm", "-DC", "--defined-only", str(LIBRARY)).splitlines()
+    exported = [line.split(None, 2)[2] for line in lines if line.split()[1] in "TDBR"]
+    foreign = [s for s in exported if "cograd" not in s]
+    assert not foreign, f"exported by accident: {foreign[:5]}"
+
+
+@needs_readelf
+def test_libcograd_needs_only_the_system_and_openblas():
+    needed = re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", str(LIBRARY)))
+    system = r"lib(c|m|mvec|stdc\+\+|gcc_s|pthread|dl|rt|asan|ubsan|tsan)\.so\.\d+|ld-linux.*"
+    ours = [n for n in needed if not re.fullmatch(system, n)]
+    assert ours == ["libscipy_openblas.so"]
+
+
+@needs_readelf
+@pytest.mark.skipif(EDITABLE, reason="built in place")
+def test_rpaths_are_relative():
+    for path, expected in (
+        (LIBRARY, "$ORIGIN/../../scipy_openblas32/lib"),
+        (Path(cograd._C.__file__), "$ORIGIN/lib"),
+    ):
+        (runpath,) = re.findall(r"R(?:UN)?PATH.*\[(.*)\]", run("readelf", "-d", str(path)))
+        assert runpath == expected
+
+
+# ---------------------------------------------------------------------------- installed files
+
+
+def test_version_is_the_same_everywhere():
+    version = importlib.metadata.version("cograd")
+    assert cograd.__version__ == version
+    assert cograd._build_info.version == version
+    pyproject = ROOT / "pyproject.toml"
+    if pyproject.exists():
+        assert f'\nversion = "{version}"\n' in pyproject.read_text()
+        assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_typed_and_headers_installed():
+    assert (PACKAGE / "py.typed").exists()
+    headers = {p.name for p in (BINARIES / "include" / "cograd").glob("*.h")}
+    assert {"dtype.h", "error.h"} <= headers
+    if (ROOT / "csrc").is_dir():
+        assert headers == {p.name for p in (ROOT / "csrc/include/cograd").glob("*.h")}
+
+
+def test_run_time_requirements():
+    requires = importlib.metadata.requires("cograd")
+    names = {re.match(r"[\w-]+", r)[0] for r in requires if "extra ==" not in r}
+    assert names == {"numpy", "scipy-openblas32", "safetensors"}
+
+
+@pytest.mark.skipif(not (ROOT / "tools" / "gen_stubs.py").exists(), reason="no source checkout")
+def test_stubs_are_up_to_date():
+    command = [sys.executable, str(ROOT / "tools" / "gen_stubs.py"), "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.skipif(not (ROOT / "Makefile").exists(), reason="no source checkout")
+def test_makefile_installs_what_pyproject_asks_for():
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        from requirements import arrays
+    finally:
+        sys.path.pop(0)
+    text = (ROOT / "pyproject.toml").read_text()
+    extra = set(arrays("project.optional-dependencies", text)["build"])
+    makefile = (ROOT / "Makefile").read_text()
+    block = re.search(r"^BUILD_REQS := (.*?[^\\])\n", makefile, re.M | re.S)[1]
+    assert set(re.findall(r'"([^"]+)"', block)) == extra
+    assert set(arrays("build-system", text)["requires"]) <= extra
+
+
+# ---------------------------------------------------------------------------- import
+
+
+def test_import_loads_nothing_heavy():
+    code = "import sys, cograd; print(' '.join(m.split('.')[0] for m in sys.modules))"
+    loaded = set(run(sys.executable, "-c", code).split())
+    assert not loaded & {"torch", "scipy", "matplotlib", "safetensors", "sklearn", "setuptools"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(EDITABLE or SANITIZED, reason="checks for a rebuild, or runs under a sanitizer")
+def test_import_time():
+    """Importing cograd adds less than 40 ms to NumPy's own import."""
+    code = (
+        "import time, numpy; t = time.perf_counter(); import cograd; print(time.perf_counter() - t)"
+    )
+    best = min(float(run(sys.executable, "-c", code)) for _ in range(9))
+    assert best < 0.040, f"import took {best * 1e3:.0f} ms"
+
+
+def test_import_from_another_place_of_openblas(tmp_path):
+    """OpenBLAS is found when it does not stand beside the package, as with a user site."""
+    if EDITABLE:
+        pytest.skip("built in place")
+    site = Path(sysconfig.get_paths()["platlib"])
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    shutil.copytree(PACKAGE, here / "cograd", ignore=shutil.ignore_patterns("__pycache__"))
+    (here / "numpy").symlink_to(site / "numpy")
+    if (site / "numpy.libs").exists():
+        (here / "numpy.libs").symlink_to(site / "numpy.libs")
+    (there / "scipy_openblas32").symlink_to(site / "scipy_openblas32")
+    code = "import cograd; print(cograd.__file__, (cograd.ones(3, 3) @ cograd.ones(3, 3)).sum())"
+    env = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{there}"}
+    # -S: no site-packages, so the only copies are the ones above.
+    out = run(sys.executable, "-S", "-c", code, env=env, cwd=tmp_path)
+    assert out.startswith(str(here))
+    assert "27" in out
+    env["PYTHONPATH"] = str(here)
+    failed = subprocess.run(
+        [sys.executable, "-S", "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert failed.returncode != 0
+    assert "pip install scipy-openblas32" in failed.stderr
+
+
+def test_isa_levels_agree():
+    """The baseline kernels, which every x86-64 CPU runs, give the same results."""
+    code = (
+        "import cograd as t; t.manual_seed(0); x = t.randn(1000); "
+        "print((x * 2 + x.exp()).sum().item(), x.tanh().sum().item())"
+    )
+    plain = run(sys.executable, "-c", code).split()
+    base = run(sys.executable, "-c", code, env={**os.environ, "COGRAD_ISA": "base"}).split()
+    for a, b in zip(plain, base, strict=True):
+        assert float(a) == pytest.approx(float(b), rel=1e-5)
+
+
+# ---------------------------------------------------------------------------- the wheel
+
+
+def test_wheel_contents():
+    path = wheel()
+    names = zipfile.ZipFile(path).namelist()
+    files = [n for n in names if not n.endswith("/")]
+    assert "cograd/lib/libcograd.so" in files
+    assert "cograd/py.typed" in files
+    assert "cograd/_C.pyi" in files
+    assert any(re.fullmatch(r"cograd/_C\.cpython-.*\.so", n) for n in files)
+    assert any(n.startswith("cograd/include/cograd/") for n in files)
+    assert any(n.endswith("licenses/LICENSE") for n in files)
+    strange = [n for n in files if not re.match(r"cograd(-[\d.]+\.dist-info)?/", n)]
+    assert not strange, f"files outside the package: {strange[:5]}"
+    assert not [n for n in files if n.endswith((".pyc", ".cpp", ".o"))]
+    assert not [n for n in files if "openblas" in n], "OpenBLAS is a dependency, not a copy"
+
+
+def test_wheel_is_manylinux_and_small():
+    path = wheel()
+    assert "manylinux" in path.name
+    size = path.stat().st_size / 1e6
+    assert size < 6, f"{path.name} has {size:.1f} MB"

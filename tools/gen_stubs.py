@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes python/cograd/_C.pyi and docs/api/ops.md from the built module: gen_stubs.py [--check].
+
+Operations come from the table, `cograd._C._op_table()`: a list of dicts with the keys `name`,
+`namespace` ("" or "_nn"), `signature` (Python text, "input, dim=None, *, dtype=None"), `args` (a
+dict for each parameter, with `name`, `kind` and `nullable`), `result`, `returns` (field names of a
+named tuple), `doc`, and the flags `function`, `method`, `inplace`, `out`, `differentiable` and
+`internal`.
+What is bound by hand is read from the module itself: pybind11's signatures where they parse, the
+tables below for slots and attributes. With --check nothing is written; the exit status is 1 when a
+file differs from what would be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+STUB = ROOT / "python" / "cograd" / "_C.pyi"
+PAGE = ROOT / "docs" / "api" / "ops.md"
+Record = dict[str, Any]
+
+KINDS = {
+    "Tensor": "Tensor",
+    "TensorOrScalar": "Tensor | Number",
+    "Tensors": "Sequence[Tensor]",
+    "Scalar": "Number",
+    "Int": "int",
+    "Double": "float",
+    "Bool": "bool",
+    "Ints": "int | Sequence[int]",
+    "DType": "_dtype",
+    "Device": "_device | str",
+    "String": "str",
+    "Generator": "Generator",
+}
+RESULTS = {
+    "Tensor": "Tensor",
+    "List": "tuple[Tensor, ...]",
+    "Tuple": "tuple[Tensor, ...]",
+    "Int": "int",
+    "Double": "float",
+    "Bool": "bool",
+    "None": "None",
+}
+# Attributes of Tensor that are descriptors: type, and whether they can be set.
+ATTRIBUTES = {
+    "shape": ("Size", False),
+    "dtype": ("_dtype", False),
+    "device": ("_device", False),
+    "grad": ("Tensor | None", True),
+    "grad_fn": ("Any", False),
+    "requires_grad": ("bool", True),
+    "is_leaf": ("bool", False),
+    "retains_grad": ("bool", False),
+    "data": ("Tensor", True),
+    "ndim": ("int", False),
+    "itemsize": ("int", False),
+    "nbytes": ("int", False),
+    "output_nr": ("int", False),
+    "_version": ("int", False),
+    "_base": ("Tensor | None", False),
+    "T": ("Tensor", False),
+    "mT": ("Tensor", False),
+    "H": ("Tensor", False),
+    "mH": ("Tensor", False),
+    "real": ("Tensor", False),
+}
+ARITHMETIC = [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+]
+COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
+SLOTS = {
+    **{f"__{n}__": "(self, other: Tensor | Number, /) -> Tensor" for n in ARITHMETIC},
+    **{f"__r{n}__": "(self, other: Tensor | Number, /) -> Tensor" for n in ARITHMETIC},
+    **{f"__i{n}__": "(self, other: Tensor | Number, /) -> Self" for n in ARITHMETIC},
+    **{f"__{n}__": "(self, other: Any, /) -> Tensor" for n in COMPARISONS},
+    "__matmul__": "(self, other: Tensor, /) -> Tensor",
+    "__rmatmul__": "(self, other: Tensor, /) -> Tensor",
+    "__neg__": "(self) -> Tensor",
+    "__pos__": "(self) -> Tensor",
+    "__abs__": "(self) -> Tensor",
+    "__invert__": "(self) -> Tensor",
+    "__getitem__": "(self, index: Any, /) -> Tensor",
+    "__setitem__": "(self, index: Any, value: Any, /) -> None",
+    "__len__": "(self) -> int",
+    "__iter__": "(self) -> Iterator[Tensor]",
+    "__contains__": "(self, value: Any, /) -> bool",
+    "__bool__": "(self) -> bool",
+    "__int__": "(self) -> int",
+    "__float__": "(self) -> float",
+    "__index__": "(self) -> int",
+    "__hash__": "(self) -> int",
+}
+HEAD = """# SPDX-License-Identifier: BSD-3-Clause
+# Written by tools/gen_stubs.py from the built module; do not edit.
+# mypy: disable-error-code="overload-overlap, override, misc"
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, overload
+
+from typing_extensions import Self
+
+Number = int | float | bool
+_dtype = dtype  # Tensor has attributes of these names
+_device = device
+"""
+
+
+def parameters(record: Record) -> list[str]:
+    """Returns the annotated parameters of an operation."""
+    tree = ast.parse(f"def f({record['signature']}): pass").body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    args = tree.args
+    declared = {a["name"]: a for a in record["args"]}
+
+    def show(arg: ast.arg, default: ast.expr | None, star: str = "") -> str:
+        info = declared[arg.arg]
+        hint = KINDS[info["kind"]]
+        if info["nullable"] and (info["kind"] != "Tensor" or default is not None):
+            hint += " | None"
+        if star and hint.startswith("int | "):
+            hint = "Any"  # shape(2, 3) and shape((2, 3)) alike
+        text = f"{star}{arg.arg}: {hint}"
+        if default is None:
+            return text
+        value = ast.unparse(default)
+        none = " | None" if value == "None" and not hint.endswith(("None", "Any")) else ""
+        return f"{text}{none} = {value}" if _is_literal(default) else f"{text}{none} = ..."
+
+    positional = args.posonlyargs + args.args
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(args.defaults))
+    result = [show(a, d) for a, d in zip(positional, [*defaults, *args.defaults], strict=True)]
+    if args.vararg:
+        result.append(show(args.vararg, None, "*"))
+    elif args.kwonlyargs:
+        result.append("*")
+    result += [show(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True)]
+    return result
+
+
+def _is_literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except ValueError:
+        return False
+    return True
+
+
+def result_type(record: Record) -> str:
+    """Returns the annotation of what an operation returns."""
+    if record.get("returns"):
+        return f"_{record['name']}_result"
+    return RESULTS.get(str(record.get("result", "")), "Any")
+
+
+def with_out(params: list[str]) -> list[str]:
+    """Appends the keyword out=."""
+    keyword = any(p == "*" or p.startswith("*") for p in params)
+    return [*params, *([] if keyword else ["*"]), "out: Tensor | None = None"]
+
+
+def as_method(params: list[str]) -> list[str]:
+    """Replaces the first parameter by self."""
+    rest = params[1:] if params and not params[0].startswith("*") else params
+    return ["self", *rest]
+
+
+def definitions(name: str, signatures: Iterable[str], indent: str) -> list[str]:
+    """Returns the def lines of a name, as overloads when there are several."""
+    unique = list(dict.fromkeys(signatures))
+    lines = []
+    for signature in unique:
+        if len(unique) > 1:
+            lines.append(f"{indent}@overload")
+        lines.append(f"{indent}def {name}{signature}: ...")
+    return lines
+
+
+def functions(table: list[Record]) -> dict[str, list[str]]:
+    """Returns the signatures of the module's functions, by name."""
+    found: dict[str, list[str]] = {}
+    for r in table:
+        if r["function"] or r["namespace"]:
+            params = parameters(r)
+            params = with_out(params) if r["out"] else params
+            found.setdefault(r["name"], []).append(f"({', '.join(params)}) -> {result_type(r)}")
+    return found
+
+
+def methods(table: list[Record]) -> dict[str, list[str]]:
+    """Returns the signatures of Tensor's methods, in-place forms included, by name."""
+    found: dict[str, list[str]] = {}
+    for r in table:
+        params = as_method(parameters(r))
+        if r["method"]:
+            found.setdefault(r["name"], []).append(f"({', '.join(params)}) -> {result_type(r)}")
+        if r["inplace"]:
+            found.setdefault(r["name"] + "_", []).append(f"({', '.join(params)}) -> Self")
+    return found
+
+
+def introspected(name: str, function: object, *, method: bool) -> list[str]:
+    """Returns signatures of something bound by hand, from its docstring where it parses."""
+    doc = inspect.getdoc(function) or ""
+    found = []
+    for text in re.findall(rf"^(?:\d+\. )?{re.escape(name)}(\(.*\)(?: -> .*)?)$", doc, re.M):
+        text = re.sub(r"\b(?:cograd\._C\.|typing\.|collections\.abc\.)", "", text)
+        text = re.sub(r"\b(?:object|handle|args|kwargs)\b(?=[,)\]]|$| =)", "Any", text)
+        text = re.sub(r": (Any|numpy\.\S+?)(?=[,)])", ": Any", text)
+        text = re.sub(r"\*Any", "*args", text).replace("**args", "**kwargs")
+        text = re.sub(r" = <[^>]*>", " = ...", text)
+        if " -> " not in text:
+            text += " -> Any"
+        try:
+            ast.parse(f"def {name}{text}: ...")
+        except SyntaxError:
+            continue
+        found.append(text)
+    anything = (
+        "(self, *args: Any, **kwargs: Any) -> Any"
+        if method
+        else "(*args: Any, **kwargs: Any) -> Any"
+    )
+    return found or [anything]
+
+
+def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> list[str]:
+    """Returns the lines of a class."""
+    known = set(table_methods)
+    bases = [b.__name__ for b in cls.__bases__ if b.__module__.startswith("cograd")]
+    plain = {int: "int", tuple: "tuple[int, ...]"}
+    bases += [plain[b] for b in cls.__bases__ if b in plain]
+    lines = [f"class {name}{'(' + ', '.join(bases) + ')' if bases else ''}:"]
+    is_tensor = "Tensor" in name
+    for member, value in sorted(vars(cls).items()):
+        if member in {"__doc__", "__module__", "__dict__", "__weakref__", "__new__"}:
+            continue
+        if member in known:
+            lines += definitions(member, table_methods[member], "    ")
+        elif is_tensor and member in SLOTS:
+            lines.append(f"    def {member}{SLOTS[member]}: ...")
+        elif inspect.isdatadescriptor(value):
+            hint, settable = ATTRIBUTES.get(
+                member, ("Any", getattr(value, "fset", None) is not None)
+            )
+            lines += ["    @property", f"    def {member}(self) -> {hint}: ..."]
+            if settable:
+                lines.append(f"    @{member}.setter")
+                lines.append(f"    def {member}(self, value: {hint}) -> None: ...")
+        elif isinstance(value, staticmethod):
+            inner = introspected(member, value.__func__, method=False)
+            lines += ["    @staticmethod", f"    def {member}{inner[0]}: ..."]
+        elif callable(value):
+            if member.startswith("__") and member != "__init__":
+                continue
+            lines += definitions(member, introspected(member, value, method=True), "    ")
+        else:
+            lines.append(
+                f"    {member}: {type(value).__name__ if type(value) in (int, str) else 'Any'}"
+            )
+    if is_tensor:
+        missing = [m for m in sorted(known) if m not in vars(cls)]
+        for member in missing:
+            lines += definitions(member, table_methods[member], "    ")
+    return lines if len(lines) > 1 else [lines[0] + " ..."]
+
+
+def stub(module: Any, table: list[Record]) -> str:
+    """Returns the text of _C.pyi."""
+    top = [r for r in table if not r["namespace"]]
+    lines = [HEAD]
+    for r in {r["name"]: r for r in table if r.get("returns")}.values():
+        lines.append(f"class _{r['name']}_result(NamedTuple):")
+        lines += [f"    {f.strip()}: Tensor" for f in r["returns"].split(",")]
+        lines.append("")
+    op_functions, op_methods = functions(top), methods(top)
+    classes = {n: v for n, v in vars(module).items() if isinstance(v, type)}
+    tensor = "Tensor" if "Tensor" in classes else "TensorBase" if "TensorBase" in classes else ""
+    for name, cls in sorted(classes.items()):
+        own = op_methods if name in {"TensorBase", tensor} else {}
+        lines += [*class_stub(name, cls, own), ""]
+    if tensor == "TensorBase":
+        lines += ["Tensor = TensorBase", ""]
+    done = set(classes)
+    for name in sorted(set(op_functions) | set(vars(module))):
+        value = getattr(module, name, None)
+        if name in done or (name.startswith("__") and name != "__version__"):
+            continue
+        if name in op_functions:
+            lines += definitions(name, op_functions[name], "")
+        elif inspect.ismodule(value):
+            names = functions([r for r in table if r["namespace"] == name])
+            lines += [f"class {name}:"] + [
+                line
+                for n in sorted(set(names) | {m for m in vars(value) if not m.startswith("__")})
+                for line in (
+                    "    @staticmethod",
+                    *definitions(
+                        n, names.get(n, ["(*args: Any, **kwargs: Any) -> Any"])[:1], "    "
+                    ),
+                )
+            ]
+        elif isinstance(value, str | int | float | bool) or type(value).__name__ in classes:
+            lines.append(f"{name}: {type(value).__name__}")
+        elif callable(value):
+            lines += definitions(name, introspected(name, value, method=False), "")
+        else:
+            lines.append(f"{name}: Any")
+    return "\n".join(lines) + "\n"
+
+
+def page(table: list[Record]) -> str:
+    """Returns the reference of all operations as Markdown."""
+    lines = [
+        "# Operations",
+        "",
+        "Written by `tools/gen_stubs.py` from the table of operations.",
+        "",
+    ]
+    lines += [
+        "*method*: also a method of Tensor. *in-place*: the method with a trailing underscore",
+        "writes its tensor. *out*: takes the keyword `out=`. *differentiable*: to any order.",
+        "",
+    ]
+    titles = {"": "cograd", "_nn": "cograd.nn.functional"}
+    for namespace, title in titles.items():
+        ops = [r for r in table if r["namespace"] == namespace and not r["internal"]]
+        lines += [f"## {title}", ""]
+        for r in sorted(ops, key=lambda r: str(r["name"])):
+            prefix = "Tensor." if r["method"] and not r["function"] and not namespace else ""
+            lines.append(f"`{prefix}{r['name']}({r['signature']})`")
+            marks = [m for m in ("method", "inplace", "out", "differentiable") if r[m]]
+            tail = f" *{', '.join(marks).replace('inplace', 'in-place')}*" if marks else ""
+            lines += [f": {r['doc']}{tail}", ""]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Writes or compares the two files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    from cograd import _C
+
+    table: list[Record] = _C._op_table()
+    status = 0
+    for path, text in ((STUB, stub(_C, table)), (PAGE, page(table))):
+        if args.check:
+            if not path.exists() or path.read_text() != text:
+                print(f"{path.relative_to(ROOT)} is out of date; run: make stubs")
+                status = 1
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            print(f"wrote {path.relative_to(ROOT)}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

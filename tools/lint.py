@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the linters: lint.py [--fix] [--tidy core|changed|all] [step ...].
+
+Steps, all of them by default: ruff, format, clang-format, files, stubs, mypy, clang-tidy.
+clang-tidy takes tens of seconds a file, so by default it sees the autograd core and what differs
+from the branch main; `--tidy all` is for a quiet evening. Every step runs; the exit status is 1
+if any of them complained.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sysconfig.get_path("scripts"))
+SPDX = "SPDX-License-Identifier: BSD-3-Clause"
+MAX_FILE_LINES = 700  # the goal is 400; above this a file is split
+
+
+def run(*command: str | Path) -> bool:
+    """Runs a command in the project's root and returns whether it succeeded."""
+    return subprocess.run([str(c) for c in command], cwd=ROOT, check=False).returncode == 0
+
+
+def tracked(*patterns: str) -> list[str]:
+    """Returns the files git knows or would add that match the patterns."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    out = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [f for f in dict.fromkeys(out.splitlines()) if (ROOT / f).exists()]
+
+
+def cpp_files() -> list[str]:
+    """Returns every C++ source and header."""
+    return tracked("*.cpp", "*.h")
+
+
+def ruff(fix: bool) -> bool:
+    """Lints Python."""
+    return run(BIN / "ruff", "check", *(["--fix"] if fix else []), ".")
+
+
+def ruff_format(fix: bool) -> bool:
+    """Checks or applies the formatting of Python."""
+    return run(BIN / "ruff", "format", *([] if fix else ["--check"]), ".")
+
+
+def clang_format(fix: bool) -> bool:
+    """Checks or applies the formatting of C++."""
+    files = cpp_files()
+    mode = ["-i"] if fix else ["--dry-run", "-Werror"]
+    return not files or run(BIN / "clang-format", *mode, *files)
+
+
+def files(_fix: bool) -> bool:
+    """Checks licence lines, file lengths, and that no file names a person's machine."""
+    ok = True
+    for name in tracked("*.py", "*.pyi", "*.cpp", "*.h", "*.cmake", "*.sh", "CMakeLists.txt"):
+        lines = (ROOT / name).read_text().splitlines()
+        if lines and not any(SPDX in line for line in lines[:2]):
+            print(f"{name}:1: no line '{SPDX}'")
+            ok = False
+        if len(lines) > MAX_FILE_LINES and not name.endswith(".pyi"):
+            print(f"{name}: {len(lines)} lines, split it (limit {MAX_FILE_LINES})")
+            ok = False
+    return ok
+
+
+def stubs(fix: bool) -> bool:
+    """Checks that the generated stubs and pages are those of the installed build."""
+    return run(sys.executable, "tools/gen_stubs.py", *([] if fix else ["--check"]))
+
+
+def mypy(_fix: bool) -> bool:
+    """Type-checks the package."""
+    return run(sys.executable, "-m", "mypy")
+
+
+def compile_commands() -> Path | None:
+    """Returns the newest build folder that has a compile_commands.json."""
+    found = sorted(ROOT.glob("build/*/compile_commands.json"), key=lambda p: p.stat().st_mtime)
+    return found[-1].parent if found else None
+
+
+def tidy_files(which: str) -> list[str]:
+    """Returns the sources clang-tidy looks at."""
+    sources = tracked("csrc/*.cpp")
+    if which == "all":
+        return sources
+    chosen = set(tracked("csrc/autograd/*.cpp", "csrc/tensor/*.cpp")) if which == "core" else set()
+    diff = ["git", "diff", "--name-only", "main", "--", "csrc"]
+    out = subprocess.run(diff, cwd=ROOT, check=False, capture_output=True, text=True).stdout
+    return sorted(chosen | (set(out.splitlines()) & set(sources)))
+
+
+def clang_tidy(which: str) -> bool:
+    """Runs clang-tidy, one process a core."""
+    build = compile_commands()
+    if build is None:
+        print("clang-tidy: no build/*/compile_commands.json; build first")
+        return False
+
+    def one(name: str) -> subprocess.CompletedProcess[str]:
+        command = [str(BIN / "clang-tidy"), "--quiet", "-p", str(build)]
+        command += ["--extra-arg=-Wno-unknown-warning-option", name]
+        return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+
+    ok = True
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for result in pool.map(one, tidy_files(which)):
+            if result.returncode:
+                print(result.stdout, result.stderr, sep="")
+                ok = False
+    return ok
+
+
+def main() -> int:
+    """Runs the chosen steps and reports each one's verdict and time."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fix", action="store_true", help="apply what can be applied")
+    parser.add_argument("--tidy", choices=["core", "changed", "all"], default="core")
+    parser.add_argument("steps", nargs="*")
+    args = parser.parse_args()
+    steps: dict[str, Callable[[bool], bool]] = {
+        "ruff": ruff,
+        "format": ruff_format,
+        "clang-format": clang_format,
+        "files": files,
+        "stubs": stubs,
+        "mypy": mypy,
+        "clang-tidy": lambda _fix: clang_tidy(args.tidy),
+    }
+    fixers = ["ruff", "format", "clang-format"]
+    chosen = args.steps or (fixers if args.fix else list(steps))
+    if unknown := set(chosen) - set(steps):
+        parser.error(f"unknown step {sorted(unknown)}, there are {list(steps)}")
+    failed = []
+    for name in chosen:
+        start = time.perf_counter()
+        if not steps[name](args.fix):
+            failed.append(name)
+        verdict = "FAILED" if name in failed else "ok"
+        print(f"lint: {name}: {verdict} ({time.perf_counter() - start:.1f} s)", flush=True)
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Runs Python with the package of a CMake preset: run_build.sh BUILD_DIR python-arguments...
+# The sources' .py files and the build's binaries are laid side by side as links.
+set -eu
+build=$1
+shift
+root=$(cd "$(dirname "$0")/.." && pwd)
+stage="$root/$build/stage/cograd"
+rm -rf "$stage"
+mkdir -p "$stage"
+for item in "$root"/python/cograd/* "$root/$build"/cograd/*; do
+  ln -s "$(cd "$(dirname "$item")" && pwd)/$(basename "$item")" "$stage/"
+done
+mkdir -p "$stage/include"
+ln -s "$root/csrc/include/cograd" "$stage/include/cograd"
+PYTHONPATH="$root/$build/stage" exec "${PYTHON:-python3}" "$@"
