@@ -11,9 +11,12 @@ using kernels::UnaryOp;
 
 struct Gelu {
   static constexpr OpSpec spec{
-      "gelu", "input, *, approximate='none'", kFunction | kNN,
+      "gelu",
+      "input, *, approximate='none'",
+      kFunction | kNN,
       "input * Phi(input), Phi the normal distribution function; approximate 'tanh' avoids erf.",
-      "T(3, 4, lo=-3, hi=3); T(3, 4, lo=-3, hi=3), approximate='tanh'", ""};
+      "T(3, 4, lo=-3, hi=3); T(3, 4, lo=-3, hi=3), approximate='tanh'",
+      ""};
   static constexpr int kSaved = 1;
   struct State {
     bool by_tanh = false;
@@ -66,7 +69,8 @@ Tensor close_to(const Tensor& a, const Tensor& b, double rtol, double atol, bool
   COGRAD_CHECK(atol >= 0, "atol must be greater than or equal to zero, but got ", atol);
   GradGuard no_grad(false);
   Tensor close = eq(a, b);
-  if (equal_nan && is_floating(a.dtype())) close = logical_or(close, logical_and(isnan(a), isnan(b)));
+  if (equal_nan && is_floating(a.dtype()))
+    close = logical_or(close, logical_and(isnan(a), isnan(b)));
   if (rtol == 0 && atol == 0) return close;
   const DType wide = is_floating(a.dtype()) ? a.dtype() : DType::Float64;
   const Tensor x = cast(a, wide), y = cast(b, wide);
@@ -83,7 +87,8 @@ bool all_true(const Tensor& t) {
 }
 
 struct IsClose {
-  static constexpr OpSpec spec{"isclose", "input, other, rtol=1e-05, atol=1e-08, equal_nan=False",
+  static constexpr OpSpec spec{"isclose",
+                               "input, other, rtol=1e-05, atol=1e-08, equal_nan=False",
                                kFunctional | kNondiff,
                                "True where |input - other| <= atol + rtol * |other|.",
                                "T(3, 4), T(3, 4); T(3, 1), T(4), 0.5, 0.5",
@@ -96,8 +101,10 @@ struct IsClose {
 COGRAD_OP(IsClose)
 
 struct AllClose {
-  static constexpr OpSpec spec{"allclose", "input, other, rtol=1e-05, atol=1e-08, equal_nan=False",
-                               kFunctional | kNondiff, "Whether isclose holds everywhere.",
+  static constexpr OpSpec spec{"allclose",
+                               "input, other, rtol=1e-05, atol=1e-08, equal_nan=False",
+                               kFunctional | kNondiff,
+                               "Whether isclose holds everywhere.",
                                "T(3, 4), T(3, 4); T(3, 1), T(4), 0.5, 9.0",
                                "np.allclose(input, other, rtol, atol, equal_nan)"};
   static bool forward(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
@@ -107,7 +114,9 @@ struct AllClose {
 COGRAD_OP(AllClose)
 
 struct Equal {
-  static constexpr OpSpec spec{"equal", "input, other", kFunctional | kNondiff,
+  static constexpr OpSpec spec{"equal",
+                               "input, other",
+                               kFunctional | kNondiff,
                                "Whether two tensors have the same shape and elements.",
                                "T(3, 4), T(3, 4); I(3, hi=1), I(3, hi=1); T(3), T(4)",
                                "np.array_equal(input, other)"};
@@ -119,9 +128,12 @@ struct Equal {
 COGRAD_OP(Equal)
 
 struct FloatPower {
-  static constexpr OpSpec spec{"float_power", "input, exponent", kFunctional | kOut,
+  static constexpr OpSpec spec{"float_power",
+                               "input, exponent",
+                               kFunctional | kOut,
                                "input ** exponent computed in float64.",
-                               "P(3, 4), P(3, 4); P(3), 2.5", "np.float_power(input, exponent)"};
+                               "P(3, 4), P(3, 4); P(3), 2.5",
+                               "np.float_power(input, exponent)"};
   static Tensor forward(const TensorOrScalar& a, const TensorOrScalar& b) {
     const Tensor x = a.is_tensor() ? cast(a.tensor(), DType::Float64) : Tensor();
     const Tensor y = b.is_tensor() ? cast(b.tensor(), DType::Float64) : Tensor();
@@ -132,8 +144,11 @@ struct FloatPower {
 COGRAD_OP(FloatPower)
 
 struct Ldexp {
-  static constexpr OpSpec spec{"ldexp", "input, other", kFunctional | kOut,
-                               "input * 2 ** other, element-wise.", "T(3, 4), I(3, 4, hi=5)",
+  static constexpr OpSpec spec{"ldexp",
+                               "input, other",
+                               kFunctional | kOut,
+                               "input * 2 ** other, element-wise.",
+                               "T(3, 4), I(3, 4, hi=5)",
                                "np.ldexp(input, other)"};
   static Tensor forward(const Tensor& a, const Tensor& b) {
     return mul(a, pow(TensorOrScalar(2.0), b));

@@ -24,10 +24,14 @@ Tensor inside(const Tensor& x, const Tensor& lo, const Tensor& hi) {
 
 ElementParams limits(Scalar lo, Scalar hi) {
   ElementParams e;
-  if (lo.is_float()) e.set(0, lo.to_double());
-  else e.set(0, lo.to_int());
-  if (hi.is_float()) e.set(1, hi.to_double());
-  else e.set(1, hi.to_int());
+  if (lo.is_float())
+    e.set(0, lo.to_double());
+  else
+    e.set(0, lo.to_int());
+  if (hi.is_float())
+    e.set(1, hi.to_double());
+  else
+    e.set(1, hi.to_int());
   return e;
 }
 
@@ -45,7 +49,8 @@ Tensor clamp_numbers(CtxBase& ctx, const Tensor& x, const NumberLimits& b, DType
     return unary_op(ctx, UnaryOp::clamp, in, Rule::Same, name, &e);
   }
   const ElementParams e = limits(b.has_lo ? b.lo : b.hi, 0);
-  return unary_op(ctx, b.has_lo ? UnaryOp::clamp_min : UnaryOp::clamp_max, in, Rule::Same, name, &e);
+  return unary_op(ctx, b.has_lo ? UnaryOp::clamp_min : UnaryOp::clamp_max, in, Rule::Same, name,
+                  &e);
 }
 
 struct ClampState {
@@ -119,7 +124,9 @@ void clamp_gradient(Ctx<Op>& ctx, const Tensor& g, size_t edge_lo, size_t edge_h
 }
 
 struct Clamp {
-  static constexpr OpSpec spec{"clamp", "input, min=None, max=None", kElementwise,
+  static constexpr OpSpec spec{"clamp",
+                               "input, min=None, max=None",
+                               kElementwise,
                                "The input limited to [min, max]; a bound may be None, a number or "
                                "a tensor.",
                                "T(3, 4), -0.5, 0.5; T(3, 4), 0.1; T(3, 4), max=0.2; "
@@ -135,8 +142,11 @@ struct Clamp {
 COGRAD_OP(Clamp)
 
 struct ClampMin {
-  static constexpr OpSpec spec{"clamp_min", "input, min", kElementwise,
-                               "The input, but not less than min.", "T(3, 4), 0.1; T(3, 4), T(4)",
+  static constexpr OpSpec spec{"clamp_min",
+                               "input, min",
+                               kElementwise,
+                               "The input, but not less than min.",
+                               "T(3, 4), 0.1; T(3, 4), T(4)",
                                "np.maximum(input, min)"};
   static constexpr int kSaved = 3;
   using State = ClampState;
@@ -148,8 +158,11 @@ struct ClampMin {
 COGRAD_OP(ClampMin)
 
 struct ClampMax {
-  static constexpr OpSpec spec{"clamp_max", "input, max", kElementwise,
-                               "The input, but not more than max.", "T(3, 4), 0.1; T(3, 4), T(4)",
+  static constexpr OpSpec spec{"clamp_max",
+                               "input, max",
+                               kElementwise,
+                               "The input, but not more than max.",
+                               "T(3, 4), 0.1; T(3, 4), T(4)",
                                "np.minimum(input, max)"};
   static constexpr int kSaved = 3;
   using State = ClampState;
@@ -161,11 +174,14 @@ struct ClampMax {
 COGRAD_OP(ClampMax)
 
 struct NanToNum {
-  static constexpr OpSpec spec{"nan_to_num", "input, nan=None, posinf=None, neginf=None",
-                               kElementwise,
-                               "NaN, inf and -inf replaced: by 0, the largest and the lowest number "
-                               "of the dtype unless given.",
-                               "T(3, 4); T(3), 1.0, 2.0, 3.0", "np.nan_to_num(input)"};
+  static constexpr OpSpec spec{
+      "nan_to_num",
+      "input, nan=None, posinf=None, neginf=None",
+      kElementwise,
+      "NaN, inf and -inf replaced: by 0, the largest and the lowest number "
+      "of the dtype unless given.",
+      "T(3, 4); T(3), 1.0, 2.0, 3.0",
+      "np.nan_to_num(input)"};
   static constexpr int kSaved = 1;
   static Tensor forward(Ctx<NanToNum>& ctx, const Tensor& x, std::optional<double> nan,
                         std::optional<double> posinf, std::optional<double> neginf) {
@@ -187,19 +203,27 @@ struct NanToNum {
  private:
   static double largest(DType t) {
     switch (t) {
-      case DType::Float16: return 65504.0;
-      case DType::BFloat16: return 3.3895313892515355e38;
-      case DType::Float32: return double{std::numeric_limits<float>::max()};
-      default: return std::numeric_limits<double>::max();
+      case DType::Float16:
+        return 65504.0;
+      case DType::BFloat16:
+        return 3.3895313892515355e38;
+      case DType::Float32:
+        return double{std::numeric_limits<float>::max()};
+      default:
+        return std::numeric_limits<double>::max();
     }
   }
 };
 COGRAD_OP(NanToNum)
 
 struct Logit {
-  static constexpr OpSpec spec{"logit", "input, eps=None", kElementwise,
-                               "log(input / (1 - input)); eps first limits input to [eps, 1 - eps].",
-                               "T(3, 4, lo=0.1, hi=0.9); T(3, 4, lo=0.1, hi=0.9), 0.2", ""};
+  static constexpr OpSpec spec{
+      "logit",
+      "input, eps=None",
+      kElementwise,
+      "log(input / (1 - input)); eps first limits input to [eps, 1 - eps].",
+      "T(3, 4, lo=0.1, hi=0.9); T(3, 4, lo=0.1, hi=0.9), 0.2",
+      ""};
   static constexpr int kSaved = 1;
   struct State {
     double eps = -1;
@@ -210,7 +234,8 @@ struct Logit {
     if (!eps) return unary_op(ctx, UnaryOp::logit, x, Rule::Float, "logit");
     CtxBase plain;
     const Tensor in = raw_cast(x, is_floating(x.dtype()) ? x.dtype() : default_dtype());
-    const Tensor limited = clamp_numbers(plain, in, {*eps, 1 - *eps, true, true}, in.dtype(), "logit");
+    const Tensor limited =
+        clamp_numbers(plain, in, {*eps, 1 - *eps, true, true}, in.dtype(), "logit");
     return unary_op(ctx, UnaryOp::logit, limited, Rule::Float, "logit");
   }
   static Tensor backward(Ctx<Logit>& ctx, const Tensor& g) {
@@ -223,7 +248,9 @@ struct Logit {
 COGRAD_OP(Logit)
 
 struct RoundDecimals {
-  static constexpr OpSpec spec{"round", "input, *, decimals", kElementwise,
+  static constexpr OpSpec spec{"round",
+                               "input, *, decimals",
+                               kElementwise,
                                "Nearest value with so many decimals, halves to even.",
                                "T(3, 4), decimals=1; T(3, 4, lo=-90, hi=90), decimals=-1",
                                "np.round(input, decimals)"};
@@ -233,7 +260,8 @@ struct RoundDecimals {
                                  "round(): decimals are not implemented for dtype ",
                                  dtype_name(x.dtype()));
     ElementParams e;
-    e.set(0, std::pow(10.0, static_cast<double>(std::abs(decimals)))).set(1, decimals < 0 ? 1.0 : 0.0);
+    e.set(0, std::pow(10.0, static_cast<double>(std::abs(decimals))))
+        .set(1, decimals < 0 ? 1.0 : 0.0);
     return unary_op(ctx, UnaryOp::round_scaled, x, Rule::Same, "round", &e);
   }
   static Tensor backward(Ctx<RoundDecimals>&, const Tensor& g) { return zeros_like(g); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// einsum, tensordot and bilinear: contractions brought to matrix products.
+// einsum and tensordot: contractions brought to matrix products.
 #include <algorithm>
 #include <string>
 
@@ -28,9 +28,7 @@ int label_of(char c) {
   if (c >= 'a' && c <= 'z') return c - 'a' + 26;
   return -1;
 }
-char letter_of(int label) {
-  return static_cast<char>(label < 26 ? 'A' + label : 'a' + label - 26);
-}
+char letter_of(int label) { return static_cast<char>(label < 26 ? 'A' + label : 'a' + label - 26); }
 
 struct Equation {
   std::vector<Labels> inputs;
@@ -70,8 +68,7 @@ Equation parse_equation(std::string_view text, size_t operands) {
     const size_t comma = std::min(text.find(',', begin), left);
     COGRAD_CHECK(e.inputs.size() < operands,
                  "einsum(): fewer operands were provided than specified in the equation");
-    e.inputs.push_back(parse_term(text, begin, comma,
-                                  detail::concat("operand ", e.inputs.size())));
+    e.inputs.push_back(parse_term(text, begin, comma, detail::concat("operand ", e.inputs.size())));
     if (comma == left) break;
     begin = comma + 1;
   }
@@ -99,7 +96,8 @@ int ellipsis_dims(const Labels& labels, const Tensor& x, size_t operand) {
 Labels expand_ellipsis(const Labels& labels, int count, int most) {
   Labels out;
   for (int label : labels) {
-    if (label != kEllipsis) out.push_back(label);
+    if (label != kEllipsis)
+      out.push_back(label);
     else
       for (int i = most - count; i < most; ++i) out.push_back(kLetters + i);
   }
@@ -114,8 +112,8 @@ Operand take_diagonals(Tensor x, Labels labels, size_t operand) {
       const int label = labels[i];
       const auto di = static_cast<int>(i), dj = static_cast<int>(j);
       COGRAD_CHECK(x.size(di) == x.size(dj), "einsum(): subscript ", letter_of(label),
-                   " is repeated for operand ", operand, " but the sizes don't match, ",
-                   x.size(dj), " != ", x.size(di));
+                   " is repeated for operand ", operand, " but the sizes don't match, ", x.size(dj),
+                   " != ", x.size(di));
       x = diagonal(x, 0, di, dj);
       labels.erase(j);
       labels.erase(i);
@@ -189,8 +187,10 @@ void sum_labels(Operand& o, const Labels& keep) {
   Dims gone;
   Labels left;
   for (size_t i = 0; i < o.labels.size(); ++i) {
-    if (has(keep, o.labels[i])) left.push_back(o.labels[i]);
-    else gone.push_back(static_cast<int64_t>(i));
+    if (has(keep, o.labels[i]))
+      left.push_back(o.labels[i]);
+    else
+      gone.push_back(static_cast<int64_t>(i));
   }
   if (gone.empty()) return;
   o.tensor = sum(o.tensor, IntList(gone));
@@ -201,7 +201,8 @@ void sum_labels(Operand& o, const Labels& keep) {
 void drop_broadcast(Operand& o, const Operand& other) {
   for (size_t i = o.labels.size(); i-- > 0;) {
     if (o.tensor.sizes()[i] != 1 || !has(other.labels, o.labels[i])) continue;
-    if (other.tensor.sizes()[static_cast<size_t>(where_is(other.labels, o.labels[i]))] == 1) continue;
+    if (other.tensor.sizes()[static_cast<size_t>(where_is(other.labels, o.labels[i]))] == 1)
+      continue;
     o.tensor = squeeze(o.tensor, static_cast<int64_t>(i));
     o.labels.erase(i);
   }
@@ -269,20 +270,24 @@ Operand contract(Operand a, Operand b, const Labels& needed) {
   sum_labels(b, joined({&needed, &a.labels}));
   Groups g;
   for (int label : a.labels) {
-    if (!has(b.labels, label)) g.left.push_back(label);
-    else (has(needed, label) ? g.batch : g.contracted).push_back(label);
+    if (!has(b.labels, label))
+      g.left.push_back(label);
+    else
+      (has(needed, label) ? g.batch : g.contracted).push_back(label);
   }
   for (int label : b.labels)
     if (!has(a.labels, label)) g.right.push_back(label);
-  const bool plain = g.contracted.empty() ||
-                     (!g.batch.empty() && g.left.empty() && g.right.empty());
+  const bool plain =
+      g.contracted.empty() || (!g.batch.empty() && g.left.empty() && g.right.empty());
   return {plain ? multiply(a, b, g) : multiply_matrices(a, b, g),
           joined({&g.batch, &g.left, &g.right})};
 }
 
 struct Einsum {
   static constexpr OpSpec spec{
-      "einsum", "equation, *operands", kFunction,
+      "einsum",
+      "equation, *operands",
+      kFunction,
       "Sums of products of the operands' elements, written as in 'bij,bjk->bik'.",
       "'ij,jk->ik', T(3, 4), T(4, 2); 'ii->i', T(3, 3); 'bij,bjk', T(2, 3, 4), T(2, 4, 2); "
       "'...i,...i->...', T(2, 3), T(2, 3); 'i,j,k->kji', T(2), T(3), T(4); 'ij->', T(3, 4)",
@@ -324,8 +329,9 @@ Tensor tensordot(const Tensor& a, const Tensor& b, IntList da, IntList db) {
   Labels needed = joined({&x.labels, &y.labels});
   for (size_t k = 0; k < da.size(); ++k) {
     const int i = wrap_dim(da[k], a.dim()), j = wrap_dim(db[k], b.dim());
-    COGRAD_CHECK(x.labels[static_cast<size_t>(i)] == i && y.labels[static_cast<size_t>(j)] == 64 + j,
-                 "tensordot(): a dim appears twice in dims ", to_string(da), " or ", to_string(db));
+    COGRAD_CHECK(
+        x.labels[static_cast<size_t>(i)] == i && y.labels[static_cast<size_t>(j)] == 64 + j,
+        "tensordot(): a dim appears twice in dims ", to_string(da), " or ", to_string(db));
     COGRAD_CHECK(a.size(i) == b.size(j) || a.size(i) == 1 || b.size(j) == 1,
                  "contracted dimensions need to match, but first has size ", a.size(i), " in dim ",
                  i, " and second has size ", b.size(j), " in dim ", j);
@@ -339,7 +345,9 @@ Tensor tensordot(const Tensor& a, const Tensor& b, IntList da, IntList db) {
 }
 
 struct Tensordot {
-  static constexpr OpSpec spec{"tensordot", "input, other, dims=2", kFunction,
+  static constexpr OpSpec spec{"tensordot",
+                               "input, other, dims=2",
+                               kFunction,
                                "Contraction of the last dims of input with the first of other.",
                                "T(2, 3, 4), T(3, 4, 5); T(3), T(4), 0; T(3, 4), T(4, 2), 1",
                                "np.tensordot(input, other, dims)"};
@@ -366,37 +374,6 @@ struct TensordotDims {
   }
 };
 COGRAD_OP(TensordotDims)
-
-struct Bilinear {
-  static constexpr OpSpec spec{
-      "bilinear", "input1, input2, weight, bias=None", kFunction,
-      "x1 A x2 + b for input1 (*, I), input2 (*, J), weight (O, I, J), bias (O); gives (*, O).",
-      "T(3, 2), T(3, 4), T(5, 2, 4), T(5); T(2), T(4), T(5, 2, 4)", ""};
-  static Tensor forward(const Tensor& x1, const Tensor& x2, const Tensor& weight,
-                        const Tensor& bias) {
-    COGRAD_CHECK(x1.dim() == x2.dim() && x1.dim() > 0,
-                 "bilinear(): input dimensions do not match: got ", x1.dim(), " and ", x2.dim());
-    COGRAD_CHECK(weight.dim() == 3, "bilinear(): weight must have 3 dims, got ", weight.dim());
-    const auto lead = static_cast<size_t>(x1.dim()) - 1;
-    COGRAD_CHECK(same(x1.sizes().first(lead), x2.sizes().first(lead)),
-                 "bilinear(): input batch dimensions do not match: got ", to_string(x1.sizes()),
-                 " and ", to_string(x2.sizes()));
-    const int64_t o = weight.size(0), i = weight.size(1), j = weight.size(2);
-    COGRAD_CHECK(x1.size(-1) == i, "bilinear(): input1 size does not match weight size: got ",
-                 x1.size(-1), " but expected ", i);
-    COGRAD_CHECK(x2.size(-1) == j, "bilinear(): input2 size does not match weight size: got ",
-                 x2.size(-1), " but expected ", j);
-    const int64_t rows = product(x1.sizes().first(lead));
-    const int64_t s1[2] = {rows, i}, s2[3] = {rows, j, 1}, flat[2] = {i, o * j};
-    const int64_t order[3] = {1, 0, 2}, split[3] = {rows, o, j};
-    const Tensor half = mm(reshape(x1, s1), reshape(permute(weight, order), flat));
-    Dims sizes(x1.sizes().first(lead));
-    sizes.push_back(o);
-    const Tensor y = reshape(bmm(reshape(half, split), reshape(x2, s2)), sizes);
-    return bias.defined() ? y + bias : y;
-  }
-};
-COGRAD_OP(Bilinear)
 
 }  // namespace
 

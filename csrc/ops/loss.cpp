@@ -103,28 +103,31 @@ Tensor weighted_loss(const Tensor& loss, const Tensor& weight, Reduction r) {
   return sum(terms) / sum(expand(weight, terms.sizes()));
 }
 
-#define COGRAD_ERROR_LOSS(Struct, Op, name, doc, ref)                                             \
-  struct Struct {                                                                                 \
-    static constexpr OpSpec spec{                                                                 \
-        name, "input, target, size_average=None, reduce=None, reduction='mean', weight=None",     \
-        kFunction | kNN, doc,                                                                     \
-        "T(3, 4), T(3, 4); T(3, 4), T(3, 4), reduction='sum'; "                                   \
-        "T(3, 4), T(3, 4), reduction='none'; T(3, 4), T(3, 4), weight=P(3, 4)",                   \
-        ref};                                                                                     \
-    static Tensor forward(const Tensor& x, const Tensor& t, std::optional<bool> size_average,     \
-                          std::optional<bool> reduce, std::string_view reduction,                 \
-                          const Tensor& weight) {                                                 \
-      const Reduction r = reduction_of(reduction, size_average, reduce);                          \
-      const DType type = loss_dtype(name, x, t);                                                  \
-      const Reduction inner = weight.defined() ? Reduction::None : r;                             \
-      const Tensor loss = apply<Op>(cast(x, type), cast(t, type), static_cast<int64_t>(inner));   \
-      return weight.defined() ? weighted_loss(loss, weight, r) : loss;                            \
-    }                                                                                             \
-  };                                                                                              \
+#define COGRAD_ERROR_LOSS(Struct, Op, name, doc, ref)                                           \
+  struct Struct {                                                                               \
+    static constexpr OpSpec spec{                                                               \
+        name,                                                                                   \
+        "input, target, size_average=None, reduce=None, reduction='mean', weight=None",         \
+        kFunction | kNN,                                                                        \
+        doc,                                                                                    \
+        "T(3, 4), T(3, 4); T(3, 4), T(3, 4), reduction='sum'; "                                 \
+        "T(3, 4), T(3, 4), reduction='none'; T(3, 4), T(3, 4), weight=P(3, 4)",                 \
+        ref};                                                                                   \
+    static Tensor forward(const Tensor& x, const Tensor& t, std::optional<bool> size_average,   \
+                          std::optional<bool> reduce, std::string_view reduction,               \
+                          const Tensor& weight) {                                               \
+      const Reduction r = reduction_of(reduction, size_average, reduce);                        \
+      const DType type = loss_dtype(name, x, t);                                                \
+      const Reduction inner = weight.defined() ? Reduction::None : r;                           \
+      const Tensor loss = apply<Op>(cast(x, type), cast(t, type), static_cast<int64_t>(inner)); \
+      return weight.defined() ? weighted_loss(loss, weight, r) : loss;                          \
+    }                                                                                           \
+  };                                                                                            \
   COGRAD_OP(Struct)
-#define COGRAD_REDUCED(expression)                                                               \
-  "(lambda l: l if reduction == 'none' else l.sum() if reduction == 'sum' else l.mean() if "      \
-  "weight is None else l.sum() / weight.sum())((" expression ") * (1 if weight is None else weight))"
+#define COGRAD_REDUCED(expression)                                                           \
+  "(lambda l: l if reduction == 'none' else l.sum() if reduction == 'sum' else l.mean() if " \
+  "weight is None else l.sum() / weight.sum())((" expression                                 \
+  ") * (1 if weight is None else weight))"
 COGRAD_ERROR_LOSS(MseLoss, MseOp, "mse_loss", "Squared error, averaged, summed or per element.",
                   COGRAD_REDUCED("(input - target)**2"))
 COGRAD_ERROR_LOSS(L1Loss, L1Op, "l1_loss", "Absolute error, averaged, summed or per element.",
@@ -137,8 +140,10 @@ void check_probabilities(const Tensor& x) {
   const Tensor high = fold(ReduceOp::Max, x, Reduction::Sum);
   const double lo = *raw_cast(low, DType::Float64).data<double>();
   const double hi = *raw_cast(high, DType::Float64).data<double>();
-  COGRAD_CHECK(lo >= 0 && hi <= 1, "all elements of input should be between 0 and 1, got values "
-                                   "from ", lo, " to ", hi);
+  COGRAD_CHECK(lo >= 0 && hi <= 1,
+               "all elements of input should be between 0 and 1, got values "
+               "from ",
+               lo, " to ", hi);
 }
 
 struct BceOp {

@@ -10,7 +10,7 @@ using kernels::NllGeometry;
 
 struct ClassState {
   NllGeometry geometry;
-  Dims sizes;         // of the input
+  Dims sizes;  // of the input
   Dims target_sizes;
 };
 
@@ -34,10 +34,10 @@ void check_classes(const Tensor& x, const Tensor& t, const Tensor& weight) {
   COGRAD_CHECK(t.dtype() == DType::Int64 || t.dtype() == DType::UInt8,
                "expected target dtype to be Long or Byte, but got ", dtype_name(t.dtype()));
   if (!weight.defined()) return;
-  COGRAD_CHECK(weight.dim() == 1 && weight.numel() == classes,
-               "weight tensor should be defined either for all ", classes,
-               " classes or no classes but got weight tensor of shape: ",
-               to_string(weight.sizes()));
+  COGRAD_CHECK(
+      weight.dim() == 1 && weight.numel() == classes,
+      "weight tensor should be defined either for all ", classes,
+      " classes or no classes but got weight tensor of shape: ", to_string(weight.sizes()));
   COGRAD_CHECK(weight.dtype() == x.dtype(), "expected scalar type ", dtype_name(x.dtype()),
                " but found ", dtype_name(weight.dtype()));
 }
@@ -70,9 +70,12 @@ Tensor class_weights(const ClassState& s, const Tensor& target, const Tensor& we
 // The gradient of every position's loss, shaped to broadcast against the input.
 Tensor position_gradient(const ClassState& s, const Tensor& g, const Tensor& total_weight) {
   switch (s.geometry.reduction) {
-    case Reduction::Sum: return g;
-    case Reduction::Mean: return g / total_weight;
-    case Reduction::None: break;
+    case Reduction::Sum:
+      return g;
+    case Reduction::Mean:
+      return g / total_weight;
+    case Reduction::None:
+      break;
   }
   return s.sizes.size() == 1 ? g : unsqueeze(g, 1);
 }
@@ -228,8 +231,7 @@ struct CrossEntropy {
       ""};
   static Tensor forward(const Tensor& x, const Tensor& target, const Tensor& weight,
                         std::optional<bool> size_average, int64_t ignore_index,
-                        std::optional<bool> reduce, std::string_view reduction,
-                        double smoothing) {
+                        std::optional<bool> reduce, std::string_view reduction, double smoothing) {
     const Reduction r = reduction_of(reduction, size_average, reduce);
     COGRAD_CHECK(smoothing >= 0 && smoothing <= 1,
                  "label_smoothing must be between 0.0 and 1.0. Got: ", smoothing);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// linear: input @ weight^T + bias as one op, with all leading dims folded into one product.
+// linear, input @ weight^T + bias as one op with the leading dims folded, and bilinear.
 #include "ops/matmul.h"
 
 namespace cograd {
@@ -55,22 +55,22 @@ struct LinearOp {
     if (k != w.size(1)) [[unlikely]]
       fail_product_shape(k == 0 ? 0 : x.numel() / k, k, w.size(1), w.size(0));
     if (!bias.defined()) return;
-    COGRAD_CHECK(bias.dtype() == x.dtype(),
-                 "self and mat2 must have the same dtype, but got ", dtype_name(bias.dtype()),
-                 " and ", dtype_name(x.dtype()));
+    COGRAD_CHECK(bias.dtype() == x.dtype(), "self and mat2 must have the same dtype, but got ",
+                 dtype_name(bias.dtype()), " and ", dtype_name(x.dtype()));
     const int64_t n = w.size(0);
     const bool fits = bias.dim() <= 1 && (bias.numel() == n || bias.numel() == 1);
-    COGRAD_CHECK(fits, "The expanded size of the tensor (", n,
-                 ") must match the existing size (", bias.dim() == 0 ? 1 : bias.size(-1),
-                 ") at non-singleton dimension 1.  Target sizes: [",
-                 k == 0 ? 0 : x.numel() / k, ", ", n, "].  Tensor sizes: ",
-                 to_string(bias.sizes()));
+    COGRAD_CHECK(fits, "The expanded size of the tensor (", n, ") must match the existing size (",
+                 bias.dim() == 0 ? 1 : bias.size(-1),
+                 ") at non-singleton dimension 1.  Target sizes: [", k == 0 ? 0 : x.numel() / k,
+                 ", ", n, "].  Tensor sizes: ", to_string(bias.sizes()));
   }
 };
 
 struct Linear {
   static constexpr OpSpec spec{
-      "linear", "input, weight, bias=None", kFunction | kNN,
+      "linear",
+      "input, weight, bias=None",
+      kFunction | kNN,
       "input (*, I) @ weight (O, I) transposed + bias (O); gives (*, O). A weight (I) gives (*).",
       "T(3, 4), T(2, 4), T(2); T(3, 4), T(2, 4); T(2, 3, 4), T(5, 4), T(5); T(4), T(2, 4), T(2); "
       "T(3, 4), T(4)",
@@ -86,6 +86,40 @@ struct Linear {
   }
 };
 COGRAD_OP(Linear)
+
+struct Bilinear {
+  static constexpr OpSpec spec{
+      "bilinear",
+      "input1, input2, weight, bias=None",
+      kFunction,
+      "x1 A x2 + b for input1 (*, I), input2 (*, J), weight (O, I, J), bias (O); gives (*, O).",
+      "T(3, 2), T(3, 4), T(5, 2, 4), T(5); T(2), T(4), T(5, 2, 4)",
+      ""};
+  static Tensor forward(const Tensor& x1, const Tensor& x2, const Tensor& weight,
+                        const Tensor& bias) {
+    COGRAD_CHECK(x1.dim() == x2.dim() && x1.dim() > 0,
+                 "bilinear(): input dimensions do not match: got ", x1.dim(), " and ", x2.dim());
+    COGRAD_CHECK(weight.dim() == 3, "bilinear(): weight must have 3 dims, got ", weight.dim());
+    const auto lead = static_cast<size_t>(x1.dim()) - 1;
+    COGRAD_CHECK(same(x1.sizes().first(lead), x2.sizes().first(lead)),
+                 "bilinear(): input batch dimensions do not match: got ", to_string(x1.sizes()),
+                 " and ", to_string(x2.sizes()));
+    const int64_t o = weight.size(0), i = weight.size(1), j = weight.size(2);
+    COGRAD_CHECK(x1.size(-1) == i, "bilinear(): input1 size does not match weight size: got ",
+                 x1.size(-1), " but expected ", i);
+    COGRAD_CHECK(x2.size(-1) == j, "bilinear(): input2 size does not match weight size: got ",
+                 x2.size(-1), " but expected ", j);
+    const int64_t rows = product(x1.sizes().first(lead));
+    const int64_t s1[2] = {rows, i}, s2[3] = {rows, j, 1}, flat[2] = {i, o * j};
+    const int64_t order[3] = {1, 0, 2}, split[3] = {rows, o, j};
+    const Tensor half = mm(reshape(x1, s1), reshape(permute(weight, order), flat));
+    Dims sizes(x1.sizes().first(lead));
+    sizes.push_back(o);
+    const Tensor y = reshape(bmm(reshape(half, split), reshape(x2, s2)), sizes);
+    return bias.defined() ? y + bias : y;
+  }
+};
+COGRAD_OP(Bilinear)
 
 }  // namespace
 

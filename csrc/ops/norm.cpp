@@ -23,7 +23,8 @@ std::string starred(IntList shape) {
 void check_normalized(const Tensor& x, IntList shape, const Tensor& weight, const Tensor& bias) {
   COGRAD_CHECK(!shape.empty(),
                "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
-               "one element, but got normalized_shape = ", to_string(shape));
+               "one element, but got normalized_shape = ",
+               to_string(shape));
   for (const Tensor* t : {&weight, &bias}) {
     if (!t->defined()) continue;
     const char* name = t == &weight ? "weight" : "bias";
@@ -36,8 +37,8 @@ void check_normalized(const Tensor& x, IntList shape, const Tensor& weight, cons
                "Given normalized_shape=", to_string(shape), ", expected input with shape ",
                starred(shape), ", but got input of size", to_string(x.sizes()));
   COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()),
-                               "normalisation is not implemented for dtype ",
-                               dtype_name(x.dtype()), ", expected a floating one");
+                               "normalisation is not implemented for dtype ", dtype_name(x.dtype()),
+                               ", expected a floating one");
 }
 
 // The last `count` dims as a mask.
@@ -78,8 +79,10 @@ struct LayerNormOp {
     return y;
   }
   static void backward(Ctx<LayerNormOp>& ctx, const Tensor& g) {
-    if (thread_state.grad_enabled) formula(ctx, g);
-    else fused(ctx, g);
+    if (thread_state.grad_enabled)
+      formula(ctx, g);
+    else
+      fused(ctx, g);
   }
 
  private:
@@ -117,7 +120,8 @@ struct LayerNormOp {
 
 struct LayerNorm {
   static constexpr OpSpec spec{
-      "layer_norm", "input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True",
+      "layer_norm",
+      "input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True",
       kFunction,
       "(input - mean) / sqrt(var + eps) * weight + bias over the last dims, normalized_shape.",
       "T(3, 4), (4,); T(2, 3, 4), (3, 4), T(3, 4), T(3, 4); T(5, 4), (4,), T(4), T(4), 0.1",
@@ -134,9 +138,11 @@ COGRAD_OP(LayerNorm)
 
 struct RmsNorm {
   static constexpr OpSpec spec{
-      "rms_norm", "input, normalized_shape, weight=None, eps=None", kFunction,
+      "rms_norm",
+      "input, normalized_shape, weight=None, eps=None",
+      kFunction,
       "input / sqrt(mean(input^2) + eps) * weight over the last dims, normalized_shape.",
-      "T(3, 4), (4,), T(4), 0.1; T(2, 3, 4), (3, 4), None, 0.01", 
+      "T(3, 4), (4,), T(4), 0.1; T(2, 3, 4), (3, 4), None, 0.01",
       "input / np.sqrt(np.square(input).mean(tuple(range(-len(normalized_shape), 0)), "
       "keepdims=True) + eps) * (1 if weight is None else weight)"};
   static Tensor forward(const Tensor& x, IntList shape, const Tensor& weight,
@@ -146,9 +152,9 @@ struct RmsNorm {
     // As torch, half types are normalised in float.
     const bool narrow = x.dtype() == DType::Float16 || x.dtype() == DType::BFloat16;
     const Tensor in = narrow ? cast(x, DType::Float32) : x;
-    const double e = eps.value_or(in.dtype() == DType::Float64
-                                      ? std::numeric_limits<double>::epsilon()
-                                      : double{std::numeric_limits<float>::epsilon()});
+    const double e =
+        eps.value_or(in.dtype() == DType::Float64 ? std::numeric_limits<double>::epsilon()
+                                                  : double{std::numeric_limits<float>::epsilon()});
     const Tensor y = in * rsqrt(mean(square(in), IntList(dims), true) + e);
     return cast(weight.defined() ? y * weight : y, x.dtype());
   }
@@ -168,8 +174,8 @@ struct EmbeddingGrad {
                                "none: gradient of embedding"};
   static constexpr int kSaved = 1;
   using State = EmbeddingState;
-  static Tensor forward(Ctx<EmbeddingGrad>& ctx, const Tensor& g, const Tensor& index,
-                        int64_t rows, int64_t padding, bool by_freq) {
+  static Tensor forward(Ctx<EmbeddingGrad>& ctx, const Tensor& g, const Tensor& index, int64_t rows,
+                        int64_t padding, bool by_freq) {
     *ctx.operator->() = {rows, padding, by_freq};
     ctx.save(index);
     const Tensor cg = raw_contiguous(g);
@@ -221,10 +227,12 @@ struct EmbeddingOp {
 
 void EmbeddingGrad::backward(Ctx<EmbeddingGrad>& ctx, const Tensor& g) {
   const Tensor index = ctx.saved(0);
-  COGRAD_CHECK_NOT_IMPLEMENTED(!ctx->by_freq, "embedding: no second derivative with "
-                                              "scale_grad_by_freq=True");
+  COGRAD_CHECK_NOT_IMPLEMENTED(!ctx->by_freq,
+                               "embedding: no second derivative with "
+                               "scale_grad_by_freq=True");
   Tensor rows = apply<EmbeddingOp>(g, index, int64_t{-1}, false);
-  if (ctx->padding >= 0) rows = where(unsqueeze(eq(index, TensorOrScalar(ctx->padding)), -1), 0.0, rows);
+  if (ctx->padding >= 0)
+    rows = where(unsqueeze(eq(index, TensorOrScalar(ctx->padding)), -1), 0.0, rows);
   ctx.grad(0) = rows;
 }
 
@@ -235,14 +243,15 @@ struct Embedding {
       "sparse=False",
       kFunction | kNN,
       "Rows of weight (V, D) at the indices input (*): (*, D). Row padding_idx gets no gradient.",
-      "I(2, 3, hi=5), T(5, 4); I(4, hi=5), T(5, 4), 1; I(4, hi=5), T(5, 2), -1", "weight[input]"};
+      "I(2, 3, hi=5), T(5, 4); I(4, hi=5), T(5, 4), 1; I(4, hi=5), T(5, 2), -1",
+      "weight[input]"};
   static Tensor forward(const Tensor& input, const Tensor& weight, std::optional<int64_t> padding,
                         std::optional<double> max_norm, double, bool by_freq, bool sparse) {
     COGRAD_CHECK(weight.dim() == 2, "'weight' must be 2-D");
     COGRAD_CHECK(input.dtype() == DType::Int64 || input.dtype() == DType::Int32,
                  "Expected tensor for argument #1 'indices' to have one of the following scalar "
-                 "types: Long, Int; but got ", dtype_name(input.dtype()),
-                 " instead (while checking arguments for embedding)");
+                 "types: Long, Int; but got ",
+                 dtype_name(input.dtype()), " instead (while checking arguments for embedding)");
     COGRAD_CHECK_NOT_IMPLEMENTED(!max_norm, "embedding: max_norm is not supported by the core op");
     COGRAD_CHECK_NOT_IMPLEMENTED(!sparse,
                                  "embedding: sparse=True is not supported, gradients are dense");

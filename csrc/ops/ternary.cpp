@@ -13,13 +13,13 @@ namespace {
 
 ElementParams number(Scalar value) {
   ElementParams e;
-  if (value.is_float()) e.set(0, value.to_double());
-  else e.set(0, value.to_int());
+  if (value.is_float())
+    e.set(0, value.to_double());
+  else
+    e.set(0, value.to_int());
   return e;
 }
-Tensor scaled(const Tensor& x, Scalar s) {
-  return s.equals(1) ? x : mul(x, TensorOrScalar(s));
-}
+Tensor scaled(const Tensor& x, Scalar s) { return s.equals(1) ? x : mul(x, TensorOrScalar(s)); }
 
 void check_lerp(const Tensor& a, const Tensor& b) {
   COGRAD_CHECK(a.dtype() == b.dtype(), "expected dtype ", dtype_name(a.dtype()),
@@ -29,7 +29,9 @@ void check_lerp(const Tensor& a, const Tensor& b) {
 }
 
 struct Lerp {
-  static constexpr OpSpec spec{"lerp", "input, end, weight", kElementwise,
+  static constexpr OpSpec spec{"lerp",
+                               "input, end, weight",
+                               kElementwise,
                                "input + weight * (end - input), element-wise.",
                                "T(3, 4), T(3, 4), 0.3; T(3, 4), T(4), 0.7; "
                                "T(3, 4), T(3, 4), T(3, 4); T(3, 1), T(4), T(3, 4, lo=0, hi=2)",
@@ -51,8 +53,7 @@ struct Lerp {
     const Tensor& w = weight.tensor();
     COGRAD_CHECK(w.dtype() == a.dtype(), "expected dtype ", dtype_name(a.dtype()),
                  " for `weight` but got dtype ", dtype_name(w.dtype()));
-    if (ctx.recording())
-      ctx.save(ctx.needs(2) ? a : Tensor(), ctx.needs(2) ? b : Tensor(), w);
+    if (ctx.recording()) ctx.save(ctx.needs(2) ? a : Tensor(), ctx.needs(2) ? b : Tensor(), w);
     return ternary_op(ctx, TernaryOp::lerp, a, b, w, Rule::Same, "lerp");
   }
   static void backward(Ctx<Lerp>& ctx, const Tensor& g) {
@@ -75,7 +76,9 @@ struct ValueState {
 };
 
 struct Addcmul {
-  static constexpr OpSpec spec{"addcmul", "input, tensor1, tensor2, *, value=1", kElementwise,
+  static constexpr OpSpec spec{"addcmul",
+                               "input, tensor1, tensor2, *, value=1",
+                               kElementwise,
                                "input + value * tensor1 * tensor2, element-wise.",
                                "T(3, 4), T(3, 4), T(3, 4); T(3, 4), T(4), T(3, 1), value=0.5",
                                "input + value * tensor1 * tensor2"};
@@ -98,7 +101,9 @@ struct Addcmul {
 COGRAD_OP(Addcmul)
 
 struct Addcdiv {
-  static constexpr OpSpec spec{"addcdiv", "input, tensor1, tensor2, *, value=1", kElementwise,
+  static constexpr OpSpec spec{"addcdiv",
+                               "input, tensor1, tensor2, *, value=1",
+                               kElementwise,
                                "input + value * tensor1 / tensor2, element-wise.",
                                "T(3, 4), T(3, 4), P(3, 4); T(3, 4), T(4), P(3, 1), value=0.5",
                                "input + value * tensor1 / tensor2"};
