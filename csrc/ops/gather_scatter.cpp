@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // gather, scatter and their relatives: one index per element along one dim.
-#include "kernels/index.h"
-#include "ops/indexing.h"
+#include "ops/gather_scatter.h"
 
 namespace cograd {
 
 namespace {
 
 using kernels::ScatterReduce;
+
+int at_least_1d(const Tensor& t) { return std::max(t.dim(), 1); }
 
 constexpr const char* kGatherSamples =
     "T(3, 4), 1, I(3, 6, hi=4); T(3, 4), 0, I(2, 3, hi=3); T(4), -1, I(5, hi=4)";
@@ -18,86 +19,13 @@ constexpr const char* kScatterRepeatedSamples =
     "T(3, 4), 0, I(2, 4, hi=3), T(2, 4); T(3, 4), 1, I(2, 3, hi=4), T(3, 3); T(4), 0, I(6, hi=4), "
     "T(6)";
 
-// The loop over index's elements; 0-dim tensors count as 1-dim.
-class Loop {
- public:
-  Loop(const Tensor& self, const Tensor& index, const Tensor* other, int dim) {
-    sizes_ = Dims(index.sizes());
-    self_ = bytes_of(self);
-    index_ = bytes_of(index);
-    if (other != nullptr) other_ = bytes_of(*other);
-    if (sizes_.empty()) sizes_.push_back(1);
-    for (Dims* d : {&self_, &index_, &other_})
-      if (d->size() < sizes_.size()) d->resize(sizes_.size(), 0);
-    g_ = {sizes_, self_, index_, other_, dim, self.dim() == 0 ? 1 : self.size(dim)};
-  }
-  Loop(const Loop&) = delete;
-  Loop& operator=(const Loop&) = delete;
-  const kernels::DimIndexGeometry& get() const noexcept { return g_; }
-
- private:
-  static Dims bytes_of(const Tensor& t) {
-    Dims out(t.strides());
-    for (int64_t& s : out) s *= t.itemsize();
-    return out;
-  }
-  Dims sizes_, self_, index_, other_;
-  kernels::DimIndexGeometry g_;
-};
-
-int at_least_1d(const Tensor& t) { return std::max(t.dim(), 1); }
-int64_t size_or_1(const Tensor& t, int d) { return t.dim() == 0 ? 1 : t.size(d); }
-
-// Checks shapes as torch does; src is null for a scalar.
-void check_shapes(const char* op, const Tensor& self, int dim, const Tensor& index,
-                  const Tensor* src) {
-  const bool scatters = src != nullptr || std::string_view(op) == "scatter";
-  COGRAD_CHECK(at_least_1d(index) == at_least_1d(self),
-               "Index tensor must have the same number of dimensions as ",
-               scatters ? "self" : "input", " tensor; ", op, "() got ", index.dim(), " and ",
-               self.dim());
-  if (src != nullptr)
-    COGRAD_CHECK(at_least_1d(*src) == at_least_1d(index),
-                 "Index tensor must have the same number of dimensions as src tensor; ", op,
-                 "() got ", index.dim(), " and ", src->dim());
-  for (int d = 0; d < at_least_1d(index); ++d) {
-    const int64_t n = size_or_1(index, d);
-    const bool fits_self = d == dim || n <= size_or_1(self, d);
-    if (!scatters)
-      COGRAD_CHECK(fits_self, "Size does not match at dimension ", d, " expected index ",
-                   to_string(index.sizes()), " to be no larger than self ", to_string(self.sizes()),
-                   " apart from dimension ", dim);
-    const bool fits_src = src == nullptr || n <= size_or_1(*src, d);
-    COGRAD_CHECK(fits_self && fits_src, "Expected index ", to_string(index.sizes()),
-                 " to be no larger than self ", to_string(self.sizes()), " apart from dimension ",
-                 dim, src == nullptr ? "" : " and to be no larger size than src ",
-                 src == nullptr ? std::string() : to_string(src->sizes()));
-  }
-}
-
 Tensor raw_gather(const Tensor& x, int dim, const Tensor& index) {
   Tensor out = empty(index.sizes(), x.dtype());
   if (out.numel() == 0) return out;
-  const Loop loop(x, index, &out, dim);
+  const IndexLoop loop(x, index, &out, dim);
   kernels::gather(x.itemsize(), loop.get(), x.bytes(), index.data<int64_t>(), out.bytes());
   return out;
 }
-
-// self (contiguous, already a copy or the target) reduced with src at index.
-void raw_scatter_reduce(ScatterReduce op, const Tensor& self, int dim, const Tensor& index,
-                        const Tensor& src, bool include_self) {
-  if (index.numel() == 0) return;
-  const Loop loop(self, index, &src, dim);
-  kernels::scatter_reduce(op, self.dtype(), loop.get(), self.bytes(), self.numel(),
-                          index.data<int64_t>(), src.bytes(), include_self);
-}
-
-struct AlongDim {
-  Dims sizes;  // of the input or of src, whichever backward has to restore
-  int dim = 0;
-};
-
-Tensor gather(const Tensor& x, int dim, const Tensor& index);
 
 struct GatherGrad {
   static constexpr OpSpec spec{"_gather_grad", "grad, dim, index, sizes", kInternal,
@@ -133,7 +61,7 @@ struct Gather {
   static Tensor forward(Ctx<Gather>& ctx, const Tensor& x, int64_t dim, const Tensor& index, bool) {
     const int d = wrap_dim(dim, x.dim());
     const Tensor at = index64(index, "gather");
-    if (index.numel() > 0) check_shapes("gather", x, d, index, nullptr);
+    if (index.numel() > 0) check_gather_shapes("gather", x, d, index, nullptr);
     ctx->dim = d;
     if (ctx.recording()) ctx->sizes = Dims(x.sizes());
     ctx.save(at);
@@ -144,10 +72,6 @@ struct Gather {
   }
 };
 COGRAD_OP(Gather)
-
-Tensor gather(const Tensor& x, int dim, const Tensor& index) {
-  return apply<Gather>(x, int64_t{dim}, index, false);
-}
 
 struct ScatterAdd {
   static constexpr OpSpec spec{
@@ -166,7 +90,7 @@ struct ScatterAdd {
     COGRAD_CHECK(self.dtype() == src.dtype(),
                  "scatter_add(): Expected self.dtype to be equal to src.dtype, got ",
                  dtype_name(self.dtype()), " and ", dtype_name(src.dtype()));
-    if (index.numel() > 0) check_shapes("scatter_add", self, d, index, &src);
+    if (index.numel() > 0) check_gather_shapes("scatter_add", self, d, index, &src);
     ctx->dim = d;
     if (ctx.recording()) ctx->sizes = Dims(src.sizes());
     ctx.save(at);
@@ -181,10 +105,6 @@ struct ScatterAdd {
   }
 };
 COGRAD_OP(ScatterAdd)
-
-Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& src) {
-  return apply<ScatterAdd>(x, int64_t{dim}, index, src);
-}
 
 enum class ScatterMode : uint8_t { Replace, Add, Multiply };
 
@@ -231,7 +151,7 @@ struct Scatter {
     } else {
       ctx->value = value;
     }
-    if (index.numel() > 0) check_shapes("scatter", self, d, index, src);
+    if (index.numel() > 0) check_gather_shapes("scatter", self, d, index, src);
     ctx.save(at);
     Tensor from = spread(value, self, at);
     Tensor out = rewrite_target(ctx, self, ctx->mode != ScatterMode::Replace, {&from});
@@ -277,7 +197,7 @@ struct Scatter {
       const auto op = mode == ScatterMode::Add ? ScatterReduce::Sum : ScatterReduce::Prod;
       return raw_scatter_reduce(op, out, dim, index, src, true);
     }
-    const Loop loop(out, index, &src, dim);
+    const IndexLoop loop(out, index, &src, dim);
     kernels::scatter(out.itemsize(), loop.get(), out.bytes(), index.data<int64_t>(), src.bytes());
   }
 };
@@ -285,168 +205,6 @@ using ScatterTensor = Scatter<Tensor>;
 using ScatterValue = Scatter<Scalar>;
 COGRAD_OP(ScatterTensor)
 COGRAD_OP(ScatterValue)
-
-Tensor scatter_zero(const Tensor& x, int dim, const Tensor& index) {
-  return apply<ScatterValue>(x, int64_t{dim}, index, Scalar(0), std::optional<std::string_view>());
-}
-
-ScatterReduce reduction(std::string_view name) {
-  if (name == "sum") return ScatterReduce::Sum;
-  if (name == "prod") return ScatterReduce::Prod;
-  if (name == "mean") return ScatterReduce::Mean;
-  if (name == "amax") return ScatterReduce::Amax;
-  COGRAD_CHECK(name == "amin", "reduce argument must be either sum, prod, mean, amax or amin, got ",
-               name);
-  return ScatterReduce::Amin;
-}
-
-struct ScatterReduceOp {
-  static constexpr OpSpec spec{
-      "scatter_reduce",
-      "input, dim, index, src, reduce, *, include_self=True",
-      kFunctional | kInplace | kOut,
-      "input reduced with the elements of src at index along dim; reduce is 'sum', 'prod', 'mean', "
-      "'amax' or 'amin'. With include_self False the written positions forget input.",
-      "T(3, 4), 0, I(2, 4, hi=3), T(2, 4), 'sum'; T(3, 4), 1, I(2, 3, hi=4), T(3, 3), 'mean'; "
-      "P(3, 4), 0, I(2, 4, hi=3), P(2, 4), 'prod'; T(3, 4), 0, I(2, 4, hi=3), T(2, 4), 'amax'; "
-      "T(4), 0, I(6, hi=4), T(6), 'amin', include_self=False; "
-      "T(4), 0, I(6, hi=4), T(6), 'mean', include_self=False; "
-      "P(4), 0, I(6, hi=4), P(6), 'prod', include_self=False",
-      ""};
-  static constexpr int kSaved = 4;
-  static constexpr const char* kNodeName = "ScatterReduceBackward0";
-  struct State : AlongDim {
-    ScatterReduce op;
-    bool include_self;
-  };
-  static Tensor forward(Ctx<ScatterReduceOp>& ctx, const Tensor& self, int64_t dim,
-                        const Tensor& index, const Tensor& src, std::string_view reduce,
-                        bool include_self) {
-    const int d = wrap_dim(dim, self.dim());
-    ctx->op = reduction(reduce);
-    ctx->dim = d;
-    ctx->include_self = include_self;
-    const Tensor at = index64(index, "scatter_reduce");
-    COGRAD_CHECK(self.dtype() == src.dtype(),
-                 "scatter_reduce(): Expected self.dtype to be equal to src.dtype, got ",
-                 dtype_name(self.dtype()), " and ", dtype_name(src.dtype()));
-    if (index.numel() > 0) check_shapes("scatter_reduce", self, d, index, &src);
-    const bool values = ctx->op != ScatterReduce::Sum && ctx->op != ScatterReduce::Mean;
-    ctx->sizes = Dims(src.sizes());
-    ctx.save(at);
-    if (values) ctx.save(self, src);
-    Tensor from = src;
-    Tensor out = rewrite_target(ctx, self, true, {&from});
-    raw_scatter_reduce(ctx->op, out, d, at, from, include_self);
-    if (values) ctx.save_output(out);
-    return out;
-  }
-  static void backward(Ctx<ScatterReduceOp>& ctx, const Tensor& g) {
-    const Tensor index = ctx.saved(0);
-    Tensor g_self;
-    Tensor g_src;
-    switch (ctx->op) {
-      case ScatterReduce::Sum:
-        g_self = g;
-        g_src = gather(g, ctx->dim, index);
-        break;
-      case ScatterReduce::Mean: {
-        const Tensor start = ctx->include_self ? ones_like(g) : zeros_like(g);
-        const Tensor n =
-            clamp_min(scatter_add(start, ctx->dim, index, ones(index.sizes(), g.dtype())), 1);
-        g_self = div(g, n);
-        g_src = gather(g_self, ctx->dim, index);
-        break;
-      }
-      case ScatterReduce::Prod:
-        product_grads(ctx, g, index, g_self, g_src);
-        break;
-      default:
-        extreme_grads(ctx, g, index, g_self, g_src);
-    }
-    if (ctx.needs(0)) {
-      if (!ctx->include_self) g_self = scatter_zero(g_self, ctx->dim, index);
-      ctx.grad(0) = g_self;
-    }
-    if (ctx.needs(2)) ctx.grad(2) = pad_corner(g_src, ctx->sizes);
-  }
-
- private:
-  using Context = Ctx<ScatterReduceOp>;
-  // d prod / d src_i = product of the others: result / src_i, except where src_i is the only zero.
-  static void product_grads(Context& ctx, const Tensor& g, const Tensor& index, Tensor& g_self,
-                            Tensor& g_src) {
-    const int d = ctx->dim;
-    const Tensor self = ctx.saved(1);
-    const Tensor src = corner(ctx.saved(2), index.sizes());
-    const Tensor result = ctx.saved(3);
-    const Tensor start = ctx->include_self ? self : scatter_one(self, d, index);
-    const Tensor ones_src = ones(index.sizes(), g.dtype());
-    const Tensor others = reduced(ones_like(g), d, index, src, "prod");
-    g_self = mul(g, others);
-    const Tensor zero = eq(src, 0);
-    const Tensor zeros_at =
-        gather(scatter_add(zeros_like(g), d, index, cast(zero, g.dtype())), d, index);
-    const Tensor lonely = logical_and(zero, eq(zeros_at, 1));
-    const Tensor without = reduced(start, d, index, where(lonely, ones_src, src), "prod");
-    g_src = where(lonely, gather(mul(g, without), d, index),
-                  div(gather(mul(g, result), d, index), where(zero, ones_src, src)));
-  }
-  // Ties share the gradient equally.
-  static void extreme_grads(Context& ctx, const Tensor& g, const Tensor& index, Tensor& g_self,
-                            Tensor& g_src) {
-    const int d = ctx->dim;
-    const Tensor self = ctx.saved(1);
-    const Tensor src = corner(ctx.saved(2), index.sizes());
-    const Tensor result = ctx.saved(3);
-    Tensor from_self = cast(eq(self, result), g.dtype());
-    if (!ctx->include_self) from_self = scatter_zero(from_self, d, index);
-    const Tensor from_src = cast(eq(src, gather(result, d, index)), g.dtype());
-    const Tensor n = clamp_min(scatter_add(from_self, d, index, from_src), 1);
-    const Tensor share = div(g, n);
-    g_self = mul(from_self, share);
-    g_src = mul(from_src, gather(share, d, index));
-  }
-  static Tensor scatter_one(const Tensor& x, int dim, const Tensor& index) {
-    return apply<ScatterValue>(x, int64_t{dim}, index, Scalar(1),
-                               std::optional<std::string_view>());
-  }
-  static Tensor reduced(const Tensor& x, int dim, const Tensor& index, const Tensor& src,
-                        std::string_view op) {
-    return apply<ScatterReduceOp>(x, int64_t{dim}, index, src, op, true);
-  }
-};
-COGRAD_OP(ScatterReduceOp)
-
-struct IndexReduce {
-  static constexpr OpSpec spec{
-      "index_reduce",
-      "input, dim, index, source, reduce, *, include_self=True",
-      kFunctional | kInplace | kOut,
-      "input with the slices of source reduced into the slices at index along dim; reduce is "
-      "'prod', 'mean', 'amax' or 'amin'.",
-      "T(3, 4), 0, I(5, hi=3), T(5, 4), 'mean'; P(3, 4), 1, I(2, hi=4), P(3, 2), 'prod'; "
-      "T(3, 4), 0, I(5, hi=3), T(5, 4), 'amax', include_self=False",
-      ""};
-  static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
-                        std::string_view reduce, bool include_self) {
-    COGRAD_CHECK(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin",
-                 "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got ",
-                 reduce, ".");
-    const int d = wrap_dim(dim, self.dim());
-    COGRAD_CHECK_INDEX(index.dim() <= 1, "index_reduce(): Index is supposed to be a vector");
-    COGRAD_CHECK(source.dim() == self.dim() && index.numel() == size_or_1(source, d),
-                 "index_reduce(): Number of indices (", index.numel(),
-                 ") should be equal to source.size(dim): (", size_or_1(source, d),
-                 "), for dim: ", d);
-    const Tensor at = index64(index, "index_reduce");
-    Dims strides(static_cast<size_t>(source.dim()), 0);
-    if (source.dim() > 0) strides[static_cast<size_t>(d)] = 1;
-    const Tensor wide = alias_strided(at, source.sizes(), strides, at.bytes());
-    return apply<ScatterReduceOp>(self, int64_t{d}, wide, source, reduce, include_self);
-  }
-};
-COGRAD_OP(IndexReduce)
 
 struct TakeAlongDim {
   static constexpr OpSpec spec{
@@ -486,6 +244,49 @@ COGRAD_OP(TakeAlongDim)
 
 }  // namespace
 
+void check_gather_shapes(const char* op, const Tensor& self, int dim, const Tensor& index,
+                         const Tensor* src) {
+  const bool scatters = src != nullptr || std::string_view(op) == "scatter";
+  COGRAD_CHECK(at_least_1d(index) == at_least_1d(self),
+               "Index tensor must have the same number of dimensions as ",
+               scatters ? "self" : "input", " tensor; ", op, "() got ", index.dim(), " and ",
+               self.dim());
+  if (src != nullptr)
+    COGRAD_CHECK(at_least_1d(*src) == at_least_1d(index),
+                 "Index tensor must have the same number of dimensions as src tensor; ", op,
+                 "() got ", index.dim(), " and ", src->dim());
+  for (int d = 0; d < at_least_1d(index); ++d) {
+    const int64_t n = size_or_1(index, d);
+    const bool fits_self = d == dim || n <= size_or_1(self, d);
+    if (!scatters)
+      COGRAD_CHECK(fits_self, "Size does not match at dimension ", d, " expected index ",
+                   to_string(index.sizes()), " to be no larger than self ", to_string(self.sizes()),
+                   " apart from dimension ", dim);
+    const bool fits_src = src == nullptr || n <= size_or_1(*src, d);
+    COGRAD_CHECK(fits_self && fits_src, "Expected index ", to_string(index.sizes()),
+                 " to be no larger than self ", to_string(self.sizes()), " apart from dimension ",
+                 dim, src == nullptr ? "" : " and to be no larger size than src ",
+                 src == nullptr ? std::string() : to_string(src->sizes()));
+  }
+}
+
+void raw_scatter_reduce(ScatterReduce op, const Tensor& self, int dim, const Tensor& index,
+                        const Tensor& src, bool include_self) {
+  if (index.numel() == 0) return;
+  const IndexLoop loop(self, index, &src, dim);
+  kernels::scatter_reduce(op, self.dtype(), loop.get(), self.bytes(), self.numel(),
+                          index.data<int64_t>(), src.bytes(), include_self);
+}
+
+Tensor gather(const Tensor& x, int dim, const Tensor& index) {
+  return apply<Gather>(x, int64_t{dim}, index, false);
+}
+Tensor scatter_add(const Tensor& x, int dim, const Tensor& index, const Tensor& src) {
+  return apply<ScatterAdd>(x, int64_t{dim}, index, src);
+}
+Tensor scatter_value(const Tensor& x, int dim, const Tensor& index, Scalar value) {
+  return apply<ScatterValue>(x, int64_t{dim}, index, value, std::optional<std::string_view>());
+}
 Tensor gather_grad(const Tensor& g, int dim, const Tensor& index, IntList sizes) {
   return apply<GatherGrad>(g, int64_t{dim}, index, sizes);
 }
