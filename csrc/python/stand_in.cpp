@@ -4,9 +4,6 @@
 
 #include "python/py_tensor.h"
 namespace cograd::python {
-PyObject* tensor_getitem(PyObject*, PyObject*) { return nullptr; }
-int tensor_setitem(PyObject*, PyObject*, PyObject*) { return -1; }
-void init_indexing(py::module_&) {}
 void init_interop(py::module_& m) {
   m.def("_full", [](std::vector<int64_t> s, double v) {
     Tensor t = empty(s, DType::Float32);
