@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import cograd
+from cograd import _build_info
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path(cograd.__file__).parent
@@ -26,7 +27,7 @@ EDITABLE = PACKAGE != BINARIES
 LIBRARY = BINARIES / "lib" / "libcograd.so"
 needs_nm = pytest.mark.skipif(shutil.which("nm") is None, reason="binutils are not installed")
 needs_readelf = pytest.mark.skipif(shutil.which("readelf") is None, reason="no binutils")
-SANITIZED = bool(getattr(cograd._build_info, "sanitize", ""))
+SANITIZED = bool(_build_info.sanitize)
 
 
 def run(*command, **kwargs):
@@ -89,7 +90,7 @@ def test_rpaths_are_relative():
 def test_version_is_the_same_everywhere():
     version = importlib.metadata.version("cograd")
     assert cograd.__version__ == version
-    assert cograd._build_info.version == version
+    assert _build_info.version == version
     pyproject = ROOT / "pyproject.toml"
     if pyproject.exists():
         assert f'\nversion = "{version}"\n' in pyproject.read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes python/cograd/_C.pyi and docs/api/ops.md from the built module: gen_stubs.py [--check].
+"""Writes the stubs _C.pyi and __init__.pyi and docs/api/ops.md: gen_stubs.py [--check].
 
 Operations come from the table, `cograd._C._op_table()`: a list of dicts with the keys `name`,
 `namespace` ("" or "_nn"), `signature` (Python text, "input, dim=None, *, dtype=None"), `args` (a
@@ -32,10 +32,10 @@ KINDS = {
     "TensorOrScalar": "Tensor | Number",
     "Tensors": "Sequence[Tensor]",
     "Scalar": "Number",
-    "Int": "int",
-    "Double": "float",
-    "Bool": "bool",
-    "Ints": "int | Sequence[int]",
+    "Int": "_int",
+    "Double": "_float",
+    "Bool": "_bool",
+    "Ints": "_int | Sequence[_int]",
     "DType": "_dtype",
     "Device": "_device | str",
     "String": "str",
@@ -45,9 +45,9 @@ RESULTS = {
     "Tensor": "Tensor",
     "List": "tuple[Tensor, ...]",
     "Tuple": "tuple[Tensor, ...]",
-    "Int": "int",
-    "Double": "float",
-    "Bool": "bool",
+    "Int": "_int",
+    "Double": "_float",
+    "Bool": "_bool",
     "None": "None",
 }
 # Attributes of Tensor that are descriptors: type, and whether they can be set.
@@ -57,15 +57,15 @@ ATTRIBUTES = {
     "device": ("_device", False),
     "grad": ("Tensor | None", True),
     "grad_fn": ("Any", False),
-    "requires_grad": ("bool", True),
-    "is_leaf": ("bool", False),
-    "retains_grad": ("bool", False),
+    "requires_grad": ("_bool", True),
+    "is_leaf": ("_bool", False),
+    "retains_grad": ("_bool", False),
     "data": ("Tensor", True),
-    "ndim": ("int", False),
-    "itemsize": ("int", False),
-    "nbytes": ("int", False),
-    "output_nr": ("int", False),
-    "_version": ("int", False),
+    "ndim": ("_int", False),
+    "itemsize": ("_int", False),
+    "nbytes": ("_int", False),
+    "output_nr": ("_int", False),
+    "_version": ("_int", False),
     "_base": ("Tensor | None", False),
     "T": ("Tensor", False),
     "mT": ("Tensor", False),
@@ -101,24 +101,26 @@ SLOTS = {
     "__invert__": "(self) -> Tensor",
     "__getitem__": "(self, index: Any, /) -> Tensor",
     "__setitem__": "(self, index: Any, value: Any, /) -> None",
-    "__len__": "(self) -> int",
+    "__len__": "(self) -> _int",
     "__iter__": "(self) -> Iterator[Tensor]",
-    "__contains__": "(self, value: Any, /) -> bool",
-    "__bool__": "(self) -> bool",
-    "__int__": "(self) -> int",
-    "__float__": "(self) -> float",
-    "__index__": "(self) -> int",
-    "__hash__": "(self) -> int",
+    "__contains__": "(self, value: Any, /) -> _bool",
+    "__bool__": "(self) -> _bool",
+    "__int__": "(self) -> _int",
+    "__float__": "(self) -> _float",
+    "__index__": "(self) -> _int",
+    "__hash__": "(self) -> _int",
 }
 HEAD = """# SPDX-License-Identifier: BSD-3-Clause
 # Written by tools/gen_stubs.py from the built module; do not edit.
 # mypy: disable-error-code="overload-overlap, override, misc"
+# The module's own int, float and bool are dtypes, hence the underscores.
+from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, SupportsFloat, SupportsIndex, SupportsInt, overload
 
 from typing_extensions import Self
 
-Number = int | float | bool
+Number = _int | _float | _bool
 _dtype = dtype  # Tensor has attributes of these names
 _device = device
 """
@@ -136,7 +138,7 @@ def parameters(record: Record) -> list[str]:
         hint = KINDS[info["kind"]]
         if info["nullable"] and (info["kind"] != "Tensor" or default is not None):
             hint += " | None"
-        if star and hint.startswith("int | "):
+        if star and hint.startswith("_int | "):
             hint = "Any"  # shape(2, 3) and shape((2, 3)) alike
         text = f"{star}{arg.arg}: {hint}"
         if default is None:
@@ -183,25 +185,32 @@ def as_method(params: list[str]) -> list[str]:
     return ["self", *rest]
 
 
-def definitions(name: str, signatures: Iterable[str], indent: str) -> list[str]:
+def definitions(
+    name: str, signatures: Iterable[str], indent: str, decorator: str = ""
+) -> list[str]:
     """Returns the def lines of a name, as overloads when there are several."""
     unique = list(dict.fromkeys(signatures))
     lines = []
     for signature in unique:
         if len(unique) > 1:
             lines.append(f"{indent}@overload")
+        if decorator:
+            lines.append(f"{indent}@{decorator}")
         lines.append(f"{indent}def {name}{signature}: ...")
     return lines
 
 
-def functions(table: list[Record]) -> dict[str, list[str]]:
-    """Returns the signatures of the module's functions, by name."""
+def functions(table: list[Record], namespace: str) -> dict[str, list[str]]:
+    """Returns the signatures of a submodule's functions, in-place forms included, by name."""
     found: dict[str, list[str]] = {}
     for r in table:
-        if r["function"] or r["namespace"]:
-            params = parameters(r)
-            params = with_out(params) if r["out"] else params
-            found.setdefault(r["name"], []).append(f"({', '.join(params)}) -> {result_type(r)}")
+        if r["namespace"] != namespace or not (r["function"] or r["internal"] or namespace):
+            continue
+        params = parameters(r)
+        plain = with_out(params) if r["out"] else params
+        found.setdefault(r["name"], []).append(f"({', '.join(plain)}) -> {result_type(r)}")
+        if r["inplace"]:
+            found.setdefault(r["name"] + "_", []).append(f"({', '.join(params)}) -> Tensor")
     return found
 
 
@@ -227,6 +236,7 @@ def introspected(name: str, function: object, *, method: bool) -> list[str]:
         text = re.sub(r": (Any|numpy\.\S+?)(?=[,)])", ": Any", text)
         text = re.sub(r"\*Any", "*args", text).replace("**args", "**kwargs")
         text = re.sub(r" = <[^>]*>", " = ...", text)
+        text = re.sub(r"\b(int|float|bool)\b", r"_\1", text)
         if " -> " not in text:
             text += " -> Any"
         try:
@@ -246,7 +256,7 @@ def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> lis
     """Returns the lines of a class."""
     known = set(table_methods)
     bases = [b.__name__ for b in cls.__bases__ if b.__module__.startswith("cograd")]
-    plain = {int: "int", tuple: "tuple[int, ...]"}
+    plain = {int: "_int", tuple: "tuple[_int, ...]"}
     bases += [plain[b] for b in cls.__bases__ if b in plain]
     lines = [f"class {name}{'(' + ', '.join(bases) + ')' if bases else ''}:"]
     is_tensor = "Tensor" in name
@@ -285,46 +295,72 @@ def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> lis
 
 def stub(module: Any, table: list[Record]) -> str:
     """Returns the text of _C.pyi."""
-    top = [r for r in table if not r["namespace"]]
-    lines = [HEAD]
+    head = HEAD
+    if not hasattr(module, "Generator"):
+        head = head.replace("Number =", "from cograd.random import Generator\n\nNumber =")
+    lines = [head]
     for r in {r["name"]: r for r in table if r.get("returns")}.values():
         lines.append(f"class _{r['name']}_result(NamedTuple):")
         lines += [f"    {f.strip()}: Tensor" for f in r["returns"].split(",")]
         lines.append("")
-    op_functions, op_methods = functions(top), methods(top)
     classes = {n: v for n, v in vars(module).items() if isinstance(v, type)}
-    tensor = "Tensor" if "Tensor" in classes else "TensorBase" if "TensorBase" in classes else ""
     for name, cls in sorted(classes.items()):
-        own = op_methods if name in {"TensorBase", tensor} else {}
+        own = methods(table) if name == "Tensor" else {}
         lines += [*class_stub(name, cls, own), ""]
-    if tensor == "TensorBase":
-        lines += ["Tensor = TensorBase", ""]
-    done = set(classes)
-    for name in sorted(set(op_functions) | set(vars(module))):
-        value = getattr(module, name, None)
-        if name in done or (name.startswith("__") and name != "__version__"):
+    for name, value in sorted(vars(module).items()):
+        if name in classes or (name.startswith("__") and name != "__version__"):
             continue
-        if name in op_functions:
-            lines += definitions(name, op_functions[name], "")
-        elif inspect.ismodule(value):
-            names = functions([r for r in table if r["namespace"] == name])
-            lines += [f"class {name}:"] + [
-                line
-                for n in sorted(set(names) | {m for m in vars(value) if not m.startswith("__")})
-                for line in (
-                    "    @staticmethod",
-                    *definitions(
-                        n, names.get(n, ["(*args: Any, **kwargs: Any) -> Any"])[:1], "    "
-                    ),
-                )
-            ]
-        elif isinstance(value, str | int | float | bool) or type(value).__name__ in classes:
-            lines.append(f"{name}: {type(value).__name__}")
+        if inspect.ismodule(value):
+            typed = functions(table, "" if name == "_ops" else name)
+            lines.append(f"class {name}:")
+            for n in sorted(m for m in vars(value) if not m.startswith("__")):
+                signatures = typed.get(n) or introspected(n, vars(value)[n], method=False)
+                lines += definitions(n, signatures, "    ", "staticmethod")
+            lines.append("")
         elif callable(value):
             lines += definitions(name, introspected(name, value, method=False), "")
         else:
-            lines.append(f"{name}: Any")
+            lines.append(f"{name}: {plain_type(value, classes)}")
     return "\n".join(lines) + "\n"
+
+
+def plain_type(value: object, classes: Iterable[str]) -> str:
+    """Returns the annotation of a constant."""
+    name = type(value).__name__
+    if name in {"int", "float", "bool"}:
+        return f"_{name}"
+    return name if name == "str" or name in classes else "Any"
+
+
+def package_stub(package: Any, module: Any, table: list[Record]) -> str:
+    """Returns the text of __init__.pyi: what `import cograd` offers, by where it comes from."""
+    typed = functions(table, "")
+    results = sorted({f"_{r['name']}_result" for r in table if r.get("returns")})
+    imports, body = [], []
+    own_int = {"Generator", "Tensor", "device", "dtype"}
+    for name, value in sorted(vars(package).items()):
+        if name.startswith("_") and name != "__version__":
+            continue
+        source = getattr(value, "__module__", None) or ""
+        if inspect.ismodule(value):
+            if value.__name__ == f"cograd.{name}":
+                imports.append(f"from cograd import {name} as {name}")
+        elif name in typed and getattr(module._ops, name, None) is value:
+            body += definitions(name, typed[name], "")
+        elif getattr(module, name, None) is value and (isinstance(value, type) or callable(value)):
+            if name not in own_int:
+                imports.append(f"from cograd._C import {name} as {name}")
+        elif source.startswith("cograd.") and isinstance(getattr(value, "__name__", None), str):
+            if name not in own_int:
+                imports.append(f"from {source} import {value.__name__} as {name}")
+        else:
+            kind = plain_type(value, {"dtype", "Generator", "device"})
+            body.append(f"{name}: {'_dtype' if kind == 'dtype' else kind}")
+    names = ["Tensor as Tensor", "device as device", "dtype as dtype", *results]
+    source = f"from cograd._C import {', '.join(names)}\n"
+    source += "from cograd.random import Generator as Generator"
+    head = HEAD.replace("_dtype = dtype", f"{source}\n\n_dtype = dtype")
+    return "\n".join([head, *imports, "", *body]) + "\n"
 
 
 def page(table: list[Record]) -> str:
@@ -358,11 +394,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
+    import cograd
     from cograd import _C
 
     table: list[Record] = _C._op_table()
     status = 0
-    for path, text in ((STUB, stub(_C, table)), (PAGE, page(table))):
+    texts = {
+        STUB: stub(_C, table),
+        STUB.with_name("__init__.pyi"): package_stub(cograd, _C, table),
+        PAGE: page(table),
+    }
+    for path, text in texts.items():
         if args.check:
             if not path.exists() or path.read_text() != text:
                 print(f"{path.relative_to(ROOT)} is out of date; run: make stubs")
