@@ -23,7 +23,7 @@ class ResultType {
     if (v.is_tensor()) add(v.tensor());
     else add(v.scalar());
   }
-  COGRAD_API DType get() const noexcept;
+  DType get() const noexcept;
 
  private:
   void merge(int category, DType t) noexcept {

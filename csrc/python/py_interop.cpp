@@ -309,15 +309,6 @@ Dims ndarray_sizes(PyObject* array) {
   return Dims(a.shape(), a.shape() + a.ndim());
 }
 
-int64_t span_of(IntList sizes, IntList strides, int64_t itemsize) noexcept {
-  int64_t last = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) return 0;
-    last += (sizes[i] - 1) * strides[i];
-  }
-  return (last + 1) * itemsize;
-}
-
 Tensor tensor_over(char* data, DType t, IntList sizes, IntList strides, void (*deleter)(void*),
                    void* context, bool read_only) {
   Storage* s = Storage::wrap(data, span_of(sizes, strides, dtype_size(t)), deleter, context,

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "python/py_tensor.h"
+#include "tensor/foreign.h"
 
 namespace cograd::python {
 
@@ -24,8 +25,6 @@ Tensor tensor_over(char* data, DType t, IntList sizes, IntList strides, void (*d
                    void* context, bool read_only);
 // The deleter of memory that a Python object owns; context is a reference on it.
 void drop_python_owner(void* context);
-// Bytes from the first element to the end of the last one; strides are not negative.
-int64_t span_of(IntList sizes, IntList strides, int64_t itemsize) noexcept;
 
 // A copy that keeps dense strides, without history.
 Tensor fresh_copy(const Tensor& t, std::optional<DType> dtype = std::nullopt);

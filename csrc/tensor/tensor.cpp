@@ -80,16 +80,6 @@ Tensor alias_strided(const Tensor& t, IntList sizes, IntList strides, char* data
   return Tensor::steal(p);
 }
 
-Tensor tensor_of_storage(Storage* storage, DType t, IntList sizes, IntList strides, char* data) {
-  TensorImpl* p = TensorImpl::make(t, static_cast<int>(sizes.size()));
-  p->storage = storage;
-  p->data = data;
-  std::copy(sizes.begin(), sizes.end(), p->sizes_);
-  std::copy(strides.begin(), strides.end(), p->strides_);
-  p->refresh_geometry();
-  return Tensor::steal(p);
-}
-
 Tensor empty_checked(const char* op, IntList sizes, DType dtype) {
   COGRAD_CHECK(sizes.size() <= kMaxDims, op, "(): at most ", kMaxDims, " dimensions, got ",
                sizes.size());

@@ -215,9 +215,6 @@ COGRAD_API Tensor empty_checked(const char* op, IntList sizes, DType dtype);
 
 // A tensor over `t`'s storage with another geometry and no autograd relation to it.
 COGRAD_API Tensor alias_strided(const Tensor& t, IntList sizes, IntList strides, char* data);
-// A tensor over `storage`, whose reference it takes over, with its first element at `data`.
-COGRAD_API Tensor tensor_of_storage(Storage* storage, DType t, IntList sizes, IntList strides,
-                                    char* data);
 
 // The dtype new floating tensors get: float32 unless set_default_dtype changed it.
 COGRAD_API DType default_dtype() noexcept;
