@@ -66,7 +66,10 @@ def test_array_keeps_the_memory_when_the_tensor_is_replaced():
 def test_array_keeps_the_memory_when_the_tensor_is_resized():
     t = torch.arange(1000.0)
     a = t.numpy()
-    t.resize_(5000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.zeros(5000, out=t)
+    assert t.shape == (5000,)
     junk = [torch.full((1000,), -1.0) for _ in range(10)]
     assert a[999] == 999 and junk
 
@@ -317,6 +320,19 @@ def test_tensor_of_arrays_and_sequences():
             return [i, i]
 
     assert torch.tensor(Rows()).tolist() == [[0, 0], [1, 1]]
+
+
+@pytest.mark.beyond_torch
+def test_objects_with_array_protocol():
+    class Foreign:
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(3, dtype=np.int16)
+
+    assert torch.tensor(Foreign()).dtype is torch.int16
+    assert torch.tensor(Foreign(), dtype=torch.float32).tolist() == [0, 1, 2]
+    assert torch.as_tensor(Foreign()).tolist() == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="infer dtype of type"):
+        torch.tensor(Foreign)
 
 
 def test_list_that_changes_while_it_is_read():

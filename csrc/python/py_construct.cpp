@@ -244,6 +244,17 @@ class Filler {
   T* p_;
 };
 
+// What a foreign tensor (no number, no sequence) gives as its __array__(); null for anything else.
+py::object array_of(PyObject* o) {
+  if (PyFloat_Check(o) || PyLong_Check(o) || kind_of(o) != Kind::Scalar || is_numpy_scalar(o))
+    return {};
+  const py::handle h(o);
+  if (PyType_Check(o) || !py::hasattr(h, "__array__")) return {};
+  py::object array = h.attr("__array__")();
+  if (!is_ndarray(array.ptr())) return {};
+  return array;
+}
+
 struct Options {
   PyObject* data = nullptr;
   std::optional<DType> dtype;
@@ -361,6 +372,7 @@ Tensor tensor_from_data(const char* op, PyObject* data, std::optional<DType> dty
     if (dtype && *dtype != t.dtype()) return fresh_copy(t, dtype);
     return t;
   }
+  if (const py::object array = array_of(data)) return tensor_from_data(op, array.ptr(), dtype);
   Dims sizes;
   find_sizes(op, data, sizes);
   DType t;
