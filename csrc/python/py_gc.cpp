@@ -124,7 +124,12 @@ std::vector<PyObject*>* live_proxies = nullptr;
 
 void end_collection() {
   if (proxies == nullptr) return;
+  std::vector<NodeRef> nodes;
+  std::vector<Tensor> tensors;
   for (PyObject* o : *live_proxies) {
+    auto* p = reinterpret_cast<Proxy*>(o);
+    if (p->node != nullptr) nodes.emplace_back(p->node);
+    else tensors.push_back(Tensor::steal(p->tensor));
     PyObject_GC_UnTrack(o);
     Py_SET_REFCNT(o, 1);
     Py_DECREF(o);
@@ -164,6 +169,9 @@ void begin_collection() {
     p->tensor = f.tensor;
     (*proxies)[key] = p;
     Py_SET_REFCNT(reinterpret_cast<PyObject*>(p), static_cast<Py_ssize_t>(refs));
+    // Kept alive until the end, uncounted: clearing one piece of garbage may free another.
+    if (f.tensor != nullptr) f.tensor->retain();
+    else f.node->retain();
     live_proxies->push_back(reinterpret_cast<PyObject*>(p));
   }
   for (PyObject* p : *live_proxies) PyObject_GC_Track(p);
