@@ -27,9 +27,9 @@ MatrixOperand::MatrixOperand(const Tensor& x, bool transposed) : tensor(x) {
 }
 
 void fail_product_dtype(const Tensor& a, const Tensor& b) {
-  constexpr const char* kCName[kNumDTypes] = {"bool", "unsigned char", "signed char", "short",
-                                              "int",  "int64_t",       "c10::Half",
-                                              "c10::BFloat16", "float", "double"};
+  constexpr const char* kCName[kNumDTypes] = {
+      "bool",    "unsigned char", "signed char",   "short", "int",
+      "int64_t", "c10::Half",     "c10::BFloat16", "float", "double"};
   detail::fail(ErrorKind::Runtime, "expected m1 and m2 to have the same dtype, but got: ",
                kCName[static_cast<int>(a.dtype())], " != ", kCName[static_cast<int>(b.dtype())]);
 }
@@ -218,16 +218,18 @@ struct MatmulOp {
     }
     const int64_t want[2] = {n, op_cols(a, ta)}, got[2] = {n, op_rows(b, tb)};
     detail::fail(ErrorKind::Runtime,
-                 "Expected size for first two dimensions of batch2 tensor to be: ",
-                 to_string(want), " but got: ", to_string(got), ".");
+                 "Expected size for first two dimensions of batch2 tensor to be: ", to_string(want),
+                 " but got: ", to_string(got), ".");
   }
 };
 
-
 struct Mm {
-  static constexpr OpSpec spec{"mm", "input, mat2", kFunctional | kOut,
+  static constexpr OpSpec spec{"mm",
+                               "input, mat2",
+                               kFunctional | kOut,
                                "Product of two matrices (n, m) and (m, p).",
-                               "T(3, 4), T(4, 2); T(1, 3), T(3, 1)", "input @ mat2"};
+                               "T(3, 4), T(4, 2); T(1, 3), T(3, 1)",
+                               "input @ mat2"};
   static Tensor forward(const Tensor& a, const Tensor& b) {
     COGRAD_CHECK(a.dim() == 2, "self must be a matrix");
     COGRAD_CHECK(b.dim() == 2, "mat2 must be a matrix");
@@ -237,9 +239,12 @@ struct Mm {
 COGRAD_OP(Mm)
 
 struct Bmm {
-  static constexpr OpSpec spec{"bmm", "input, mat2", kFunctional | kOut,
+  static constexpr OpSpec spec{"bmm",
+                               "input, mat2",
+                               kFunctional | kOut,
                                "Batch of matrix products (b, n, m) and (b, m, p).",
-                               "T(2, 3, 4), T(2, 4, 2)", "input @ mat2"};
+                               "T(2, 3, 4), T(2, 4, 2)",
+                               "input @ mat2"};
   static Tensor forward(const Tensor& a, const Tensor& b) {
     check_bmm(a, b);
     return apply<MatmulOp>(a, b, false, false);
@@ -249,7 +254,9 @@ COGRAD_OP(Bmm)
 
 struct Matmul {
   static constexpr OpSpec spec{
-      "matmul", "input, other", kFunctional | kOut,
+      "matmul",
+      "input, other",
+      kFunctional | kOut,
       "Matrix product of vectors, matrices or batches of matrices, whose batch dims broadcast.",
       "T(3, 4), T(4, 2); T(4), T(4); T(3, 4), T(4); T(4), T(4, 2); T(2, 3, 4), T(4, 5); "
       "T(5, 2, 3, 4), T(2, 4, 3); T(2, 1, 3, 4), T(3, 4, 2); T(2, 3, 4), T(4); T(3), T(2, 3, 4); "
@@ -264,9 +271,8 @@ struct Matmul {
  private:
   static Tensor general(const Tensor& a, const Tensor& b) {
     const int na = a.dim(), nb = b.dim();
-    COGRAD_CHECK(na > 0 && nb > 0,
-                 "both arguments to matmul need to be at least 1D, but they are ", na, "D and ",
-                 nb, "D");
+    COGRAD_CHECK(na > 0 && nb > 0, "both arguments to matmul need to be at least 1D, but they are ",
+                 na, "D and ", nb, "D");
     if (na >= 2 && nb >= 2) return apply<MatmulOp>(a, b, false, false);
     check_product(a, b);
     if (na == 1 && nb == 1) return dot(a, b);
@@ -292,8 +298,9 @@ void check_bmm(const Tensor& a, const Tensor& b) {
   COGRAD_CHECK(a.dtype() == b.dtype(), "expected scalar type ", dtype_name(a.dtype()),
                " but found ", dtype_name(b.dtype()));
   const int64_t want[2] = {a.size(0), a.size(2)}, got[2] = {b.size(0), b.size(1)};
-  COGRAD_CHECK(same(want, got), "Expected size for first two dimensions of batch2 tensor to be: ",
-               to_string(want), " but got: ", to_string(got), ".");
+  COGRAD_CHECK(same(want, got),
+               "Expected size for first two dimensions of batch2 tensor to be: ", to_string(want),
+               " but got: ", to_string(got), ".");
 }
 
 Tensor mm(const Tensor& a, const Tensor& b) { return apply<Mm>(a, b); }

@@ -52,15 +52,17 @@ struct OuterOp {
 };
 
 struct Mv {
-  static constexpr OpSpec spec{"mv", "input, vec", kFunctional | kOut,
-                               "Product of a matrix (n, m) and a vector (m).", "T(3, 4), T(4)",
+  static constexpr OpSpec spec{"mv",
+                               "input, vec",
+                               kFunctional | kOut,
+                               "Product of a matrix (n, m) and a vector (m).",
+                               "T(3, 4), T(4)",
                                "input @ vec"};
   static Tensor forward(const Tensor& a, const Tensor& x) {
     COGRAD_CHECK(a.dim() == 2 && x.dim() == 1, "vector + matrix @ vector expected, got 1, ",
                  a.dim(), ", ", x.dim());
-    COGRAD_CHECK(a.dtype() == x.dtype(),
-                 "mv(): input tensors must have the same dtype, but got ", dtype_name(a.dtype()),
-                 " and ", dtype_name(x.dtype()));
+    COGRAD_CHECK(a.dtype() == x.dtype(), "mv(): input tensors must have the same dtype, but got ",
+                 dtype_name(a.dtype()), " and ", dtype_name(x.dtype()));
     if (a.size(1) != x.size(0)) fail_mv(a, x);
     return mv_t(a, x, false);
   }
@@ -68,8 +70,11 @@ struct Mv {
 COGRAD_OP(Mv)
 
 struct Dot {
-  static constexpr OpSpec spec{"dot", "input, tensor", kFunctional | kOut,
-                               "Sum of the products of two vectors.", "T(4), T(4)",
+  static constexpr OpSpec spec{"dot",
+                               "input, tensor",
+                               kFunctional | kOut,
+                               "Sum of the products of two vectors.",
+                               "T(4), T(4)",
                                "np.dot(input, tensor)"};
   static constexpr int kSaved = 2;
   static Tensor forward(Ctx<Dot>& ctx, const Tensor& x, const Tensor& y) {
@@ -84,8 +89,7 @@ struct Dot {
                  " elements respectively");
     if (ctx.recording()) ctx.save(ctx.needs(1) ? x : Tensor(), ctx.needs(0) ? y : Tensor());
     Tensor out = empty({}, x.dtype());
-    kernels::dot(x.dtype(), x.numel(), x.bytes(), x.stride(0), y.bytes(), y.stride(0),
-                 out.bytes());
+    kernels::dot(x.dtype(), x.numel(), x.bytes(), x.stride(0), y.bytes(), y.stride(0), out.bytes());
     return out;
   }
   static void backward(Ctx<Dot>& ctx, const Tensor& g) {
@@ -96,15 +100,19 @@ struct Dot {
 COGRAD_OP(Dot)
 
 struct Vdot {
-  static constexpr OpSpec spec{"vdot", "input, other", kFunctional | kOut,
-                               "dot, for real vectors.", "T(4), T(4)", "np.vdot(input, other)"};
+  static constexpr OpSpec spec{
+      "vdot",       "input, other",         kFunctional | kOut, "dot, for real vectors.",
+      "T(4), T(4)", "np.vdot(input, other)"};
   static Tensor forward(const Tensor& x, const Tensor& y) { return apply<Dot>(x, y); }
 };
 COGRAD_OP(Vdot)
 
 struct Outer {
-  static constexpr OpSpec spec{"outer", "input, vec2", kFunctional | kOut,
-                               "Matrix of the products of two vectors' elements.", "T(3), T(4)",
+  static constexpr OpSpec spec{"outer",
+                               "input, vec2",
+                               kFunctional | kOut,
+                               "Matrix of the products of two vectors' elements.",
+                               "T(3), T(4)",
                                "np.outer(input, vec2)"};
   static Tensor forward(const Tensor& x, const Tensor& y) {
     COGRAD_CHECK(x.dim() == 1, "outer: Expected 1-D argument self, but got ", x.dim(), "-D");
@@ -116,7 +124,9 @@ struct Outer {
 COGRAD_OP(Outer)
 
 struct Inner {
-  static constexpr OpSpec spec{"inner", "input, other", kFunctional | kOut,
+  static constexpr OpSpec spec{"inner",
+                               "input, other",
+                               kFunctional | kOut,
                                "Products summed over the last dims of both.",
                                "T(4), T(4); T(2, 3, 4), T(5, 4); T(), T(3)",
                                "np.inner(input, other)"};
@@ -136,9 +146,7 @@ struct Inner {
 };
 COGRAD_OP(Inner)
 
-Tensor scaled(const Tensor& x, Scalar s) {
-  return s.equals(1) ? x : mul(x, TensorOrScalar(s));
-}
+Tensor scaled(const Tensor& x, Scalar s) { return s.equals(1) ? x : mul(x, TensorOrScalar(s)); }
 
 // A new tensor holding `input` broadcast to `sizes`, for a product to be added to; beta 0 ignores
 // the values (NaN too).
@@ -152,9 +160,9 @@ Tensor accumulator(const Tensor& input, IntList sizes, Scalar beta, DType produc
   for (size_t i = own; i-- > 0;) {
     const size_t at = n - own + i;
     COGRAD_CHECK(input.sizes()[i] == sizes[at] || input.sizes()[i] == 1,
-                 "The expanded size of the tensor (", sizes[at],
-                 ") must match the existing size (", input.sizes()[i],
-                 ") at non-singleton dimension ", at, ".  Target sizes: ", to_string(sizes),
+                 "The expanded size of the tensor (", sizes[at], ") must match the existing size (",
+                 input.sizes()[i], ") at non-singleton dimension ", at,
+                 ".  Target sizes: ", to_string(sizes),
                  ".  Tensor sizes: ", to_string(input.sizes()));
   }
   Tensor out = empty(sizes, product);
@@ -175,11 +183,13 @@ void add_product_backward(Ctx<Op>& ctx, const Tensor& g) {
 }
 
 struct Addmm {
-  static constexpr OpSpec spec{"addmm", "input, mat1, mat2, *, beta=1, alpha=1",
-                               kFunctional | kInplace | kOut,
-                               "beta * input + alpha * (mat1 @ mat2).",
-                               "T(3, 2), T(3, 4), T(4, 2); T(2), T(3, 4), T(4, 2), beta=0.5, alpha=2",
-                               "beta * input + alpha * (mat1 @ mat2)"};
+  static constexpr OpSpec spec{
+      "addmm",
+      "input, mat1, mat2, *, beta=1, alpha=1",
+      kFunctional | kInplace | kOut,
+      "beta * input + alpha * (mat1 @ mat2).",
+      "T(3, 2), T(3, 4), T(4, 2); T(2), T(3, 4), T(4, 2), beta=0.5, alpha=2",
+      "beta * input + alpha * (mat1 @ mat2)"};
   static constexpr int kSaved = 2;
   using State = AddState;
   static Tensor forward(Ctx<Addmm>& ctx, const Tensor& input, const Tensor& a, const Tensor& b,
@@ -203,7 +213,9 @@ COGRAD_OP(Addmm)
 
 struct Baddbmm {
   static constexpr OpSpec spec{
-      "baddbmm", "input, batch1, batch2, *, beta=1, alpha=1", kFunctional | kInplace | kOut,
+      "baddbmm",
+      "input, batch1, batch2, *, beta=1, alpha=1",
+      kFunctional | kInplace | kOut,
       "beta * input + alpha * (batch1 @ batch2), for batches of matrices.",
       "T(2, 3, 2), T(2, 3, 4), T(2, 4, 2); T(3, 2), T(2, 3, 4), T(2, 4, 2), beta=0.5, alpha=2",
       "beta * input + alpha * (batch1 @ batch2)"};
@@ -230,24 +242,27 @@ COGRAD_OP(Baddbmm)
 Tensor add_product(const char* name, const Tensor& input, const Tensor& product, Scalar beta,
                    Scalar alpha) {
   Dims shape;
-  COGRAD_CHECK(broadcast_shapes(input.sizes(), product.sizes(), shape) &&
-                   same(shape, product.sizes()),
-               name, "(): input of shape ", to_string(input.sizes()),
-               " does not expand to the product's shape ", to_string(product.sizes()));
+  COGRAD_CHECK(
+      broadcast_shapes(input.sizes(), product.sizes(), shape) && same(shape, product.sizes()), name,
+      "(): input of shape ", to_string(input.sizes()), " does not expand to the product's shape ",
+      to_string(product.sizes()));
   const Tensor term = scaled(product, alpha);
   return beta.equals(0) ? term : add(scaled(input, beta), term);
 }
 
-#define COGRAD_ADD_PRODUCT(Struct, name, x, y, doc, samples, ref, expression)                     \
-  struct Struct {                                                                                 \
-    static constexpr OpSpec spec{name, "input, " #x ", " #y ", *, beta=1, alpha=1",               \
-                                 kFunctional | kInplace | kOut,                                   \
-                                 "beta * input + alpha * (" doc ").", samples, ref};              \
-    static Tensor forward(const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta,     \
-                          Scalar alpha) {                                                         \
-      return add_product(name, input, expression, beta, alpha);                                   \
-    }                                                                                             \
-  };                                                                                              \
+#define COGRAD_ADD_PRODUCT(Struct, name, x, y, doc, samples, ref, expression)                 \
+  struct Struct {                                                                             \
+    static constexpr OpSpec spec{name,                                                        \
+                                 "input, " #x ", " #y ", *, beta=1, alpha=1",                 \
+                                 kFunctional | kInplace | kOut,                               \
+                                 "beta * input + alpha * (" doc ").",                         \
+                                 samples,                                                     \
+                                 ref};                                                        \
+    static Tensor forward(const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta, \
+                          Scalar alpha) {                                                     \
+      return add_product(name, input, expression, beta, alpha);                               \
+    }                                                                                         \
+  };                                                                                          \
   COGRAD_OP(Struct)
 constexpr int64_t kFirst[1] = {0};
 COGRAD_ADD_PRODUCT(Addmv, "addmv", mat, vec, "mat @ vec",

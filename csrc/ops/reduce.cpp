@@ -121,7 +121,9 @@ COGRAD_OP(ExpandReduced)
 
 struct Sum {
   static constexpr OpSpec spec{
-      "sum", "input, dim=None, keepdim=False, *, dtype=None", kFunctional | kOut,
+      "sum",
+      "input, dim=None, keepdim=False, *, dtype=None",
+      kFunctional | kOut,
       "Sum over dim (an int, a tuple or None for all); integers are summed in int64.",
       "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), (0, -1), True; T(); I(3, 4), 0",
       "np.sum(input, axis=dim, keepdims=keepdim)"};
@@ -141,7 +143,9 @@ COGRAD_OP(Sum)
 
 struct Mean {
   static constexpr OpSpec spec{
-      "mean", "input, dim=None, keepdim=False, *, dtype=None", kFunctional | kOut,
+      "mean",
+      "input, dim=None, keepdim=False, *, dtype=None",
+      kFunctional | kOut,
       "Mean over dim (an int, a tuple or None for all) of a floating tensor.",
       "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), (0, -1), True; T()",
       "np.mean(input, axis=dim, keepdims=keepdim)"};
@@ -170,10 +174,12 @@ struct Mean {
 COGRAD_OP(Mean)
 
 struct Nansum {
-  static constexpr OpSpec spec{
-      "nansum", "input, dim=None, keepdim=False, *, dtype=None", kFunctional | kOut,
-      "Sum over dim with NaN counted as 0.", "T(3, 4); T(2, 3, 4), (0, 2), True",
-      "np.nansum(input, axis=dim, keepdims=keepdim)"};
+  static constexpr OpSpec spec{"nansum",
+                               "input, dim=None, keepdim=False, *, dtype=None",
+                               kFunctional | kOut,
+                               "Sum over dim with NaN counted as 0.",
+                               "T(3, 4); T(2, 3, 4), (0, 2), True",
+                               "np.nansum(input, axis=dim, keepdims=keepdim)"};
   static Tensor forward(const Tensor& x, std::optional<IntList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     return apply<Sum>(is_floating(x.dtype()) ? where(isnan(x), 0.0, x) : x, dims, keepdim, dtype);
@@ -182,10 +188,12 @@ struct Nansum {
 COGRAD_OP(Nansum)
 
 struct Nanmean {
-  static constexpr OpSpec spec{
-      "nanmean", "input, dim=None, keepdim=False, *, dtype=None", kFunctional | kOut,
-      "Mean over dim of the elements that are not NaN.", "T(3, 4); T(2, 3, 4), (0, 2), True",
-      "np.nanmean(input, axis=dim, keepdims=keepdim)"};
+  static constexpr OpSpec spec{"nanmean",
+                               "input, dim=None, keepdim=False, *, dtype=None",
+                               kFunctional | kOut,
+                               "Mean over dim of the elements that are not NaN.",
+                               "T(3, 4); T(2, 3, 4), (0, 2), True",
+                               "np.nanmean(input, axis=dim, keepdims=keepdim)"};
   static Tensor forward(const Tensor& x, std::optional<IntList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     COGRAD_CHECK(is_floating(x.dtype()),
@@ -230,8 +238,9 @@ Tensor prod_over(const Tensor& x, IntList dims, bool keepdim, std::optional<DTyp
 }
 
 struct ProdAll {
-  static constexpr OpSpec spec{"prod", "input, *, dtype=None", kFunctional,
-                               "Product of all elements.", "T(3, 2); T()", "np.prod(input)"};
+  static constexpr OpSpec spec{"prod",         "input, *, dtype=None",
+                               kFunctional,    "Product of all elements.",
+                               "T(3, 2); T()", "np.prod(input)"};
   static Tensor forward(const Tensor& x, std::optional<DType> dtype) {
     return prod_over(x, {}, false, dtype);
   }
@@ -239,8 +248,10 @@ struct ProdAll {
 COGRAD_OP(ProdAll)
 
 struct Prod {
-  static constexpr OpSpec spec{"prod", "input, dim, keepdim=False, *, dtype=None",
-                               kFunctional | kOut, "Product over one dim.",
+  static constexpr OpSpec spec{"prod",
+                               "input, dim, keepdim=False, *, dtype=None",
+                               kFunctional | kOut,
+                               "Product over one dim.",
                                "T(3, 4), 1; T(2, 3, 2), 0, True",
                                "np.prod(input, axis=dim, keepdims=keepdim)"};
   static Tensor forward(const Tensor& x, int64_t dim, bool keepdim, std::optional<DType> dtype) {
@@ -255,7 +266,8 @@ Tensor logical(ReduceOp op, const Tensor& x, const std::optional<IntList>& dims,
 }
 
 struct All {
-  static constexpr OpSpec spec{"all", "input, dim=None, keepdim=False",
+  static constexpr OpSpec spec{"all",
+                               "input, dim=None, keepdim=False",
                                kFunctional | kOut | kNondiff,
                                "True where all elements over dim are non-zero.",
                                "B(3, 4); B(2, 3, 4), (0, 2), True; I(3, 4, hi=2), 0",
@@ -267,7 +279,8 @@ struct All {
 COGRAD_OP(All)
 
 struct Any {
-  static constexpr OpSpec spec{"any", "input, dim=None, keepdim=False",
+  static constexpr OpSpec spec{"any",
+                               "input, dim=None, keepdim=False",
                                kFunctional | kOut | kNondiff,
                                "True where any element over dim is non-zero.",
                                "B(3, 4); B(2, 3, 4), (0, 2), True; I(3, 4, hi=2), 0",
@@ -279,7 +292,9 @@ struct Any {
 COGRAD_OP(Any)
 
 struct CountNonzero {
-  static constexpr OpSpec spec{"count_nonzero", "input, dim=None", kFunctional | kNondiff,
+  static constexpr OpSpec spec{"count_nonzero",
+                               "input, dim=None",
+                               kFunctional | kNondiff,
                                "Number of non-zero elements over dim.",
                                "I(3, 4, hi=2); I(2, 3, 4, hi=2), (0, 2)",
                                "np.count_nonzero(input, axis=dim)"};
@@ -290,7 +305,8 @@ struct CountNonzero {
 COGRAD_OP(CountNonzero)
 
 struct LogSumExpOp {
-  static constexpr OpSpec spec{"logsumexp", "input, dim, keepdim", kInternal, "", "none: logsumexp"};
+  static constexpr OpSpec spec{"logsumexp", "input, dim, keepdim", kInternal, "",
+                               "none: logsumexp"};
   static constexpr int kSaved = 2;
   using State = ReduceState;
   static Tensor forward(Ctx<LogSumExpOp>& ctx, const Tensor& x, IntList dims, bool keepdim) {
@@ -309,7 +325,9 @@ struct LogSumExpOp {
 
 struct LogSumExp {
   static constexpr OpSpec spec{
-      "logsumexp", "input, dim, keepdim=False", kFunctional | kOut,
+      "logsumexp",
+      "input, dim, keepdim=False",
+      kFunctional | kOut,
       "log(sum(exp(input))) over dim, without overflow.",
       "T(3, 4), 1; T(2, 3, 4), (0, 2), True; T(), 0",
       "np.log(np.sum(np.exp(input), axis=dim if input.ndim else None, keepdims=keepdim))"};

@@ -22,9 +22,7 @@ Dims mask_dims(DimMask mask);
 // Kept and reduced dims in the form the kernels want, and the result's shape.
 struct ReducePlan {
   ReducePlan(const Tensor& x, DimMask mask, bool keepdim);
-  kernels::ReduceGeometry geometry() const {
-    return {kept, kept_steps, reduced, reduced_steps};
-  }
+  kernels::ReduceGeometry geometry() const { return {kept, kept_steps, reduced, reduced_steps}; }
   Dims shape, kept, kept_steps, reduced, reduced_steps;
   int64_t count = 1;  // elements behind each result
 };

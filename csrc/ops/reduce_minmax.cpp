@@ -35,8 +35,8 @@ Tensor run(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim) {
 }
 
 template <class Op>
-Tensor extreme_over(Ctx<Op>& ctx, ReduceOp op, const Tensor& x,
-                    const std::optional<IntList>& dims, bool keepdim) {
+Tensor extreme_over(Ctx<Op>& ctx, ReduceOp op, const Tensor& x, const std::optional<IntList>& dims,
+                    bool keepdim) {
   const DimMask mask = dim_mask(x, dims);
   check_not_empty(Op::spec.name, x, mask, dims && !dims->empty());
   remember(ctx, x, mask);
@@ -50,29 +50,35 @@ Tensor extreme_gradient(Ctx<Op>& ctx, const Tensor& g) {
   return split_among_ties(g, ctx.saved(0), ctx.saved(1), ctx->mask);
 }
 
-#define COGRAD_EXTREME(Struct, name, kernel, doc_word, numpy)                                    \
-  struct Struct {                                                                                \
-    static constexpr OpSpec spec{name, "input, dim=None, keepdim=False", kFunctional | kOut,     \
-                                 doc_word " over dim; ties share the gradient evenly.",          \
-                                 "T(3, 4); T(2, 3, 4), (0, 2), True; T(3, 4), 1; T()",           \
-                                 numpy "(input, axis=dim, keepdims=keepdim)"};                   \
-    static constexpr int kSaved = 2;                                                             \
-    using State = ReduceState;                                                                   \
-    static Tensor forward(Ctx<Struct>& ctx, const Tensor& x, std::optional<IntList> dims,        \
-                          bool keepdim) {                                                        \
-      return extreme_over(ctx, kernel, x, dims, keepdim);                                        \
-    }                                                                                            \
+#define COGRAD_EXTREME(Struct, name, kernel, doc_word, numpy)                                      \
+  struct Struct {                                                                                  \
+    static constexpr OpSpec spec{name,                                                             \
+                                 "input, dim=None, keepdim=False",                                 \
+                                 kFunctional | kOut,                                               \
+                                 doc_word " over dim; ties share the gradient evenly.",            \
+                                 "T(3, 4); T(2, 3, 4), (0, 2), True; T(3, 4), 1; T()",             \
+                                 numpy "(input, axis=dim, keepdims=keepdim)"};                     \
+    static constexpr int kSaved = 2;                                                               \
+    using State = ReduceState;                                                                     \
+    static Tensor forward(Ctx<Struct>& ctx, const Tensor& x, std::optional<IntList> dims,          \
+                          bool keepdim) {                                                          \
+      return extreme_over(ctx, kernel, x, dims, keepdim);                                          \
+    }                                                                                              \
     static Tensor backward(Ctx<Struct>& ctx, const Tensor& g) { return extreme_gradient(ctx, g); } \
-  };                                                                                             \
+  };                                                                                               \
   COGRAD_OP(Struct)
 COGRAD_EXTREME(Amax, "amax", ReduceOp::Max, "Largest value", "np.amax")
 COGRAD_EXTREME(Amin, "amin", ReduceOp::Min, "Smallest value", "np.amin")
 #undef COGRAD_EXTREME
 
 struct Aminmax {
-  static constexpr OpSpec spec{"aminmax", "input, *, dim=None, keepdim=False", kFunctional,
+  static constexpr OpSpec spec{"aminmax",
+                               "input, *, dim=None, keepdim=False",
+                               kFunctional,
                                "Smallest and largest value over dim.",
-                               "T(3, 4); T(3, 4), dim=1, keepdim=True", "", "min, max"};
+                               "T(3, 4); T(3, 4), dim=1, keepdim=True",
+                               "",
+                               "min, max"};
   static std::tuple<Tensor, Tensor> forward(const Tensor& x, std::optional<int64_t> dim,
                                             bool keepdim) {
     const int64_t d = dim.value_or(0);
@@ -114,49 +120,56 @@ struct PickState {
   int dim = 0;
 };
 
-#define COGRAD_MINMAX(Prefix, name, largest, doc_word, numpy, pairwise)                           \
-  struct Prefix##All {                                                                            \
-    static constexpr OpSpec spec{name, "input", kFunctional,                                      \
-                                 doc_word " value of all; ties share the gradient evenly.",       \
-                                 "T(3, 4); T()", numpy "(input)"};                                \
-    static constexpr int kSaved = 2;                                                              \
-    using State = ReduceState;                                                                    \
-    static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                               \
-      remember(ctx, x, all_dims(x.dim()));                                                        \
-      ctx.save(x);                                                                                \
-      Tensor y = fold_extreme(largest, x);                                                        \
-      ctx.save_output(y);                                                                         \
-      return y;                                                                                   \
-    }                                                                                             \
-    static Tensor backward(Ctx<Prefix##All>& ctx, const Tensor& g) {                              \
-      return extreme_gradient(ctx, g);                                                            \
-    }                                                                                             \
-  };                                                                                              \
-  COGRAD_OP(Prefix##All)                                                                          \
-  struct Prefix##Dim {                                                                            \
-    static constexpr OpSpec spec{name, "input, dim, keepdim=False", kFunctional,                  \
-                                 doc_word " value along dim and its index, which gets the "       \
-                                          "gradient.",                                            \
-                                 "T(3, 4), 1; T(2, 3, 4), 0, True; T(), 0", "",                   \
-                                 "values, indices"};                                              \
-    static constexpr int kSaved = 1;                                                              \
-    using State = PickState;                                                                      \
-    static std::tuple<Tensor, Tensor> forward(Ctx<Prefix##Dim>& ctx, const Tensor& x,             \
-                                              int64_t dim, bool keepdim) {                        \
-      return extreme_along(ctx, largest, x, dim, keepdim);                                        \
-    }                                                                                             \
-    static void backward(Ctx<Prefix##Dim>& ctx, std::span<Tensor> gs) {                           \
-      if (gs[0].defined()) ctx.grad(0) = put_along(gs[0], ctx->dim, ctx.saved(0), ctx->sizes);    \
-    }                                                                                             \
-  };                                                                                              \
-  COGRAD_OP(Prefix##Dim)                                                                          \
-  struct Prefix##Pair {                                                                           \
-    static constexpr OpSpec spec{name, "input, other", kFunctional | kOut,                        \
-                                 doc_word " of two tensors, element-wise.",                       \
-                                 "T(3, 4), T(3, 4); T(3, 1), T(4)", "np." #pairwise               \
-                                 "(input, other)"};                                               \
-    static Tensor forward(const Tensor& a, const Tensor& b) { return pairwise(a, b); }            \
-  };                                                                                              \
+#define COGRAD_MINMAX(Prefix, name, largest, doc_word, numpy, pairwise)                            \
+  struct Prefix##All {                                                                             \
+    static constexpr OpSpec spec{                                                                  \
+        name,           "input",                                                                   \
+        kFunctional,    doc_word " value of all; ties share the gradient evenly.",                 \
+        "T(3, 4); T()", numpy "(input)"};                                                          \
+    static constexpr int kSaved = 2;                                                               \
+    using State = ReduceState;                                                                     \
+    static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                                \
+      remember(ctx, x, all_dims(x.dim()));                                                         \
+      ctx.save(x);                                                                                 \
+      Tensor y = fold_extreme(largest, x);                                                         \
+      ctx.save_output(y);                                                                          \
+      return y;                                                                                    \
+    }                                                                                              \
+    static Tensor backward(Ctx<Prefix##All>& ctx, const Tensor& g) {                               \
+      return extreme_gradient(ctx, g);                                                             \
+    }                                                                                              \
+  };                                                                                               \
+  COGRAD_OP(Prefix##All)                                                                           \
+  struct Prefix##Dim {                                                                             \
+    static constexpr OpSpec spec{name,                                                             \
+                                 "input, dim, keepdim=False",                                      \
+                                 kFunctional,                                                      \
+                                 doc_word                                                          \
+                                 " value along dim and its index, which gets the "                 \
+                                 "gradient.",                                                      \
+                                 "T(3, 4), 1; T(2, 3, 4), 0, True; T(), 0",                        \
+                                 "",                                                               \
+                                 "values, indices"};                                               \
+    static constexpr int kSaved = 1;                                                               \
+    using State = PickState;                                                                       \
+    static std::tuple<Tensor, Tensor> forward(Ctx<Prefix##Dim>& ctx, const Tensor& x, int64_t dim, \
+                                              bool keepdim) {                                      \
+      return extreme_along(ctx, largest, x, dim, keepdim);                                         \
+    }                                                                                              \
+    static void backward(Ctx<Prefix##Dim>& ctx, std::span<Tensor> gs) {                            \
+      if (gs[0].defined()) ctx.grad(0) = put_along(gs[0], ctx->dim, ctx.saved(0), ctx->sizes);     \
+    }                                                                                              \
+  };                                                                                               \
+  COGRAD_OP(Prefix##Dim)                                                                           \
+  struct Prefix##Pair {                                                                            \
+    static constexpr OpSpec spec{name,                                                             \
+                                 "input, other",                                                   \
+                                 kFunctional | kOut,                                               \
+                                 doc_word " of two tensors, element-wise.",                        \
+                                 "T(3, 4), T(3, 4); T(3, 1), T(4)",                                \
+                                 "np." #pairwise "(input, other)"};                                \
+    static Tensor forward(const Tensor& a, const Tensor& b) { return pairwise(a, b); }             \
+  };                                                                                               \
   COGRAD_OP(Prefix##Pair)
 COGRAD_MINMAX(Max, "max", true, "Largest", "np.max", maximum)
 COGRAD_MINMAX(Min, "min", false, "Smallest", "np.min", minimum)
@@ -178,11 +191,12 @@ Tensor position(const char* name, bool largest, const Tensor& x, std::optional<i
 }
 
 struct Argmax {
-  static constexpr OpSpec spec{
-      "argmax", "input, dim=None, keepdim=False", kFunctional | kOut | kNondiff,
-      "Index of the largest value along dim, or in the flattened input.",
-      "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), -1, True",
-      "np.argmax(input, axis=dim, keepdims=keepdim)"};
+  static constexpr OpSpec spec{"argmax",
+                               "input, dim=None, keepdim=False",
+                               kFunctional | kOut | kNondiff,
+                               "Index of the largest value along dim, or in the flattened input.",
+                               "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), -1, True",
+                               "np.argmax(input, axis=dim, keepdims=keepdim)"};
   static Tensor forward(Ctx<Argmax>&, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
     return position("argmax", true, x, dim, keepdim);
   }
@@ -190,11 +204,12 @@ struct Argmax {
 COGRAD_OP(Argmax)
 
 struct Argmin {
-  static constexpr OpSpec spec{
-      "argmin", "input, dim=None, keepdim=False", kFunctional | kOut | kNondiff,
-      "Index of the smallest value along dim, or in the flattened input.",
-      "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), -1, True",
-      "np.argmin(input, axis=dim, keepdims=keepdim)"};
+  static constexpr OpSpec spec{"argmin",
+                               "input, dim=None, keepdim=False",
+                               kFunctional | kOut | kNondiff,
+                               "Index of the smallest value along dim, or in the flattened input.",
+                               "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), -1, True",
+                               "np.argmin(input, axis=dim, keepdims=keepdim)"};
   static Tensor forward(Ctx<Argmin>&, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
     return position("argmin", false, x, dim, keepdim);
   }
@@ -263,9 +278,8 @@ struct PutAlong {
       using T = typename decltype(tag)::type;
       const T* from = in.data<T>();
       T* to = out.data<T>();
-      each_pick(a, at, [&](int64_t whole, int64_t k) {
-        to[whole] = static_cast<T>(to[whole] + from[k]);
-      });
+      each_pick(a, at,
+                [&](int64_t whole, int64_t k) { to[whole] = static_cast<T>(to[whole] + from[k]); });
     });
     return out;
   }

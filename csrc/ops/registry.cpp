@@ -14,6 +14,40 @@ std::vector<OpRecord*>& table() {
   return *t;
 }
 
+struct AliasName {
+  const char* name;
+  const char* of;
+};
+std::vector<AliasName>& pending_aliases() {
+  static auto* v = new std::vector<AliasName>;
+  return *v;
+}
+
+// A string default lies inside its ArgInfo, so its address is taken again after every copy.
+void point_at_default_strings(OpRecord& r) {
+  for (ArgInfo& a : r.args) {
+    if (a.default_value.kind != Value::Kind::String) continue;
+    a.default_value.list = a.default_string.data();
+    a.default_value.length = a.default_string.size();
+  }
+}
+
+void make_aliases() {
+  const std::vector<AliasName> aliases = std::move(pending_aliases());
+  pending_aliases().clear();
+  const std::vector<OpRecord*> known = table();
+  for (const AliasName& alias : aliases) {
+    for (const OpRecord* r : known) {
+      if (std::string_view(r->spec.name) != alias.of) continue;
+      auto* copy = new OpRecord(*r);
+      copy->spec.name = alias.name;
+      copy->spec.samples = "none: another name of an op that has samples";
+      point_at_default_strings(*copy);
+      table().push_back(copy);
+    }
+  }
+}
+
 std::string_view trim(std::string_view s) {
   while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
   while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
@@ -93,11 +127,8 @@ void parse(OpRecord& r) {
     if (eq != std::string_view::npos) set_default(r, a, trim(item.substr(eq + 1)));
   }
   if (i != r.args.size()) bad(r, "fewer names than C++ parameters in", r.spec.args);
+  point_at_default_strings(r);
   for (ArgInfo& a : r.args) {
-    if (a.default_value.kind == Value::Kind::String) {
-      a.default_value.list = a.default_string.data();
-      a.default_value.length = a.default_string.size();
-    }
     // A Tensor parameter may be None exactly when None is its default.
     if (a.kind == ArgKind::Tensor) a.nullable = a.has_default;
   }
@@ -105,7 +136,15 @@ void parse(OpRecord& r) {
 
 }  // namespace
 
-const std::vector<OpRecord*>& op_table() { return table(); }
+const std::vector<OpRecord*>& op_table() {
+  if (!pending_aliases().empty()) make_aliases();
+  return table();
+}
+
+bool add_alias(const char* name, const char* of) {
+  pending_aliases().push_back({name, of});
+  return true;
+}
 
 bool add_record(OpRecord* record) {
   parse(*record);

@@ -61,5 +61,7 @@ struct OpRecord {
 COGRAD_API const std::vector<OpRecord*>& op_table();
 // Fills in names and defaults from spec.args; aborts the load on a malformed declaration.
 COGRAD_API bool add_record(OpRecord* record);
+// Gives every overload of op `of` a second name; made when the table is first asked for.
+COGRAD_API bool add_alias(const char* name, const char* of);
 
 }  // namespace cograd

@@ -176,6 +176,7 @@ struct ViewDType {
                                "T(3, 4), int64; T(3, 4), int32; I(3, 4), int16",
                                "input.view(dtype)"};
   static Tensor forward(Ctx<ViewDType>&, const Tensor& x, DType to) {
+    if (to == x.dtype()) return x;
     Dims sizes(x.sizes());
     Dims strides(x.strides());
     const int64_t from_size = x.itemsize();
@@ -205,7 +206,7 @@ COGRAD_OP(ViewDType)
 }  // namespace
 
 Tensor view(const Tensor& x, IntList sizes) { return apply<View>(x, sizes); }
-Tensor reshape(const Tensor& x, IntList sizes) { return reshaped(x, sizes); }
+COGRAD_API Tensor reshape(const Tensor& x, IntList sizes) { return reshaped(x, sizes); }
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   return flattened(x, start_dim, end_dim);
 }

@@ -121,8 +121,10 @@ struct Shift {
 COGRAD_OP(Shift)
 
 struct Cumsum {
-  static constexpr OpSpec spec{"cumsum", "input, dim, *, dtype=None",
-                               kFunctional | kInplace | kOut, "Running sum along dim.",
+  static constexpr OpSpec spec{"cumsum",
+                               "input, dim, *, dtype=None",
+                               kFunctional | kInplace | kOut,
+                               "Running sum along dim.",
                                "T(3, 4), 1; T(2, 3, 4), -2; T(), 0",
                                "np.cumsum(input, axis=dim) if input.ndim else input"};
   using State = DimState;
@@ -138,8 +140,10 @@ struct Cumsum {
 COGRAD_OP(Cumsum)
 
 struct Cumprod {
-  static constexpr OpSpec spec{"cumprod", "input, dim, *, dtype=None",
-                               kFunctional | kInplace | kOut, "Running product along dim.",
+  static constexpr OpSpec spec{"cumprod",
+                               "input, dim, *, dtype=None",
+                               kFunctional | kInplace | kOut,
+                               "Running product along dim.",
                                "T(3, 4), 1; T(2, 3, 4), -2; T(), 0",
                                "np.cumprod(input, axis=dim) if input.ndim else input"};
   static constexpr int kSaved = 1;
@@ -168,10 +172,13 @@ struct Cumprod {
 COGRAD_OP(Cumprod)
 
 struct Logcumsumexp {
-  static constexpr OpSpec spec{"logcumsumexp", "input, dim", kFunctional | kOut,
-                               "log of the running sum of exp(input) along dim.",
-                               "T(3, 4), 1; T(2, 3, 4), -2; T(), 0",
-                               "np.log(np.cumsum(np.exp(input), axis=dim)) if input.ndim else input"};
+  static constexpr OpSpec spec{
+      "logcumsumexp",
+      "input, dim",
+      kFunctional | kOut,
+      "log of the running sum of exp(input) along dim.",
+      "T(3, 4), 1; T(2, 3, 4), -2; T(), 0",
+      "np.log(np.cumsum(np.exp(input), axis=dim)) if input.ndim else input"};
   static constexpr int kSaved = 2;
   using State = DimState;
   static Tensor forward(Ctx<Logcumsumexp>& ctx, const Tensor& x, int64_t dim) {
@@ -223,9 +230,13 @@ std::tuple<Tensor, Tensor> run_extreme(Ctx<Op>& ctx, CumulativeExtreme fn, const
 }
 
 struct Cummax {
-  static constexpr OpSpec spec{"cummax", "input, dim", kFunctional,
+  static constexpr OpSpec spec{"cummax",
+                               "input, dim",
+                               kFunctional,
                                "Running maximum along dim and where it was last reached.",
-                               "T(3, 4), 1; T(2, 3, 4), 0; T(), 0", "", "values, indices"};
+                               "T(3, 4), 1; T(2, 3, 4), 0; T(), 0",
+                               "",
+                               "values, indices"};
   static constexpr int kSaved = 1;
   using State = ExtremeState;
   static std::tuple<Tensor, Tensor> forward(Ctx<Cummax>& ctx, const Tensor& x, int64_t dim) {
@@ -238,9 +249,13 @@ struct Cummax {
 COGRAD_OP(Cummax)
 
 struct Cummin {
-  static constexpr OpSpec spec{"cummin", "input, dim", kFunctional,
+  static constexpr OpSpec spec{"cummin",
+                               "input, dim",
+                               kFunctional,
                                "Running minimum along dim and where it was last reached.",
-                               "T(3, 4), 1; T(2, 3, 4), 0; T(), 0", "", "values, indices"};
+                               "T(3, 4), 1; T(2, 3, 4), 0; T(), 0",
+                               "",
+                               "values, indices"};
   static constexpr int kSaved = 1;
   using State = ExtremeState;
   static std::tuple<Tensor, Tensor> forward(Ctx<Cummin>& ctx, const Tensor& x, int64_t dim) {

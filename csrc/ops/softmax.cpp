@@ -82,7 +82,9 @@ struct LogSoftmaxOp {
 };
 
 struct Softmax {
-  static constexpr OpSpec spec{"softmax", "input, dim, dtype=None", kFunctional | kOut,
+  static constexpr OpSpec spec{"softmax",
+                               "input, dim, dtype=None",
+                               kFunctional | kOut,
                                "exp(input) divided by its sum along dim.",
                                "T(3, 4), 1; T(2, 3, 4), 1; T(), 0",
                                "np.exp(input) / np.exp(input).sum(axis=dim if input.ndim else None,"
@@ -94,7 +96,9 @@ struct Softmax {
 COGRAD_OP(Softmax)
 
 struct LogSoftmax {
-  static constexpr OpSpec spec{"log_softmax", "input, dim, dtype=None", kFunctional | kOut,
+  static constexpr OpSpec spec{"log_softmax",
+                               "input, dim, dtype=None",
+                               kFunctional | kOut,
                                "log(softmax(input, dim)), computed without overflow.",
                                "T(3, 4), 1; T(2, 3, 4), 1; T(), 0",
                                "input - np.log(np.exp(input).sum(axis=dim if input.ndim else None, "

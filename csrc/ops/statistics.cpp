@@ -62,7 +62,8 @@ Tensor mean_gradient(const Tensor& g, const Moments& m) {
 }
 
 struct VarOp {
-  static constexpr OpSpec spec{"var", "input, dim, correction, keepdim", kInternal, "", "none: var"};
+  static constexpr OpSpec spec{"var", "input, dim, correction, keepdim", kInternal, "",
+                               "none: var"};
   static constexpr int kSaved = 1;
   using State = Moments;
   static Tensor forward(Ctx<VarOp>& ctx, const Tensor& x, std::optional<IntList> dims,
@@ -76,7 +77,8 @@ struct VarOp {
 };
 
 struct StdOp {
-  static constexpr OpSpec spec{"std", "input, dim, correction, keepdim", kInternal, "", "none: std"};
+  static constexpr OpSpec spec{"std", "input, dim, correction, keepdim", kInternal, "",
+                               "none: std"};
   static constexpr int kSaved = 2;
   using State = Moments;
   static Tensor forward(Ctx<StdOp>& ctx, const Tensor& x, std::optional<IntList> dims,
@@ -135,8 +137,12 @@ std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 
 // keepdim), the last one tried last as it accepts the most.
 #define COGRAD_SPREAD(Prefix, name, Result, what, numpy, returned)                                \
   struct Prefix##Unbiased {                                                                       \
-    static constexpr OpSpec spec{name, "input, unbiased", kFunctional, what " of all elements.",  \
-                                 "T(3, 4), False; T(3, 4), True", numpy("None", "unbiased", "False"), \
+    static constexpr OpSpec spec{name,                                                            \
+                                 "input, unbiased",                                               \
+                                 kFunctional,                                                     \
+                                 what " of all elements.",                                        \
+                                 "T(3, 4), False; T(3, 4), True",                                 \
+                                 numpy("None", "unbiased", "False"),                              \
                                  returned};                                                       \
     static Result forward(const Tensor& x, bool unbiased) {                                       \
       return apply<Prefix##Op>(x, std::optional<IntList>(), correction_of(unbiased), false);      \
@@ -144,10 +150,13 @@ std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 
   };                                                                                              \
   COGRAD_OP(Prefix##Unbiased)                                                                     \
   struct Prefix##Dim {                                                                            \
-    static constexpr OpSpec spec{name, "input, dim, unbiased=True, keepdim=False",                \
-                                 kFunctional, what " over dim.",                                  \
+    static constexpr OpSpec spec{name,                                                            \
+                                 "input, dim, unbiased=True, keepdim=False",                      \
+                                 kFunctional,                                                     \
+                                 what " over dim.",                                               \
                                  "T(3, 4), 1; T(2, 3, 4), (0, 2), False, True",                   \
-                                 numpy("dim", "unbiased", "keepdim"), returned};                  \
+                                 numpy("dim", "unbiased", "keepdim"),                             \
+                                 returned};                                                       \
     static Result forward(const Tensor& x, std::optional<IntList> dims, bool unbiased,            \
                           bool keepdim) {                                                         \
       return apply<Prefix##Op>(x, dims, correction_of(unbiased), keepdim);                        \
@@ -155,12 +164,14 @@ std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 
   };                                                                                              \
   COGRAD_OP(Prefix##Dim)                                                                          \
   struct Prefix {                                                                                 \
-    static constexpr OpSpec spec{name, "input, dim=None, *, correction=1, keepdim=False",         \
+    static constexpr OpSpec spec{name,                                                            \
+                                 "input, dim=None, *, correction=1, keepdim=False",               \
                                  kFunctional | kOut,                                              \
                                  what " over dim, the sum of squares divided by n - correction.", \
                                  "T(3, 4); T(3, 4), 1, correction=0; "                            \
                                  "T(2, 3, 4), (0, 2), correction=2, keepdim=True",                \
-                                 numpy("dim", "correction", "keepdim"), returned};                \
+                                 numpy("dim", "correction", "keepdim"),                           \
+                                 returned};                                                       \
     static Result forward(const Tensor& x, std::optional<IntList> dims,                           \
                           std::optional<Scalar> correction, bool keepdim) {                       \
       return apply<Prefix##Op>(x, dims, correction, keepdim);                                     \
@@ -189,14 +200,16 @@ void check_norm_input(const Tensor& x, double p, DimMask mask, bool dims_given) 
     detail::fail(ErrorKind::Runtime, "linalg.vector_norm cannot compute the ", p,
                  " norm on an empty tensor because the operation does not have an identity");
   for (int i = 0; i < x.dim(); ++i)
-    COGRAD_CHECK((mask >> i & 1) == 0 || x.size(i) > 0, "linalg.vector_norm cannot compute the ",
-                 p, " norm on the dimension ", i,
+    COGRAD_CHECK((mask >> i & 1) == 0 || x.size(i) > 0, "linalg.vector_norm cannot compute the ", p,
+                 " norm on the dimension ", i,
                  " because this dimension is empty and the operation does not have an identity");
 }
 
 struct VectorNorm {
   static constexpr OpSpec spec{
-      "linalg_vector_norm", "input, ord=2.0, dim=None, keepdim=False, *, dtype=None", kInternal,
+      "linalg_vector_norm",
+      "input, ord=2.0, dim=None, keepdim=False, *, dtype=None",
+      kInternal,
       "(sum |input|^ord)^(1/ord) over dim; ord may be 0, inf and -inf.",
       "T(3, 4); T(3, 4), 1.0, 1; T(2, 3, 4), 3.0, (0, 2), True; P(3, 4), 0.5, 0; T(3, 4), inf, 1",
       ""};
@@ -242,8 +255,10 @@ struct VectorNorm {
 
  private:
   static void check_dtype(const Tensor& x, DType t) {
-    COGRAD_CHECK(is_floating(t), "linalg.vector_norm: dtype should be floating point or complex, "
-                                 "but got ", dtype_name(t));
+    COGRAD_CHECK(is_floating(t),
+                 "linalg.vector_norm: dtype should be floating point or complex, "
+                 "but got ",
+                 dtype_name(t));
     COGRAD_CHECK(promote_types(x.dtype(), t) == t, "linalg.vector_norm: the dtype of the input (",
                  dtype_name(x.dtype()),
                  ") should be convertible without narrowing to the specified dtype (",
@@ -253,8 +268,10 @@ struct VectorNorm {
 COGRAD_OP(VectorNorm)
 
 struct NormNamed {
-  static constexpr OpSpec spec{"norm", "input, p='fro', dim=None, keepdim=False, *, dtype=None",
-                               kFunctional, "Euclidean (Frobenius) norm over dim.",
+  static constexpr OpSpec spec{"norm",
+                               "input, p='fro', dim=None, keepdim=False, *, dtype=None",
+                               kFunctional,
+                               "Euclidean (Frobenius) norm over dim.",
                                "T(3, 4); T(3, 4), 'fro', 1; T(2, 3, 4), 'fro', (0, 2), True",
                                "np.sqrt(np.sum(input**2, axis=dim, keepdims=keepdim))"};
   static Tensor forward(const Tensor& x, std::optional<std::string_view> p,
@@ -268,8 +285,10 @@ struct NormNamed {
 COGRAD_OP(NormNamed)
 
 struct Norm {
-  static constexpr OpSpec spec{"norm", "input, p, dim=None, keepdim=False, *, dtype=None",
-                               kFunctional, "p-norm over dim of the elements as one vector.",
+  static constexpr OpSpec spec{"norm",
+                               "input, p, dim=None, keepdim=False, *, dtype=None",
+                               kFunctional,
+                               "p-norm over dim of the elements as one vector.",
                                "T(3, 4), 2; T(3, 4), 1, 1; T(2, 3, 4), 3, (0, 2), True; P(4), 0.5",
                                "np.sum(np.abs(input)**p, axis=dim, keepdims=keepdim)**(1 / p)"};
   static Tensor forward(const Tensor& x, double p, std::optional<IntList> dims, bool keepdim,
@@ -280,8 +299,11 @@ struct Norm {
 COGRAD_OP(Norm)
 
 struct Dist {
-  static constexpr OpSpec spec{"dist", "input, other, p=2.0", kFunctional,
-                               "p-norm of input - other.", "T(3, 4), T(3, 4); T(4), T(3, 4), 3.0",
+  static constexpr OpSpec spec{"dist",
+                               "input, other, p=2.0",
+                               kFunctional,
+                               "p-norm of input - other.",
+                               "T(3, 4), T(3, 4); T(4), T(3, 4), 3.0",
                                "np.sum(np.abs(input - other)**p)**(1 / p)"};
   static Tensor forward(const Tensor& a, const Tensor& b, double p) {
     return apply<VectorNorm>(a - b, p, std::optional<IntList>(), false, std::optional<DType>());
@@ -291,7 +313,9 @@ COGRAD_OP(Dist)
 
 struct Cdist {
   static constexpr OpSpec spec{
-      "cdist", "x1, x2, p=2.0", kFunction,
+      "cdist",
+      "x1, x2, p=2.0",
+      kFunction,
       "p-norm distance between every row of x1 (..., P, M) and of x2 (..., R, M): (..., P, R).",
       "T(3, 4), T(2, 4); T(2, 3, 4), T(2, 5, 4), 3.0",
       "np.sum(np.abs(x1[..., :, None, :] - x2[..., None, :, :])**p, axis=-1)**(1 / p)"};

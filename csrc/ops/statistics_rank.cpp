@@ -12,8 +12,10 @@ namespace {
 Dims reduced_shape(const Tensor& x, int dim, bool keepdim) {
   Dims shape(x.sizes());
   if (shape.empty()) return shape;
-  if (keepdim) shape[static_cast<size_t>(dim)] = 1;
-  else shape.erase(static_cast<size_t>(dim));
+  if (keepdim)
+    shape[static_cast<size_t>(dim)] = 1;
+  else
+    shape.erase(static_cast<size_t>(dim));
   return shape;
 }
 
@@ -27,13 +29,12 @@ template <class Op, class F>
 std::tuple<Tensor, Tensor> select_along(Ctx<Op>& ctx, const Tensor& x, int64_t dim, bool keepdim,
                                         F&& select) {
   const int d = wrap_dim(dim, x.dim());
-  COGRAD_CHECK_INDEX(x.dim() == 0 || x.size(d) > 0, Op::spec.name, "(): Expected reduction dim ",
-                     d, " to have non-zero size.");
+  COGRAD_CHECK_INDEX(x.dim() == 0 || x.size(d) > 0, Op::spec.name, "(): Expected reduction dim ", d,
+                     " to have non-zero size.");
   const Dims shape = reduced_shape(x, d, keepdim);
   Tensor values = empty(shape, x.dtype());
   Tensor indices = empty(shape, DType::Int64);
-  if (values.numel() > 0)
-    select(raw_contiguous(x), axis_of(x.sizes(), d), values, indices);
+  if (values.numel() > 0) select(raw_contiguous(x), axis_of(x.sizes(), d), values, indices);
   if (ctx.recording()) {
     ctx->sizes = Dims(x.sizes());
     ctx->dim = d;
@@ -47,55 +48,64 @@ void select_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
   if (gs[0].defined()) ctx.grad(0) = put_along(gs[0], ctx->dim, ctx.saved(0), ctx->sizes);
 }
 
-#define COGRAD_MEDIAN(Prefix, name, ignore_nan, doc)                                              \
-  struct Prefix##All {                                                                            \
-    static constexpr OpSpec spec{name, "input", kFunctional,                                      \
-                                 doc " of all elements, the lower one of two.", "T(5); T(3, 5)",  \
-                                 "np." name "(input)"};                                           \
-    static constexpr int kSaved = 2;                                                              \
-    static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                               \
-      ctx.save(x);                                                                                \
-      Tensor y = empty({}, x.dtype());                                                            \
-      if (x.numel() == 0) raw_fill(y, std::nan(""));                                              \
-      else                                                                                        \
-        kernels::median(x.dtype(), raw_contiguous(x).bytes(), y.bytes(), nullptr, 1, x.numel(),   \
-                        1, ignore_nan);                                                           \
-      ctx.save_output(y);                                                                         \
-      return y;                                                                                   \
-    }                                                                                             \
-    static Tensor backward(Ctx<Prefix##All>& ctx, const Tensor& g) {                              \
-      const Tensor x = ctx.saved(0);                                                              \
-      return split_among_ties(g, x, ctx.saved(1), all_dims(x.dim()));                             \
-    }                                                                                             \
-  };                                                                                              \
-  COGRAD_OP(Prefix##All)                                                                          \
-  struct Prefix {                                                                                 \
-    static constexpr OpSpec spec{name, "input, dim=-1, keepdim=False", kFunctional,               \
-                                 doc " along dim, the lower one of two, and its index.",          \
-                                 "T(3, 5), 1; T(2, 3, 4), 0, True; T(), 0", "",                   \
-                                 "values, indices"};                                              \
-    static constexpr int kSaved = 1;                                                              \
-    using State = PickState;                                                                      \
-    static std::tuple<Tensor, Tensor> forward(Ctx<Prefix>& ctx, const Tensor& x, int64_t dim,     \
-                                              bool keepdim) {                                     \
-      return select_along(ctx, x, dim, keepdim,                                                   \
+#define COGRAD_MEDIAN(Prefix, name, ignore_nan, doc)                                               \
+  struct Prefix##All {                                                                             \
+    static constexpr OpSpec spec{name,                                                             \
+                                 "input",                                                          \
+                                 kFunctional,                                                      \
+                                 doc " of all elements, the lower one of two.",                    \
+                                 "T(5); T(3, 5)",                                                  \
+                                 "np." name "(input)"};                                            \
+    static constexpr int kSaved = 2;                                                               \
+    static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                                \
+      ctx.save(x);                                                                                 \
+      Tensor y = empty({}, x.dtype());                                                             \
+      if (x.numel() == 0)                                                                          \
+        raw_fill(y, std::nan(""));                                                                 \
+      else                                                                                         \
+        kernels::median(x.dtype(), raw_contiguous(x).bytes(), y.bytes(), nullptr, 1, x.numel(), 1, \
+                        ignore_nan);                                                               \
+      ctx.save_output(y);                                                                          \
+      return y;                                                                                    \
+    }                                                                                              \
+    static Tensor backward(Ctx<Prefix##All>& ctx, const Tensor& g) {                               \
+      const Tensor x = ctx.saved(0);                                                               \
+      return split_among_ties(g, x, ctx.saved(1), all_dims(x.dim()));                              \
+    }                                                                                              \
+  };                                                                                               \
+  COGRAD_OP(Prefix##All)                                                                           \
+  struct Prefix {                                                                                  \
+    static constexpr OpSpec spec{name,                                                             \
+                                 "input, dim=-1, keepdim=False",                                   \
+                                 kFunctional,                                                      \
+                                 doc " along dim, the lower one of two, and its index.",           \
+                                 "T(3, 5), 1; T(2, 3, 4), 0, True; T(), 0",                        \
+                                 "",                                                               \
+                                 "values, indices"};                                               \
+    static constexpr int kSaved = 1;                                                               \
+    using State = PickState;                                                                       \
+    static std::tuple<Tensor, Tensor> forward(Ctx<Prefix>& ctx, const Tensor& x, int64_t dim,      \
+                                              bool keepdim) {                                      \
+      return select_along(ctx, x, dim, keepdim,                                                    \
                           [&](const Tensor& in, const Axis& a, const Tensor& v, const Tensor& i) { \
-                            kernels::median(in.dtype(), in.bytes(), v.bytes(),                    \
-                                            i.data<int64_t>(), a.outer, a.n, a.inner,             \
-                                            ignore_nan);                                          \
-                          });                                                                     \
-    }                                                                                             \
-    static void backward(Ctx<Prefix>& ctx, std::span<Tensor> gs) { select_gradient(ctx, gs); }    \
-  };                                                                                              \
+                            kernels::median(in.dtype(), in.bytes(), v.bytes(), i.data<int64_t>(),  \
+                                            a.outer, a.n, a.inner, ignore_nan);                    \
+                          });                                                                      \
+    }                                                                                              \
+    static void backward(Ctx<Prefix>& ctx, std::span<Tensor> gs) { select_gradient(ctx, gs); }     \
+  };                                                                                               \
   COGRAD_OP(Prefix)
 COGRAD_MEDIAN(Median, "median", false, "Median")
 COGRAD_MEDIAN(Nanmedian, "nanmedian", true, "Median without NaN")
 #undef COGRAD_MEDIAN
 
 struct Kthvalue {
-  static constexpr OpSpec spec{"kthvalue", "input, k, dim=-1, keepdim=False", kFunctional,
+  static constexpr OpSpec spec{"kthvalue",
+                               "input, k, dim=-1, keepdim=False",
+                               kFunctional,
                                "k-th smallest element along dim (from 1) and its index.",
-                               "T(3, 5), 2; T(2, 3, 4), 3, 1, True; T(), 1", "",
+                               "T(3, 5), 2; T(2, 3, 4), 3, 1, True; T(), 1",
+                               "",
                                "values, indices"};
   static constexpr int kSaved = 1;
   using State = PickState;
@@ -117,8 +127,7 @@ COGRAD_OP(Kthvalue)
 // The longest run of equal values in each sorted row; the smallest value wins a draw and the last
 // of its positions is reported.
 template <class T>
-void find_modes(const T* sorted, const int64_t* order, const Axis& a, T* values,
-                int64_t* indices) {
+void find_modes(const T* sorted, const int64_t* order, const Axis& a, T* values, int64_t* indices) {
   for (int64_t r = 0; r < a.outer * a.inner; ++r) {
     const int64_t base = (r / a.inner) * a.n * a.inner + r % a.inner;
     int64_t run = 0, longest = 0, at = base;
@@ -138,9 +147,13 @@ void find_modes(const T* sorted, const int64_t* order, const Axis& a, T* values,
 }
 
 struct Mode {
-  static constexpr OpSpec spec{"mode", "input, dim=-1, keepdim=False", kFunctional,
+  static constexpr OpSpec spec{"mode",
+                               "input, dim=-1, keepdim=False",
+                               kFunctional,
                                "Most frequent value along dim and the index of an occurrence.",
-                               "T(3, 5); T(2, 3, 4), 0, True; T()", "", "values, indices"};
+                               "T(3, 5); T(2, 3, 4), 0, True; T()",
+                               "",
+                               "values, indices"};
   static constexpr int kSaved = 1;
   using State = PickState;
   static std::tuple<Tensor, Tensor> forward(Ctx<Mode>& ctx, const Tensor& x, int64_t dim,
@@ -170,7 +183,8 @@ Interpolation interpolation_of(std::string_view s) {
     if (s == kNames[i]) return static_cast<Interpolation>(i);
   detail::fail(ErrorKind::Runtime,
                "quantile() interpolation must be one of linear, lower, higher, midpoint or "
-               "nearest, but got ", s);
+               "nearest, but got ",
+               s);
 }
 
 struct Positions {
@@ -190,7 +204,8 @@ void find_positions(const T* x, const int64_t* order, const Axis& a, std::span<c
     const int64_t o = r / a.inner, i = r % a.inner;
     const int64_t base = o * a.n * a.inner + i;
     int64_t n = a.n;  // NaN sort last
-    while (n > 0 && std::isnan(static_cast<double>(x[base + order[base + (n - 1) * a.inner] * a.inner])))
+    while (n > 0 &&
+           std::isnan(static_cast<double>(x[base + order[base + (n - 1) * a.inner] * a.inner])))
       --n;
     const bool poisoned = n == 0 || (n < a.n && !ignore_nan);
     for (int64_t k = 0; k < nq; ++k) {
@@ -250,8 +265,10 @@ Tensor quantile_of(const Tensor& input, std::span<const double> q, bool q_scalar
   if (!q_scalar) shape.push_back(static_cast<int64_t>(q.size()));
   for (int i = 0; i < input.dim(); ++i) {
     const bool reduced = !dim || i == d;
-    if (!reduced) shape.push_back(input.size(i));
-    else if (keepdim) shape.push_back(1);
+    if (!reduced)
+      shape.push_back(input.size(i));
+    else if (keepdim)
+      shape.push_back(1);
   }
   return reshape(y, shape);
 }
@@ -266,11 +283,14 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
 
 #define COGRAD_QUANTILE(Prefix, name, ignore_nan, doc)                                            \
   struct Prefix##Scalar {                                                                         \
-    static constexpr OpSpec spec{                                                                 \
-        name, "input, q, dim=None, keepdim=False, *, interpolation='linear'", kFunctional, doc,   \
-        "T(3, 5), 0.4, 1; T(7), 0.5; T(2, 3, 4), 0.25, 0, True; "                                 \
-        "T(5), 0.3, interpolation='nearest'",                                                     \
-        "np." name "(input, q, axis=dim, keepdims=keepdim, method=interpolation)"};               \
+    static constexpr OpSpec spec{name,                                                            \
+                                 "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
+                                 kFunctional,                                                     \
+                                 doc,                                                             \
+                                 "T(3, 5), 0.4, 1; T(7), 0.5; T(2, 3, 4), 0.25, 0, True; "        \
+                                 "T(5), 0.3, interpolation='nearest'",                            \
+                                 "np." name                                                       \
+                                 "(input, q, axis=dim, keepdims=keepdim, method=interpolation)"}; \
     static Tensor forward(const Tensor& x, double q, std::optional<int64_t> dim, bool keepdim,    \
                           std::string_view interpolation) {                                       \
       return quantile_of(x, {&q, 1}, true, dim, keepdim, interpolation, ignore_nan);              \
@@ -288,7 +308,8 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
     }                                                                                             \
   };                                                                                              \
   COGRAD_OP(Prefix)
-COGRAD_QUANTILE(Quantile, "quantile", false, "The value below which the fraction q of each row lies.")
+COGRAD_QUANTILE(Quantile, "quantile", false,
+                "The value below which the fraction q of each row lies.")
 COGRAD_QUANTILE(Nanquantile, "nanquantile", true, "quantile of the elements that are not NaN.")
 #undef COGRAD_QUANTILE
 
