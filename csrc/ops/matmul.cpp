@@ -6,7 +6,7 @@
 
 namespace cograd {
 
-MatrixOperand::MatrixOperand(const Tensor& x, bool transposed) : tensor(x) {
+MatrixOperand::MatrixOperand(const Tensor& x, bool transposed) : source(&x) {
   const int64_t m = x.size(-2), n = x.size(-1);
   const int64_t s0 = x.stride(-2), s1 = x.stride(-1);
   bool stored_transposed = false;
@@ -16,11 +16,11 @@ MatrixOperand::MatrixOperand(const Tensor& x, bool transposed) : tensor(x) {
     ld = n == 1 ? m : s1;
     stored_transposed = true;
   } else {
-    tensor = raw_contiguous(x);
+    copy = raw_contiguous(x);
     ld = n;
   }
   if (ld < 1) ld = 1;
-  data = tensor.bytes();
+  data = tensor().bytes();
   trans = stored_transposed != transposed;
   rows = transposed ? n : m;
   cols = transposed ? m : n;
@@ -86,7 +86,7 @@ void raw_bmm(const Tensor& a, bool ta, const Tensor& b, bool tb, double alpha, d
   const MatrixOperand y(b, tb);
   const int64_t count = product(batch);
   const int64_t m = x.rows, n = y.cols, k = x.cols;
-  const Dims sa = batch_strides(x.tensor, batch), sb = batch_strides(y.tensor, batch);
+  const Dims sa = batch_strides(x.tensor(), batch), sb = batch_strides(y.tensor(), batch);
   const int64_t step_a = uniform_step(sa, batch);
   const int64_t step_b = uniform_step(sb, batch);
   const int64_t ldc = std::max<int64_t>(n, 1);
