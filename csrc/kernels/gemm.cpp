@@ -35,7 +35,8 @@ namespace cograd::kernels {
 namespace {
 
 constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
-constexpr int64_t kTinyWork = 8 * 8 * 8;   // below, a BLAS call costs more than the product
+// 16-bit products this small skip the conversion to float arrays.
+constexpr int64_t kTinyHalfWork = 8 * 8 * 8;
 constexpr int64_t kThreadWork = 1 << 20;   // multiplications that make a piece worth a thread
 constexpr int64_t kVectorGrain = 1 << 16;  // matrix elements of a gemv piece
 constexpr int64_t kDotGrain = 1 << 16;
@@ -129,7 +130,6 @@ void threaded_gemm(DType t, const GemmArgs& g, int64_t pieces) {
 
 void float_gemm(DType t, const GemmArgs& g, bool threads) {
   const int64_t work = g.m * g.n * g.k;
-  if (work <= kTinyWork) return gemm_small(t, g, 0, g.m);
   set_blas_threads(1);
   const int64_t pieces =
       threads && !in_parallel_region() ? std::min<int64_t>(num_threads(), work / kThreadWork) : 1;
@@ -152,7 +152,7 @@ std::unique_ptr<float[]> to_float(const void* p, int64_t rows, int64_t cols, int
 
 template <class T>
 void half_gemm(DType t, const GemmArgs& g, bool threads) {
-  if (g.m * g.n * g.k <= kTinyWork) return gemm_small(t, g, 0, g.m);
+  if (g.m * g.n * g.k <= kTinyHalfWork) return gemm_small(t, g, 0, g.m);
   GemmArgs f = g;
   f.lda = g.ta ? g.m : g.k;
   f.ldb = g.tb ? g.k : g.n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Matrix products, row-major: OpenBLAS for float32/float64, own loops for tiny sizes and integers.
+// Matrix products, row-major: OpenBLAS for the floating dtypes, own loops for integers.
 #pragma once
 #include <cstdint>
 

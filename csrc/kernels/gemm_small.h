@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plain matrix products for any dtype: tiny sizes, integers and k = 0.
+// Plain matrix products for any dtype: integers, tiny 16-bit ones and k = 0.
 #pragma once
 #include <cstdint>
 

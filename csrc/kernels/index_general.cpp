@@ -100,11 +100,13 @@ class Plan {
     return at;
   }
 
-  // An empty slice still has its index values checked.
+  // An empty slice still has its index values checked; empty index tensors have none. Only
+  // sliced dimensions have a stride in self.
   static void check_unused(const IndexGeometry& g) {
     int64_t count = 1;
     std::vector<size_t> varying;
     for (size_t d = 0; d < g.sizes.size(); ++d) {
+      if (g.sizes[d] == 0 && g.self_strides[d] == 0) return;
       bool varies = false;
       for (const IndexOperand& op : g.index) varies |= op.strides[d] != 0;
       if (!varies) continue;

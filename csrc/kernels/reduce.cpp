@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <vector>
 
 #include "cograd/error.h"
+#include "kernels/loops.h"
 #include "kernels/reduce_isa.h"
 #include "kernels/reduce_leaf.h"
 #include "tensor/threads.h"
@@ -30,7 +30,27 @@ struct Dim {
   int64_t stride;  // bytes in the input
   int64_t out;     // elements in the output (kept) or in the flattened index (reduced)
 };
-using Dims = std::vector<Dim>;
+
+// Dimensions in place: a reduction of a few elements must not allocate.
+class Dims {
+ public:
+  void push_back(const Dim& d) {
+    COGRAD_CHECK(count_ < kMaxDims, "reduction over more than ", kMaxDims, " dimensions");
+    dims_[count_++] = d;
+  }
+  void resize(size_t n) { count_ = n; }
+  bool empty() const { return count_ == 0; }
+  size_t size() const { return count_; }
+  Dim* begin() { return dims_; }
+  Dim* end() { return dims_ + count_; }
+  const Dim& back() const { return dims_[count_ - 1]; }
+  Dim& operator[](size_t i) { return dims_[i]; }
+  const Dim& operator[](size_t i) const { return dims_[i]; }
+
+ private:
+  size_t count_ = 0;
+  Dim dims_[kMaxDims];
+};
 
 int64_t numel(std::span<const int64_t> sizes) {
   int64_t n = 1;
@@ -46,7 +66,6 @@ int64_t numel(const Dims& dims, size_t count) {
 // Drops dimensions of size 1, orders by stride if allowed, joins neighbours that are contiguous.
 Dims simplify(std::span<const int64_t> sizes, std::span<const int64_t> strides, bool reorder) {
   Dims dims;
-  dims.reserve(sizes.size());
   int64_t out = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     if (sizes[i] != 1) dims.push_back({sizes[i], strides[i], out});
@@ -54,9 +73,12 @@ Dims simplify(std::span<const int64_t> sizes, std::span<const int64_t> strides, 
   }
   std::reverse(dims.begin(), dims.end());
   if (reorder) {
-    std::stable_sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) {
-      return std::abs(a.stride) > std::abs(b.stride);
-    });
+    // Insertion keeps equal strides in order and does not allocate.
+    for (size_t i = 1; i < dims.size(); ++i) {
+      for (size_t j = i; j > 0 && std::abs(dims[j].stride) > std::abs(dims[j - 1].stride); --j) {
+        std::swap(dims[j], dims[j - 1]);
+      }
+    }
   }
   size_t last = 0;
   for (size_t i = 1; i < dims.size(); ++i) {

@@ -258,27 +258,30 @@ inline T clamp_max(T v, T hi) {
   return v > hi || hi != hi ? hi : v;
 }
 
-// One exact step, r = a - trunc(a / b) * b. NaN where the quotient is above the limit or an operand
-// is special: the kernel does those lanes again in long double.
+// One exact step, r = a - trunc(a / b) * b. NaN where the quotient is too large or an operand is
+// special: the kernel does those lanes again in long double. `overflow` times the largest good
+// quotient is just finite; a select in its place would keep callers from vectorising.
 template <class T>
-inline T fmod_finish(T a, T b, T quotient, T r, T limit) {
+inline T fmod_finish(T a, T b, T quotient, T r, T overflow) {
   // The rounded quotient may be one too large; then r has the wrong sign.
-  const T fixed = r != T(0) && (r < T(0)) != (a < T(0)) ? r + copysign(b, a) : r;
-  return abs(quotient) < limit ? copysign(fixed, a) : T(__builtin_nanf(""));
+  const bool beyond = (r != T(0)) & ((r < T(0)) != (a < T(0)));
+  const T fixed = beyond ? r + copysign(b, a) : r;
+  const T test = quotient * overflow;
+  return copysign(fixed + (test - test), a);
 }
 #if defined(__FMA__)
 inline float fmod(float a, float b) {
   const float q = a / b;
-  return fmod_finish(a, b, q, __builtin_fmaf(-trunc(q), b, a), 0x1p22f);
+  return fmod_finish(a, b, q, __builtin_fmaf(-trunc(q), b, a), 0x1p106f);
 }
 inline double fmod(double a, double b) {
   const double q = a / b;
-  return fmod_finish(a, b, q, __builtin_fma(-trunc(q), b, a), 0x1p51);
+  return fmod_finish(a, b, q, __builtin_fma(-trunc(q), b, a), 0x1p973);
 }
 #else
 inline float fmod(float a, float b) {
-  const double wide = a, q = wide / b;  // below the limit the product is exact in double
-  return static_cast<float>(fmod_finish<double>(a, b, q, wide - trunc(q) * b, 0x1p22));
+  const double wide = a, q = wide / b;  // for good quotients the product is exact in double
+  return static_cast<float>(fmod_finish<double>(a, b, q, wide - trunc(q) * b, 0x1p1002));
 }
 inline double fmod(double a, double b) { return ::fmod(a, b); }
 #endif
@@ -314,13 +317,17 @@ inline T fmod(T a, T b) {
 template <class T>
 inline T remainder(T a, T b) {
   const T r = fmod(a, b);
-  return r != T(0) && ((b < T(0)) != (r < T(0))) ? static_cast<T>(r + b) : r;
+  // Bitwise logic on the comparisons: short-circuits would keep the loop from vectorising.
+  const bool across = (r != T(0)) & ((b < T(0)) != (r < T(0)));
+  return across ? static_cast<T>(r + b) : r;
 }
 template <class T>
 inline T div_floor(T a, T b) {
   if constexpr (is_float<T>) {
     // The quotient without its remainder is an integer up to rounding, which `round` removes.
-    const T q = round((a - remainder(a, b)) / b);
+    const T m = fmod(a, b);
+    const bool across = (m != T(0)) & ((b < T(0)) != (m < T(0)));
+    const T q = round((a - m) / b) - (across ? T(1) : T(0));
     const T direct = a / b;
     const T whole = q != T(0) ? q : copysign(T(0), direct);
     return b == T(0) ? direct : whole;
@@ -396,69 +403,6 @@ inline T xlog1py(T a, T b) {
   const T r = a * log1p(b);
   return isnan(b) ? b : a == T(0) ? T(0) : r;
 }
-
-// lgamma would write the global signgam.
-inline float lgamma(float v) {
-  int sign_of_gamma;
-  return ::lgammaf_r(v, &sign_of_gamma);
-}
-inline double lgamma(double v) {
-  int sign_of_gamma;
-  return ::lgamma_r(v, &sign_of_gamma);
-}
-
-inline constexpr double kPi = 3.14159265358979323846;
-
-// Recurrence up to 10, then the asymptotic series; reflection for negative arguments.
-inline double digamma(double v) {
-  if (v == 0) return ::copysign(HUGE_VAL, -v);
-  double shift = 0;
-  if (v < 0) {
-    const double whole = __builtin_trunc(v);
-    if (v == whole) return __builtin_nan("");
-    shift = -kPi / ::tan(kPi * (v - whole));
-    v = 1 - v;
-  }
-  for (; v < 10; v += 1) shift -= 1 / v;
-  const double z = 1 / (v * v);
-  const double series =
-      z * (1.0 / 12 - z * (1.0 / 120 -
-                           z * (1.0 / 252 -
-                                z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
-  return ::log(v) - 0.5 / v - series + shift;
-}
-inline double trigamma(double v) {
-  double sum = 0, factor = 1;
-  if (v < 0.5) {
-    const double s = ::sin(kPi * v);
-    sum = -(kPi * kPi) / (s * s);
-    factor = -1;
-    v = 1 - v;
-  }
-  double tail = 0;
-  for (; v < 15; v += 1) tail += 1 / (v * v);
-  const double z = 1 / (v * v);
-  tail += (1 + 0.5 / v + z * (1.0 / 6 - z * (1.0 / 30 - z * (1.0 / 42 - z / 30)))) / v;
-  return factor * (sum + tail);
-}
-// Halley steps on erfc from a closed-form start that is within 2e-3.
-inline double erfinv(double v) {
-  const double p = __builtin_fabs(v);
-  if (!(p < 1)) return p == 1 ? ::copysign(HUGE_VAL, v) : __builtin_nan("");
-  if (p < 1e-9) return v * 0.88622692545275801365;
-  const double l = ::log1p(-p * p);
-  const double t = 2 / (kPi * 0.147) + 0.5 * l;
-  double y = ::sqrt(::sqrt(t * t - l / 0.147) - t);
-  for (int step = 0; step < 3; ++step) {
-    const double error = p < 0.5 ? ::erf(y) - p : (1 - p) - ::erfc(y);
-    const double u = error / (1.12837916709551257390 * ::exp(-y * y));
-    y -= u / (1 + y * u);
-  }
-  return ::copysign(y, v);
-}
-inline float digamma(float v) { return static_cast<float>(digamma(static_cast<double>(v))); }
-inline float trigamma(float v) { return static_cast<float>(trigamma(static_cast<double>(v))); }
-inline float erfinv(float v) { return static_cast<float>(erfinv(static_cast<double>(v))); }
 
 }  // namespace
 }  // namespace cograd::kernels

@@ -9,16 +9,23 @@
 
 namespace cograd {
 
+namespace {
+
+// The name without its module: "cograd.strided" is strided.
+std::string_view bare(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+}  // namespace
+
 bool wants_contiguous(const char* op, std::optional<std::string_view> format) {
-  if (!format || *format == "preserve_format") return false;
-  COGRAD_CHECK(*format == "contiguous_format", op, "(): memory_format ", *format,
+  if (!format || bare(*format) == "preserve_format") return false;
+  COGRAD_CHECK(bare(*format) == "contiguous_format", op, "(): memory_format ", *format,
                " is not supported, expected preserve_format or contiguous_format");
   return true;
 }
 
 void check_factory(const char* op, DType dtype, std::optional<std::string_view> layout,
                    std::optional<bool> pin_memory, bool requires_grad) {
-  COGRAD_CHECK(!layout || *layout == "strided", op, "(): only the strided layout exists, got ",
+  COGRAD_CHECK(!layout || bare(*layout) == "strided", op, "(): only the strided layout exists, got ",
                layout.value_or(""));
   COGRAD_CHECK(!pin_memory.value_or(false), op,
                "(): pin_memory=True requires an accelerator backend, and there is none");

@@ -3,6 +3,7 @@
 // which are compiled once for each instruction set.
 #pragma once
 #include "kernels/isa.h"
+#include "kernels/special.h"
 #include "kernels/staging.h"
 #include "kernels/vecmath.h"
 #include "ops/elementwise_kernels.h"
@@ -116,11 +117,9 @@ __attribute__((noinline)) void divide_kernel(char* const* ptrs, int64_t n, const
   for (; n > 0; n -= kPart, out += kPart, a += kPart, b += kPart) {
     const int64_t m = n < kPart ? n : kPart;
     T quick[kPart];
+    for (int64_t i = 0; i < m; ++i) quick[i] = Op::template f<T>(a[i], b[i], T(0), T(0), T(0));
     int undone = 0;
-    for (int64_t i = 0; i < m; ++i) {
-      quick[i] = Op::template f<T>(a[i], b[i], T(0), T(0), T(0));
-      undone |= quick[i] != quick[i];
-    }
+    for (int64_t i = 0; i < m; ++i) undone |= quick[i] != quick[i];
     if (undone != 0) {
       using Wide = long double;
       for (int64_t i = 0; i < m; ++i) {

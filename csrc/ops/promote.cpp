@@ -22,7 +22,7 @@ bool can_cast(DType from, DType to) noexcept {
   return !(from != DType::Bool && to == DType::Bool);
 }
 
-DType ResultType::get() const noexcept {
+COGRAD_API DType ResultType::get() const noexcept {  // the bindings use it
   auto combine = [](bool has_high, DType high, bool has_low, DType low) {
     if (!has_high) return low;
     if (!has_low || is_floating(high)) return high;

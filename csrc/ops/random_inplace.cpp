@@ -22,7 +22,7 @@ struct Refill {
   static Tensor backward(Ctx<Op>&, const Tensor& g) { return zeros_like(g); }
 
 struct Uniform : Refill {
-  static constexpr OpSpec spec{"uniform", "input, from=0.0, to=1.0, *, generator=None", kInplace,
+  static constexpr OpSpec spec{"uniform", "input, from_=0.0, to=1.0, *, generator=None", kInplace,
                                "Overwrites with numbers uniform in [from, to).", "none: random"};
   static Tensor forward(Ctx<Uniform>& ctx, const Tensor& self, double from, double to, Generator* g) {
     check_floating("uniform_", self.dtype());
@@ -98,7 +98,7 @@ struct RandomTo : Refill {
 COGRAD_OP(RandomTo)
 
 struct RandomFrom : Refill {
-  static constexpr OpSpec spec{"random", "input, from, to, *, generator=None", kInplace, kRandomDoc,
+  static constexpr OpSpec spec{"random", "input, from_, to, *, generator=None", kInplace, kRandomDoc,
                                "none: random"};
   static Tensor forward(Ctx<RandomFrom>& ctx, const Tensor& self, int64_t from, int64_t to, Generator* g) {
     Tensor out = target(ctx, self);

@@ -23,7 +23,7 @@ void check_has_dims(const char* op, const Tensor& x) {
 
 // Zeros of `sizes` with g in a slice: the gradient of a slice, made in one pass.
 struct SliceBackward {
-  static constexpr OpSpec spec{"slice_backward",
+  static constexpr OpSpec spec{"_slice_backward",
                                "grad_output, input_sizes, dim, start=None, end=None, step=1",
                                kInternal, "Zeros of input_sizes with grad_output in a slice.",
                                "T(2, 4), (5, 4), 0, 1, 3; T(3, 2), (3, 4), 1, None, None, 2"};
@@ -89,7 +89,7 @@ struct SelectArgs {
 };
 
 struct SelectBackward {
-  static constexpr OpSpec spec{"select_backward", "grad_output, input_sizes, dim, index", kInternal,
+  static constexpr OpSpec spec{"_select_backward", "grad_output, input_sizes, dim, index", kInternal,
                                "Zeros of input_sizes with grad_output at one index of a dim.",
                                "T(4), (3, 4), 0, 2"};
   using State = SelectArgs;
@@ -137,7 +137,7 @@ struct DiagonalArgs {
 };
 
 struct DiagonalBackward {
-  static constexpr OpSpec spec{"diagonal_backward", "grad_output, input_sizes, offset, dim1, dim2",
+  static constexpr OpSpec spec{"_diagonal_backward", "grad_output, input_sizes, offset, dim1, dim2",
                                kInternal, "Zeros of input_sizes with grad_output on a diagonal.",
                                "T(3), (3, 4), 0, 0, 1; T(2, 2), (3, 2, 4), 2, 0, 2"};
   using State = DiagonalArgs;
@@ -186,7 +186,7 @@ struct UnfoldArgs {
 // Windows may overlap, so terms are added: one position inside the window at a time, which never
 // meets itself.
 struct UnfoldBackward {
-  static constexpr OpSpec spec{"unfold_backward", "grad_in, input_sizes, dim, size, step", kInternal,
+  static constexpr OpSpec spec{"_unfold_backward", "grad_in, input_sizes, dim, size, step", kInternal,
                                "Sum of windows back into a tensor of input_sizes.",
                                "T(4, 2), (5,), 0, 2, 1"};
   using State = UnfoldArgs;

@@ -234,6 +234,7 @@ PyObject* method_make_subclass(PyObject*, PyObject* const* args, Py_ssize_t n) {
 }  // namespace
 
 PyGetSetDef tensor_getset[] = {
+    {"__dict__", tensor_get_dict, tensor_set_dict, "Attributes set by the user.", nullptr},
     {"shape", get_shape, nullptr, "Sizes of the dimensions.", nullptr},
     {"dtype", get_dtype, nullptr, "Element type.", nullptr},
     {"device", get_device, nullptr, "Where the memory is.", nullptr},

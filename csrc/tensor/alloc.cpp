@@ -14,7 +14,7 @@
 
 namespace cograd {
 
-constinit thread_local SmallPool small_pool;
+constinit COGRAD_API thread_local SmallPool small_pool;
 
 namespace {
 

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// x[key] and x[key] = value: one pass over the key makes one view; index tensors come on top.
+#include "ops/indexing.h"
+#include "python/py_index_data.h"
+#include "python/py_ops.h"
+
+namespace cograd::python {
+
+namespace {
+
+// A key resolved against a tensor: the basic part, and the index tensors on the dims of its view.
+class Key {
+ public:
+  Key(const Tensor& x, PyObject* key) : basic_(x), x_(x) {
+    if (PyTuple_Check(key)) {
+      items(PySequence_Fast_ITEMS(key), PyTuple_GET_SIZE(key));
+    } else if (PyLong_CheckExact(key) || PySlice_Check(key) || !is_item_sequence(key)) {
+      if (x.dim() == 0 && PyLong_CheckExact(key)) [[unlikely]]
+        detail::fail(ErrorKind::Index,
+                     "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
+                     "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
+      item(key, nullptr, 0);
+      if (PySlice_Check(key) && basic_.kind == BasicIndex::Kind::Alias)
+        basic_.kind = BasicIndex::Kind::Slice;
+    } else {
+      const py::object list = py::reinterpret_steal<py::object>(PySequence_Fast(key, "index"));
+      if (!list) throw_python_error();
+      if (PyErr_WarnEx(PyExc_UserWarning,
+                       "Using a non-tuple sequence for multidimensional indexing is deprecated; "
+                       "use x[tuple(seq)] instead of x[seq].",
+                       1) < 0)
+        throw_python_error();
+      items(PySequence_Fast_ITEMS(list.ptr()), PySequence_Fast_GET_SIZE(list.ptr()));
+    }
+    basic_.finish();
+  }
+
+  bool advanced() const noexcept { return !tensors_.empty(); }
+  // Whether the basic part is the tensor as it is.
+  bool whole() const noexcept {
+    return basic_.kind == BasicIndex::Kind::Alias ||
+           (basic_.kind == BasicIndex::Kind::Slice && basic_.offset == 0 &&
+            same(basic_.sizes, x_.sizes()) && same(basic_.strides, x_.strides()));
+  }
+  Tensor view() const { return index_view(x_, basic_); }
+  // What the index tensors apply to.
+  Tensor indexed() const {
+    return basic_.kind == BasicIndex::Kind::Alias ? x_ : index_view(x_, basic_);
+  }
+  // One entry per dim (or per mask) up to the last index tensor.
+  std::vector<Tensor> tensors() const {
+    std::vector<Tensor> out;
+    int dim = 0;
+    for (const Placed& p : tensors_) {
+      for (; dim < p.dim; ++dim) out.emplace_back();
+      out.push_back(p.index);
+      dim += is_mask(p.index) ? p.index.dim() : 1;
+    }
+    return out;
+  }
+  const BasicIndex& basic() const noexcept { return basic_; }
+
+ private:
+  struct Placed {
+    int dim;  // of the view
+    Tensor index;
+  };
+  static bool is_mask(const Tensor& t) {
+    return t.dtype() == DType::Bool || t.dtype() == DType::UInt8;
+  }
+
+  void items(PyObject* const* list, Py_ssize_t n) {
+    bool ellipsis = false;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      if (list[i] == Py_Ellipsis) {
+        COGRAD_CHECK_INDEX(!ellipsis, "an index can only have a single ellipsis ('...')");
+        ellipsis = true;
+      }
+      item(list[i], list + i + 1, n - i - 1);
+    }
+  }
+
+  void item(PyObject* o, PyObject* const* rest, Py_ssize_t n) {
+    if (PyLong_CheckExact(o)) {
+      basic_.select(to_int(o));
+    } else if (PySlice_Check(o)) {
+      slice(o);
+    } else if (o == Py_None) {
+      basic_.unsqueeze();
+    } else if (o == Py_Ellipsis) {
+      int needed = 0;
+      for (Py_ssize_t i = 0; i < n; ++i) needed += dims_of(rest[i]);
+      COGRAD_CHECK_INDEX(needed <= basic_.remaining(), "too many indices for tensor of dimension ",
+                         x_.dim());
+      basic_.keep(basic_.remaining() - needed);
+    } else if (is_tensor(o)) {
+      tensor(unwrap(o));
+    } else if (is_python_bool(o)) {
+      truth(PyObject_IsTrue(o) == 1);
+    } else if (is_index_data(o)) {
+      tensor(index_data(o));
+    } else if (PyIndex_Check(o) && !PyFloat_Check(o)) {
+      const py::object v = py::reinterpret_steal<py::object>(PyNumber_Index(o));
+      if (!v) throw_python_error();
+      basic_.select(to_int(v.ptr()));
+    } else {
+      detail::fail(ErrorKind::Index,
+                   "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables "
+                   "are valid indices (got ",
+                   Py_TYPE(o)->tp_name, ")");
+    }
+  }
+
+  static int64_t to_int(PyObject* o) {
+    int overflow = 0;
+    const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
+    COGRAD_CHECK_VALUE(overflow == 0, "Overflow when unpacking long long: an index must fit int64");
+    return v;
+  }
+
+  void slice(PyObject* o) {
+    Py_ssize_t start, stop, step;
+    if (PySlice_Unpack(o, &start, &stop, &step) < 0) throw_python_error();
+    COGRAD_CHECK_VALUE(step > 0, "step must be greater than zero, got ", step);
+    COGRAD_CHECK_INDEX(x_.dim() > 0, "slice() cannot be applied to a 0-dim tensor.");
+    basic_.slice(start, stop, step);
+  }
+
+  void truth(bool b) {
+    basic_.unsqueeze();
+    const int64_t n[1] = {b ? 1 : 0};
+    const Tensor index = empty(n, DType::Int64);
+    if (b) *index.data<int64_t>() = 0;
+    tensors_.push_back({basic_.out_dim() - 1, index});
+  }
+
+  void tensor(const Tensor& t) {
+    COGRAD_CHECK_INDEX(t.dtype() == DType::Int64 || t.dtype() == DType::Int32 || is_mask(t) ||
+                           (t.dim() == 0 && is_integral(t.dtype())),
+                       "tensors used as indices must be long, int, byte or bool tensors, got ",
+                       dtype_name(t.dtype()));
+    if (t.dim() == 0) {
+      const Scalar v = python::item(t);
+      if (is_mask(t))
+        truth(v.to_bool());
+      else
+        basic_.select(v.to_int());
+      return;
+    }
+    if (t.dtype() == DType::UInt8 &&
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "indexing with dtype cograd.uint8 is now deprecated, please use a dtype "
+                     "cograd.bool instead.",
+                     1) < 0)
+      throw_python_error();
+    tensors_.push_back({basic_.out_dim(), t});
+    const int takes = is_mask(t) ? t.dim() : 1;
+    if (is_mask(t)) check_mask(t);
+    basic_.keep(takes);
+  }
+
+  void check_mask(const Tensor& mask) const {
+    COGRAD_CHECK_INDEX(mask.dim() <= basic_.remaining(),
+                       "too many indices for tensor of dimension ", x_.dim());
+    const int at = x_.dim() - basic_.remaining();
+    for (int j = 0; j < mask.dim(); ++j)
+      COGRAD_CHECK_INDEX(mask.size(j) == x_.size(at + j), "The shape of the mask ",
+                         to_string(mask.sizes()), " at index ", j,
+                         " does not match the shape of the indexed tensor ", to_string(x_.sizes()),
+                         " at index ", at + j);
+  }
+
+  // Dims of the tensor that an item takes.
+  static int dims_of(PyObject* o) {
+    if (PyLong_CheckExact(o) || PySlice_Check(o)) return 1;
+    if (o == Py_None || o == Py_Ellipsis || is_python_bool(o)) return 0;
+    if (is_tensor(o)) return is_mask(unwrap(o)) ? unwrap(o).dim() : 1;
+    if (!is_index_data(o)) return 1;
+    const Tensor t = index_data(o);
+    return is_mask(t) ? t.dim() : 1;
+  }
+
+  BasicIndex basic_;
+  const Tensor& x_;
+  SmallVec<Placed, 2> tensors_;
+};
+
+// Without its leading dims of size 1: they never matter to an assignment.
+Tensor strip_ones(const Tensor& value) {
+  size_t drop = 0;
+  while (drop < value.sizes().size() && value.sizes()[drop] == 1) ++drop;
+  return drop == 0 ? value : reshape(value, value.sizes().subspan(drop));
+}
+
+// x[i] += v ends by storing x[i] into itself.
+bool is_same_view(const Tensor& value, const Tensor& target) {
+  return value->base != nullptr && value->base == target->base && value.bytes() == target.bytes() &&
+         value.dtype() == target.dtype() && same(value.sizes(), target.sizes()) &&
+         same(value.strides(), target.strides());
+}
+
+void set_basic(const Tensor& target, PyObject* value) {
+  if (is_tensor(value)) {
+    const Tensor& v = unwrap(value);
+    check_inplace(target, "copy_");
+    if (is_same_view(v, target)) return;
+    copy_(target, strip_ones(v));
+    return;
+  }
+  Scalar s;
+  COGRAD_CHECK_TYPE(parse_scalar(value, &s), "can't assign a ", Py_TYPE(value)->tp_name,
+                    " to a cograd.", dtype_name(target.dtype()), " tensor");
+  fill_(target, s);
+}
+
+// Indexed by one mask and set to one number: no positions needed.
+bool set_by_mask(const Tensor& target, const std::vector<Tensor>& indices, const Tensor& value) {
+  if (indices.size() != 1 || indices[0].dtype() != DType::Bool || value.numel() != 1) return false;
+  Tensor mask = indices[0];
+  if (mask.dim() > target.dim()) return false;
+  Dims sizes(mask.sizes());
+  Dims strides(mask.strides());
+  sizes.resize(static_cast<size_t>(target.dim()), 1);
+  strides.resize(static_cast<size_t>(target.dim()), 1);
+  if (mask.dim() < target.dim()) mask = alias_strided(mask, sizes, strides, mask.bytes());
+  masked_fill_(target, mask, value.dim() == 0 ? value : reshape(value, {}));
+  return true;
+}
+
+void set_advanced(const Tensor& target, const std::vector<Tensor>& indices, PyObject* value) {
+  Tensor v;
+  Scalar s;
+  if (is_tensor(value)) {
+    v = unwrap(value);
+  } else {
+    COGRAD_CHECK_TYPE(parse_scalar(value, &s), "can't assign a ", Py_TYPE(value)->tp_name,
+                      " to a cograd.", dtype_name(target.dtype()), " tensor");
+    v = full({}, target.dtype(), s);
+  }
+  if (set_by_mask(target, indices, v)) return;
+  index_put_(target, indices, strip_ones(v));
+}
+
+}  // namespace
+
+PyObject* tensor_getitem(PyObject* self, PyObject* key) {
+  return guarded([&] {
+    const Tensor& x = unwrap(self);
+    const Key k(x, key);
+    if (!k.advanced()) [[likely]]
+      return wrap(k.view());
+    return wrap(index_get(k.indexed(), k.tensors()));
+  });
+}
+
+int tensor_setitem(PyObject* self, PyObject* key, PyObject* value) {
+  return guarded_int([&] {
+    COGRAD_CHECK_TYPE(value != nullptr, "Tensor does not support deleting items");
+    const Tensor& x = unwrap(self);
+    const Key k(x, key);
+    if (k.advanced())
+      set_advanced(k.indexed(), k.tensors(), value);
+    else
+      set_basic(k.whole() ? x : k.view(), value);
+    if (requires_grad(x)) ensure_tracked(self);
+    return 0;
+  });
+}
+
+void init_indexing(py::module_&) {}
+
+}  // namespace cograd::python

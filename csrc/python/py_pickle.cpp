@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// UntypedStorage, the bytes behind tensors as a Python object: what copies and pickles share.
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include <pybind11/stl.h>
+
+#include "python/py_interop.h"
+
+namespace cograd::python {
+
+namespace {
+
+// One object per storage, so that pickle and deepcopy see two tensors share one.
+using Registry = std::unordered_map<const Storage*, PyObject*>;
+Registry& registry() {
+  static auto* r = new Registry;  // used until the last object dies, after static destructors
+  return *r;
+}
+
+class UntypedStorage {
+ public:
+  explicit UntypedStorage(Storage* owned) noexcept : storage_(owned) {}
+  UntypedStorage(const UntypedStorage&) = delete;
+  UntypedStorage& operator=(const UntypedStorage&) = delete;
+  ~UntypedStorage() {
+    registry().erase(storage_);
+    storage_->release();
+  }
+  Storage* get() const noexcept { return storage_; }
+  int64_t nbytes() const noexcept { return storage_->nbytes; }
+  uintptr_t address() const noexcept { return reinterpret_cast<uintptr_t>(storage_->data); }
+
+ private:
+  Storage* storage_;
+};
+
+// Takes over the reference on `s`.
+py::object storage_object(Storage* s) {
+  const auto it = registry().find(s);
+  if (it != registry().end()) {
+    s->release();
+    return py::reinterpret_borrow<py::object>(it->second);
+  }
+  py::object o = py::cast(std::make_unique<UntypedStorage>(s));
+  registry()[s] = o.ptr();
+  return o;
+}
+
+Storage* new_storage(const void* bytes, int64_t n) {
+  const Tensor t = empty_checked("UntypedStorage", {&n, 1}, DType::UInt8);
+  if (n > 0) std::memcpy(t.bytes(), bytes, static_cast<size_t>(n));
+  t->storage->retain();
+  return t->storage;
+}
+
+py::object storage_from_bytes(const py::buffer& source) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(source.ptr(), &view, PyBUF_SIMPLE) != 0) throw_python_error();
+  Storage* s = nullptr;
+  try {
+    s = new_storage(view.buf, view.len);
+  } catch (...) {
+    PyBuffer_Release(&view);
+    throw;
+  }
+  PyBuffer_Release(&view);
+  return storage_object(s);
+}
+
+py::object copy_of_storage(const UntypedStorage& s) {
+  return storage_object(new_storage(s.get()->data, s.nbytes()));
+}
+
+// Inverse of the pieces a pickle holds; geometry outside the storage is refused.
+Tensor rebuild_tensor(const UntypedStorage& storage, py::handle dtype, int64_t offset,
+                      const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                      bool needs_grad) {
+  DType t;
+  COGRAD_CHECK_TYPE(parse_dtype(dtype.ptr(), &t), "_rebuild_tensor(): expected a dtype");
+  COGRAD_CHECK(sizes.size() == strides.size() && sizes.size() <= kMaxDims && offset >= 0,
+               "_rebuild_tensor(): malformed tensor in the pickle");
+  const int64_t item = dtype_size(t);
+  int64_t last = offset;
+  bool fits = true;
+  bool empty = false;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    fits = fits && sizes[i] >= 0 && strides[i] >= 0;
+    empty = empty || sizes[i] == 0;
+    int64_t reach = 0;
+    fits = fits && !__builtin_mul_overflow(std::max<int64_t>(sizes[i] - 1, 0), strides[i], &reach) &&
+           !__builtin_add_overflow(last, reach, &last);
+  }
+  const int64_t room = storage.nbytes() / item;
+  COGRAD_CHECK(fits && (empty ? offset <= room : last < room),
+               "_rebuild_tensor(): a tensor of shape ", to_string(sizes), " does not fit into ",
+               storage.nbytes(), " bytes");
+  Storage* s = storage.get();
+  s->retain();
+  Tensor out = tensor_of_storage(s, t, sizes, strides, static_cast<char*>(s->data) + offset * item);
+  if (needs_grad) set_requires_grad(out, true);
+  return out;
+}
+
+py::object untyped_storage(const Tensor& t) {
+  t->storage->retain();
+  return storage_object(t->storage);
+}
+
+// A tensor over the same memory as `t`, of the type `cls`.
+py::object alias_as(const py::type& cls, const Tensor& t, bool needs_grad) {
+  auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
+  COGRAD_CHECK_TYPE(PyType_IsSubtype(type, tensor_type), "expected a subclass of Tensor");
+  Tensor out = detach(t);
+  if (needs_grad) set_requires_grad(out, true);
+  py::object o = py::reinterpret_steal<py::object>(wrap_as(type, std::move(out)));
+  ensure_tracked(o.ptr());
+  return o;
+}
+
+}  // namespace
+
+void init_pickle(py::module_& m) {
+  py::class_<UntypedStorage>(m, "UntypedStorage", py::buffer_protocol(),
+                             "The bytes that tensors and their views share.")
+      .def("nbytes", &UntypedStorage::nbytes, "Number of bytes.")
+      .def("size", &UntypedStorage::nbytes, "Number of bytes.")
+      .def("__len__", &UntypedStorage::nbytes)
+      .def("data_ptr", &UntypedStorage::address, "Address of the first byte.")
+      .def("element_size", [](const UntypedStorage&) { return 1; })
+      .def("is_shared", [](const UntypedStorage&) { return false; })
+      .def("clone", &copy_of_storage, "A copy of the bytes.")
+      .def("__copy__", &copy_of_storage)
+      .def("__deepcopy__", [](const UntypedStorage& s, const py::object&) { return copy_of_storage(s); })
+      .def("__repr__",
+           [](const UntypedStorage& s) {
+             return "UntypedStorage(nbytes=" + std::to_string(s.nbytes()) + ")";
+           })
+      .def_buffer([](const UntypedStorage& s) {
+        return py::buffer_info(static_cast<uint8_t*>(s.get()->data), s.nbytes(), s.get()->read_only);
+      });
+  m.def("_storage_from_bytes", &storage_from_bytes, py::arg("source"));
+  m.def("_rebuild_tensor", &rebuild_tensor, py::arg("storage"), py::arg("dtype"), py::arg("offset"),
+        py::arg("size"), py::arg("stride"), py::arg("requires_grad"));
+  m.def("_untyped_storage", &untyped_storage, py::arg("tensor"));
+  m.def("_alias_as", &alias_as, py::arg("cls"), py::arg("tensor"), py::arg("requires_grad"));
+}
+
+}  // namespace cograd::python

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Generator and the default stream of random numbers.
+#include "ops/generator.h"
+#include "python/py_tensor.h"
+
+namespace cograd::python {
+
+namespace {
+
+// A seed as 64 bits: an int in [-2^63, 2^64).
+uint64_t parse_seed(py::handle o) {
+  COGRAD_CHECK(!PyBool_Check(o.ptr()) && PyIndex_Check(o.ptr()) != 0,
+               "manual_seed expected a long, but got ", Py_TYPE(o.ptr())->tp_name);
+  const py::object n = py::reinterpret_steal<py::object>(PyNumber_Index(o.ptr()));
+  if (!n) throw_python_error();
+  int overflow = 0;
+  const long long v = PyLong_AsLongLongAndOverflow(n.ptr(), &overflow);
+  if (overflow == 0) return static_cast<uint64_t>(v);
+  const unsigned long long u = PyLong_AsUnsignedLongLong(n.ptr());
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    detail::fail(ErrorKind::Value, "manual_seed(): Overflow when unpacking long long: the seed ",
+                 py::cast<std::string>(py::str(n)), " does not fit in 64 bits");
+  }
+  return u;
+}
+
+Tensor state_tensor(const Generator& g) {
+  const auto bytes = g.state();
+  const auto n = static_cast<int64_t>(bytes.size());
+  Tensor t = empty_checked("get_state", {&n, 1}, DType::UInt8);
+  std::copy(bytes.begin(), bytes.end(), t.data<uint8_t>());
+  return t;
+}
+
+void set_state(Generator& g, py::handle o) {
+  COGRAD_CHECK_TYPE(is_tensor(o.ptr()), "RNG state must be a ByteTensor, got ",
+                    Py_TYPE(o.ptr())->tp_name);
+  const Tensor& t = unwrap(o.ptr());
+  COGRAD_CHECK_TYPE(t.dtype() == DType::UInt8 && t.dim() == 1 && t.is_contiguous(),
+                    "RNG state must be a contiguous 1-d tensor of uint8, got ",
+                    dtype_name(t.dtype()), " of shape ", to_string(t.sizes()));
+  g.set_state({t.data<uint8_t>(), static_cast<size_t>(t.numel())});
+}
+
+std::unique_ptr<Generator> make_generator(py::handle device) {
+  Device d;
+  COGRAD_CHECK_TYPE(device.is_none() || parse_device(device.ptr(), &d),
+                    "Generator(): argument 'device' must be cograd.device or str, not ",
+                    Py_TYPE(device.ptr())->tp_name);
+  return std::make_unique<Generator>();
+}
+
+}  // namespace
+
+void init_random(py::module_& m) {
+  py::class_<Generator>(m, "Generator", "A stream of random numbers: a seed and a position.")
+      .def(py::init(&make_generator), py::arg("device") = "cpu")
+      .def_property_readonly("device",
+                             [](const Generator&) {
+                               return py::reinterpret_steal<py::object>(
+                                   device_object({DeviceType::CPU, -1}));
+                             })
+      .def(
+          "manual_seed",
+          [](const py::object& self, py::handle seed) {
+            py::cast<Generator&>(self).manual_seed(parse_seed(seed));
+            return self;
+          },
+          py::arg("seed"), "Starts the stream of a seed; returns the generator.")
+      .def("seed", &Generator::seed, "Seeds from the system's entropy and returns the seed.")
+      .def("initial_seed", &Generator::initial_seed, "The seed of the current stream.")
+      .def("get_state", &state_tensor, "Seed and position as a uint8 tensor.")
+      .def("set_state", &set_state, py::arg("new_state"), "Goes to a state that get_state gave.")
+      .def("clone_state",
+           [](const Generator& g) {
+             auto copy = std::make_unique<Generator>();
+             copy->set_state(g.state());
+             return copy;
+           },
+           "A new generator in the same state.")
+      .def(py::pickle([](const Generator& g) { return state_tensor(g); },
+                      [](const Tensor& t) {
+                        auto g = std::make_unique<Generator>();
+                        g->set_state({t.data<uint8_t>(), static_cast<size_t>(t.numel())});
+                        return g;
+                      }));
+  m.attr("default_generator") =
+      py::cast(&default_generator(), py::return_value_policy::reference);
+}
+
+}  // namespace cograd::python

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Queries about dtypes and tensors: finfo, iinfo, promotion, type names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cograd import _C
+from cograd._C import Tensor, can_cast, dtype, promote_types, result_type
+
+__all__ = [
+    "can_cast",
+    "finfo",
+    "iinfo",
+    "is_complex",
+    "is_floating_point",
+    "is_nonzero",
+    "is_storage",
+    "is_tensor",
+    "numel",
+    "promote_types",
+    "result_type",
+    "set_default_dtype",
+    "typename",
+]
+
+_LEGACY_NAMES = {
+    "float32": "FloatTensor",
+    "float64": "DoubleTensor",
+    "float16": "HalfTensor",
+    "bfloat16": "BFloat16Tensor",
+    "uint8": "ByteTensor",
+    "int8": "CharTensor",
+    "int16": "ShortTensor",
+    "int32": "IntTensor",
+    "int64": "LongTensor",
+    "bool": "BoolTensor",
+}
+
+
+def _dtype_name(value: Any) -> str:
+    return str(value).rsplit(".", 1)[-1]
+
+
+class _TypeInfo:
+    """Fields of a dtype's numeric range; equal when made for the same dtype."""
+
+    _fields: tuple[str, ...] = ()
+
+    def __init__(self, type: Any) -> None:  # noqa: A002
+        self._type = type
+        self.dtype = _dtype_name(type)
+        for name, value in _C._dtype_info(type).items():
+            setattr(self, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _TypeInfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash((self.__class__, self.dtype))
+
+    def __repr__(self) -> str:
+        parts = [f"{name}={getattr(self, name):g}" for name in self._fields]
+        return f"{self.__class__.__name__}({', '.join(parts)}, dtype={self.dtype})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (self.__class__, (self._type,))
+
+
+def _check_dtype(op: str, value: Any) -> None:
+    if not isinstance(value, dtype):
+        raise TypeError(
+            f"{op}(): argument 'type' (position 1) must be cograd.dtype, "
+            f"not {value.__class__.__name__}"
+        )
+
+
+class finfo(_TypeInfo):  # noqa: N801
+    """The limits of a floating dtype.
+
+    Args:
+        type: a floating dtype; the default dtype unless given.
+
+    Raises:
+        TypeError: ``type`` is no dtype, or not a floating one.
+    """
+
+    _fields = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+    bits: int
+    eps: float
+    max: float
+    min: float
+    tiny: float
+    smallest_normal: float
+    resolution: float
+
+    def __init__(self, type: Any = None) -> None:  # noqa: A002
+        if type is None:
+            type = _C.get_default_dtype()  # noqa: A001
+        _check_dtype("finfo", type)
+        if not type.is_floating_point:
+            raise TypeError(
+                f"finfo() requires a floating point dtype, got {_dtype_name(type)}; "
+                "use iinfo for integer dtypes"
+            )
+        super().__init__(type)
+
+
+class iinfo(_TypeInfo):  # noqa: N801
+    """The limits of an integer dtype.
+
+    Args:
+        type: an integer dtype.
+
+    Raises:
+        TypeError: ``type`` is no dtype, or not an integer one.
+    """
+
+    _fields = ("min", "max")
+    bits: int
+    max: int
+    min: int
+
+    def __init__(self, type: Any) -> None:  # noqa: A002
+        _check_dtype("iinfo", type)
+        if type.is_floating_point or type == _C.bool:
+            raise TypeError(
+                f"iinfo() requires an integer dtype, got {_dtype_name(type)}"
+                + ("; use finfo for floating dtypes" if type.is_floating_point else "")
+            )
+        super().__init__(type)
+
+
+def _check_tensor(op: str, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{op}(): argument 'input' (position 1) must be Tensor, not {value.__class__.__name__}"
+        )
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether ``obj`` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether ``obj`` is the storage of a tensor."""
+    return isinstance(obj, _C.UntypedStorage)
+
+
+def is_floating_point(input: Tensor) -> bool:  # noqa: A002
+    """Whether ``input`` has a floating dtype. TypeError if it is no Tensor."""
+    _check_tensor("is_floating_point", input)
+    return input.is_floating_point()  # type: ignore[no-any-return]
+
+
+def is_complex(input: Tensor) -> bool:  # noqa: A002
+    """False: there are no complex dtypes. TypeError if ``input`` is no Tensor."""
+    _check_tensor("is_complex", input)
+    return False
+
+
+def is_nonzero(input: Tensor) -> bool:  # noqa: A002
+    """Whether the only element of ``input`` is not zero.
+
+    Raises:
+        RuntimeError: ``input`` does not have exactly one element.
+    """
+    _check_tensor("is_nonzero", input)
+    return bool(input)
+
+
+def numel(input: Tensor) -> int:  # noqa: A002
+    """The number of elements of ``input``. TypeError if it is no Tensor."""
+    _check_tensor("numel", input)
+    return input.numel()  # type: ignore[no-any-return]
+
+
+def set_default_dtype(d: Any) -> None:
+    """Sets the dtype of new floating tensors.
+
+    Args:
+        d: a floating dtype.
+
+    Raises:
+        TypeError: ``d`` is no floating dtype.
+    """
+    if not isinstance(d, dtype):
+        raise TypeError(
+            "set_default_dtype(): only floating-point types are supported as the default type, "
+            f"got {d!r}"
+        )
+    _C._set_default_dtype(d)
+
+
+def typename(obj: Any, /) -> str:
+    """The full name of an object's type; for tensors one that tells the dtype."""
+    if isinstance(obj, Tensor):
+        return "cograd." + _LEGACY_NAMES[_dtype_name(obj.dtype)]
+    owner = obj if hasattr(obj, "__qualname__") else obj.__class__
+    module = getattr(owner, "__module__", None) or ""
+    if module in ("builtins", "__builtin__"):
+        module = ""
+    return f"{module}.{owner.__qualname__}" if module else str(owner.__qualname__)
+
+
+def _is_complex_method(self: Tensor) -> bool:
+    """False: there are no complex dtypes."""
+    return False
+
+
+Tensor.is_complex = _is_complex_method
