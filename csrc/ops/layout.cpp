@@ -388,10 +388,10 @@ Tensor scatter_region(const Tensor& base, const Tensor& slice, const Region& r) 
 Tensor clone(const Tensor& x) { return apply<Clone>(x, std::optional<std::string_view>()); }
 Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : apply<ToContiguous>(x); }
 Tensor cast(const Tensor& x, DType t) { return x.dtype() == t ? x : apply<Cast>(x, t); }
-void copy_(const Tensor& dst, const Tensor& src) {
+COGRAD_API void copy_(const Tensor& dst, const Tensor& src) {
   apply_inplace<Copy>(dst, {}, dst, src, false);
 }
-void fill_(const Tensor& x, Scalar v) { apply_inplace<Fill>(x, {}, x, TensorOrScalar(v)); }
+COGRAD_API void fill_(const Tensor& x, Scalar v) { apply_inplace<Fill>(x, {}, x, TensorOrScalar(v)); }
 Tensor expand(const Tensor& x, IntList sizes) { return apply<Expand>(x, sizes, false); }
 Tensor sum_to(const Tensor& x, IntList sizes) {
   return same(x.sizes(), sizes) ? x : apply<SumTo>(x, sizes);
@@ -403,7 +403,7 @@ Tensor relayout(const Tensor& x, IntList strides) { return apply<Relayout>(x, st
 
 Tensor zeros(IntList sizes, DType t) { return full(sizes, t, 0); }
 Tensor ones(IntList sizes, DType t) { return full(sizes, t, 1); }
-Tensor full(IntList sizes, DType t, Scalar v) { return raw_full(sizes, t, v); }
+COGRAD_API Tensor full(IntList sizes, DType t, Scalar v) { return raw_full(sizes, t, v); }
 
 namespace {
 

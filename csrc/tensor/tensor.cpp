@@ -111,7 +111,7 @@ int wrap_dim(int64_t dim, int ndim) {
   return static_cast<int>(dim < 0 ? dim + n : dim);
 }
 
-std::string to_string(IntList v) {
+COGRAD_API std::string to_string(IntList v) {
   std::string s = "[";
   for (size_t i = 0; i < v.size(); ++i) {
     if (i != 0) s += ", ";
@@ -120,7 +120,7 @@ std::string to_string(IntList v) {
   return s + "]";
 }
 
-Dims contiguous_strides(IntList sizes) {
+COGRAD_API Dims contiguous_strides(IntList sizes) {
   Dims strides(sizes.size());
   int64_t n = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
@@ -130,7 +130,7 @@ Dims contiguous_strides(IntList sizes) {
   return strides;
 }
 
-bool broadcast_shapes(IntList a, IntList b, Dims& out) {
+COGRAD_API bool broadcast_shapes(IntList a, IntList b, Dims& out) {
   const size_t n = std::max(a.size(), b.size());
   out.clear();
   out.resize(n);
