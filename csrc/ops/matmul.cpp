@@ -295,8 +295,8 @@ COGRAD_OP(Matmul)
 void check_bmm(const Tensor& a, const Tensor& b) {
   COGRAD_CHECK(a.dim() == 3, "batch1 must be a 3D tensor");
   COGRAD_CHECK(b.dim() == 3, "batch2 must be a 3D tensor");
-  COGRAD_CHECK(a.dtype() == b.dtype(), "expected scalar type ", dtype_name(a.dtype()),
-               " but found ", dtype_name(b.dtype()));
+  COGRAD_CHECK(a.dtype() == b.dtype(), "expected scalar type ", scalar_type_name(a.dtype()),
+               " but found ", scalar_type_name(b.dtype()));
   const int64_t want[2] = {a.size(0), a.size(2)}, got[2] = {b.size(0), b.size(1)};
   COGRAD_CHECK(same(want, got),
                "Expected size for first two dimensions of batch2 tensor to be: ", to_string(want),

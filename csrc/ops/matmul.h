@@ -2,8 +2,7 @@
 // How matrix operands are handed to gemm, shared by the product ops.
 #pragma once
 #include "kernels/gemm.h"
-#include "ops/ops.h"
-#include "ops/raw.h"
+#include "ops/reduce.h"
 
 namespace cograd {
 
