@@ -100,11 +100,11 @@ struct Factors {
 };
 
 template <class Op>
-void save_factors(Ctx<Op>& ctx, const TensorOrScalar& a, const TensorOrScalar& b) {
+void save_factors(Ctx<Op>& ctx, const TensorOrScalar& a, const TensorOrScalar& b, bool both) {
   *ctx.operator->() = {a.scalar(), b.scalar(), !a.is_tensor(), !b.is_tensor()};
   if (!ctx.recording()) return;
-  ctx.save(ctx.needs(1) && a.is_tensor() ? a.tensor() : Tensor(),
-           ctx.needs(0) && b.is_tensor() ? b.tensor() : Tensor());
+  ctx.save((ctx.needs(1) || both) && a.is_tensor() ? a.tensor() : Tensor(),
+           (ctx.needs(0) || both) && b.is_tensor() ? b.tensor() : Tensor());
 }
 
 struct Mul {
@@ -114,7 +114,7 @@ struct Mul {
   static constexpr int kSaved = 2;
   using State = Factors;
   static Tensor forward(Ctx<Mul>& ctx, const TensorOrScalar& a, const TensorOrScalar& b) {
-    save_factors(ctx, a, b);
+    save_factors(ctx, a, b, false);
     return binary_op(ctx, BinaryOp::mul, a, b, Rule::Same, "mul");
   }
   static void backward(Ctx<Mul>& ctx, const Tensor& g) {
@@ -178,9 +178,7 @@ struct Pow {
   static constexpr int kSaved = 3;
   using State = Factors;
   static Tensor forward(Ctx<Pow>& ctx, const TensorOrScalar& a, const TensorOrScalar& b) {
-    *ctx.operator->() = {a.scalar(), b.scalar(), !a.is_tensor(), !b.is_tensor()};
-    if (ctx.recording())
-      ctx.save(a.is_tensor() ? a.tensor() : Tensor(), b.is_tensor() ? b.tensor() : Tensor());
+    save_factors(ctx, a, b, true);
     Tensor y = compute(ctx, a, b);
     if (ctx.recording() && a.is_tensor() && ctx.needs(1)) ctx.save_output(y);
     return y;
