@@ -2,12 +2,15 @@
 """Tests made from the op table: every op's own declaration says how it is to be tested.
 
 A record holds `name`, `signature`, `doc`, `samples`, `ref`, `namespace` and the flags `method`,
-`function`, `inplace`, `out`, `differentiable`. `samples` is a ';'-separated list of Python argument
-lists over the makers T, P, I and B; `ref` is a NumPy expression over the argument names.
+`function`, `inplace`, `out`, `differentiable`, `internal`. `samples` is a ';'-separated list of
+Python argument lists over the makers T, P, I and B; `ref` is a NumPy expression over the argument
+names. There the tensors are also x (or a), b and c in order, the other parameters p0, p1, ...
 """
 
 import inspect
 import math
+import re
+import statistics
 import warnings
 import zlib
 
@@ -68,7 +71,14 @@ def makers(seed):
     return {"T": make_float, "P": make_positive, "I": make_int, "B": make_bool}
 
 
+DTYPES = {
+    n: getattr(torch, n)
+    for n in "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool".split()
+}
+
+
 def environment():
+    """What samples and refs may name; dtypes by their names (bool stays the Python type)."""
     return {
         "torch": torch,
         "cograd": torch,
@@ -76,7 +86,9 @@ def environment():
         "inf": math.inf,
         "nan": math.nan,
         "math": math,
-    }
+        "statistics": statistics,
+        "vec": np.vectorize,
+    } | {n: d for n, d in DTYPES.items() if n != "bool"}
 
 
 def arguments(record, sample):
@@ -92,10 +104,18 @@ def arguments(record, sample):
 def bind(record, args, kwargs):
     """Argument name -> value, defaults filled in from the signature."""
     env = environment()
-    exec(f"def _f({record['signature']}): pass", env)
+    signature = record["signature"]
+    if variadic := re.search(r"\*(\w+)", signature):
+        signature = signature.replace(", *,", ",")  # what follows *size is by keyword anyway
+    exec(f"def _f({signature}): pass", env)
     bound = inspect.signature(env["_f"]).bind(*args, **kwargs)
     bound.apply_defaults()
-    return dict(bound.arguments)
+    values = dict(bound.arguments)
+    if variadic:
+        given = values[variadic[1]]
+        if len(given) == 1 and isinstance(given[0], (tuple, list)):
+            values[variadic[1]] = tuple(given[0])
+    return values
 
 
 def tree_map(f, value):
@@ -116,9 +136,11 @@ def tensors_in(value):
 
 
 def results(value):
-    """The tensors an op returned, as a list."""
+    """The tensors an op returned, as a list; a plain number counts as a 0-dim tensor."""
     if isinstance(value, torch.Tensor):
         return [value]
+    if isinstance(value, (bool, int, float)):
+        return [torch.tensor(value)]
     if isinstance(value, (tuple, list)):
         return [t for v in value for t in results(v)]
     return []
@@ -130,10 +152,26 @@ def plain(t):
     return (t.double() if t.dtype is torch.bfloat16 else t).numpy()
 
 
+def short_names(values):
+    """The names a ref of the element-wise table uses: x, a, b, c and p0, p1, ..."""
+    tensors = [v for v in values.values() if isinstance(v, (np.ndarray, np.generic))]
+    others = [v for v in values.values() if not isinstance(v, (np.ndarray, np.generic))]
+    names = dict(zip("abc", tensors, strict=False))
+    if tensors:
+        names["x"] = tensors[0]
+    return names | {f"p{i}": v for i, v in enumerate(others)}
+
+
 def evaluate_ref(record, args, kwargs, convert):
-    env = environment() | bind(record, *tree_map(lambda t: convert(plain(t)), (args, kwargs)))
+    """The results of the record's ref; `convert` makes the array of a tensor."""
+    dtypes = {v: np.dtype(n) for n, v in DTYPES.items() if n != "bfloat16"}
+    values = bind(record, *tree_map(convert, (args, kwargs)))
+    values = {
+        k: dtypes.get(v, v) if isinstance(v, torch.dtype) else v for k, v in values.items()
+    }
+    env = environment() | {n: np.dtype(n) for n in DTYPES if n not in ("bfloat16", "bool")}
     with np.errstate(all="ignore"):
-        value = eval(record["ref"], env)
+        value = eval(record["ref"], env | short_names(values) | values)
     return list(value) if isinstance(value, (tuple, list)) else [value]
 
 
@@ -145,6 +183,8 @@ class Ops:
     """Finds the callable forms of a record; the self-tests replace it to plant mistakes."""
 
     def function(self, record):
+        if record.get("internal"):
+            return getattr(torch._C._ops, record["name"])
         if record["namespace"] == "_nn":
             home = getattr(torch._C, "_nn", None) if TABLE else None
             return getattr(
@@ -238,7 +278,7 @@ def check_forward(record, sample, ops=OPS):
                 assert torch.equal(t, b), f"{label}: an argument was changed"
         if record["ref"]:
             want = evaluate_ref(
-                record, a, k, lambda x: x.astype(np.float64) if x.dtype.kind == "f" else x
+                record, a, k, lambda t: plain(t).astype(np.float64) if is_float(t) else plain(t)
             )
             compare_with_ref(record, got, want, label, TOLERANCE[dtype])
 
@@ -253,7 +293,8 @@ def check_small_floats(record, sample, ops=OPS):
         try:
             got = call(f, a, k)
         except (RuntimeError, TypeError) as e:
-            assert record["name"].strip("_") in str(e) or "not implemented" in str(e), (
+            clear = (record["name"].strip("_"), "not implemented", "dtype")
+            assert any(word in str(e) for word in clear), (
                 f"{label}: unclear refusal: {e}"
             )
             continue
@@ -286,25 +327,31 @@ def check_integers(record, sample, ops=OPS):
             return (t.abs() if dtype is torch.uint8 else t).to(dtype)
 
         a, k = tree_map(convert, (args, kwargs))
+        made = {id(t) for t in tensors_in((a, k))} - {id(t) for t in tensors_in((args, kwargs))}
         label = f"{record['name']}({sample}) in {dtype}"
         try:
             got = call(f, a, k)
         except (RuntimeError, TypeError) as e:
             assert len(str(e)) > 10, f"{label}: unclear refusal: {e!r}"
             continue
-        for g in results(got):
-            kind = np.float64 if is_float(g) else np.bool_ if g.dtype is torch.bool else np.int64
+        kinds = [g.dtype for g in results(got)]
+        kind = (
+            np.float64
+            if any(d.is_floating_point for d in kinds)
+            else np.bool_
+            if kinds and all(d is torch.bool for d in kinds)
+            else np.int64
+        )
+        masks = {id(t) for t in tensors_in((args, kwargs)) if t.dtype is torch.bool}
+
+        def wide(t, kind=kind, masks=masks, made=made):
+            x = plain(t)
+            if id(t) in masks or (x.dtype == bool and kind is np.bool_):
+                return x
+            return x.astype(np.float64 if kind is np.float64 and id(t) in made else np.int64)
+
         try:
-            want = evaluate_ref(
-                record,
-                a,
-                k,
-                lambda x, kind=kind: (
-                    x
-                    if x.dtype == bool and kind is np.bool_
-                    else x.astype(np.float64 if kind is np.float64 else np.int64)
-                ),
-            )
+            want = evaluate_ref(record, a, k, wide)
         except (TypeError, ValueError, np.exceptions.AxisError):
             continue
         if all(np.isfinite(np.asarray(w, dtype=np.float64)).all() for w in want):
@@ -547,8 +594,15 @@ def any_sample(check, record):
 @pytest.mark.beyond_torch
 def test_the_table_is_there():
     assert len(TABLE) > 100
-    names = [(r["namespace"], r["name"]) for r in TABLE]
-    assert len(names) == len(set(names)), "an op is declared twice"
+    forms = [
+        (
+            *(r[k] for k in ("namespace", "name", "signature", "function", "method")),
+            *(a["kind"] for a in r["args"]),
+        )
+        for r in TABLE
+    ]
+    twice = sorted({f[1] for f in forms if forms.count(f) > 1})
+    assert not twice, f"declared twice: {twice}"
 
 
 @pytest.mark.parametrize("record", records())
