@@ -85,7 +85,8 @@ int ellipsis_dims(const Labels& labels, const Tensor& x, size_t operand) {
     COGRAD_CHECK(named == x.dim(), "einsum(): the number of subscripts in the equation (", named,
                  ") does not match the number of dimensions (", x.dim(), ") for operand ", operand,
                  " and no ellipsis was given");
-  COGRAD_CHECK(named <= x.dim(), "einsum(): the number of subscripts in the equation (", named,
+  else
+    COGRAD_CHECK(named <= x.dim(), "einsum(): the number of subscripts in the equation (", named,
                ") is more than the number of dimensions (", x.dim(), ") for operand ", operand);
   return x.dim() - named;
 }

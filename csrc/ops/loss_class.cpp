@@ -80,6 +80,13 @@ Tensor position_gradient(const ClassState& s, const Tensor& g, const Tensor& tot
   return s.sizes.size() == 1 ? g : unsqueeze(g, 1);
 }
 
+// The gradient with respect to the class weights is not defined by these losses.
+void check_plain_weight(const Tensor& weight) {
+  COGRAD_CHECK(!thread_state.grad_enabled || !weight.defined() || !requires_grad(weight),
+               "The function 'nll_loss_forward' is not differentiable with respect to argument "
+               "'weight'. This input cannot have requires_grad True.");
+}
+
 struct ClassInputs {
   Tensor x, target, weight;  // contiguous, int64 target
 };
@@ -188,6 +195,7 @@ struct NllLoss {
                         std::optional<bool> reduce, std::string_view reduction) {
     const Reduction r = reduction_of(reduction, size_average, reduce);
     check_classes(x, target, weight);
+    check_plain_weight(weight);
     COGRAD_CHECK_NOT_IMPLEMENTED(x.is_floating(), "nll_loss(): not implemented for dtype ",
                                  scalar_type_name(x.dtype()), ", expected a floating one");
     return apply<NllOp>(x, target, weight, ignore_index, static_cast<int64_t>(r));
@@ -244,6 +252,7 @@ struct CrossEntropy {
       COGRAD_CHECK_VALUE(x.dim() > 0, "Expected 1 or more dimensions (got 0)");
     } else {
       check_classes(x, target, weight);
+      check_plain_weight(weight);
     }
     COGRAD_CHECK_NOT_IMPLEMENTED(x.is_floating(), "cross_entropy(): not implemented for dtype ",
                                  scalar_type_name(x.dtype()), ", expected a floating one");

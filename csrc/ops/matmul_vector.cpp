@@ -246,8 +246,14 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
       broadcast_shapes(input.sizes(), product.sizes(), shape) && same(shape, product.sizes()), name,
       "(): input of shape ", to_string(input.sizes()), " does not expand to the product's shape ",
       to_string(product.sizes()));
+  // Integer products take whole factors, and the result keeps the product's dtype.
+  const DType t = product.dtype();
+  if (!is_floating(t)) {
+    alpha = Scalar(alpha.to_int());
+    beta = Scalar(beta.to_int());
+  }
   const Tensor term = scaled(product, alpha);
-  return beta.equals(0) ? term : add(scaled(input, beta), term);
+  return cast(beta.equals(0) ? term : add(scaled(input, beta), term), t);
 }
 
 #define COGRAD_ADD_PRODUCT(Struct, name, x, y, doc, samples, ref, expression)                 \

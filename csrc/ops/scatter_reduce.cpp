@@ -142,6 +142,7 @@ struct IndexReduce {
       "T(3, 4), 0, I(5, hi=3), T(5, 4), 'mean'; P(3, 4), 1, I(2, hi=4), P(3, 2), 'prod'; "
       "T(3, 4), 0, I(5, hi=3), T(5, 4), 'amax', include_self=False",
       ""};
+  static constexpr bool kCopiesTarget = true;
   static Tensor forward(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                         std::string_view reduce, bool include_self) {
     COGRAD_CHECK(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin",

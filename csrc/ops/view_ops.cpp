@@ -324,8 +324,9 @@ struct BroadcastTensors {
     Dims shape;
     for (const Tensor& t : tensors) {
       Dims joint;
-      COGRAD_CHECK(broadcast_shapes(shape, t.sizes(), joint), "broadcast_tensors(): shapes ",
-                   to_string(shape), " and ", to_string(t.sizes()), " do not broadcast");
+      COGRAD_CHECK(broadcast_shapes(shape, t.sizes(), joint),
+                   "broadcast_tensors(): the sizes of the tensors must match or be 1, got ",
+                   to_string(shape), " and ", to_string(t.sizes()));
       shape = joint;
     }
     std::vector<Tensor> out;
