@@ -179,6 +179,11 @@ def is_float(t):
     return t.is_floating_point()
 
 
+def reads_bytes(record):
+    """view(dtype): what it gives depends on the input's dtype and on its layout."""
+    return (record["name"], record["signature"]) == ("view", "input, dtype")
+
+
 class Ops:
     """Finds the callable forms of a record; the self-tests replace it to plant mistakes."""
 
@@ -268,7 +273,7 @@ def check_forward(record, sample, ops=OPS):
     """Against the NumPy expression in float64 and float32."""
     args, kwargs = arguments(record, sample)
     f = ops.function(record)
-    for dtype in (F8, torch.float32):
+    for dtype in (F8,) if reads_bytes(record) else (F8, torch.float32):
         a, k = tree_map(lambda t, d=dtype: t.to(d) if is_float(t) else t, (args, kwargs))
         label = f"{record['name']}({sample}) in {dtype}"
         before = [t.clone() for t in tensors_in((a, k))]
@@ -280,11 +285,15 @@ def check_forward(record, sample, ops=OPS):
             want = evaluate_ref(
                 record, a, k, lambda t: plain(t).astype(np.float64) if is_float(t) else plain(t)
             )
-            compare_with_ref(record, got, want, label, TOLERANCE[dtype])
+            made = not tensors_in((a, k))  # a creation op: its results have the default dtype
+            rtol = TOLERANCE[torch.get_default_dtype() if made else dtype]
+            compare_with_ref(record, got, want, label, rtol)
 
 
 def check_small_floats(record, sample, ops=OPS):
     """float16 and bfloat16 work like a rounded float64, or are refused by name."""
+    if reads_bytes(record):
+        return
     args, kwargs = arguments(record, sample)
     f = ops.function(record)
     for dtype in (torch.float16, torch.bfloat16):
@@ -302,7 +311,7 @@ def check_small_floats(record, sample, ops=OPS):
         for g, w in zip(results(got), results(wide), strict=True):
             assert g.shape == w.shape, label
             if is_float(g):
-                finite = np.abs(plain(w)) < torch.finfo(dtype).max / 2
+                finite = np.abs(plain(w).astype(np.float64)) < torch.finfo(dtype).max / 2
                 np.testing.assert_allclose(
                     plain(g).astype(np.float64)[finite],
                     plain(w)[finite],
@@ -314,7 +323,7 @@ def check_small_floats(record, sample, ops=OPS):
 
 def check_integers(record, sample, ops=OPS):
     """Integer and bool inputs agree with the NumPy expression, or are refused by name."""
-    if not record["ref"]:
+    if not record["ref"] or reads_bytes(record):
         return
     args, kwargs = arguments(record, sample)
     f = ops.function(record)
@@ -350,6 +359,8 @@ def check_integers(record, sample, ops=OPS):
                 return x
             return x.astype(np.float64 if kind is np.float64 and id(t) in made else np.int64)
 
+        # torch cuts the scalar factors of integer sums.
+        k = {n: int(v) if n in ("alpha", "beta", "value") else v for n, v in k.items()}
         try:
             want = evaluate_ref(record, a, k, wide)
         except (TypeError, ValueError, np.exceptions.AxisError):
@@ -383,7 +394,8 @@ def check_non_contiguous(record, sample, ops=OPS):
             got = call(f, a, k)
         except RuntimeError as e:
             # view() and its kin are the only ops that may depend on the layout.
-            assert "view size is not compatible" in str(e), (
+            words = "must be 1 to view" if reads_bytes(record) else "view size is not compatible"
+            assert words in str(e), (
                 f"{record['name']}({sample}) {layout}: {e}"
             )
             continue
@@ -448,7 +460,7 @@ def check_elementwise_shapes(record, sample, ops=OPS):
         plain(many), plain(want.repeat(5000)), rtol=1e-10, err_msg=f"{label}: large"
     )
     tensors = [t for t in tensors_in(flat) if t.ndim]
-    if len(tensors) >= 2:
+    if len(tensors) >= 2 and not record.get("internal"):  # internal ops get equal shapes
         # The i-th tensor keeps dim i only; the result must be that of the expanded tensors.
         k, size = len(tensors), 2
         position = iter(range(k))
@@ -465,28 +477,72 @@ def check_elementwise_shapes(record, sample, ops=OPS):
         assert_same(call(f, *a), call(f, *full), f"{label}: broadcast")
 
 
+# Steps and tolerances of the numeric derivative, by the coarsest dtype among the results.
+STEPS = {
+    F8: {"eps": 1e-6, "atol": 1e-5},
+    torch.float32: {"eps": 2.0**-7, "atol": 1e-3},
+    torch.float16: {"eps": 0.25, "atol": 2e-2},
+    torch.bfloat16: {"eps": 0.25, "atol": 1e-1},
+}
+# Samples whose gradient is by definition not the derivative of the values.
+OTHER_GRADIENT = {
+    ("embedding", "I(4, hi=5), T(5, 4), 1"): "the row padding_idx gets no gradient",
+    ("embedding", "I(4, hi=5), T(5, 2), -1"): "the row padding_idx gets no gradient",
+}
+# Floating arguments that torch refuses to differentiate; test_class_weights_are_constants.
+CONSTANTS = {("nll_loss", 2), ("cross_entropy", 2)}
+
+
+def constants_of(record, args):
+    """ids of the tensors that must not require grad: class weights, with class targets."""
+    return {
+        id(args[i])
+        for name, i in CONSTANTS
+        if name == record["name"] and len(args) > i and not is_float(args[1])
+    }
+
+
 def check_gradients(record, sample, ops=OPS):
+    if (record["name"], sample) in OTHER_GRADIENT:
+        return False
     args, kwargs = arguments(record, sample)
     f = ops.function(record)
-    leaves = [t.requires_grad_() for t in tensors_in((args, kwargs)) if t.dtype is F8]
+    constants = constants_of(record, args)
+    leaves = [
+        t.requires_grad_()
+        for t in tensors_in((args, kwargs))
+        if t.dtype is F8 and id(t) not in constants
+    ]
     if not leaves:
         return False
     label = f"{record['name']}({sample})"
+    positions = {id(t): i for i, t in enumerate(leaves)}
 
     def run(*values):
-        given = iter(values)
-        a, k = tree_map(lambda t: next(given) if t.dtype is F8 else t, (args, kwargs))
+        a, k = tree_map(
+            lambda t: values[positions[id(t)]] if id(t) in positions else t, (args, kwargs)
+        )
         return tuple(r for r in results(call(f, a, k)) if is_float(r))
 
     outputs = run(*leaves)
+    if not outputs:  # a conversion to integers has no history
+        every = results(call(f, args, kwargs))
+        assert every and not any(r.requires_grad for r in every), f"{label}: integers with history"
+        return True
     assert outputs and any(o.requires_grad for o in outputs), f"{label}: no result requires grad"
     if any(t.numel() == 0 for t in leaves):
         sum(o.sum() for o in outputs).backward()
         assert all(t.grad is None or t.grad.shape == t.shape for t in leaves), label
         return True
+    coarsest = max((o.dtype for o in outputs), key=lambda d: torch.finfo(d).eps)
+    step = STEPS[coarsest]
     try:
-        assert gradcheck(run, leaves, atol=1e-5, rtol=1e-3), label
-        assert gradgradcheck(run, leaves, atol=1e-4, rtol=1e-3), label
+        with warnings.catch_warnings():
+            if coarsest is not F8:
+                warnings.simplefilter("ignore")  # not double precision: the step is wider instead
+            assert gradcheck(run, leaves, **step, rtol=1e-3), label
+        if coarsest is F8:
+            assert gradgradcheck(run, leaves, atol=1e-4, rtol=1e-3), label
     except RuntimeError as e:
         raise AssertionError(f"{label}: {e}") from e
     return True
@@ -665,6 +721,44 @@ def test_out(record):
     any_sample(check_out, record)
 
 
+@pytest.mark.xfail(strict=True, reason="out= of ops with several results is not built")
+@pytest.mark.parametrize("name", ["sort", "topk", "max", "kthvalue"])
+def test_out_of_several_results(name):
+    x = torch.tensor([[3.0, 1.0, 2.0]])
+    args = {"sort": (1,), "topk": (2, 1), "max": (1,), "kthvalue": (2, 1)}[name]
+    want = getattr(torch, name)(x, *args)
+    out = tuple(torch.zeros_like(w) for w in want)
+    got = getattr(torch, name)(x, *args, out=out)
+    assert all(g is o for g, o in zip(got, out, strict=True))
+    assert_same(out, want, name)
+
+
+@pytest.mark.parametrize("name", ["nll_loss", "cross_entropy"])
+def test_class_weights_are_constants(name):
+    x = torch.zeros(2, 3, requires_grad=True)
+    target, weight = torch.tensor([0, 2]), torch.ones(3, requires_grad=True)
+    loss = getattr(torch.nn.functional, name)
+    with pytest.raises(RuntimeError, match="not differentiable with respect to argument 'weight'"):
+        loss(x, target, weight)
+    with torch.no_grad():
+        loss(x, target, weight)
+    loss(x, target, weight.detach()).backward()
+
+
+@pytest.mark.parametrize("v", [0.3, 1.0, 4.2, 50.0, -0.5, -2.3])
+def test_digamma_derivatives(v):
+    """n! sum (-1)^(n+1) / (v + k)^(n+1), the tail by the integral."""
+    x = torch.tensor(v, dtype=F8, requires_grad=True)
+    y = torch.digamma(x)
+    k = np.arange(400000.0)
+    for n in (1, 2, 3):
+        (y,) = torch.autograd.grad(y, x, create_graph=True)
+        end = v + len(k)
+        tail = 1 / (n * end**n) + 0.5 / end ** (n + 1)
+        want = (-1) ** (n + 1) * math.factorial(n) * (np.sum(1 / (v + k) ** (n + 1)) + tail)
+        assert y.item() == pytest.approx(want, rel=1e-9), n
+
+
 # ---------------------------------------------------------------- the checks themselves
 
 
@@ -772,7 +866,6 @@ FAKE_TABLE = [
         "input, dim=-1, descending=False",
         "T(3,4); T(3,4), dim=0",
         "np.sort(input, dim), np.argsort(input, dim)",
-        out=True,
     ),
     fake(
         "argmax",

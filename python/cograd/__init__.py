@@ -62,6 +62,7 @@ del _name
 from cograd._dtypes import *  # noqa: E402, F403
 from cograd._interop import *  # noqa: E402, F403
 from cograd._indexing import *  # noqa: E402, F403
+from cograd.functional import *  # noqa: E402, F403
 from cograd import random  # noqa: E402
 from cograd._tensor_str import set_printoptions  # noqa: E402
 from cograd.random import (  # noqa: E402
