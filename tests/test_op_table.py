@@ -14,9 +14,10 @@ import statistics
 import warnings
 import zlib
 
-import cograd as torch
 import numpy as np
 import pytest
+
+import cograd as torch
 from cograd.autograd import gradcheck, gradgradcheck
 
 F8 = torch.float64
@@ -166,9 +167,7 @@ def evaluate_ref(record, args, kwargs, convert):
     """The results of the record's ref; `convert` makes the array of a tensor."""
     dtypes = {v: np.dtype(n) for n, v in DTYPES.items() if n != "bfloat16"}
     values = bind(record, *tree_map(convert, (args, kwargs)))
-    values = {
-        k: dtypes.get(v, v) if isinstance(v, torch.dtype) else v for k, v in values.items()
-    }
+    values = {k: dtypes.get(v, v) if isinstance(v, torch.dtype) else v for k, v in values.items()}
     env = environment() | {n: np.dtype(n) for n in DTYPES if n not in ("bfloat16", "bool")}
     with np.errstate(all="ignore"):
         value = eval(record["ref"], env | short_names(values) | values)
@@ -303,9 +302,7 @@ def check_small_floats(record, sample, ops=OPS):
             got = call(f, a, k)
         except (RuntimeError, TypeError) as e:
             clear = (record["name"].strip("_"), "not implemented", "dtype")
-            assert any(word in str(e) for word in clear), (
-                f"{label}: unclear refusal: {e}"
-            )
+            assert any(word in str(e) for word in clear), f"{label}: unclear refusal: {e}"
             continue
         wide = call(f, *tree_map(lambda t: t.double() if is_float(t) else t, (a, k)))
         for g, w in zip(results(got), results(wide), strict=True):
@@ -395,9 +392,7 @@ def check_non_contiguous(record, sample, ops=OPS):
         except RuntimeError as e:
             # view() and its kin are the only ops that may depend on the layout.
             words = "must be 1 to view" if reads_bytes(record) else "view size is not compatible"
-            assert words in str(e), (
-                f"{record['name']}({sample}) {layout}: {e}"
-            )
+            assert words in str(e), f"{record['name']}({sample}) {layout}: {e}"
             continue
         if not record["name"].startswith(("empty_like", "as_strided", "is_contiguous", "stride")):
             assert_same(got, want, f"{record['name']}({sample}) {layout}")

@@ -87,7 +87,7 @@ int ellipsis_dims(const Labels& labels, const Tensor& x, size_t operand) {
                  " and no ellipsis was given");
   else
     COGRAD_CHECK(named <= x.dim(), "einsum(): the number of subscripts in the equation (", named,
-               ") is more than the number of dimensions (", x.dim(), ") for operand ", operand);
+                 ") is more than the number of dimensions (", x.dim(), ") for operand ", operand);
   return x.dim() - named;
 }
 

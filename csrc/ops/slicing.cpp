@@ -208,7 +208,13 @@ struct UnfoldBackward {
       if (size > 0) raw_copy(out, g);
       return out;
     }
+    COGRAD_CHECK(g.dim() == out.dim() + 1 && g.size(-1) == size && size >= 0 && step > 0,
+                 "_unfold_backward(): grad_in of shape ", to_string(g.sizes()),
+                 " does not hold windows of size ", size);
     const int64_t windows = g.size(d);
+    COGRAD_CHECK(windows == 0 || (windows - 1) * step + size <= out.size(d),
+                 "_unfold_backward(): ", windows, " windows of size ", size, " and step ", step,
+                 " do not fit dimension ", d, " of size ", out.size(d));
     for (int64_t i = 0; i < size && windows > 0; ++i)
       autograd_ops.add_(slice_region(out, d, {i, windows}, step), select_region(g, g.dim() - 1, i));
     return out;

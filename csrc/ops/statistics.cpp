@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/reduce.h"
+#include "tensor/warn.h"
 
 namespace cograd {
 
@@ -32,6 +33,10 @@ std::tuple<Tensor, Tensor> run_var(Ctx<Op>& ctx, const Tensor& x,
   const DimMask mask = dim_mask(x, dims);
   const ReducePlan plan(x, mask, keepdim);
   const double c = correction ? correction->to_double() : 1.0;
+  if (static_cast<double>(plan.count) - c <= 0)
+    warn(std::string(Op::spec.name) +
+         "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+         "factor (input numel divided by output numel).");
   if (ctx.recording()) {
     ctx->sizes = Dims(x.sizes());
     ctx->mask = mask;
