@@ -413,7 +413,9 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
   detail::check_out(name, out, detail::any_requires_grad(args...));
   GradGuard no_grad(false);
   if constexpr (detail::Traits<Op>::composite) {
-    detail::finish_target(name, out, Op::forward(args...), false);
+    const Tensor result = Op::forward(args...);
+    out->bump_version();
+    detail::finish_target(name, out, result, false);
   } else {
     Ctx<Op> ctx;
     ctx.set_target(&out, false, name, values);
