@@ -60,6 +60,7 @@ for _name in dir(_C._ops):
 del _name
 
 from cograd._dtypes import *  # noqa: E402, F403
+from cograd._contract import *  # noqa: E402, F403
 from cograd._interop import *  # noqa: E402, F403
 from cograd._indexing import *  # noqa: E402, F403
 from cograd.functional import *  # noqa: E402, F403
@@ -81,7 +82,7 @@ from cograd.autograd.grad_mode import (  # noqa: E402
     no_grad,
     set_grad_enabled,
 )
-from cograd import nn, optim, testing, utils  # noqa: E402
+from cograd import linalg, nn, optim, testing, utils  # noqa: E402
 from cograd.serialization import load, save  # noqa: E402
 
 
