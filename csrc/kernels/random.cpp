@@ -191,15 +191,17 @@ uint64_t random_int(DType t, void* out, int64_t n, PhiloxState s, int64_t lo, in
 
 uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, double p) {
   const auto threshold = static_cast<uint64_t>(std::ceil(std::clamp(p, 0.0, 1.0) * 0x1p32));
+  // 32-bit comparison: word <= threshold - 1, and never for a threshold of 0.
+  const auto last = static_cast<uint32_t>(threshold - 1);
+  const bool never = threshold == 0;
   return dispatch_all(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T one = convert<T>(1), zero = convert<T>(0);
+    const T one = convert<T>(never ? 0 : 1), zero = convert<T>(0);
     T* dst = static_cast<T*>(out);
     return for_pieces(n, kGroupWords, s,
                       [&](const uint32_t* w, int64_t, int64_t first, int64_t count) {
-                        for (int64_t i = 0; i < count; ++i) {
-                          dst[first + i] = w[i] < threshold ? one : zero;
-                        }
+                        T* to = dst + first;
+                        for (int64_t i = 0; i < count; ++i) to[i] = w[i] <= last ? one : zero;
                       });
   });
 }

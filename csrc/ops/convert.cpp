@@ -10,24 +10,26 @@ namespace {
 
 using Format = std::optional<std::string_view>;
 
-// x itself when nothing changes and no copy is asked for.
+// x itself when nothing changes and no copy is asked for; memory_format speaks of copies only.
 Tensor converted(const char* op, const Tensor& x, DType t, bool copy, Format format) {
   const bool in_order = wants_contiguous(op, format);
-  if (x.dtype() != t) {
-    const Tensor y = cast(x, t);
-    return in_order ? contiguous(y) : y;
-  }
-  if (in_order && !x.is_contiguous()) return contiguous(x);
-  return copy ? clone(x) : x;
+  if (x.dtype() == t && !copy) return x;
+  const Tensor y = x.dtype() == t ? clone(x) : cast(x, t);
+  return in_order ? contiguous(y) : y;
 }
 
 constexpr const char* kToDoc =
-    "The tensor in another dtype or on another device; itself if nothing changes and copy is False.";
+    "The tensor in another dtype or on another device; itself if nothing changes and copy is "
+    "False.";
 
 struct ToDType {
-  static constexpr OpSpec spec{"to", "input, dtype, non_blocking=False, copy=False, *, memory_format=None",
-                               kMethod, kToDoc, "T(3, 4), float32; T(3, 4), float64; T(3), int64",
-                               "input.astype(dtype)"};
+  static constexpr OpSpec spec{
+      "to",
+      "input, dtype, non_blocking=False, copy=False, *, memory_format=None",
+      kMethod,
+      kToDoc,
+      "T(3, 4), float32; T(3, 4), float64; T(3), int64",
+      "input.astype(dtype)"};
   static Tensor forward(const Tensor& x, DType t, bool, bool copy, Format format) {
     return converted("to", x, t, copy, format);
   }
@@ -38,16 +40,21 @@ struct ToDevice {
   static constexpr OpSpec spec{
       "to", "input, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None",
       kMethod, kToDoc, "none: the other overload is the same conversion"};
-  static Tensor forward(const Tensor& x, std::optional<Device>, std::optional<DType> t, bool, bool copy,
-                        Format format) {
+  static Tensor forward(const Tensor& x, std::optional<Device>, std::optional<DType> t, bool,
+                        bool copy, Format format) {
     return converted("to", x, t.value_or(x.dtype()), copy, format);
   }
 };
 COGRAD_OP(ToDevice)
 
 struct ToOther {
-  static constexpr OpSpec spec{"to", "input, other, non_blocking=False, copy=False, *, memory_format=None",
-                               kMethod, kToDoc, "T(3, 4), I(2)", "input.astype(other.dtype)"};
+  static constexpr OpSpec spec{
+      "to",
+      "input, other, non_blocking=False, copy=False, *, memory_format=None",
+      kMethod,
+      kToDoc,
+      "T(3, 4), I(2)",
+      "input.astype(other.dtype)"};
   static Tensor forward(const Tensor& x, const Tensor& other, bool, bool copy, Format format) {
     return converted("to", x, other.dtype(), copy, format);
   }
@@ -55,7 +62,8 @@ struct ToOther {
 COGRAD_OP(ToOther)
 
 struct TypeAs {
-  static constexpr OpSpec spec{"type_as", "input, other", kMethod, "The tensor in other's dtype.",
+  static constexpr OpSpec spec{"type_as",       "input, other",
+                               kMethod,         "The tensor in other's dtype.",
                                "T(3, 4), I(2)", "input.astype(other.dtype)"};
   static Tensor forward(const Tensor& x, const Tensor& other) {
     return converted("type_as", x, other.dtype(), false, {});
@@ -64,29 +72,37 @@ struct TypeAs {
 COGRAD_OP(TypeAs)
 
 struct Type {
-  static constexpr OpSpec spec{"type", "input, dtype, non_blocking=False", kMethod,
-                               "The tensor in another dtype.", "T(3, 4), int32", "input.astype(dtype)"};
-  static Tensor forward(const Tensor& x, DType t, bool) { return converted("type", x, t, false, {}); }
+  static constexpr OpSpec spec{"type",           "input, dtype, non_blocking=False",
+                               kMethod,          "The tensor in another dtype.",
+                               "T(3, 4), int32", "input.astype(dtype)"};
+  static Tensor forward(const Tensor& x, DType t, bool) {
+    return converted("type", x, t, false, {});
+  }
 };
 COGRAD_OP(Type)
 
 struct Cpu {
-  static constexpr OpSpec spec{"cpu", "input, memory_format=None", kMethod,
-                               "The tensor on the CPU, where it already is.", "T(3, 4)", "input"};
+  static constexpr OpSpec spec{"cpu",     "input, memory_format=None",
+                               kMethod,   "The tensor on the CPU, where it already is.",
+                               "T(3, 4)", "input"};
   static Tensor forward(const Tensor& x, Format format) {
     return converted("cpu", x, x.dtype(), false, format);
   }
 };
 COGRAD_OP(Cpu)
 
-#define COGRAD_CONVERSION(Struct, name, dtype, numpy)                                          \
-  struct Struct {                                                                              \
-    static constexpr OpSpec spec{name, "input, memory_format=None", kMethod,                   \
-                                 "The tensor in dtype " #dtype ".", "T(3, 4); I(3)", numpy};   \
-    static Tensor forward(const Tensor& x, Format format) {                                    \
-      return converted(name, x, DType::dtype, false, format);                                  \
-    }                                                                                          \
-  };                                                                                           \
+#define COGRAD_CONVERSION(Struct, name, dtype, numpy)               \
+  struct Struct {                                                   \
+    static constexpr OpSpec spec{name,                              \
+                                 "input, memory_format=None",       \
+                                 kMethod,                           \
+                                 "The tensor in dtype " #dtype ".", \
+                                 "T(3, 4); I(3)",                   \
+                                 numpy};                            \
+    static Tensor forward(const Tensor& x, Format format) {         \
+      return converted(name, x, DType::dtype, false, format);       \
+    }                                                               \
+  };                                                                \
   COGRAD_OP(Struct)
 COGRAD_CONVERSION(ToBool, "bool", Bool, "input.astype(np.bool_)")
 COGRAD_CONVERSION(ToByte, "byte", UInt8, "input.astype(np.uint8)")

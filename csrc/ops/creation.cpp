@@ -25,8 +25,8 @@ bool wants_contiguous(const char* op, std::optional<std::string_view> format) {
 
 void check_factory(const char* op, DType dtype, std::optional<std::string_view> layout,
                    std::optional<bool> pin_memory, bool requires_grad) {
-  COGRAD_CHECK(!layout || bare(*layout) == "strided", op, "(): only the strided layout exists, got ",
-               layout.value_or(""));
+  COGRAD_CHECK(!layout || bare(*layout) == "strided", op,
+               "(): only the strided layout exists, got ", layout.value_or(""));
   COGRAD_CHECK(!pin_memory.value_or(false), op,
                "(): pin_memory=True requires an accelerator backend, and there is none");
   COGRAD_CHECK(!requires_grad || is_floating(dtype),
@@ -52,9 +52,10 @@ void check_representable(const Scalar& v, DType t) {
   const double d = v.to_double();
   bool fits = true;
   if (is_floating(t)) {
-    const double top = t == DType::Float16    ? 65504.0
-                       : t == DType::BFloat16 ? 0x1.FEp127
-                                              : static_cast<double>(std::numeric_limits<float>::max());
+    const double top = t == DType::Float16 ? 65504.0
+                       : t == DType::BFloat16
+                           ? 0x1.FEp127
+                           : static_cast<double>(std::numeric_limits<float>::max());
     fits = !std::isfinite(d) || std::abs(d) <= top;
   } else if (t == DType::Int64) {
     fits = !v.is_float() || (d >= -0x1p63 && d < 0x1p63);
@@ -66,7 +67,8 @@ void check_representable(const Scalar& v, DType t) {
     const double whole = std::trunc(d);
     fits = whole >= low && whole <= top;
   }
-  COGRAD_CHECK(fits, "value cannot be converted to type ", dtype_name(t), " without overflow, got ", d);
+  COGRAD_CHECK(fits, "value cannot be converted to type ", dtype_name(t), " without overflow, got ",
+               d);
 }
 
 Tensor factory_out(CtxBase& ctx, const char* op, IntList sizes, DType t) {
@@ -100,25 +102,30 @@ Tensor filled(Ctx<Op>& ctx, IntList size, DType t, Scalar value,
   return finish_factory(out, requires_grad);
 }
 
-#define COGRAD_CONSTANT(Struct, name, value)                                                      \
-  struct Struct {                                                                                 \
-    static constexpr OpSpec spec{name, "*size, *, " COGRAD_FACTORY_ARGS,                             \
-                                 kFunction | kOut | kNondiff, "A tensor filled with " #value ".", \
-                                 "(2, 3); (); (0, 2)", "np." name "(size)"};                      \
-    static Tensor forward(Ctx<Struct>& ctx, IntList size, COGRAD_FACTORY_PARAMS) {                \
-      return filled(ctx, size, factory_dtype(ctx, dtype, default_dtype()), value, layout,         \
-                    pin_memory, requires_grad);                                                   \
-    }                                                                                             \
-  };                                                                                              \
+#define COGRAD_CONSTANT(Struct, name, value)                                              \
+  struct Struct {                                                                         \
+    static constexpr OpSpec spec{name,                                                    \
+                                 "*size, *, " COGRAD_FACTORY_ARGS,                        \
+                                 kFunction | kOut | kNondiff,                             \
+                                 "A tensor filled with " #value ".",                      \
+                                 "(2, 3); (); (0, 2)",                                    \
+                                 "np." name "(size)"};                                    \
+    static Tensor forward(Ctx<Struct>& ctx, IntList size, COGRAD_FACTORY_PARAMS) {        \
+      return filled(ctx, size, factory_dtype(ctx, dtype, default_dtype()), value, layout, \
+                    pin_memory, requires_grad);                                           \
+    }                                                                                     \
+  };                                                                                      \
   COGRAD_OP(Struct)
 COGRAD_CONSTANT(Zeros, "zeros", 0)
 COGRAD_CONSTANT(Ones, "ones", 1)
 
 struct Full {
-  static constexpr OpSpec spec{"full", "size, fill_value, *, " COGRAD_FACTORY_ARGS,
+  static constexpr OpSpec spec{"full",
+                               "size, fill_value, *, " COGRAD_FACTORY_ARGS,
                                kFunction | kOut | kNondiff,
                                "A tensor filled with fill_value, whose kind decides the dtype.",
-                               "(2, 3), 1.5; (2,), 7; (), True", "np.full(size, fill_value)"};
+                               "(2, 3), 1.5; (2,), 7; (), True",
+                               "np.full(size, fill_value)"};
   static Tensor forward(Ctx<Full>& ctx, IntList size, Scalar value, COGRAD_FACTORY_PARAMS) {
     return filled(ctx, size, factory_dtype(ctx, dtype, scalar_dtype(value)), value, layout,
                   pin_memory, requires_grad);
@@ -127,11 +134,15 @@ struct Full {
 COGRAD_OP(Full)
 
 struct ScalarTensor {
-  static constexpr OpSpec spec{"scalar_tensor", "s, *, " COGRAD_FACTORY_ARGS, kFunction | kNondiff,
-                               "A 0-dim tensor of the default dtype holding a number.", "1.5; 2",
+  static constexpr OpSpec spec{"scalar_tensor",
+                               "s, *, " COGRAD_FACTORY_ARGS,
+                               kFunction | kNondiff,
+                               "A 0-dim tensor of the default dtype holding a number.",
+                               "1.5; 2",
                                "np.float64(s)"};
   static Tensor forward(Ctx<ScalarTensor>& ctx, Scalar value, COGRAD_FACTORY_PARAMS) {
-    return filled(ctx, {}, dtype.value_or(default_dtype()), value, layout, pin_memory, requires_grad);
+    return filled(ctx, {}, dtype.value_or(default_dtype()), value, layout, pin_memory,
+                  requires_grad);
   }
 };
 COGRAD_OP(ScalarTensor)
@@ -143,8 +154,8 @@ Tensor strided_tensor(const char* op, IntList sizes, IntList strides, DType t) {
   int64_t last = 0;
   bool none = false;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    COGRAD_CHECK(sizes[i] >= 0, op, "(): Trying to create tensor with negative dimension ", sizes[i],
-                 ": ", to_string(sizes));
+    COGRAD_CHECK(sizes[i] >= 0, op, "(): Trying to create tensor with negative dimension ",
+                 sizes[i], ": ", to_string(sizes));
     COGRAD_CHECK(strides[i] >= 0, op, "(): strides must be non-negative, got ", to_string(strides));
     none |= sizes[i] == 0;
     int64_t span = 0;
@@ -161,7 +172,8 @@ struct EmptyStrided {
   static constexpr OpSpec spec{"empty_strided", "size, stride, *, " COGRAD_FACTORY_ARGS,
                                kFunction | kNondiff, "An uninitialised tensor with given strides.",
                                "none: contents are undefined"};
-  static Tensor forward(Ctx<EmptyStrided>& ctx, IntList size, IntList stride, COGRAD_FACTORY_PARAMS) {
+  static Tensor forward(Ctx<EmptyStrided>& ctx, IntList size, IntList stride,
+                        COGRAD_FACTORY_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
     check_factory("empty_strided", t, layout, pin_memory, requires_grad);
     return finish_factory(strided_tensor("empty_strided", size, stride, t), requires_grad);
@@ -171,9 +183,12 @@ COGRAD_OP(EmptyStrided)
 
 #define COGRAD_LIKE(Struct, name, fill, samples, ref)                                             \
   struct Struct {                                                                                 \
-    static constexpr OpSpec spec{name, "input, *, " COGRAD_LIKE_ARGS, kFunction | kNondiff,       \
+    static constexpr OpSpec spec{name,                                                            \
+                                 "input, *, " COGRAD_LIKE_ARGS,                                   \
+                                 kFunction | kNondiff,                                            \
                                  name ": a tensor like input in shape, dtype and order of dims.", \
-                                 samples, ref};                                                   \
+                                 samples,                                                         \
+                                 ref};                                                            \
     static Tensor forward(Ctx<Struct>&, const Tensor& x, COGRAD_LIKE_PARAMS) {                    \
       const DType t = dtype.value_or(x.dtype());                                                  \
       check_factory(name, t, layout, pin_memory, requires_grad);                                  \
@@ -188,10 +203,12 @@ COGRAD_LIKE(ZerosLike, "zeros_like", raw_fill(out, 0), "T(3, 4); I(2)", "np.zero
 COGRAD_LIKE(OnesLike, "ones_like", raw_fill(out, 1), "T(3, 4); I(2)", "np.ones_like(input)")
 
 struct FullLike {
-  static constexpr OpSpec spec{"full_like", "input, fill_value, *, " COGRAD_LIKE_ARGS,
+  static constexpr OpSpec spec{"full_like",
+                               "input, fill_value, *, " COGRAD_LIKE_ARGS,
                                kFunction | kNondiff,
                                "A tensor like input filled with fill_value.",
-                               "T(3, 4), 2.5; I(2), 3", "np.full_like(input, fill_value)"};
+                               "T(3, 4), 2.5; I(2), 3",
+                               "np.full_like(input, fill_value)"};
   static Tensor forward(Ctx<FullLike>&, const Tensor& x, Scalar value, COGRAD_LIKE_PARAMS) {
     const DType t = dtype.value_or(x.dtype());
     check_factory("full_like", t, layout, pin_memory, requires_grad);
@@ -203,29 +220,32 @@ struct FullLike {
 };
 COGRAD_OP(FullLike)
 
-#define COGRAD_NEW(Struct, name, fill, samples, ref)                                               \
-  struct Struct {                                                                                  \
-    static constexpr OpSpec spec{name, "input, *size, *, " COGRAD_FACTORY_ARGS, kMethod | kNondiff,   \
-                                 name ": a tensor of the given size and input's dtype.", samples,  \
-                                 ref};                                                             \
-    static Tensor forward(Ctx<Struct>&, const Tensor& x, IntList size, COGRAD_FACTORY_PARAMS) {    \
-      const DType t = dtype.value_or(x.dtype());                                                   \
-      check_factory(name, t, layout, pin_memory, requires_grad);                                   \
-      Tensor out = empty_checked(name, size, t);                                                   \
-      fill;                                                                                        \
-      return finish_factory(out, requires_grad);                                                   \
-    }                                                                                              \
-  };                                                                                               \
+#define COGRAD_NEW(Struct, name, fill, samples, ref)                                            \
+  struct Struct {                                                                               \
+    static constexpr OpSpec spec{name,                                                          \
+                                 "input, *size, *, " COGRAD_FACTORY_ARGS,                       \
+                                 kMethod | kNondiff,                                            \
+                                 name ": a tensor of the given size and input's dtype.",        \
+                                 samples,                                                       \
+                                 ref};                                                          \
+    static Tensor forward(Ctx<Struct>&, const Tensor& x, IntList size, COGRAD_FACTORY_PARAMS) { \
+      const DType t = dtype.value_or(x.dtype());                                                \
+      check_factory(name, t, layout, pin_memory, requires_grad);                                \
+      Tensor out = empty_checked(name, size, t);                                                \
+      fill;                                                                                     \
+      return finish_factory(out, requires_grad);                                                \
+    }                                                                                           \
+  };                                                                                            \
   COGRAD_OP(Struct)
 COGRAD_NEW(NewEmpty, "new_empty", (void)0, "none: contents are undefined", "")
 COGRAD_NEW(NewZeros, "new_zeros", raw_fill(out, 0), "T(2), (3, 4)", "np.zeros(size, input.dtype)")
 COGRAD_NEW(NewOnes, "new_ones", raw_fill(out, 1), "T(2), (3, 4)", "np.ones(size, input.dtype)")
 
 struct NewFull {
-  static constexpr OpSpec spec{"new_full", "input, size, fill_value, *, " COGRAD_FACTORY_ARGS,
-                               kMethod | kNondiff,
-                               "A tensor of the given size and input's dtype filled with fill_value.",
-                               "T(2), (3, 4), 2.5", "np.full(size, fill_value, input.dtype)"};
+  static constexpr OpSpec spec{
+      "new_full",          "input, size, fill_value, *, " COGRAD_FACTORY_ARGS,
+      kMethod | kNondiff,  "A tensor of the given size and input's dtype filled with fill_value.",
+      "T(2), (3, 4), 2.5", "np.full(size, fill_value, input.dtype)"};
   static Tensor forward(Ctx<NewFull>& ctx, const Tensor& x, IntList size, Scalar value,
                         COGRAD_FACTORY_PARAMS) {
     return filled(ctx, size, dtype.value_or(x.dtype()), value, layout, pin_memory, requires_grad);
@@ -248,10 +268,12 @@ struct NewEmptyStrided {
 COGRAD_OP(NewEmptyStrided)
 
 struct Eye {
-  static constexpr OpSpec spec{"eye", "n, m=None, *, " COGRAD_FACTORY_ARGS,
+  static constexpr OpSpec spec{"eye",
+                               "n, m=None, *, " COGRAD_FACTORY_ARGS,
                                kFunction | kOut | kNondiff,
                                "A matrix with ones on the diagonal and zeros elsewhere.",
-                               "3; 3, 4; 2, 0", "np.eye(n, m)"};
+                               "3; 3, 4; 2, 0",
+                               "np.eye(n, m)"};
   static Tensor forward(Ctx<Eye>& ctx, int64_t n, std::optional<int64_t> m, COGRAD_FACTORY_PARAMS) {
     COGRAD_CHECK(n >= 0, "n must be greater or equal to 0, got ", n);
     COGRAD_CHECK(m.value_or(0) >= 0, "m must be greater or equal to 0, got ", m.value_or(0));

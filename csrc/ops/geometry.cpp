@@ -23,8 +23,8 @@ Dims infer_sizes(IntList asked, int64_t numel) {
   Dims sizes(asked);
   const bool fits = !overflow && (unknown ? known != 0 && numel % known == 0 : known == numel);
   if (!fits) {
-    COGRAD_CHECK(!unknown || known != 0 || numel != 0, "cannot reshape tensor of 0 elements into shape ",
-                 to_string(asked),
+    COGRAD_CHECK(!unknown || known != 0 || numel != 0,
+                 "cannot reshape tensor of 0 elements into shape ", to_string(asked),
                  " because the unspecified dimension size -1 can be any value and is ambiguous");
     detail::fail(ErrorKind::Runtime, "shape '", to_string(asked), "' is invalid for input of size ",
                  numel);
@@ -96,9 +96,11 @@ Tensor slice_region(const Tensor& t, int dim, SliceBounds bounds, int64_t step) 
 Tensor diagonal_region(const Tensor& t, int64_t offset, int dim1, int dim2) {
   const int64_t rows = t.size(dim1);
   const int64_t cols = t.size(dim2);
-  const int64_t length =
-      std::max<int64_t>(0, offset >= 0 ? std::min(rows, cols - offset) : std::min(rows + offset, cols));
-  const int64_t skip = length == 0 ? 0 : offset >= 0 ? offset * t.stride(dim2) : -offset * t.stride(dim1);
+  const int64_t length = std::max<int64_t>(
+      0, offset >= 0 ? std::min(rows, cols - offset) : std::min(rows + offset, cols));
+  const int64_t skip = length == 0   ? 0
+                       : offset >= 0 ? offset * t.stride(dim2)
+                                     : -offset * t.stride(dim1);
   Dims sizes;
   Dims strides;
   for (int d = 0; d < t.dim(); ++d) {

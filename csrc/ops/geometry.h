@@ -18,7 +18,8 @@ struct SliceBounds {
 SliceBounds slice_bounds(int64_t size, std::optional<int64_t> start, std::optional<int64_t> end,
                          int64_t step);
 
-// Regions of `t` as plain aliases, without autograd: the memory that select, slice and diagonal see.
+// Regions of `t` as plain aliases, without autograd: the memory that select, slice and diagonal
+// see.
 Tensor select_region(const Tensor& t, int dim, int64_t index);
 Tensor slice_region(const Tensor& t, int dim, SliceBounds bounds, int64_t step);
 Tensor diagonal_region(const Tensor& t, int64_t offset, int dim1, int dim2);

@@ -19,9 +19,12 @@ struct Meshgrid {
     const bool swap = order == "xy" && tensors.size() >= 2;
     Dims shape;
     for (const Tensor& t : tensors) {
-      COGRAD_CHECK(t.dim() <= 1, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got "
-                                 "a tensor of shape ", to_string(t.sizes()));
-      COGRAD_CHECK(t.dtype() == tensors[0].dtype(), "meshgrid expects all tensors to have the same dtype");
+      COGRAD_CHECK(t.dim() <= 1,
+                   "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got "
+                   "a tensor of shape ",
+                   to_string(t.sizes()));
+      COGRAD_CHECK(t.dtype() == tensors[0].dtype(),
+                   "meshgrid expects all tensors to have the same dtype");
       shape.push_back(t.numel());
     }
     if (swap) std::swap(shape[0], shape[1]);
@@ -92,8 +95,11 @@ struct Combinations {
 COGRAD_OP(Combinations)
 
 struct Kron {
-  static constexpr OpSpec spec{"kron", "input, other", kFunctional | kOut,
-                               "The Kronecker product.", "T(2, 3), T(3, 2); T(3), T(2, 2); T(2, 2), T()",
+  static constexpr OpSpec spec{"kron",
+                               "input, other",
+                               kFunctional | kOut,
+                               "The Kronecker product.",
+                               "T(2, 3), T(3, 2); T(3), T(2, 2); T(2, 2), T()",
                                "np.kron(input, other)"};
   static Tensor forward(const Tensor& a, const Tensor& b) {
     const int n = std::max(a.dim(), b.dim());

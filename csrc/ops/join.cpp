@@ -107,12 +107,12 @@ struct Cat {
 };
 COGRAD_OP(Cat)
 
-#define COGRAD_CAT_ALIAS(Struct, name)                                                         \
-  struct Struct {                                                                              \
+#define COGRAD_CAT_ALIAS(Struct, name)                                                             \
+  struct Struct {                                                                                  \
     static constexpr OpSpec spec{name, "tensors, dim=0", kFunction | kOut, "cat by another name.", \
-                                 kCatSamples};                                                 \
-    static Tensor forward(TensorList tensors, int64_t dim) { return cat(tensors, dim); }       \
-  };                                                                                           \
+                                 kCatSamples};                                                     \
+    static Tensor forward(TensorList tensors, int64_t dim) { return cat(tensors, dim); }           \
+  };                                                                                               \
   COGRAD_OP(Struct)
 COGRAD_CAT_ALIAS(Concat, "concat")
 COGRAD_CAT_ALIAS(Concatenate, "concatenate")
@@ -132,8 +132,9 @@ struct Stack {
     parts.reserve(tensors.size());
     for (size_t i = 0; i < tensors.size(); ++i) {
       const Tensor& t = tensors[i];
-      COGRAD_CHECK(same(t.sizes(), first.sizes()), "stack expects each tensor to be equal size, but got ",
-                   to_string(first.sizes()), " at entry 0 and ", to_string(t.sizes()), " at entry ", i);
+      COGRAD_CHECK(same(t.sizes(), first.sizes()),
+                   "stack expects each tensor to be equal size, but got ", to_string(first.sizes()),
+                   " at entry 0 and ", to_string(t.sizes()), " at entry ", i);
       Dims sizes(t.sizes());
       Dims strides(t.strides());
       sizes.insert(static_cast<size_t>(d), 1);
@@ -169,20 +170,20 @@ std::vector<Tensor> all_at_least(TensorList tensors, int n) {
   return out;
 }
 
-#define COGRAD_AT_LEAST(Struct, name, n, samples)                                            \
-  struct Struct {                                                                            \
-    static constexpr OpSpec spec{name, "input", kFunction,                                   \
-                                 "The tensor viewed with at least " #n " dims.", samples,    \
-                                 "np." name "(input)"};                                      \
-    static Tensor forward(const Tensor& x) { return at_least(x, n); }                        \
-  };                                                                                         \
-  COGRAD_OP(Struct)                                                                          \
-  struct Struct##List {                                                                      \
-    static constexpr OpSpec spec{name, "*tensors", kFunction,                                \
-                                 "The tensors viewed with at least " #n " dims.",            \
-                                 "none: variadic, tested by hand"};                          \
+#define COGRAD_AT_LEAST(Struct, name, n, samples)                                               \
+  struct Struct {                                                                               \
+    static constexpr OpSpec spec{name,      "input",                                            \
+                                 kFunction, "The tensor viewed with at least " #n " dims.",     \
+                                 samples,   "np." name "(input)"};                              \
+    static Tensor forward(const Tensor& x) { return at_least(x, n); }                           \
+  };                                                                                            \
+  COGRAD_OP(Struct)                                                                             \
+  struct Struct##List {                                                                         \
+    static constexpr OpSpec spec{name, "*tensors", kFunction,                                   \
+                                 "The tensors viewed with at least " #n " dims.",               \
+                                 "none: variadic, tested by hand"};                             \
     static std::vector<Tensor> forward(TensorList tensors) { return all_at_least(tensors, n); } \
-  };                                                                                         \
+  };                                                                                            \
   COGRAD_OP(Struct##List)
 COGRAD_AT_LEAST(AtLeast1d, "atleast_1d", 1, "T(); T(3, 4)")
 COGRAD_AT_LEAST(AtLeast2d, "atleast_2d", 2, "T(); T(3); T(3, 4)")

@@ -6,8 +6,9 @@
 namespace cograd {
 
 // The end of a creation op's parameter string, and the C++ parameters that go with it.
-#define COGRAD_FACTORY_ARGS "dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False"
-#define COGRAD_FACTORY_PARAMS                                                              \
+#define COGRAD_FACTORY_ARGS \
+  "dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False"
+#define COGRAD_FACTORY_PARAMS                                                                \
   std::optional<DType> dtype, std::optional<std::string_view> layout, std::optional<Device>, \
       std::optional<bool> pin_memory, bool requires_grad
 #define COGRAD_LIKE_ARGS COGRAD_FACTORY_ARGS ", memory_format=None"

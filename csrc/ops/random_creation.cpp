@@ -2,8 +2,8 @@
 // New tensors of random numbers: rand, randn, randint, randperm, normal and the _like forms.
 #include <limits>
 
-#include "ops/options.h"
 #include "ops/ops.h"
+#include "ops/options.h"
 #include "ops/random_fill.h"
 
 namespace cograd {
@@ -12,7 +12,8 @@ namespace cograd {
 #define COGRAD_RANDOM_PARAMS Generator *generator, COGRAD_FACTORY_PARAMS
 
 void fill_integers(const char* op, const Tensor& out, Generator* g, int64_t lo, int64_t hi) {
-  COGRAD_CHECK(lo < hi, "random_ expects 'from' to be less than 'to', but got from=", lo, " >= to=", hi);
+  COGRAD_CHECK(lo < hi, "random_ expects 'from' to be less than 'to', but got from=", lo,
+               " >= to=", hi);
   const DType t = out.dtype();
   if (t != DType::Int64 && t != DType::Float32 && t != DType::Float64 && t != DType::BFloat16) {
     const int bits = 8 * dtype_size(t);
@@ -21,8 +22,10 @@ void fill_integers(const char* op, const Tensor& out, Generator* g, int64_t lo, 
                         : t == DType::UInt8   ? 255
                                               : (int64_t{1} << (bits - 1)) - 1;
     const int64_t low = t == DType::Float16 ? -top : is_signed(t) ? -top - 1 : 0;
-    COGRAD_CHECK(lo >= low && lo <= top, op, "(): from is out of bounds for ", dtype_name(t), ", got ", lo);
-    COGRAD_CHECK(hi - 1 <= top, op, "(): to - 1 is out of bounds for ", dtype_name(t), ", got ", hi - 1);
+    COGRAD_CHECK(lo >= low && lo <= top, op, "(): from is out of bounds for ", dtype_name(t),
+                 ", got ", lo);
+    COGRAD_CHECK(hi - 1 <= top, op, "(): to - 1 is out of bounds for ", dtype_name(t), ", got ",
+                 hi - 1);
   }
   random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
     kernels::random_int(t, data, n, s, lo, hi);
@@ -46,8 +49,9 @@ struct Rand {
 COGRAD_OP(Rand)
 
 struct Randn {
-  static constexpr OpSpec spec{"randn", "*size, *, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
-                               "Standard normal numbers.", "none: random"};
+  static constexpr OpSpec spec{"randn", "*size, *, " COGRAD_RANDOM_ARGS,
+                               kFunction | kOut | kNondiff, "Standard normal numbers.",
+                               "none: random"};
   static Tensor forward(Ctx<Randn>& ctx, IntList size, COGRAD_RANDOM_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
     check_floating("randn", t);
@@ -107,23 +111,25 @@ struct Randperm {
 };
 COGRAD_OP(Randperm)
 
-#define COGRAD_RANDOM_LIKE(Struct, name, fill, doc)                                            \
-  struct Struct {                                                                              \
-    static constexpr OpSpec spec{name, "input, *, generator=None, " COGRAD_LIKE_ARGS,          \
-                                 kFunction | kNondiff, doc, "none: random"};                   \
-    static Tensor forward(Ctx<Struct>&, const Tensor& x, Generator* generator,                 \
-                          COGRAD_LIKE_PARAMS) {                                                \
-      const DType t = dtype.value_or(x.dtype());                                               \
-      check_floating(name, t);                                                                 \
-      check_factory(name, t, layout, pin_memory, requires_grad);                               \
-      Tensor out = empty_like_format(name, x, t, memory_format);                               \
-      fill(out, generator, 0, 1);                                                              \
-      return finish_factory(out, requires_grad);                                               \
-    }                                                                                          \
-  };                                                                                           \
+#define COGRAD_RANDOM_LIKE(Struct, name, fill, doc)                                   \
+  struct Struct {                                                                     \
+    static constexpr OpSpec spec{name, "input, *, generator=None, " COGRAD_LIKE_ARGS, \
+                                 kFunction | kNondiff, doc, "none: random"};          \
+    static Tensor forward(Ctx<Struct>&, const Tensor& x, Generator* generator,        \
+                          COGRAD_LIKE_PARAMS) {                                       \
+      const DType t = dtype.value_or(x.dtype());                                      \
+      check_floating(name, t);                                                        \
+      check_factory(name, t, layout, pin_memory, requires_grad);                      \
+      Tensor out = empty_like_format(name, x, t, memory_format);                      \
+      fill(out, generator, 0, 1);                                                     \
+      return finish_factory(out, requires_grad);                                      \
+    }                                                                                 \
+  };                                                                                  \
   COGRAD_OP(Struct)
-COGRAD_RANDOM_LIKE(RandLike, "rand_like", fill_uniform, "Numbers uniform in [0, 1), shaped as input.")
-COGRAD_RANDOM_LIKE(RandnLike, "randn_like", fill_normal, "Standard normal numbers, shaped as input.")
+COGRAD_RANDOM_LIKE(RandLike, "rand_like", fill_uniform,
+                   "Numbers uniform in [0, 1), shaped as input.")
+COGRAD_RANDOM_LIKE(RandnLike, "randn_like", fill_normal,
+                   "Standard normal numbers, shaped as input.")
 
 template <class Op>
 Tensor integers_like(Ctx<Op>&, const Tensor& x, int64_t low, int64_t high, Generator* generator,
@@ -147,7 +153,8 @@ struct RandintLikeHigh {
 COGRAD_OP(RandintLikeHigh)
 
 struct RandintLike {
-  static constexpr OpSpec spec{"randint_like", "input, low, high, *, generator=None, " COGRAD_LIKE_ARGS,
+  static constexpr OpSpec spec{"randint_like",
+                               "input, low, high, *, generator=None, " COGRAD_LIKE_ARGS,
                                kFunction | kNondiff, kRandintDoc, "none: random"};
   static Tensor forward(Ctx<RandintLike>& ctx, const Tensor& x, int64_t low, int64_t high,
                         Generator* generator, COGRAD_LIKE_PARAMS) {
@@ -158,9 +165,9 @@ struct RandintLike {
 COGRAD_OP(RandintLike)
 
 struct NormalSize {
-  static constexpr OpSpec spec{"normal", "mean, std, size, *, " COGRAD_RANDOM_ARGS,
-                               kFunction | kOut | kNondiff,
-                               "Normal numbers of one mean and standard deviation.", "none: random"};
+  static constexpr OpSpec spec{
+      "normal", "mean, std, size, *, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
+      "Normal numbers of one mean and standard deviation.", "none: random"};
   static Tensor forward(Ctx<NormalSize>& ctx, double mean, double std, IntList size,
                         COGRAD_RANDOM_PARAMS) {
     check_std(std);

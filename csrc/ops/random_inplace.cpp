@@ -24,7 +24,8 @@ struct Refill {
 struct Uniform : Refill {
   static constexpr OpSpec spec{"uniform", "input, from_=0.0, to=1.0, *, generator=None", kInplace,
                                "Overwrites with numbers uniform in [from, to).", "none: random"};
-  static Tensor forward(Ctx<Uniform>& ctx, const Tensor& self, double from, double to, Generator* g) {
+  static Tensor forward(Ctx<Uniform>& ctx, const Tensor& self, double from, double to,
+                        Generator* g) {
     check_floating("uniform_", self.dtype());
     COGRAD_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from,
                  " > to=", to);
@@ -41,7 +42,8 @@ COGRAD_OP(Uniform)
 struct Normal : Refill {
   static constexpr OpSpec spec{"normal", "input, mean=0.0, std=1.0, *, generator=None", kInplace,
                                "Overwrites with normal numbers.", "none: random"};
-  static Tensor forward(Ctx<Normal>& ctx, const Tensor& self, double mean, double std, Generator* g) {
+  static Tensor forward(Ctx<Normal>& ctx, const Tensor& self, double mean, double std,
+                        Generator* g) {
     check_floating("normal_", self.dtype());
     check_std(std);
     Tensor out = target(ctx, self);
@@ -56,16 +58,26 @@ COGRAD_OP(Normal)
 // type holds exactly.
 int64_t full_range_end(DType t) {
   switch (t) {
-    case DType::Bool: return 2;
-    case DType::UInt8: return 256;
-    case DType::Int8: return 128;
-    case DType::Int16: return int64_t{1} << 15;
-    case DType::Int32: return int64_t{1} << 31;
-    case DType::Int64: return std::numeric_limits<int64_t>::max();
-    case DType::Float16: return (int64_t{1} << 11) + 1;
-    case DType::BFloat16: return (int64_t{1} << 8) + 1;
-    case DType::Float32: return (int64_t{1} << 24) + 1;
-    case DType::Float64: break;
+    case DType::Bool:
+      return 2;
+    case DType::UInt8:
+      return 256;
+    case DType::Int8:
+      return 128;
+    case DType::Int16:
+      return int64_t{1} << 15;
+    case DType::Int32:
+      return int64_t{1} << 31;
+    case DType::Int64:
+      return std::numeric_limits<int64_t>::max();
+    case DType::Float16:
+      return (int64_t{1} << 11) + 1;
+    case DType::BFloat16:
+      return (int64_t{1} << 8) + 1;
+    case DType::Float32:
+      return (int64_t{1} << 24) + 1;
+    case DType::Float64:
+      break;
   }
   return (int64_t{1} << 53) + 1;
 }
@@ -98,9 +110,10 @@ struct RandomTo : Refill {
 COGRAD_OP(RandomTo)
 
 struct RandomFrom : Refill {
-  static constexpr OpSpec spec{"random", "input, from_, to, *, generator=None", kInplace, kRandomDoc,
-                               "none: random"};
-  static Tensor forward(Ctx<RandomFrom>& ctx, const Tensor& self, int64_t from, int64_t to, Generator* g) {
+  static constexpr OpSpec spec{"random", "input, from_, to, *, generator=None", kInplace,
+                               kRandomDoc, "none: random"};
+  static Tensor forward(Ctx<RandomFrom>& ctx, const Tensor& self, int64_t from, int64_t to,
+                        Generator* g) {
     Tensor out = target(ctx, self);
     fill_integers("random_", out, g, from, to);
     return out;
@@ -111,7 +124,8 @@ COGRAD_OP(RandomFrom)
 
 struct Exponential : Refill {
   static constexpr OpSpec spec{"exponential", "input, lambd=1.0, *, generator=None", kInplace,
-                               "Overwrites with exponential numbers of rate lambd.", "none: random"};
+                               "Overwrites with exponential numbers of rate lambd.",
+                               "none: random"};
   static Tensor forward(Ctx<Exponential>& ctx, const Tensor& self, double rate, Generator* g) {
     COGRAD_CHECK(self.is_floating(),
                  "Exponential distribution is a continuous probability distribution. dtype must be "
@@ -147,8 +161,10 @@ COGRAD_OP(BernoulliFill)
 
 struct BernoulliFillTensor : Refill {
   static constexpr OpSpec spec{"bernoulli", "input, p, *, generator=None", kInplace,
-                               "Overwrites with 1 (probabilities p, broadcast) and 0.", "none: random"};
-  static Tensor forward(Ctx<BernoulliFillTensor>& ctx, const Tensor& self, const Tensor& p, Generator* g) {
+                               "Overwrites with 1 (probabilities p, broadcast) and 0.",
+                               "none: random"};
+  static Tensor forward(Ctx<BernoulliFillTensor>& ctx, const Tensor& self, const Tensor& p,
+                        Generator* g) {
     Dims shape;
     COGRAD_CHECK(broadcast_shapes(self.sizes(), p.sizes(), shape) && same(shape, self.sizes()),
                  "bernoulli_(): the shape of p ", to_string(p.sizes()),
@@ -171,8 +187,10 @@ COGRAD_OP(BernoulliFillTensor)
 
 template <class T>
 T element(double v) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) return T(static_cast<float>(v));
-  else return static_cast<T>(v);
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return T(static_cast<float>(v));
+  else
+    return static_cast<T>(v);
 }
 
 // out = f(u) with u uniform in [0, 1), or standard normal, in double whatever out's dtype.
@@ -180,8 +198,10 @@ template <class F>
 void fill_transformed(const Tensor& out, Generator* g, bool normal, const F& f) {
   random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
     const Tensor draws = empty(Dims{n}, DType::Float64);
-    if (normal) kernels::random_normal(DType::Float64, draws.bytes(), n, s, 0, 1);
-    else kernels::random_uniform(DType::Float64, draws.bytes(), n, s, 0, 1);
+    if (normal)
+      kernels::random_normal(DType::Float64, draws.bytes(), n, s, 0, 1);
+    else
+      kernels::random_uniform(DType::Float64, draws.bytes(), n, s, 0, 1);
     const double* u = draws.data<double>();
     HeavyScope heavy(n);
     dispatch_all(out.dtype(), [&](auto tag) {
@@ -195,9 +215,10 @@ void fill_transformed(const Tensor& out, Generator* g, bool normal, const F& f) 
 }
 
 struct LogNormal : Refill {
-  static constexpr OpSpec spec{"log_normal", "input, mean=1.0, std=2.0, *, generator=None", kInplace,
-                               "Overwrites with exp of normal numbers.", "none: random"};
-  static Tensor forward(Ctx<LogNormal>& ctx, const Tensor& self, double mean, double std, Generator* g) {
+  static constexpr OpSpec spec{"log_normal", "input, mean=1.0, std=2.0, *, generator=None",
+                               kInplace, "Overwrites with exp of normal numbers.", "none: random"};
+  static Tensor forward(Ctx<LogNormal>& ctx, const Tensor& self, double mean, double std,
+                        Generator* g) {
     check_floating("log_normal_", self.dtype());
     COGRAD_CHECK(std > 0, "log_normal_ expects std > 0.0, but found std=", std);
     Tensor out = target(ctx, self);
@@ -214,12 +235,12 @@ struct Geometric : Refill {
                                "none: random"};
   static Tensor forward(Ctx<Geometric>& ctx, const Tensor& self, double p, Generator* g) {
     COGRAD_CHECK(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
-    COGRAD_CHECK_NOT_IMPLEMENTED(self.dtype() != DType::Bool, "geometric_(): not implemented for dtype bool");
+    COGRAD_CHECK_NOT_IMPLEMENTED(self.dtype() != DType::Bool,
+                                 "geometric_(): not implemented for dtype bool");
     Tensor out = target(ctx, self);
     const double scale = 1 / std::log1p(-p);
-    fill_transformed(out, g, false, [=](double u) {
-      return std::max(1.0, std::ceil(std::log1p(-u) * scale));
-    });
+    fill_transformed(out, g, false,
+                     [=](double u) { return std::max(1.0, std::ceil(std::log1p(-u) * scale)); });
     return out;
   }
   COGRAD_NO_GRADIENT(Geometric)
@@ -227,9 +248,10 @@ struct Geometric : Refill {
 COGRAD_OP(Geometric)
 
 struct Cauchy : Refill {
-  static constexpr OpSpec spec{"cauchy", "input, median=0.0, sigma=1.0, *, generator=None", kInplace,
-                               "Overwrites with Cauchy numbers.", "none: random"};
-  static Tensor forward(Ctx<Cauchy>& ctx, const Tensor& self, double median, double sigma, Generator* g) {
+  static constexpr OpSpec spec{"cauchy", "input, median=0.0, sigma=1.0, *, generator=None",
+                               kInplace, "Overwrites with Cauchy numbers.", "none: random"};
+  static Tensor forward(Ctx<Cauchy>& ctx, const Tensor& self, double median, double sigma,
+                        Generator* g) {
     COGRAD_CHECK(self.is_floating(),
                  "Cauchy distribution is a continuous probability distribution. dtype must be a "
                  "floating point but you specified ",

@@ -40,7 +40,9 @@ Dims unique_dims(IntList dims, int ndim) {
 }
 
 struct Flip {
-  static constexpr OpSpec spec{"flip", "input, *dims", kFunctional,
+  static constexpr OpSpec spec{"flip",
+                               "input, *dims",
+                               kFunctional,
                                "A copy with the order of the elements reversed along dims.",
                                "T(3, 4), (0,); T(2, 3, 4), (0, -1); T(3), ()",
                                "np.flip(input, dims)"};
@@ -57,8 +59,8 @@ struct Flip {
 COGRAD_OP(Flip)
 
 struct Fliplr {
-  static constexpr OpSpec spec{"fliplr", "input", kFunctional, "flip along dim 1.", "T(3, 4)",
-                               "np.fliplr(input)"};
+  static constexpr OpSpec spec{"fliplr",  "input",           kFunctional, "flip along dim 1.",
+                               "T(3, 4)", "np.fliplr(input)"};
   static Tensor forward(const Tensor& x) {
     COGRAD_CHECK(x.dim() >= 2, "Input must be >= 2-d.");
     return flip(x, Dims{1});
@@ -67,8 +69,8 @@ struct Fliplr {
 COGRAD_OP(Fliplr)
 
 struct Flipud {
-  static constexpr OpSpec spec{"flipud", "input", kFunctional, "flip along dim 0.", "T(3, 4); T(3)",
-                               "np.flipud(input)"};
+  static constexpr OpSpec spec{"flipud",        "input",           kFunctional, "flip along dim 0.",
+                               "T(3, 4); T(3)", "np.flipud(input)"};
   static Tensor forward(const Tensor& x) {
     COGRAD_CHECK(x.dim() >= 1, "Input must be >= 1-d.");
     return flip(x, Dims{0});
@@ -77,23 +79,31 @@ struct Flipud {
 COGRAD_OP(Flipud)
 
 struct Rot90 {
-  static constexpr OpSpec spec{"rot90", "input, k=1, dims=None", kFunctional,
+  static constexpr OpSpec spec{"rot90",
+                               "input, k=1, dims=None",
+                               kFunctional,
                                "A copy turned by 90 degrees k times in the plane of two dims "
                                "(default 0 and 1), from the first towards the second.",
-                               "T(3, 4); T(3, 4), 2; T(2, 3, 4), -1, (0, 2)", ""};
+                               "T(3, 4); T(3, 4), 2; T(2, 3, 4), -1, (0, 2)",
+                               ""};
   static Tensor forward(const Tensor& x, int64_t k, std::optional<IntList> asked) {
     const Dims dims = asked ? Dims(*asked) : Dims{0, 1};
-    COGRAD_CHECK(dims.size() == 2, "expected total rotation dims == 2, but got dims = ", dims.size());
+    COGRAD_CHECK(dims.size() == 2,
+                 "expected total rotation dims == 2, but got dims = ", dims.size());
     COGRAD_CHECK(x.dim() >= 2, "expected total dims >= 2, but got total dims = ", x.dim());
     const int a = wrap_dim(dims[0], x.dim());
     const int b = wrap_dim(dims[1], x.dim());
     COGRAD_CHECK(a != b, "expected rotation dims to be different, but got dim0 = ", dims[0],
                  " and dim1 = ", dims[1]);
     switch (((k % 4) + 4) % 4) {
-      case 1: return transpose(flip(x, Dims{b}), a, b);
-      case 2: return flip(x, Dims{a, b});
-      case 3: return transpose(flip(x, Dims{a}), a, b);
-      default: return clone(x);
+      case 1:
+        return transpose(flip(x, Dims{b}), a, b);
+      case 2:
+        return flip(x, Dims{a, b});
+      case 3:
+        return transpose(flip(x, Dims{a}), a, b);
+      default:
+        return clone(x);
     }
   }
 };
@@ -117,10 +127,13 @@ void raw_roll(const Tensor& out, const Tensor& x, IntList shifts, IntList dims) 
 }
 
 struct Roll {
-  static constexpr OpSpec spec{"roll", "input, shifts, dims=()", kFunctional,
+  static constexpr OpSpec spec{"roll",
+                               "input, shifts, dims=()",
+                               kFunctional,
                                "A copy shifted along dims, elements that leave coming back at the "
                                "start; without dims the flattened tensor is shifted.",
-                               "T(3, 4), 1; T(3, 4), -1, 0; T(3, 4), (1, 6), (0, 1)", ""};
+                               "T(3, 4), 1; T(3, 4), -1, 0; T(3, 4), (1, 6), (0, 1)",
+                               ""};
   struct State {
     Dims shifts;
     Dims dims;
@@ -128,20 +141,23 @@ struct Roll {
   static Tensor forward(Ctx<Roll>& ctx, const Tensor& x, IntList shifts, IntList dims) {
     COGRAD_CHECK(!shifts.empty(), "`shifts` required");
     const bool flat = dims.empty() && shifts.size() == 1;
-    COGRAD_CHECK(flat || shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ",
-                 shifts.size(), ", dims:", dims.size());
+    COGRAD_CHECK(flat || shifts.size() == dims.size(),
+                 "shifts and dimensions must align. shifts: ", shifts.size(),
+                 ", dims:", dims.size());
     Tensor out = empty(x.sizes(), x.dtype());
     if (flat) {
       const int64_t n[1] = {x.numel()};
       const int64_t step[1] = {1};
       const int64_t zero[1] = {0};
       const Tensor from = raw_contiguous(x);
-      raw_rolls(alias_strided(out, n, step, out.bytes()), alias_strided(from, n, step, from.bytes()),
-                shifts, zero);
+      raw_rolls(alias_strided(out, n, step, out.bytes()),
+                alias_strided(from, n, step, from.bytes()), shifts, zero);
     } else {
       for (int64_t d : dims) wrap_dim(d, x.dim());
-      if (x.dim() == 0) raw_copy(out, x);
-      else raw_rolls(out, x, shifts, dims);
+      if (x.dim() == 0)
+        raw_copy(out, x);
+      else
+        raw_rolls(out, x, shifts, dims);
     }
     if (ctx.recording()) {
       for (int64_t s : shifts) ctx->shifts.push_back(-s);
@@ -149,7 +165,9 @@ struct Roll {
     }
     return out;
   }
-  static Tensor backward(Ctx<Roll>& ctx, const Tensor& g) { return roll(g, ctx->shifts, ctx->dims); }
+  static Tensor backward(Ctx<Roll>& ctx, const Tensor& g) {
+    return roll(g, ctx->shifts, ctx->dims);
+  }
 
  private:
   // Adds up the shifts of a dim named twice and brings them into [0, size).
@@ -173,9 +191,12 @@ struct Roll {
 COGRAD_OP(Roll)
 
 struct Repeat {
-  static constexpr OpSpec spec{"repeat", "input, *repeats", kMethod,
+  static constexpr OpSpec spec{"repeat",
+                               "input, *repeats",
+                               kMethod,
                                "A copy of the tensor laid side by side, repeats[d] times along d.",
-                               "T(3, 4), (2, 3); T(3), (2, 2); T(2, 2), (1, 0)", "np.tile(input, repeats)"};
+                               "T(3, 4), (2, 3); T(3), (2, 2); T(2, 2), (1, 0)",
+                               "np.tile(input, repeats)"};
   struct State {
     Dims sizes;
     Dims repeats;
@@ -220,9 +241,12 @@ struct Repeat {
 COGRAD_OP(Repeat)
 
 struct Tile {
-  static constexpr OpSpec spec{"tile", "input, *dims", kFunctional,
+  static constexpr OpSpec spec{"tile",
+                               "input, *dims",
+                               kFunctional,
                                "repeat, with ones assumed for leading dims that are not named.",
-                               "T(3, 4), (2,); T(3), (2, 2)", "np.tile(input, dims)"};
+                               "T(3, 4), (2,); T(3), (2, 2)",
+                               "np.tile(input, dims)"};
   static Tensor forward(const Tensor& x, IntList dims) {
     Dims repeats;
     for (size_t i = dims.size(); i < static_cast<size_t>(x.dim()); ++i) repeats.push_back(1);
@@ -233,11 +257,13 @@ struct Tile {
 COGRAD_OP(Tile)
 
 struct RepeatInterleave {
-  static constexpr OpSpec spec{"repeat_interleave", "input, repeats, dim=None, *, output_size=None",
-                               kFunctional,
-                               "Every slot along dim (of the flattened tensor without dim) repeated.",
-                               "T(3, 4), 2, 1; T(3, 4), 3; T(3), 0",
-                               "np.repeat(input, repeats, dim)"};
+  static constexpr OpSpec spec{
+      "repeat_interleave",
+      "input, repeats, dim=None, *, output_size=None",
+      kFunctional,
+      "Every slot along dim (of the flattened tensor without dim) repeated.",
+      "T(3, 4), 2, 1; T(3, 4), 3; T(3), 0",
+      "np.repeat(input, repeats, dim)"};
   static Tensor forward(const Tensor& x, int64_t repeats, std::optional<int64_t> dim,
                         std::optional<int64_t> output_size) {
     COGRAD_CHECK(repeats >= 0, "Repeats must be non-negative, got ", repeats);
@@ -259,7 +285,8 @@ COGRAD_OP(RepeatInterleave)
 
 // The slot numbers, each as often as `repeats` says.
 Tensor repeated_index(const Tensor& repeats, std::optional<int64_t> output_size) {
-  COGRAD_CHECK(repeats.dim() == 1, "repeats must be 0-dim or 1-dim tensor, got ", repeats.dim(), "-dim");
+  COGRAD_CHECK(repeats.dim() == 1, "repeats must be 0-dim or 1-dim tensor, got ", repeats.dim(),
+               "-dim");
   COGRAD_CHECK_NOT_IMPLEMENTED(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32,
                                "repeat_interleave(): repeats has to be int64 or int32, got ",
                                dtype_name(repeats.dtype()));
@@ -280,20 +307,24 @@ Tensor repeated_index(const Tensor& repeats, std::optional<int64_t> output_size)
 }
 
 struct RepeatInterleaveTensor {
-  static constexpr OpSpec spec{"repeat_interleave", "input, repeats, dim=None, *, output_size=None",
+  static constexpr OpSpec spec{"repeat_interleave",
+                               "input, repeats, dim=None, *, output_size=None",
                                kFunctional,
                                "Every slot along dim repeated as often as the tensor repeats says.",
-                               "T(3, 4), I(4), 1; T(3), I(3)", "np.repeat(input, repeats, dim)"};
+                               "T(3, 4), I(4), 1; T(3), I(3)",
+                               "np.repeat(input, repeats, dim)"};
   static Tensor forward(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim,
                         std::optional<int64_t> output_size) {
     const Tensor flat = dim ? x : flatten(x);
     const int d = wrap_dim(dim.value_or(0), flat.dim());
     const Tensor in = flat.dim() == 0 ? view(flat, Dims{1}) : flat;
     const bool one = repeats.numel() == 1 && repeats.dim() <= 1;
-    COGRAD_CHECK(repeats.dim() <= 1, "repeats must be 0-dim or 1-dim tensor, got ", repeats.dim(), "-dim");
+    COGRAD_CHECK(repeats.dim() <= 1, "repeats must be 0-dim or 1-dim tensor, got ", repeats.dim(),
+                 "-dim");
     COGRAD_CHECK(one || repeats.size(0) == in.size(d),
                  "repeats must have the same size as input along dim, but got repeats.size(0) = ",
-                 repeats.dim() == 0 ? 1 : repeats.size(0), " and input.size(", d, ") = ", in.size(d));
+                 repeats.dim() == 0 ? 1 : repeats.size(0), " and input.size(", d,
+                 ") = ", in.size(d));
     Tensor each = raw_contiguous(repeats);
     if (one) each = raw_contiguous(alias_strided(each, Dims{in.size(d)}, Dims{0}, each.bytes()));
     return index_select(in, d, repeated_index(each, output_size));
@@ -302,8 +333,11 @@ struct RepeatInterleaveTensor {
 COGRAD_OP(RepeatInterleaveTensor)
 
 struct RepeatInterleaveIndex {
-  static constexpr OpSpec spec{"repeat_interleave", "repeats, *, output_size=None", kFunction | kNondiff,
-                               "The indices 0, 1, ..., each repeats[i] times.", "I(4)",
+  static constexpr OpSpec spec{"repeat_interleave",
+                               "repeats, *, output_size=None",
+                               kFunction | kNondiff,
+                               "The indices 0, 1, ..., each repeats[i] times.",
+                               "I(4)",
                                "np.repeat(np.arange(len(repeats)), repeats)"};
   static Tensor forward(const Tensor& repeats, std::optional<int64_t> output_size) {
     return repeated_index(repeats, output_size);

@@ -127,11 +127,18 @@ struct Sum {
       "Sum over dim (an int, a tuple or None for all); integers are summed in int64.",
       "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), (0, -1), True; T(); I(3, 4), 0",
       "np.sum(input, axis=dim, keepdims=keepdim)"};
-  using State = ReduceState;
+  struct State : ReduceState {
+    bool over_dims = false;
+  };
+  // torch tells a full sum from one over dims by the name.
+  static std::string node_name(const State& s) {
+    return s.over_dims ? "SumBackward1" : "SumBackward0";
+  }
   static Tensor forward(Ctx<Sum>& ctx, const Tensor& x, std::optional<IntList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     const DimMask mask = dim_mask(x, dims);
     const DType t = sum_dtype(x, dtype);
+    ctx->over_dims = dims.has_value();
     remember(ctx, x, mask);
     return run(ReduceOp::Sum, accumulated(x, t), mask, keepdim, t);
   }
@@ -155,9 +162,9 @@ struct Mean {
   static Tensor forward(Ctx<Mean>& ctx, const Tensor& x, std::optional<IntList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
-    COGRAD_CHECK(is_floating(t), "mean(): could not infer output dtype. ",
-                 dtype ? "Optional" : "Input",
-                 " dtype must be either a floating point or complex dtype. Got: ", dtype_name(t));
+    COGRAD_CHECK(
+        is_floating(t), "mean(): could not infer output dtype. ", dtype ? "Optional" : "Input",
+        " dtype must be either a floating point or complex dtype. Got: ", scalar_type_name(t));
     const DimMask mask = dim_mask(x, dims);
     remember(ctx, x, mask);
     const Tensor in = accumulated(x, t);
@@ -198,7 +205,7 @@ struct Nanmean {
                         std::optional<DType> dtype) {
     COGRAD_CHECK(is_floating(x.dtype()),
                  "nanmean(): expected input to have floating point or complex dtype but got ",
-                 dtype_name(x.dtype()));
+                 scalar_type_name(x.dtype()));
     const Tensor there = logical_not(isnan(x));
     return div(apply<Nansum>(x, dims, keepdim, dtype),
                apply<Sum>(there, dims, keepdim, std::optional<DType>()));

@@ -13,7 +13,9 @@ struct InputSizes {
 };
 
 struct View {
-  static constexpr OpSpec spec{"view", "input, *size", kMethod,
+  static constexpr OpSpec spec{"view",
+                               "input, *size",
+                               kMethod,
                                "A view of the same memory with another shape; one size may be -1.",
                                "T(3, 4), (2, -1); T(2, 3, 4), (6, 4); T(), (1, 1)",
                                "np.reshape(input, size)"};
@@ -58,16 +60,23 @@ Tensor reshaped(const Tensor& x, IntList asked) {
 }
 
 struct Reshape {
-  static constexpr OpSpec spec{"reshape", "input, *shape", kFunctional,
+  static constexpr OpSpec spec{"reshape",
+                               "input, *shape",
+                               kFunctional,
                                "The tensor in another shape: a view if strides allow, else a copy.",
-                               "T(3, 4), (2, 6); T(2, 3, 4), (-1,)", "np.reshape(input, shape)"};
+                               "T(3, 4), (2, 6); T(2, 3, 4), (-1,)",
+                               "np.reshape(input, shape)"};
   static Tensor forward(const Tensor& x, IntList shape) { return reshaped(x, shape); }
 };
 COGRAD_OP(Reshape)
 
 struct ViewAs {
-  static constexpr OpSpec spec{"view_as", "input, other", kMethod, "view in other's shape.",
-                               "T(3, 4), T(2, 6)", "np.reshape(input, other.shape)"};
+  static constexpr OpSpec spec{"view_as",
+                               "input, other",
+                               kMethod,
+                               "view in other's shape.",
+                               "T(3, 4), T(2, 6)",
+                               "np.reshape(input, other.shape)"};
   static Tensor forward(const Tensor& x, const Tensor& other) {
     return apply<View>(x, other.sizes());
   }
@@ -75,8 +84,12 @@ struct ViewAs {
 COGRAD_OP(ViewAs)
 
 struct ReshapeAs {
-  static constexpr OpSpec spec{"reshape_as", "input, other", kMethod, "reshape to other's shape.",
-                               "T(3, 4), T(2, 6)", "np.reshape(input, other.shape)"};
+  static constexpr OpSpec spec{"reshape_as",
+                               "input, other",
+                               kMethod,
+                               "reshape to other's shape.",
+                               "T(3, 4), T(2, 6)",
+                               "np.reshape(input, other.shape)"};
   static Tensor forward(const Tensor& x, const Tensor& other) { return reshaped(x, other.sizes()); }
 };
 COGRAD_OP(ReshapeAs)
@@ -84,24 +97,30 @@ COGRAD_OP(ReshapeAs)
 Tensor flattened(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   const int start = wrap_dim(start_dim, x.dim());
   const int end = wrap_dim(end_dim, x.dim());
-  COGRAD_CHECK(start <= end, "flatten() has invalid args: start_dim cannot come after end_dim, got ",
-               start_dim, " and ", end_dim);
+  COGRAD_CHECK(start <= end,
+               "flatten() has invalid args: start_dim cannot come after end_dim, got ", start_dim,
+               " and ", end_dim);
   if (x.dim() == 0) return apply<View>(x, IntList(Dims{1}));
   if (start == end) return x;
   Dims sizes;
   int64_t joined = 1;
   for (int d = 0; d < x.dim(); ++d) {
-    if (d < start || d > end) sizes.push_back(x.size(d));
-    else joined *= x.size(d);
+    if (d < start || d > end)
+      sizes.push_back(x.size(d));
+    else
+      joined *= x.size(d);
     if (d == end) sizes.push_back(joined);
   }
   return reshaped(x, sizes);
 }
 
 struct Flatten {
-  static constexpr OpSpec spec{"flatten", "input, start_dim=0, end_dim=-1", kFunctional,
+  static constexpr OpSpec spec{"flatten",
+                               "input, start_dim=0, end_dim=-1",
+                               kFunctional,
                                "The dims start_dim..end_dim joined into one.",
-                               "T(2, 3, 4); T(2, 3, 4), 1; T(2, 3, 4), 0, 1; T()", ""};
+                               "T(2, 3, 4); T(2, 3, 4), 1; T(2, 3, 4), 0, 1; T()",
+                               ""};
   static Tensor forward(const Tensor& x, int64_t start_dim, int64_t end_dim) {
     return flattened(x, start_dim, end_dim);
   }
@@ -109,8 +128,9 @@ struct Flatten {
 COGRAD_OP(Flatten)
 
 struct Ravel {
-  static constexpr OpSpec spec{"ravel", "input", kFunctional, "The tensor in one dim.",
-                               "T(2, 3, 4); T(3); T()", "np.ravel(input)"};
+  static constexpr OpSpec spec{
+      "ravel",          "input", kFunctional, "The tensor in one dim.", "T(2, 3, 4); T(3); T()",
+      "np.ravel(input)"};
   static Tensor forward(const Tensor& x) {
     const int64_t all[1] = {-1};
     return apply<View>(contiguous(x), IntList(x.numel() == 0 ? Dims{0} : Dims(all, all + 1)));
@@ -119,9 +139,12 @@ struct Ravel {
 COGRAD_OP(Ravel)
 
 struct Unflatten {
-  static constexpr OpSpec spec{"unflatten", "input, dim, sizes", kFunctional,
+  static constexpr OpSpec spec{"unflatten",
+                               "input, dim, sizes",
+                               kFunctional,
                                "A view with one dim split into `sizes`; one of them may be -1.",
-                               "T(3, 4), 1, (2, -1); T(6), 0, (2, 3)", ""};
+                               "T(3, 4), 1, (2, -1); T(6), 0, (2, 3)",
+                               ""};
   static Tensor forward(const Tensor& x, int64_t dim, IntList sizes) {
     COGRAD_CHECK(!sizes.empty(), "unflatten: sizes must be non-empty");
     const int d = wrap_dim(dim, x.dim());
@@ -130,8 +153,10 @@ struct Unflatten {
     int64_t known = 1;
     int unknown = 0;
     for (int64_t s : sizes) {
-      if (s == -1) ++unknown;
-      else known *= s;
+      if (s == -1)
+        ++unknown;
+      else
+        known *= s;
     }
     COGRAD_CHECK(unknown <= 1, "unflatten: only one dimension can be inferred, got sizes ",
                  to_string(sizes));
@@ -140,7 +165,8 @@ struct Unflatten {
                  " don't multiply up to the size of dim ", d, " (", have, ") in the input tensor");
     Dims shape;
     for (int i = 0; i < x.dim(); ++i) {
-      if (i != d) shape.push_back(x.size(i));
+      if (i != d)
+        shape.push_back(x.size(i));
       else
         for (int64_t s : sizes) shape.push_back(s == -1 ? have / known : s);
     }
@@ -160,8 +186,9 @@ void view_larger(const Tensor& x, int64_t ratio, const std::string& what, Dims& 
                  Dims& strides) {
   COGRAD_CHECK(sizes.back() % ratio == 0, "self.size(-1) must be divisible by ", ratio, what,
                sizes.back());
-  COGRAD_CHECK(x.storage_offset() % ratio == 0, "self.storage_offset() must be divisible by ", ratio,
-               what, x.storage_offset());
+  COGRAD_CHECK(x.storage_offset() % ratio == 0, "self.storage_offset() must be divisible by ",
+               ratio, what, x.storage_offset());
+  COGRAD_CHECK(strides.back() == 1, "self.stride(-1) must be 1", what, strides.back());
   for (size_t i = 0; i + 1 < strides.size(); ++i) {
     COGRAD_CHECK(strides[i] % ratio == 0, "self.stride(", i, ") must be divisible by ", ratio, what,
                  strides[i]);
@@ -171,7 +198,9 @@ void view_larger(const Tensor& x, int64_t ratio, const std::string& what, Dims& 
 }
 
 struct ViewDType {
-  static constexpr OpSpec spec{"view", "input, dtype", kMethod | kNondiff,
+  static constexpr OpSpec spec{"view",
+                               "input, dtype",
+                               kMethod | kNondiff,
                                "The same bytes read as another dtype; no gradient flows.",
                                "T(3, 4), int64; T(3, 4), int32; I(3, 4), int16",
                                "input.view(dtype)"};
@@ -192,7 +221,6 @@ struct ViewDType {
         for (size_t i = 0; i + 1 < strides.size(); ++i) strides[i] *= ratio;
         sizes.back() *= ratio;
       } else {
-        COGRAD_CHECK(strides.back() == 1, "self.stride(-1) must be 1", what, strides.back());
         view_larger(x, to_size / from_size, what, sizes, strides);
       }
     }
@@ -206,7 +234,7 @@ COGRAD_OP(ViewDType)
 }  // namespace
 
 Tensor view(const Tensor& x, IntList sizes) { return apply<View>(x, sizes); }
-COGRAD_API Tensor reshape(const Tensor& x, IntList sizes) { return reshaped(x, sizes); }
+Tensor reshape(const Tensor& x, IntList sizes) { return reshaped(x, sizes); }
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   return flattened(x, start_dim, end_dim);
 }

@@ -75,8 +75,9 @@ struct Multinomial {
   static Tensor forward(Ctx<Multinomial>&, const Tensor& x, int64_t samples, bool replacement,
                         Generator* g) {
     COGRAD_CHECK(x.dim() == 1 || x.dim() == 2, "prob_dist must be 1 or 2 dim, got ", x.dim());
-    COGRAD_CHECK(x.is_floating(), "multinomial only supports floating-point dtypes for input, got: ",
-                 dtype_name(x.dtype()));
+    COGRAD_CHECK(
+        x.is_floating(),
+        "multinomial only supports floating-point dtypes for input, got: ", dtype_name(x.dtype()));
     COGRAD_CHECK(samples > 0, "cannot sample n_sample <= 0 samples, got ", samples);
     const int64_t n = x.size(-1);
     COGRAD_CHECK(replacement || samples <= n,
@@ -120,14 +121,15 @@ struct NormalTensor {
   static constexpr OpSpec spec{"normal", "mean, std=1.0, *, generator=None", kFunction | kOut,
                                "Normal numbers with means and standard deviations, broadcast.",
                                "none: random"};
-  static Tensor forward(Ctx<NormalTensor>& ctx, const TensorOrScalar& mean, const TensorOrScalar& std,
-                        Generator* g) {
+  static Tensor forward(Ctx<NormalTensor>& ctx, const TensorOrScalar& mean,
+                        const TensorOrScalar& std, Generator* g) {
     COGRAD_CHECK_TYPE(mean.is_tensor() || std.is_tensor(),
                       "normal(): mean or std must be a tensor when no size is given");
     if (mean.is_tensor()) check_floating("normal", mean.tensor().dtype());
     if (std.is_tensor()) {
       check_floating("normal", std.tensor().dtype());
-      const bool bad = any_element(raw_contiguous(std.tensor()), [](double v) { return !(v >= 0); });
+      const bool bad =
+          any_element(raw_contiguous(std.tensor()), [](double v) { return !(v >= 0); });
       COGRAD_CHECK(!bad, "normal expects all elements of std >= 0.0");
     } else {
       check_std(std.scalar().to_double());

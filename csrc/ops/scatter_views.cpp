@@ -25,9 +25,12 @@ Tensor replaced(const Tensor& x, const Tensor& src, const Region& region) {
 }
 
 struct SelectScatter {
-  static constexpr OpSpec spec{"select_scatter", "input, src, dim, index", kFunctional,
+  static constexpr OpSpec spec{"select_scatter",
+                               "input, src, dim, index",
+                               kFunctional,
                                "A copy of input with src at one index of a dim.",
-                               "T(3, 4), T(4), 0, 1; T(3, 4), T(3), 1, -1", ""};
+                               "T(3, 4), T(4), 0, 1; T(3, 4), T(3), 1, -1",
+                               ""};
   struct State {
     int dim;
     int64_t index;
@@ -43,16 +46,20 @@ struct SelectScatter {
   }
   static void backward(Ctx<SelectScatter>& ctx, const Tensor& g) {
     if (ctx.needs(0))
-      ctx.grad(0) = apply<SelectScatter>(g, zeros(ctx->sizes, g.dtype()), int64_t{ctx->dim}, ctx->index);
+      ctx.grad(0) =
+          apply<SelectScatter>(g, zeros(ctx->sizes, g.dtype()), int64_t{ctx->dim}, ctx->index);
     if (ctx.needs(1)) ctx.grad(1) = select(g, ctx->dim, ctx->index);
   }
 };
 COGRAD_OP(SelectScatter)
 
 struct SliceScatter {
-  static constexpr OpSpec spec{"slice_scatter", "input, src, dim=0, start=None, end=None, step=1",
-                               kFunctional, "A copy of input with src in input[start:end:step].",
-                               "T(4, 3), T(2, 3), 0, 1, 3; T(2, 4), T(2, 2), 1, 0, None, 2", ""};
+  static constexpr OpSpec spec{"slice_scatter",
+                               "input, src, dim=0, start=None, end=None, step=1",
+                               kFunctional,
+                               "A copy of input with src in input[start:end:step].",
+                               "T(4, 3), T(2, 3), 0, 1, 3; T(2, 4), T(2, 2), 1, 0, None, 2",
+                               ""};
   using Bound = std::optional<int64_t>;
   struct State {
     int dim;
@@ -78,9 +85,12 @@ struct SliceScatter {
 COGRAD_OP(SliceScatter)
 
 struct DiagonalScatter {
-  static constexpr OpSpec spec{"diagonal_scatter", "input, src, offset=0, dim1=0, dim2=1",
-                               kFunctional, "A copy of input with src on a diagonal.",
-                               "T(3, 4), T(3); T(3, 3), T(2), -1", ""};
+  static constexpr OpSpec spec{"diagonal_scatter",
+                               "input, src, offset=0, dim1=0, dim2=1",
+                               kFunctional,
+                               "A copy of input with src on a diagonal.",
+                               "T(3, 4), T(3); T(3, 3), T(2), -1",
+                               ""};
   struct State {
     int64_t offset, dim1, dim2;
     Dims sizes;
@@ -88,8 +98,7 @@ struct DiagonalScatter {
   static Tensor forward(Ctx<DiagonalScatter>& ctx, const Tensor& x, const Tensor& src,
                         int64_t offset, int64_t dim1, int64_t dim2) {
     const auto dims = diagonal_dims(x.dim(), dim1, dim2);
-    if (ctx.recording())
-      *ctx.operator->() = {offset, dims.first, dims.second, Dims(src.sizes())};
+    if (ctx.recording()) *ctx.operator->() = {offset, dims.first, dims.second, Dims(src.sizes())};
     return replaced(x, src, [&](const Tensor& t) {
       return diagonal_region(t, offset, dims.first, dims.second);
     });
@@ -105,9 +114,12 @@ COGRAD_OP(DiagonalScatter)
 
 struct AsStridedScatter {
   static constexpr OpSpec spec{
-      "as_strided_scatter", "input, src, size, stride, storage_offset=None", kFunctional,
+      "as_strided_scatter",
+      "input, src, size, stride, storage_offset=None",
+      kFunctional,
       "A copy of input with src where as_strided(size, stride, storage_offset) would look.",
-      "T(6), T(2, 2), (2, 2), (2, 1), 1", ""};
+      "T(6), T(2, 2), (2, 2), (2, 1), 1",
+      ""};
   static Tensor forward(const Tensor& x, const Tensor& src, IntList size, IntList stride,
                         std::optional<int64_t> offset) {
     const int64_t at = offset.value_or(x.storage_offset());

@@ -43,13 +43,14 @@ struct SliceBackward {
 COGRAD_OP(SliceBackward)
 
 struct Slice {
-  static constexpr OpSpec spec{"_slice", "input, dim=0, start=None, end=None, step=1", kInternal,
-                               "The view input[start:end:step] along one dim.",
-                               "T(5, 4), 0, 1, 3; T(3, 4), 1, None, None, 2; T(4), 0, -3; T(4), 0, 3, 1"};
+  static constexpr OpSpec spec{
+      "_slice", "input, dim=0, start=None, end=None, step=1", kInternal,
+      "The view input[start:end:step] along one dim.",
+      "T(5, 4), 0, 1, 3; T(3, 4), 1, None, None, 2; T(4), 0, -3; T(4), 0, 3, 1"};
   static constexpr bool kView = true;
   using State = SliceArgs;
-  static Tensor forward(Ctx<Slice>& ctx, const Tensor& x, int64_t dim,
-                        std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
+  static Tensor forward(Ctx<Slice>& ctx, const Tensor& x, int64_t dim, std::optional<int64_t> start,
+                        std::optional<int64_t> end, int64_t step) {
     check_has_dims("slice", x);
     const int d = wrap_dim(dim, x.dim());
     const SliceBounds bounds = slice_bounds(x.size(d), start, end, step);
@@ -65,15 +66,19 @@ struct Slice {
 COGRAD_OP(Slice)
 
 struct Narrow {
-  static constexpr OpSpec spec{"narrow", "input, dim, start, length", kFunctional,
+  static constexpr OpSpec spec{"narrow",
+                               "input, dim, start, length",
+                               kFunctional,
                                "The view input[start : start + length] along one dim.",
-                               "T(5, 4), 0, 1, 3; T(3, 4), -1, -2, 2", ""};
+                               "T(5, 4), 0, 1, 3; T(3, 4), -1, -2, 2",
+                               ""};
   static Tensor forward(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
     check_has_dims("narrow", x);
     COGRAD_CHECK(length >= 0, "narrow(): length must be non-negative.");
     const int64_t size = x.size(wrap_dim(dim, x.dim()));
-    COGRAD_CHECK_INDEX(start >= -size && start <= size, "start out of range (expected to be in range of [",
-                       -size, ", ", size, "], but got ", start, ")");
+    COGRAD_CHECK_INDEX(start >= -size && start <= size,
+                       "start out of range (expected to be in range of [", -size, ", ", size,
+                       "], but got ", start, ")");
     const int64_t from = start < 0 ? start + size : start;
     COGRAD_CHECK(length <= size - from, "start (", from, ") + length (", length,
                  ") exceeds dimension size (", size, ").");
@@ -89,9 +94,9 @@ struct SelectArgs {
 };
 
 struct SelectBackward {
-  static constexpr OpSpec spec{"_select_backward", "grad_output, input_sizes, dim, index", kInternal,
-                               "Zeros of input_sizes with grad_output at one index of a dim.",
-                               "T(4), (3, 4), 0, 2"};
+  static constexpr OpSpec spec{
+      "_select_backward", "grad_output, input_sizes, dim, index", kInternal,
+      "Zeros of input_sizes with grad_output at one index of a dim.", "T(4), (3, 4), 0, 2"};
   using State = SelectArgs;
   static Tensor forward(Ctx<SelectBackward>& ctx, const Tensor& g, IntList sizes, int64_t dim,
                         int64_t index) {
@@ -108,7 +113,9 @@ struct SelectBackward {
 COGRAD_OP(SelectBackward)
 
 struct Select {
-  static constexpr OpSpec spec{"select", "input, dim, index", kFunctional,
+  static constexpr OpSpec spec{"select",
+                               "input, dim, index",
+                               kFunctional,
                                "The view at one index of a dim, without that dim.",
                                "T(3, 4), 0, 1; T(2, 3, 4), -1, -2; T(3), 0, 0",
                                "np.take(input, index, dim)"};
@@ -156,7 +163,9 @@ struct DiagonalBackward {
 COGRAD_OP(DiagonalBackward)
 
 struct Diagonal {
-  static constexpr OpSpec spec{"diagonal", "input, offset=0, dim1=0, dim2=1", kFunctional,
+  static constexpr OpSpec spec{"diagonal",
+                               "input, offset=0, dim1=0, dim2=1",
+                               kFunctional,
                                "The view of a diagonal of two dims, as the last dim.",
                                "T(3, 4); T(3, 4), 1; T(2, 3, 4), -1, 0, 2; T(3, 4), 9",
                                "np.diagonal(input, offset, dim1, dim2)"};
@@ -186,8 +195,8 @@ struct UnfoldArgs {
 // Windows may overlap, so terms are added: one position inside the window at a time, which never
 // meets itself.
 struct UnfoldBackward {
-  static constexpr OpSpec spec{"_unfold_backward", "grad_in, input_sizes, dim, size, step", kInternal,
-                               "Sum of windows back into a tensor of input_sizes.",
+  static constexpr OpSpec spec{"_unfold_backward", "grad_in, input_sizes, dim, size, step",
+                               kInternal, "Sum of windows back into a tensor of input_sizes.",
                                "T(4, 2), (5,), 0, 2, 1"};
   using State = UnfoldArgs;
   static Tensor forward(Ctx<UnfoldBackward>& ctx, const Tensor& g, IntList sizes, int64_t dim,
@@ -211,12 +220,16 @@ struct UnfoldBackward {
 COGRAD_OP(UnfoldBackward)
 
 struct Unfold {
-  static constexpr OpSpec spec{"unfold", "input, dimension, size, step", kMethod,
+  static constexpr OpSpec spec{"unfold",
+                               "input, dimension, size, step",
+                               kMethod,
                                "A view of all windows of `size`, `step` apart, as a new last dim.",
-                               "T(5), 0, 2, 1; T(3, 7), 1, 3, 2; T(), 0, 1, 1", ""};
+                               "T(5), 0, 2, 1; T(3, 7), 1, 3, 2; T(), 0, 1, 1",
+                               ""};
   static constexpr bool kView = true;
   using State = UnfoldArgs;
-  static Tensor forward(Ctx<Unfold>& ctx, const Tensor& x, int64_t dim, int64_t size, int64_t step) {
+  static Tensor forward(Ctx<Unfold>& ctx, const Tensor& x, int64_t dim, int64_t size,
+                        int64_t step) {
     const int d = wrap_dim(dim, x.dim());
     const int64_t have = x.dim() == 0 ? 1 : x.size(d);
     COGRAD_CHECK(size >= 0, "size is ", size, " but must be >= 0");
@@ -254,7 +267,8 @@ Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
 Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
   return apply<Diagonal>(x, offset, dim1, dim2);
 }
-Tensor diagonal_backward(const Tensor& g, IntList sizes, int64_t offset, int64_t dim1, int64_t dim2) {
+Tensor diagonal_backward(const Tensor& g, IntList sizes, int64_t offset, int64_t dim1,
+                         int64_t dim2) {
   return apply<DiagonalBackward>(g, sizes, offset, dim1, dim2);
 }
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step) {

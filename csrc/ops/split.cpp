@@ -63,18 +63,22 @@ Dims even_lengths(int64_t size, int64_t length) {
 }
 
 struct Split {
-  static constexpr OpSpec spec{"_split", "input, split_size, dim=0", kInternal,
-                               "Views of split_size elements each along dim; the last may be shorter.",
-                               "T(5, 2), 2; T(3, 4), 3, 1"};
+  static constexpr OpSpec spec{
+      "_split", "input, split_size, dim=0", kInternal,
+      "Views of split_size elements each along dim; the last may be shorter.",
+      "T(5, 2), 2; T(3, 4), 3, 1"};
   static constexpr bool kView = true;
   using State = Parts;
-  static std::vector<Tensor> forward(Ctx<Split>& ctx, const Tensor& x, int64_t length, int64_t dim) {
+  static std::vector<Tensor> forward(Ctx<Split>& ctx, const Tensor& x, int64_t length,
+                                     int64_t dim) {
     COGRAD_CHECK(x.dim() > 0, "split expects at least a 1-dimensional tensor");
-    COGRAD_CHECK(length >= 0, "split expects split_size be non-negative, but got split_size=", length);
+    COGRAD_CHECK(length >= 0,
+                 "split expects split_size be non-negative, but got split_size=", length);
     const int d = wrap_dim(dim, x.dim());
     const int64_t size = x.size(d);
     COGRAD_CHECK(length > 0 || size == 0,
-                 "split_size can only be 0 if dimension size is 0, but got dimension size of ", size);
+                 "split_size can only be 0 if dimension size is 0, but got dimension size of ",
+                 size);
     return run_split(ctx, x, d, even_lengths(size, length));
   }
   static void backward(Ctx<Split>& ctx, std::span<Tensor> gs) {
@@ -87,8 +91,8 @@ constexpr const char* kSplitDoc =
     "Views of equal length (an int; the last may be shorter) or of the given lengths along dim.";
 
 struct SplitEven {
-  static constexpr OpSpec spec{"split", "tensor, split_size_or_sections, dim=0", kFunction, kSplitDoc,
-                               "T(5, 2), 2; T(3, 4), 3, 1"};
+  static constexpr OpSpec spec{"split", "tensor, split_size_or_sections, dim=0", kFunction,
+                               kSplitDoc, "T(5, 2), 2; T(3, 4), 3, 1"};
   static std::vector<Tensor> forward(const Tensor& x, int64_t length, int64_t dim) {
     return apply<Split>(x, length, dim);
   }
@@ -122,8 +126,8 @@ struct SplitWithSizes {
       total += n;
     }
     COGRAD_CHECK(total == x.size(d), "split_with_sizes expects split_sizes to sum exactly to ",
-                 x.size(d), " (input tensor's size at dimension ", d, "), but got split_sizes=",
-                 to_string(lengths));
+                 x.size(d), " (input tensor's size at dimension ", d,
+                 "), but got split_sizes=", to_string(lengths));
     return run_split(ctx, x, d, Dims(lengths));
   }
   static void backward(Ctx<SplitWithSizes>& ctx, std::span<Tensor> gs) {
@@ -133,8 +137,8 @@ struct SplitWithSizes {
 COGRAD_OP(SplitWithSizes)
 
 struct SplitSections {
-  static constexpr OpSpec spec{"split", "tensor, split_size_or_sections, dim=0", kFunction, kSplitDoc,
-                               "T(5, 2), (2, 3)"};
+  static constexpr OpSpec spec{"split", "tensor, split_size_or_sections, dim=0", kFunction,
+                               kSplitDoc, "T(5, 2), (2, 3)"};
   static std::vector<Tensor> forward(const Tensor& x, IntList lengths, int64_t dim) {
     return apply<SplitWithSizes>(x, lengths, dim);
   }
@@ -175,7 +179,8 @@ struct Unbind {
   static constexpr bool kView = true;
   using State = Parts;
   static std::vector<Tensor> forward(Ctx<Unbind>& ctx, const Tensor& x, int64_t dim) {
-    COGRAD_CHECK_INDEX(x.dim() > 0, "Dimension specified as ", dim, " but tensor has no dimensions");
+    COGRAD_CHECK_INDEX(x.dim() > 0, "Dimension specified as ", dim,
+                       " but tensor has no dimensions");
     const int d = wrap_dim(dim, x.dim());
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, x.dtype(), Dims(x.sizes())};
     std::vector<Tensor> out;
@@ -200,8 +205,9 @@ struct Unbind {
 COGRAD_OP(Unbind)
 
 int check_tensor_split(const Tensor& x, int64_t dim) {
-  COGRAD_CHECK(x.dim() > 0,
-               "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+  COGRAD_CHECK(
+      x.dim() > 0,
+      "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
   return wrap_dim(dim, x.dim());
 }
 
@@ -266,7 +272,8 @@ struct TensorSplitTensor {
                  at.dim(), " dims");
     if (at.dim() == 0) return split_sections(x, *at.data<int64_t>(), dim);
     Dims indices;
-    for (int64_t i = 0; i < at.numel(); ++i) indices.push_back(at.data<int64_t>()[i * at.stride(0)]);
+    for (int64_t i = 0; i < at.numel(); ++i)
+      indices.push_back(at.data<int64_t>()[i * at.stride(0)]);
     return split_indices(x, indices, dim);
   }
 };
@@ -286,23 +293,23 @@ std::vector<Tensor> named_split(const char* op, const Tensor& x, int64_t section
   return split_sections(x, sections, dim);
 }
 
-#define COGRAD_NAMED_SPLIT(Struct, name, min_dims, dim, samples_even, samples_at)                 \
-  struct Struct##Even {                                                                           \
-    static constexpr OpSpec spec{name, "input, sections", kFunctional,                            \
-                                 "tensor_split into equal parts along dim " #dim ".",             \
-                                 samples_even};                                                   \
-    static std::vector<Tensor> forward(const Tensor& x, int64_t sections) {                       \
-      return named_split(name, x, sections, named_split_dim(name, x, min_dims, dim));             \
-    }                                                                                             \
-  };                                                                                              \
-  COGRAD_OP(Struct##Even)                                                                         \
-  struct Struct##At {                                                                             \
-    static constexpr OpSpec spec{name, "input, indices", kFunctional,                             \
-                                 "tensor_split at indices along dim " #dim ".", samples_at};      \
-    static std::vector<Tensor> forward(const Tensor& x, IntList indices) {                        \
-      return split_indices(x, indices, named_split_dim(name, x, min_dims, dim));                  \
-    }                                                                                             \
-  };                                                                                              \
+#define COGRAD_NAMED_SPLIT(Struct, name, min_dims, dim, samples_even, samples_at)            \
+  struct Struct##Even {                                                                      \
+    static constexpr OpSpec spec{name, "input, sections", kFunctional,                       \
+                                 "tensor_split into equal parts along dim " #dim ".",        \
+                                 samples_even};                                              \
+    static std::vector<Tensor> forward(const Tensor& x, int64_t sections) {                  \
+      return named_split(name, x, sections, named_split_dim(name, x, min_dims, dim));        \
+    }                                                                                        \
+  };                                                                                         \
+  COGRAD_OP(Struct##Even)                                                                    \
+  struct Struct##At {                                                                        \
+    static constexpr OpSpec spec{name, "input, indices", kFunctional,                        \
+                                 "tensor_split at indices along dim " #dim ".", samples_at}; \
+    static std::vector<Tensor> forward(const Tensor& x, IntList indices) {                   \
+      return split_indices(x, indices, named_split_dim(name, x, min_dims, dim));             \
+    }                                                                                        \
+  };                                                                                         \
   COGRAD_OP(Struct##At)
 
 COGRAD_NAMED_SPLIT(Hsplit, "hsplit", 1, 1, "T(3, 4), 2; T(4), 2", "T(3, 4), (1, 3)")

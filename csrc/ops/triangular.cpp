@@ -54,9 +54,12 @@ Tensor triangle(Ctx<Op>& ctx, const Tensor& x, int64_t diagonal, bool upper) {
 }
 
 struct Tril {
-  static constexpr OpSpec spec{"tril", "input, diagonal=0", kElementwise,
+  static constexpr OpSpec spec{"tril",
+                               "input, diagonal=0",
+                               kElementwise,
                                "The lower triangle of matrices, the other elements 0.",
-                               "T(3, 4); T(4, 3), -1; T(2, 3, 3), 1", "np.tril(input, diagonal)"};
+                               "T(3, 4); T(4, 3), -1; T(2, 3, 3), 1",
+                               "np.tril(input, diagonal)"};
   using State = DiagonalState;
   static Tensor forward(Ctx<Tril>& ctx, const Tensor& x, int64_t diagonal) {
     return triangle(ctx, x, diagonal, false);
@@ -66,9 +69,12 @@ struct Tril {
 COGRAD_OP(Tril)
 
 struct Triu {
-  static constexpr OpSpec spec{"triu", "input, diagonal=0", kElementwise,
+  static constexpr OpSpec spec{"triu",
+                               "input, diagonal=0",
+                               kElementwise,
                                "The upper triangle of matrices, the other elements 0.",
-                               "T(3, 4); T(4, 3), -1; T(2, 3, 3), 1", "np.triu(input, diagonal)"};
+                               "T(3, 4); T(4, 3), -1; T(2, 3, 3), 1",
+                               "np.triu(input, diagonal)"};
   using State = DiagonalState;
   static Tensor forward(Ctx<Triu>& ctx, const Tensor& x, int64_t diagonal) {
     return triangle(ctx, x, diagonal, true);
@@ -78,9 +84,12 @@ struct Triu {
 COGRAD_OP(Triu)
 
 struct DiagEmbed {
-  static constexpr OpSpec spec{"diag_embed", "input, offset=0, dim1=-2, dim2=-1", kFunctional,
+  static constexpr OpSpec spec{"diag_embed",
+                               "input, offset=0, dim1=-2, dim2=-1",
+                               kFunctional,
                                "Matrices with the last dim of the input on a diagonal.",
-                               "T(3); T(2, 3), 1; T(2, 3), -1, 0, 2", ""};
+                               "T(3); T(2, 3), 1; T(2, 3), -1, 0, 2",
+                               ""};
   struct State {
     int64_t offset;
     int64_t dim1;
@@ -106,28 +115,36 @@ struct DiagEmbed {
 COGRAD_OP(DiagEmbed)
 
 struct Diag {
-  static constexpr OpSpec spec{"diag", "input, diagonal=0", kFunctional | kOut,
+  static constexpr OpSpec spec{"diag",
+                               "input, diagonal=0",
+                               kFunctional | kOut,
                                "The matrix with a vector on its diagonal, or a copy of a matrix's "
                                "diagonal.",
-                               "T(3); T(3), -1; T(3, 4); T(3, 4), 1", "np.diag(input, diagonal)"};
+                               "T(3); T(3), -1; T(3, 4); T(3, 4), 1",
+                               "np.diag(input, diagonal)"};
   static Tensor forward(const Tensor& x, int64_t offset) {
-    COGRAD_CHECK(x.dim() == 1 || x.dim() == 2, "diag(): Supports 1D or 2D tensors. Got ", x.dim(), "D");
+    COGRAD_CHECK(x.dim() == 1 || x.dim() == 2, "diag(): Supports 1D or 2D tensors. Got ", x.dim(),
+                 "D");
     return x.dim() == 1 ? diag_embed(x, offset) : clone(diagonal(x, offset));
   }
 };
 COGRAD_OP(Diag)
 
 struct Diagflat {
-  static constexpr OpSpec spec{"diagflat", "input, offset=0", kFunctional,
+  static constexpr OpSpec spec{"diagflat",
+                               "input, offset=0",
+                               kFunctional,
                                "The matrix with the flattened tensor on a diagonal.",
-                               "T(3); T(2, 2), 1; T()", "np.diagflat(input, offset)"};
+                               "T(3); T(2, 2), 1; T()",
+                               "np.diagflat(input, offset)"};
   static Tensor forward(const Tensor& x, int64_t offset) { return diag_embed(flatten(x), offset); }
 };
 COGRAD_OP(Diagflat)
 
 struct Trace {
-  static constexpr OpSpec spec{"trace", "input", kFunctional, "Sum of a matrix's diagonal.",
-                               "T(3, 4); T(3, 3)", "np.trace(input)"};
+  static constexpr OpSpec spec{
+      "trace",          "input", kFunctional, "Sum of a matrix's diagonal.", "T(3, 4); T(3, 3)",
+      "np.trace(input)"};
   struct State {
     Dims sizes;
   };

@@ -8,7 +8,7 @@ namespace cograd {
 namespace {
 
 struct Alias {
-  static constexpr OpSpec spec{"_alias", "input", kInternal, "A view of the whole tensor.",
+  static constexpr OpSpec spec{"_alias",       "input", kInternal, "A view of the whole tensor.",
                                "T(3, 4); T()", "input"};
   static constexpr bool kView = true;
   static Tensor forward(Ctx<Alias>&, const Tensor& x) {
@@ -19,7 +19,9 @@ struct Alias {
 COGRAD_OP(Alias)
 
 struct Permute {
-  static constexpr OpSpec spec{"permute", "input, *dims", kFunctional,
+  static constexpr OpSpec spec{"permute",
+                               "input, *dims",
+                               kFunctional,
                                "A view with the dims in the given order.",
                                "T(2, 3, 4), (2, 0, 1); T(3, 4), (-1, 0); T(), ()",
                                "np.transpose(input, dims)"};
@@ -66,8 +68,11 @@ Tensor swapped_view(const Tensor& x, SwappedDims d) {
 }
 
 struct Transpose {
-  static constexpr OpSpec spec{"transpose", "input, dim0, dim1", kFunctional,
-                               "A view with two dims exchanged.", "T(2, 3, 4), 0, -1; T(3, 4), 1, 0",
+  static constexpr OpSpec spec{"transpose",
+                               "input, dim0, dim1",
+                               kFunctional,
+                               "A view with two dims exchanged.",
+                               "T(2, 3, 4), 0, -1; T(3, 4), 1, 0",
                                "np.swapaxes(input, dim0, dim1)"};
   static constexpr bool kView = true;
   using State = SwappedDims;
@@ -83,25 +88,28 @@ struct Transpose {
 COGRAD_OP(Transpose)
 
 struct Swapaxes {
-  static constexpr OpSpec spec{"swapaxes", "input, axis0, axis1", kFunctional,
-                               "transpose under NumPy's name.", "T(2, 3, 4), 0, 2",
-                               "np.swapaxes(input, axis0, axis1)"};
+  static constexpr OpSpec spec{"swapaxes",         "input, axis0, axis1",
+                               kFunctional,        "transpose under NumPy's name.",
+                               "T(2, 3, 4), 0, 2", "np.swapaxes(input, axis0, axis1)"};
   static Tensor forward(const Tensor& x, int64_t a, int64_t b) { return apply<Transpose>(x, a, b); }
 };
 COGRAD_OP(Swapaxes)
 
 struct Swapdims {
-  static constexpr OpSpec spec{"swapdims", "input, dim0, dim1", kFunctional,
-                               "transpose under another name.", "T(2, 3, 4), 0, 2",
-                               "np.swapaxes(input, dim0, dim1)"};
+  static constexpr OpSpec spec{"swapdims",         "input, dim0, dim1",
+                               kFunctional,        "transpose under another name.",
+                               "T(2, 3, 4), 0, 2", "np.swapaxes(input, dim0, dim1)"};
   static Tensor forward(const Tensor& x, int64_t a, int64_t b) { return apply<Transpose>(x, a, b); }
 };
 COGRAD_OP(Swapdims)
 
 struct T {
-  static constexpr OpSpec spec{"t", "input", kFunctional,
+  static constexpr OpSpec spec{"t",
+                               "input",
+                               kFunctional,
                                "A view of a matrix transposed; tensors of fewer dims as they are.",
-                               "T(3, 4); T(3)", "input.T"};
+                               "T(3, 4); T(3)",
+                               "input.T"};
   static constexpr bool kView = true;
   static Tensor forward(Ctx<T>&, const Tensor& x) {
     COGRAD_CHECK(x.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", x.dim(),
@@ -113,8 +121,12 @@ struct T {
 COGRAD_OP(T)
 
 struct ReversedDims {
-  static constexpr OpSpec spec{"_T", "input", kInternal, "x.T: a view with the dims reversed.",
-                               "T(2, 3, 4); T(3, 4)", "np.transpose(input)"};
+  static constexpr OpSpec spec{"_T",
+                               "input",
+                               kInternal,
+                               "x.T: a view with the dims reversed.",
+                               "T(2, 3, 4); T(3, 4)",
+                               "np.transpose(input)"};
   static Tensor forward(const Tensor& x) {
     Dims dims;
     for (int d = x.dim() - 1; d >= 0; --d) dims.push_back(d);
@@ -124,9 +136,12 @@ struct ReversedDims {
 COGRAD_OP(ReversedDims)
 
 struct MatrixT {
-  static constexpr OpSpec spec{"_mT", "input", kInternal,
+  static constexpr OpSpec spec{"_mT",
+                               "input",
+                               kInternal,
                                "x.mT and x.mH: a view with the last two dims exchanged.",
-                               "T(2, 3, 4); T(3, 4)", "np.swapaxes(input, -1, -2)"};
+                               "T(2, 3, 4); T(3, 4)",
+                               "np.swapaxes(input, -1, -2)"};
   static Tensor forward(const Tensor& x) {
     COGRAD_CHECK(x.dim() >= 2 || x.dim() == 0,
                  "tensor.mT is only supported on matrices or batches of matrices. Got ", x.dim(),
@@ -141,7 +156,8 @@ struct HermitianT {
   static Tensor forward(const Tensor& x) {
     COGRAD_CHECK(x.dim() == 2 || x.dim() == 0,
                  "tensor.H is only supported on matrices (2-D tensors). Got ", x.dim(),
-                 "-D tensor.", x.dim() > 2 ? " For batches of matrices, consider using tensor.mH" : "");
+                 "-D tensor.",
+                 x.dim() > 2 ? " For batches of matrices, consider using tensor.mH" : "");
     return x.dim() == 0 ? x : apply<Transpose>(x, int64_t{0}, int64_t{1});
   }
 };
@@ -152,7 +168,8 @@ Dims wrapped_unique(const char* which, IntList dims, int ndim) {
   for (int64_t d : dims) out.push_back(wrap_dim(d, ndim));
   for (size_t i = 0; i < out.size(); ++i)
     for (size_t j = 0; j < i; ++j)
-      COGRAD_CHECK(out[i] != out[j], "movedim: repeated dim in `", which, "` (", to_string(dims), ")");
+      COGRAD_CHECK(out[i] != out[j], "movedim: repeated dim in `", which, "` (", to_string(dims),
+                   ")");
   return out;
 }
 
@@ -164,7 +181,8 @@ Tensor moved(const Tensor& x, IntList source, IntList destination) {
   const Dims from = wrapped_unique("source", source, x.dim());
   const Dims to = wrapped_unique("destination", destination, x.dim());
   Dims order(static_cast<size_t>(x.dim()), -1);
-  for (size_t i = 0; i < from.size() && x.dim() > 0; ++i) order[static_cast<size_t>(to[i])] = from[i];
+  for (size_t i = 0; i < from.size() && x.dim() > 0; ++i)
+    order[static_cast<size_t>(to[i])] = from[i];
   int64_t next = 0;
   for (int64_t& slot : order) {
     if (slot != -1) continue;
@@ -175,7 +193,9 @@ Tensor moved(const Tensor& x, IntList source, IntList destination) {
 }
 
 struct Movedim {
-  static constexpr OpSpec spec{"movedim", "input, source, destination", kFunctional,
+  static constexpr OpSpec spec{"movedim",
+                               "input, source, destination",
+                               kFunctional,
                                "A view with the dims `source` moved to the places `destination`.",
                                "T(2, 3, 4), 0, 2; T(2, 3, 4), (0, 1), (-1, 0)",
                                "np.moveaxis(input, source, destination)"};
@@ -186,9 +206,9 @@ struct Movedim {
 COGRAD_OP(Movedim)
 
 struct Moveaxis {
-  static constexpr OpSpec spec{"moveaxis", "input, source, destination", kFunctional,
-                               "movedim under NumPy's name.", "T(2, 3, 4), 0, 2",
-                               "np.moveaxis(input, source, destination)"};
+  static constexpr OpSpec spec{"moveaxis",         "input, source, destination",
+                               kFunctional,        "movedim under NumPy's name.",
+                               "T(2, 3, 4), 0, 2", "np.moveaxis(input, source, destination)"};
   static Tensor forward(const Tensor& x, IntList source, IntList destination) {
     return moved(x, source, destination);
   }
@@ -213,8 +233,12 @@ Tensor squeezed(Ctx<Op>& ctx, const Tensor& x, const SmallVec<bool, 8>& drop) {
 }
 
 struct Squeeze {
-  static constexpr OpSpec spec{"squeeze", "input", kFunctional, "A view without the dims of size 1.",
-                               "T(3, 1, 4, 1); T(3, 4)", "np.squeeze(input)"};
+  static constexpr OpSpec spec{"squeeze",
+                               "input",
+                               kFunctional,
+                               "A view without the dims of size 1.",
+                               "T(3, 1, 4, 1); T(3, 4)",
+                               "np.squeeze(input)"};
   static constexpr bool kView = true;
   using State = InputSizes;
   static Tensor forward(Ctx<Squeeze>& ctx, const Tensor& x) {
@@ -225,9 +249,12 @@ struct Squeeze {
 COGRAD_OP(Squeeze)
 
 struct SqueezeDim {
-  static constexpr OpSpec spec{"squeeze", "input, dim", kFunctional,
+  static constexpr OpSpec spec{"squeeze",
+                               "input, dim",
+                               kFunctional,
                                "A view without those of the given dims that have size 1.",
-                               "T(3, 1, 4), 1; T(3, 1, 1), (-1, 0)", ""};
+                               "T(3, 1, 4), 1; T(3, 1, 1), (-1, 0)",
+                               ""};
   static constexpr const char* kNodeName = "SqueezeBackward1";
   static constexpr bool kView = true;
   using State = InputSizes;
@@ -246,8 +273,11 @@ struct SqueezeDim {
 COGRAD_OP(SqueezeDim)
 
 struct Unsqueeze {
-  static constexpr OpSpec spec{"unsqueeze", "input, dim", kFunctional,
-                               "A view with a dim of size 1 added at `dim`.", "T(3, 4), 1; T(3), -1; T(), 0",
+  static constexpr OpSpec spec{"unsqueeze",
+                               "input, dim",
+                               kFunctional,
+                               "A view with a dim of size 1 added at `dim`.",
+                               "T(3, 4), 1; T(3), -1; T(), 0",
                                "np.expand_dims(input, dim)"};
   static constexpr bool kView = true;
   struct State {
@@ -268,17 +298,20 @@ struct Unsqueeze {
 COGRAD_OP(Unsqueeze)
 
 struct ExpandAs {
-  static constexpr OpSpec spec{"expand_as", "input, other", kMethod,
-                               "A view stretched to other's shape.", "T(3, 1), T(2, 3, 4)",
+  static constexpr OpSpec spec{"expand_as",
+                               "input, other",
+                               kMethod,
+                               "A view stretched to other's shape.",
+                               "T(3, 1), T(2, 3, 4)",
                                "np.broadcast_to(input, other.shape)"};
   static Tensor forward(const Tensor& x, const Tensor& other) { return expand(x, other.sizes()); }
 };
 COGRAD_OP(ExpandAs)
 
 struct BroadcastTo {
-  static constexpr OpSpec spec{"broadcast_to", "input, *size", kFunctional,
-                               "A view stretched to `size`.", "T(3, 1), (2, 3, 4)",
-                               "np.broadcast_to(input, size)"};
+  static constexpr OpSpec spec{"broadcast_to",       "input, *size",
+                               kFunctional,          "A view stretched to `size`.",
+                               "T(3, 1), (2, 3, 4)", "np.broadcast_to(input, size)"};
   static Tensor forward(const Tensor& x, IntList size) { return expand(x, size); }
 };
 COGRAD_OP(BroadcastTo)
