@@ -131,7 +131,7 @@ const char* scalar_type_name(DType t) noexcept {
 Tensor index64(const Tensor& index, const char* op) {
   COGRAD_CHECK(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op,
                "(): Expected dtype int32/int64 for index, got ", dtype_name(index.dtype()));
-  return raw_contiguous(raw_cast(index, DType::Int64));
+  return raw_cast(index, DType::Int64);
 }
 
 Tensor rewrite_target(CtxBase& ctx, const Tensor& self, bool contiguous,

@@ -131,6 +131,7 @@ struct IndexState {
   Dims sizes;  // of the indexed tensor
   Dims dims;
   bool stacked = false;
+  bool masked = false;  // the one saved tensor is a mask over all dims
 };
 
 Tensor stack_positions(const Positions& p) {
@@ -196,7 +197,7 @@ struct Index {
   static constexpr const char* kNodeName = "IndexBackward0";
   using State = IndexState;
   static Tensor forward(Ctx<Index>& ctx, const Tensor& x, TensorList indices) {
-    if (!ctx.recording() && is_whole_mask(x, indices)) return select_by_mask(x, indices[0]);
+    if (is_whole_mask(x, indices)) return select_by_mask(ctx, x, indices[0]);
     const Positions p = resolve(x.sizes(), indices);
     save_positions(ctx, x.sizes(), p);
     Tensor out = empty(p.result, x.dtype());
@@ -205,11 +206,17 @@ struct Index {
     return out;
   }
   static void backward(Ctx<Index>& ctx, const Tensor& g) {
-    if (ctx.needs(0)) ctx.grad(0) = index_grad(g, saved_positions(ctx), ctx->sizes);
+    if (!ctx.needs(0)) return;
+    ctx.grad(0) = ctx->masked ? masked_select_grad(g, ctx.saved(0), ctx->sizes)
+                              : index_grad(g, saved_positions(ctx), ctx->sizes);
   }
 
  private:
-  static Tensor select_by_mask(const Tensor& x, const Tensor& mask) {
+  // A mask over the whole tensor needs no positions.
+  static Tensor select_by_mask(Ctx<Index>& ctx, const Tensor& x, const Tensor& mask) {
+    if (ctx.recording()) ctx->sizes = Dims(x.sizes());
+    ctx->masked = true;
+    ctx.save(mask);
     const Tensor in = raw_contiguous(x);
     const Tensor m = raw_contiguous(mask);
     const int64_t count[1] = {kernels::mask_count(m.data<bool>(), m.numel())};

@@ -16,7 +16,7 @@ struct Slices {
 
 Slices slices_of(const char* op, const Tensor& self, int64_t dim, const Tensor& index) {
   const int d = wrap_dim(dim, self.dim());
-  Tensor at = index64(index, op);
+  Tensor at = raw_contiguous(index64(index, op));
   COGRAD_CHECK_INDEX(index.dim() <= 1, op,
                      "(): Index is supposed to be a vector, but got dim: ", index.dim(),
                      " and size: ", to_string(index.sizes()));
@@ -96,7 +96,7 @@ struct IndexSelectGrad {
     ctx->dim = static_cast<int>(dim);
     ctx.save(index);
     Tensor out = zeros(sizes, g.dtype());
-    const Tensor at = index64(index, "index_select");
+    const Tensor at = raw_contiguous(index64(index, "index_select"));
     const Tensor from = raw_contiguous(g);
     const Axis a = axis_of(sizes, ctx->dim);
     kernels::index_add(g.dtype(), out.bytes(), a.outer, a.n, a.inner, at.data<int64_t>(),

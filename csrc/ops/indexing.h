@@ -113,6 +113,8 @@ COGRAD_API void index_put_(const Tensor& self, TensorList indices, const Tensor&
                            bool accumulate = false);
 COGRAD_API void masked_fill_(const Tensor& self, const Tensor& mask, const TensorOrScalar& value);
 
+// Adjoint of masked_select: zeros of `sizes` with g's elements, in order, where mask is true.
+Tensor masked_select_grad(const Tensor& g, const Tensor& mask, IntList sizes);
 // Zeros of `sizes` with g added at `index` along dim: adjoint of gather, sort, topk.
 Tensor gather_grad(const Tensor& g, int dim, const Tensor& index, IntList sizes);
 
@@ -128,7 +130,7 @@ inline void box(Result& r, Results v) {
 
 // torch's name of a dtype in error messages: "Float", "Long".
 const char* scalar_type_name(DType t) noexcept;
-// An int32 or int64 index as contiguous int64; RuntimeError otherwise.
+// An int32 or int64 index as int64; RuntimeError otherwise.
 Tensor index64(const Tensor& index, const char* op);
 // The tensor that an op which changes part of `self` writes: the in-place target if it serves, else
 // a copy of self. Inputs among `read` that share its memory are replaced by copies.

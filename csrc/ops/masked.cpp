@@ -96,18 +96,15 @@ struct MaskedFill {
 };
 COGRAD_OP(MaskedFill)
 
-// Adjoint of masked_select: g's elements spread over the true positions of zeros.
-struct MaskedSelectGrad;
-Tensor masked_select_grad(const Tensor& g, const Tensor& mask, IntList sizes);
-
 struct MaskedSelect {
-  static constexpr OpSpec spec{"masked_select",
-                               "input, mask",
-                               kFunctional | kOut,
-                               "The elements of input where mask is true, in C order; broadcasts.",
-                               "T(3, 4), B(3, 4); T(2, 3, 4), B(3, 1); T(4), B(3, 1)",
-                               "np.broadcast_arrays(input, mask)[0]"
-                               "[np.broadcast_arrays(input, mask)[1]]"};
+  static constexpr OpSpec spec{
+      "masked_select",
+      "input, mask",
+      kFunctional | kOut,
+      "The elements of input where mask is true, in C order; broadcasts.",
+      "T(3, 4), B(3, 4); T(2, 3, 4), B(3, 1); T(4), B(3, 1)",
+      "np.broadcast_to(input, np.broadcast(input, mask).shape)"
+      "[np.broadcast_to(mask, np.broadcast(input, mask).shape).astype(bool)]"};
   static constexpr int kSaved = 1;
   struct State {
     Dims sizes;
@@ -158,10 +155,6 @@ struct MaskedSelectGrad {
     ctx.grad(0) = pad_corner(apply<MaskedSelect>(g, ctx.saved(0)), n);
   }
 };
-
-Tensor masked_select_grad(const Tensor& g, const Tensor& mask, IntList sizes) {
-  return apply<MaskedSelectGrad>(g, mask, sizes);
-}
 
 struct MaskedScatter {
   static constexpr OpSpec spec{
@@ -272,6 +265,10 @@ struct WhereTrue {
 COGRAD_OP(WhereTrue)
 
 }  // namespace
+
+Tensor masked_select_grad(const Tensor& g, const Tensor& mask, IntList sizes) {
+  return apply<MaskedSelectGrad>(g, mask, sizes);
+}
 
 void masked_fill_(const Tensor& self, const Tensor& mask, const TensorOrScalar& value) {
   apply_inplace<MaskedFill>(self, {}, self, mask, value);

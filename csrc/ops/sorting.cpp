@@ -23,7 +23,7 @@ struct Sort {
   static constexpr OpSpec spec{
       "sort",
       "input, dim=-1, descending=False, *, stable=False",
-      kFunctional,
+      kFunctional | kOut,
       "Sorted values along dim and where they were; equal elements keep their order, NaN counts as "
       "largest.",
       "T(3, 5); T(2, 3, 4), 1, True; T(), 0; T(6), stable=True",
@@ -87,7 +87,7 @@ struct TopK {
   static constexpr OpSpec spec{
       "topk",
       "input, k, dim=-1, largest=True, sorted=True",
-      kFunctional,
+      kFunctional | kOut,
       "The k largest (or smallest) elements along dim, in order, and where they were.",
       "T(3, 5), 2; T(2, 3, 4), 3, 1, False; T(), 1",
       "",

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ops/generator.h"
+#include "ops/out.h"
 
 namespace cograd::python {
 
@@ -213,6 +214,11 @@ bool parse_keyword(const OpRecord& r, PyObject* key, PyObject* value, Parsed& p,
     p.out = value;
     return true;
   }
+  if (takes_outs(r) && PyUnicode_CompareWithASCIIString(key, "out") == 0 &&
+      is_list_or_tuple(value)) {
+    p.out = value;
+    return true;
+  }
   if (ignorable(key, value)) return true;
   if (why != nullptr) {
     const char* text = PyUnicode_AsUTF8(key);
@@ -285,7 +291,8 @@ bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames
 }
 
 std::string signature_text(const OpGroup& g, const OpRecord& r) {
-  return g.name + "(" + r.spec.args + (r.call_out != nullptr && !g.inplace ? ", out=None)" : ")");
+  const bool out = (r.call_out != nullptr || takes_outs(r)) && !g.inplace;
+  return g.name + "(" + r.spec.args + (out ? ", out=None)" : ")");
 }
 
 [[gnu::cold]] PyObject* fail_parse(const OpGroup& g, PyObject* const* args, size_t n,
@@ -315,6 +322,20 @@ std::string signature_text(const OpGroup& g, const OpRecord& r) {
   return nullptr;
 }
 
+// out= with a sequence of tensors: returns those, named as the op's results are.
+PyObject* run_outs(const OpRecord& r, Parsed& p) {
+  Value list;
+  COGRAD_CHECK_TYPE(parse_tensors(PySequence_Fast_ITEMS(p.out),
+                                  static_cast<size_t>(PySequence_Fast_GET_SIZE(p.out)), p, list),
+                    r.spec.name, "(): out= must be a tuple of tensors");
+  const TensorList outs(static_cast<const Tensor*>(list.list), list.length);
+  call_into(r, outs, p.values);
+  Result result;
+  result.kind = Result::Kind::Tuple;
+  result.tensors.assign(outs.begin(), outs.end());
+  return wrap_result(&r, result);
+}
+
 PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed& p) {
   if (g.inplace) {
     PyObject* self = args[0];
@@ -323,6 +344,7 @@ PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed
     Py_INCREF(self);
     return self;
   }
+  if (p.out != nullptr && r.call_out == nullptr) return run_outs(r, p);
   if (p.out != nullptr) {
     r.call_out(unwrap(p.out), p.values);
     Py_INCREF(p.out);
@@ -459,7 +481,7 @@ py::list op_table_list() {
     d["function"] = (f & kFunction) != 0;
     d["method"] = (f & kMethod) != 0;
     d["inplace"] = r->call_inplace != nullptr;
-    d["out"] = r->call_out != nullptr;
+    d["out"] = r->call_out != nullptr || takes_outs(*r);
     d["differentiable"] = r->differentiable;
     d["samples"] = r->spec.samples;
     d["ref"] = r->spec.ref;

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 from cograd import _C
 from cograd._C import Tensor
+from cograd._return_types import make
 
 __all__ = ["histogram"]
 
 
-class _Histogram(NamedTuple):
-    hist: Tensor
-    bin_edges: Tensor
+_Histogram = make("histogram", "hist, bin_edges")
 
 
 def histogram(
@@ -24,7 +23,7 @@ def histogram(
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,
     density: bool = False,
-) -> _Histogram:
+) -> Any:
     """Counts of ``input`` (any shape, floating) in bins, and the edges of the bins.
 
     ``bins`` is their number, equal between the two ends of ``range`` (default: those of the data),
@@ -53,7 +52,7 @@ def _method(
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,
     density: bool = False,
-) -> _Histogram:
+) -> Any:
     """See :func:`cograd.histogram`."""
     return histogram(self, bins, range=range, weight=weight, density=density)
 
