@@ -24,12 +24,8 @@ constexpr const char* kToDoc =
 
 struct ToDType {
   static constexpr OpSpec spec{
-      "to",
-      "input, dtype, non_blocking=False, copy=False, *, memory_format=None",
-      kMethod,
-      kToDoc,
-      "T(3, 4), float32; T(3, 4), float64; T(3), int64",
-      "input.astype(dtype)"};
+      "to",   "input, dtype, non_blocking=False, copy=False, *, memory_format=None", kMethod,
+      kToDoc, "T(3, 4), torch.float32; T(3, 4), torch.float64; T(3), torch.int64",   ""};
   static Tensor forward(const Tensor& x, DType t, bool, bool copy, Format format) {
     return converted("to", x, t, copy, format);
   }
@@ -72,9 +68,12 @@ struct TypeAs {
 COGRAD_OP(TypeAs)
 
 struct Type {
-  static constexpr OpSpec spec{"type",           "input, dtype, non_blocking=False",
-                               kMethod,          "The tensor in another dtype.",
-                               "T(3, 4), int32", "input.astype(dtype)"};
+  static constexpr OpSpec spec{"type",
+                               "input, dtype, non_blocking=False",
+                               kMethod,
+                               "The tensor in another dtype.",
+                               "T(3, 4), torch.int32",
+                               ""};
   static Tensor forward(const Tensor& x, DType t, bool) {
     return converted("type", x, t, false, {});
   }
