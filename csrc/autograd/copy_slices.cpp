@@ -33,7 +33,6 @@ void CopySlices::backward(BackwardArgs& args) {
   BackwardArgs inner = args;
   inner.grads = slice_grad;
   inner.out = results;
-  inner.needs_mask |= 1;  // the part below the view must be replaced, whoever asks
   fn_->backward(inner);
   if (args.needs(0)) {
     Tensor below = results[0].defined() ? results[0]

@@ -87,18 +87,19 @@ struct Space {
   void check(const int64_t* index) const {
     for_lines(nullptr, reinterpret_cast<const char*>(index), nullptr,
               [&](const char*, const char* p, const char*, const Strides& s, int64_t n) {
-                bool bad = false;
+                // The sign bit of either term tells an index that is negative or too large.
+                uint64_t signs = 0;
+                const auto top = static_cast<uint64_t>(dim_size - 1);
                 if (s.index == sizeof(int64_t)) {
-                  const auto* q = reinterpret_cast<const int64_t*>(p);
-                  for (int64_t i = 0; i < n; ++i) {
-                    bad |= static_cast<uint64_t>(q[i]) >= static_cast<uint64_t>(dim_size);
-                  }
+                  const auto* q = reinterpret_cast<const uint64_t*>(p);
+                  for (int64_t i = 0; i < n; ++i) signs |= q[i] | (top - q[i]);
                 } else {
                   for (int64_t i = 0; i < n; ++i) {
-                    bad |= read<uint64_t>(p + i * s.index) >= static_cast<uint64_t>(dim_size);
+                    const auto v = read<uint64_t>(p + i * s.index);
+                    signs |= v | (top - v);
                   }
                 }
-                if (!bad) return;
+                if (signs >> 63 == 0) return;
                 for (int64_t i = 0; i < n; ++i) {
                   const auto v = read<int64_t>(p + i * s.index);
                   if (v < 0 || v >= dim_size) {
@@ -110,6 +111,14 @@ struct Space {
 };
 
 char* bytes(const void* p) { return static_cast<char*>(const_cast<void*>(p)); }
+
+// A line along dim itself with all three arrays contiguous.
+template <class T>
+bool packed(const Space& space, const Strides& s) {
+  constexpr auto kWidth = static_cast<int64_t>(sizeof(T));
+  return s.self == 0 && space.dim_stride == kWidth && s.index == sizeof(int64_t) &&
+         s.other == kWidth;
+}
 
 template <class T>
 T reduce_pair(ScatterReduce op, T a, T b) {
@@ -161,6 +170,13 @@ void reduce_into(ScatterReduce op, const Space& space, T* self, int64_t self_num
   const auto fold = [&](auto f) {
     space.for_lines(bytes(self), idx, bytes(src),
                     [&](char* base, const char* p, char* q, const Strides& s, int64_t n) {
+                      if (std::is_same_v<T, S> && packed<T>(space, s)) {
+                        T* to = reinterpret_cast<T*>(base);
+                        const auto* at = reinterpret_cast<const int64_t*>(p);
+                        const T* from = reinterpret_cast<const T*>(q);
+                        for (int64_t i = 0; i < n; ++i) to[at[i]] = f(to[at[i]], from[i]);
+                        return;
+                      }
                       for (int64_t i = 0; i < n; ++i) {
                         char* at = target(base, p, s, i);
                         write(at, f(read<T>(at), static_cast<T>(read<S>(q + i * s.other))));
@@ -218,6 +234,13 @@ void gather(int64_t itemsize, const DimIndexGeometry& g, const void* self, const
     using U = typename decltype(tag)::type;
     space.for_lines(bytes(self), reinterpret_cast<const char*>(index), bytes(out),
                     [&](const char* base, const char* p, char* q, const Strides& s, int64_t n) {
+                      if (packed<U>(space, s)) {
+                        const U* from = reinterpret_cast<const U*>(base);
+                        const auto* at = reinterpret_cast<const int64_t*>(p);
+                        U* to = reinterpret_cast<U*>(q);
+                        for (int64_t i = 0; i < n; ++i) to[i] = from[at[i]];
+                        return;
+                      }
                       for (int64_t i = 0; i < n; ++i) {
                         const auto at = read<int64_t>(p + i * s.index) * space.dim_stride;
                         write(q + i * s.other, read<U>(base + i * s.self + at));

@@ -91,12 +91,14 @@ void add_rows_half(T* self, int64_t n, int64_t inner, const int64_t* index, int6
 void check_index(const int64_t* index, int64_t n, int64_t size, int64_t dim, IndexSign sign,
                  ErrorKind kind) {
   const int64_t low = sign == IndexSign::Wrap ? -size : 0;
-  const auto span = static_cast<uint64_t>(size - low);
-  bool bad = false;
+  // The sign bit of either term tells an index that is too small or too large.
+  uint64_t signs = 0;
+  const auto base = static_cast<uint64_t>(low), top = static_cast<uint64_t>(size - 1);
   for (int64_t i = 0; i < n; ++i) {
-    bad |= static_cast<uint64_t>(index[i]) - static_cast<uint64_t>(low) >= span;
+    const auto v = static_cast<uint64_t>(index[i]);
+    signs |= (v - base) | (top - v);
   }
-  if (!bad) return;
+  if (signs >> 63 == 0) return;
   for (int64_t i = 0; i < n; ++i) {
     if (index[i] < low || index[i] >= size) raise_bounds(kind, index[i], dim, size);
   }

@@ -67,20 +67,42 @@ void forward_row(const A* x, const A* w, const A* b, int64_t n, double eps, A* y
   }
 }
 
+// sum(h) and sum(h * xhat) with h = g * w, in one pass.
+template <class A>
+void two_sums(int64_t n, const A* g, const A* w, const A* x, A mean, A rstd, double* s1,
+              double* s2) {
+  constexpr int L = kLanes<A>;
+  double a = 0, b = 0;
+  int64_t i = 0;
+  while (i + L <= n) {
+    const int64_t end = std::min(n, i + kBlock);
+    Vec<A, L> va{}, vb{};
+    for (; i + L <= end; i += L) {
+      const Vec<A, L> h = load(g + i) * load(w + i);
+      va += h;
+      vb += h * ((load(x + i) - mean) * rstd);
+    }
+    a += add_lanes<A, L>(va);
+    b += add_lanes<A, L>(vb);
+  }
+  for (; i < n; ++i) {
+    const A h = g[i] * w[i];
+    a += static_cast<double>(h);
+    b += static_cast<double>(h * ((x[i] - mean) * rstd));
+  }
+  *s1 = a;
+  *s2 = b;
+}
+
 // gx = rstd * (h - mean(h) - xhat * mean(h * xhat)) with h = g * w.
 template <class A>
-void backward_row(const A* g, const A* x, A mean, A rstd, const A* w, int64_t n, A* gx, A* sum_gw,
-                  A* sum_g) {
+void backward_row(const A* g, const A* x, A mean, A rstd, const A* w, int64_t n, A* __restrict__ gx,
+                  A* __restrict__ sum_gw, A* __restrict__ sum_g) {
   const auto hat = [&](auto v) { return (v - mean) * rstd; };
   if (gx != nullptr) {
     double s1, s2;
     if (w != nullptr) {
-      s1 = sum_of<A>(
-          n, [&](int64_t i) { return load(g + i) * load(w + i); },
-          [&](int64_t i) { return g[i] * w[i]; });
-      s2 = sum_of<A>(
-          n, [&](int64_t i) { return load(g + i) * load(w + i) * hat(load(x + i)); },
-          [&](int64_t i) { return g[i] * w[i] * hat(x[i]); });
+      two_sums<A>(n, g, w, x, mean, rstd, &s1, &s2);
     } else {
       s1 = sum_of<A>(n, [&](int64_t i) { return load(g + i); }, [&](int64_t i) { return g[i]; });
       s2 = sum_of<A>(
@@ -89,6 +111,16 @@ void backward_row(const A* g, const A* x, A mean, A rstd, const A* w, int64_t n,
     }
     const A m1 = static_cast<A>(s1 / static_cast<double>(n));
     const A m2 = static_cast<A>(s2 / static_cast<double>(n));
+    if (w != nullptr && sum_gw != nullptr && sum_g != nullptr) {
+      // The usual case in one pass over g and x.
+      for (int64_t i = 0; i < n; ++i) {
+        const A h = hat(x[i]), gi = g[i];
+        gx[i] = rstd * (gi * w[i] - m1 - h * m2);
+        sum_gw[i] += gi * h;
+        sum_g[i] += gi;
+      }
+      return;
+    }
     if (w != nullptr) {
       for (int64_t i = 0; i < n; ++i) gx[i] = rstd * (g[i] * w[i] - m1 - hat(x[i]) * m2);
     } else {

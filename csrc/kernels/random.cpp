@@ -191,22 +191,17 @@ uint64_t random_int(DType t, void* out, int64_t n, PhiloxState s, int64_t lo, in
 
 uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, double p) {
   const auto threshold = static_cast<uint64_t>(std::ceil(std::clamp(p, 0.0, 1.0) * 0x1p32));
-  const int hit = threshold != 0;
-  const auto last = static_cast<uint32_t>(threshold - 1);  // the largest word that is a hit
+  // 32-bit comparison: word <= threshold - 1, and never for a threshold of 0.
+  const auto last = static_cast<uint32_t>(threshold - 1);
+  const bool never = threshold == 0;
   return dispatch_all(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using Out = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
-    Out* dst = static_cast<Out*>(out);
+    const T one = convert<T>(never ? 0 : 1), zero = convert<T>(0);
+    T* dst = static_cast<T*>(out);
     return for_pieces(n, kGroupWords, s,
                       [&](const uint32_t* w, int64_t, int64_t first, int64_t count) {
-                        // No branch on the random word: half of them would be mispredicted.
-                        for (int64_t i = 0; i < count; ++i) {
-                          const int one = hit & static_cast<int>(w[i] <= last);
-                          if constexpr (std::is_integral_v<Out>)
-                            dst[first + i] = static_cast<Out>(one);
-                          else
-                            dst[first + i] = convert<Out>(static_cast<double>(one));
-                        }
+                        T* to = dst + first;
+                        for (int64_t i = 0; i < count; ++i) to[i] = w[i] <= last ? one : zero;
                       });
   });
 }

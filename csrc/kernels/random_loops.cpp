@@ -5,10 +5,6 @@
 #include <cmath>
 #include <cstring>
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
 #include "kernels/reduce_vec.h"
 
 namespace cograd::kernels::COGRAD_ISA {

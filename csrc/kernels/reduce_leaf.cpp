@@ -20,6 +20,7 @@ constexpr int64_t kTile = 1024;    // columns folded together
 constexpr int64_t kRowsMax = 256;  // rows folded in accumulator precision
 
 // map() turns an element into a term, fold() joins terms; both work on scalars and vectors.
+// Integers wrap: scalars through unsigned arithmetic, vectors by nature.
 struct SumOp {
   template <class A>
   static A identity() {
@@ -31,7 +32,11 @@ struct SumOp {
   }
   template <class V>
   static COGRAD_INLINE V fold(V a, V b) {
-    return a + b;
+    if constexpr (std::is_same_v<V, int64_t>) {
+      return static_cast<V>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    } else {
+      return a + b;
+    }
   }
 };
 struct SquareOp : SumOp {
@@ -53,7 +58,11 @@ struct ProdOp : SumOp {
   }
   template <class V>
   static COGRAD_INLINE V fold(V a, V b) {
-    return a * b;
+    if constexpr (std::is_same_v<V, int64_t>) {
+      return static_cast<V>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    } else {
+      return a * b;
+    }
   }
 };
 struct MaxOp : SumOp {

@@ -5,10 +5,13 @@
 #include <cstring>
 #include <type_traits>
 
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
 #include "cograd/dtype.h"
 
 #define COGRAD_INLINE inline __attribute__((always_inline))
-#define COGRAD_RESTRICT __restrict__
 
 #ifndef COGRAD_ISA
 #define COGRAD_ISA base
@@ -74,6 +77,17 @@ COGRAD_INLINE Vec<Acc<T>, L> load(const T* p) {
     std::memcpy(&h, p, sizeof h);
     return reinterpret_cast<Vec<float, L>>(__builtin_convertvector(h, Vec<uint32_t, L>) << 16);
   } else if constexpr (std::is_same_v<T, Half>) {
+#if defined(__AVX512F__)
+    if constexpr (L == 16) {
+      return reinterpret_cast<Vec<float, L>>(
+          _mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+    }
+#elif defined(__F16C__)
+    if constexpr (L == 8) {
+      return reinterpret_cast<Vec<float, L>>(
+          _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+    }
+#endif
     Vec<uint16_t, L> h16;
     std::memcpy(&h16, p, sizeof h16);
     const auto h = __builtin_convertvector(h16, Vec<uint32_t, L>);

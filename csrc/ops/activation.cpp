@@ -25,7 +25,7 @@ struct Gelu {
     COGRAD_CHECK(approximate == "none" || approximate == "tanh",
                  "approximate argument must be either none or tanh.");
     COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "gelu(): not implemented for dtype ",
-                                 dtype_name(x.dtype()), ", expected a floating one");
+                                 scalar_type_name(x.dtype()), ", expected a floating one");
     ctx->by_tanh = approximate == "tanh";
     ctx.save(x);
     return unary_op(ctx, row(ctx), x, Rule::Same, "gelu");
@@ -56,15 +56,9 @@ struct Gelu {
 };
 COGRAD_OP(Gelu)
 
-std::string dtype_title(DType t) {
-  constexpr const char* kName[kNumDTypes] = {"Bool", "Byte", "Char",     "Short", "Int",
-                                             "Long", "Half", "BFloat16", "Float", "Double"};
-  return kName[static_cast<int>(t)];
-}
-
 Tensor close_to(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
-  COGRAD_CHECK(a.dtype() == b.dtype(), dtype_title(a.dtype()), " did not match ",
-               dtype_title(b.dtype()));
+  COGRAD_CHECK(a.dtype() == b.dtype(), scalar_type_name(a.dtype()), " did not match ",
+               scalar_type_name(b.dtype()));
   COGRAD_CHECK(rtol >= 0, "rtol must be greater than or equal to zero, but got ", rtol);
   COGRAD_CHECK(atol >= 0, "atol must be greater than or equal to zero, but got ", atol);
   GradGuard no_grad(false);

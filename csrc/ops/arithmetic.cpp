@@ -100,11 +100,11 @@ struct Factors {
 };
 
 template <class Op>
-void save_factors(Ctx<Op>& ctx, const TensorOrScalar& a, const TensorOrScalar& b, bool keep_b) {
+void save_factors(Ctx<Op>& ctx, const TensorOrScalar& a, const TensorOrScalar& b, bool both) {
   *ctx.operator->() = {a.scalar(), b.scalar(), !a.is_tensor(), !b.is_tensor()};
   if (!ctx.recording()) return;
-  ctx.save(ctx.needs(1) && a.is_tensor() ? a.tensor() : Tensor(),
-           (ctx.needs(0) || keep_b) && b.is_tensor() ? b.tensor() : Tensor());
+  ctx.save((ctx.needs(1) || both) && a.is_tensor() ? a.tensor() : Tensor(),
+           (ctx.needs(0) || both) && b.is_tensor() ? b.tensor() : Tensor());
 }
 
 struct Mul {
@@ -179,7 +179,6 @@ struct Pow {
   using State = Factors;
   static Tensor forward(Ctx<Pow>& ctx, const TensorOrScalar& a, const TensorOrScalar& b) {
     save_factors(ctx, a, b, true);
-    if (ctx.recording() && !a.is_tensor()) ctx.save(b.tensor());
     Tensor y = compute(ctx, a, b);
     if (ctx.recording() && a.is_tensor() && ctx.needs(1)) ctx.save_output(y);
     return y;

@@ -83,10 +83,8 @@ int ellipsis_dims(const Labels& labels, const Tensor& x, size_t operand) {
   const int named = static_cast<int>(labels.size()) - (has(labels, kEllipsis) ? 1 : 0);
   if (!has(labels, kEllipsis))
     COGRAD_CHECK(named == x.dim(), "einsum(): the number of subscripts in the equation (", named,
-                 named > x.dim() ? ") is more than the number of dimensions ("
-                                 : ") does not match the number of dimensions (",
-                 x.dim(), ") for operand ", operand,
-                 named > x.dim() ? "" : " and no ellipsis was given");
+                 ") does not match the number of dimensions (", x.dim(), ") for operand ", operand,
+                 " and no ellipsis was given");
   COGRAD_CHECK(named <= x.dim(), "einsum(): the number of subscripts in the equation (", named,
                ") is more than the number of dimensions (", x.dim(), ") for operand ", operand);
   return x.dim() - named;

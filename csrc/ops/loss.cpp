@@ -92,7 +92,7 @@ struct L1Op {
 DType loss_dtype(const char* name, const Tensor& x, const Tensor& t) {
   const DType type = result_type(x, t);
   COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(type), name, "(): not implemented for dtype ",
-                               dtype_name(type), ", expected a floating one");
+                               scalar_type_name(type), ", expected a floating one");
   return type;
 }
 
@@ -188,8 +188,8 @@ struct BinaryCrossEntropy {
     COGRAD_CHECK_VALUE(same(x.sizes(), t.sizes()), "Using a target size (", size_name(t),
                        ") that is different to the input size (", size_name(x),
                        ") is deprecated. Please ensure they have the same size.");
-    COGRAD_CHECK(x.dtype() == t.dtype(), "Found dtype ", dtype_name(t.dtype()),
-                 " for target but expected the input's ", dtype_name(x.dtype()));
+    COGRAD_CHECK(x.dtype() == t.dtype(), "Found dtype ", scalar_type_name(t.dtype()),
+                 " for target but expected the input's ", scalar_type_name(x.dtype()));
     loss_dtype("binary_cross_entropy", x, t);
     check_probabilities(x);
     const Tensor loss = apply<BceOp>(x, t);

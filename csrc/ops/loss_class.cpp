@@ -32,14 +32,14 @@ void check_classes(const Tensor& x, const Tensor& t, const Tensor& weight) {
   COGRAD_CHECK(same(expected, t.sizes()), "size mismatch (got input: ", to_string(x.sizes()),
                " , target: ", to_string(t.sizes()), ")");
   COGRAD_CHECK(t.dtype() == DType::Int64 || t.dtype() == DType::UInt8,
-               "expected target dtype to be Long or Byte, but got ", dtype_name(t.dtype()));
+               "expected target dtype to be Long or Byte, but got ", scalar_type_name(t.dtype()));
   if (!weight.defined()) return;
   COGRAD_CHECK(
       weight.dim() == 1 && weight.numel() == classes,
       "weight tensor should be defined either for all ", classes,
       " classes or no classes but got weight tensor of shape: ", to_string(weight.sizes()));
-  COGRAD_CHECK(weight.dtype() == x.dtype(), "expected scalar type ", dtype_name(x.dtype()),
-               " but found ", dtype_name(weight.dtype()));
+  COGRAD_CHECK(weight.dtype() == x.dtype(), "expected scalar type ", scalar_type_name(x.dtype()),
+               " but found ", scalar_type_name(weight.dtype()));
 }
 
 NllGeometry geometry_of(const Tensor& x, int64_t ignore_index, double smoothing, Reduction r) {
@@ -189,7 +189,7 @@ struct NllLoss {
     const Reduction r = reduction_of(reduction, size_average, reduce);
     check_classes(x, target, weight);
     COGRAD_CHECK_NOT_IMPLEMENTED(x.is_floating(), "nll_loss(): not implemented for dtype ",
-                                 dtype_name(x.dtype()), ", expected a floating one");
+                                 scalar_type_name(x.dtype()), ", expected a floating one");
     return apply<NllOp>(x, target, weight, ignore_index, static_cast<int64_t>(r));
   }
 };
@@ -240,13 +240,13 @@ struct CrossEntropy {
       COGRAD_CHECK(ignore_index < 0, "ignore_index is not supported for floating point target");
       COGRAD_CHECK(is_floating(target.dtype()),
                    "Expected floating point type for target with class probabilities, got ",
-                   dtype_name(target.dtype()));
+                   scalar_type_name(target.dtype()));
       COGRAD_CHECK_VALUE(x.dim() > 0, "Expected 1 or more dimensions (got 0)");
     } else {
       check_classes(x, target, weight);
     }
     COGRAD_CHECK_NOT_IMPLEMENTED(x.is_floating(), "cross_entropy(): not implemented for dtype ",
-                                 dtype_name(x.dtype()), ", expected a floating one");
+                                 scalar_type_name(x.dtype()), ", expected a floating one");
     if (probabilities) return class_probability_loss(x, target, weight, r, smoothing);
     return apply<CrossEntropyOp>(x, target, weight, ignore_index, static_cast<int64_t>(r),
                                  smoothing);

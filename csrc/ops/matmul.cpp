@@ -6,7 +6,7 @@
 
 namespace cograd {
 
-MatrixOperand::MatrixOperand(const Tensor& x, bool transposed) : tensor(x) {
+MatrixOperand::MatrixOperand(const Tensor& x, bool transposed) : source(&x) {
   const int64_t m = x.size(-2), n = x.size(-1);
   const int64_t s0 = x.stride(-2), s1 = x.stride(-1);
   bool stored_transposed = false;
@@ -16,11 +16,11 @@ MatrixOperand::MatrixOperand(const Tensor& x, bool transposed) : tensor(x) {
     ld = n == 1 ? m : s1;
     stored_transposed = true;
   } else {
-    tensor = raw_contiguous(x);
+    copy = raw_contiguous(x);
     ld = n;
   }
   if (ld < 1) ld = 1;
-  data = tensor.bytes();
+  data = tensor().bytes();
   trans = stored_transposed != transposed;
   rows = transposed ? n : m;
   cols = transposed ? m : n;
@@ -86,7 +86,7 @@ void raw_bmm(const Tensor& a, bool ta, const Tensor& b, bool tb, double alpha, d
   const MatrixOperand y(b, tb);
   const int64_t count = product(batch);
   const int64_t m = x.rows, n = y.cols, k = x.cols;
-  const Dims sa = batch_strides(x.tensor, batch), sb = batch_strides(y.tensor, batch);
+  const Dims sa = batch_strides(x.tensor(), batch), sb = batch_strides(y.tensor(), batch);
   const int64_t step_a = uniform_step(sa, batch);
   const int64_t step_b = uniform_step(sb, batch);
   const int64_t ldc = std::max<int64_t>(n, 1);
@@ -295,8 +295,8 @@ COGRAD_OP(Matmul)
 void check_bmm(const Tensor& a, const Tensor& b) {
   COGRAD_CHECK(a.dim() == 3, "batch1 must be a 3D tensor");
   COGRAD_CHECK(b.dim() == 3, "batch2 must be a 3D tensor");
-  COGRAD_CHECK(a.dtype() == b.dtype(), "expected scalar type ", dtype_name(a.dtype()),
-               " but found ", dtype_name(b.dtype()));
+  COGRAD_CHECK(a.dtype() == b.dtype(), "expected scalar type ", scalar_type_name(a.dtype()),
+               " but found ", scalar_type_name(b.dtype()));
   const int64_t want[2] = {a.size(0), a.size(2)}, got[2] = {b.size(0), b.size(1)};
   COGRAD_CHECK(same(want, got),
                "Expected size for first two dimensions of batch2 tensor to be: ", to_string(want),

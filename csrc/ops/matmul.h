@@ -2,8 +2,7 @@
 // How matrix operands are handed to gemm, shared by the product ops.
 #pragma once
 #include "kernels/gemm.h"
-#include "ops/ops.h"
-#include "ops/raw.h"
+#include "ops/reduce.h"
 
 namespace cograd {
 
@@ -11,7 +10,9 @@ namespace cograd {
 // Tensors that are neither row- nor column-major are copied.
 struct MatrixOperand {
   MatrixOperand(const Tensor& x, bool transposed);
-  Tensor tensor;  // owns what data points into
+  const Tensor& tensor() const { return copy.defined() ? copy : *source; }
+  const Tensor* source;
+  Tensor copy;  // defined if the source was not usable as it lies
   const char* data;
   int64_t ld;
   bool trans;          // op(stored) is what the product uses

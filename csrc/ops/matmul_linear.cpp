@@ -56,7 +56,7 @@ struct LinearOp {
       fail_product_shape(k == 0 ? 0 : x.numel() / k, k, w.size(1), w.size(0));
     if (!bias.defined()) return;
     COGRAD_CHECK(bias.dtype() == x.dtype(), "self and mat2 must have the same dtype, but got ",
-                 dtype_name(bias.dtype()), " and ", dtype_name(x.dtype()));
+                 scalar_type_name(bias.dtype()), " and ", scalar_type_name(x.dtype()));
     const int64_t n = w.size(0);
     const bool fits = bias.dim() <= 1 && (bias.numel() == n || bias.numel() == 1);
     COGRAD_CHECK(fits, "The expanded size of the tensor (", n, ") must match the existing size (",

@@ -62,7 +62,7 @@ struct Mv {
     COGRAD_CHECK(a.dim() == 2 && x.dim() == 1, "vector + matrix @ vector expected, got 1, ",
                  a.dim(), ", ", x.dim());
     COGRAD_CHECK(a.dtype() == x.dtype(), "mv(): input tensors must have the same dtype, but got ",
-                 dtype_name(a.dtype()), " and ", dtype_name(x.dtype()));
+                 scalar_type_name(a.dtype()), " and ", scalar_type_name(x.dtype()));
     if (a.size(1) != x.size(0)) fail_mv(a, x);
     return mv_t(a, x, false);
   }
@@ -82,7 +82,7 @@ struct Dot {
                  y.dim(), "D tensors");
     COGRAD_CHECK(x.dtype() == y.dtype(),
                  "dot : expected both vectors to have same dtype, but found ",
-                 dtype_name(x.dtype()), " and ", dtype_name(y.dtype()));
+                 scalar_type_name(x.dtype()), " and ", scalar_type_name(y.dtype()));
     COGRAD_CHECK(x.numel() == y.numel(), "inconsistent tensor size, expected tensor ",
                  to_string(x.sizes()), " and src ", to_string(y.sizes()),
                  " to have the same number of elements, but got ", x.numel(), " and ", y.numel(),
@@ -152,9 +152,9 @@ Tensor scaled(const Tensor& x, Scalar s) { return s.equals(1) ? x : mul(x, Tenso
 // the values (NaN too).
 Tensor accumulator(const Tensor& input, IntList sizes, Scalar beta, DType product) {
   COGRAD_CHECK(input.dtype() == product, "self and mat2 must have the same dtype, but got ",
-               dtype_name(input.dtype()), " and ", dtype_name(product));
+               scalar_type_name(input.dtype()), " and ", scalar_type_name(product));
   const size_t n = sizes.size(), own = static_cast<size_t>(input.dim());
-  COGRAD_CHECK(own <= n, "expand(", dtype_name(input.dtype()), "{", to_string(input.sizes()),
+  COGRAD_CHECK(own <= n, "expand(", scalar_type_name(input.dtype()), "{", to_string(input.sizes()),
                "}, size=", to_string(sizes), "): the number of sizes provided (", n,
                ") must be greater or equal to the number of dimensions in the tensor (", own, ")");
   for (size_t i = own; i-- > 0;) {

@@ -37,8 +37,8 @@ void check_normalized(const Tensor& x, IntList shape, const Tensor& weight, cons
                "Given normalized_shape=", to_string(shape), ", expected input with shape ",
                starred(shape), ", but got input of size", to_string(x.sizes()));
   COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()),
-                               "normalisation is not implemented for dtype ", dtype_name(x.dtype()),
-                               ", expected a floating one");
+                               "normalisation is not implemented for dtype ",
+                               scalar_type_name(x.dtype()), ", expected a floating one");
 }
 
 // The last `count` dims as a mask.
@@ -251,7 +251,8 @@ struct Embedding {
     COGRAD_CHECK(input.dtype() == DType::Int64 || input.dtype() == DType::Int32,
                  "Expected tensor for argument #1 'indices' to have one of the following scalar "
                  "types: Long, Int; but got ",
-                 dtype_name(input.dtype()), " instead (while checking arguments for embedding)");
+                 scalar_type_name(input.dtype()),
+                 " instead (while checking arguments for embedding)");
     COGRAD_CHECK_NOT_IMPLEMENTED(!max_norm, "embedding: max_norm is not supported by the core op");
     COGRAD_CHECK_NOT_IMPLEMENTED(!sparse,
                                  "embedding: sparse=True is not supported, gradients are dense");

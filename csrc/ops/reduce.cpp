@@ -155,9 +155,9 @@ struct Mean {
   static Tensor forward(Ctx<Mean>& ctx, const Tensor& x, std::optional<IntList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
-    COGRAD_CHECK(is_floating(t), "mean(): could not infer output dtype. ",
-                 dtype ? "Optional" : "Input",
-                 " dtype must be either a floating point or complex dtype. Got: ", dtype_name(t));
+    COGRAD_CHECK(
+        is_floating(t), "mean(): could not infer output dtype. ", dtype ? "Optional" : "Input",
+        " dtype must be either a floating point or complex dtype. Got: ", scalar_type_name(t));
     const DimMask mask = dim_mask(x, dims);
     remember(ctx, x, mask);
     const Tensor in = accumulated(x, t);
@@ -198,7 +198,7 @@ struct Nanmean {
                         std::optional<DType> dtype) {
     COGRAD_CHECK(is_floating(x.dtype()),
                  "nanmean(): expected input to have floating point or complex dtype but got ",
-                 dtype_name(x.dtype()));
+                 scalar_type_name(x.dtype()));
     const Tensor there = logical_not(isnan(x));
     return div(apply<Nansum>(x, dims, keepdim, dtype),
                apply<Sum>(there, dims, keepdim, std::optional<DType>()));

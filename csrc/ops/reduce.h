@@ -7,6 +7,9 @@
 
 namespace cograd {
 
+// torch's name of a dtype in messages: "Long". Defined in index.cpp.
+const char* scalar_type_name(DType t) noexcept;
+
 using DimMask = uint64_t;  // bit i: dim i is reduced
 
 inline DimMask all_dims(int ndim) noexcept {

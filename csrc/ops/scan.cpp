@@ -185,7 +185,7 @@ struct Logcumsumexp {
     const int d = wrap_dim(dim, x.dim());
     COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()),
                                  "logcumsumexp(): not implemented for dtype ",
-                                 dtype_name(x.dtype()), ", expected a floating one");
+                                 scalar_type_name(x.dtype()), ", expected a floating one");
     ctx->dim = d;
     ctx.save(x);
     Tensor y = run_scan(kernels::logcumsumexp, x, d);

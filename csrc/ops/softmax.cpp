@@ -41,7 +41,7 @@ Tensor sum_along(const Tensor& x, int dim) {
 Tensor in_dtype(const char* name, const Tensor& x, std::optional<DType> dtype) {
   const Tensor in = cast(x, dtype.value_or(x.dtype()));
   COGRAD_CHECK_NOT_IMPLEMENTED(in.is_floating(), name, "(): not implemented for dtype ",
-                               dtype_name(in.dtype()), ", expected a floating one");
+                               scalar_type_name(in.dtype()), ", expected a floating one");
   return in;
 }
 

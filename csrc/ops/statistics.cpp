@@ -10,7 +10,7 @@ namespace {
 
 void check_floating(const char* who, const char* verb, const Tensor& x) {
   COGRAD_CHECK(is_floating(x.dtype()), who, " only ", verb,
-               " floating point and complex dtypes, got ", dtype_name(x.dtype()));
+               " floating point and complex dtypes, got ", scalar_type_name(x.dtype()));
 }
 
 // a / b, and 0 with zero derivatives where b is 0.
@@ -133,22 +133,9 @@ struct StdMeanOp {
 
 std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 : 0); }
 
-// Three spellings of each: f(unbiased), f(dim, unbiased, keepdim) and f(dim, *, correction,
-// keepdim), the last one tried last as it accepts the most.
+// Three spellings of each: f(dim, unbiased, keepdim), f(unbiased) and f(dim, *, correction,
+// keepdim), tried in this order.
 #define COGRAD_SPREAD(Prefix, name, Result, what, numpy, returned)                                \
-  struct Prefix##Unbiased {                                                                       \
-    static constexpr OpSpec spec{name,                                                            \
-                                 "input, unbiased",                                               \
-                                 kFunctional,                                                     \
-                                 what " of all elements.",                                        \
-                                 "T(3, 4), False; T(3, 4), True",                                 \
-                                 numpy("None", "unbiased", "False"),                              \
-                                 returned};                                                       \
-    static Result forward(const Tensor& x, bool unbiased) {                                       \
-      return apply<Prefix##Op>(x, std::optional<IntList>(), correction_of(unbiased), false);      \
-    }                                                                                             \
-  };                                                                                              \
-  COGRAD_OP(Prefix##Unbiased)                                                                     \
   struct Prefix##Dim {                                                                            \
     static constexpr OpSpec spec{name,                                                            \
                                  "input, dim, unbiased=True, keepdim=False",                      \
@@ -163,6 +150,19 @@ std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 
     }                                                                                             \
   };                                                                                              \
   COGRAD_OP(Prefix##Dim)                                                                          \
+  struct Prefix##Unbiased {                                                                       \
+    static constexpr OpSpec spec{name,                                                            \
+                                 "input, unbiased",                                               \
+                                 kFunctional,                                                     \
+                                 what " of all elements.",                                        \
+                                 "T(3, 4), False; T(3, 4), True",                                 \
+                                 numpy("None", "unbiased", "False"),                              \
+                                 returned};                                                       \
+    static Result forward(const Tensor& x, bool unbiased) {                                       \
+      return apply<Prefix##Op>(x, std::optional<IntList>(), correction_of(unbiased), false);      \
+    }                                                                                             \
+  };                                                                                              \
+  COGRAD_OP(Prefix##Unbiased)                                                                     \
   struct Prefix {                                                                                 \
     static constexpr OpSpec spec{name,                                                            \
                                  "input, dim=None, *, correction=1, keepdim=False",               \
@@ -192,7 +192,7 @@ COGRAD_SPREAD(StdMean, "std_mean", Pair, "Standard deviation and mean", NO_REF, 
 void check_norm_input(const Tensor& x, double p, DimMask mask, bool dims_given) {
   COGRAD_CHECK(is_floating(x.dtype()),
                "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
-               dtype_name(x.dtype()));
+               scalar_type_name(x.dtype()));
   if (x.numel() > 0 || (p >= 0 && !std::isinf(p))) return;
   const ReducePlan plan(x, mask, false);
   if (plan.count > 0) return;
@@ -258,11 +258,11 @@ struct VectorNorm {
     COGRAD_CHECK(is_floating(t),
                  "linalg.vector_norm: dtype should be floating point or complex, "
                  "but got ",
-                 dtype_name(t));
+                 scalar_type_name(t));
     COGRAD_CHECK(promote_types(x.dtype(), t) == t, "linalg.vector_norm: the dtype of the input (",
-                 dtype_name(x.dtype()),
+                 scalar_type_name(x.dtype()),
                  ") should be convertible without narrowing to the specified dtype (",
-                 dtype_name(t), ")");
+                 scalar_type_name(t), ")");
   }
 };
 COGRAD_OP(VectorNorm)

@@ -72,13 +72,17 @@ class Inferred {
     if (PyLong_CheckExact(o)) return add(DType::Int64);
     if (PyBool_Check(o)) return add(DType::Bool);
     switch (kind_of(o)) {
-      case Kind::Tensor: return add(unwrap(o).dtype());
-      case Kind::Array: return add(numpy_dtype(o));
-      case Kind::Scalar: return add(scalar_type(o));
+      case Kind::Tensor:
+        return add(unwrap(o).dtype());
+      case Kind::Array:
+        return add(numpy_dtype(o));
+      case Kind::Scalar:
+        return add(scalar_type(o));
       case Kind::Text:
         detail::fail(ErrorKind::Type, op_, "(): invalid data type '", Py_TYPE(o)->tp_name, "'");
       case Kind::List:
-      case Kind::Sequence: break;
+      case Kind::Sequence:
+        break;
     }
     COGRAD_CHECK_VALUE(depth <= kMaxDims, op_, "(): too many dimensions '", Py_TYPE(o)->tp_name,
                        "'");
@@ -140,7 +144,8 @@ Scalar whole_value(const char* op, PyObject* o) {
   if (!n) throw_python_error();
   int overflow = 0;
   const long long v = PyLong_AsLongLongAndOverflow(n.ptr(), &overflow);
-  COGRAD_CHECK_VALUE(overflow == 0, op, "(): Overflow when unpacking long long: the integer does "
+  COGRAD_CHECK_VALUE(overflow == 0, op,
+                     "(): Overflow when unpacking long long: the integer does "
                      "not fit in 64 bits");
   return Scalar(v);
 }
@@ -157,8 +162,8 @@ Scalar whole_value(const char* op, PyObject* o) {
 template <class T>
 T narrow(const char* op, const Scalar& s) {
   using L = std::numeric_limits<T>;
-  constexpr int64_t low = L::is_signed ? static_cast<int64_t>(L::min())
-                                       : -static_cast<int64_t>(L::max());
+  constexpr int64_t low =
+      L::is_signed ? static_cast<int64_t>(L::min()) : -static_cast<int64_t>(L::max());
   if (s.is_float()) {
     const double v = std::trunc(s.to_double());
     // 2^63 is exact as a double, the largest int64 is not.
@@ -197,9 +202,9 @@ class Filler {
     }
     if (is_ndarray(o)) return copy_array(o, d);
     const Kind k = kind_of(o);
-    COGRAD_CHECK_TYPE(k == Kind::List || k == Kind::Sequence, op_, "(): expected sequence of length ",
-                      out_.size(static_cast<int>(d)), " at dim ", d, " (got ", Py_TYPE(o)->tp_name,
-                      ", not a sequence)");
+    COGRAD_CHECK_TYPE(k == Kind::List || k == Kind::Sequence, op_,
+                      "(): expected sequence of length ", out_.size(static_cast<int>(d)),
+                      " at dim ", d, " (got ", Py_TYPE(o)->tp_name, ", not a sequence)");
     const Items items(o);
     const Py_ssize_t n = items.size();
     COGRAD_CHECK_VALUE(n == out_.size(static_cast<int>(d)), "expected sequence of length ",
@@ -239,6 +244,17 @@ class Filler {
   T* p_;
 };
 
+// What a foreign tensor (no number, no sequence) gives as its __array__(); null for anything else.
+py::object array_of(PyObject* o) {
+  if (PyFloat_Check(o) || PyLong_Check(o) || kind_of(o) != Kind::Scalar || is_numpy_scalar(o))
+    return {};
+  const py::handle h(o);
+  if (PyType_Check(o) || !py::hasattr(h, "__array__")) return {};
+  py::object array = h.attr("__array__")();
+  if (!is_ndarray(array.ptr())) return {};
+  return array;
+}
+
 struct Options {
   PyObject* data = nullptr;
   std::optional<DType> dtype;
@@ -268,14 +284,16 @@ void parse_option(const char* op, PyObject* key, PyObject* value, bool grad, Opt
   } else if (grad && is_key(key, "pin_memory")) {
     COGRAD_CHECK_TYPE(PyBool_Check(value), op, "(): argument 'pin_memory' must be bool, not ",
                       Py_TYPE(value)->tp_name);
-    COGRAD_CHECK(value == Py_False, op, "(): pin_memory=True needs an accelerator; cograd runs on "
+    COGRAD_CHECK(value == Py_False, op,
+                 "(): pin_memory=True needs an accelerator; cograd runs on "
                  "the CPU only");
   } else if (is_key(key, "data") && o.data == nullptr) {
     o.data = value;
   } else {
     const char* text = PyUnicode_AsUTF8(key);
-    detail::fail(ErrorKind::Type, op, "() got ", is_key(key, "data") ? "multiple values for" :
-                 "an unexpected keyword", " argument '", text != nullptr ? text : "?", "'");
+    detail::fail(ErrorKind::Type, op, "() got ",
+                 is_key(key, "data") ? "multiple values for" : "an unexpected keyword",
+                 " argument '", text != nullptr ? text : "?", "'");
   }
 }
 
@@ -294,7 +312,8 @@ Options parse_options(const char* op, PyObject* const* args, Py_ssize_t n, PyObj
 void warn_copy_construct(const char* what) {
   const std::string text = detail::concat(
       "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-      "sourceTensor.detach().clone().requires_grad_(True), rather than ", what, "(sourceTensor).");
+      "sourceTensor.detach().clone().requires_grad_(True), rather than ",
+      what, "(sourceTensor).");
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
 }
 
@@ -353,6 +372,7 @@ Tensor tensor_from_data(const char* op, PyObject* data, std::optional<DType> dty
     if (dtype && *dtype != t.dtype()) return fresh_copy(t, dtype);
     return t;
   }
+  if (const py::object array = array_of(data)) return tensor_from_data(op, array.ptr(), dtype);
   Dims sizes;
   find_sizes(op, data, sizes);
   DType t;

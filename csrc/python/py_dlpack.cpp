@@ -125,8 +125,7 @@ PyObject* export_capsule(const Tensor& t, [[maybe_unused]] uint64_t flags) {
     e->managed.version = {1, 0};
     e->managed.flags = flags;
   }
-  PyObject* capsule =
-      PyCapsule_New(&e->managed, capsule_name<Managed>(), close_capsule<Managed>);
+  PyObject* capsule = PyCapsule_New(&e->managed, capsule_name<Managed>(), close_capsule<Managed>);
   if (capsule == nullptr) {
     Export<Managed>::drop(&e->managed);
     throw_python_error();
@@ -203,7 +202,8 @@ Geometry read_geometry(const DlTensor& d) {
     COGRAD_CHECK(d.shape[i] >= 0, "from_dlpack(): negative size ", d.shape[i], " at dim ", i);
     g.sizes.push_back(d.shape[i]);
   }
-  g.strides = d.strides == nullptr ? contiguous_strides(g.sizes) : Dims(d.strides, d.strides + d.ndim);
+  g.strides =
+      d.strides == nullptr ? contiguous_strides(g.sizes) : Dims(d.strides, d.strides + d.ndim);
   const bool empty = product(g.sizes) == 0;
   for (size_t i = 0; i < g.strides.size() && !empty; ++i)
     COGRAD_CHECK_VALUE(g.strides[i] >= 0 || g.sizes[i] == 1, "from_dlpack(): negative stride ",
@@ -212,8 +212,9 @@ Geometry read_geometry(const DlTensor& d) {
     if (g.strides[i] < 0) g.strides[i] = 1;
   COGRAD_CHECK(empty || d.data != nullptr, "from_dlpack(): the tensor has no memory");
   if (g.data != nullptr) g.data += d.byte_offset;
-  COGRAD_CHECK(reinterpret_cast<uintptr_t>(g.data) % static_cast<uintptr_t>(dtype_size(g.dtype)) == 0,
-               "from_dlpack(): the memory is not aligned for ", dtype_name(g.dtype));
+  COGRAD_CHECK(
+      reinterpret_cast<uintptr_t>(g.data) % static_cast<uintptr_t>(dtype_size(g.dtype)) == 0,
+      "from_dlpack(): the memory is not aligned for ", dtype_name(g.dtype));
   return g;
 }
 
@@ -225,8 +226,8 @@ Tensor import_capsule(PyObject* capsule, bool* copied) {
   bool read_only = false;
   if constexpr (std::is_same_v<Managed, DlManagedVersioned>) {
     if (m->version.major != 1)
-      fail_buffer(detail::concat("from_dlpack(): unsupported DLPack version ", m->version.major, ".",
-                                 m->version.minor, "; supported is 1.x"));
+      fail_buffer(detail::concat("from_dlpack(): unsupported DLPack version ", m->version.major,
+                                 ".", m->version.minor, "; supported is 1.x"));
     read_only = (m->flags & kDlReadOnly) != 0;
     *copied = (m->flags & kDlCopied) != 0;
   }
@@ -243,13 +244,16 @@ Tensor from_any_capsule(PyObject* capsule, bool* copied) {
   const char* name = PyCapsule_GetName(capsule);
   PyErr_Clear();
   detail::fail(ErrorKind::Runtime, "from_dlpack received an invalid capsule named '",
-               name != nullptr ? name : "", "'. Note that DLTensor capsules can be consumed only "
+               name != nullptr ? name : "",
+               "'. Note that DLTensor capsules can be consumed only "
                "once, so you might have already constructed a tensor from it once.");
 }
 
 void check_producer(const py::object& ext) {
-  COGRAD_CHECK(py::hasattr(ext, "__dlpack__"), "from_dlpack(): expected an object with __dlpack__ "
-               "or a DLPack capsule, got ", Py_TYPE(ext.ptr())->tp_name);
+  COGRAD_CHECK(py::hasattr(ext, "__dlpack__"),
+               "from_dlpack(): expected an object with __dlpack__ "
+               "or a DLPack capsule, got ",
+               Py_TYPE(ext.ptr())->tp_name);
   if (!py::hasattr(ext, "__dlpack_device__")) return;
   const auto device = py::cast<py::tuple>(ext.attr("__dlpack_device__")());
   const int type = py::cast<int>(py::int_(py::object(device[0])));
@@ -286,7 +290,8 @@ Tensor from_dlpack(const py::object& ext, const py::object& device, std::optiona
   }
   bool copied = false;
   Tensor t = from_any_capsule(capsule.ptr(), &copied);
-  if (copied && copy && !*copy) fail_buffer("from_dlpack(): the producer made a copy, but copy=False");
+  if (copied && copy && !*copy)
+    fail_buffer("from_dlpack(): the producer made a copy, but copy=False");
   return copy.value_or(false) && !copied ? fresh_copy(t) : t;
 }
 
@@ -294,11 +299,11 @@ Tensor from_dlpack(const py::object& ext, const py::object& device, std::optiona
 
 void init_dlpack(py::module_& m) {
   const py::handle type(reinterpret_cast<PyObject*>(tensor_type));
-  type.attr("__dlpack__") = py::cpp_function(
-      &tensor_dlpack, py::name("__dlpack__"), py::is_method(type), py::kw_only(),
-      py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
-      py::arg("dl_device") = py::none(), py::arg("copy") = py::none(),
-      "The memory as a DLPack capsule; versioned if max_version allows it.");
+  type.attr("__dlpack__") =
+      py::cpp_function(&tensor_dlpack, py::name("__dlpack__"), py::is_method(type), py::kw_only(),
+                       py::arg("stream") = py::none(), py::arg("max_version") = py::none(),
+                       py::arg("dl_device") = py::none(), py::arg("copy") = py::none(),
+                       "The memory as a DLPack capsule; versioned if max_version allows it.");
   type.attr("__dlpack_device__") =
       py::cpp_function([](const py::object&) { return py::make_tuple(1, 0); },
                        py::name("__dlpack_device__"), py::is_method(type), "(1, 0): the CPU.");

@@ -124,7 +124,12 @@ std::vector<PyObject*>* live_proxies = nullptr;
 
 void end_collection() {
   if (proxies == nullptr) return;
+  std::vector<NodeRef> nodes;
+  std::vector<Tensor> tensors;
   for (PyObject* o : *live_proxies) {
+    auto* p = reinterpret_cast<Proxy*>(o);
+    if (p->node != nullptr) nodes.emplace_back(p->node);
+    else tensors.push_back(Tensor::steal(p->tensor));
     PyObject_GC_UnTrack(o);
     Py_SET_REFCNT(o, 1);
     Py_DECREF(o);
@@ -152,23 +157,24 @@ void begin_collection() {
   }
   discover.run();
   for (const auto& f : discover.found) {
+    const void* key = f.node != nullptr ? static_cast<const void*>(f.node) : f.tensor;
+    const uint32_t refs = f.tensor != nullptr ? f.tensor->refs.load() : f.node->references();
+    if (refs == 0) {  // a ctx that no graph holds: a Python object and nothing else
+      proxies->erase(key);
+      continue;
+    }
     auto* p = PyObject_GC_New(Proxy, proxy_type);
     if (p == nullptr) throw_python_error();
     p->node = f.node;
     p->tensor = f.tensor;
-    const void* key = f.node != nullptr ? static_cast<const void*>(f.node) : f.tensor;
     (*proxies)[key] = p;
-    // A node's Python-side references are separate objects; its count is of C++ references only.
-    const uint32_t refs = f.tensor != nullptr ? f.tensor->refs.load() : f.node->references();
-    // An unreferenced accumulator or ctx: nothing owns it through C++.
-    Py_SET_REFCNT(reinterpret_cast<PyObject*>(p), static_cast<Py_ssize_t>(refs == 0 ? 1 : refs));
-    if (refs == 0) {
-      (*proxies)[key] = nullptr;
-      proxies->erase(key);
-    }
+    Py_SET_REFCNT(reinterpret_cast<PyObject*>(p), static_cast<Py_ssize_t>(refs));
+    // Kept alive until the end, uncounted: clearing one piece of garbage may free another.
+    if (f.tensor != nullptr) f.tensor->retain();
+    else f.node->retain();
     live_proxies->push_back(reinterpret_cast<PyObject*>(p));
-    PyObject_GC_Track(p);
   }
+  for (PyObject* p : *live_proxies) PyObject_GC_Track(p);
 }
 
 // gc.callbacks entry.

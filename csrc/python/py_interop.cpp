@@ -30,8 +30,12 @@ std::string type_name(const py::dtype& d) {
 bool find_dtype(const py::dtype& d, DType* out) {
   const auto size = d.itemsize();
   switch (d.kind()) {
-    case 'b': *out = DType::Bool; return size == 1;
-    case 'u': *out = DType::UInt8; return size == 1;
+    case 'b':
+      *out = DType::Bool;
+      return size == 1;
+    case 'u':
+      *out = DType::UInt8;
+      return size == 1;
     case 'i':
       *out = size == 1   ? DType::Int8
              : size == 2 ? DType::Int16
@@ -41,7 +45,8 @@ bool find_dtype(const py::dtype& d, DType* out) {
     case 'f':
       *out = size == 2 ? DType::Float16 : size == 4 ? DType::Float32 : DType::Float64;
       return size <= 8;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -62,9 +67,10 @@ Dims element_strides(const py::array& a) {
 void check_layout(const char* op, const py::array& a) {
   if (a.size() != 0) {
     for (py::ssize_t i = 0; i < a.ndim(); ++i) {
-      COGRAD_CHECK_VALUE(a.strides(i) >= 0, op,
-                         "(): at least one stride in the given numpy array is negative, and tensors "
-                         "with negative strides are not supported; use array.copy()");
+      COGRAD_CHECK_VALUE(
+          a.strides(i) >= 0, op,
+          "(): at least one stride in the given numpy array is negative, and tensors "
+          "with negative strides are not supported; use array.copy()");
       COGRAD_CHECK_VALUE(a.strides(i) % a.itemsize() == 0, op,
                          "(): given numpy array strides not a multiple of the element byte size; "
                          "use array.copy()");
@@ -110,8 +116,8 @@ PyObject* method_numpy(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
 
 PyObject* py_from_numpy(PyObject*, PyObject* o) {
   return guarded([&] {
-    COGRAD_CHECK_TYPE(is_ndarray(o), "from_numpy(): expected np.ndarray (got ",
-                      Py_TYPE(o)->tp_name, ")");
+    COGRAD_CHECK_TYPE(is_ndarray(o), "from_numpy(): expected np.ndarray (got ", Py_TYPE(o)->tp_name,
+                      ")");
     return wrap(tensor_from_ndarray("from_numpy", o));
   });
 }
@@ -264,12 +270,14 @@ Tensor from_buffer(py::object buffer, py::handle dtype, int64_t count, int64_t o
   } close{view.get()};
   const int64_t n = checked_count(a, view->len);
   char* data = static_cast<char*>(view->buf) + offset;
-  COGRAD_CHECK_VALUE(reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(dtype_size(a.dtype)) == 0,
-                     "frombuffer(): the bytes at offset ", offset, " are not aligned for ",
-                     dtype_name(a.dtype), "; copy the buffer");
+  COGRAD_CHECK_VALUE(
+      reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(dtype_size(a.dtype)) == 0,
+      "frombuffer(): the bytes at offset ", offset, " are not aligned for ", dtype_name(a.dtype),
+      "; copy the buffer");
   const bool read_only = view->readonly != 0;
   const int64_t one = 1;
-  Tensor t = tensor_over(data, a.dtype, {&n, 1}, {&one, 1}, release_py_buffer, view.get(), read_only);
+  Tensor t =
+      tensor_over(data, a.dtype, {&n, 1}, {&one, 1}, release_py_buffer, view.get(), read_only);
   close.view = nullptr;
   view.release();
   if (a.requires_grad) set_requires_grad(t, true);
@@ -311,8 +319,8 @@ Dims ndarray_sizes(PyObject* array) {
 
 Tensor tensor_over(char* data, DType t, IntList sizes, IntList strides, void (*deleter)(void*),
                    void* context, bool read_only) {
-  Storage* s = Storage::wrap(data, span_of(sizes, strides, dtype_size(t)), deleter, context,
-                             read_only);
+  Storage* s =
+      Storage::wrap(data, span_of(sizes, strides, dtype_size(t)), deleter, context, read_only);
   return tensor_of_storage(s, t, sizes, strides, data);
 }
 
@@ -330,7 +338,8 @@ Tensor tensor_from_ndarray(const char* op, PyObject* array) {
   const bool read_only = !is_writable(a);
   if (read_only) {
     const std::string text = detail::concat(
-        op, "(): the given NumPy array is not writable; the tensor shares its memory, and writing "
+        op,
+        "(): the given NumPy array is not writable; the tensor shares its memory, and writing "
         "to the tensor raises. Copy the array for a writable tensor.");
     if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
   }

@@ -120,6 +120,8 @@ PyObject* node_call(PyObject* o, PyObject* args, PyObject* kwargs) {
     run.out = out;
     run.create_graph = thread_state.grad_enabled;
     run.keep_graph = true;
+    for (size_t i = 0; i < out.size() && i < 64; ++i)
+      if (n->edges()[i].node == nullptr) run.needs_mask &= ~(uint64_t{1} << i);
     n->backward(run);
     if (out.size() == 1) return wrap(std::move(out[0]));
     py::tuple result(out.size());

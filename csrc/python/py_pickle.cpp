@@ -89,7 +89,8 @@ Tensor rebuild_tensor(const UntypedStorage& storage, py::handle dtype, int64_t o
     fits = fits && sizes[i] >= 0 && strides[i] >= 0;
     empty = empty || sizes[i] == 0;
     int64_t reach = 0;
-    fits = fits && !__builtin_mul_overflow(std::max<int64_t>(sizes[i] - 1, 0), strides[i], &reach) &&
+    fits = fits &&
+           !__builtin_mul_overflow(std::max<int64_t>(sizes[i] - 1, 0), strides[i], &reach) &&
            !__builtin_add_overflow(last, reach, &last);
   }
   const int64_t room = storage.nbytes() / item;
@@ -132,13 +133,15 @@ void init_pickle(py::module_& m) {
       .def("is_shared", [](const UntypedStorage&) { return false; })
       .def("clone", &copy_of_storage, "A copy of the bytes.")
       .def("__copy__", &copy_of_storage)
-      .def("__deepcopy__", [](const UntypedStorage& s, const py::object&) { return copy_of_storage(s); })
+      .def("__deepcopy__",
+           [](const UntypedStorage& s, const py::object&) { return copy_of_storage(s); })
       .def("__repr__",
            [](const UntypedStorage& s) {
              return "UntypedStorage(nbytes=" + std::to_string(s.nbytes()) + ")";
            })
       .def_buffer([](const UntypedStorage& s) {
-        return py::buffer_info(static_cast<uint8_t*>(s.get()->data), s.nbytes(), s.get()->read_only);
+        return py::buffer_info(static_cast<uint8_t*>(s.get()->data), s.nbytes(),
+                               s.get()->read_only);
       });
   m.def("_storage_from_bytes", &storage_from_bytes, py::arg("source"));
   m.def("_rebuild_tensor", &rebuild_tensor, py::arg("storage"), py::arg("dtype"), py::arg("offset"),

@@ -12,9 +12,12 @@ namespace {
 
 template <class T>
 PyObject* number_object(T v) {
-  if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(v);
-  else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
-  else return PyFloat_FromDouble(static_cast<double>(v));
+  if constexpr (std::is_same_v<T, bool>)
+    return PyBool_FromLong(v);
+  else if constexpr (std::is_integral_v<T>)
+    return PyLong_FromLongLong(v);
+  else
+    return PyFloat_FromDouble(static_cast<double>(v));
 }
 
 template <class T>
@@ -77,7 +80,8 @@ bool result_operand(PyObject* o, ResultType& r) {
 py::object py_result_type(py::handle a, py::handle b) {
   ResultType r;
   for (const py::handle& x : {a, b})
-    COGRAD_CHECK_TYPE(result_operand(x.ptr(), r), "result_type(): expected Tensors or numbers, got ",
+    COGRAD_CHECK_TYPE(result_operand(x.ptr(), r),
+                      "result_type(): expected Tensors or numbers, got ",
                       Py_TYPE(x.ptr())->tp_name);
   return py::reinterpret_borrow<py::object>(dtype_object(r.get()));
 }
@@ -156,7 +160,8 @@ void init_protocols(py::module_& m) {
         return can_cast(dtype_argument("can_cast", "from_", 1, from),
                         dtype_argument("can_cast", "to", 2, to));
       },
-      py::arg("from_"), py::arg("to"), "Whether a result of one dtype may be written to the other.");
+      py::arg("from_"), py::arg("to"),
+      "Whether a result of one dtype may be written to the other.");
 }
 
 }  // namespace cograd::python

@@ -56,11 +56,11 @@ std::unique_ptr<Generator> make_generator(py::handle device) {
 void init_random(py::module_& m) {
   py::class_<Generator>(m, "Generator", "A stream of random numbers: a seed and a position.")
       .def(py::init(&make_generator), py::arg("device") = "cpu")
-      .def_property_readonly("device",
-                             [](const Generator&) {
-                               return py::reinterpret_steal<py::object>(
-                                   device_object({DeviceType::CPU, -1}));
-                             })
+      .def_property_readonly(
+          "device",
+          [](const Generator&) {
+            return py::reinterpret_steal<py::object>(device_object({DeviceType::CPU, -1}));
+          })
       .def(
           "manual_seed",
           [](const py::object& self, py::handle seed) {
@@ -72,21 +72,21 @@ void init_random(py::module_& m) {
       .def("initial_seed", &Generator::initial_seed, "The seed of the current stream.")
       .def("get_state", &state_tensor, "Seed and position as a uint8 tensor.")
       .def("set_state", &set_state, py::arg("new_state"), "Goes to a state that get_state gave.")
-      .def("clone_state",
-           [](const Generator& g) {
-             auto copy = std::make_unique<Generator>();
-             copy->set_state(g.state());
-             return copy;
-           },
-           "A new generator in the same state.")
+      .def(
+          "clone_state",
+          [](const Generator& g) {
+            auto copy = std::make_unique<Generator>();
+            copy->set_state(g.state());
+            return copy;
+          },
+          "A new generator in the same state.")
       .def(py::pickle([](const Generator& g) { return state_tensor(g); },
                       [](const Tensor& t) {
                         auto g = std::make_unique<Generator>();
                         g->set_state({t.data<uint8_t>(), static_cast<size_t>(t.numel())});
                         return g;
                       }));
-  m.attr("default_generator") =
-      py::cast(&default_generator(), py::return_value_policy::reference);
+  m.attr("default_generator") = py::cast(&default_generator(), py::return_value_policy::reference);
 }
 
 }  // namespace cograd::python

@@ -6,6 +6,7 @@
 
 #include <new>
 
+#include "python/py_interop.h"
 #include "tensor/threads.h"
 
 namespace cograd::python {
@@ -138,10 +139,9 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         from_size.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(x, i)));
       return wrap_as(type, empty_checked("Tensor", from_size, default_dtype()));
     }
-    py::object made = py::module_::import("cograd").attr("tensor")(
-        py::handle(x), py::arg("dtype") = py::handle(dtype_object(default_dtype())));
-    if (type == tensor_type) return made.release().ptr();
-    return wrap_as(type, detach(unwrap(made.ptr())));
+    COGRAD_CHECK_TYPE(PySequence_Check(x), "Tensor(): data must be a sequence (got ",
+                      Py_TYPE(x)->tp_name, ")");
+    return wrap_as(type, tensor_from_data("Tensor", x, default_dtype()));
   });
 }
 

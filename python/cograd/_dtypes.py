@@ -47,7 +47,7 @@ class _TypeInfo:
 
     _fields: tuple[str, ...] = ()
 
-    def __init__(self, type: Any) -> None:  # noqa: A002
+    def __init__(self, type: Any) -> None:
         self._type = type
         self.dtype = _dtype_name(type)
         for name, value in _C._dtype_info(type).items():
@@ -75,7 +75,7 @@ def _check_dtype(op: str, value: Any) -> None:
         )
 
 
-class finfo(_TypeInfo):  # noqa: N801
+class finfo(_TypeInfo):
     """The limits of a floating dtype.
 
     Args:
@@ -94,9 +94,9 @@ class finfo(_TypeInfo):  # noqa: N801
     smallest_normal: float
     resolution: float
 
-    def __init__(self, type: Any = None) -> None:  # noqa: A002
+    def __init__(self, type: Any = None) -> None:
         if type is None:
-            type = _C.get_default_dtype()  # noqa: A001
+            type = _C.get_default_dtype()
         _check_dtype("finfo", type)
         if not type.is_floating_point:
             raise TypeError(
@@ -106,7 +106,7 @@ class finfo(_TypeInfo):  # noqa: N801
         super().__init__(type)
 
 
-class iinfo(_TypeInfo):  # noqa: N801
+class iinfo(_TypeInfo):
     """The limits of an integer dtype.
 
     Args:
@@ -121,7 +121,7 @@ class iinfo(_TypeInfo):  # noqa: N801
     max: int
     min: int
 
-    def __init__(self, type: Any) -> None:  # noqa: A002
+    def __init__(self, type: Any) -> None:
         _check_dtype("iinfo", type)
         if type.is_floating_point or type == _C.bool:
             raise TypeError(
@@ -148,19 +148,19 @@ def is_storage(obj: Any) -> bool:
     return isinstance(obj, _C.UntypedStorage)
 
 
-def is_floating_point(input: Tensor) -> bool:  # noqa: A002
+def is_floating_point(input: Tensor) -> bool:
     """Whether ``input`` has a floating dtype. TypeError if it is no Tensor."""
     _check_tensor("is_floating_point", input)
     return input.is_floating_point()  # type: ignore[no-any-return]
 
 
-def is_complex(input: Tensor) -> bool:  # noqa: A002
+def is_complex(input: Tensor) -> bool:
     """False: there are no complex dtypes. TypeError if ``input`` is no Tensor."""
     _check_tensor("is_complex", input)
     return False
 
 
-def is_nonzero(input: Tensor) -> bool:  # noqa: A002
+def is_nonzero(input: Tensor) -> bool:
     """Whether the only element of ``input`` is not zero.
 
     Raises:
@@ -170,7 +170,7 @@ def is_nonzero(input: Tensor) -> bool:  # noqa: A002
     return bool(input)
 
 
-def numel(input: Tensor) -> int:  # noqa: A002
+def numel(input: Tensor) -> int:
     """The number of elements of ``input``. TypeError if it is no Tensor."""
     _check_tensor("numel", input)
     return input.numel()  # type: ignore[no-any-return]

@@ -8,7 +8,7 @@ import copyreg
 from collections.abc import Callable
 from typing import Any
 
-from cograd import _C
+from cograd import _C, _legacy
 from cograd._C import (
     Tensor,
     UntypedStorage,
@@ -18,8 +18,10 @@ from cograd._C import (
     frombuffer,
     tensor,
 )
+from cograd._legacy import *  # noqa: F403
 
 __all__ = [
+    *_legacy.__all__,
     "UntypedStorage",
     "as_tensor",
     "asarray",
@@ -68,7 +70,7 @@ def asarray(
     *,
     dtype: Any = None,
     device: Any = None,
-    copy: bool | None = None,  # noqa: A002
+    copy: bool | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
     """``obj`` as a tensor, sharing its memory where that is possible.
@@ -113,7 +115,7 @@ def asarray(
 # ---- NumPy's protocols --------------------------------------------------------------------------
 
 
-def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: A002
+def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     """This tensor as a NumPy array, sharing memory unless ``dtype`` or ``copy`` forbid it."""
     array = self.numpy()
     if dtype is not None:
@@ -160,13 +162,13 @@ def _check_no_grad(self: Tensor, op: str) -> None:
         )
 
 
-def _apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:  # noqa: A002
+def _apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replaces every element v by ``callable(v)``, in row-major order."""
     _check_no_grad(self, "apply_")
     return _write_elements(self, [callable(v) for v in _C._flat_list(self)])
 
 
-def _map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:  # noqa: A002
+def _map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replaces every element a by ``callable(a, b)`` with b from ``other``, broadcast."""
     _check_no_grad(self, "map_")
     _check_no_grad(other, "map_")

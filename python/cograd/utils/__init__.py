@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Helpers around the engine."""
 
-from cograd.utils import hooks
+from cograd.utils import dlpack, hooks
 
-__all__ = ["hooks"]
+__all__ = ["dlpack", "hooks"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cograd import Tensor, from_dlpack
+from cograd._C import Tensor, from_dlpack
 
 __all__ = ["from_dlpack", "to_dlpack"]
 

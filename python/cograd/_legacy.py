@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""FloatTensor, LongTensor and so on: constructors that name a dtype, and types for isinstance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cograd import _C
+from cograd._C import Size, Tensor
+
+__all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+]
+
+
+class _TypedTensor(type):
+    """A dtype as a type: calling it makes such tensors, their isinstance is true."""
+
+    dtype: Any
+
+    def __call__(cls, *args: Any) -> Tensor:
+        """Sizes make an uninitialised tensor; a sequence, array or tensor gives the values."""
+        if len(args) != 1 or isinstance(args[0], (int, Size)):
+            return _C._ops.empty(
+                args[0] if args and isinstance(args[0], Size) else args or 0, dtype=cls.dtype
+            )
+        data = args[0]
+        if isinstance(data, Tensor):
+            if data.dtype != cls.dtype:
+                raise TypeError(
+                    f"{cls.__name__}(): expected a tensor of dtype {cls.dtype}, got {data.dtype}"
+                )
+            return data.detach()
+        if not hasattr(data, "__len__"):
+            raise TypeError(
+                f"{cls.__name__}(): data must be a sequence (got {data.__class__.__name__})"
+            )
+        return _C.tensor(data, dtype=cls.dtype)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype == cls.dtype
+
+    def __repr__(cls) -> str:
+        return f"<class 'cograd.{cls.__name__}'>"
+
+
+def _typed(name: str, dtype: Any) -> Any:
+    doc = f"Makes tensors of {dtype}; see Tensor."
+    return _TypedTensor(name, (), {"dtype": dtype, "__module__": "cograd", "__doc__": doc})
+
+
+BFloat16Tensor = _typed("BFloat16Tensor", _C.bfloat16)
+BoolTensor = _typed("BoolTensor", _C.bool)
+ByteTensor = _typed("ByteTensor", _C.uint8)
+CharTensor = _typed("CharTensor", _C.int8)
+DoubleTensor = _typed("DoubleTensor", _C.float64)
+FloatTensor = _typed("FloatTensor", _C.float32)
+HalfTensor = _typed("HalfTensor", _C.float16)
+IntTensor = _typed("IntTensor", _C.int32)
+LongTensor = _typed("LongTensor", _C.int64)
+ShortTensor = _typed("ShortTensor", _C.int16)
