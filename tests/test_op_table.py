@@ -132,6 +132,10 @@ def plain(t):
 
 def evaluate_ref(record, args, kwargs, convert):
     env = environment() | bind(record, *tree_map(lambda t: convert(plain(t)), (args, kwargs)))
+    for a in record["args"]:  # f(x, (2, 3)) and f(x, 2, 3) are the same call
+        value = env.get(a["name"])
+        if a["variadic"] and len(value) == 1 and isinstance(value[0], (tuple, list)):
+            env[a["name"]] = value[0]
     with np.errstate(all="ignore"):
         value = eval(record["ref"], env)
     return list(value) if isinstance(value, (tuple, list)) else [value]
@@ -152,6 +156,8 @@ class Ops:
             )
         if record["function"]:
             return getattr(torch, record["name"])
+        if record["internal"]:
+            return getattr(torch._C._ops, record["name"])
         return self.method(record)
 
     def method(self, record):
