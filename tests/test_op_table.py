@@ -168,6 +168,10 @@ def evaluate_ref(record, args, kwargs, convert):
     dtypes = {v: np.dtype(n) for n, v in DTYPES.items() if n != "bfloat16"}
     values = bind(record, *tree_map(convert, (args, kwargs)))
     values = {k: dtypes.get(v, v) if isinstance(v, torch.dtype) else v for k, v in values.items()}
+    for arg in record["args"]:  # f(x, (2, 3)) and f(x, 2, 3) are the same call
+        value = values.get(arg["name"])
+        if arg["variadic"] and len(value) == 1 and isinstance(value[0], (tuple, list)):
+            values[arg["name"]] = value[0]
     env = environment() | {n: np.dtype(n) for n in DTYPES if n not in ("bfloat16", "bool")}
     with np.errstate(all="ignore"):
         value = eval(record["ref"], env | short_names(values) | values)
@@ -196,6 +200,8 @@ class Ops:
             )
         if record["function"]:
             return getattr(torch, record["name"])
+        if record["internal"]:
+            return getattr(torch._C._ops, record["name"])
         return self.method(record)
 
     def method(self, record):
