@@ -27,7 +27,7 @@ class _Helper:
 
     @staticmethod
     def parameters(cls: type) -> list[inspect.Parameter]:
-        """forward's parameters after ctx (or self)."""
+        """Forward's parameters after ctx (or self)."""
         found = cls.__dict__.get("_parameters")
         if found is None:
             names = list(inspect.signature(cls.forward).parameters.values())

@@ -40,7 +40,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         RuntimeError: ``data`` is of a Tensor subclass whose ``detach()`` changes its type.
     """
 
-    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:  # noqa: PYI034
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         """Makes ``data`` a parameter."""
         if data is None:
             data = cograd.empty(0)
@@ -97,7 +97,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         persistent: whether the buffer is part of the module's ``state_dict``.
     """
 
-    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:  # noqa: PYI034
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         """Makes ``data`` a buffer."""
         if data is None:
             data = cograd.empty(0)

@@ -35,7 +35,7 @@ class RemovableHandle:
             if hooks is not None and self.id in hooks:
                 del hooks[self.id]
 
-    def __enter__(self) -> RemovableHandle:  # noqa: PYI034
+    def __enter__(self) -> RemovableHandle:
         return self
 
     def __exit__(self, *exc: object) -> None:
