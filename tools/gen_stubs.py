@@ -128,7 +128,9 @@ _device = device
 
 def parameters(record: Record) -> list[str]:
     """Returns the annotated parameters of an operation."""
-    tree = ast.parse(f"def f({record['signature']}): pass").body[0]
+    # The table writes "*size, *, dtype=None" as torch does; in Python *size says both.
+    signature = re.sub(r"(\*\w+), \*(?=,)", r"\1", record["signature"])
+    tree = ast.parse(f"def f({signature}): pass").body[0]
     assert isinstance(tree, ast.FunctionDef)
     args = tree.args
     declared = {a["name"]: a for a in record["args"]}
