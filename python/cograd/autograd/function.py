@@ -26,9 +26,9 @@ class _Helper:
     """What the C++ side asks of Python on its slow paths. One for all Functions."""
 
     @staticmethod
-    def parameters(cls: type) -> list[inspect.Parameter]:
+    def parameters(cls: Any) -> list[inspect.Parameter]:
         """Forward's parameters after ctx (or self)."""
-        found = cls.__dict__.get("_parameters")
+        found: list[inspect.Parameter] | None = cls.__dict__.get("_parameters")
         if found is None:
             names = list(inspect.signature(cls.forward).parameters.values())
             found = names if cls._style == "setup" else names[1:]
@@ -36,7 +36,7 @@ class _Helper:
         return found
 
     @staticmethod
-    def bind(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def bind(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments in the order of forward's parameters, defaults filled in."""
         signature = inspect.Signature(
             [
@@ -65,7 +65,7 @@ class _Helper:
         return tuple(values)
 
     @staticmethod
-    def describe_argument(cls: type, index: int) -> str:
+    def describe_argument(cls: Any, index: int) -> str:
         """'argument 'weight' (position 2) of Linear.forward (file.py:12)'."""
         parameters = _Helper.parameters(cls)
         name = f"{index}"
@@ -94,7 +94,7 @@ def _style_of(cls: type) -> str:
     return "static"
 
 
-class Function(_C._FunctionBase):  # type: ignore[misc, name-defined]
+class Function(_C._FunctionBase):
     """Base of custom differentiable operations.
 
     Subclass it, write ``forward`` and ``backward``, and call ``apply``. In ``forward`` ops are not

@@ -271,7 +271,7 @@ def _through_point(run: Hook, values: tuple[Any, ...], slots: list[int]) -> tupl
 def _make_point_class() -> Any:
     """The identity Function, made on first use: autograd is imported after nn."""
 
-    class BackwardHook(cograd.autograd.Function):  # type: ignore[misc,name-defined]
+    class BackwardHook(cograd.autograd.Function):
         @staticmethod
         def forward(ctx: Any, run: Hook, *tensors: Tensor) -> tuple[Tensor, ...]:
             ctx.run = run
