@@ -344,8 +344,8 @@ def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> lis
     for member, value in sorted(vars(cls).items()):
         if member in {"__doc__", "__module__", "__dict__", "__weakref__", "__new__", "__buffer__"}:
             continue
-        if member == "_pybind11_conduit_v1_":
-            continue
+        if member == "_pybind11_conduit_v1_" or f"{name}.{member}" == "_FunctionBase.apply":
+            continue  # Function.apply is typed where it is documented
         if f"{name}.{member}" in HAND:
             lines += definitions(member, HAND[f"{name}.{member}"], "    ")
         elif member in known:

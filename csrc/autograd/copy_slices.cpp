@@ -26,8 +26,8 @@ void CopySlices::backward(BackwardArgs& args) {
   if (!g.defined()) return;
   // A gradient need not have the base's layout: bring it there, so that the view's strides apply.
   Tensor whole = autograd_ops.relayout(g, base_strides_);
-  Tensor slice = autograd_ops.as_strided(whole, view_sizes_, view_strides_,
-                                         whole.storage_offset() + offset_);
+  Tensor slice =
+      autograd_ops.as_strided(whole, view_sizes_, view_strides_, whole.storage_offset() + offset_);
   Tensor slice_grad[1] = {autograd_ops.clone(slice)};
   std::vector<Tensor> results(fn_->edges().size());
   BackwardArgs inner = args;
@@ -35,8 +35,8 @@ void CopySlices::backward(BackwardArgs& args) {
   inner.out = results;
   fn_->backward(inner);
   if (args.needs(0)) {
-    Tensor below = results[0].defined() ? results[0]
-                                        : autograd_ops.zeros(view_sizes_, whole.dtype());
+    Tensor below =
+        results[0].defined() ? results[0] : autograd_ops.zeros(view_sizes_, whole.dtype());
     if (!same(below.sizes(), view_sizes_)) below = autograd_ops.sum_to(below, view_sizes_);
     if (below.dtype() != whole.dtype()) below = autograd_ops.cast(below, whole.dtype());
     args.out[0] = autograd_ops.scatter_slice(whole, below, view_sizes_, view_strides_, offset_);

@@ -171,8 +171,10 @@ void Run::add(Tensor& slot, Tensor g) {
   const bool mine = !request_.create_graph && slot->refs.load(std::memory_order_acquire) == 1 &&
                     slot->storage->unique() && slot.is_contiguous() && !requires_grad(slot) &&
                     slot->storage->kind != 2;
-  if (mine) autograd_ops.add_(slot, g);
-  else slot = autograd_ops.add(slot, g);
+  if (mine)
+    autograd_ops.add_(slot, g);
+  else
+    slot = autograd_ops.add(slot, g);
 }
 
 void Run::send(Node* from, size_t index, const Edge& edge, Tensor g) {
@@ -199,8 +201,10 @@ void Run::set_needs(Node* n, BackwardArgs& args, std::vector<bool>& more) {
       const Books& b = books(edges[i].node);
       need = b.needed || b.captured;
     }
-    if (i < 64) mask |= uint64_t{need} << i;
-    else more.push_back(need);
+    if (i < 64)
+      mask |= uint64_t{need} << i;
+    else
+      more.push_back(need);
   }
   args.needs_mask = mask;
   args.needs_more = more.empty() ? nullptr : &more;
@@ -235,8 +239,10 @@ void store_retained(NodeExtra& extra, std::span<Tensor> grads) {
     if (!g.defined()) continue;
     AutogradMeta& m = meta_of(r.tensor);
     // A later addition into the slot must not reach the retained gradient: it holds a reference.
-    if (!m.grad.defined()) m.grad = g;
-    else m.grad = autograd_ops.add(m.grad, g);
+    if (!m.grad.defined())
+      m.grad = g;
+    else
+      m.grad = autograd_ops.add(m.grad, g);
   }
 }
 
@@ -356,8 +362,7 @@ bool queue_callback(std::function<void()> f) {
 void fit_gradient(Tensor& g, const OutputMeta& meta, const Node* from, size_t index) {
   if (!same(g.sizes(), meta.sizes)) {
     Dims joint;
-    const bool reducible = broadcast_shapes(g.sizes(), meta.sizes, joint) &&
-                           same(joint, g.sizes());
+    const bool reducible = broadcast_shapes(g.sizes(), meta.sizes, joint) && same(joint, g.sizes());
     COGRAD_CHECK(reducible, "Function ", from->name(), " returned an invalid gradient at index ",
                  index, " - got ", to_string(g.sizes()), " but expected shape compatible with ",
                  to_string(meta.sizes));

@@ -8,10 +8,10 @@
 namespace cograd {
 
 struct BackwardRequest {
-  std::vector<Edge> roots;       // borrowed; node is never null
-  std::vector<Tensor> grads;     // one per root, of the root's shape and dtype
-  std::vector<Edge> inputs;      // borrowed; where to stop; empty: run to every leaf
-  bool accumulate = false;       // with inputs: add to the leaves' .grad instead of returning
+  std::vector<Edge> roots;    // borrowed; node is never null
+  std::vector<Tensor> grads;  // one per root, of the root's shape and dtype
+  std::vector<Edge> inputs;   // borrowed; where to stop; empty: run to every leaf
+  bool accumulate = false;    // with inputs: add to the leaves' .grad instead of returning
   bool keep_graph = false;
   bool create_graph = false;
 };

@@ -18,8 +18,10 @@ void* Node::operator new(size_t n) {
 }
 void Node::operator delete(void* p, size_t n) noexcept {
   --thread_state.live_nodes;
-  if (n <= kSmallMax) small_free(p, n);
-  else ::operator delete(p);
+  if (n <= kSmallMax)
+    small_free(p, n);
+  else
+    ::operator delete(p);
 }
 
 Node::~Node() {
@@ -82,8 +84,8 @@ void Node::visit(GraphVisitor& v) const {
   for (const Edge& e : edges())
     if (e.node != nullptr) v.node(e.node);
   if (extra_ == nullptr) return;
-  for (const auto* list : {&extra_->tensor_hooks, &extra_->pre_hooks, &extra_->post_hooks,
-                           &extra_->accumulate_hooks})
+  for (const auto* list :
+       {&extra_->tensor_hooks, &extra_->pre_hooks, &extra_->post_hooks, &extra_->accumulate_hooks})
     for (const HookEntry& h : *list) h.hook->visit(v);
   if (extra_->metadata != nullptr) v.object(extra_->metadata);
 }

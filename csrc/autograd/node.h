@@ -195,7 +195,7 @@ class NodeRef {
 
 // A callback of the layer above (Python, or C++ users). Receives and may replace gradients.
 struct HookCall {
-  std::vector<Tensor>& values;            // what the hook may replace
+  std::vector<Tensor>& values;                // what the hook may replace
   const std::vector<Tensor>* also = nullptr;  // a post hook's second argument: grads of the outputs
 };
 class COGRAD_API Hook {
@@ -222,8 +222,8 @@ struct NodeExtra {
     TensorImpl* tensor;  // removes itself before it dies
   };
   std::vector<Retained> retained;
-  void* python_wrapper = nullptr;   // borrowed: the wrapper removes itself
-  void* metadata = nullptr;         // owned Python dict
+  void* python_wrapper = nullptr;  // borrowed: the wrapper removes itself
+  void* metadata = nullptr;        // owned Python dict
 };
 // Set by the Python layer: drops a reference on a Python object, from any thread.
 COGRAD_API extern void (*release_python_object)(void*) noexcept;

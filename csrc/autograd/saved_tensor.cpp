@@ -44,6 +44,12 @@ void fail_released(const Node* owner) {
                "tensors after calling backward.");
 }
 
+void SavedTensor::fail_inference() {
+  detail::fail(ErrorKind::Runtime,
+               "Inference tensors cannot be saved for backward. To work around you can make a "
+               "clone to get a normal tensor and use it in autograd.");
+}
+
 Tensor SavedTensor::unpack(Node* owner, bool released) const {
   if (released) fail_released(owner);
   if (!tensor_.defined()) return Tensor();

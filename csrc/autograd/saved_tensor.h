@@ -11,12 +11,18 @@ class COGRAD_API SavedTensor {
   SavedTensor(const SavedTensor&) = delete;
   SavedTensor& operator=(const SavedTensor&) = delete;
   SavedTensor(SavedTensor&& o) noexcept
-      : tensor_(std::move(o.tensor_)), version_(o.version_), output_nr_(o.output_nr_),
+      : tensor_(std::move(o.tensor_)),
+        version_(o.version_),
+        output_nr_(o.output_nr_),
         is_output_(o.is_output_) {}
   // Keeps an input (or any tensor that is not made by the saving node).
-  void save(const Tensor& t) noexcept {
+  void save(const Tensor& t) {
+    if (t.defined()) {
+      if ((t->flags & kInference) != 0) [[unlikely]]
+        fail_inference();
+      version_ = t->current_version();
+    }
     tensor_ = t;
-    if (t.defined()) version_ = t->current_version();
     is_output_ = false;
   }
   // Keeps an output of the saving node: its bytes without its history, re-attached on unpack.
@@ -39,6 +45,7 @@ class COGRAD_API SavedTensor {
   }
 
  private:
+  [[noreturn]] static void fail_inference();
   Tensor tensor_;
   uint32_t version_ = 0;
   uint32_t output_nr_ = 0;

@@ -20,7 +20,7 @@ struct ThreadState {
 extern constinit COGRAD_API thread_local ThreadState thread_state
     __attribute__((tls_model("initial-exec")));
 
-template <bool ThreadState::*Field>
+template <bool ThreadState::* Field>
 class ModeGuard {
  public:
   explicit ModeGuard(bool value) noexcept : previous_(thread_state.*Field) {

@@ -83,8 +83,7 @@ Node* grad_fn(TensorImpl* t) {
   check_view_kind(t, true);
   GradGuard grad(true);
   const int64_t offset = (t->data - static_cast<char*>(t->storage->data)) / dtype_size(t->dtype);
-  Tensor fresh =
-      autograd_ops.as_strided(Tensor::borrow(t->base), t->sizes(), t->strides(), offset);
+  Tensor fresh = autograd_ops.as_strided(Tensor::borrow(t->base), t->sizes(), t->strides(), offset);
   replace_history(t, std::exchange(fresh->grad_fn, nullptr), 0);
   t->view_version = t->current_version();
   return t->grad_fn;
@@ -112,12 +111,15 @@ Edge gradient_edge(TensorImpl* t) {
   return {n, 0};
 }
 
-void check_inplace(const Tensor& t, const char* op) {
+void check_inplace(const Tensor& t, const char* op, bool tracked) {
   TensorImpl* p = t.impl();
   COGRAD_CHECK(!p->storage->read_only, op,
                "(): the tensor shares memory with a read-only buffer and cannot be written; "
                "clone() it first");
-  if (!thread_state.grad_enabled) return;
+  COGRAD_CHECK((p->flags & kInference) == 0 || thread_state.inference, op,
+               "(): Inplace update to inference tensor outside InferenceMode is not allowed. You "
+               "can make a clone to get a normal tensor before doing inplace update.");
+  if (!tracked) return;
   if (p->base != nullptr) check_view_kind(p, false);
   if (!requires_grad(p)) return;
   if (grad_fn(p) == nullptr)
@@ -140,8 +142,7 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr) {
     p->flags &= ~uint32_t{kRequiresGrad};
     return;
   }
-  COGRAD_CHECK(node->num_outputs() == 1,
-               "in-place write to a view by ", node->name(),
+  COGRAD_CHECK(node->num_outputs() == 1, "in-place write to a view by ", node->name(),
                ", which has several outputs: write into the base or a clone() instead");
   TensorImpl* base = p->base;
   node->set_output(0, t);
@@ -154,12 +155,11 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr) {
 
 void set_requires_grad(const Tensor& t, bool value) {
   TensorImpl* p = t.impl();
-  if (!value && !requires_grad(p)) return;
+  if (value == requires_grad(p)) return;
   COGRAD_CHECK(!value || is_floating(p->dtype),
                "only Tensors of floating point dtype can require gradients, got ",
                dtype_name(p->dtype));
-  COGRAD_CHECK(grad_fn(p) == nullptr,
-               "you can only change requires_grad flags of leaf variables.",
+  COGRAD_CHECK(grad_fn(p) == nullptr, "you can only change requires_grad flags of leaf variables.",
                value ? ""
                      : " If you want to use a computed variable in a subgraph that doesn't "
                        "require differentiation use var_no_grad = var.detach().");
@@ -214,7 +214,8 @@ bool remove_hook(std::vector<HookEntry>& list, uint64_t id) noexcept {
 }
 
 NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* id) {
-  COGRAD_CHECK(requires_grad(t), "cannot register a hook on a tensor that doesn't require gradient");
+  COGRAD_CHECK(requires_grad(t),
+               "cannot register a hook on a tensor that doesn't require gradient");
   Edge e = gradient_edge(t.impl());
   NodeRef node(e.node);
   *id = add_hook(node->extra().tensor_hooks, std::move(hook), e.input_nr);
@@ -228,6 +229,28 @@ AccumulateGrad::AccumulateGrad(TensorImpl* variable) noexcept : variable_(variab
   set_output(0, t);
 }
 
+namespace {
+// Whether the elements fill their memory without gaps or overlap, in whatever order.
+bool is_dense(const TensorImpl* t) {
+  if ((t->flags & kContiguous) != 0) return true;
+  Dims seen;
+  int64_t step = 1;
+  for (int found = 0; found < t->ndim;) {
+    bool advanced = false;
+    for (int i = 0; i < t->ndim; ++i) {
+      const bool used = std::find(seen.begin(), seen.end(), i) != seen.end();
+      if (used || (t->sizes_[i] != 1 && t->strides_[i] != step)) continue;
+      step *= t->sizes_[i];
+      seen.push_back(i);
+      ++found;
+      advanced = true;
+    }
+    if (!advanced) return false;
+  }
+  return true;
+}
+}  // namespace
+
 void AccumulateGrad::accumulate(Tensor g, bool create_graph) {
   lock();
   struct Unlock {
@@ -236,11 +259,21 @@ void AccumulateGrad::accumulate(Tensor g, bool create_graph) {
   } unlock_at_end{this};
   Tensor& grad = variable_->meta->grad;
   if (!grad.defined()) {
+    const bool dense = is_dense(variable_);
+    const bool laid_out = dense ? same(g.strides(), variable_->strides()) : g.is_contiguous();
     const bool own = g->refs.load(std::memory_order_acquire) == 1 && g->storage->unique() &&
-                     g.is_contiguous() && g->base == nullptr;
-    if (create_graph) grad = own ? std::move(g) : autograd_ops.contiguous_clone(g);
-    else if (own && !requires_grad(g)) grad = std::move(g);
-    else grad = autograd_ops.contiguous_clone(detach(g));
+                     laid_out && g->base == nullptr;
+    const auto copy = [&](const Tensor& t) {
+      return dense && (variable_->flags & kContiguous) == 0
+                 ? autograd_ops.relayout(t, variable_->strides())
+                 : autograd_ops.contiguous_clone(t);
+    };
+    if (create_graph)
+      grad = own ? std::move(g) : copy(g);
+    else if (own && !requires_grad(g))
+      grad = std::move(g);
+    else
+      grad = copy(detach(g));
   } else if (create_graph) {
     grad = autograd_ops.add(grad, g);
   } else {

@@ -25,7 +25,8 @@ struct AutogradOps {
   Tensor (*zeros)(IntList sizes, DType);
   Tensor (*ones)(IntList sizes, DType);
   Tensor (*as_strided)(const Tensor&, IntList sizes, IntList strides, int64_t offset);
-  // `base` with a strided region (offset from its first element) replaced by `slice`; keeps strides.
+  // `base` with a strided region (offset from its first element) replaced by `slice`; keeps
+  // strides.
   Tensor (*scatter_slice)(const Tensor& base, const Tensor& slice, IntList sizes, IntList strides,
                           int64_t offset);
   // The same values laid out with the given strides.
@@ -74,8 +75,9 @@ inline void link_view(const Tensor& in, const Tensor& out) {
   if (!thread_state.grad_enabled) out->flags |= kViewNoGrad;
 }
 
-// Raises torch's errors if `t` may not be written in place now. `tracked`: history will be recorded.
-COGRAD_API void check_inplace(const Tensor& t, const char* op);
+// Raises torch's errors if `t` may not be written in place now. `tracked`: history will be
+// recorded.
+COGRAD_API void check_inplace(const Tensor& t, const char* op, bool tracked);
 // After an in-place write recorded by `node` (whose output `nr` it is): gives `t`, and through
 // CopySlices its base, the new history. Takes a new reference on `node`.
 COGRAD_API void rebase_history(const Tensor& t, Node* node, uint32_t nr = 0);

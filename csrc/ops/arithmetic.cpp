@@ -18,24 +18,30 @@ Tensor scaled(const Tensor& g, const Scalar& alpha) {
 }
 
 void check_alpha(const char* op, DType result, const Scalar& alpha) {
-  COGRAD_CHECK(result == DType::Bool || !alpha.is_bool(), "Boolean alpha only supported for Boolean results.");
-  COGRAD_CHECK(is_floating(result) || !alpha.is_float(), op,
-               "(): For integral input tensors, argument alpha must not be a floating point number.");
+  COGRAD_CHECK(result == DType::Bool || !alpha.is_bool(),
+               "Boolean alpha only supported for Boolean results.");
+  COGRAD_CHECK(
+      is_floating(result) || !alpha.is_float(), op,
+      "(): For integral input tensors, argument alpha must not be a floating point number.");
 }
 
-Tensor add_scaled_by(CtxBase& ctx, BinaryOp plain, const TensorOrScalar& a,
-                     const TensorOrScalar& b, const Scalar& alpha, double sign, const char* name) {
+Tensor add_scaled_by(CtxBase& ctx, BinaryOp plain, const TensorOrScalar& a, const TensorOrScalar& b,
+                     const Scalar& alpha, double sign, const char* name) {
   if (alpha.equals(1) && !alpha.is_bool()) return binary_op(ctx, plain, a, b, Rule::Same, name);
   check_alpha(name, result_type(a, b), alpha);
   ElementParams e;
-  if (alpha.is_float()) e.set(0, sign * alpha.to_double());
-  else e.set(0, static_cast<int64_t>(sign) * alpha.to_int());
+  if (alpha.is_float())
+    e.set(0, sign * alpha.to_double());
+  else
+    e.set(0, static_cast<int64_t>(sign) * alpha.to_int());
   return binary_op(ctx, BinaryOp::add_scaled, a, b, Rule::Same, name, &e);
 }
 
 struct Add {
   static constexpr OpSpec spec{
-      "add", "input, other, *, alpha=1", kElementwise,
+      "add",
+      "input, other, *, alpha=1",
+      kElementwise,
       "input + alpha * other, element-wise with broadcasting and type promotion.",
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input + alpha * other"};
@@ -65,7 +71,9 @@ void check_sub(const TensorOrScalar& a, const TensorOrScalar& b) {
 
 struct Sub {
   static constexpr OpSpec spec{
-      "sub", "input, other, *, alpha=1", kElementwise,
+      "sub",
+      "input, other, *, alpha=1",
+      kElementwise,
       "input - alpha * other, element-wise with broadcasting and type promotion.",
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input - alpha * other"};
@@ -84,9 +92,12 @@ struct Sub {
 COGRAD_OP(Sub)
 
 struct Rsub {
-  static constexpr OpSpec spec{"rsub", "input, other, *, alpha=1", kFunctional,
+  static constexpr OpSpec spec{"rsub",
+                               "input, other, *, alpha=1",
+                               kFunctional,
                                "other - alpha * input, element-wise.",
-                               "T(3, 4), T(3, 4); T(3), 2.5", "other - alpha * input"};
+                               "T(3, 4), T(3, 4); T(3), 2.5",
+                               "other - alpha * input"};
   static Tensor forward(const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
     return apply<Sub>(b, a, alpha);
   }
@@ -108,9 +119,12 @@ void save_factors(Ctx<Op>& ctx, const TensorOrScalar& a, const TensorOrScalar& b
 }
 
 struct Mul {
-  static constexpr OpSpec spec{"mul", "input, other", kElementwise,
+  static constexpr OpSpec spec{"mul",
+                               "input, other",
+                               kElementwise,
                                "input * other, element-wise with broadcasting and type promotion.",
-                               "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5", "input * other"};
+                               "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5",
+                               "input * other"};
   static constexpr int kSaved = 2;
   using State = Factors;
   static Tensor forward(Ctx<Mul>& ctx, const TensorOrScalar& a, const TensorOrScalar& b) {
@@ -128,9 +142,12 @@ COGRAD_OP(Mul)
 
 struct Div {
   static constexpr OpSpec spec{
-      "div", "input, other, *, rounding_mode=None", kElementwise,
+      "div",
+      "input, other, *, rounding_mode=None",
+      kElementwise,
       "input / other, element-wise; rounding_mode None (true division), 'trunc' or 'floor'.",
-      "T(3, 4), P(3, 4); T(2, 3, 1), P(4); T(3), 2.5", "input / other"};
+      "T(3, 4), P(3, 4); T(2, 3, 1), P(4); T(3), 2.5",
+      "input / other"};
   static constexpr int kSaved = 2;
   struct State {
     Factors f;
@@ -171,7 +188,9 @@ struct Div {
 COGRAD_OP(Div)
 
 struct Pow {
-  static constexpr OpSpec spec{"pow", "input, exponent", kElementwise,
+  static constexpr OpSpec spec{"pow",
+                               "input, exponent",
+                               kElementwise,
                                "input ** exponent, element-wise.",
                                "P(3, 4), P(3, 4); T(3), 3; P(3), 0.5; T(4), 2",
                                "input ** exponent"};
@@ -243,7 +262,9 @@ struct Pow {
 COGRAD_OP(Pow)
 
 struct Where {
-  static constexpr OpSpec spec{"where", "condition, input, other", kFunction | kOut,
+  static constexpr OpSpec spec{"where",
+                               "condition, input, other",
+                               kFunction | kOut,
                                "input where condition is true, else other; broadcasts.",
                                "B(3, 4), T(3, 4), T(3, 4); B(3, 1), T(4), 1.0",
                                "np.where(condition, input, other)"};
@@ -262,9 +283,12 @@ struct Where {
 COGRAD_OP(Where)
 
 struct WhereMethod {
-  static constexpr OpSpec spec{"where", "self, condition, other", kMethod,
+  static constexpr OpSpec spec{"where",
+                               "self, condition, other",
+                               kMethod,
                                "self where condition is true, else other; broadcasts.",
-                               "T(3, 4), B(3, 4), T(3, 4)", "np.where(condition, self, other)"};
+                               "T(3, 4), B(3, 4), T(3, 4)",
+                               "np.where(condition, self, other)"};
   static Tensor forward(const Tensor& self, const Tensor& cond, const TensorOrScalar& other) {
     return apply<Where>(cond, TensorOrScalar(self), other);
   }
@@ -273,12 +297,8 @@ COGRAD_OP(WhereMethod)
 
 }  // namespace
 
-Tensor add(const TensorOrScalar& a, const TensorOrScalar& b) {
-  return apply<Add>(a, b, Scalar(1));
-}
-Tensor sub(const TensorOrScalar& a, const TensorOrScalar& b) {
-  return apply<Sub>(a, b, Scalar(1));
-}
+Tensor add(const TensorOrScalar& a, const TensorOrScalar& b) { return apply<Add>(a, b, Scalar(1)); }
+Tensor sub(const TensorOrScalar& a, const TensorOrScalar& b) { return apply<Sub>(a, b, Scalar(1)); }
 Tensor mul(const TensorOrScalar& a, const TensorOrScalar& b) { return apply<Mul>(a, b); }
 Tensor div(const TensorOrScalar& a, const TensorOrScalar& b) {
   return apply<Div>(a, b, std::optional<std::string_view>());

@@ -22,8 +22,20 @@ constexpr int count_params(std::string_view s) {
 }
 
 // What a row's gradient names, as bits: the inputs and the result.
-enum Saves : int { G = 0, X = 1, A = 1, B = 2, AB = 3, C = 4, Y = 8, AY = 9, BY = 10, ABY = 11,
-                   BC = 6, NO = 16 };
+enum Saves : int {
+  G = 0,
+  X = 1,
+  A = 1,
+  B = 2,
+  AB = 3,
+  C = 4,
+  Y = 8,
+  AY = 9,
+  BY = 10,
+  ABY = 11,
+  BC = 6,
+  NO = 16
+};
 
 constexpr Rule ALL = Rule::Same, NUMERIC = Rule::Same, INTEGER = Rule::Same, BITS = Rule::Same,
                FLOATS = Rule::Float, WIDE = Rule::Float;
@@ -94,17 +106,22 @@ struct UnaryRow<Row, K, kRule, kSaves, 3> : UnaryPart<Row, K, kRule, kSaves> {
 
 template <class Row, int kParams>
 Tensor call_unary(const Tensor& x, double p0, double p1, double p2) {
-  if constexpr (kParams == 0) return apply<Row>(x);
-  else if constexpr (kParams == 1) return apply<Row>(x, p0);
-  else if constexpr (kParams == 2) return apply<Row>(x, p0, p1);
-  else return apply<Row>(x, p0, p1, p2);
+  if constexpr (kParams == 0)
+    return apply<Row>(x);
+  else if constexpr (kParams == 1)
+    return apply<Row>(x, p0);
+  else if constexpr (kParams == 2)
+    return apply<Row>(x, p0, p1);
+  else
+    return apply<Row>(x, p0, p1, p2);
 }
 
 // A number as an operand of a row whose formula wants tensors.
 class Boxed {
  public:
-  explicit Boxed(const TensorOrScalar& v) : made_(v.is_tensor() ? Tensor() : wrapped_number(v.scalar())),
-                                            tensor_(v.is_tensor() ? v.tensor() : made_) {}
+  explicit Boxed(const TensorOrScalar& v)
+      : made_(v.is_tensor() ? Tensor() : wrapped_number(v.scalar())),
+        tensor_(v.is_tensor() ? v.tensor() : made_) {}
   const Tensor& get() const { return tensor_; }
 
  private:
@@ -140,7 +157,8 @@ struct BinaryCommon {
       if ((uses & B) != 0) named[n++] = kept[1];
       if ((uses & Y) != 0) named[n++] = kept[2];
       const ElementParams e = p.element();
-      Tensor out = fused_backward(kernels::binary_backward_loop(K, i, g.dtype()), g, {named, n}, &e);
+      Tensor out =
+          fused_backward(kernels::binary_backward_loop(K, i, g.dtype()), g, {named, n}, &e);
       if (!out.defined())
         out = i == 0 ? Row::grad_a(g, kept[0], kept[1], kept[2], p.p[0])
                      : Row::grad_b(g, kept[0], kept[1], kept[2], p.p[0]);
@@ -166,8 +184,10 @@ struct BinaryRow<Row, K, kRule, kSavesA, kSavesB, 1>
 
 template <class Row, int kParams>
 Tensor call_binary(const TensorOrScalar& a, const TensorOrScalar& b, double p0) {
-  if constexpr (kParams == 0) return apply<Row>(a, b);
-  else return apply<Row>(a, b, p0);
+  if constexpr (kParams == 0)
+    return apply<Row>(a, b);
+  else
+    return apply<Row>(a, b, p0);
 }
 
 template <class Row, BinaryOp K, Rule kRule>
@@ -193,78 +213,78 @@ bool add_row() {  // rows without a docstring are called by ops written by hand
 #define UNARY_OF_BITS UNARY_INTS
 #define FLOAT_ARG(m, n, lo, hi) "T(" #m ", " #n ", lo=" #lo ", hi=" #hi ")"
 #define INT_ARG(m, n, lo, hi) "I(" #m ", " #n ", hi=" #hi ")"
-#define BINARY_SAMPLES(lo, hi)                                   \
-  FLOAT_ARG(3, 4, lo, hi) ", " FLOAT_ARG(3, 4, lo, hi) "; "      \
-  FLOAT_ARG(3, 1, lo, hi) ", " FLOAT_ARG(1, 4, lo, hi)
-#define BINARY_INTS(lo, hi)                                  \
-  INT_ARG(3, 4, lo, hi) ", " INT_ARG(3, 4, lo, hi) "; "      \
-  INT_ARG(3, 1, lo, hi) ", " INT_ARG(1, 4, lo, hi)
+#define BINARY_SAMPLES(lo, hi) \
+  FLOAT_ARG(3, 4, lo, hi)      \
+  ", " FLOAT_ARG(3, 4, lo, hi) "; " FLOAT_ARG(3, 1, lo, hi) ", " FLOAT_ARG(1, 4, lo, hi)
+#define BINARY_INTS(lo, hi) \
+  INT_ARG(3, 4, lo, hi)     \
+  ", " INT_ARG(3, 4, lo, hi) "; " INT_ARG(3, 1, lo, hi) ", " INT_ARG(1, 4, lo, hi)
 #define BINARY_OF_ALL BINARY_SAMPLES
 #define BINARY_OF_NUMERIC BINARY_SAMPLES
 #define BINARY_OF_FLOATS BINARY_SAMPLES
 #define BINARY_OF_WIDE BINARY_SAMPLES
 #define BINARY_OF_INTEGER BINARY_INTS
 #define BINARY_OF_BITS BINARY_INTS
-#define GRADIENT(function, formula)                                                               \
-  [[maybe_unused]] static Tensor function(                                                        \
-      [[maybe_unused]] const Tensor& g, [[maybe_unused]] const Tensor& a,                         \
-      [[maybe_unused]] const Tensor& b, [[maybe_unused]] const Tensor& y,                         \
-      [[maybe_unused]] double p0) {                                                               \
-    return Tensor(formula);                                                                       \
+#define GRADIENT(function, formula)                                       \
+  [[maybe_unused]] static Tensor function(                                \
+      [[maybe_unused]] const Tensor& g, [[maybe_unused]] const Tensor& a, \
+      [[maybe_unused]] const Tensor& b, [[maybe_unused]] const Tensor& y, \
+      [[maybe_unused]] double p0) {                                       \
+    return Tensor(formula);                                               \
   }
 
-#define UNARY(name, types, cost, params, fwd, saves, grad, doc, ref, lo, hi)                      \
-  struct Row_##name                                                                               \
-      : UnaryRow<Row_##name, UnaryOp::name, types, saves, count_params(params)> {                 \
-    static constexpr OpSpec spec{#name, "input, " params,                                         \
-                                 kElementwise | (saves == NO ? uint32_t{kNondiff} : 0), doc,      \
-                                 UNARY_OF_##types(lo, hi), ref};                                  \
-    [[maybe_unused]] static Tensor formula(                                                       \
-        [[maybe_unused]] const Tensor& g, [[maybe_unused]] const Tensor& x,                       \
-        [[maybe_unused]] const Tensor& y, [[maybe_unused]] double p0, [[maybe_unused]] double p1, \
-        [[maybe_unused]] double p2) {                                                             \
-      return Tensor(grad);                                                                        \
-    }                                                                                             \
-  };                                                                                              \
+#define UNARY(name, types, cost, params, fwd, saves, grad, doc, ref, lo, hi)                       \
+  struct Row_##name : UnaryRow<Row_##name, UnaryOp::name, types, saves, count_params(params)> {    \
+    static constexpr OpSpec spec{                                                                  \
+        #name, "input, " params,         kElementwise | (saves == NO ? uint32_t{kNondiff} : 0),    \
+        doc,   UNARY_OF_##types(lo, hi), ref};                                                     \
+    [[maybe_unused]] static Tensor formula([[maybe_unused]] const Tensor& g,                       \
+                                           [[maybe_unused]] const Tensor& x,                       \
+                                           [[maybe_unused]] const Tensor& y,                       \
+                                           [[maybe_unused]] double p0, [[maybe_unused]] double p1, \
+                                           [[maybe_unused]] double p2) {                           \
+      return Tensor(grad);                                                                         \
+    }                                                                                              \
+  };                                                                                               \
   const bool added_##name = add_row<Row_##name>();
-#define UNARY_BOOL(name, types, fwd, doc, ref, lo, hi)                                            \
-  struct Row_##name {                                                                             \
-    static constexpr OpSpec spec{#name, "input", kElementwise | kNondiff, doc,                    \
-                                 UNARY_SAMPLES(lo, hi), ref};                                     \
-    static Tensor forward(Ctx<Row_##name>& ctx, const Tensor& x) {                                \
-      return unary_op(ctx, UnaryOp::name, x, Rule::Bool, #name);                                  \
-    }                                                                                             \
-  };                                                                                              \
+#define UNARY_BOOL(name, types, fwd, doc, ref, lo, hi)                             \
+  struct Row_##name {                                                              \
+    static constexpr OpSpec spec{                                                  \
+        #name, "input", kElementwise | kNondiff, doc, UNARY_SAMPLES(lo, hi), ref}; \
+    static Tensor forward(Ctx<Row_##name>& ctx, const Tensor& x) {                 \
+      return unary_op(ctx, UnaryOp::name, x, Rule::Bool, #name);                   \
+    }                                                                              \
+  };                                                                               \
   const bool added_##name = add_row<Row_##name>();
-#define BINARY(name, types, cost, params, fwd, saves_a, formula_a, saves_b, formula_b, doc, ref,  \
-               lo, hi)                                                                            \
-  struct Row_##name                                                                               \
-      : BinaryRow<Row_##name, BinaryOp::name, types, saves_a, saves_b, count_params(params)> {    \
-    static constexpr OpSpec spec{#name, "input, other", kElementwise, doc,                        \
-                                 BINARY_OF_##types(lo, hi), ref};                                 \
-    GRADIENT(grad_a, formula_a)                                                                   \
-    GRADIENT(grad_b, formula_b)                                                                   \
-  };                                                                                              \
+#define BINARY(name, types, cost, params, fwd, saves_a, formula_a, saves_b, formula_b, doc, ref, \
+               lo, hi)                                                                           \
+  struct Row_##name                                                                              \
+      : BinaryRow<Row_##name, BinaryOp::name, types, saves_a, saves_b, count_params(params)> {   \
+    static constexpr OpSpec spec{                                                                \
+        #name, "input, other", kElementwise, doc, BINARY_OF_##types(lo, hi), ref};               \
+    GRADIENT(grad_a, formula_a)                                                                  \
+    GRADIENT(grad_b, formula_b)                                                                  \
+  };                                                                                             \
   const bool added_##name = add_row<Row_##name>();
-#define BINARY_BOOL(name, types, fwd, doc, ref, lo, hi)                                           \
-  struct Row_##name : FlatRow<Row_##name, BinaryOp::name, Rule::Bool> {                           \
-    static constexpr OpSpec spec{#name, "input, other", kElementwise | kNondiff, doc,             \
-                                 BINARY_OF_##types(lo, hi), ref};                                 \
-  };                                                                                              \
+#define BINARY_BOOL(name, types, fwd, doc, ref, lo, hi)                                       \
+  struct Row_##name : FlatRow<Row_##name, BinaryOp::name, Rule::Bool> {                       \
+    static constexpr OpSpec spec{                                                             \
+        #name, "input, other", kElementwise | kNondiff, doc, BINARY_OF_##types(lo, hi), ref}; \
+  };                                                                                          \
   const bool added_##name = add_row<Row_##name>();
-#define BINARY_FLAT(name, types, cost, fwd, doc, ref, lo, hi)                                     \
-  struct Row_##name : FlatRow<Row_##name, BinaryOp::name, types> {                                \
-    static constexpr OpSpec spec{#name, "input, other", kElementwise | kNondiff, doc,             \
-                                 BINARY_OF_##types(lo, hi), ref};                                 \
-  };                                                                                              \
+#define BINARY_FLAT(name, types, cost, fwd, doc, ref, lo, hi)                                 \
+  struct Row_##name : FlatRow<Row_##name, BinaryOp::name, types> {                            \
+    static constexpr OpSpec spec{                                                             \
+        #name, "input, other", kElementwise | kNondiff, doc, BINARY_OF_##types(lo, hi), ref}; \
+  };                                                                                          \
   const bool added_##name = add_row<Row_##name>();
 #define BINARY_CORE(...)
 #include "ops/elementwise.def"
 
 }  // namespace
 
-#define UNARY(name, types, cost, params, ...)                       \
-  Tensor name(const Tensor& x, double p0, double p1, double p2) {   \
+#define UNARY(name, types, cost, params, ...)                           \
+  Tensor name(const Tensor& x, double p0, double p1, double p2) {       \
     return call_unary<Row_##name, count_params(params)>(x, p0, p1, p2); \
   }
 #define UNARY_BOOL(name, ...) \

@@ -34,9 +34,10 @@ Tensor raw_clone(const Tensor& x) {
 }
 
 struct Clone {
-  static constexpr OpSpec spec{"clone", "input, *, memory_format=None", kFunctional,
-                               "A copy with its own memory; gradients flow through.",
-                               "T(3, 4); T()", "np.copy(input)"};
+  static constexpr OpSpec spec{
+      "clone",        "input, *, memory_format=None",
+      kFunctional,    "A copy with its own memory; gradients flow through.",
+      "T(3, 4); T()", "np.copy(input)"};
   static Tensor forward(Ctx<Clone>&, const Tensor& x, std::optional<std::string_view> format) {
     if (!wants_contiguous("clone", format)) return raw_clone(x);
     Tensor out = empty(x.sizes(), x.dtype());
@@ -48,8 +49,8 @@ struct Clone {
 COGRAD_OP(Clone)
 
 struct ToContiguous {
-  static constexpr OpSpec spec{"_to_contiguous", "input", kInternal,
-                               "A contiguous copy.", "none: reached through contiguous()"};
+  static constexpr OpSpec spec{"_to_contiguous", "input", kInternal, "A contiguous copy.",
+                               "none: reached through contiguous()"};
   static constexpr const char* kNodeName = "CloneBackward0";
   static Tensor forward(Ctx<ToContiguous>&, const Tensor& x) {
     Tensor out = empty(x.sizes(), x.dtype());
@@ -60,9 +61,10 @@ struct ToContiguous {
 };
 
 struct Contiguous {
-  static constexpr OpSpec spec{"contiguous", "input, memory_format=None", kMethod,
-                               "The tensor itself if its memory is in C order, else such a copy.",
-                               "T(3, 4)", "input"};
+  static constexpr OpSpec spec{
+      "contiguous", "input, memory_format=None",
+      kMethod,      "The tensor itself if its memory is in C order, else such a copy.",
+      "T(3, 4)",    "input"};
   static Tensor forward(const Tensor& x, std::optional<std::string_view> format) {
     if (format) wants_contiguous("contiguous", format);
     return x.is_contiguous() ? x : apply<ToContiguous>(x);
@@ -111,16 +113,19 @@ struct Copy {
 COGRAD_OP(Copy)
 
 struct Fill {
-  static constexpr OpSpec spec{"fill", "input, value", kFunction | kInplace,
-                               "Every element set to value.", "T(3, 4), 2.0", "input * 0 + value"};
+  static constexpr OpSpec spec{
+      "fill",         "input, value",     kFunction | kInplace, "Every element set to value.",
+      "T(3, 4), 2.0", "input * 0 + value"};
   static Tensor forward(Ctx<Fill>& ctx, const Tensor& x, const TensorOrScalar& value) {
     if (value.is_tensor())
       COGRAD_CHECK(value.tensor().dim() == 0,
                    "fill_ only supports 0-dimension value tensor but got tensor with ",
                    value.tensor().dim(), " dimensions.");
     Tensor out = ctx.out(x.sizes(), x.dtype());
-    if (value.is_tensor()) raw_copy(out, value.tensor());
-    else raw_fill(out, value.scalar());
+    if (value.is_tensor())
+      raw_copy(out, value.tensor());
+    else
+      raw_fill(out, value.scalar());
     return out;
   }
   static void backward(Ctx<Fill>& ctx, const Tensor& g) {
@@ -143,17 +148,19 @@ struct Zero {
 COGRAD_OP(Zero)
 
 struct SumTo {
-  static constexpr OpSpec spec{"sum_to_size", "input, *size", kMethod,
+  static constexpr OpSpec spec{"sum_to_size",
+                               "input, *size",
+                               kMethod,
                                "Sum over the dims in which size is smaller: undoes broadcasting.",
-                               "T(2, 3, 4), (3, 1); T(3, 4), (4,)", ""};
+                               "T(2, 3, 4), (3, 1); T(3, 4), (4,)",
+                               ""};
   struct State {
     Dims sizes;
   };
   static Tensor forward(Ctx<SumTo>& ctx, const Tensor& x, IntList sizes) {
     Dims joint;
-    COGRAD_CHECK(broadcast_shapes(x.sizes(), sizes, joint) && same(joint, x.sizes()),
-                 "size {", to_string(sizes), "} is not expandable to size {",
-                 to_string(x.sizes()), "}.");
+    COGRAD_CHECK(broadcast_shapes(x.sizes(), sizes, joint) && same(joint, x.sizes()), "size {",
+                 to_string(sizes), "} is not expandable to size {", to_string(x.sizes()), "}.");
     if (ctx.recording()) ctx->sizes = Dims(x.sizes());
     const size_t lead = static_cast<size_t>(x.dim()) - sizes.size();
     Dims kept, kept_steps, reduced, reduced_steps;
@@ -172,9 +179,12 @@ struct SumTo {
 COGRAD_OP(SumTo)
 
 struct Expand {
-  static constexpr OpSpec spec{"expand", "input, *size, implicit=False", kMethod,
+  static constexpr OpSpec spec{"expand",
+                               "input, *size, implicit=False",
+                               kMethod,
                                "A view with size-1 dims stretched; -1 keeps a dim.",
-                               "T(3, 1), (2, 3, 4); T(3), (2, -1)", ""};
+                               "T(3, 1), (2, 3, 4); T(3), (2, -1)",
+                               ""};
   static constexpr bool kView = true;
   struct State {
     Dims sizes;
@@ -196,11 +206,10 @@ struct Expand {
       }
       const int64_t have = x.sizes()[i - lead];
       if (sizes[i] == -1) sizes[i] = have;
-      COGRAD_CHECK(have == sizes[i] || (have == 1 && sizes[i] >= 0),
-                   "The expanded size of the tensor (", sizes[i],
-                   ") must match the existing size (", have, ") at non-singleton dimension ", i,
-                   ".  Target sizes: ", to_string(asked), ".  Tensor sizes: ",
-                   to_string(x.sizes()));
+      COGRAD_CHECK(
+          have == sizes[i] || (have == 1 && sizes[i] >= 0), "The expanded size of the tensor (",
+          sizes[i], ") must match the existing size (", have, ") at non-singleton dimension ", i,
+          ".  Target sizes: ", to_string(asked), ".  Tensor sizes: ", to_string(x.sizes()));
       strides[i] = have == sizes[i] ? x.strides()[i - lead] : 0;
     }
     return make_view(x, sizes, strides, x.bytes());
@@ -248,32 +257,36 @@ Tensor scatter_region(const Tensor& base, const Tensor& slice, const Region& r);
 
 void check_region(const Tensor& x, IntList sizes, IntList strides, int64_t offset) {
   COGRAD_CHECK(sizes.size() == strides.size(),
-               "mismatch in length of strides and shape: as_strided() got size ",
-               to_string(sizes), " and stride ", to_string(strides));
+               "mismatch in length of strides and shape: as_strided() got size ", to_string(sizes),
+               " and stride ", to_string(strides));
   COGRAD_CHECK(offset >= 0, "as_strided(): Tensor: invalid storage offset ", offset);
   int64_t last = offset;
   bool none = false;
   for (size_t i = 0; i < sizes.size(); ++i) {
     COGRAD_CHECK(sizes[i] >= 0, "Trying to create tensor with negative dimension ", sizes[i], ": ",
                  to_string(sizes));
-    COGRAD_CHECK(strides[i] >= 0, "as_strided: Negative strides are not supported at the moment, "
-                                  "got strides: ", to_string(strides));
+    COGRAD_CHECK(strides[i] >= 0,
+                 "as_strided: Negative strides are not supported at the moment, "
+                 "got strides: ",
+                 to_string(strides));
     none |= sizes[i] == 0;
     last += (sizes[i] - 1) * strides[i];
   }
   const int64_t room = x->storage->nbytes / x.itemsize();
   COGRAD_CHECK(none || last < room, "setStorage: sizes ", to_string(sizes), ", strides ",
-               to_string(strides), ", storage offset ", offset,
-               ", and itemsize ", x.itemsize(), " requiring a storage size of ",
-               (last + 1) * x.itemsize(), " are out of bounds for storage of size ",
-               x->storage->nbytes);
+               to_string(strides), ", storage offset ", offset, ", and itemsize ", x.itemsize(),
+               " requiring a storage size of ", (last + 1) * x.itemsize(),
+               " are out of bounds for storage of size ", x->storage->nbytes);
 }
 
 struct AsStrided {
   static constexpr OpSpec spec{
-      "as_strided", "input, size, stride, storage_offset=None", kFunctional,
+      "as_strided",
+      "input, size, stride, storage_offset=None",
+      kFunctional,
       "A view of the storage with the given size, stride and offset (in elements).",
-      "T(6), (2, 2), (2, 1), 1; T(6), (4, 3), (1, 1)", ""};
+      "T(6), (2, 2), (2, 1), 1; T(6), (4, 3), (1, 1)",
+      ""};
   static constexpr bool kView = true;
   using State = Region;
   static Tensor forward(Ctx<AsStrided>& ctx, const Tensor& x, IntList sizes, IntList strides,
@@ -283,8 +296,7 @@ struct AsStrided {
     if (ctx.recording())
       *ctx.operator->() = {Dims(x.sizes()), Dims(x.strides()), Dims(sizes), Dims(strides),
                            at - x.storage_offset()};
-    return make_view(x, sizes, strides,
-                     static_cast<char*>(x->storage->data) + at * x.itemsize());
+    return make_view(x, sizes, strides, static_cast<char*>(x->storage->data) + at * x.itemsize());
   }
   static Tensor backward(Ctx<AsStrided>& ctx, const Tensor& g);
 };
@@ -292,8 +304,9 @@ COGRAD_OP(AsStrided)
 
 // Adjoint of AsStrided: zeros of the base's geometry, g added where the region was.
 struct AsStridedGrad {
-  static constexpr OpSpec spec{"_as_strided_grad", "grad, base_sizes, base_strides, sizes, strides, offset",
-                               kInternal, "Gradient of as_strided.", "none: used by as_strided"};
+  static constexpr OpSpec spec{"_as_strided_grad",
+                               "grad, base_sizes, base_strides, sizes, strides, offset", kInternal,
+                               "Gradient of as_strided.", "none: used by as_strided"};
   using State = Region;
   static Tensor forward(Ctx<AsStridedGrad>& ctx, const Tensor& g, IntList base_sizes,
                         IntList base_strides, IntList sizes, IntList strides, int64_t offset) {
@@ -312,8 +325,8 @@ struct AsStridedGrad {
     hi = std::max(hi, region_last);
     const int64_t room[1] = {hi - lo + 1};
     const Tensor flat = zeros(room, g.dtype());
-    const Tensor base = alias_strided(flat, base_sizes, base_strides,
-                                      flat.bytes() - lo * flat.itemsize());
+    const Tensor base =
+        alias_strided(flat, base_sizes, base_strides, flat.bytes() - lo * flat.itemsize());
     add_region(region_of(base, r), g);
     return base;
   }
@@ -335,8 +348,10 @@ struct AsStridedGrad {
       Dims index(static_cast<size_t>(region.dim()));
       T* at = region.data<T>();
       for (int64_t k = 0; k < n; ++k) {
-        if constexpr (std::is_same_v<T, bool>) *at = *at || src[k];
-        else *at = static_cast<T>(*at + src[k]);
+        if constexpr (std::is_same_v<T, bool>)
+          *at = *at || src[k];
+        else
+          *at = static_cast<T>(*at + src[k]);
         for (size_t d = index.size(); d-- > 0;) {
           at += region.strides()[d];
           if (++index[d] < region.sizes()[d]) break;
@@ -388,10 +403,8 @@ Tensor scatter_region(const Tensor& base, const Tensor& slice, const Region& r) 
 Tensor clone(const Tensor& x) { return apply<Clone>(x, std::optional<std::string_view>()); }
 Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : apply<ToContiguous>(x); }
 Tensor cast(const Tensor& x, DType t) { return x.dtype() == t ? x : apply<Cast>(x, t); }
-COGRAD_API void copy_(const Tensor& dst, const Tensor& src) {
-  apply_inplace<Copy>(dst, {}, dst, src, false);
-}
-COGRAD_API void fill_(const Tensor& x, Scalar v) { apply_inplace<Fill>(x, {}, x, TensorOrScalar(v)); }
+void copy_(const Tensor& dst, const Tensor& src) { apply_inplace<Copy>(dst, {}, dst, src, false); }
+void fill_(const Tensor& x, Scalar v) { apply_inplace<Fill>(x, {}, x, TensorOrScalar(v)); }
 Tensor expand(const Tensor& x, IntList sizes) { return apply<Expand>(x, sizes, false); }
 Tensor sum_to(const Tensor& x, IntList sizes) {
   return same(x.sizes(), sizes) ? x : apply<SumTo>(x, sizes);
@@ -403,7 +416,7 @@ Tensor relayout(const Tensor& x, IntList strides) { return apply<Relayout>(x, st
 
 Tensor zeros(IntList sizes, DType t) { return full(sizes, t, 0); }
 Tensor ones(IntList sizes, DType t) { return full(sizes, t, 1); }
-COGRAD_API Tensor full(IntList sizes, DType t, Scalar v) { return raw_full(sizes, t, v); }
+Tensor full(IntList sizes, DType t, Scalar v) { return raw_full(sizes, t, v); }
 
 namespace {
 

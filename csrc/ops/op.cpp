@@ -75,8 +75,7 @@ void resize_out(const char* op, const Tensor& out, IntList sizes) {
   if (same(out.sizes(), sizes)) return;
   TensorImpl* p = out.impl();
   COGRAD_CHECK(p->base == nullptr, op, "(): out= has shape ", to_string(out.sizes()),
-               " but the result has shape ", to_string(sizes),
-               ", and a view cannot be resized");
+               " but the result has shape ", to_string(sizes), ", and a view cannot be resized");
   const int64_t bytes = product(sizes) * dtype_size(p->dtype);
   if (bytes > p->storage->nbytes - (p->data - static_cast<char*>(p->storage->data))) {
     Storage* fresh = Storage::make(bytes);
@@ -119,16 +118,21 @@ Tensor CtxBase::keep_target(const Tensor& t) {
 namespace detail {
 
 void mark_outputs(const Tensor& t, uint32_t flags) {
-  if (!t.defined()) return;
+  // A view or an argument handed back keeps what it was.
+  if (!t.defined() || (flags == kInference && t->base != nullptr)) return;
   t->flags |= t.is_floating() ? flags : flags & ~uint32_t{kTaint};
 }
 
 void finish_target(const char* op, const Tensor& target, const Tensor& result, bool inplace) {
   check_castable(result.dtype(), target.dtype());
-  if (inplace) check_shape_inplace(target, result.sizes());
-  else resize_out(op, target, result.sizes());
-  if (thread_state.grad_enabled) copy_(target, result);
-  else raw_copy(target, result);
+  if (inplace)
+    check_shape_inplace(target, result.sizes());
+  else
+    resize_out(op, target, result.sizes());
+  if (thread_state.grad_enabled)
+    copy_(target, result);
+  else
+    raw_copy(target, result);
 }
 
 void check_out(const char* op, const Tensor& out, bool any_grad) {

@@ -32,8 +32,10 @@ struct StateOf<Op> {
 };
 template <class Op>
 constexpr int saved_of() {
-  if constexpr (requires { Op::kSaved; }) return Op::kSaved;
-  else return 0;
+  if constexpr (requires { Op::kSaved; })
+    return Op::kSaved;
+  else
+    return 0;
 }
 }  // namespace detail
 
@@ -120,9 +122,12 @@ class OpNode final : public Node {
  public:
   static constexpr int kSaved = detail::saved_of<Op>();
   std::string name() const override {
-    if constexpr (requires { Op::node_name(state); }) return Op::node_name(state);
-    else if constexpr (requires { Op::kNodeName; }) return Op::kNodeName;
-    else return node_name(Op::spec.name);
+    if constexpr (requires { Op::node_name(state); })
+      return Op::node_name(state);
+    else if constexpr (requires { Op::kNodeName; })
+      return Op::kNodeName;
+    else
+      return node_name(Op::spec.name);
   }
   void backward(BackwardArgs& args) override {
     if constexpr (requires(Ctx<Op>& c, std::span<Tensor> gs) { Op::backward(c, gs); }) {
@@ -172,8 +177,10 @@ template <class Op>
 void Ctx<Op>::save_one(const Tensor& t) {
   auto* n = static_cast<OpNode<Op>*>(node_);
   static_assert(OpNode<Op>::kSaved > 0, "declare kSaved to save tensors");
-  if (inplace_ && t.is(*target_)) n->saved[static_cast<size_t>(used_++)].save(keep_target(t));
-  else n->saved[static_cast<size_t>(used_++)].save(t);
+  if (inplace_ && t.is(*target_))
+    n->saved[static_cast<size_t>(used_++)].save(keep_target(t));
+  else
+    n->saved[static_cast<size_t>(used_++)].save(t);
 }
 template <class Op>
 void Ctx<Op>::save_output(const Tensor& t, uint32_t output_nr) {
@@ -247,8 +254,7 @@ bool any_tainted(const Args&... args) {
   bool any = false;
   each_edge(
       [&](const Tensor* t) {
-        any |= t != nullptr && t->defined() &&
-               (((*t)->flags & kTaint) != 0 || requires_grad(*t));
+        any |= t != nullptr && t->defined() && (((*t)->flags & kTaint) != 0 || requires_grad(*t));
       },
       args...);
   return any;
@@ -311,10 +317,25 @@ constexpr bool is_view() {
 }
 template <class Op>
 constexpr bool nondiff_output(uint32_t i) {
-  if constexpr (requires { Op::kNondiffOutputs; }) return (Op::kNondiffOutputs >> i) & 1;
-  else return false;
+  if constexpr (requires { Op::kNondiffOutputs; })
+    return (Op::kNondiffOutputs >> i) & 1;
+  else
+    return false;
 }
 COGRAD_API void mark_outputs(const Tensor& t, uint32_t flags);
+
+// A composition that made its tensors without an op of its own, under inference_mode.
+template <class F>
+auto marked_inference(F&& f) {
+  if constexpr (std::is_void_v<decltype(f())>) {
+    f();
+  } else {
+    auto out = f();
+    if constexpr (requires { each_output(out, [](const Tensor&, uint32_t) {}); })
+      each_output(out, [](const Tensor& t, uint32_t) { mark_outputs(t, kInference); });
+    return out;
+  }
+}
 
 // Copies `result` into `target` when the op did not write it itself; checks shape and casting.
 void finish_target(const char* op, const Tensor& target, const Tensor& result, bool inplace);
@@ -334,7 +355,9 @@ struct NodeGuard {  // a node whose forward throws was never part of a graph
 template <class Op, class... Args>
 typename detail::Traits<Op>::Out apply(const Args&... args) {
   if constexpr (detail::Traits<Op>::composite) {
-    return Op::forward(args...);
+    if (!thread_state.inference) [[likely]]
+      return Op::forward(args...);
+    return detail::marked_inference([&] { return Op::forward(args...); });
   } else {
     const ThreadState& ts = thread_state;
     if constexpr (detail::has_backward<Op>()) {
@@ -359,7 +382,8 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
       uint32_t flags = ts.inference ? uint32_t{kInference} : 0;
       if (detail::has_backward<Op>() && ts.taint && detail::any_tainted(args...)) flags |= kTaint;
       if constexpr (!std::is_void_v<decltype(out)>)
-        detail::each_output(out, [&](const Tensor& t, uint32_t) { detail::mark_outputs(t, flags); });
+        detail::each_output(out,
+                            [&](const Tensor& t, uint32_t) { detail::mark_outputs(t, flags); });
     }
     return out;
   }
@@ -369,7 +393,8 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
 template <class Op, class... Args>
 void apply_inplace(const Tensor& self, std::span<const Value> values, const Args&... args) {
   const char* name = Op::spec.name;
-  check_inplace(self, name);
+  const bool tracked = thread_state.grad_enabled && detail::any_requires_grad(args...);
+  check_inplace(self, name, tracked);
   if constexpr (detail::Traits<Op>::composite) {
     detail::finish_target(name, self, Op::forward(args...), true);
   } else {
@@ -382,7 +407,7 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
         detail::finish_target(name, self, result, true);
       }
     };
-    if (thread_state.grad_enabled && detail::any_requires_grad(args...)) {
+    if (tracked) {
       if constexpr (detail::has_backward<Op>()) {
         auto* node = new OpNode<Op>;
         detail::NodeGuard guard{node};
@@ -448,13 +473,20 @@ void boxed_out(const Tensor& out, const Value* v, std::index_sequence<I...>) {
 
 template <class Out>
 constexpr Result::Kind result_kind() {
-  if constexpr (std::is_same_v<Out, Tensor>) return Result::Kind::Tensor;
-  else if constexpr (std::is_same_v<Out, std::vector<Tensor>>) return Result::Kind::List;
-  else if constexpr (std::is_same_v<Out, bool>) return Result::Kind::Bool;
-  else if constexpr (std::is_same_v<Out, int64_t>) return Result::Kind::Int;
-  else if constexpr (std::is_same_v<Out, double>) return Result::Kind::Double;
-  else if constexpr (std::is_void_v<Out>) return Result::Kind::None;
-  else return Result::Kind::Tuple;
+  if constexpr (std::is_same_v<Out, Tensor>)
+    return Result::Kind::Tensor;
+  else if constexpr (std::is_same_v<Out, std::vector<Tensor>>)
+    return Result::Kind::List;
+  else if constexpr (std::is_same_v<Out, bool>)
+    return Result::Kind::Bool;
+  else if constexpr (std::is_same_v<Out, int64_t>)
+    return Result::Kind::Int;
+  else if constexpr (std::is_same_v<Out, double>)
+    return Result::Kind::Double;
+  else if constexpr (std::is_void_v<Out>)
+    return Result::Kind::None;
+  else
+    return Result::Kind::Tuple;
 }
 
 template <class Tuple>

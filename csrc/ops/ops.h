@@ -20,15 +20,14 @@ namespace cograd {
 #define BINARY_CORE(...)
 #include "ops/elementwise.def"
 #undef COGRAD_ROW
-#define BINARY_CORE(name, ...) \
-  Tensor name(const TensorOrScalar& a, const TensorOrScalar& b);
+#define BINARY_CORE(name, ...) Tensor name(const TensorOrScalar& a, const TensorOrScalar& b);
 #include "ops/elementwise.def"
 Tensor where(const Tensor& cond, const TensorOrScalar& a, const TensorOrScalar& b);
 
 inline Tensor operator-(const Tensor& a) { return neg(a); }
-#define COGRAD_OPERATOR(op, name)                                                        \
-  inline Tensor operator op(const Tensor& a, const Tensor& b) { return name(a, b); }     \
-  inline Tensor operator op(const Tensor& a, double b) { return name(a, b); }            \
+#define COGRAD_OPERATOR(op, name)                                                    \
+  inline Tensor operator op(const Tensor& a, const Tensor& b) { return name(a, b); } \
+  inline Tensor operator op(const Tensor& a, double b) { return name(a, b); }        \
   inline Tensor operator op(double a, const Tensor& b) { return name(a, b); }
 COGRAD_OPERATOR(+, add)
 COGRAD_OPERATOR(-, sub)
@@ -40,8 +39,8 @@ COGRAD_OPERATOR(/, div)
 Tensor clone(const Tensor& x);
 Tensor contiguous(const Tensor& x);
 Tensor cast(const Tensor& x, DType t);
-void copy_(const Tensor& dst, const Tensor& src);
-void fill_(const Tensor& x, Scalar v);
+COGRAD_API void copy_(const Tensor& dst, const Tensor& src);
+COGRAD_API void fill_(const Tensor& x, Scalar v);
 Tensor expand(const Tensor& x, IntList sizes);
 Tensor sum_to(const Tensor& x, IntList sizes);
 Tensor as_strided(const Tensor& x, IntList sizes, IntList strides, int64_t offset);
@@ -61,13 +60,13 @@ Tensor matmul_t(const Tensor& a, const Tensor& b, bool transpose_a, bool transpo
 // Constants: no gradient.
 Tensor zeros(IntList sizes, DType t);
 Tensor ones(IntList sizes, DType t);
-Tensor full(IntList sizes, DType t, Scalar v);
+COGRAD_API Tensor full(IntList sizes, DType t, Scalar v);
 inline Tensor zeros_like(const Tensor& x) { return zeros(x.sizes(), x.dtype()); }
 inline Tensor ones_like(const Tensor& x) { return ones(x.sizes(), x.dtype()); }
 
 // Shape: views (sharing memory) and rearranging copies.
 Tensor view(const Tensor& x, IntList sizes);
-Tensor reshape(const Tensor& x, IntList sizes);
+COGRAD_API Tensor reshape(const Tensor& x, IntList sizes);
 Tensor flatten(const Tensor& x, int64_t start_dim = 0, int64_t end_dim = -1);
 Tensor permute(const Tensor& x, IntList dims);
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1);
@@ -83,7 +82,8 @@ Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length);
 Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1);
 Tensor diag_embed(const Tensor& x, int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1);
 // Zeros of `sizes` with g on a diagonal: adjoint of diagonal.
-Tensor diagonal_backward(const Tensor& g, IntList sizes, int64_t offset, int64_t dim1, int64_t dim2);
+Tensor diagonal_backward(const Tensor& g, IntList sizes, int64_t offset, int64_t dim1,
+                         int64_t dim2);
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);
 std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0);
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0);

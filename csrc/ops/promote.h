@@ -15,13 +15,17 @@ inline DType scalar_dtype(const Scalar& s) noexcept {
 class ResultType {
  public:
   void add(const Tensor& t) noexcept {
-    if ((t->flags & kWrappedNumber) != 0) merge(2, t.dtype());
-    else merge(t.dim() > 0 ? 0 : 1, t.dtype());
+    if ((t->flags & kWrappedNumber) != 0)
+      merge(2, t.dtype());
+    else
+      merge(t.dim() > 0 ? 0 : 1, t.dtype());
   }
   void add(const Scalar& s) noexcept { merge(2, scalar_dtype(s)); }
   void add(const TensorOrScalar& v) noexcept {
-    if (v.is_tensor()) add(v.tensor());
-    else add(v.scalar());
+    if (v.is_tensor())
+      add(v.tensor());
+    else
+      add(v.scalar());
   }
   DType get() const noexcept;
 

@@ -43,9 +43,7 @@ DType computed_dtype(DType promoted, Rule rule) noexcept {
 // Integer division by zero is flagged by the loop, never trapped.
 struct DivisionCheck {
   int flag = 0;
-  void check() const {
-    COGRAD_CHECK(flag == 0, "ZeroDivisionError");
-  }
+  void check() const { COGRAD_CHECK(flag == 0, "ZeroDivisionError"); }
 };
 
 }  // namespace
@@ -54,10 +52,14 @@ ScalarBytes::ScalarBytes(Scalar s, DType t) {
   dispatch_all(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T v;
-    if constexpr (std::is_same_v<T, bool>) v = s.to_bool();
-    else if constexpr (std::is_integral_v<T>) v = static_cast<T>(s.to_int());
-    else if constexpr (std::is_same_v<T, double>) v = s.to_double();
-    else v = T(static_cast<float>(s.to_double()));
+    if constexpr (std::is_same_v<T, bool>)
+      v = s.to_bool();
+    else if constexpr (std::is_integral_v<T>)
+      v = static_cast<T>(s.to_int());
+    else if constexpr (std::is_same_v<T, double>)
+      v = s.to_double();
+    else
+      v = T(static_cast<float>(s.to_double()));
     std::memcpy(bytes, &v, sizeof v);
   });
 }
@@ -172,7 +174,8 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
   const int64_t n = in.numel();
   if (out.is_contiguous() && in.is_contiguous() && n <= kDirectMax) {
     const int64_t step = in.itemsize();
-    char* ptrs[3] = {out.bytes(), left ? number.bytes : in.bytes(), left ? in.bytes() : number.bytes};
+    char* ptrs[3] = {out.bytes(), left ? number.bytes : in.bytes(),
+                     left ? in.bytes() : number.bytes};
     const int64_t steps[3] = {out.itemsize(), left ? 0 : step, left ? step : 0};
     fn(ptrs, steps, n, params);
     return out;
@@ -198,8 +201,7 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
   const Tensor& ta = a.tensor();
   const Tensor& tb = b.tensor();
   const bool same_type = ta.dtype() == tb.dtype();
-  const DType compute =
-      computed_dtype(same_type ? ta.dtype() : result_type(a, b), rule);
+  const DType compute = computed_dtype(same_type ? ta.dtype() : result_type(a, b), rule);
   const LoopFn fn = kernels::binary_loop(op, compute);
   if (fn == nullptr) fail_dtype(name, compute);
   const Tensor xa = raw_cast(ta, compute);
@@ -221,7 +223,8 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
     return out;
   }
   Dims shape;
-  if (!broadcast_shapes(ta.sizes(), tb.sizes(), shape)) fail_broadcast(name, ta.sizes(), tb.sizes());
+  if (!broadcast_shapes(ta.sizes(), tb.sizes(), shape))
+    fail_broadcast(name, ta.sizes(), tb.sizes());
   Tensor out = ctx.out(shape, result);
   const Tensor* inputs[2] = {&xa, &xb};
   run_elementwise(fn, out, inputs, params, kernels::binary_cost(op));
@@ -258,11 +261,14 @@ Tensor where_op(CtxBase& ctx, const Tensor& cond, const TensorOrScalar& a,
                "where expected condition to be a boolean tensor, but got a tensor with dtype ",
                dtype_name(cond.dtype()));
   const DType compute = result_type(a, b);
-  const Tensor xa = a.is_tensor() ? raw_cast(a.tensor(), compute) : wrapped_number(a.scalar(), compute);
-  const Tensor xb = b.is_tensor() ? raw_cast(b.tensor(), compute) : wrapped_number(b.scalar(), compute);
+  const Tensor xa =
+      a.is_tensor() ? raw_cast(a.tensor(), compute) : wrapped_number(a.scalar(), compute);
+  const Tensor xb =
+      b.is_tensor() ? raw_cast(b.tensor(), compute) : wrapped_number(b.scalar(), compute);
   Dims ab;
   Dims shape;
-  if (!broadcast_shapes(xa.sizes(), xb.sizes(), ab)) fail_broadcast("where", xa.sizes(), xb.sizes());
+  if (!broadcast_shapes(xa.sizes(), xb.sizes(), ab))
+    fail_broadcast("where", xa.sizes(), xb.sizes());
   if (!broadcast_shapes(cond.sizes(), ab, shape)) fail_broadcast("where", cond.sizes(), ab);
   const Tensor c = raw_cast(cond, DType::Bool);
   Tensor out = ctx.out(shape, compute);

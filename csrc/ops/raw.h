@@ -48,8 +48,7 @@ Tensor ternary_op(CtxBase& ctx, kernels::TernaryOp op, const Tensor& a, const Te
                   const Tensor& c, Rule rule, const char* name,
                   const kernels::ElementParams* params = nullptr);
 // where(cond, a, b): cond is bool, a and b are promoted together.
-Tensor where_op(CtxBase& ctx, const Tensor& cond, const TensorOrScalar& a,
-                const TensorOrScalar& b);
+Tensor where_op(CtxBase& ctx, const Tensor& cond, const TensorOrScalar& a, const TensorOrScalar& b);
 
 // gx = fused gradient kernel over g and the saved tensors (all of g's shape and dtype), or an
 // undefined tensor if the kernel does not apply and the formula must be used.

@@ -127,11 +127,18 @@ struct Sum {
       "Sum over dim (an int, a tuple or None for all); integers are summed in int64.",
       "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), (0, -1), True; T(); I(3, 4), 0",
       "np.sum(input, axis=dim, keepdims=keepdim)"};
-  using State = ReduceState;
+  struct State : ReduceState {
+    bool over_dims = false;
+  };
+  // torch tells a full sum from one over dims by the name.
+  static std::string node_name(const State& s) {
+    return s.over_dims ? "SumBackward1" : "SumBackward0";
+  }
   static Tensor forward(Ctx<Sum>& ctx, const Tensor& x, std::optional<IntList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     const DimMask mask = dim_mask(x, dims);
     const DType t = sum_dtype(x, dtype);
+    ctx->over_dims = dims.has_value();
     remember(ctx, x, mask);
     return run(ReduceOp::Sum, accumulated(x, t), mask, keepdim, t);
   }

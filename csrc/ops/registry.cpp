@@ -96,7 +96,8 @@ void set_default(const OpRecord& r, ArgInfo& a, std::string_view text) {
         v.kind = Value::Kind::Double;
         v.number = d;
         break;
-      default: v.kind = Value::Kind::Scalar;
+      default:
+        v.kind = Value::Kind::Scalar;
     }
   }
 }

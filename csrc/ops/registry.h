@@ -7,12 +7,12 @@
 namespace cograd {
 
 enum OpFlags : uint32_t {
-  kFunction = 1,   // cograd.name(...)
-  kMethod = 2,     // Tensor.name(...)
-  kInplace = 4,    // Tensor.name_(...)
-  kOut = 8,        // out= keyword
-  kNN = 16,        // in cograd.nn.functional instead of cograd
-  kNondiff = 32,   // no gradient by nature (comparisons, indices, ...)
+  kFunction = 1,  // cograd.name(...)
+  kMethod = 2,    // Tensor.name(...)
+  kInplace = 4,   // Tensor.name_(...)
+  kOut = 8,       // out= keyword
+  kNN = 16,       // in cograd.nn.functional instead of cograd
+  kNondiff = 32,  // no gradient by nature (comparisons, indices, ...)
   kFunctional = kFunction | kMethod,
   kElementwise = kFunction | kMethod | kInplace | kOut,
   kInternal = 64,  // reachable through _C only
@@ -40,7 +40,7 @@ struct ArgInfo {
   bool variadic = false;
   bool has_default = false;
   std::string default_text;
-  std::string default_string;          // storage of a string default
+  std::string default_string;  // storage of a string default
   Value default_value;
 };
 

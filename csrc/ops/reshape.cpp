@@ -234,7 +234,7 @@ COGRAD_OP(ViewDType)
 }  // namespace
 
 Tensor view(const Tensor& x, IntList sizes) { return apply<View>(x, sizes); }
-COGRAD_API Tensor reshape(const Tensor& x, IntList sizes) { return reshaped(x, sizes); }
+Tensor reshape(const Tensor& x, IntList sizes) { return reshaped(x, sizes); }
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   return flattened(x, start_dim, end_dim);
 }

@@ -92,23 +92,21 @@ struct Result {
 template <class T>
 struct ArgTraits;
 
-#define COGRAD_ARG(Type, kind_, nullable_, expr)                        \
-  template <>                                                           \
-  struct ArgTraits<Type> {                                              \
-    static constexpr ArgKind kind = ArgKind::kind_;                     \
-    static constexpr bool nullable = nullable_;                         \
-    static decltype(auto) get(const Value& v) { return expr; }          \
+#define COGRAD_ARG(Type, kind_, nullable_, expr)               \
+  template <>                                                  \
+  struct ArgTraits<Type> {                                     \
+    static constexpr ArgKind kind = ArgKind::kind_;            \
+    static constexpr bool nullable = nullable_;                \
+    static decltype(auto) get(const Value& v) { return expr; } \
   }
 COGRAD_ARG(Tensor, Tensor, true, (reinterpret_cast<const Tensor&>(v.tensor)));
 COGRAD_ARG(TensorOrScalar, TensorOrScalar, false,
-           v.kind == Value::Kind::Tensor
-               ? TensorOrScalar(reinterpret_cast<const Tensor&>(v.tensor))
-               : TensorOrScalar(v.scalar));
+           v.kind == Value::Kind::Tensor ? TensorOrScalar(reinterpret_cast<const Tensor&>(v.tensor))
+                                         : TensorOrScalar(v.scalar));
 COGRAD_ARG(std::optional<TensorOrScalar>, TensorOrScalar, true,
            v.none() ? std::nullopt
                     : std::optional<TensorOrScalar>(ArgTraits<TensorOrScalar>::get(v)));
-COGRAD_ARG(TensorList, Tensors, false,
-           (TensorList(static_cast<const Tensor*>(v.list), v.length)));
+COGRAD_ARG(TensorList, Tensors, false, (TensorList(static_cast<const Tensor*>(v.list), v.length)));
 COGRAD_ARG(Scalar, Scalar, false, v.scalar);
 COGRAD_ARG(std::optional<Scalar>, Scalar, true,
            v.none() ? std::nullopt : std::optional<Scalar>(v.scalar));
@@ -119,13 +117,12 @@ COGRAD_ARG(double, Double, false, v.number);
 COGRAD_ARG(std::optional<double>, Double, true,
            v.none() ? std::nullopt : std::optional<double>(v.number));
 COGRAD_ARG(bool, Bool, false, v.truth);
-COGRAD_ARG(std::optional<bool>, Bool, true,
-           v.none() ? std::nullopt : std::optional<bool>(v.truth));
+COGRAD_ARG(std::optional<bool>, Bool, true, v.none() ? std::nullopt : std::optional<bool>(v.truth));
 COGRAD_ARG(IntList, Ints, false, (IntList(static_cast<const int64_t*>(v.list), v.length)));
 COGRAD_ARG(std::optional<IntList>, Ints, true,
-           v.none() ? std::nullopt
-                    : std::optional<IntList>(
-                          IntList(static_cast<const int64_t*>(v.list), v.length)));
+           v.none()
+               ? std::nullopt
+               : std::optional<IntList>(IntList(static_cast<const int64_t*>(v.list), v.length)));
 COGRAD_ARG(DType, DType, false, v.dtype);
 COGRAD_ARG(std::optional<DType>, DType, true,
            v.none() ? std::nullopt : std::optional<DType>(v.dtype));
@@ -134,9 +131,10 @@ COGRAD_ARG(std::optional<Device>, Device, true,
 COGRAD_ARG(std::string_view, String, false,
            (std::string_view(static_cast<const char*>(v.list), v.length)));
 COGRAD_ARG(std::optional<std::string_view>, String, true,
-           v.none() ? std::nullopt
-                    : std::optional<std::string_view>(
-                          std::string_view(static_cast<const char*>(v.list), v.length)));
+           v.none()
+               ? std::nullopt
+               : std::optional<std::string_view>(std::string_view(static_cast<const char*>(v.list),
+                                                                  v.length)));
 COGRAD_ARG(Generator*, Generator, true, v.none() ? nullptr : v.generator);
 #undef COGRAD_ARG
 

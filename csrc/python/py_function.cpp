@@ -166,7 +166,8 @@ PyObject* get_needs_input_grad(PyObject* o, void*) {
   for (Py_ssize_t i = 0; i < n; ++i) {
     const auto k = static_cast<size_t>(i);
     bool need = f->arg_needs[k];
-    if (need && f->running != nullptr) need = f->running->needs(static_cast<size_t>(f->edge_of_arg[k]));
+    if (need && f->running != nullptr)
+      need = f->running->needs(static_cast<size_t>(f->edge_of_arg[k]));
     PyTuple_SET_ITEM(out, i, PyBool_FromLong(need));
   }
   return out;
@@ -177,7 +178,7 @@ int set_needs_input_grad(PyObject* o, PyObject* value, void*) {
   return 0;
 }
 
-template <PyObject* PyFunctionObject::*Field>
+template <PyObject* PyFunctionObject::* Field>
 PyObject* get_field(PyObject* o, void*) {
   PyObject* v = self_of(o)->*Field;
   if (v == nullptr) Py_RETURN_NONE;
@@ -193,14 +194,44 @@ PyObject* function_getattro(PyObject* o, PyObject* name) {
   if ((t->flags & kTaint) == 0 || t->grad_fn != nullptr || self_of(o)->running == nullptr) return v;
   PyObject* out = guarded([&] {
     const char* text = PyUnicode_AsUTF8(name);
-    return wrap(poisoned_intermediate(self_of(o), t,
-                                      std::string("attribute ctx.") + (text ? text : "?")));
+    return wrap(
+        poisoned_intermediate(self_of(o), t, std::string("attribute ctx.") + (text ? text : "?")));
   });
   Py_DECREF(v);
   return out;
 }
 
 #define FASTCALL(f) reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f))
+
+}  // namespace
+
+namespace {
+
+// Function.apply: on a class it runs forward; on a ctx, which may be of the same class, it runs
+// that node's backward, as grad_fn.apply does.
+struct ApplyDescriptor {
+  PyObject_HEAD PyObject* of_class;
+};
+PyObject* apply_get(PyObject* self, PyObject* object, PyObject* type) {
+  if (object != nullptr && object != Py_None) {
+    static PyObject* node_apply =
+        PyObject_GetAttrString(reinterpret_cast<PyObject*>(node_type), "apply");
+    return Py_TYPE(node_apply)->tp_descr_get(node_apply, object, type);
+  }
+  PyObject* method = reinterpret_cast<ApplyDescriptor*>(self)->of_class;
+  return Py_TYPE(method)->tp_descr_get(method, nullptr, type);
+}
+PyObject* make_apply_descriptor(PyObject* of_class) {
+  static PyType_Slot slots[] = {{Py_tp_descr_get, reinterpret_cast<void*>(apply_get)},
+                                {0, nullptr}};
+  static PyType_Spec spec = {"cograd._Apply", sizeof(ApplyDescriptor), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (type == nullptr) throw_python_error();
+  auto* d = PyObject_New(ApplyDescriptor, type);
+  d->of_class = of_class;
+  return reinterpret_cast<PyObject*>(d);
+}
 
 }  // namespace
 
@@ -269,16 +300,13 @@ void init_function(py::module_& m) {
   static PyMethodDef methods[] = {
       {"save_for_backward", FASTCALL(save_for_backward), METH_FASTCALL,
        "Keeps tensors (or None) for backward; at most one call."},
-      {"save_for_forward", FASTCALL(save_for_forward), METH_FASTCALL,
-       "Keeps tensors for jvp."},
+      {"save_for_forward", FASTCALL(save_for_forward), METH_FASTCALL, "Keeps tensors for jvp."},
       {"mark_dirty", FASTCALL(mark_dirty), METH_FASTCALL,
        "Declares inputs that forward wrote in place; each must be returned."},
       {"mark_non_differentiable", FASTCALL(mark_non_differentiable), METH_FASTCALL,
        "Declares outputs that have no gradient."},
       {"set_materialize_grads", set_materialize_grads, METH_O,
        "Whether undefined gradients reach backward as zeros (default) or as None."},
-      {"apply", FASTCALL(function_apply), METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
-       "Runs forward and records it. Takes what forward takes after ctx."},
       {"_call_instance", FASTCALL(function_call_instance), METH_FASTCALL | METH_KEYWORDS,
        "Runs an instance-style Function."},
       {nullptr, nullptr, 0, nullptr}};
@@ -288,7 +316,8 @@ void init_function(py::module_& m) {
       {"needs_input_grad", get_needs_input_grad, set_needs_input_grad,
        "Per argument: whether its gradient is wanted, in backward: by this run.", nullptr},
       {"to_save", get_field<&PyFunctionObject::to_save>, nullptr, nullptr, nullptr},
-      {"saved_for_forward", get_field<&PyFunctionObject::to_save_forward>, nullptr, nullptr, nullptr},
+      {"saved_for_forward", get_field<&PyFunctionObject::to_save_forward>, nullptr, nullptr,
+       nullptr},
       {"dirty_tensors", get_field<&PyFunctionObject::dirty>, nullptr, nullptr, nullptr},
       {"non_differentiable", get_field<&PyFunctionObject::non_differentiable>, nullptr, nullptr,
        nullptr},
@@ -314,6 +343,11 @@ void init_function(py::module_& m) {
   function_base_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases));
   Py_XDECREF(bases);
   if (function_base_type == nullptr) throw_python_error();
+  static PyMethodDef apply = {"apply", FASTCALL(function_apply),
+                              METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
+                              "Runs forward and records it. Takes what forward takes after ctx."};
+  m.attr("_function_apply") = py::reinterpret_steal<py::object>(
+      make_apply_descriptor(PyDescr_NewClassMethod(function_base_type, &apply)));
   m.attr("_FunctionBase") = py::handle(reinterpret_cast<PyObject*>(function_base_type));
   m.def("_register_function", &register_function);
   // Used by once_differentiable: the results of backward, closed to further differentiation.

@@ -35,21 +35,20 @@ struct SavedSlot {
 };
 
 struct PyFunctionObject {
-  PyObject_HEAD
-  PyObject* dict;
+  PyObject_HEAD PyObject* dict;
   PyObject* weakrefs;
-  PyObject* to_save;        // tuple given to save_for_backward, until forward ends
+  PyObject* to_save;  // tuple given to save_for_backward, until forward ends
   PyObject* to_save_forward;
-  PyObject* dirty;          // tuple given to mark_dirty
+  PyObject* dirty;  // tuple given to mark_dirty
   PyObject* non_differentiable;
   PyObject* needs_override;  // needs_input_grad assigned by the user
   bool materialize;
   bool released;
-  bool recorded;             // part of a graph
-  bool used;                 // an instance-style object that has been called
+  bool recorded;  // part of a graph
+  bool used;      // an instance-style object that has been called
   const BackwardArgs* running;
-  SmallVec<int, 4> edge_of_arg;   // edge number of each argument, -1 for non-tensors
-  SmallVec<bool, 4> arg_needs;    // per argument: tensor that requires grad
+  SmallVec<int, 4> edge_of_arg;  // edge number of each argument, -1 for non-tensors
+  SmallVec<bool, 4> arg_needs;   // per argument: tensor that requires grad
   std::vector<SavedSlot> saved;
   SmallVec<bool, 2> output_is_tensor;  // per returned value
   alignas(FunctionNode) unsigned char node_bytes[sizeof(FunctionNode)];

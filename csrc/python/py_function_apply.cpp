@@ -18,6 +18,7 @@ struct ClassInfo {
   PyTypeObject* ctx_type = nullptr;
   PyObject* helper = nullptr;  // Python side: names for messages, binding of keywords
   Style style = Style::Static;
+  Py_ssize_t parameters = -1;  // of forward after ctx; -1 if it takes *args
 };
 
 std::unordered_map<PyTypeObject*, ClassInfo>& infos() {
@@ -52,12 +53,15 @@ struct Call {
   PyObject* const* args;
   size_t n;
   bool recording = false;
+  PyObject* names = nullptr;       // of the last arguments, which forward takes by keyword only
   SmallVec<uint32_t, 4> versions;  // of tensor arguments, before forward
 };
 
 void scan_container(const Call& call, PyObject* o, size_t i) {
   bool hidden = false;
-  const auto look = [&](PyObject* item) { hidden |= is_tensor(item) && requires_grad(unwrap(item)); };
+  const auto look = [&](PyObject* item) {
+    hidden |= is_tensor(item) && requires_grad(unwrap(item));
+  };
   if (PyDict_Check(o)) {
     PyObject *key, *value;
     Py_ssize_t at = 0;
@@ -104,13 +108,19 @@ void classify_arguments(Call& call) {
   }
 }
 
-PyRef call_with_ctx(PyObject* callable, PyObject* ctx, PyObject* const* args, size_t n) {
+size_t positional_count(size_t n, PyObject* names) {
+  return names == nullptr ? n : n - static_cast<size_t>(PyTuple_GET_SIZE(names));
+}
+
+PyRef call_with_ctx(PyObject* callable, PyObject* ctx, PyObject* const* args, size_t n,
+                    PyObject* names = nullptr) {
   SmallVec<PyObject*, 8> v;
   v.push_back(nullptr);  // room for a bound self
   v.push_back(ctx);
   for (size_t i = 0; i < n; ++i) v.push_back(args[i]);
   return PyRef(PyObject_Vectorcall(callable, v.data() + 1,
-                                   (n + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+                                   positional_count(n + 1, names) | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                   names));
 }
 
 PyRef get_attribute(PyObject* o, PyObject* name) {
@@ -128,11 +138,12 @@ PyRef run_forward(const Call& call) {
   PyRef out;
   if (call.info.style == Style::Static) {
     const PyRef f = get_attribute(call.info.cls, forward);
-    out = call_with_ctx(f.get(), ctx, call.args, call.n);
+    out = call_with_ctx(f.get(), ctx, call.args, call.n, call.names);
   } else {
     PyObject* owner = call.info.style == Style::Instance ? ctx : call.info.cls;
     const PyRef f = get_attribute(owner, forward);
-    out = PyRef(PyObject_Vectorcall(f.get(), call.args, call.n, nullptr));
+    out = PyRef(
+        PyObject_Vectorcall(f.get(), call.args, positional_count(call.n, call.names), call.names));
   }
   if (out.get() == nullptr) throw_python_error();
   if (call.info.style == Style::Setup) {
@@ -167,8 +178,7 @@ void check_unmarked_writes(const Call& call) {
     bool shared = false;  // a dirty input may share memory, and so the version, with this one
     for (Py_ssize_t k = 0; call.f->dirty != nullptr && k < PyTuple_GET_SIZE(call.f->dirty); ++k)
       shared |= unwrap(PyTuple_GET_ITEM(call.f->dirty, k))->storage == t->storage;
-    COGRAD_CHECK(shared, class_name(call.info), ": forward wrote ",
-                 describe_argument(call.info, i),
+    COGRAD_CHECK(shared, class_name(call.info), ": forward wrote ", describe_argument(call.info, i),
                  " in place without declaring it: call ctx.mark_dirty on it and return it, or "
                  "write into a clone()");
   }
@@ -216,8 +226,8 @@ Tensor join_output(const Call& call, Tensor t, uint32_t nr, size_t views) {
   set_history(t, node, nr);
   t->flags &= ~uint32_t{kTaint};
   if (view)
-    t->flags = (t->flags & ~uint32_t{kViewKinds}) |
-               (views > 1 ? kViewMultiOutput : kViewCustomFunction);
+    t->flags =
+        (t->flags & ~uint32_t{kViewKinds}) | (views > 1 ? kViewMultiOutput : kViewCustomFunction);
   return t;
 }
 
@@ -246,8 +256,7 @@ void check_dirty_returned(const Call& call, PyObject* outputs) {
 // Lists and dicts of tensors as results would silently have no gradient.
 void check_output_type(const Call& call, PyObject* o) {
   if (!call.recording || (!PyList_Check(o) && !PyDict_Check(o))) return;
-  detail::fail(ErrorKind::Type, class_name(call.info), ".forward returned a ",
-               Py_TYPE(o)->tp_name,
+  detail::fail(ErrorKind::Type, class_name(call.info), ".forward returned a ", Py_TYPE(o)->tp_name,
                "; tensors inside it would get no gradient. Return a tensor or a tuple of tensors, "
                "or set pytree = True on the Function.");
 }
@@ -275,8 +284,10 @@ void keep_saved(const Call& call, PyObject* before, PyObject* after) {
       break;
     }
     if (slot.kind == SavedSlot::Kind::Output) continue;
-    if (is_argument(call, t)) slot.kind = SavedSlot::Kind::Input;
-    else if ((t->flags & kTaint) != 0 && t->grad_fn == nullptr) slot.kind = SavedSlot::Kind::Intermediate;
+    if (is_argument(call, t))
+      slot.kind = SavedSlot::Kind::Input;
+    else if ((t->flags & kTaint) != 0 && t->grad_fn == nullptr)
+      slot.kind = SavedSlot::Kind::Intermediate;
     slot.tensor.save(t);
   }
 }
@@ -285,7 +296,8 @@ PyObject* finish(const Call& call, const PyRef& returned) {
   PyFunctionObject* f = call.f;
   const bool many = PyTuple_Check(returned.get());
   check_output_type(call, returned.get());
-  const PyRef before = many ? PyRef::borrow(returned.get()) : PyRef(PyTuple_Pack(1, returned.get()));
+  const PyRef before =
+      many ? PyRef::borrow(returned.get()) : PyRef(PyTuple_Pack(1, returned.get()));
   if (before.get() == nullptr) throw_python_error();
   check_dirty_returned(call, before.get());
   if (call.recording) check_unmarked_writes(call);
@@ -326,44 +338,48 @@ PyObject* finish(const Call& call, const PyRef& returned) {
   return result;
 }
 
-PyObject* run(const ClassInfo& info, PyFunctionObject* f, PyObject* const* args, size_t n) {
-  Call call{info, f, args, n, false, {}};
+PyObject* run(const ClassInfo& info, PyFunctionObject* f, PyObject* const* args, size_t n,
+              PyObject* names = nullptr) {
+  Call call{info, f, args, n, false, names, {}};
   classify_arguments(call);
   const PyRef returned = run_forward(call);
   return finish(call, returned);
 }
 
 // Keywords and defaults: brought into the order of forward's parameters by the Python helper.
-PyRef bind_keywords(const ClassInfo& info, PyObject* const* args, size_t n, PyObject* kwnames) {
+py::tuple bind_keywords(const ClassInfo& info, PyObject* const* args, size_t n, PyObject* kwnames) {
   py::tuple positional(n);
   for (size_t i = 0; i < n; ++i) positional[i] = py::reinterpret_borrow<py::object>(args[i]);
   py::dict keywords;
-  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k)
-    keywords[py::handle(PyTuple_GET_ITEM(kwnames, k))] = py::handle(args[n + static_cast<size_t>(k)]);
-  py::object bound = py::handle(info.helper).attr("bind")(py::handle(info.cls), positional, keywords);
-  return PyRef(bound.release().ptr());
+  for (Py_ssize_t k = 0; kwnames != nullptr && k < PyTuple_GET_SIZE(kwnames); ++k)
+    keywords[py::handle(PyTuple_GET_ITEM(kwnames, k))] =
+        py::handle(args[n + static_cast<size_t>(k)]);
+  return py::handle(info.helper).attr("bind")(py::handle(info.cls), positional, keywords);
 }
 
 PyObject* bind_and_run(const ClassInfo& info, PyFunctionObject* f, PyObject* const* args, size_t n,
                        PyObject* kwnames) {
-  if (kwnames == nullptr || PyTuple_GET_SIZE(kwnames) == 0) return run(info, f, args, n);
-  const PyRef bound = bind_keywords(info, args, n, kwnames);
-  return run(info, f, PySequence_Fast_ITEMS(bound.get()),
-             static_cast<size_t>(PyTuple_GET_SIZE(bound.get())));
+  const bool defaults = info.style == Style::Setup && static_cast<Py_ssize_t>(n) < info.parameters;
+  if ((kwnames == nullptr || PyTuple_GET_SIZE(kwnames) == 0) && !defaults)
+    return run(info, f, args, n);
+  const py::tuple bound = bind_keywords(info, args, n, kwnames);
+  PyObject* values = PyTuple_GET_ITEM(bound.ptr(), 0);
+  PyObject* names = PyTuple_GET_ITEM(bound.ptr(), 1);
+  return run(info, f, PySequence_Fast_ITEMS(values), static_cast<size_t>(PyTuple_GET_SIZE(values)),
+             PyTuple_GET_SIZE(names) > 0 ? names : nullptr);
 }
 
 [[noreturn]] void fail_count(const ClassInfo& info, const FunctionNode& node, size_t expected,
                              size_t got) {
   std::string names;
-  for (size_t i = 0; i < expected; ++i)
-    names += (i > 0 ? ", " : "") + describe_argument(info, i);
+  for (size_t i = 0; i < expected; ++i) names += (i > 0 ? ", " : "") + describe_argument(info, i);
   detail::fail(ErrorKind::Runtime, "function ", node.name(),
                " returned an incorrect number of gradients (expected ", expected, ", got ", got,
                "): one is needed for ", names);
 }
 
-void take_gradients(const ClassInfo& info, FunctionNode& node, PyFunctionObject* f, PyObject* result,
-                    BackwardArgs& args) {
+void take_gradients(const ClassInfo& info, FunctionNode& node, PyFunctionObject* f,
+                    PyObject* result, BackwardArgs& args) {
   const bool many = PyTuple_Check(result);
   const size_t got = many ? static_cast<size_t>(PyTuple_GET_SIZE(result)) : 1;
   const size_t expected = f->edge_of_arg.size();
@@ -371,12 +387,13 @@ void take_gradients(const ClassInfo& info, FunctionNode& node, PyFunctionObject*
     PyObject* g = many ? PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i)) : result;
     if (g == Py_None) continue;
     if (i >= expected) fail_count(info, node, expected, got);
-    COGRAD_CHECK(f->edge_of_arg[i] >= 0, "function ", node.name(),
-                 " returned a gradient different than None at position ", i + 1,
-                 ", but the corresponding forward input was not a Variable: ",
+    COGRAD_CHECK(
+        f->edge_of_arg[i] >= 0, "function ", node.name(),
+        " returned a gradient different than None at position ", i + 1,
+        ", but the corresponding forward input was not a Variable: ", describe_argument(info, i));
+    COGRAD_CHECK(is_tensor(g), "expected Variable or None (got ", Py_TYPE(g)->tp_name,
+                 "): ", node.name(), " returned it as the gradient of ",
                  describe_argument(info, i));
-    COGRAD_CHECK(is_tensor(g), "expected Variable or None (got ", Py_TYPE(g)->tp_name, "): ",
-                 node.name(), " returned it as the gradient of ", describe_argument(info, i));
     const auto edge = static_cast<size_t>(f->edge_of_arg[i]);
     const Edge& e = node.edges()[edge];
     if (e.node == nullptr) continue;
@@ -462,8 +479,9 @@ PyObject* function_call_instance(PyObject* self, PyObject* const* args, Py_ssize
 }
 
 void register_function(py::type cls, const std::string& style, py::object ctx_type,
-                       py::object helper) {
+                       py::object helper, Py_ssize_t parameters) {
   ClassInfo info;
+  info.parameters = parameters;
   info.cls = cls.ptr();
   info.ctx_type = reinterpret_cast<PyTypeObject*>(ctx_type.ptr());
   info.helper = helper.ptr();

@@ -11,7 +11,7 @@ PyObject* function_call_instance(PyObject* self, PyObject* const* args, Py_ssize
                                  PyObject* kwnames);
 // Called once per Function subclass: its style and the type of its ctx objects.
 void register_function(py::type cls, const std::string& style, py::object ctx_type,
-                       py::object helper);
+                       py::object helper, Py_ssize_t parameters);
 
 Tensor unpack_saved(PyFunctionObject* f, size_t i);
 Tensor poisoned_intermediate(PyFunctionObject* f, const Tensor& t, const std::string& what);

@@ -11,8 +11,7 @@ namespace cograd::python {
 namespace {
 
 struct Proxy {
-  PyObject_HEAD
-  Node* node;
+  PyObject_HEAD Node* node;
   TensorImpl* tensor;
 };
 PyTypeObject* proxy_type = nullptr;
@@ -105,9 +104,12 @@ class Discover final : public GraphVisitor {
       const auto [n, t] = pending_.back();
       pending_.pop_back();
       found.push_back({n, t});
-      if (t != nullptr) visit_tensor(t, *this);
-      else if (n->is_accumulator()) tensor(static_cast<AccumulateGrad*>(n)->variable_impl());
-      else n->visit(*this);
+      if (t != nullptr)
+        visit_tensor(t, *this);
+      else if (n->is_accumulator())
+        tensor(static_cast<AccumulateGrad*>(n)->variable_impl());
+      else
+        n->visit(*this);
     }
   }
   struct Found {
@@ -128,8 +130,10 @@ void end_collection() {
   std::vector<Tensor> tensors;
   for (PyObject* o : *live_proxies) {
     auto* p = reinterpret_cast<Proxy*>(o);
-    if (p->node != nullptr) nodes.emplace_back(p->node);
-    else tensors.push_back(Tensor::steal(p->tensor));
+    if (p->node != nullptr)
+      nodes.emplace_back(p->node);
+    else
+      tensors.push_back(Tensor::steal(p->tensor));
     PyObject_GC_UnTrack(o);
     Py_SET_REFCNT(o, 1);
     Py_DECREF(o);
@@ -170,8 +174,10 @@ void begin_collection() {
     (*proxies)[key] = p;
     Py_SET_REFCNT(reinterpret_cast<PyObject*>(p), static_cast<Py_ssize_t>(refs));
     // Kept alive until the end, uncounted: clearing one piece of garbage may free another.
-    if (f.tensor != nullptr) f.tensor->retain();
-    else f.node->retain();
+    if (f.tensor != nullptr)
+      f.tensor->retain();
+    else
+      f.node->retain();
     live_proxies->push_back(reinterpret_cast<PyObject*>(p));
   }
   for (PyObject* p : *live_proxies) PyObject_GC_Track(p);
@@ -181,6 +187,7 @@ void begin_collection() {
 void on_collection(const std::string& phase, const py::dict& info) {
   if (phase == "stop") {
     end_collection();
+    if (py::cast<int>(info["generation"]) == 2) release_cached_memory();
   } else if (py::cast<int>(info["generation"]) == 2) {
     begin_collection();
   }
@@ -216,10 +223,9 @@ void init_gc(py::module_& m) {
                                 {Py_tp_traverse, reinterpret_cast<void*>(proxy_traverse)},
                                 {Py_tp_clear, reinterpret_cast<void*>(proxy_clear)},
                                 {0, nullptr}};
-  static PyType_Spec spec = {"cograd._GraphProxy", sizeof(Proxy), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
-                                 Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                             slots};
+  static PyType_Spec spec = {
+      "cograd._GraphProxy", sizeof(Proxy), 0,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
   proxy_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (proxy_type == nullptr) throw_python_error();
   py::cpp_function callback(&on_collection, py::arg("phase"), py::arg("info"));

@@ -202,7 +202,8 @@ bool is_same_view(const Tensor& value, const Tensor& target) {
 void set_basic(const Tensor& target, PyObject* value) {
   if (is_tensor(value)) {
     const Tensor& v = unwrap(value);
-    check_inplace(target, "copy_");
+    check_inplace(target, "copy_",
+                  thread_state.grad_enabled && (requires_grad(target) || requires_grad(v)));
     if (is_same_view(v, target)) return;
     copy_(target, strip_ones(v));
     return;

@@ -43,6 +43,10 @@ PyObject* get_output_nr(PyObject* o, void*) {
   });
 }
 PyObject* get_version(PyObject* o, void*) {
+  if ((unwrap(o)->flags & kInference) != 0) {
+    PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+    return nullptr;
+  }
   return PyLong_FromUnsignedLong(unwrap(o)->current_version());
 }
 PyObject* get_base(PyObject* o, void*) {
@@ -76,13 +80,13 @@ int set_grad(PyObject* o, PyObject* value, void*) {
       if (t->meta != nullptr) Tensor dropped = std::move(t->meta->grad);
       return 0;
     }
-    COGRAD_CHECK_TYPE(is_tensor(value), "assigned grad expected to be a Tensor or None but got grad of type ",
+    COGRAD_CHECK_TYPE(is_tensor(value),
+                      "assigned grad expected to be a Tensor or None but got grad of type ",
                       Py_TYPE(value)->tp_name);
     const Tensor& g = unwrap(value);
     COGRAD_CHECK(!g.is(t), "can't assign Variable as its own grad");
-    COGRAD_CHECK(g.dtype() == t.dtype(),
-                 "attempting to assign a gradient with dtype '", dtype_name(g.dtype()),
-                 "' to a tensor with dtype '", dtype_name(t.dtype()),
+    COGRAD_CHECK(g.dtype() == t.dtype(), "attempting to assign a gradient with dtype '",
+                 dtype_name(g.dtype()), "' to a tensor with dtype '", dtype_name(t.dtype()),
                  "'. Please ensure that the gradient and the tensor have the same dtype");
     COGRAD_CHECK(same(g.sizes(), t.sizes()), "attempting to assign a gradient of size '",
                  to_string(g.sizes()), "' to a tensor of size '", to_string(t.sizes()),
@@ -121,6 +125,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
     return 0;
   });
 }
+PyObject* get_layout(PyObject*, void*) { return PyUnicode_FromString("cograd.strided"); }
 PyObject* get_names_none(PyObject*, void*) { Py_RETURN_NONE; }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
 PyObject* get_true(PyObject*, void*) { Py_RETURN_TRUE; }
@@ -177,14 +182,31 @@ PyObject* method_element_size(PyObject* o, PyObject*) {
   return PyLong_FromLongLong(unwrap(o).itemsize());
 }
 PyObject* method_data_ptr(PyObject* o, PyObject*) {
-  return PyLong_FromUnsignedLongLong(reinterpret_cast<uintptr_t>(unwrap(o).bytes()));
+  return PyLong_FromUnsignedLongLong(
+      unwrap(o).numel() == 0 ? 0 : reinterpret_cast<uintptr_t>(unwrap(o).bytes()));
 }
 PyObject* method_is_contiguous(PyObject* o, PyObject* const*, Py_ssize_t, PyObject*) {
   return truth(unwrap(o).is_contiguous());
 }
-PyObject* method_is_floating_point(PyObject* o, PyObject*) { return truth(unwrap(o).is_floating()); }
+PyObject* method_is_floating_point(PyObject* o, PyObject*) {
+  return truth(unwrap(o).is_floating());
+}
 PyObject* method_is_signed(PyObject* o, PyObject*) { return truth(is_signed(unwrap(o).dtype())); }
 PyObject* method_is_view(PyObject* o, PyObject*) { return truth(unwrap(o)->is_view()); }
+PyObject* method_is_set_to(PyObject* o, PyObject* other) {
+  return guarded([&] {
+    COGRAD_CHECK_TYPE(is_tensor(other), "is_set_to(): expected a Tensor, got ",
+                      Py_TYPE(other)->tp_name);
+    const Tensor& a = unwrap(o);
+    const Tensor& b = unwrap(other);
+    return truth(a->storage == b->storage && a.bytes() == b.bytes() && same(a.sizes(), b.sizes()) &&
+                 same(a.strides(), b.strides()));
+  });
+}
+PyObject* method_cuda(PyObject*, PyObject*, PyObject*) {
+  PyErr_SetString(PyExc_RuntimeError, "cograd runs on the CPU; device not available: 'cuda'");
+  return nullptr;
+}
 PyObject* method_item(PyObject* o, PyObject*) {
   return guarded([&] { return scalar_object(item(unwrap(o))); });
 }
@@ -198,7 +220,8 @@ PyObject* method_detach_(PyObject* o, PyObject*) {
     return o;
   });
 }
-PyObject* method_requires_grad_(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+PyObject* method_requires_grad_(PyObject* o, PyObject* const* args, Py_ssize_t n,
+                                PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
     const Py_ssize_t given = n + (kwnames != nullptr ? PyTuple_GET_SIZE(kwnames) : 0);
     COGRAD_CHECK_TYPE(given == 0 || (given == 1 && PyBool_Check(args[0])),
@@ -249,13 +272,15 @@ PyGetSetDef tensor_getset[] = {
     {"data", get_data, set_data, "The same memory without history or version checks.", nullptr},
     {"_version", get_version, nullptr, "Number of in-place writes seen.", nullptr},
     {"_base", get_base, nullptr, "The tensor this is a view of, or None.", nullptr},
-    {"retains_grad", get_retains_grad, nullptr, "Whether .grad is kept for this non-leaf.", nullptr},
+    {"retains_grad", get_retains_grad, nullptr, "Whether .grad is kept for this non-leaf.",
+     nullptr},
     {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
     {"T", get_by_op<kT>, nullptr, "View with the dimensions reversed.", nullptr},
     {"H", get_by_op<kMT>, nullptr, "View of a matrix, transposed.", nullptr},
     {"mT", get_by_op<kMT>, nullptr, "View with the last two dimensions swapped.", nullptr},
     {"mH", get_by_op<kMT>, nullptr, "View with the last two dimensions swapped.", nullptr},
+    {"layout", get_layout, nullptr, "Always strided.", nullptr},
     {"is_sparse", get_false, nullptr, nullptr, nullptr},
     {"is_quantized", get_false, nullptr, nullptr, nullptr},
     {"is_cuda", get_false, nullptr, nullptr, nullptr},
@@ -280,6 +305,8 @@ PyMethodDef tensor_methods[] = {
     {"is_signed", method_is_signed, METH_NOARGS, "Whether the dtype has negative values."},
     {"is_inference", get_is_inference, METH_NOARGS, "Whether made under inference_mode."},
     {"_is_view", method_is_view, METH_NOARGS, "Whether this is a differentiable view."},
+    {"is_set_to", method_is_set_to, METH_O, "Whether both are the same memory and geometry."},
+    {"cuda", FASTCALL(method_cuda), METH_VARARGS | METH_KEYWORDS, "Not available: CPU only."},
     {"item", method_item, METH_NOARGS, "The only element as a Python number."},
     {"detach", method_detach, METH_NOARGS, "The same memory without history."},
     {"detach_", method_detach_, METH_NOARGS, "Drops the history, making this a leaf."},

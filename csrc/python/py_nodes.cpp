@@ -13,8 +13,7 @@ PyTypeObject* node_type = nullptr;
 namespace {
 
 struct PyNodeObject {
-  PyObject_HEAD
-  Node* node;  // owned
+  PyObject_HEAD Node* node;  // owned
   PyObject* weakrefs;
 };
 
@@ -109,8 +108,8 @@ PyObject* node_call(PyObject* o, PyObject* args, PyObject* kwargs) {
     for (size_t i = 0; i < given; ++i) {
       PyObject* g = PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i));
       if (g == Py_None) continue;
-      COGRAD_CHECK_TYPE(is_tensor(g), n->name(), ": gradient ", i, " must be a Tensor or None, got ",
-                        Py_TYPE(g)->tp_name);
+      COGRAD_CHECK_TYPE(is_tensor(g), n->name(), ": gradient ", i,
+                        " must be a Tensor or None, got ", Py_TYPE(g)->tp_name);
       grads[i] = unwrap(g);
       fit_gradient(grads[i], n->output(i), n.get(), i);
     }
@@ -133,9 +132,8 @@ PyObject* node_call(PyObject* o, PyObject* args, PyObject* kwargs) {
 PyObject* node_apply(PyObject* o, PyObject* args) { return node_call(o, args, nullptr); }
 
 PyObject* node_repr(PyObject* o) {
-  return guarded([&] {
-    return PyUnicode_FromFormat("<%s object at %p>", node_of(o)->name().c_str(), o);
-  });
+  return guarded(
+      [&] { return PyUnicode_FromFormat("<%s object at %p>", node_of(o)->name().c_str(), o); });
 }
 
 // --- hooks -----------------------------------------------------------------------------------
@@ -165,9 +163,15 @@ class PyHook final : public Hook {
       ~Release() { PyGILState_Release(s); }
     } release_at_end{gil};
     switch (kind_) {
-      case Kind::Tensor: call_tensor(call); break;
-      case Kind::Pre: call_pre(call); break;
-      case Kind::Post: call_post(call); break;
+      case Kind::Tensor:
+        call_tensor(call);
+        break;
+      case Kind::Pre:
+        call_pre(call);
+        break;
+      case Kind::Post:
+        call_post(call);
+        break;
       case Kind::Accumulate: {
         const PyRef arg(wrap(call.values[0]));
         check(PyRef(PyObject_CallOneArg(f_.get(), arg.get())));
@@ -227,9 +231,10 @@ class PyHook final : public Hook {
   void call_post(HookCall& call) {
     const PyRef results = tuple_of(call.values);
     const PyRef grads = tuple_of(*call.also);
-    replace(call.values, check(PyRef(PyObject_CallFunctionObjArgs(f_.get(), results.get(),
-                                                                  grads.get(), nullptr)))
-                             .get());
+    replace(
+        call.values,
+        check(PyRef(PyObject_CallFunctionObjArgs(f_.get(), results.get(), grads.get(), nullptr)))
+            .get());
   }
   Kind kind_;
   PyRef f_;
@@ -245,19 +250,22 @@ enum class HookList : uint8_t { Tensor, Pre, Post, Accumulate };
 std::vector<HookEntry>& hook_list(Node* n, HookList which) {
   NodeExtra& e = n->extra();
   switch (which) {
-    case HookList::Tensor: return e.tensor_hooks;
-    case HookList::Pre: return e.pre_hooks;
-    case HookList::Post: return e.post_hooks;
-    default: return e.accumulate_hooks;
+    case HookList::Tensor:
+      return e.tensor_hooks;
+    case HookList::Pre:
+      return e.pre_hooks;
+    case HookList::Post:
+      return e.post_hooks;
+    default:
+      return e.accumulate_hooks;
   }
 }
 
 PyObject* make_handle(Node* n, HookList which, uint64_t id) {
   static PyObject* type = nullptr;
   if (type == nullptr)
-    type = py::object(py::module_::import("cograd.utils.hooks").attr("_NodeHandle"))
-               .release()
-               .ptr();
+    type =
+        py::object(py::module_::import("cograd.utils.hooks").attr("_NodeHandle")).release().ptr();
   py::object node = py::reinterpret_steal<py::object>(node_object(n));
   return py::handle(type)(node, static_cast<int>(which), id).release().ptr();
 }
@@ -266,8 +274,8 @@ PyObject* node_register_hook(PyObject* o, PyObject* hook) {
   return guarded([&] {
     check_callable(hook, "register_hook");
     Node* n = node_of(o);
-    const uint64_t id = add_hook(n->extra().post_hooks,
-                                 std::make_shared<PyHook>(PyHook::Kind::Post, hook));
+    const uint64_t id =
+        add_hook(n->extra().post_hooks, std::make_shared<PyHook>(PyHook::Kind::Post, hook));
     return make_handle(n, HookList::Post, id);
   });
 }
@@ -348,7 +356,7 @@ std::vector<PyObject*> items_of(PyObject* o) {
 
 // _run_backward(tensors, grads, keep_graph, create_graph, inputs or None, accumulate): tuples.
 py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool create,
-                           py::object inputs, bool accumulate) {
+                          py::object inputs, bool accumulate) {
   Job job;
   const auto roots = items_of(tensors.ptr());
   const auto given = items_of(grads.ptr());
@@ -434,9 +442,8 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
     Job job;
     add_root(job, self, gradient, 0);
     job.request.create_graph = create != nullptr && PyObject_IsTrue(create) == 1;
-    job.request.keep_graph = retain == nullptr || retain == Py_None
-                                 ? job.request.create_graph
-                                 : PyObject_IsTrue(retain) == 1;
+    job.request.keep_graph = retain == nullptr || retain == Py_None ? job.request.create_graph
+                                                                    : PyObject_IsTrue(retain) == 1;
     if (inputs != nullptr && inputs != Py_None) {
       job.request.accumulate = true;
       if (is_tensor(inputs)) {
@@ -457,8 +464,8 @@ PyObject* tensor_register_hook(PyObject* self, PyObject* hook) {
   return guarded([&] {
     check_callable(hook, "register_hook");
     uint64_t id = 0;
-    const NodeRef node = add_tensor_hook(
-        unwrap(self), std::make_shared<PyHook>(PyHook::Kind::Tensor, hook), &id);
+    const NodeRef node =
+        add_tensor_hook(unwrap(self), std::make_shared<PyHook>(PyHook::Kind::Tensor, hook), &id);
     ensure_tracked(self);
     return make_handle(node.get(), HookList::Tensor, id);
   });
@@ -514,13 +521,12 @@ void init_nodes(py::module_& m) {
   m.def("_live_nodes", &live_nodes);
   m.def("_increment_version", [](const Tensor& t) { t->bump_version(); });
   m.def("_set_taint", [](bool on) { return std::exchange(thread_state.taint, on); });
-  m.def("is_grad_enabled", [] { return thread_state.grad_enabled; },
-        "Whether ops are being recorded on this thread.");
-  m.def("_set_grad_enabled",
-        [](bool on) { return std::exchange(thread_state.grad_enabled, on); });
+  m.def(
+      "is_grad_enabled", [] { return thread_state.grad_enabled; },
+      "Whether ops are being recorded on this thread.");
+  m.def("_set_grad_enabled", [](bool on) { return std::exchange(thread_state.grad_enabled, on); });
   m.def("is_inference_mode_enabled", [] { return thread_state.inference; });
-  m.def("_set_inference_mode",
-        [](bool on) { return std::exchange(thread_state.inference, on); });
+  m.def("_set_inference_mode", [](bool on) { return std::exchange(thread_state.inference, on); });
   m.def("_queue_callback", [](py::function f) {
     auto held = std::make_shared<PyRef>(PyRef::borrow(f.ptr()));
     COGRAD_CHECK(queue_callback([held] {

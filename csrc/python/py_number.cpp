@@ -103,6 +103,12 @@ PyObject* nb_matmul(PyObject* a, PyObject* b) {
   return binary(matmul_slot, a, b);
 }
 
+PyObject* nb_invert(PyObject* o) {
+  if (!unwrap(o).is_floating()) return unary(not_slot, o);
+  PyErr_SetString(PyExc_TypeError,
+                  "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
+  return nullptr;
+}
 int nb_bool(PyObject* o) {
   return guarded_int([&] {
     const Tensor& t = unwrap(o);
@@ -111,15 +117,22 @@ int nb_bool(PyObject* o) {
     return item(t).to_bool() ? 1 : 0;
   });
 }
+// For int() and float(): torch raises ValueError here, RuntimeError from item().
+Scalar only_element(PyObject* o) {
+  COGRAD_CHECK_VALUE(unwrap(o).numel() == 1,
+                     "only one element tensors can be converted to Python scalars, got ",
+                     unwrap(o).numel(), " elements");
+  return item(unwrap(o));
+}
 PyObject* nb_int(PyObject* o) {
   return guarded([&]() -> PyObject* {
-    const Scalar s = item(unwrap(o));
+    const Scalar s = only_element(o);
     if (s.is_float()) return PyLong_FromDouble(s.to_double());
     return PyLong_FromLongLong(s.to_int());
   });
 }
 PyObject* nb_float(PyObject* o) {
-  return guarded([&] { return PyFloat_FromDouble(item(unwrap(o)).to_double()); });
+  return guarded([&] { return PyFloat_FromDouble(only_element(o).to_double()); });
 }
 PyObject* nb_index(PyObject* o) {
   return guarded([&]() -> PyObject* {
@@ -160,7 +173,7 @@ const bool filled = [] {
   n.nb_negative = nb_unary<neg_slot>;
   n.nb_positive = nb_unary<pos_slot>;
   n.nb_absolute = nb_unary<abs_slot>;
-  n.nb_invert = nb_unary<not_slot>;
+  n.nb_invert = nb_invert;
   n.nb_bool = nb_bool;
   n.nb_int = nb_int;
   n.nb_float = nb_float;
@@ -172,12 +185,18 @@ const bool filled = [] {
 
 PyObject* tensor_richcompare(PyObject* a, PyObject* b, int op) {
   switch (op) {
-    case Py_EQ: return binary(eq_slot, a, b);
-    case Py_NE: return binary(ne_slot, a, b);
-    case Py_LT: return binary(lt_slot, a, b);
-    case Py_LE: return binary(le_slot, a, b);
-    case Py_GT: return binary(gt_slot, a, b);
-    default: return binary(ge_slot, a, b);
+    case Py_EQ:
+      return binary(eq_slot, a, b);
+    case Py_NE:
+      return binary(ne_slot, a, b);
+    case Py_LT:
+      return binary(lt_slot, a, b);
+    case Py_LE:
+      return binary(le_slot, a, b);
+    case Py_GT:
+      return binary(gt_slot, a, b);
+    default:
+      return binary(ge_slot, a, b);
   }
 }
 

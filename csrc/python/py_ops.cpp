@@ -24,8 +24,7 @@ struct OpGroup {
 };
 
 struct PyOp {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   const OpGroup* group;
 };
 PyTypeObject* function_type = nullptr;  // plain callable
@@ -116,7 +115,8 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
       if (!is_list_or_tuple(o)) return false;
       return parse_tensors(PySequence_Fast_ITEMS(o),
                            static_cast<size_t>(PySequence_Fast_GET_SIZE(o)), p, v);
-    case ArgKind::Scalar: return parse_number(o, v);
+    case ArgKind::Scalar:
+      return parse_number(o, v);
     case ArgKind::Int:
       v.kind = Value::Kind::Int;
       return parse_int(o, &v.integer);
@@ -208,8 +208,8 @@ bool parse_keyword(const OpRecord& r, PyObject* key, PyObject* value, Parsed& p,
   return false;
 }
 
-bool parse_positional(const OpRecord& r, PyObject* const* args, size_t n, Parsed& p,
-                      uint64_t& seen, std::string* why) {
+bool parse_positional(const OpRecord& r, PyObject* const* args, size_t n, Parsed& p, uint64_t& seen,
+                      std::string* why) {
   size_t i = 0;
   for (size_t used = 0; used < n; ++i) {
     if (i == r.args.size() || r.args[i].keyword_only) {
@@ -272,8 +272,7 @@ bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames
 }
 
 std::string signature_text(const OpGroup& g, const OpRecord& r) {
-  return g.name + "(" + r.spec.args + (r.call_out != nullptr && !g.inplace
-                                           ? ", out=None)" : ")");
+  return g.name + "(" + r.spec.args + (r.call_out != nullptr && !g.inplace ? ", out=None)" : ")");
 }
 
 [[gnu::cold]] PyObject* fail_parse(const OpGroup& g, PyObject* const* args, size_t n,
@@ -347,8 +346,7 @@ PyObject* op_descr_get(PyObject* self, PyObject* object, PyObject*) {
 const OpGroup& group_of(PyObject* o) { return *reinterpret_cast<PyOp*>(o)->group; }
 
 PyObject* op_repr(PyObject* o) {
-  return PyUnicode_FromFormat("<built-in %s %s>",
-                              Py_TYPE(o) == method_type ? "method" : "function",
+  return PyUnicode_FromFormat("<built-in %s %s>", Py_TYPE(o) == method_type ? "method" : "function",
                               group_of(o).name.c_str());
 }
 PyObject* op_name(PyObject* o, void*) { return PyUnicode_FromString(group_of(o).name.c_str()); }
@@ -387,8 +385,10 @@ PyObject* op_text_signature(PyObject* o, void*) {
 PyObject* op_reduce(PyObject* o, PyObject*) {
   return guarded([&] {
     py::object owner = py::module_::import("cograd");
-    if (Py_TYPE(o) == method_type) owner = owner.attr("Tensor");
-    else if (!py::hasattr(owner, group_of(o).name.c_str())) owner = py::module_::import("cograd._C._nn");
+    if (Py_TYPE(o) == method_type)
+      owner = owner.attr("Tensor");
+    else if (!py::hasattr(owner, group_of(o).name.c_str()))
+      owner = py::module_::import("cograd._C._nn");
     return py::make_tuple(py::module_::import("builtins").attr("getattr"),
                           py::make_tuple(owner, group_of(o).name))
         .release()
@@ -400,12 +400,13 @@ PyTypeObject* make_op_type(const char* name, bool method) {
   static PyMemberDef members[] = {
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vectorcall), READONLY, nullptr},
       {nullptr, 0, 0, 0, nullptr}};
-  static PyGetSetDef getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
-                                 {"__qualname__", op_name, nullptr, nullptr, nullptr},
-                                 {"__module__", op_module, nullptr, nullptr, nullptr},
-                                 {"__doc__", op_doc, nullptr, nullptr, nullptr},
-                                 {"__text_signature__", op_text_signature, nullptr, nullptr, nullptr},
-                                 {}};
+  static PyGetSetDef getset[] = {
+      {"__name__", op_name, nullptr, nullptr, nullptr},
+      {"__qualname__", op_name, nullptr, nullptr, nullptr},
+      {"__module__", op_module, nullptr, nullptr, nullptr},
+      {"__doc__", op_doc, nullptr, nullptr, nullptr},
+      {"__text_signature__", op_text_signature, nullptr, nullptr, nullptr},
+      {}};
   static PyMethodDef methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr}, {}};
   PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                          {Py_tp_repr, reinterpret_cast<void*>(op_repr)},
@@ -484,13 +485,19 @@ const OpRecord* find_op(std::string_view name, uint32_t flags) {
 
 PyObject* wrap_result(const OpRecord* r, Result& result) {
   switch (result.kind) {
-    case Result::Kind::None: Py_RETURN_NONE;
-    case Result::Kind::Tensor: return wrap(std::move(result.tensor));
-    case Result::Kind::Int: return PyLong_FromLongLong(result.integer);
-    case Result::Kind::Double: return PyFloat_FromDouble(result.number);
-    case Result::Kind::Bool: return PyBool_FromLong(result.truth);
+    case Result::Kind::None:
+      Py_RETURN_NONE;
+    case Result::Kind::Tensor:
+      return wrap(std::move(result.tensor));
+    case Result::Kind::Int:
+      return PyLong_FromLongLong(result.integer);
+    case Result::Kind::Double:
+      return PyFloat_FromDouble(result.number);
+    case Result::Kind::Bool:
+      return PyBool_FromLong(result.truth);
     case Result::Kind::Tuple:
-    case Result::Kind::List: break;
+    case Result::Kind::List:
+      break;
   }
   py::tuple items(result.tensors.size());
   for (size_t i = 0; i < result.tensors.size(); ++i)

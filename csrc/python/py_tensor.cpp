@@ -76,8 +76,10 @@ void tensor_dealloc(PyObject* o) {
     t->pyobj = nullptr;
     t->release();
   }
-  if (type == tensor_type && free_count < kFreeMax) free_objects[free_count++] = p;
-  else type->tp_free(o);
+  if (type == tensor_type && free_count < kFreeMax)
+    free_objects[free_count++] = p;
+  else
+    type->tp_free(o);
   Py_DECREF(type);
 }
 
@@ -145,7 +147,9 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   });
 }
 
-Py_hash_t tensor_hash(PyObject* o) { return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(o) >> 4); }
+Py_hash_t tensor_hash(PyObject* o) {
+  return static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(o) >> 4);
+}
 
 Py_ssize_t tensor_length(PyObject* o) {
   const Tensor& t = unwrap(o);
@@ -160,7 +164,8 @@ PyObject* tensor_repr(PyObject* o) {
   static PyObject* format = nullptr;
   return guarded([&]() -> PyObject* {
     if (format == nullptr)
-      format = py::object(py::module_::import("cograd._tensor_str").attr("tensor_str")).release().ptr();
+      format =
+          py::object(py::module_::import("cograd._tensor_str").attr("tensor_str")).release().ptr();
     return PyObject_CallOneArg(format, o);
   });
 }
@@ -197,7 +202,8 @@ PyTypeObject* make_tensor_type() {
       {Py_tp_members, members},
       {Py_tp_getset, tensor_getset},
       {Py_tp_methods, tensor_methods},
-      {Py_tp_doc, const_cast<char*>("A strided n-dimensional array that remembers how it was made.")},
+      {Py_tp_doc,
+       const_cast<char*>("A strided n-dimensional array that remembers how it was made.")},
       {Py_tp_iter, reinterpret_cast<void*>(tensor_iter)},
       {Py_sq_contains, reinterpret_cast<void*>(tensor_contains)},
       {Py_bf_getbuffer, reinterpret_cast<void*>(tensor_buffer.bf_getbuffer)},
@@ -286,12 +292,23 @@ PyObject* translate_exception() noexcept {
   } catch (const Error& e) {
     PyObject* type = PyExc_RuntimeError;
     switch (e.kind()) {
-      case ErrorKind::Runtime: break;
-      case ErrorKind::Value: type = PyExc_ValueError; break;
-      case ErrorKind::Type: type = PyExc_TypeError; break;
-      case ErrorKind::Index: type = PyExc_IndexError; break;
-      case ErrorKind::NotImplemented: type = PyExc_NotImplementedError; break;
-      case ErrorKind::Memory: type = PyExc_MemoryError; break;
+      case ErrorKind::Runtime:
+        break;
+      case ErrorKind::Value:
+        type = PyExc_ValueError;
+        break;
+      case ErrorKind::Type:
+        type = PyExc_TypeError;
+        break;
+      case ErrorKind::Index:
+        type = PyExc_IndexError;
+        break;
+      case ErrorKind::NotImplemented:
+        type = PyExc_NotImplementedError;
+        break;
+      case ErrorKind::Memory:
+        type = PyExc_MemoryError;
+        break;
     }
     PyErr_SetString(type, e.what());
   } catch (const std::bad_alloc&) {
@@ -307,9 +324,12 @@ PyObject* translate_exception() noexcept {
 void init_tensor(py::module_& m) {
   tensor_type = make_tensor_type();
   if (tensor_type == nullptr) throw_python_error();
-  static PyMethodDef subclass = {"__init_subclass__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(init_subclass)),
-                                 METH_FASTCALL | METH_KEYWORDS | METH_CLASS, nullptr};
-  py::object method = py::reinterpret_steal<py::object>(PyDescr_NewClassMethod(tensor_type, &subclass));
+  static PyMethodDef subclass = {
+      "__init_subclass__",
+      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(init_subclass)),
+      METH_FASTCALL | METH_KEYWORDS | METH_CLASS, nullptr};
+  py::object method =
+      py::reinterpret_steal<py::object>(PyDescr_NewClassMethod(tensor_type, &subclass));
   py::handle type(reinterpret_cast<PyObject*>(tensor_type));
   type.attr("__init_subclass__") = method;
   type.attr("__module__") = "cograd";

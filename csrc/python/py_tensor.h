@@ -16,8 +16,7 @@ namespace py = pybind11;
 // the tensor and the object carries state (attributes, weakrefs, a subclass), the ownership turns
 // round (kOwnsPyObject) until the tensor is seen from Python again.
 struct PyTensor {
-  PyObject_HEAD
-  TensorImpl* impl;
+  PyObject_HEAD TensorImpl* impl;
   PyObject* dict;
   PyObject* weakrefs;
 };

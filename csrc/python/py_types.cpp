@@ -10,8 +10,7 @@ namespace cograd::python {
 namespace {
 
 struct PyDType {
-  PyObject_HEAD
-  DType value;
+  PyObject_HEAD DType value;
 };
 PyTypeObject* dtype_type = nullptr;
 PyObject* dtype_objects[kNumDTypes];
@@ -38,12 +37,11 @@ void init_dtype(py::module_& m) {
       {"is_signed", get_is_signed, nullptr, "Whether negative values exist.", nullptr},
       {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
       {}};
-  static PyType_Slot slots[] = {
-      {Py_tp_repr, reinterpret_cast<void*>(dtype_repr)},
-      {Py_tp_methods, methods},
-      {Py_tp_getset, getset},
-      {Py_tp_doc, const_cast<char*>("The element type of a tensor.")},
-      {0, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_repr, reinterpret_cast<void*>(dtype_repr)},
+                                {Py_tp_methods, methods},
+                                {Py_tp_getset, getset},
+                                {Py_tp_doc, const_cast<char*>("The element type of a tensor.")},
+                                {0, nullptr}};
   static PyType_Spec spec = {"cograd.dtype", sizeof(PyDType), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
   dtype_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
@@ -182,10 +180,13 @@ py::dict dtype_info(py::handle o) {
   using namespace py::literals;
   DType t;
   if (!parse_dtype(o.ptr(), &t))
-    detail::fail(ErrorKind::Type, "finfo()/iinfo(): expected a dtype, got ", Py_TYPE(o.ptr())->tp_name);
+    detail::fail(ErrorKind::Type, "finfo()/iinfo(): expected a dtype, got ",
+                 Py_TYPE(o.ptr())->tp_name);
   switch (t) {
-    case DType::Float64: return float_info<double>();
-    case DType::Float32: return float_info<float>();
+    case DType::Float64:
+      return float_info<double>();
+    case DType::Float32:
+      return float_info<float>();
     case DType::Float16:
       return py::dict("eps"_a = 0.0009765625, "max"_a = 65504.0, "min"_a = -65504.0,
                       "tiny"_a = 6.103515625e-05, "smallest_normal"_a = 6.103515625e-05,
@@ -195,11 +196,13 @@ py::dict dtype_info(py::handle o) {
                       "min"_a = -3.3895313892515355e+38, "tiny"_a = 1.1754943508222875e-38,
                       "smallest_normal"_a = 1.1754943508222875e-38, "resolution"_a = 0.01,
                       "bits"_a = 16);
-    default: break;
+    default:
+      break;
   }
   COGRAD_CHECK_TYPE(t != DType::Bool, "torch.bool is not supported by iinfo/finfo");
   const int bits = 8 * dtype_size(t);
-  const int64_t max = t == DType::UInt8 ? 255 : static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+  const int64_t max =
+      t == DType::UInt8 ? 255 : static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
   return py::dict("bits"_a = bits, "max"_a = max, "min"_a = t == DType::UInt8 ? 0 : -max - 1);
 }
 
@@ -213,10 +216,14 @@ bool parse_dtype(PyObject* o, DType* out) noexcept {
     *out = value_of(o);
     return true;
   }
-  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) *out = DType::Float64;
-  else if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) *out = DType::Int64;
-  else if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) *out = DType::Bool;
-  else return false;
+  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type))
+    *out = DType::Float64;
+  else if (o == reinterpret_cast<PyObject*>(&PyLong_Type))
+    *out = DType::Int64;
+  else if (o == reinterpret_cast<PyObject*>(&PyBool_Type))
+    *out = DType::Bool;
+  else
+    return false;
   return true;
 }
 
@@ -316,17 +323,23 @@ Scalar item(const Tensor& t) {
   return dispatch_all(t.dtype(), [&](auto tag) -> Scalar {
     using T = typename decltype(tag)::type;
     const T v = *t.data<T>();
-    if constexpr (std::is_same_v<T, bool>) return Scalar(v);
-    else if constexpr (std::is_integral_v<T>) return Scalar(static_cast<long long>(v));
-    else return Scalar(static_cast<double>(v));
+    if constexpr (std::is_same_v<T, bool>)
+      return Scalar(v);
+    else if constexpr (std::is_integral_v<T>)
+      return Scalar(static_cast<long long>(v));
+    else
+      return Scalar(static_cast<double>(v));
   });
 }
 
 PyObject* scalar_object(const Scalar& s) {
   switch (s.kind()) {
-    case Scalar::Kind::Bool: return PyBool_FromLong(s.to_bool());
-    case Scalar::Kind::Int: return PyLong_FromLongLong(s.to_int());
-    case Scalar::Kind::Float: break;
+    case Scalar::Kind::Bool:
+      return PyBool_FromLong(s.to_bool());
+    case Scalar::Kind::Int:
+      return PyLong_FromLongLong(s.to_int());
+    case Scalar::Kind::Float:
+      break;
   }
   return PyFloat_FromDouble(s.to_double());
 }
@@ -336,13 +349,15 @@ void init_types(py::module_& m) {
   init_size(m);
   init_device(m);
   m.def("_dtype_info", &dtype_info);
-  m.def("get_default_dtype",
-        [] { return py::reinterpret_borrow<py::object>(dtype_object(default_dtype())); },
-        "The dtype of new floating-point tensors.");
+  m.def(
+      "get_default_dtype",
+      [] { return py::reinterpret_borrow<py::object>(dtype_object(default_dtype())); },
+      "The dtype of new floating-point tensors.");
   m.def("_set_default_dtype", [](py::handle o) {
     DType t;
     if (!parse_dtype(o.ptr(), &t))
-      detail::fail(ErrorKind::Type, "set_default_dtype(): expected a dtype, got ", Py_TYPE(o.ptr())->tp_name);
+      detail::fail(ErrorKind::Type, "set_default_dtype(): expected a dtype, got ",
+                   Py_TYPE(o.ptr())->tp_name);
     set_default_dtype(t);
   });
 }

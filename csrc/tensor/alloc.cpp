@@ -112,7 +112,7 @@ void* small_alloc_slow(size_t size_class) {
 
 void small_free_slow(void* p) noexcept { std::free(p); }
 
-COGRAD_API void* data_alloc(size_t nbytes) {
+void* data_alloc(size_t nbytes) {
   void* p = nullptr;
   if (nbytes < kCacheMin) {
     p = system_alloc(nbytes == 0 ? 1 : nbytes);

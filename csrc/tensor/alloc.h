@@ -50,7 +50,7 @@ inline void small_free(void* p, size_t n) noexcept {
 }
 
 // Tensor data: 64-byte aligned, throws Error(Memory). The size given to data_free is the same.
-void* data_alloc(size_t nbytes);
+COGRAD_API void* data_alloc(size_t nbytes);
 void data_free(void* p, size_t nbytes) noexcept;
 // Bytes held in the cache of large blocks; release gives them back to the system.
 COGRAD_API size_t cached_bytes() noexcept;

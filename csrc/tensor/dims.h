@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "cograd/error.h"
+
 namespace cograd {
 
 // Elements up to N live inside the object; T must be nothrow-movable.
@@ -139,9 +141,9 @@ inline int64_t product(IntList v) noexcept {
   return n;
 }
 // "[2, 3]", as torch prints a shape inside an error message.
-std::string to_string(IntList v);
-Dims contiguous_strides(IntList sizes);
+COGRAD_API std::string to_string(IntList v);
+COGRAD_API Dims contiguous_strides(IntList sizes);
 // The shape that `a` and `b` broadcast to; false if they do not.
-bool broadcast_shapes(IntList a, IntList b, Dims& out);
+COGRAD_API bool broadcast_shapes(IntList a, IntList b, Dims& out);
 
 }  // namespace cograd

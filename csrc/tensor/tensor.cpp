@@ -21,8 +21,10 @@ Storage* Storage::wrap(void* data, int64_t nbytes, void (*deleter)(void*), void*
 }
 
 void Storage::destroy_slow() noexcept {
-  if (kind == 0) data_free(data, static_cast<size_t>(nbytes));
-  else if (deleter != nullptr) deleter(context);
+  if (kind == 0)
+    data_free(data, static_cast<size_t>(nbytes));
+  else if (deleter != nullptr)
+    deleter(context);
   small_free(this, sizeof(Storage));
 }
 
@@ -88,18 +90,21 @@ Tensor empty_checked(const char* op, IntList sizes, DType dtype) {
   for (int64_t s : sizes) {
     COGRAD_CHECK(s >= 0, op, "(): Trying to create tensor with negative dimension ", s, ": ",
                  to_string(sizes));
-    if (s == 0) zero = true;
-    else if (__builtin_mul_overflow(n, s, &n)) n = std::numeric_limits<int64_t>::max();
+    if (s == 0)
+      zero = true;
+    else if (__builtin_mul_overflow(n, s, &n))
+      n = std::numeric_limits<int64_t>::max();
   }
-  COGRAD_CHECK(zero || n < std::numeric_limits<int64_t>::max() / 4, op,
-               "(): a tensor of shape ", to_string(sizes), " is too large");
+  COGRAD_CHECK(zero || n < std::numeric_limits<int64_t>::max() / 4, op, "(): a tensor of shape ",
+               to_string(sizes), " is too large");
   return empty(sizes, dtype);
 }
 
 static constinit std::atomic<DType> g_default_dtype{DType::Float32};
 DType default_dtype() noexcept { return g_default_dtype.load(std::memory_order_relaxed); }
 void set_default_dtype(DType t) {
-  COGRAD_CHECK_TYPE(is_floating(t), "only floating-point types are supported as the default type, got ",
+  COGRAD_CHECK_TYPE(is_floating(t),
+                    "only floating-point types are supported as the default type, got ",
                     dtype_name(t));
   g_default_dtype.store(t, std::memory_order_relaxed);
 }
@@ -111,7 +116,7 @@ int wrap_dim(int64_t dim, int ndim) {
   return static_cast<int>(dim < 0 ? dim + n : dim);
 }
 
-COGRAD_API std::string to_string(IntList v) {
+std::string to_string(IntList v) {
   std::string s = "[";
   for (size_t i = 0; i < v.size(); ++i) {
     if (i != 0) s += ", ";
@@ -120,7 +125,7 @@ COGRAD_API std::string to_string(IntList v) {
   return s + "]";
 }
 
-COGRAD_API Dims contiguous_strides(IntList sizes) {
+Dims contiguous_strides(IntList sizes) {
   Dims strides(sizes.size());
   int64_t n = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
@@ -130,7 +135,7 @@ COGRAD_API Dims contiguous_strides(IntList sizes) {
   return strides;
 }
 
-COGRAD_API bool broadcast_shapes(IntList a, IntList b, Dims& out) {
+bool broadcast_shapes(IntList a, IntList b, Dims& out) {
   const size_t n = std::max(a.size(), b.size());
   out.clear();
   out.resize(n);

@@ -116,8 +116,10 @@ struct COGRAD_API TensorImpl {
   }
   void destroy() noexcept {
     if (pyobj != nullptr) [[unlikely]] {
-      if ((flags & kOwnsPyObject) == 0) pyobj = nullptr;
-      else tensor_hooks.release_pyobj(this);
+      if ((flags & kOwnsPyObject) == 0)
+        pyobj = nullptr;
+      else
+        tensor_hooks.release_pyobj(this);
     }
     if (base != nullptr || grad_fn != nullptr || meta != nullptr)
       tensor_hooks.release_autograd(this);
@@ -222,6 +224,5 @@ COGRAD_API void set_default_dtype(DType t);
 
 // dim in [-ndim, ndim) made non-negative; IndexError otherwise. A 0-dim tensor counts as 1-dim.
 COGRAD_API int wrap_dim(int64_t dim, int ndim);
-
 
 }  // namespace cograd

@@ -55,10 +55,10 @@ template <class... Parts>
 }  // namespace cograd
 
 // User errors. Text: "op(): what was wrong, got X, expected Y".
-#define COGRAD_CHECK_KIND(kind, cond, ...)                                                  \
-  do {                                                                                      \
-    if (!(cond)) [[unlikely]]                                                               \
-      ::cograd::detail::fail(::cograd::ErrorKind::kind, __VA_ARGS__);                       \
+#define COGRAD_CHECK_KIND(kind, cond, ...)                            \
+  do {                                                                \
+    if (!(cond)) [[unlikely]]                                         \
+      ::cograd::detail::fail(::cograd::ErrorKind::kind, __VA_ARGS__); \
   } while (0)
 #define COGRAD_CHECK(cond, ...) COGRAD_CHECK_KIND(Runtime, cond, __VA_ARGS__)
 #define COGRAD_CHECK_VALUE(cond, ...) COGRAD_CHECK_KIND(Value, cond, __VA_ARGS__)

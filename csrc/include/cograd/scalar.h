@@ -11,19 +11,17 @@ class Scalar {
  public:
   enum class Kind : uint8_t { Bool, Int, Float };
   constexpr Scalar() noexcept : kind_(Kind::Int), i_(0) {}
-  constexpr Scalar(bool v) noexcept : kind_(Kind::Bool), i_(v) {}        // NOLINT: implicit
-  constexpr Scalar(int v) noexcept : kind_(Kind::Int), i_(v) {}          // NOLINT
-  constexpr Scalar(long v) noexcept : kind_(Kind::Int), i_(v) {}         // NOLINT
-  constexpr Scalar(long long v) noexcept : kind_(Kind::Int), i_(v) {}    // NOLINT
-  constexpr Scalar(float v) noexcept : kind_(Kind::Float), d_(v) {}      // NOLINT
-  constexpr Scalar(double v) noexcept : kind_(Kind::Float), d_(v) {}     // NOLINT
+  constexpr Scalar(bool v) noexcept : kind_(Kind::Bool), i_(v) {}      // NOLINT: implicit
+  constexpr Scalar(int v) noexcept : kind_(Kind::Int), i_(v) {}        // NOLINT
+  constexpr Scalar(long v) noexcept : kind_(Kind::Int), i_(v) {}       // NOLINT
+  constexpr Scalar(long long v) noexcept : kind_(Kind::Int), i_(v) {}  // NOLINT
+  constexpr Scalar(float v) noexcept : kind_(Kind::Float), d_(v) {}    // NOLINT
+  constexpr Scalar(double v) noexcept : kind_(Kind::Float), d_(v) {}   // NOLINT
 
   constexpr Kind kind() const noexcept { return kind_; }
   constexpr bool is_float() const noexcept { return kind_ == Kind::Float; }
   constexpr bool is_bool() const noexcept { return kind_ == Kind::Bool; }
-  constexpr double to_double() const noexcept {
-    return is_float() ? d_ : static_cast<double>(i_);
-  }
+  constexpr double to_double() const noexcept { return is_float() ? d_ : static_cast<double>(i_); }
   constexpr int64_t to_int() const noexcept { return is_float() ? static_cast<int64_t>(d_) : i_; }
   constexpr bool to_bool() const noexcept { return is_float() ? d_ != 0 : i_ != 0; }
   constexpr bool equals(double v) const noexcept { return to_double() == v; }

@@ -127,7 +127,7 @@ def grad(
         )
     roots, wanted = _tuple(outputs), _tuple(inputs)
     if not wanted:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     grads = (None,) * len(roots) if grad_outputs is None else _tuple(grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
     result = _C._run_backward(roots, grads, keep, create_graph, wanted, False)

@@ -108,7 +108,9 @@ def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
     if kwargs:
         from cograd.autograd.function import _Helper
 
-        args = _Helper.bind(cls, args, kwargs)
+        args, names = _Helper.bind(cls, args, kwargs)
+        if names:
+            raise TypeError(f"{cls.__name__}: pytree Functions take no keyword-only arguments")
     leaves: list[Any] = []
     spec = flatten(tuple(args), leaves)
     run = _Run(spec)

@@ -11,7 +11,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cograd import _C
 from cograd._C import Tensor
@@ -36,14 +36,14 @@ class _Helper:
         return found
 
     @staticmethod
-    def bind(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments in the order of forward's parameters, defaults filled in."""
-        signature = inspect.Signature(
-            [
-                p.replace(kind=p.KEYWORD_ONLY) if p.kind is p.KEYWORD_ONLY else p
-                for p in _Helper.parameters(cls)
-            ]
-        )
+    def bind(
+        cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+        """All arguments in the order of forward's parameters, and the keyword-only names.
+
+        The static style stops after the last argument that was passed, as torch counts them.
+        """
+        signature = inspect.Signature(_Helper.parameters(cls))
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -53,16 +53,22 @@ class _Helper:
             default=-1,
         )
         bound.apply_defaults()
+        if cls._style == "setup":
+            last = len(signature.parameters)
         values: list[Any] = []
+        names: list[str] = []
         for i, (name, parameter) in enumerate(signature.parameters.items()):
             if parameter.kind is parameter.VAR_POSITIONAL:
                 values.extend(bound.arguments[name])
             elif parameter.kind is parameter.VAR_KEYWORD:
                 if bound.arguments[name]:
                     raise TypeError(f"{cls.__name__}: **{name} cannot be passed to apply")
-            elif i <= last or parameter.kind is parameter.KEYWORD_ONLY:
+            elif parameter.kind is parameter.KEYWORD_ONLY:
                 values.append(bound.arguments[name])
-        return tuple(values)
+                names.append(name)
+            elif i <= last:
+                values.append(bound.arguments[name])
+        return tuple(values), tuple(names)
 
     @staticmethod
     def describe_argument(cls: Any, index: int) -> str:
@@ -76,6 +82,16 @@ class _Helper:
         code = getattr(inspect.unwrap(cls.forward), "__code__", None)
         where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
         return f"argument '{name}' (position {index + 1}) of {cls.__name__}.forward{where}"
+
+
+def _parameter_count(cls: Any) -> int:
+    """Number of forward's parameters after ctx; -1 if it takes any number."""
+    try:
+        parameters = _Helper.parameters(cls)
+    except (TypeError, ValueError):
+        return -1
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return -1 if any(p.kind in variadic for p in parameters) else len(parameters)
 
 
 def _style_of(cls: type) -> str:
@@ -109,6 +125,12 @@ class Function(_C._FunctionBase):
     pytree: bool = False
     _style: str = "static"
     _backward_cls: Any = None
+    if TYPE_CHECKING:
+
+        @classmethod
+        def apply(cls, *args: Any, **kwargs: Any) -> Any: ...
+    else:
+        apply = _C._function_apply
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -123,7 +145,7 @@ class Function(_C._FunctionBase):
                 {"_forward_cls": cls, "__module__": cls.__module__},
             )
         cls._backward_cls = ctx_type
-        _C._register_function(cls, cls._style, ctx_type, _Helper)
+        _C._register_function(cls, cls._style, ctx_type, _Helper, _parameter_count(cls))
         if cls.pytree and "apply" not in cls.__dict__:
             cls.apply = classmethod(_pytree.apply)  # type: ignore[assignment, method-assign]
 
@@ -168,6 +190,9 @@ class Function(_C._FunctionBase):
         )
 
     vjp = backward
+
+
+_C._register_function(Function, "static", FunctionCtx, _Helper, -1)
 
 
 def _resolve_vjp(cls: Any) -> None:

@@ -14,5 +14,5 @@ __all__ = [
     "init",
     "parameter",
     "utils",
-    *modules.__all__,
 ]
+__all__ += modules.__all__
