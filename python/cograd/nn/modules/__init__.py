@@ -14,7 +14,7 @@ from .module import Module
 from .param_container import *  # noqa: F403
 
 # Spelled out: type checkers follow this form and no other.
-__all__ = ["Module"]
+__all__: list[str] = ["Module"]
 __all__ += activation.__all__
 __all__ += attention.__all__
 __all__ += container.__all__
