@@ -3,9 +3,10 @@
 
 import math
 
-import cograd as torch
 import numpy as np
 import pytest
+
+import cograd as torch
 
 NAMES = "b1 u1 i1 i2 i4 i8 f2 bf f4 f8".split()
 DT = {
@@ -231,7 +232,7 @@ def test_bool_arithmetic():
     with pytest.raises(RuntimeError, match="[Ss]ubtraction.*bool"):
         t - f
     with pytest.raises(RuntimeError, match="[Nn]egation.*bool"):
-        -t  # noqa: B018
+        -t
     with pytest.raises(RuntimeError, match="[Ss]ubtraction.*bool"):
         1 - t
     assert (t + 1).tolist() == [2, 2]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """In-place methods, out= arguments, overlap rules and casting errors."""
 
-import cograd as torch
 import numpy as np
 import pytest
+
+import cograd as torch
 
 F8 = torch.float64
 
