@@ -168,7 +168,7 @@ def evaluate_ref(record, args, kwargs, convert):
     dtypes = {v: np.dtype(n) for n, v in DTYPES.items() if n != "bfloat16"}
     values = bind(record, *tree_map(convert, (args, kwargs)))
     values = {k: dtypes.get(v, v) if isinstance(v, torch.dtype) else v for k, v in values.items()}
-    for arg in record["args"]:  # f(x, (2, 3)) and f(x, 2, 3) are the same call
+    for arg in record.get("args", ()):  # f(x, (2, 3)) and f(x, 2, 3) are the same call
         value = values.get(arg["name"])
         if arg["variadic"] and len(value) == 1 and isinstance(value[0], (tuple, list)):
             values[arg["name"]] = value[0]
@@ -200,7 +200,7 @@ class Ops:
             )
         if record["function"]:
             return getattr(torch, record["name"])
-        if record["internal"]:
+        if record.get("internal", False):
             return getattr(torch._C._ops, record["name"])
         return self.method(record)
 
@@ -699,7 +699,13 @@ def test_elementwise_shapes(record, sample):
     check_elementwise_shapes(record, sample)
 
 
-@pytest.mark.parametrize("record", records(lambda r: r["differentiable"]))
+def is_cast(record):
+    """Casts lower the precision below what gradcheck needs: test_dtype_promotion checks them."""
+    to_tensor = record["name"] == "to" and record["signature"].startswith("input, other")
+    return to_tensor or record["name"] in {"half", "bfloat16", "float", "type_as"}
+
+
+@pytest.mark.parametrize("record", records(lambda r: r["differentiable"] and not is_cast(r)))
 def test_gradients(record):
     any_sample(check_gradients, record)
 
@@ -724,8 +730,17 @@ def test_out(record):
     any_sample(check_out, record)
 
 
-@pytest.mark.xfail(strict=True, reason="out= of ops with several results is not built")
-@pytest.mark.parametrize("name", ["sort", "topk", "max", "kthvalue"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sort",
+        "topk",
+        *(
+            pytest.param(n, marks=pytest.mark.xfail(strict=True, reason="has no out= of pairs"))
+            for n in ("max", "kthvalue")
+        ),
+    ],
+)
 def test_out_of_several_results(name):
     x = torch.tensor([[3.0, 1.0, 2.0]])
     args = {"sort": (1,), "topk": (2, 1), "max": (1,), "kthvalue": (2, 1)}[name]

@@ -82,7 +82,7 @@ from cograd.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from cograd import linalg, nn, optim, testing, utils
+from cograd import cuda, linalg, nn, optim, testing, utils
 from cograd.serialization import load, save
 
 
