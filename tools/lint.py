@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sysconfig.get_path("scripts"))
 SPDX = "SPDX-License-Identifier: BSD-3-Clause"
 MAX_FILE_LINES = 700  # the goal is 400; above this a file is split
-MAX_TEST_LINES = 1000
+MAX_TEST_LINES = 1200
 MAX_TIDY_FILES = 24  # five to ten CPU-seconds each; --tidy all sees everything
 
 

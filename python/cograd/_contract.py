@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from cograd import _C
 from cograd._C import Tensor
@@ -54,12 +54,12 @@ def einsum(*args: Any) -> Tensor:
             "one operand and its subscripts list"
         )
     if isinstance(args[0], str):
-        return _einsum(*args)  # type: ignore[no-any-return]
+        return _einsum(*args)
     pairs, rest = divmod(len(args), 2)
     equation = ",".join(_term(args[2 * i + 1]) for i in range(pairs))
     if rest:
         equation += "->" + _term(args[-1])
-    return _einsum(equation, *(args[2 * i] for i in range(pairs)))  # type: ignore[no-any-return]
+    return _einsum(equation, *(args[2 * i] for i in range(pairs)))
 
 
 def tensordot(
@@ -82,9 +82,9 @@ def tensordot(
     if isinstance(dims, int):
         result = _tensordot(a, b, dims)
     else:
-        dims_a, dims_b = dims
+        dims_a, dims_b = cast("Sequence[Sequence[int]]", dims)
         result = _tensordot_dims(a, b, dims_a, dims_b)
-    return result if out is None else out.copy_(result)  # type: ignore[no-any-return]
+    return result if out is None else out.copy_(result)
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:

@@ -99,6 +99,4 @@ def tensordot(
         result = _C._ops._tensordot(a, b, left, right)
     if out is None:
         return result
-    if out.shape != result.shape:
-        out.resize_(result.shape)
-    return out.copy_(result)
+    return _C._ops.mul(result, 1, out=out)  # which resizes out

@@ -30,7 +30,7 @@ def vector_norm(
         RuntimeError: integer input, or an empty dim for an ``ord`` without identity.
     """
     result = _vector_norm(x, ord, dim, keepdim, dtype=dtype)
-    return result if out is None else out.copy_(result)  # type: ignore[no-any-return]
+    return result if out is None else out.copy_(result)
 
 
 def norm(
@@ -58,7 +58,7 @@ def norm(
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input @ other``."""
     result = _matmul(input, other)
-    return result if out is None else out.copy_(result)  # type: ignore[no-any-return]
+    return result if out is None else out.copy_(result)
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
