@@ -65,7 +65,6 @@ from cograd._interop import *
 from cograd._indexing import *
 from cograd.functional import *
 from cograd import random
-from cograd._tensor_str import set_printoptions
 from cograd.random import (
     Generator,
     default_generator,
@@ -82,8 +81,33 @@ from cograd.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from cograd import cuda, linalg, nn, optim, testing, utils
-from cograd.serialization import load, save
+
+
+# Imported when first asked for: `import cograd` costs little more than NumPy.
+_LAZY_MODULES = frozenset(("cuda", "linalg", "nn", "optim", "serialization", "testing", "utils"))
+_LAZY_NAMES = {
+    "load": "serialization",
+    "save": "serialization",
+    "set_printoptions": "_tensor_str",
+    "get_printoptions": "_tensor_str",
+    "printoptions": "_tensor_str",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _LAZY_MODULES:
+        return import_module(f"cograd.{name}")
+    if name in _LAZY_NAMES:
+        value = getattr(import_module(f"cograd.{_LAZY_NAMES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'cograd' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY_MODULES, *_LAZY_NAMES})
 
 
 def is_inference(input: Tensor) -> Any:

@@ -44,30 +44,21 @@ from cograd._C import is_inference_mode_enabled as is_inference_mode_enabled
 from cograd._dtypes import is_nonzero as is_nonzero
 from cograd._dtypes import is_storage as is_storage
 from cograd._dtypes import is_tensor as is_tensor
-from cograd import linalg as linalg
-from cograd.serialization import load as load
 from cograd.random import manual_seed as manual_seed
-from cograd import nn as nn
 from cograd.autograd.grad_mode import no_grad as no_grad
 from cograd._dtypes import numel as numel
-from cograd import optim as optim
 from cograd._preload import preload_openblas as preload_openblas
 from cograd._C import promote_types as promote_types
 from cograd import random as random
 from cograd._C import result_type as result_type
-from cograd.serialization import save as save
 from cograd.random import seed as seed
-from cograd import serialization as serialization
 from cograd._dtypes import set_default_dtype as set_default_dtype
 from cograd.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from cograd._C import set_num_threads as set_num_threads
-from cograd._tensor_str import set_printoptions as set_printoptions
 from cograd.random import set_rng_state as set_rng_state
 from cograd._C import tensor as tensor
 from cograd.functional import tensordot as tensordot
-from cograd import testing as testing
 from cograd._dtypes import typename as typename
-from cograd import utils as utils
 
 BFloat16Tensor: Any
 BoolTensor: Any
