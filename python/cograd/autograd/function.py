@@ -150,7 +150,7 @@ class Function(_C._FunctionBase):
             cls.apply = classmethod(_pytree.apply)  # type: ignore[assignment, method-assign]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if type(self)._style != "instance":
+        if type(self)._style != "instance" and type(self).forward is not Function.forward:
             warnings.warn(
                 f"{type(self)} should not be instantiated. Methods on autograd functions are all "
                 "static, so you should invoke them on the class itself. Instantiating an "
@@ -161,6 +161,8 @@ class Function(_C._FunctionBase):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs an instance-style Function: ``Linear()(x, w, b)``."""
+        if type(self).forward is Function.forward:
+            self.forward()  # says that it must be implemented
         if type(self)._style != "instance":
             raise RuntimeError(
                 f"{type(self).__name__}: calling an instance needs the legacy autograd style "
