@@ -32,8 +32,8 @@ inline void translate(std::exception_ptr p) {
     bridge().raise();
   }
 }
-// To be called in the module's body: COGRAD_MODULE does.
-inline void register_errors() { pybind11::register_local_exception_translator(translate); }
+// Modules register it when they are loaded, which an import does with the interpreter at hand.
+inline const bool translated = (pybind11::register_local_exception_translator(translate), true);
 
 }  // namespace ext
 }  // inline namespace abi1
@@ -140,12 +140,3 @@ struct type_caster<cograd::Device> {
 };
 
 }  // namespace pybind11::detail
-
-// PYBIND11_MODULE with cograd's errors translated.
-#define COGRAD_MODULE(name, m)                                    \
-  static void cograd_module_body_##name(pybind11::module_&);      \
-  PYBIND11_MODULE(name, m) {                                      \
-    ::cograd::ext::register_errors();                             \
-    cograd_module_body_##name(m);                                 \
-  }                                                               \
-  static void cograd_module_body_##name([[maybe_unused]] pybind11::module_& m)
