@@ -15,7 +15,7 @@ import cograd
 from cograd import Tensor
 
 from ._report import Fault, Inapplicable
-from ._subject import Subject, array
+from ._subject import Subject, array, element_text
 
 __all__ = ["Audit", "Options", "raised"]
 
@@ -126,16 +126,25 @@ class Audit:
         if not any(o.requires_grad for o in self.subject.run(self.fresh())):
             raise Inapplicable("no output requires grad")
 
-    @cached_property
+    @property
     def reference(self) -> tuple[list[Any], list[Tensor | None], list[Any]]:
-        """Outputs, seeds and gradients of a plain run: contiguous, all required, no graph."""
+        """Outputs, seeds and gradients of a plain run: contiguous, all required, no graph.
+
+        The seeds are copies: a backward that writes them does so in one check only.
+        """
+        values, seeds, grads = self._reference
+        return values, copies(seeds), grads
+
+    @cached_property
+    def _reference(self) -> tuple[list[Any], list[Tensor | None], list[Any]]:
         self.need_gradient()
         leaves = self.fresh()
         outputs = self.subject.run(leaves)
         seeds = self.seeds(outputs)
         values = [array(o) for o in outputs]
         targets = self.targets(leaves)
-        return values, seeds, self.arrays(self.gradients(outputs, targets, seeds), targets)
+        grads = self.gradients(outputs, targets, copies(seeds))
+        return values, seeds, self.arrays(grads, targets)
 
     def tolerance(self, expected: Any) -> dict[str, Any]:
         """Keyword arguments of ``compare`` for a value that may only round differently."""
@@ -193,14 +202,18 @@ class Audit:
             seed.view(-1)[i] = 1.0
             values = np.zeros(count)
             values[i] = 1.0
-            index = np.unravel_index(i, tuple(output.shape)) if output.dim() else ()
-            yield seed, values, f"[{', '.join(str(int(k)) for k in index)}]" if index else ""
+            yield seed, values, element_text(output.shape, i)
 
     def close(self, expected: Any, scale: float) -> dict[str, Any]:
         """Keyword arguments of ``compare`` for a numerical derivative."""
         if self.dtype is cograd.float64:
             return {"rtol": self.options.rtol, "atol": self.options.atol * max(1.0, scale * 1e-3)}
         return {"rtol": 1e-2, "atol": 1e-2 * max(1.0, scale)}
+
+
+def copies(seeds: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Contiguous copies."""
+    return [None if seed is None else seed.detach().clone().contiguous() for seed in seeds]
 
 
 def subsets(count: int) -> Iterator[tuple[int, ...]]:

@@ -17,7 +17,7 @@ import numpy as np
 import cograd
 from cograd import _C, Tensor
 
-from ._audit import Audit, raised
+from ._audit import Audit, copies, raised
 from ._report import Fault, Inapplicable, Remark
 from ._subject import Subject, array, compare, overlap, tensors_in
 
@@ -163,7 +163,7 @@ def _run(audit: Audit, leaves: list[Any], seeds: Sequence[Tensor | None]) -> lis
     outputs = audit.subject.run(leaves)
     targets = audit.targets(leaves)
     values = [array(o) for o in outputs]
-    return values + audit.arrays(audit.gradients(outputs, targets, seeds), targets)
+    return values + audit.arrays(audit.gradients(outputs, targets, copies(seeds)), targets)
 
 
 def _labels(audit: Audit, outputs: int) -> list[str]:
@@ -207,7 +207,7 @@ def check_reuse(audit: Audit) -> str:
     outputs = subject.run(leaves)
 
     def backward(retain: bool) -> list[Any]:
-        grads = audit.gradients(outputs, targets, seeds, retain_graph=retain)
+        grads = audit.gradients(outputs, targets, copies(seeds), retain_graph=retain)
         return audit.arrays(grads, targets)
 
     right = backward(True)
@@ -220,7 +220,8 @@ def check_reuse(audit: Audit) -> str:
         results = [subject.run(leaves) for leaves in inputs]
         for k in order:
             targets = audit.targets(inputs[k])
-            got = audit.arrays(audit.gradients(results[k], targets, seeds), targets)
+            grads = audit.gradients(results[k], targets, copies(seeds))
+            got = audit.arrays(grads, targets)
             _same(got, alone[k], names, "with another call between forward and backward ", tol)
     return "3 backwards, 2 interleaved calls"
 
@@ -296,7 +297,7 @@ def check_leaks(audit: Audit) -> str:
 
     def both(leaves: list[Any]) -> None:
         outputs = subject.run(leaves)
-        audit.gradients(outputs, audit.targets(leaves), seeds)
+        audit.gradients(outputs, audit.targets(leaves), copies(seeds))
 
     remarks = [_leak_loop(audit, forward, "forward")]
     if any(seed is not None for seed in seeds):

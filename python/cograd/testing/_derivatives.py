@@ -23,40 +23,54 @@ def _largest(rows: Rows) -> float:
     return float(max(values, default=0.0))
 
 
-def _compare_rows(
-    audit: Audit,
-    rows: Rows,
-    grad: Tensor | None,
-    target: Tensor,
-    output: int,
-    combination: Any,
-    label: str,
-) -> None:
-    """One gradient against the numerical rows of its input; the label names the derivative."""
-    numerical = rows.values[output] @ combination
-    if grad is not None and tuple(grad.shape) != tuple(target.shape):
-        raise Fault(label, f"has shape {tuple(grad.shape)}, expected {tuple(target.shape)}")
-    flat = np.zeros(target.numel()) if grad is None else array(grad).reshape(-1)
-    actual = flat[rows.elements]
-    tolerance = audit.close(numerical, _largest(rows))
-    with np.errstate(all="ignore"):
-        allowed = tolerance["atol"] + tolerance["rtol"] * np.abs(numerical)
-        difference = np.abs(actual - numerical)
-        bad = ~((difference <= allowed) | (actual == numerical))
-    bad &= ~(np.isnan(actual) & np.isnan(numerical))
-    if not bad.any():
-        return
-    size = np.where(bad, np.where(np.isnan(difference), np.inf, difference), -1.0)
-    worst = int(size.argmax())
-    got, right = float(actual[worst]), float(numerical[worst])
-    what = "there is none" if grad is None else f"is {number(got)}"
-    raise Fault(
-        label + element_text(target.shape, rows.elements[worst]),
-        f"backward: {what}, finite differences: {number(right)}, off by {abs(got - right):.4g}; "
-        f"{int(bad.sum())} of {bad.size} elements are wrong"
-        + factor_text(actual[bad], numerical[bad]),
-        abs(got - right),
-    )
+class _Tally:
+    """Compares gradients with numerical rows; remembers the worst and what all have in common."""
+
+    def __init__(self, audit: Audit) -> None:
+        self.audit = audit
+        self.count = 0
+        self.worst: Fault | None = None
+        self.got: list[Any] = []
+        self.right: list[Any] = []
+
+    def add(
+        self, rows: Rows, grad: Tensor | None, target: Tensor, output: int, seed: Any, label: str
+    ) -> None:
+        """Compares one gradient with the rows of its input; the label names the derivative."""
+        numerical = rows.values[output] @ seed
+        if grad is not None and tuple(grad.shape) != tuple(target.shape):
+            raise Fault(label, f"has shape {tuple(grad.shape)}, expected {tuple(target.shape)}")
+        flat = np.zeros(target.numel()) if grad is None else array(grad).reshape(-1)
+        actual = flat[rows.elements]
+        self.count += actual.size
+        tolerance = self.audit.close(numerical, _largest(rows))
+        with np.errstate(all="ignore"):
+            difference = np.abs(actual - numerical)
+            bad = ~(difference <= tolerance["atol"] + tolerance["rtol"] * np.abs(numerical))
+        bad &= (actual != numerical) & ~(np.isnan(actual) & np.isnan(numerical))
+        if not bad.any():
+            return
+        self.got.append(actual[bad])
+        self.right.append(numerical[bad])
+        size = np.where(bad, np.where(np.isnan(difference), np.inf, difference), -1.0)
+        at = int(size.argmax())
+        if self.worst is None or size[at] > (self.worst.amount or 0.0):
+            what = "none" if grad is None else number(float(actual[at]))
+            self.worst = Fault(
+                label + element_text(target.shape, rows.elements[at]),
+                f"backward: {what}, finite differences: {number(float(numerical[at]))}, "
+                f"off by {size[at]:.4g}",
+                float(size[at]),
+            )
+
+    def finish(self) -> str:
+        """The number of derivatives; raises the worst fault."""
+        if self.worst is not None:
+            got, right = np.concatenate(self.got), np.concatenate(self.right)
+            detail = f"{self.worst.detail}; {got.size} of {self.count} derivatives are wrong"
+            detail += factor_text(got, right)
+            raise Fault(self.worst.where, detail, self.worst.amount)
+        return f"{self.count} derivatives"
 
 
 def first(audit: Audit) -> tuple[list[Tensor], list[Rows]]:
@@ -87,7 +101,7 @@ def check_gradcheck(audit: Audit) -> str:
         if not np.isfinite(array(value)).all():
             raise Inapplicable("an output is not finite for these arguments")
     targets = audit.targets(leaves)
-    count = 0
+    tally = _Tally(audit)
     for o, output in enumerate(outputs):
         if not output.requires_grad:
             continue
@@ -98,9 +112,8 @@ def check_gradcheck(audit: Audit) -> str:
                     f"d {subject.output_name(o, len(outputs))}{index} / "
                     f"d {subject.names[subject.targets[t]]}"
                 )
-                _compare_rows(audit, jacobians[t], grad, targets[t], o, combination, label)
-                count += len(jacobians[t].elements)
-    return f"{count} derivatives"
+                tally.add(jacobians[t], grad, targets[t], o, combination, label)
+    return tally.finish()
 
 
 def _nothing_requires_grad(audit: Audit, jacobians: list[Rows], outputs: Sequence[Tensor]) -> None:
@@ -163,7 +176,7 @@ def check_gradgradcheck(audit: Audit) -> str:
     variables = [*targets, *seeds]
     names = [subject.names[i] for i in subject.targets]
     variable_names = [*names, *(f"incoming gradient {i}" for i in range(len(seeds)))]
-    count = 0
+    tally = _Tally(audit)
     try:
         grads = run(True)
         for g, grad in enumerate(grads):
@@ -174,13 +187,12 @@ def check_gradgradcheck(audit: Audit) -> str:
                 again = audit.gradients([grad], variables, [seed], retain_graph=True)
                 for v, value in enumerate(again):
                     label = f"d (gradient of {names[g]}){index} / d {variable_names[v]}"
-                    _compare_rows(audit, rows[v], value, variables[v], g, combination, label)
-                    count += len(rows[v].elements)
+                    tally.add(rows[v], value, variables[v], g, combination, label)
     except RuntimeError as error:
         if "@once_differentiable" in str(error):
             raise Inapplicable("backward is marked @once_differentiable") from None
         raise Fault("second derivative", f"raised {raised(error)}") from error
-    return f"{count} derivatives"
+    return tally.finish()
 
 
 def _constant_gradient(

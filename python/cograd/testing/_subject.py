@@ -124,6 +124,7 @@ class Subject:
         self.explicit = bool(wanted)
         self.targets = wanted or floating
         self.tensors = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
+        self.may_hold_parameters = not (self.is_function or hasattr(fn, "_qualname"))
         self.mutated: set[int] = set()
         self.declared = self._declared(mutates)
 
@@ -191,18 +192,14 @@ class Subject:
         """'output' or 'output[1]'."""
         return "output" if count == 1 else f"output[{index}]"
 
-    def element(self, leaf: int, shape: Sequence[int], flat: int) -> str:
-        """The name of a leaf with the index of one of its elements."""
-        return self.names[leaf] + element_text(shape, flat)
-
 
 def element_text(shape: Sequence[int], flat: int) -> str:
-    """'[1, 2]', or nothing for a tensor without dimensions."""
+    """' at [1, 2]', or nothing for a tensor without dimensions."""
     index: list[int] = []
     for size in reversed(shape):
         flat, rest = divmod(flat, size)
         index.append(rest)
-    return f"[{', '.join(map(str, reversed(index)))}]" if index else ""
+    return f" at [{', '.join(map(str, reversed(index)))}]" if index else ""
 
 
 def number(value: float) -> str:
