@@ -565,7 +565,7 @@ class GlobalBuffer(Identity):
     def forward(ctx, x):
         count = x.numel()
         GlobalBuffer.buffer[:count] = x.detach().numpy().reshape(-1)
-        time.sleep(0)
+        time.sleep(1e-4)
         copy = GlobalBuffer.buffer[:count].copy()
         return torch.from_numpy(copy).to(x.dtype).reshape(x.shape) * 3
 
@@ -762,6 +762,14 @@ def test_arguments_by_keyword_and_in_containers():
         raise_exception=False,
     )
     assert "'weights'['w'] at [" in report["gradcheck"].where
+
+
+def test_inputs_that_may_not_require_grad():
+    loss = torch.nn.functional.nll_loss
+    args = (values(4, 3), torch.tensor([0, 2, 1, 1]), torch.tensor([1.0, 2, 3]))
+    report = check(loss, args)
+    assert "may not require grad" in report["call"].detail
+    assert report["gradcheck"].outcome == "pass"
 
 
 def test_only_what_requires_grad_is_differentiated():

@@ -123,7 +123,8 @@ def find_aliases(subject: Subject, leaves: Sequence[Any], strict: bool) -> None:
         name = subject.output_name(k, len(outputs))
         for i in subject.tensors:
             written = output is work[i] and (i in subject.mutated or i in subject.declared)
-            known = output._is_view() and _root(output) is _root(work[i])
+            same = output._is_view() and _root(output) is _root(work[i])
+            known = same or output is work[i]
             if overlap(output, work[i]) and not written and (strict or not known):
                 what = "is" if output is work[i] else "shares memory with"
                 raise Fault(name, f"{what} the argument {subject.names[i]}; return a clone")
@@ -321,20 +322,35 @@ def check_threads(audit: Audit) -> str:
     again = _run(audit, audit.fresh(), seeds)
     if any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(alone[0], again)):
         raise Inapplicable("the callable is not deterministic")
-    barrier = threading.Barrier(2)
+    start = time.monotonic()
+    rounds, stop = [0, 0], [False]
+
+    def decide() -> None:
+        stop[0] = rounds[0] >= 200 or time.monotonic() > start + 0.5
+
+    barrier = threading.Barrier(2, action=decide)
     faults: list[Exception] = []
-    rounds = [0, 0]
 
     def work(k: int) -> None:
-        barrier.wait()
-        end = time.monotonic() + 0.4
         try:
-            while rounds[k] < 400 and not faults and time.monotonic() < end:
-                got = _run(audit, audit.fresh(shift=0.1 * k), seeds)
-                _same(got, alone[k], labels, "in one of two threads ", tol)
+            while True:
+                leaves = audit.fresh(shift=0.1 * k)
+                barrier.wait()  # both begin a round together
+                if stop[0]:
+                    return
+                outputs = audit.subject.run(leaves)
+                values = [array(o) for o in outputs]
+                if rounds[k] % 2:
+                    barrier.wait()  # both forwards are over, both backwards begin
+                targets = audit.targets(leaves)
+                grads = audit.arrays(audit.gradients(outputs, targets, copies(seeds)), targets)
+                _same(values + grads, alone[k], labels, "in one of two threads ", tol)
                 rounds[k] += 1
+        except threading.BrokenBarrierError:
+            pass
         except Exception as error:
             faults.append(error)
+            barrier.abort()
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)  # so that a thread stops in the middle of a Python function

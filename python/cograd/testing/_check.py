@@ -31,7 +31,7 @@ from ._layouts import (
 )
 from ._precision import make_precision_check
 from ._report import CheckError, CheckReport, CheckResult, Fault, Inapplicable, Remark
-from ._subject import Subject
+from ._subject import Subject, tensors_in
 
 __all__ = ["CHECKS", "check"]
 
@@ -57,24 +57,53 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def _first_call(audit: Audit) -> str:
-    """Finds the dtype of the gradient checks and what the callable writes."""
-    subject = audit.subject
-    given = {subject.leaves[i].dtype for i in subject.targets}
-    said = ""
+def _works(audit: Audit, target: int) -> bool:
     try:
-        _, found = find_writes(subject, subject.fresh(cograd.float64))
-        audit.dtype = cograd.float64
+        find_writes(audit.subject, audit.fresh([target]))
+    except Exception:
+        return False
+    return True
+
+
+def _probe(audit: Audit, said: list[str]) -> Any:
+    """What find_writes returns; inputs that may not require grad are no targets any more."""
+    subject = audit.subject
+    try:
+        return find_writes(subject, audit.fresh())
+    except Exception:
+        usable = [i for i in subject.targets if _works(audit, i)]
+        if subject.explicit or not usable or usable == subject.targets:
+            raise
+    refused = ", ".join(subject.names[i] for i in subject.targets if i not in usable)
+    said.append(f"{refused} may not require grad")
+    subject.targets = usable
+    return find_writes(subject, audit.fresh())
+
+
+def _first_call(audit: Audit) -> str:
+    """Finds the dtype of the gradient checks, what may require grad, and what is written."""
+    subject = audit.subject
+    said: list[str] = []
+    audit.dtype = cograd.float64
+    try:
+        result, found = _probe(audit, said)
     except Exception as error:
-        if given <= {cograd.float64}:
+        if all(subject.leaves[i].dtype is cograd.float64 for i in subject.targets):
             raise Fault("call", f"raised {raised(error)}") from error
+        said.append(f"float64 is refused ({raised(error)})")
+        audit.dtype = None
         try:
-            _, found = find_writes(subject, subject.fresh())
+            result, found = _probe(audit, said)
         except Exception as again:
             raise Fault("call", f"raised {raised(again)}") from again
-        said = f"float64 is refused ({raised(error)}): derivatives are checked coarsely"
     subject.mutated = set(found)
-    return said
+    lower = {o.dtype for o in tensors_in(result) if o.dtype.is_floating_point} - {cograd.float64}
+    audit.coarse = bool(lower) or audit.dtype is None
+    if lower and audit.dtype is not None:
+        said.append(f"an output is {lower.pop()} for float64 arguments")
+    if audit.coarse:
+        said.append("derivatives are checked coarsely")
+    return "; ".join(said)
 
 
 def _one(audit: Audit, name: str, run: Check) -> CheckResult:

@@ -404,7 +404,7 @@ def _small_gradcheck(
     """Finite differences along all elements of the changed inputs."""
     subject = audit.subject
     kept = [k for k, o in enumerate(outputs) if o.requires_grad and o.dtype.is_floating_point]
-    if not kept:
+    if not kept or any(outputs[k].dtype is not audit.dtype for k in kept):
         return
     targets = audit.targets(leaves)
     seeds = [audit.draw(outputs[k].shape, outputs[k].dtype) for k in kept]
