@@ -83,10 +83,9 @@ def check_writes(audit: Audit) -> str:
         for fault in found.values():
             if fault is not None:
                 raise Fault(fault.where, when + fault.detail, fault.amount)
-    try:
-        _, seeds, _ = audit.reference
-    except Inapplicable:
-        return "forward"
+    seeds = _seeds_or_none(audit)
+    if not any(seed is not None for seed in seeds):
+        return "forward, no_grad"
     leaves = audit.fresh()
     outputs = subject.run(leaves)
     watched = [(subject.names[i], leaves[i]) for i in subject.tensors]
@@ -174,10 +173,13 @@ def _labels(audit: Audit, outputs: int) -> list[str]:
 
 
 def _seeds_or_none(audit: Audit) -> list[Tensor | None]:
-    """The reference seeds; None for every output if nothing is differentiable."""
+    """The reference seeds; None for every output if backward is impossible or fails.
+
+    A backward that fails is reported by the checks of gradients.
+    """
     try:
         return audit.reference[1]
-    except Inapplicable:
+    except Exception:
         return [None] * len(audit.subject.run(audit.fresh()))
 
 

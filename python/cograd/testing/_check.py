@@ -72,12 +72,13 @@ def _probe(audit: Audit, said: list[str]) -> Any:
         return find_writes(subject, audit.fresh())
     except Exception:
         usable = [i for i in subject.targets if _works(audit, i)]
-        if subject.explicit or not usable or usable == subject.targets:
+        if subject.explicit or usable == subject.targets or not (usable or subject.declared):
             raise
+        found = find_writes(subject, audit.fresh(usable))
     refused = ", ".join(subject.names[i] for i in subject.targets if i not in usable)
     said.append(f"{refused} may not require grad")
     subject.targets = usable
-    return find_writes(subject, audit.fresh())
+    return found
 
 
 def _first_call(audit: Audit) -> str:
