@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import cograd
-from cograd import Tensor, _C
+from cograd import _C, Tensor
 from cograd.autograd import _pytree
 
 from ._schema import REQUIRED, Argument, Schema
@@ -158,7 +158,7 @@ def _as_float(value: Any) -> float | None:
 def _as_int(value: Any) -> int | None:
     if isinstance(value, float) or not hasattr(value, "__index__"):
         return None
-    return None if isinstance(value, Tensor) and value.numel() != 1 else value.__index__()  # type: ignore[no-any-return]
+    return None if isinstance(value, Tensor) and value.numel() != 1 else value.__index__()
 
 
 def _as_bool(value: Any) -> bool | None:

@@ -105,9 +105,7 @@ class CustomOpDef:
 
     # ------------------------------------------------------------------ registrations
 
-    def register_autograd(
-        self, backward: Fn, /, *, setup_context: Fn | None = None
-    ) -> None:
+    def register_autograd(self, backward: Fn, /, *, setup_context: Fn | None = None) -> None:
         """Registers the gradient.
 
         Args:
@@ -220,5 +218,3 @@ def custom_op(
         return op
 
     return register if fn is None else register(fn)
-
-

@@ -16,7 +16,7 @@ from typing import Any, Union
 import cograd
 from cograd import Tensor
 
-__all__ = ["REQUIRED", "Argument", "Schema", "infer_schema", "infer", "parse"]
+__all__ = ["REQUIRED", "Argument", "Schema", "infer", "infer_schema", "parse"]
 
 REQUIRED = inspect.Parameter.empty
 _SIMPLE: dict[Any, str] = {

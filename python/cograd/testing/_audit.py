@@ -73,7 +73,7 @@ class Audit:
 
     @property
     def tight(self) -> tuple[float, float]:
-        """rtol and atol (relative to the largest value) between two runs that may round apart."""
+        """Rtol and atol (relative to the largest value) between two runs that may round apart."""
         return (1e-3, 1e-4) if self.coarse else (1e-9, 1e-11)
 
     def fresh(self, requires: Iterable[int] | None = None, shift: float = 0.0) -> list[Any]:

@@ -38,8 +38,7 @@ __all__ = [
 def writable(subject: Subject, leaves: Sequence[Any]) -> list[Any]:
     """Leaves that may be written in place: copies of those that require grad."""
     return [
-        leaf.clone() if isinstance(leaf, Tensor) and leaf.requires_grad else leaf
-        for leaf in leaves
+        leaf.clone() if isinstance(leaf, Tensor) and leaf.requires_grad else leaf for leaf in leaves
     ]
 
 
@@ -183,7 +182,9 @@ def _seeds_or_none(audit: Audit) -> list[Tensor | None]:
         return [None] * len(audit.subject.run(audit.fresh()))
 
 
-def _same(got: Sequence[Any], right: Sequence[Any], labels: list[str], when: str, tol: float) -> None:
+def _same(
+    got: Sequence[Any], right: Sequence[Any], labels: list[str], when: str, tol: float
+) -> None:
     for label, a, b in zip(labels, got, right, strict=True):
         compare(a, b, label, when, atol=tol)
 
@@ -257,7 +258,7 @@ class _Inputs:
 
 
 def _leak_loop(audit: Audit, step: Callable[[list[Any]], None], what: str) -> str:
-    """Repeats a step; Fault if something stays for ever, else a remark if the collector is needed."""
+    """Repeats a step; Fault if something stays for ever, a text if the collector is needed."""
     count = audit.options.iterations
     step(audit.fresh())  # what is made once only
     gc.collect()

@@ -86,7 +86,8 @@ def check_incoming_gradients(audit: Audit) -> str:
         try:
             grads = audit.gradients(outputs, targets, seeds)
         except Exception as error:
-            raise Fault("backward", f"with an incoming gradient that is {label}: {raised(error)}")
+            text = f"with an incoming gradient that is {label}: {raised(error)}"
+            raise Fault("backward", text) from error
         for i, actual, right in zip(
             subject.targets, audit.arrays(grads, targets), expected, strict=True
         ):
@@ -125,7 +126,9 @@ def check_missing_gradients(audit: Audit) -> str:
             s if s is None or i in keep else cograd.zeros(tuple(s.shape), dtype=s.dtype)
             for i, s in enumerate(copies(plain))
         ]
-        expected = audit.arrays(audit.gradients(outputs, targets, zeros, retain_graph=True), targets)
+        expected = audit.arrays(
+            audit.gradients(outputs, targets, zeros, retain_graph=True), targets
+        )
         missing = [i for i in present if i not in keep]
         names = ", ".join(subject.output_name(i, len(plain)) for i in missing)
         if keep:
@@ -326,7 +329,7 @@ def _unasked_gradients(audit: Audit, seeds: Sequence[Tensor | None]) -> None:
                 wasted.add(k)
         return result
 
-    probe = type(cls.__name__, (cls,), {"backward": staticmethod(backward)})
+    probe: Any = type(cls.__name__, (cls,), {"backward": staticmethod(backward)})
     call, subject.call = subject.call, probe.apply
     try:
         for i in subject.targets:
@@ -390,7 +393,9 @@ def check_empty(audit: Audit) -> str:
         for i, grad, target in zip(subject.targets, grads, targets, strict=True):
             if grad is not None and grad.shape != target.shape:
                 where = f"gradient of {subject.names[i]}"
-                raise Fault(where, f"{label}: shape {tuple(grad.shape)}, {tuple(target.shape)} wanted")
+                raise Fault(
+                    where, f"{label}: shape {tuple(grad.shape)}, {tuple(target.shape)} wanted"
+                )
         _small_gradcheck(audit, leaves, outputs, label)
         said.append(f"{label}: accepted")
     if not said:

@@ -88,9 +88,7 @@ def _check(audit: Audit, dtype: Any) -> str:
     changed = [o.dtype for o, r in zip(outputs, references) if r.dtype is cograd.float64]
     for k, found in enumerate(changed):
         if found != dtype:
-            raise Remark(
-                subject.output_name(k, len(changed)), f"is {found} for inputs of {dtype}"
-            )
+            raise Remark(subject.output_name(k, len(changed)), f"is {found} for inputs of {dtype}")
     return ""
 
 
@@ -107,9 +105,7 @@ def _gradients(
     subject = audit.subject
     info = cograd.finfo(dtype)
     seeds = audit.seeds(outputs)
-    wide = [
-        None if s is None else s.to(r.dtype) for s, r in zip(seeds, references, strict=True)
-    ]
+    wide = [None if s is None else s.to(r.dtype) for s, r in zip(seeds, references, strict=True)]
     try:
         grads = audit.gradients(outputs, audit.targets(leaves), seeds)
     except Exception as error:

@@ -17,7 +17,7 @@ class CheckError(AssertionError):
         self.report = report
 
 
-class Fault(Exception):
+class Fault(Exception):  # noqa: N818
     """A check failed: where, what was seen and, for numbers, by how much."""
 
     def __init__(self, where: str, detail: str, amount: float | None = None) -> None:
@@ -29,7 +29,7 @@ class Remark(Fault):
     """Worth knowing, but no wrong result follows from it."""
 
 
-class Inapplicable(Exception):
+class Inapplicable(Exception):  # noqa: N818
     """A check does not apply, and why."""
 
 
@@ -94,7 +94,7 @@ class CheckReport:
         return not self.failures
 
     def __str__(self) -> str:
-        counts = {kind: 0 for kind in ("pass", "fail", "note", "skip")}
+        counts = dict.fromkeys(("pass", "fail", "note", "skip"), 0)
         for result in self.results:
             counts[result.outcome] += 1
         summary = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)

@@ -243,7 +243,12 @@ def factor_text(actual: Any, expected: Any) -> str:
     """Says so if all wrong values are the right ones times one number."""
     with np.errstate(all="ignore"):
         ratio = actual / expected
-    if not ratio.size or not ratio.any() or not np.isfinite(ratio).all() or np.ptp(ratio) > 1e-3 * abs(ratio[0]):
+    if (
+        not ratio.size
+        or not ratio.any()
+        or not np.isfinite(ratio).all()
+        or np.ptp(ratio) > 1e-3 * abs(ratio[0])
+    ):
         return ""
     if abs(ratio[0] + 1) < 1e-3:
         return "; the sign is wrong"
