@@ -234,6 +234,7 @@ def _scope(schema: Schema) -> dict[str, Any]:
         "_required": REQUIRED,
         "_grad_enabled": cograd.is_grad_enabled,
         "_set_grad": _C._set_grad_enabled,
+        "_increment": _C._increment_version,
         "_float": float,
         "_int": int,
         "_bool": bool,
@@ -289,14 +290,18 @@ def _alias_check(schema: Schema, tensors: Sequence[Argument]) -> str:
 
 def _mutable_body(schema: Schema) -> str:
     """The call of an op that writes its arguments: no graph, and versions are counted up."""
-    mutated = [a.name for a in schema.arguments if a.mutated]
+    mutated = [a for a in schema.arguments if a.mutated]
     code = " _mode = _set_grad(False)\n try:\n"
     code += "  if _recorded and _mode:\n   _checks.no_grad_write(locals())\n"
-    for i, name in enumerate(mutated):
-        code += f"  _v{i} = _checks.versions({name})\n"
+    for i, a in enumerate(mutated):
+        version = f"{a.name}._version" if a.type == "Tensor" else f"_checks.versions({a.name})"
+        code += f"  _v{i} = {version}\n"
     code += f"  _out = _kernel({_forwarded(schema)})\n"
-    for i, name in enumerate(mutated):
-        code += f"  _checks.bump({name}, _v{i})\n"
+    for i, a in enumerate(mutated):
+        if a.type == "Tensor":
+            code += f"  if {a.name}._version == _v{i}:\n   _increment({a.name})\n"
+        else:
+            code += f"  _checks.bump({a.name}, _v{i})\n"
     return code + " finally:\n  _set_grad(_mode)\n"
 
 

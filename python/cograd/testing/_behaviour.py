@@ -387,6 +387,9 @@ def check_pickle(audit: Audit) -> str:
     name = getattr(subject.fn, "__qualname__", "")
     if "<" in name:
         return "arguments and outputs; the callable is local to a function"
+    module = getattr(subject.fn, "__module__", None)
+    if module == "__main__" and not hasattr(sys.modules[module], name.partition(".")[0]):
+        return "arguments and outputs; the callable is in no module"
     try:
         back = pickle.loads(pickle.dumps(subject.fn))
     except Exception as error:
