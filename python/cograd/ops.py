@@ -80,7 +80,7 @@ def _find(qualified: str) -> Any:
 
 def _names() -> list[str]:
     """Returns all registered ops as "namespace::name"."""
-    return [str(n) for n in _C._list_ops()]
+    return [str(n) for n in _C._foreign_ops()]
 
 
 def _forget(names: list[str]) -> None:

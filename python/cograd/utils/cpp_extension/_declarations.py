@@ -190,7 +190,7 @@ def _doc_above(text: str, start: int) -> str:
         body = head[begin + 2 : head.rfind("*/")]
         return "\n".join(line.strip().lstrip("*!").strip() for line in body.splitlines()).strip()
     lines: list[str] = []
-    for line in reversed(head.splitlines()):
+    for line in reversed(head.split("\n")):
         stripped = line.strip()
         if not stripped.startswith("//") or "SPDX" in stripped:
             break
@@ -250,7 +250,9 @@ def find_function(source: Code, name: str) -> Declaration | None:
         if tail.group(1):
             result = _squeeze(tail.group(1))
         parameters = parse_parameters(code[match.end() : close])
-        found.append(Declaration(result, parameters, _doc_above(text, start)))
+        first = max(shape.rfind(c, 0, begin) for c in ";{}") + 1
+        first += len(shape[first:begin]) - len(shape[first:begin].lstrip())
+        found.append(Declaration(result, parameters, _doc_above(text, first)))
     if not found:
         return None
     if len({tuple(p.type for p in d.parameters) for d in found}) > 1:
@@ -302,6 +304,8 @@ def python_default(text: str, kind: str) -> str | None:
     listlike = re.search(r"\bvector<|Array|List|\bspan<|initializer_list", kind) is not None
     if text in ("true", "false"):
         return text.capitalize()
+    if text in ("None", "True", "False") or re.fullmatch(r"\[[^\[\]]*\]", text):
+        return text  # from the parameter string of a registration, which is Python already
     if _NONE.fullmatch(text.replace(" ", "")):
         return "None"
     number = _NUMBER.fullmatch(text)

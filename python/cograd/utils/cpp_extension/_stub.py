@@ -153,9 +153,11 @@ def _schema(text: str) -> tuple[str, Declaration | None]:
 
 
 def _schema_type(text: str) -> str:
-    text = re.sub(r"\([^)]*\)", "", text).strip()
+    text = re.sub(r"\([a-z]*!?\)", "", text.strip())
     if text.endswith("?"):
         return f"optional<{_schema_type(text[:-1])}>"
+    if text.startswith("(") and text != "()":
+        return f"tuple<{', '.join(map(_schema_type, text[1:-1].split(',')))}>"
     if text.endswith("]"):
         return f"vector<{_schema_type(text[: text.rindex('[')])}>"
     return {"float": "double", "str": "string", "()": "void", "": "void"}.get(text, text)
@@ -202,7 +204,7 @@ def module_stub(job: Job) -> str:
         if source.language == "link" or not _BLOCK.search(source.text):
             continue
         for name, declaration, doc in definitions(_declarations.read(source.text)):
-            if name.isidentifier() and (declaration is not None or name not in stubs):
+            if name.isidentifier() and name not in stubs:
                 stubs[name] = function_stub(name, declaration, doc)
     text = "\n".join(stubs.values())
     head = [f'"""{job.name}: a cograd extension; written by cograd.utils.cpp_extension."""', ""]
