@@ -162,9 +162,13 @@ def compile_flags(job: Job, language: str) -> list[str]:
 
 
 def include_flags(job: Job) -> list[str]:
-    """Returns the -I flags: the user's folders first, then cograd's, then Python's."""
-    folders = [*job.includes, *_paths.include_paths(with_torch_compat=job.torch_compat)]
-    flags = [f"-I{folder}" for folder in folders]
+    """Returns the -I flags: the user's folders first, then cograd's, then Python's.
+
+    The latter are system folders: the user's -Wall and -Werror are not for them.
+    """
+    flags = [f"-I{folder}" for folder in job.includes]
+    for folder in _paths.include_paths(with_torch_compat=job.torch_compat):
+        flags.append(f"-isystem{folder}")
     if job.uses_python:
         from cograd.utils.cpp_extension import _python
 
