@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Arguments and results across the C boundary, both ways.
+#pragma once
+#include <deque>
+
+#include "api/handles.h"
+#include "ops/registry.h"
+
+namespace cograd::api {
+
+// Room for the lists of one call.
+class Room {
+ public:
+  std::vector<int64_t>& ints() { return ints_.emplace_back(); }
+  std::vector<cograd_string>& strings() { return strings_.emplace_back(); }
+  std::vector<std::string_view>& views() { return views_.emplace_back(); }
+  Tensor& keep(Tensor t) { return tensors_.emplace_back(std::move(t)); }
+
+ private:
+  std::deque<std::vector<int64_t>> ints_;
+  std::deque<std::vector<cograd_string>> strings_;
+  std::deque<std::vector<std::string_view>> views_;
+  std::deque<Tensor> tensors_;
+};
+
+// False if the value does not suit the parameter.
+bool from_c(const ArgInfo& a, const cograd_value& v, Room& room, Value& out);
+cograd_value to_c(const ArgInfo& a, const Value& v, Room& room);
+// A result that owns what it holds.
+cograd_value result_to_c(Result& r);
+void result_from_c(const cograd_value& v, Result& r);
+
+}  // namespace cograd::api
