@@ -8,6 +8,7 @@ is looked up when it is asked for, so code may name ops before the library is lo
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from cograd import _C
@@ -17,6 +18,7 @@ __all__ = ["load_library", "loaded_libraries"]
 loaded_libraries: set[str] = set()
 _loaded: dict[str, tuple[int, int, int]] = {}
 _namespaces: dict[str, Namespace] = {}
+_gone: set[str] = set()
 
 
 def load_library(path: str | os.PathLike[str]) -> None:
@@ -42,7 +44,7 @@ def load_library(path: str | os.PathLike[str]) -> None:
     stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
     if _loaded.get(full) == stamp:
         return
-    _load.register(full if full not in _loaded else _load._copy(full), f"file:{full}")
+    _load.register(_load._copy(full) if full in _loaded else full, f"file:{full}")
     _loaded[full] = stamp
     loaded_libraries.add(os.fspath(path))
 
@@ -72,20 +74,24 @@ class Namespace:
 
 def _find(qualified: str) -> Any:
     """Returns the op or None."""
+    if qualified in _gone:
+        return None
     try:
         return _C._find_op(qualified)
-    except (AttributeError, KeyError, RuntimeError):
+    except AttributeError:
         return None
 
 
 def _names() -> list[str]:
     """Returns all registered ops as "namespace::name"."""
-    return [str(n) for n in _C._foreign_ops()]
+    return [n for n in map(str, _C._foreign_ops()) if n not in _gone]
 
 
-def _forget(names: list[str]) -> None:
-    """Drops what a namespace remembers of ops that were replaced."""
-    for name in names:
+def _changed(names: Iterable[str], gone: Iterable[str]) -> None:
+    """Takes note of ops that were registered anew, and of those a rebuilt library lacks."""
+    _gone.difference_update(names)
+    _gone.update(gone)
+    for name in (*names, *gone):
         namespace, _, op = name.rpartition("::")
         if namespace in _namespaces:
             _namespaces[namespace].__dict__.pop(op, None)

@@ -17,10 +17,10 @@ from cograd.utils.cpp_extension._job import Job, Source, digest
 
 _OPTIMISE = ("-O2",)
 _DEBUG = ("-O1", "-g", "-fno-omit-frame-pointer", "-DCOGRAD_DEBUG", "-D_GLIBCXX_ASSERTIONS")
-_CODE = ("-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections", "-pipe")
+_CODE = ("-fPIC", "-fvisibility=hidden", "-pipe")
 _CXX = ("-std=c++20", "-fvisibility-inlines-hidden")
 _C = ("-std=gnu17",)
-_LINK = ("-Wl,-O1", "-Wl,--as-needed", "-Wl,--gc-sections")
+_LINK = ("-Wl,-O1", "-Wl,--as-needed")
 
 
 def obtain(job: Job) -> Entry:

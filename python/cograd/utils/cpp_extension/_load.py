@@ -15,6 +15,8 @@ from cograd.utils.cpp_extension._job import abi_version
 _MARK = re.compile(rb"COGRAD_ABI:(\d+)\.(\d+);")
 _modules: dict[str, types.ModuleType] = {}  # by path: what that file gave
 _current: dict[str, str] = {}  # by owner: the path whose registrations are valid now
+_opened: set[str] = set()  # paths that were loaded once: their initialisers will not run again
+_names: dict[str, list[str]] = {}  # by owner: the ops it has now
 
 
 def check_abi(path: str, data: bytes | None = None) -> None:
@@ -61,13 +63,18 @@ def register(path: str, owner: str, data: bytes | None = None) -> list[str]:
         ImportError: wrong ABI, unresolved symbols, or a name that another owner registered.
     """
     check_abi(path, data)
-    if _current.get(owner, path) != path and path in _modules:
-        path = _copy(path)  # its registration ran once and was replaced since; run it again
-    names = [str(n) for n in _C._load_library(path, owner)]
-    _current[owner] = path
+    if _current.get(owner) == path:
+        return _names[owner]
+    fresh = path
+    if path in _opened:
+        fresh = _copy(path)  # its registration ran once and was replaced since; run it again
+    _opened.add(path)
+    names = [str(n) for n in _C._load_library(fresh, owner)]
+    gone = set(_names.get(owner, ())) - set(names)
+    _current[owner], _names[owner] = path, names
     from cograd import ops
 
-    ops._forget(names)
+    ops._changed(names, gone)
     return names
 
 
