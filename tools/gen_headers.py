@@ -14,6 +14,7 @@ INCLUDE = ROOT / "csrc" / "include" / "cograd"
 CPP_KEYWORDS = {"bool", "char", "double", "float", "int", "long", "short", "and", "or", "not", "xor"}
 # Written by hand in the headers, or of use in Python only.
 BY_HAND = {"empty", "empty_strided", "to", "cpu", "type", "copy", "index_put", "half", "bfloat16", "byte"}
+DEFAULT = "ext::box_default()"
 FACTORY = ["dtype", "layout", "device", "pin_memory", "requires_grad"]
 # Records whose C++ forms would be ambiguous beside others of the same name.
 SKIP_FORMS = {
@@ -34,6 +35,19 @@ TYPES = {
     "DType": ("DType", "std::optional<DType>"),
     "String": ("std::string_view", "std::optional<std::string_view>"),
 }
+# Named one by one, since overload resolution is what parsing the headers costs most.
+BOXES = {
+    "Tensor": "tensor",
+    "TensorOrScalar": "operand",
+    "Tensors": "tensors",
+    "Scalar": "scalar",
+    "Int": "int",
+    "Double": "double",
+    "Bool": "bool",
+    "Ints": "ints",
+    "DType": "dtype",
+    "String": "string",
+}
 RESERVED = {"default": "default_"}
 
 
@@ -47,6 +61,7 @@ class Parameter:
             self.name += "_"
         self.type = TYPES[arg["kind"]][1 if nullable else 0]
         self.default = default_of(arg, nullable)
+        self.box = f"ext::box_{'opt_' if nullable and arg['kind'] != 'Tensor' else ''}{BOXES[arg['kind']]}"
 
     def declaration(self) -> str:
         tail = "" if self.default is None else f" = {self.default}"
@@ -105,14 +120,14 @@ class Op:
             elif arg["kind"] in ("Generator", "Device") or arg["name"] in (
                 "memory_format", "layout", "pin_memory", "non_blocking",
             ):
-                self.passed.append("ext::Default()")
+                self.passed.append(DEFAULT)
             else:
                 p = Parameter(arg)
                 if arg["variadic"] and p.default is None and arg["name"] in required_after:
                     p.default = None
                 self.parameters.append(p)
-                self.passed.append(p.name)
-        while self.passed and self.passed[-1] == "ext::Default()":
+                self.passed.append(f"{p.box}({p.name})")
+        while self.passed and self.passed[-1] == DEFAULT:
             self.passed.pop()
 
     def add_factory(self, name: str) -> None:
@@ -121,11 +136,11 @@ class Op:
             p = Parameter(options)
             p.type, p.default = "const TensorOptions&", "{}"
             self.parameters.append(p)
-            self.passed.append("options.dtype_opt()")
+            self.passed.append("ext::box_opt_dtype(options.dtype_opt())")
         elif name == "requires_grad":
-            self.passed.append("options.requires_grad()")
+            self.passed.append("ext::box_bool(options.requires_grad())")
         else:
-            self.passed.append("ext::Default()")
+            self.passed.append(DEFAULT)
 
     def types(self) -> tuple[str, ...]:
         return tuple(p.type for p in self.parameters)
@@ -142,25 +157,31 @@ class Op:
     def function(self) -> str:
         params = ", ".join(p.declaration() for p in self.parameters)
         return (
-            f"inline {self.result} {self.name}({params}) {{\n"
-            f'  static ext::OpRef op("{self.name}");\n'
-            f"  return ext::call<{self.result}>(op{self.arguments(self.passed)});\n}}\n"
+            f"inline {self.result} {self.name}({params}) {{ "
+            f'static ext::OpRef op("{self.name}"); '
+            f"return {self.call(self.passed)}; }}\n"
         )
 
     def method(self, inplace: bool) -> str:
         name = self.name + ("_" if inplace else "")
         params = ", ".join(p.declaration() for p in self.parameters[1:])
-        passed = ["*this" if a == "self" else a for a in self.passed]
-        body = f'static ext::OpRef op("{name}");\n'
+        passed = [a.replace("(self)", "(*this)") for a in self.passed]
+        body = f'static ext::OpRef op("{name}"); '
         if inplace:
-            body += f"  ext::call<Tensor>(op{self.arguments(passed)});\n  return *this;\n"
-            return f"const Tensor& {name}({params}) const {{\n  {body}}}\n"
-        body += f"  return ext::call<{self.result}>(op{self.arguments(passed)});\n"
-        return f"{self.result} {name}({params}) const {{\n  {body}}}\n"
+            body += f"op.run({self.boxed(passed)}); return *this;"
+            return f"const Tensor& {name}({params}) const {{ {body} }}\n"
+        body += f"return {self.call(passed)};"
+        return f"{self.result} {name}({params}) const {{ {body} }}\n"
+
+    def call(self, passed: list[str]) -> str:
+        """No template but for tuples: each would be instantiated in every extension."""
+        if self.result == "Tensor":
+            return f"op.tensor({self.boxed(passed)})"
+        return f"ext::unboxed<{self.result}>(op.run_any({self.boxed(passed)}))"
 
     @staticmethod
-    def arguments(passed: list[str]) -> str:
-        return "".join(f", {p}" for p in passed)
+    def boxed(passed: list[str]) -> str:
+        return "{" + ", ".join(passed) + "}"
 
 
 def factory_required(args: list[dict[str, Any]]) -> set[str]:
@@ -190,7 +211,7 @@ def generate() -> dict[str, str]:
             continue
         op = Op(record)
         if op.parameters and first_is_self(record):
-            op.passed = ["self" if a == op.parameters[0].name else a for a in op.passed]
+            op.passed[0] = f"{op.parameters[0].box}(self)"
             op.parameters[0].name = "self"
         if not usable(op, record):
             continue

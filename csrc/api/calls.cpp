@@ -122,7 +122,9 @@ const char* kind_name(int32_t kind) noexcept {
 void run(const cograd_op_s& op, std::span<const cograd_value> args, cograd_value& result) {
   for (const OpRecord* r : op.records) {
     COGRAD_CHECK(r->args.size() <= kMaxArgs, op.name, "(): has too many parameters");
-    Value values[kMaxArgs];
+    alignas(Value) unsigned char bytes[kMaxArgs * sizeof(Value)];
+    auto* values = reinterpret_cast<Value*>(bytes);
+    for (size_t i = 0; i < r->args.size(); ++i) new (values + i) Value;
     Room room;
     if (!fill(*r, args, room, values)) continue;
     if (op.inplace) {

@@ -8,19 +8,24 @@
 
 namespace cograd::api {
 
-// Room for the lists of one call.
+// Room for the lists of one call; made when first asked for.
 class Room {
  public:
-  std::vector<int64_t>& ints() { return ints_.emplace_back(); }
-  std::vector<cograd_string>& strings() { return strings_.emplace_back(); }
-  std::vector<std::string_view>& views() { return views_.emplace_back(); }
-  Tensor& keep(Tensor t) { return tensors_.emplace_back(std::move(t)); }
+  std::vector<int64_t>& ints() { return lists().ints.emplace_back(); }
+  std::vector<cograd_string>& strings() { return lists().strings.emplace_back(); }
+  std::vector<std::string_view>& views() { return lists().views.emplace_back(); }
 
  private:
-  std::deque<std::vector<int64_t>> ints_;
-  std::deque<std::vector<cograd_string>> strings_;
-  std::deque<std::vector<std::string_view>> views_;
-  std::deque<Tensor> tensors_;
+  struct Lists {
+    std::deque<std::vector<int64_t>> ints;
+    std::deque<std::vector<cograd_string>> strings;
+    std::deque<std::vector<std::string_view>> views;
+  };
+  Lists& lists() {
+    if (lists_ == nullptr) lists_ = std::make_unique<Lists>();
+    return *lists_;
+  }
+  std::unique_ptr<Lists> lists_;
 };
 
 // False if the value does not suit the parameter.

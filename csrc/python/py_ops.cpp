@@ -37,7 +37,11 @@ PyTypeObject* method_type = nullptr;    // binds like a method
 class Parsed {
  public:
   static constexpr size_t kMax = 24;
-  Value values[kMax];
+  // Made one by one as a record needs them: 24 would cost more than a small op.
+  void begin(size_t n) {
+    for (size_t i = 0; i < n; ++i) new (values + i) Value;
+  }
+  Value* const values = reinterpret_cast<Value*>(bytes_);
   PyObject* out = nullptr;
 
   int64_t* ints(size_t n) {
@@ -45,17 +49,20 @@ class Parsed {
       used_ += n;
       return ints_ + used_ - n;
     }
-    more_.emplace_back(n);
-    return more_.back().data();
+    return lists().ints.emplace_back(n).data();
   }
-  std::vector<Tensor>& tensors() { return tensors_.emplace_back(); }
-  Tensor& keep(Tensor t) { return tensors_.emplace_back(1, std::move(t)).front(); }
+  std::vector<Tensor>& tensors() { return lists().tensors.emplace_back(); }
+  Tensor& keep(Tensor t) { return lists().tensors.emplace_back(1, std::move(t)).front(); }
   std::vector<double>& doubles() { return lists().doubles.emplace_back(); }
   std::vector<uint8_t>& bools() { return lists().bools.emplace_back(); }
   std::vector<std::string_view>& strings() { return lists().strings.emplace_back(); }
 
  private:
+  static_assert(std::is_trivially_destructible_v<Value>);
+  alignas(Value) unsigned char bytes_[kMax * sizeof(Value)];
   struct Lists {
+    std::deque<std::vector<int64_t>> ints;
+    std::deque<std::vector<Tensor>> tensors;
     std::deque<std::vector<double>> doubles;
     std::deque<std::vector<uint8_t>> bools;
     std::deque<std::vector<std::string_view>> strings;
@@ -68,8 +75,6 @@ class Parsed {
   static constexpr size_t kInts = 16;
   int64_t ints_[kInts];
   size_t used_ = 0;
-  std::deque<std::vector<int64_t>> more_;
-  std::deque<std::vector<Tensor>> tensors_;
 };
 
 bool parse_ints(PyObject* const* items, size_t n, Parsed& p, Value& v) {
@@ -326,6 +331,7 @@ bool parse_positional(const OpRecord& r, PyObject* const* args, size_t n, Parsed
 bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames, Parsed& p,
            std::string* why) {
   uint64_t seen = 0;
+  p.begin(r.args.size());
   if (!parse_positional(r, args, n, p, seen, why)) return false;
   if (kwnames != nullptr)
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k)

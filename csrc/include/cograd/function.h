@@ -280,13 +280,12 @@ inline variable_list as_list(Tensor t) { return {std::move(t)}; }
 template <class T>
 const char* type_name() {
   // "... [with T = ns::MyOp; ...]" or "[T = ns::MyOp]": the last part of the name.
-  static const std::string name = [] {
-    std::string s = __PRETTY_FUNCTION__;
+  static const std::string name = [](std::string s) {
     s = s.substr(s.find("T = ") + 4);
     s = s.substr(0, s.find_first_of(";]"));
     const size_t colon = s.rfind("::");
     return (colon == std::string::npos ? s : s.substr(colon + 2)) + "Backward";
-  }();
+  }(__PRETTY_FUNCTION__);
   return name.c_str();
 }
 

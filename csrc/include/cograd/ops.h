@@ -7,1438 +7,364 @@
 namespace cograd {
 inline namespace abi1 {
 
-inline Tensor gelu(const Tensor& self, std::string_view approximate = "none") {
-  static ext::OpRef op("gelu");
-  return ext::call<Tensor>(op, self, approximate);
-}
-inline Tensor isclose(const Tensor& self, const Tensor& other, double rtol = 1e-05, double atol = 1e-08, bool equal_nan = false) {
-  static ext::OpRef op("isclose");
-  return ext::call<Tensor>(op, self, other, rtol, atol, equal_nan);
-}
-inline bool allclose(const Tensor& self, const Tensor& other, double rtol = 1e-05, double atol = 1e-08, bool equal_nan = false) {
-  static ext::OpRef op("allclose");
-  return ext::call<bool>(op, self, other, rtol, atol, equal_nan);
-}
-inline bool equal(const Tensor& self, const Tensor& other) {
-  static ext::OpRef op("equal");
-  return ext::call<bool>(op, self, other);
-}
-inline Tensor float_power(const TensorOrScalar& self, const TensorOrScalar& exponent) {
-  static ext::OpRef op("float_power");
-  return ext::call<Tensor>(op, self, exponent);
-}
-inline Tensor ldexp(const Tensor& self, const Tensor& other) {
-  static ext::OpRef op("ldexp");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor add(const TensorOrScalar& self, const TensorOrScalar& other, const Scalar& alpha = Scalar(1)) {
-  static ext::OpRef op("add");
-  return ext::call<Tensor>(op, self, other, alpha);
-}
-inline Tensor sub(const TensorOrScalar& self, const TensorOrScalar& other, const Scalar& alpha = Scalar(1)) {
-  static ext::OpRef op("sub");
-  return ext::call<Tensor>(op, self, other, alpha);
-}
-inline Tensor rsub(const TensorOrScalar& self, const TensorOrScalar& other, const Scalar& alpha = Scalar(1)) {
-  static ext::OpRef op("rsub");
-  return ext::call<Tensor>(op, self, other, alpha);
-}
-inline Tensor mul(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("mul");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor div(const TensorOrScalar& self, const TensorOrScalar& other, std::optional<std::string_view> rounding_mode = std::nullopt) {
-  static ext::OpRef op("div");
-  return ext::call<Tensor>(op, self, other, rounding_mode);
-}
-inline Tensor pow(const TensorOrScalar& self, const TensorOrScalar& exponent) {
-  static ext::OpRef op("pow");
-  return ext::call<Tensor>(op, self, exponent);
-}
-inline Tensor where(const Tensor& self, const TensorOrScalar& input, const TensorOrScalar& other) {
-  static ext::OpRef op("where");
-  return ext::call<Tensor>(op, self, input, other);
-}
-inline Tensor clamp(const Tensor& self, const std::optional<TensorOrScalar>& min = std::nullopt, const std::optional<TensorOrScalar>& max = std::nullopt) {
-  static ext::OpRef op("clamp");
-  return ext::call<Tensor>(op, self, min, max);
-}
-inline Tensor clamp_min(const Tensor& self, const TensorOrScalar& min) {
-  static ext::OpRef op("clamp_min");
-  return ext::call<Tensor>(op, self, min);
-}
-inline Tensor clamp_max(const Tensor& self, const TensorOrScalar& max) {
-  static ext::OpRef op("clamp_max");
-  return ext::call<Tensor>(op, self, max);
-}
-inline Tensor nan_to_num(const Tensor& self, std::optional<double> nan = std::nullopt, std::optional<double> posinf = std::nullopt, std::optional<double> neginf = std::nullopt) {
-  static ext::OpRef op("nan_to_num");
-  return ext::call<Tensor>(op, self, nan, posinf, neginf);
-}
-inline Tensor logit(const Tensor& self, std::optional<double> eps = std::nullopt) {
-  static ext::OpRef op("logit");
-  return ext::call<Tensor>(op, self, eps);
-}
-inline Tensor round(const Tensor& self, int64_t decimals) {
-  static ext::OpRef op("round");
-  return ext::call<Tensor>(op, self, decimals);
-}
-inline Tensor zeros(const Ints& size, const TensorOptions& options = {}) {
-  static ext::OpRef op("zeros");
-  return ext::call<Tensor>(op, size, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor ones(const Ints& size, const TensorOptions& options = {}) {
-  static ext::OpRef op("ones");
-  return ext::call<Tensor>(op, size, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor full(const Ints& size, const Scalar& fill_value, const TensorOptions& options = {}) {
-  static ext::OpRef op("full");
-  return ext::call<Tensor>(op, size, fill_value, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor scalar_tensor(const Scalar& s, const TensorOptions& options = {}) {
-  static ext::OpRef op("scalar_tensor");
-  return ext::call<Tensor>(op, s, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor empty_like(const Tensor& self, const TensorOptions& options = {}) {
-  static ext::OpRef op("empty_like");
-  return ext::call<Tensor>(op, self, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor zeros_like(const Tensor& self, const TensorOptions& options = {}) {
-  static ext::OpRef op("zeros_like");
-  return ext::call<Tensor>(op, self, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor ones_like(const Tensor& self, const TensorOptions& options = {}) {
-  static ext::OpRef op("ones_like");
-  return ext::call<Tensor>(op, self, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor full_like(const Tensor& self, const Scalar& fill_value, const TensorOptions& options = {}) {
-  static ext::OpRef op("full_like");
-  return ext::call<Tensor>(op, self, fill_value, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor eye(int64_t n, std::optional<int64_t> m = std::nullopt, const TensorOptions& options = {}) {
-  static ext::OpRef op("eye");
-  return ext::call<Tensor>(op, n, m, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor dropout(const Tensor& self, double p, bool train) {
-  static ext::OpRef op("dropout");
-  return ext::call<Tensor>(op, self, p, train);
-}
-inline Tensor dropout(const Tensor& self, double p = 0.5, bool training = true, bool inplace = false) {
-  static ext::OpRef op("dropout");
-  return ext::call<Tensor>(op, self, p, training, inplace);
-}
-inline Tensor feature_dropout(const Tensor& self, double p, bool train) {
-  static ext::OpRef op("feature_dropout");
-  return ext::call<Tensor>(op, self, p, train);
-}
-inline Tensor alpha_dropout(const Tensor& self, double p, bool train) {
-  static ext::OpRef op("alpha_dropout");
-  return ext::call<Tensor>(op, self, p, train);
-}
-inline Tensor feature_alpha_dropout(const Tensor& self, double p, bool train) {
-  static ext::OpRef op("feature_alpha_dropout");
-  return ext::call<Tensor>(op, self, p, train);
-}
-inline Tensor einsum(std::string_view equation, TensorList operands) {
-  static ext::OpRef op("einsum");
-  return ext::call<Tensor>(op, equation, operands);
-}
-inline Tensor tensordot(const Tensor& self, const Tensor& other, int64_t dims = 2) {
-  static ext::OpRef op("tensordot");
-  return ext::call<Tensor>(op, self, other, dims);
-}
-inline Tensor neg(const Tensor& self) {
-  static ext::OpRef op("neg");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor positive(const Tensor& self) {
-  static ext::OpRef op("positive");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor abs(const Tensor& self) {
-  static ext::OpRef op("abs");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor sign(const Tensor& self) {
-  static ext::OpRef op("sign");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor floor(const Tensor& self) {
-  static ext::OpRef op("floor");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor ceil(const Tensor& self) {
-  static ext::OpRef op("ceil");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor trunc(const Tensor& self) {
-  static ext::OpRef op("trunc");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor round(const Tensor& self) {
-  static ext::OpRef op("round");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor frac(const Tensor& self) {
-  static ext::OpRef op("frac");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor isnan(const Tensor& self) {
-  static ext::OpRef op("isnan");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor isinf(const Tensor& self) {
-  static ext::OpRef op("isinf");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor isfinite(const Tensor& self) {
-  static ext::OpRef op("isfinite");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor isposinf(const Tensor& self) {
-  static ext::OpRef op("isposinf");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor isneginf(const Tensor& self) {
-  static ext::OpRef op("isneginf");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor signbit(const Tensor& self) {
-  static ext::OpRef op("signbit");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor logical_not(const Tensor& self) {
-  static ext::OpRef op("logical_not");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor bitwise_not(const Tensor& self) {
-  static ext::OpRef op("bitwise_not");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor square(const Tensor& self) {
-  static ext::OpRef op("square");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor reciprocal(const Tensor& self) {
-  static ext::OpRef op("reciprocal");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor sqrt(const Tensor& self) {
-  static ext::OpRef op("sqrt");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor rsqrt(const Tensor& self) {
-  static ext::OpRef op("rsqrt");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor exp(const Tensor& self) {
-  static ext::OpRef op("exp");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor exp2(const Tensor& self) {
-  static ext::OpRef op("exp2");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor expm1(const Tensor& self) {
-  static ext::OpRef op("expm1");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor log(const Tensor& self) {
-  static ext::OpRef op("log");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor log1p(const Tensor& self) {
-  static ext::OpRef op("log1p");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor log2(const Tensor& self) {
-  static ext::OpRef op("log2");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor log10(const Tensor& self) {
-  static ext::OpRef op("log10");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor sin(const Tensor& self) {
-  static ext::OpRef op("sin");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor cos(const Tensor& self) {
-  static ext::OpRef op("cos");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor tan(const Tensor& self) {
-  static ext::OpRef op("tan");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor asin(const Tensor& self) {
-  static ext::OpRef op("asin");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor acos(const Tensor& self) {
-  static ext::OpRef op("acos");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor atan(const Tensor& self) {
-  static ext::OpRef op("atan");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor sinh(const Tensor& self) {
-  static ext::OpRef op("sinh");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor cosh(const Tensor& self) {
-  static ext::OpRef op("cosh");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor tanh(const Tensor& self) {
-  static ext::OpRef op("tanh");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor asinh(const Tensor& self) {
-  static ext::OpRef op("asinh");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor acosh(const Tensor& self) {
-  static ext::OpRef op("acosh");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor atanh(const Tensor& self) {
-  static ext::OpRef op("atanh");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor sinc(const Tensor& self) {
-  static ext::OpRef op("sinc");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor deg2rad(const Tensor& self) {
-  static ext::OpRef op("deg2rad");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor rad2deg(const Tensor& self) {
-  static ext::OpRef op("rad2deg");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor sigmoid(const Tensor& self) {
-  static ext::OpRef op("sigmoid");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor erf(const Tensor& self) {
-  static ext::OpRef op("erf");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor erfc(const Tensor& self) {
-  static ext::OpRef op("erfc");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor erfinv(const Tensor& self) {
-  static ext::OpRef op("erfinv");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor lgamma(const Tensor& self) {
-  static ext::OpRef op("lgamma");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor digamma(const Tensor& self) {
-  static ext::OpRef op("digamma");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor relu(const Tensor& self) {
-  static ext::OpRef op("relu");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor silu(const Tensor& self) {
-  static ext::OpRef op("silu");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor softplus(const Tensor& self, double beta = 1.0, double threshold = 20.0) {
-  static ext::OpRef op("softplus");
-  return ext::call<Tensor>(op, self, beta, threshold);
-}
-inline Tensor leaky_relu(const Tensor& self, double negative_slope = 0.01) {
-  static ext::OpRef op("leaky_relu");
-  return ext::call<Tensor>(op, self, negative_slope);
-}
-inline Tensor elu(const Tensor& self, double alpha = 1.0) {
-  static ext::OpRef op("elu");
-  return ext::call<Tensor>(op, self, alpha);
-}
-inline Tensor selu(const Tensor& self) {
-  static ext::OpRef op("selu");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor celu(const Tensor& self, double alpha = 1.0) {
-  static ext::OpRef op("celu");
-  return ext::call<Tensor>(op, self, alpha);
-}
-inline Tensor mish(const Tensor& self) {
-  static ext::OpRef op("mish");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor hardtanh(const Tensor& self, double min_val = -1.0, double max_val = 1.0) {
-  static ext::OpRef op("hardtanh");
-  return ext::call<Tensor>(op, self, min_val, max_val);
-}
-inline Tensor relu6(const Tensor& self) {
-  static ext::OpRef op("relu6");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor hardsigmoid(const Tensor& self) {
-  static ext::OpRef op("hardsigmoid");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor hardswish(const Tensor& self) {
-  static ext::OpRef op("hardswish");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor logsigmoid(const Tensor& self) {
-  static ext::OpRef op("logsigmoid");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor threshold(const Tensor& self, double threshold, double value) {
-  static ext::OpRef op("threshold");
-  return ext::call<Tensor>(op, self, threshold, value);
-}
-inline Tensor hardshrink(const Tensor& self, double lambd = 0.5) {
-  static ext::OpRef op("hardshrink");
-  return ext::call<Tensor>(op, self, lambd);
-}
-inline Tensor softshrink(const Tensor& self, double lambd = 0.5) {
-  static ext::OpRef op("softshrink");
-  return ext::call<Tensor>(op, self, lambd);
-}
-inline Tensor softsign(const Tensor& self) {
-  static ext::OpRef op("softsign");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor tanhshrink(const Tensor& self) {
-  static ext::OpRef op("tanhshrink");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor floor_divide(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("floor_divide");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor remainder(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("remainder");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor fmod(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("fmod");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor atan2(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("atan2");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor hypot(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("hypot");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor maximum(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("maximum");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor minimum(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("minimum");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor fmax(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("fmax");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor fmin(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("fmin");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor logaddexp(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("logaddexp");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor logaddexp2(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("logaddexp2");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor xlogy(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("xlogy");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor xlog1py(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("xlog1py");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor copysign(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("copysign");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor nextafter(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("nextafter");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor heaviside(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("heaviside");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor gcd(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("gcd");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor lcm(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("lcm");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor eq(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("eq");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor ne(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("ne");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor lt(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("lt");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor le(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("le");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor gt(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("gt");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor ge(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("ge");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor logical_and(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("logical_and");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor logical_or(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("logical_or");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor logical_xor(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("logical_xor");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor bitwise_and(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("bitwise_and");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor bitwise_or(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("bitwise_or");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor bitwise_xor(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("bitwise_xor");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor bitwise_left_shift(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("bitwise_left_shift");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor bitwise_right_shift(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("bitwise_right_shift");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad = false) {
-  static ext::OpRef op("gather");
-  return ext::call<Tensor>(op, self, dim, index, sparse_grad);
-}
-inline Tensor scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
-  static ext::OpRef op("scatter_add");
-  return ext::call<Tensor>(op, self, dim, index, src);
-}
-inline Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::optional<std::string_view> reduce = std::nullopt) {
-  static ext::OpRef op("scatter");
-  return ext::call<Tensor>(op, self, dim, index, src, reduce);
-}
-inline Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, std::optional<std::string_view> reduce = std::nullopt) {
-  static ext::OpRef op("scatter");
-  return ext::call<Tensor>(op, self, dim, index, value, reduce);
-}
-inline Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<int64_t> dim = std::nullopt) {
-  static ext::OpRef op("take_along_dim");
-  return ext::call<Tensor>(op, self, indices, dim);
-}
-inline std::vector<Tensor> meshgrid(TensorList tensors, std::optional<std::string_view> indexing = std::nullopt) {
-  static ext::OpRef op("meshgrid");
-  return ext::call<std::vector<Tensor>>(op, tensors, indexing);
-}
-inline Tensor cartesian_prod(TensorList tensors) {
-  static ext::OpRef op("cartesian_prod");
-  return ext::call<Tensor>(op, tensors);
-}
-inline Tensor combinations(const Tensor& self, int64_t r = 2, bool with_replacement = false) {
-  static ext::OpRef op("combinations");
-  return ext::call<Tensor>(op, self, r, with_replacement);
-}
-inline Tensor kron(const Tensor& self, const Tensor& other) {
-  static ext::OpRef op("kron");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
-  static ext::OpRef op("index_select");
-  return ext::call<Tensor>(op, self, dim, index);
-}
-inline Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha = Scalar(1)) {
-  static ext::OpRef op("index_add");
-  return ext::call<Tensor>(op, self, dim, index, source, alpha);
-}
-inline Tensor index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {
-  static ext::OpRef op("index_copy");
-  return ext::call<Tensor>(op, self, dim, index, source);
-}
-inline Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index, const TensorOrScalar& value) {
-  static ext::OpRef op("index_fill");
-  return ext::call<Tensor>(op, self, dim, index, value);
-}
-inline Tensor take(const Tensor& self, const Tensor& index) {
-  static ext::OpRef op("take");
-  return ext::call<Tensor>(op, self, index);
-}
-inline Tensor put(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate = false) {
-  static ext::OpRef op("put");
-  return ext::call<Tensor>(op, self, index, source, accumulate);
-}
-inline Tensor cat(TensorList tensors, int64_t dim = 0) {
-  static ext::OpRef op("cat");
-  return ext::call<Tensor>(op, tensors, dim);
-}
-inline Tensor concat(TensorList tensors, int64_t dim = 0) {
-  static ext::OpRef op("concat");
-  return ext::call<Tensor>(op, tensors, dim);
-}
-inline Tensor concatenate(TensorList tensors, int64_t dim = 0) {
-  static ext::OpRef op("concatenate");
-  return ext::call<Tensor>(op, tensors, dim);
-}
-inline Tensor stack(TensorList tensors, int64_t dim = 0) {
-  static ext::OpRef op("stack");
-  return ext::call<Tensor>(op, tensors, dim);
-}
-inline Tensor atleast_1d(const Tensor& self) {
-  static ext::OpRef op("atleast_1d");
-  return ext::call<Tensor>(op, self);
-}
-inline std::vector<Tensor> atleast_1d(TensorList tensors) {
-  static ext::OpRef op("atleast_1d");
-  return ext::call<std::vector<Tensor>>(op, tensors);
-}
-inline Tensor atleast_2d(const Tensor& self) {
-  static ext::OpRef op("atleast_2d");
-  return ext::call<Tensor>(op, self);
-}
-inline std::vector<Tensor> atleast_2d(TensorList tensors) {
-  static ext::OpRef op("atleast_2d");
-  return ext::call<std::vector<Tensor>>(op, tensors);
-}
-inline Tensor atleast_3d(const Tensor& self) {
-  static ext::OpRef op("atleast_3d");
-  return ext::call<Tensor>(op, self);
-}
-inline std::vector<Tensor> atleast_3d(TensorList tensors) {
-  static ext::OpRef op("atleast_3d");
-  return ext::call<std::vector<Tensor>>(op, tensors);
-}
-inline Tensor hstack(TensorList tensors) {
-  static ext::OpRef op("hstack");
-  return ext::call<Tensor>(op, tensors);
-}
-inline Tensor vstack(TensorList tensors) {
-  static ext::OpRef op("vstack");
-  return ext::call<Tensor>(op, tensors);
-}
-inline Tensor row_stack(TensorList tensors) {
-  static ext::OpRef op("row_stack");
-  return ext::call<Tensor>(op, tensors);
-}
-inline Tensor dstack(TensorList tensors) {
-  static ext::OpRef op("dstack");
-  return ext::call<Tensor>(op, tensors);
-}
-inline Tensor column_stack(TensorList tensors) {
-  static ext::OpRef op("column_stack");
-  return ext::call<Tensor>(op, tensors);
-}
-inline Tensor block_diag(TensorList tensors) {
-  static ext::OpRef op("block_diag");
-  return ext::call<Tensor>(op, tensors);
-}
-inline Tensor clone(const Tensor& self) {
-  static ext::OpRef op("clone");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor fill(const Tensor& self, const TensorOrScalar& value) {
-  static ext::OpRef op("fill");
-  return ext::call<Tensor>(op, self, value);
-}
-inline Tensor as_strided(const Tensor& self, const Ints& size, const Ints& stride, std::optional<int64_t> storage_offset = std::nullopt) {
-  static ext::OpRef op("as_strided");
-  return ext::call<Tensor>(op, self, size, stride, storage_offset);
-}
-inline Tensor mse_loss(const Tensor& self, const Tensor& target, std::optional<bool> size_average = std::nullopt, std::optional<bool> reduce = std::nullopt, std::string_view reduction = "mean", const Tensor& weight = {}) {
-  static ext::OpRef op("mse_loss");
-  return ext::call<Tensor>(op, self, target, size_average, reduce, reduction, weight);
-}
-inline Tensor l1_loss(const Tensor& self, const Tensor& target, std::optional<bool> size_average = std::nullopt, std::optional<bool> reduce = std::nullopt, std::string_view reduction = "mean", const Tensor& weight = {}) {
-  static ext::OpRef op("l1_loss");
-  return ext::call<Tensor>(op, self, target, size_average, reduce, reduction, weight);
-}
-inline Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight = {}, std::optional<bool> size_average = std::nullopt, std::optional<bool> reduce = std::nullopt, std::string_view reduction = "mean") {
-  static ext::OpRef op("binary_cross_entropy");
-  return ext::call<Tensor>(op, self, target, weight, size_average, reduce, reduction);
-}
-inline Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight = {}, std::optional<bool> size_average = std::nullopt, std::optional<bool> reduce = std::nullopt, std::string_view reduction = "mean", const Tensor& pos_weight = {}) {
-  static ext::OpRef op("binary_cross_entropy_with_logits");
-  return ext::call<Tensor>(op, self, target, weight, size_average, reduce, reduction, pos_weight);
-}
-inline Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight = {}, std::optional<bool> size_average = std::nullopt, int64_t ignore_index = -100, std::optional<bool> reduce = std::nullopt, std::string_view reduction = "mean") {
-  static ext::OpRef op("nll_loss");
-  return ext::call<Tensor>(op, self, target, weight, size_average, ignore_index, reduce, reduction);
-}
-inline Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight = {}, std::optional<bool> size_average = std::nullopt, int64_t ignore_index = -100, std::optional<bool> reduce = std::nullopt, std::string_view reduction = "mean", double label_smoothing = 0.0) {
-  static ext::OpRef op("cross_entropy");
-  return ext::call<Tensor>(op, self, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing);
-}
-inline Tensor masked_fill(const Tensor& self, const Tensor& mask, const TensorOrScalar& value) {
-  static ext::OpRef op("masked_fill");
-  return ext::call<Tensor>(op, self, mask, value);
-}
-inline Tensor masked_select(const Tensor& self, const Tensor& mask) {
-  static ext::OpRef op("masked_select");
-  return ext::call<Tensor>(op, self, mask);
-}
-inline Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& source) {
-  static ext::OpRef op("masked_scatter");
-  return ext::call<Tensor>(op, self, mask, source);
-}
-inline std::vector<Tensor> nonzero(const Tensor& self, bool as_tuple = false) {
-  static ext::OpRef op("nonzero");
-  return ext::call<std::vector<Tensor>>(op, self, as_tuple);
-}
-inline Tensor argwhere(const Tensor& self) {
-  static ext::OpRef op("argwhere");
-  return ext::call<Tensor>(op, self);
-}
-inline std::vector<Tensor> where(const Tensor& self) {
-  static ext::OpRef op("where");
-  return ext::call<std::vector<Tensor>>(op, self);
-}
-inline Tensor mm(const Tensor& self, const Tensor& mat2) {
-  static ext::OpRef op("mm");
-  return ext::call<Tensor>(op, self, mat2);
-}
-inline Tensor bmm(const Tensor& self, const Tensor& mat2) {
-  static ext::OpRef op("bmm");
-  return ext::call<Tensor>(op, self, mat2);
-}
-inline Tensor matmul(const Tensor& self, const Tensor& other) {
-  static ext::OpRef op("matmul");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias = {}) {
-  static ext::OpRef op("linear");
-  return ext::call<Tensor>(op, self, weight, bias);
-}
-inline Tensor bilinear(const Tensor& self, const Tensor& input2, const Tensor& weight, const Tensor& bias = {}) {
-  static ext::OpRef op("bilinear");
-  return ext::call<Tensor>(op, self, input2, weight, bias);
-}
-inline Tensor mv(const Tensor& self, const Tensor& vec) {
-  static ext::OpRef op("mv");
-  return ext::call<Tensor>(op, self, vec);
-}
-inline Tensor dot(const Tensor& self, const Tensor& tensor) {
-  static ext::OpRef op("dot");
-  return ext::call<Tensor>(op, self, tensor);
-}
-inline Tensor vdot(const Tensor& self, const Tensor& other) {
-  static ext::OpRef op("vdot");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor outer(const Tensor& self, const Tensor& vec2) {
-  static ext::OpRef op("outer");
-  return ext::call<Tensor>(op, self, vec2);
-}
-inline Tensor inner(const Tensor& self, const Tensor& other) {
-  static ext::OpRef op("inner");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta = Scalar(1), const Scalar& alpha = Scalar(1)) {
-  static ext::OpRef op("addmm");
-  return ext::call<Tensor>(op, self, mat1, mat2, beta, alpha);
-}
-inline Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta = Scalar(1), const Scalar& alpha = Scalar(1)) {
-  static ext::OpRef op("baddbmm");
-  return ext::call<Tensor>(op, self, batch1, batch2, beta, alpha);
-}
-inline Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta = Scalar(1), const Scalar& alpha = Scalar(1)) {
-  static ext::OpRef op("addmv");
-  return ext::call<Tensor>(op, self, mat, vec, beta, alpha);
-}
-inline Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta = Scalar(1), const Scalar& alpha = Scalar(1)) {
-  static ext::OpRef op("addr");
-  return ext::call<Tensor>(op, self, vec1, vec2, beta, alpha);
-}
-inline Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta = Scalar(1), const Scalar& alpha = Scalar(1)) {
-  static ext::OpRef op("addbmm");
-  return ext::call<Tensor>(op, self, batch1, batch2, beta, alpha);
-}
-inline Tensor layer_norm(const Tensor& self, const Ints& normalized_shape, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-05, bool cudnn_enable = true) {
-  static ext::OpRef op("layer_norm");
-  return ext::call<Tensor>(op, self, normalized_shape, weight, bias, eps, cudnn_enable);
-}
-inline Tensor rms_norm(const Tensor& self, const Ints& normalized_shape, const Tensor& weight = {}, std::optional<double> eps = std::nullopt) {
-  static ext::OpRef op("rms_norm");
-  return ext::call<Tensor>(op, self, normalized_shape, weight, eps);
-}
-inline Tensor embedding(const Tensor& self, const Tensor& weight, std::optional<int64_t> padding_idx = std::nullopt, std::optional<double> max_norm = std::nullopt, double norm_type = 2.0, bool scale_grad_by_freq = false, bool sparse = false) {
-  static ext::OpRef op("embedding");
-  return ext::call<Tensor>(op, self, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse);
-}
-inline Tensor rand(const Ints& size, const TensorOptions& options = {}) {
-  static ext::OpRef op("rand");
-  return ext::call<Tensor>(op, size, ext::Default(), options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor randn(const Ints& size, const TensorOptions& options = {}) {
-  static ext::OpRef op("randn");
-  return ext::call<Tensor>(op, size, ext::Default(), options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor randint(int64_t high, const Ints& size, const TensorOptions& options = {}) {
-  static ext::OpRef op("randint");
-  return ext::call<Tensor>(op, high, size, ext::Default(), options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor randint(int64_t low, int64_t high, const Ints& size, const TensorOptions& options = {}) {
-  static ext::OpRef op("randint");
-  return ext::call<Tensor>(op, low, high, size, ext::Default(), options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor randperm(int64_t n, const TensorOptions& options = {}) {
-  static ext::OpRef op("randperm");
-  return ext::call<Tensor>(op, n, ext::Default(), options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor rand_like(const Tensor& self, const TensorOptions& options = {}) {
-  static ext::OpRef op("rand_like");
-  return ext::call<Tensor>(op, self, ext::Default(), options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor randn_like(const Tensor& self, const TensorOptions& options = {}) {
-  static ext::OpRef op("randn_like");
-  return ext::call<Tensor>(op, self, ext::Default(), options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor randint_like(const Tensor& self, int64_t high, const TensorOptions& options = {}) {
-  static ext::OpRef op("randint_like");
-  return ext::call<Tensor>(op, self, high, ext::Default(), options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor randint_like(const Tensor& self, int64_t low, int64_t high, const TensorOptions& options = {}) {
-  static ext::OpRef op("randint_like");
-  return ext::call<Tensor>(op, self, low, high, ext::Default(), options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor normal(double mean, double std, const Ints& size, const TensorOptions& options = {}) {
-  static ext::OpRef op("normal");
-  return ext::call<Tensor>(op, mean, std, size, ext::Default(), options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor flip(const Tensor& self, const Ints& dims) {
-  static ext::OpRef op("flip");
-  return ext::call<Tensor>(op, self, dims);
-}
-inline Tensor fliplr(const Tensor& self) {
-  static ext::OpRef op("fliplr");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor flipud(const Tensor& self) {
-  static ext::OpRef op("flipud");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor rot90(const Tensor& self, int64_t k = 1, const OptInts& dims = {}) {
-  static ext::OpRef op("rot90");
-  return ext::call<Tensor>(op, self, k, dims);
-}
-inline Tensor roll(const Tensor& self, const Ints& shifts, const Ints& dims = {}) {
-  static ext::OpRef op("roll");
-  return ext::call<Tensor>(op, self, shifts, dims);
-}
-inline Tensor tile(const Tensor& self, const Ints& dims) {
-  static ext::OpRef op("tile");
-  return ext::call<Tensor>(op, self, dims);
-}
-inline Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int64_t> dim = std::nullopt, std::optional<int64_t> output_size = std::nullopt) {
-  static ext::OpRef op("repeat_interleave");
-  return ext::call<Tensor>(op, self, repeats, dim, output_size);
-}
-inline Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim = std::nullopt, std::optional<int64_t> output_size = std::nullopt) {
-  static ext::OpRef op("repeat_interleave");
-  return ext::call<Tensor>(op, self, repeats, dim, output_size);
-}
-inline Tensor repeat_interleave(const Tensor& self, std::optional<int64_t> output_size = std::nullopt) {
-  static ext::OpRef op("repeat_interleave");
-  return ext::call<Tensor>(op, self, output_size);
-}
-inline Tensor sum(const Tensor& self, const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) {
-  static ext::OpRef op("sum");
-  return ext::call<Tensor>(op, self, dim, keepdim, dtype);
-}
-inline Tensor mean(const Tensor& self, const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) {
-  static ext::OpRef op("mean");
-  return ext::call<Tensor>(op, self, dim, keepdim, dtype);
-}
-inline Tensor nansum(const Tensor& self, const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) {
-  static ext::OpRef op("nansum");
-  return ext::call<Tensor>(op, self, dim, keepdim, dtype);
-}
-inline Tensor nanmean(const Tensor& self, const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) {
-  static ext::OpRef op("nanmean");
-  return ext::call<Tensor>(op, self, dim, keepdim, dtype);
-}
-inline Tensor prod(const Tensor& self, std::optional<DType> dtype = std::nullopt) {
-  static ext::OpRef op("prod");
-  return ext::call<Tensor>(op, self, dtype);
-}
-inline Tensor prod(const Tensor& self, int64_t dim, bool keepdim = false, std::optional<DType> dtype = std::nullopt) {
-  static ext::OpRef op("prod");
-  return ext::call<Tensor>(op, self, dim, keepdim, dtype);
-}
-inline Tensor all(const Tensor& self, const OptInts& dim = {}, bool keepdim = false) {
-  static ext::OpRef op("all");
-  return ext::call<Tensor>(op, self, dim, keepdim);
-}
-inline Tensor any(const Tensor& self, const OptInts& dim = {}, bool keepdim = false) {
-  static ext::OpRef op("any");
-  return ext::call<Tensor>(op, self, dim, keepdim);
-}
-inline Tensor count_nonzero(const Tensor& self, const OptInts& dim = {}) {
-  static ext::OpRef op("count_nonzero");
-  return ext::call<Tensor>(op, self, dim);
-}
-inline Tensor logsumexp(const Tensor& self, const Ints& dim, bool keepdim = false) {
-  static ext::OpRef op("logsumexp");
-  return ext::call<Tensor>(op, self, dim, keepdim);
-}
-inline Tensor amax(const Tensor& self, const OptInts& dim = {}, bool keepdim = false) {
-  static ext::OpRef op("amax");
-  return ext::call<Tensor>(op, self, dim, keepdim);
-}
-inline Tensor amin(const Tensor& self, const OptInts& dim = {}, bool keepdim = false) {
-  static ext::OpRef op("amin");
-  return ext::call<Tensor>(op, self, dim, keepdim);
-}
-inline std::tuple<Tensor, Tensor> aminmax(const Tensor& self, std::optional<int64_t> dim = std::nullopt, bool keepdim = false) {
-  static ext::OpRef op("aminmax");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, dim, keepdim);
-}
-inline Tensor max(const Tensor& self) {
-  static ext::OpRef op("max");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor max(const Tensor& self, const Tensor& other) {
-  static ext::OpRef op("max");
-  return ext::call<Tensor>(op, self, other);
-}
-inline std::tuple<Tensor, Tensor> max(const Tensor& self, int64_t dim, bool keepdim = false) {
-  static ext::OpRef op("max");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, dim, keepdim);
-}
-inline Tensor min(const Tensor& self) {
-  static ext::OpRef op("min");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor min(const Tensor& self, const Tensor& other) {
-  static ext::OpRef op("min");
-  return ext::call<Tensor>(op, self, other);
-}
-inline std::tuple<Tensor, Tensor> min(const Tensor& self, int64_t dim, bool keepdim = false) {
-  static ext::OpRef op("min");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, dim, keepdim);
-}
-inline Tensor argmax(const Tensor& self, std::optional<int64_t> dim = std::nullopt, bool keepdim = false) {
-  static ext::OpRef op("argmax");
-  return ext::call<Tensor>(op, self, dim, keepdim);
-}
-inline Tensor argmin(const Tensor& self, std::optional<int64_t> dim = std::nullopt, bool keepdim = false) {
-  static ext::OpRef op("argmin");
-  return ext::call<Tensor>(op, self, dim, keepdim);
-}
-inline Tensor reshape(const Tensor& self, const Ints& shape) {
-  static ext::OpRef op("reshape");
-  return ext::call<Tensor>(op, self, shape);
-}
-inline Tensor flatten(const Tensor& self, int64_t start_dim = 0, int64_t end_dim = -1) {
-  static ext::OpRef op("flatten");
-  return ext::call<Tensor>(op, self, start_dim, end_dim);
-}
-inline Tensor ravel(const Tensor& self) {
-  static ext::OpRef op("ravel");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor unflatten(const Tensor& self, int64_t dim, const Ints& sizes) {
-  static ext::OpRef op("unflatten");
-  return ext::call<Tensor>(op, self, dim, sizes);
-}
-inline Tensor bernoulli(const Tensor& self) {
-  static ext::OpRef op("bernoulli");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor bernoulli(const Tensor& self, double p) {
-  static ext::OpRef op("bernoulli");
-  return ext::call<Tensor>(op, self, p);
-}
-inline Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement = false) {
-  static ext::OpRef op("multinomial");
-  return ext::call<Tensor>(op, self, num_samples, replacement);
-}
-inline Tensor normal(const TensorOrScalar& self, const TensorOrScalar& std = Scalar(1.0)) {
-  static ext::OpRef op("normal");
-  return ext::call<Tensor>(op, self, std);
-}
-inline Tensor cumsum(const Tensor& self, int64_t dim, std::optional<DType> dtype = std::nullopt) {
-  static ext::OpRef op("cumsum");
-  return ext::call<Tensor>(op, self, dim, dtype);
-}
-inline Tensor cumprod(const Tensor& self, int64_t dim, std::optional<DType> dtype = std::nullopt) {
-  static ext::OpRef op("cumprod");
-  return ext::call<Tensor>(op, self, dim, dtype);
-}
-inline Tensor logcumsumexp(const Tensor& self, int64_t dim) {
-  static ext::OpRef op("logcumsumexp");
-  return ext::call<Tensor>(op, self, dim);
-}
-inline std::tuple<Tensor, Tensor> cummax(const Tensor& self, int64_t dim) {
-  static ext::OpRef op("cummax");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, dim);
-}
-inline std::tuple<Tensor, Tensor> cummin(const Tensor& self, int64_t dim) {
-  static ext::OpRef op("cummin");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, dim);
-}
-inline Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self = true) {
-  static ext::OpRef op("scatter_reduce");
-  return ext::call<Tensor>(op, self, dim, index, src, reduce, include_self);
-}
-inline Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce, bool include_self = true) {
-  static ext::OpRef op("index_reduce");
-  return ext::call<Tensor>(op, self, dim, index, source, reduce, include_self);
-}
-inline Tensor select_scatter(const Tensor& self, const Tensor& src, int64_t dim, int64_t index) {
-  static ext::OpRef op("select_scatter");
-  return ext::call<Tensor>(op, self, src, dim, index);
-}
-inline Tensor slice_scatter(const Tensor& self, const Tensor& src, int64_t dim = 0, std::optional<int64_t> start = std::nullopt, std::optional<int64_t> end = std::nullopt, int64_t step = 1) {
-  static ext::OpRef op("slice_scatter");
-  return ext::call<Tensor>(op, self, src, dim, start, end, step);
-}
-inline Tensor diagonal_scatter(const Tensor& self, const Tensor& src, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) {
-  static ext::OpRef op("diagonal_scatter");
-  return ext::call<Tensor>(op, self, src, offset, dim1, dim2);
-}
-inline Tensor as_strided_scatter(const Tensor& self, const Tensor& src, const Ints& size, const Ints& stride, std::optional<int64_t> storage_offset = std::nullopt) {
-  static ext::OpRef op("as_strided_scatter");
-  return ext::call<Tensor>(op, self, src, size, stride, storage_offset);
-}
-inline Tensor searchsorted(const Tensor& self, const TensorOrScalar& input, bool out_int32 = false, bool right = false, std::optional<std::string_view> side = std::nullopt, const Tensor& sorter = {}) {
-  static ext::OpRef op("searchsorted");
-  return ext::call<Tensor>(op, self, input, out_int32, right, side, sorter);
-}
-inline Tensor bucketize(const TensorOrScalar& self, const Tensor& boundaries, bool out_int32 = false, bool right = false) {
-  static ext::OpRef op("bucketize");
-  return ext::call<Tensor>(op, self, boundaries, out_int32, right);
-}
-inline Tensor bincount(const Tensor& self, const Tensor& weights = {}, int64_t minlength = 0) {
-  static ext::OpRef op("bincount");
-  return ext::call<Tensor>(op, self, weights, minlength);
-}
-inline Tensor histc(const Tensor& self, int64_t bins = 100, double min = 0, double max = 0) {
-  static ext::OpRef op("histc");
-  return ext::call<Tensor>(op, self, bins, min, max);
-}
-inline Tensor isin(const TensorOrScalar& self, const TensorOrScalar& test_elements, bool assume_unique = false, bool invert = false) {
-  static ext::OpRef op("isin");
-  return ext::call<Tensor>(op, self, test_elements, assume_unique, invert);
-}
-inline Tensor arange(const Scalar& end, const TensorOptions& options = {}) {
-  static ext::OpRef op("arange");
-  return ext::call<Tensor>(op, end, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step = Scalar(1), const TensorOptions& options = {}) {
-  static ext::OpRef op("arange");
-  return ext::call<Tensor>(op, start, end, step, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, const TensorOptions& options = {}) {
-  static ext::OpRef op("linspace");
-  return ext::call<Tensor>(op, start, end, steps, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double base = 10.0, const TensorOptions& options = {}) {
-  static ext::OpRef op("logspace");
-  return ext::call<Tensor>(op, start, end, steps, base, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor tril_indices(int64_t row, int64_t col, int64_t offset = 0, const TensorOptions& options = {}) {
-  static ext::OpRef op("tril_indices");
-  return ext::call<Tensor>(op, row, col, offset, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor triu_indices(int64_t row, int64_t col, int64_t offset = 0, const TensorOptions& options = {}) {
-  static ext::OpRef op("triu_indices");
-  return ext::call<Tensor>(op, row, col, offset, options.dtype_opt(), ext::Default(), ext::Default(), ext::Default(), options.requires_grad());
-}
-inline Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length) {
-  static ext::OpRef op("narrow");
-  return ext::call<Tensor>(op, self, dim, start, length);
-}
-inline Tensor select(const Tensor& self, int64_t dim, int64_t index) {
-  static ext::OpRef op("select");
-  return ext::call<Tensor>(op, self, dim, index);
-}
-inline Tensor diagonal(const Tensor& self, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) {
-  static ext::OpRef op("diagonal");
-  return ext::call<Tensor>(op, self, offset, dim1, dim2);
-}
-inline Tensor softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype = std::nullopt) {
-  static ext::OpRef op("softmax");
-  return ext::call<Tensor>(op, self, dim, dtype);
-}
-inline Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype = std::nullopt) {
-  static ext::OpRef op("log_softmax");
-  return ext::call<Tensor>(op, self, dim, dtype);
-}
-inline std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim = -1, bool descending = false, std::optional<bool> stable = false) {
-  static ext::OpRef op("sort");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, dim, descending, stable);
-}
-inline Tensor argsort(const Tensor& self, int64_t dim = -1, bool descending = false, bool stable = false) {
-  static ext::OpRef op("argsort");
-  return ext::call<Tensor>(op, self, dim, descending, stable);
-}
-inline Tensor msort(const Tensor& self) {
-  static ext::OpRef op("msort");
-  return ext::call<Tensor>(op, self);
-}
-inline std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim = -1, bool largest = true, bool sorted = true) {
-  static ext::OpRef op("topk");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, k, dim, largest, sorted);
-}
-inline std::vector<Tensor> split(const Tensor& self, int64_t split_size_or_sections, int64_t dim = 0) {
-  static ext::OpRef op("split");
-  return ext::call<std::vector<Tensor>>(op, self, split_size_or_sections, dim);
-}
-inline std::vector<Tensor> split_with_sizes(const Tensor& self, const Ints& split_sizes, int64_t dim = 0) {
-  static ext::OpRef op("split_with_sizes");
-  return ext::call<std::vector<Tensor>>(op, self, split_sizes, dim);
-}
-inline std::vector<Tensor> split(const Tensor& self, const Ints& split_size_or_sections, int64_t dim = 0) {
-  static ext::OpRef op("split");
-  return ext::call<std::vector<Tensor>>(op, self, split_size_or_sections, dim);
-}
-inline std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim = 0) {
-  static ext::OpRef op("chunk");
-  return ext::call<std::vector<Tensor>>(op, self, chunks, dim);
-}
-inline std::vector<Tensor> unbind(const Tensor& self, int64_t dim = 0) {
-  static ext::OpRef op("unbind");
-  return ext::call<std::vector<Tensor>>(op, self, dim);
-}
-inline std::vector<Tensor> tensor_split(const Tensor& self, int64_t indices_or_sections, int64_t dim = 0) {
-  static ext::OpRef op("tensor_split");
-  return ext::call<std::vector<Tensor>>(op, self, indices_or_sections, dim);
-}
-inline std::vector<Tensor> tensor_split(const Tensor& self, const Ints& indices_or_sections, int64_t dim = 0) {
-  static ext::OpRef op("tensor_split");
-  return ext::call<std::vector<Tensor>>(op, self, indices_or_sections, dim);
-}
-inline std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& indices_or_sections, int64_t dim = 0) {
-  static ext::OpRef op("tensor_split");
-  return ext::call<std::vector<Tensor>>(op, self, indices_or_sections, dim);
-}
-inline std::vector<Tensor> hsplit(const Tensor& self, int64_t sections) {
-  static ext::OpRef op("hsplit");
-  return ext::call<std::vector<Tensor>>(op, self, sections);
-}
-inline std::vector<Tensor> hsplit(const Tensor& self, const Ints& indices) {
-  static ext::OpRef op("hsplit");
-  return ext::call<std::vector<Tensor>>(op, self, indices);
-}
-inline std::vector<Tensor> vsplit(const Tensor& self, int64_t sections) {
-  static ext::OpRef op("vsplit");
-  return ext::call<std::vector<Tensor>>(op, self, sections);
-}
-inline std::vector<Tensor> vsplit(const Tensor& self, const Ints& indices) {
-  static ext::OpRef op("vsplit");
-  return ext::call<std::vector<Tensor>>(op, self, indices);
-}
-inline std::vector<Tensor> dsplit(const Tensor& self, int64_t sections) {
-  static ext::OpRef op("dsplit");
-  return ext::call<std::vector<Tensor>>(op, self, sections);
-}
-inline std::vector<Tensor> dsplit(const Tensor& self, const Ints& indices) {
-  static ext::OpRef op("dsplit");
-  return ext::call<std::vector<Tensor>>(op, self, indices);
-}
-inline Tensor var(const Tensor& self, bool unbiased) {
-  static ext::OpRef op("var");
-  return ext::call<Tensor>(op, self, unbiased);
-}
-inline Tensor var(const Tensor& self, const OptInts& dim = {}, const std::optional<Scalar>& correction = Scalar(1), bool keepdim = false) {
-  static ext::OpRef op("var");
-  return ext::call<Tensor>(op, self, dim, correction, keepdim);
-}
-inline Tensor std(const Tensor& self, bool unbiased) {
-  static ext::OpRef op("std");
-  return ext::call<Tensor>(op, self, unbiased);
-}
-inline Tensor std(const Tensor& self, const OptInts& dim = {}, const std::optional<Scalar>& correction = Scalar(1), bool keepdim = false) {
-  static ext::OpRef op("std");
-  return ext::call<Tensor>(op, self, dim, correction, keepdim);
-}
-inline std::tuple<Tensor, Tensor> var_mean(const Tensor& self, bool unbiased) {
-  static ext::OpRef op("var_mean");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, unbiased);
-}
-inline std::tuple<Tensor, Tensor> var_mean(const Tensor& self, const OptInts& dim = {}, const std::optional<Scalar>& correction = Scalar(1), bool keepdim = false) {
-  static ext::OpRef op("var_mean");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, dim, correction, keepdim);
-}
-inline std::tuple<Tensor, Tensor> std_mean(const Tensor& self, bool unbiased) {
-  static ext::OpRef op("std_mean");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, unbiased);
-}
-inline std::tuple<Tensor, Tensor> std_mean(const Tensor& self, const OptInts& dim = {}, const std::optional<Scalar>& correction = Scalar(1), bool keepdim = false) {
-  static ext::OpRef op("std_mean");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, dim, correction, keepdim);
-}
-inline Tensor norm(const Tensor& self, std::optional<std::string_view> p = "fro", const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) {
-  static ext::OpRef op("norm");
-  return ext::call<Tensor>(op, self, p, dim, keepdim, dtype);
-}
-inline Tensor norm(const Tensor& self, double p, const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) {
-  static ext::OpRef op("norm");
-  return ext::call<Tensor>(op, self, p, dim, keepdim, dtype);
-}
-inline Tensor dist(const Tensor& self, const Tensor& other, double p = 2.0) {
-  static ext::OpRef op("dist");
-  return ext::call<Tensor>(op, self, other, p);
-}
-inline Tensor cdist(const Tensor& self, const Tensor& x2, double p = 2.0) {
-  static ext::OpRef op("cdist");
-  return ext::call<Tensor>(op, self, x2, p);
-}
-inline Tensor median(const Tensor& self) {
-  static ext::OpRef op("median");
-  return ext::call<Tensor>(op, self);
-}
-inline std::tuple<Tensor, Tensor> median(const Tensor& self, int64_t dim = -1, bool keepdim = false) {
-  static ext::OpRef op("median");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, dim, keepdim);
-}
-inline Tensor nanmedian(const Tensor& self) {
-  static ext::OpRef op("nanmedian");
-  return ext::call<Tensor>(op, self);
-}
-inline std::tuple<Tensor, Tensor> nanmedian(const Tensor& self, int64_t dim = -1, bool keepdim = false) {
-  static ext::OpRef op("nanmedian");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, dim, keepdim);
-}
-inline std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim = -1, bool keepdim = false) {
-  static ext::OpRef op("kthvalue");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, k, dim, keepdim);
-}
-inline std::tuple<Tensor, Tensor> mode(const Tensor& self, int64_t dim = -1, bool keepdim = false) {
-  static ext::OpRef op("mode");
-  return ext::call<std::tuple<Tensor, Tensor>>(op, self, dim, keepdim);
-}
-inline Tensor quantile(const Tensor& self, double q, std::optional<int64_t> dim = std::nullopt, bool keepdim = false, std::string_view interpolation = "linear") {
-  static ext::OpRef op("quantile");
-  return ext::call<Tensor>(op, self, q, dim, keepdim, interpolation);
-}
-inline Tensor quantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim = std::nullopt, bool keepdim = false, std::string_view interpolation = "linear") {
-  static ext::OpRef op("quantile");
-  return ext::call<Tensor>(op, self, q, dim, keepdim, interpolation);
-}
-inline Tensor nanquantile(const Tensor& self, double q, std::optional<int64_t> dim = std::nullopt, bool keepdim = false, std::string_view interpolation = "linear") {
-  static ext::OpRef op("nanquantile");
-  return ext::call<Tensor>(op, self, q, dim, keepdim, interpolation);
-}
-inline Tensor nanquantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim = std::nullopt, bool keepdim = false, std::string_view interpolation = "linear") {
-  static ext::OpRef op("nanquantile");
-  return ext::call<Tensor>(op, self, q, dim, keepdim, interpolation);
-}
-inline Tensor lerp(const Tensor& self, const Tensor& end, const TensorOrScalar& weight) {
-  static ext::OpRef op("lerp");
-  return ext::call<Tensor>(op, self, end, weight);
-}
-inline Tensor addcmul(const Tensor& self, const Tensor& tensor1, const Tensor& tensor2, const Scalar& value = Scalar(1)) {
-  static ext::OpRef op("addcmul");
-  return ext::call<Tensor>(op, self, tensor1, tensor2, value);
-}
-inline Tensor addcdiv(const Tensor& self, const Tensor& tensor1, const Tensor& tensor2, const Scalar& value = Scalar(1)) {
-  static ext::OpRef op("addcdiv");
-  return ext::call<Tensor>(op, self, tensor1, tensor2, value);
-}
-inline Tensor tril(const Tensor& self, int64_t diagonal = 0) {
-  static ext::OpRef op("tril");
-  return ext::call<Tensor>(op, self, diagonal);
-}
-inline Tensor triu(const Tensor& self, int64_t diagonal = 0) {
-  static ext::OpRef op("triu");
-  return ext::call<Tensor>(op, self, diagonal);
-}
-inline Tensor diag_embed(const Tensor& self, int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1) {
-  static ext::OpRef op("diag_embed");
-  return ext::call<Tensor>(op, self, offset, dim1, dim2);
-}
-inline Tensor diag(const Tensor& self, int64_t diagonal = 0) {
-  static ext::OpRef op("diag");
-  return ext::call<Tensor>(op, self, diagonal);
-}
-inline Tensor diagflat(const Tensor& self, int64_t offset = 0) {
-  static ext::OpRef op("diagflat");
-  return ext::call<Tensor>(op, self, offset);
-}
-inline Tensor trace(const Tensor& self) {
-  static ext::OpRef op("trace");
-  return ext::call<Tensor>(op, self);
-}
-inline std::vector<Tensor> unique(const Tensor& self, bool sorted = true, bool return_inverse = false, bool return_counts = false, std::optional<int64_t> dim = std::nullopt) {
-  static ext::OpRef op("unique");
-  return ext::call<std::vector<Tensor>>(op, self, sorted, return_inverse, return_counts, dim);
-}
-inline std::vector<Tensor> unique_consecutive(const Tensor& self, bool return_inverse = false, bool return_counts = false, std::optional<int64_t> dim = std::nullopt) {
-  static ext::OpRef op("unique_consecutive");
-  return ext::call<std::vector<Tensor>>(op, self, return_inverse, return_counts, dim);
-}
-inline Tensor permute(const Tensor& self, const Ints& dims) {
-  static ext::OpRef op("permute");
-  return ext::call<Tensor>(op, self, dims);
-}
-inline Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
-  static ext::OpRef op("transpose");
-  return ext::call<Tensor>(op, self, dim0, dim1);
-}
-inline Tensor swapaxes(const Tensor& self, int64_t axis0, int64_t axis1) {
-  static ext::OpRef op("swapaxes");
-  return ext::call<Tensor>(op, self, axis0, axis1);
-}
-inline Tensor swapdims(const Tensor& self, int64_t dim0, int64_t dim1) {
-  static ext::OpRef op("swapdims");
-  return ext::call<Tensor>(op, self, dim0, dim1);
-}
-inline Tensor t(const Tensor& self) {
-  static ext::OpRef op("t");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor movedim(const Tensor& self, const Ints& source, const Ints& destination) {
-  static ext::OpRef op("movedim");
-  return ext::call<Tensor>(op, self, source, destination);
-}
-inline Tensor moveaxis(const Tensor& self, const Ints& source, const Ints& destination) {
-  static ext::OpRef op("moveaxis");
-  return ext::call<Tensor>(op, self, source, destination);
-}
-inline Tensor squeeze(const Tensor& self) {
-  static ext::OpRef op("squeeze");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor squeeze(const Tensor& self, const Ints& dim) {
-  static ext::OpRef op("squeeze");
-  return ext::call<Tensor>(op, self, dim);
-}
-inline Tensor unsqueeze(const Tensor& self, int64_t dim) {
-  static ext::OpRef op("unsqueeze");
-  return ext::call<Tensor>(op, self, dim);
-}
-inline Tensor broadcast_to(const Tensor& self, const Ints& size) {
-  static ext::OpRef op("broadcast_to");
-  return ext::call<Tensor>(op, self, size);
-}
-inline std::vector<Tensor> broadcast_tensors(TensorList tensors) {
-  static ext::OpRef op("broadcast_tensors");
-  return ext::call<std::vector<Tensor>>(op, tensors);
-}
-inline Tensor absolute(const Tensor& self) {
-  static ext::OpRef op("absolute");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor negative(const Tensor& self) {
-  static ext::OpRef op("negative");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor multiply(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("multiply");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor subtract(const TensorOrScalar& self, const TensorOrScalar& other, const Scalar& alpha = Scalar(1)) {
-  static ext::OpRef op("subtract");
-  return ext::call<Tensor>(op, self, other, alpha);
-}
-inline Tensor divide(const TensorOrScalar& self, const TensorOrScalar& other, std::optional<std::string_view> rounding_mode = std::nullopt) {
-  static ext::OpRef op("divide");
-  return ext::call<Tensor>(op, self, other, rounding_mode);
-}
-inline Tensor true_divide(const TensorOrScalar& self, const TensorOrScalar& other, std::optional<std::string_view> rounding_mode = std::nullopt) {
-  static ext::OpRef op("true_divide");
-  return ext::call<Tensor>(op, self, other, rounding_mode);
-}
-inline Tensor fix(const Tensor& self) {
-  static ext::OpRef op("fix");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor clip(const Tensor& self, const std::optional<TensorOrScalar>& min = std::nullopt, const std::optional<TensorOrScalar>& max = std::nullopt) {
-  static ext::OpRef op("clip");
-  return ext::call<Tensor>(op, self, min, max);
-}
-inline Tensor sgn(const Tensor& self) {
-  static ext::OpRef op("sgn");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor arccos(const Tensor& self) {
-  static ext::OpRef op("arccos");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor arcsin(const Tensor& self) {
-  static ext::OpRef op("arcsin");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor arctan(const Tensor& self) {
-  static ext::OpRef op("arctan");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor arctan2(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("arctan2");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor arccosh(const Tensor& self) {
-  static ext::OpRef op("arccosh");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor arcsinh(const Tensor& self) {
-  static ext::OpRef op("arcsinh");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor arctanh(const Tensor& self) {
-  static ext::OpRef op("arctanh");
-  return ext::call<Tensor>(op, self);
-}
-inline Tensor greater(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("greater");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor greater_equal(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("greater_equal");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor less(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("less");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor less_equal(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("less_equal");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor not_equal(const TensorOrScalar& self, const TensorOrScalar& other) {
-  static ext::OpRef op("not_equal");
-  return ext::call<Tensor>(op, self, other);
-}
-inline Tensor ger(const Tensor& self, const Tensor& vec2) {
-  static ext::OpRef op("ger");
-  return ext::call<Tensor>(op, self, vec2);
-}
+inline Tensor gelu(const Tensor& self, std::string_view approximate = "none") { static ext::OpRef op("gelu"); return op.tensor({ext::box_tensor(self), ext::box_string(approximate)}); }
+inline Tensor isclose(const Tensor& self, const Tensor& other, double rtol = 1e-05, double atol = 1e-08, bool equal_nan = false) { static ext::OpRef op("isclose"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other), ext::box_double(rtol), ext::box_double(atol), ext::box_bool(equal_nan)}); }
+inline bool allclose(const Tensor& self, const Tensor& other, double rtol = 1e-05, double atol = 1e-08, bool equal_nan = false) { static ext::OpRef op("allclose"); return ext::unboxed<bool>(op.run_any({ext::box_tensor(self), ext::box_tensor(other), ext::box_double(rtol), ext::box_double(atol), ext::box_bool(equal_nan)})); }
+inline bool equal(const Tensor& self, const Tensor& other) { static ext::OpRef op("equal"); return ext::unboxed<bool>(op.run_any({ext::box_tensor(self), ext::box_tensor(other)})); }
+inline Tensor float_power(const TensorOrScalar& self, const TensorOrScalar& exponent) { static ext::OpRef op("float_power"); return op.tensor({ext::box_operand(self), ext::box_operand(exponent)}); }
+inline Tensor ldexp(const Tensor& self, const Tensor& other) { static ext::OpRef op("ldexp"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other)}); }
+inline Tensor add(const TensorOrScalar& self, const TensorOrScalar& other, const Scalar& alpha = Scalar(1)) { static ext::OpRef op("add"); return op.tensor({ext::box_operand(self), ext::box_operand(other), ext::box_scalar(alpha)}); }
+inline Tensor sub(const TensorOrScalar& self, const TensorOrScalar& other, const Scalar& alpha = Scalar(1)) { static ext::OpRef op("sub"); return op.tensor({ext::box_operand(self), ext::box_operand(other), ext::box_scalar(alpha)}); }
+inline Tensor rsub(const TensorOrScalar& self, const TensorOrScalar& other, const Scalar& alpha = Scalar(1)) { static ext::OpRef op("rsub"); return op.tensor({ext::box_operand(self), ext::box_operand(other), ext::box_scalar(alpha)}); }
+inline Tensor mul(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("mul"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor div(const TensorOrScalar& self, const TensorOrScalar& other, std::optional<std::string_view> rounding_mode = std::nullopt) { static ext::OpRef op("div"); return op.tensor({ext::box_operand(self), ext::box_operand(other), ext::box_opt_string(rounding_mode)}); }
+inline Tensor pow(const TensorOrScalar& self, const TensorOrScalar& exponent) { static ext::OpRef op("pow"); return op.tensor({ext::box_operand(self), ext::box_operand(exponent)}); }
+inline Tensor where(const Tensor& self, const TensorOrScalar& input, const TensorOrScalar& other) { static ext::OpRef op("where"); return op.tensor({ext::box_tensor(self), ext::box_operand(input), ext::box_operand(other)}); }
+inline Tensor clamp(const Tensor& self, const std::optional<TensorOrScalar>& min = std::nullopt, const std::optional<TensorOrScalar>& max = std::nullopt) { static ext::OpRef op("clamp"); return op.tensor({ext::box_tensor(self), ext::box_opt_operand(min), ext::box_opt_operand(max)}); }
+inline Tensor clamp_min(const Tensor& self, const TensorOrScalar& min) { static ext::OpRef op("clamp_min"); return op.tensor({ext::box_tensor(self), ext::box_operand(min)}); }
+inline Tensor clamp_max(const Tensor& self, const TensorOrScalar& max) { static ext::OpRef op("clamp_max"); return op.tensor({ext::box_tensor(self), ext::box_operand(max)}); }
+inline Tensor nan_to_num(const Tensor& self, std::optional<double> nan = std::nullopt, std::optional<double> posinf = std::nullopt, std::optional<double> neginf = std::nullopt) { static ext::OpRef op("nan_to_num"); return op.tensor({ext::box_tensor(self), ext::box_opt_double(nan), ext::box_opt_double(posinf), ext::box_opt_double(neginf)}); }
+inline Tensor logit(const Tensor& self, std::optional<double> eps = std::nullopt) { static ext::OpRef op("logit"); return op.tensor({ext::box_tensor(self), ext::box_opt_double(eps)}); }
+inline Tensor round(const Tensor& self, int64_t decimals) { static ext::OpRef op("round"); return op.tensor({ext::box_tensor(self), ext::box_int(decimals)}); }
+inline Tensor zeros(const Ints& size, const TensorOptions& options = {}) { static ext::OpRef op("zeros"); return op.tensor({ext::box_ints(size), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor ones(const Ints& size, const TensorOptions& options = {}) { static ext::OpRef op("ones"); return op.tensor({ext::box_ints(size), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor full(const Ints& size, const Scalar& fill_value, const TensorOptions& options = {}) { static ext::OpRef op("full"); return op.tensor({ext::box_ints(size), ext::box_scalar(fill_value), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor scalar_tensor(const Scalar& s, const TensorOptions& options = {}) { static ext::OpRef op("scalar_tensor"); return op.tensor({ext::box_scalar(s), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor empty_like(const Tensor& self, const TensorOptions& options = {}) { static ext::OpRef op("empty_like"); return op.tensor({ext::box_tensor(self), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor zeros_like(const Tensor& self, const TensorOptions& options = {}) { static ext::OpRef op("zeros_like"); return op.tensor({ext::box_tensor(self), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor ones_like(const Tensor& self, const TensorOptions& options = {}) { static ext::OpRef op("ones_like"); return op.tensor({ext::box_tensor(self), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor full_like(const Tensor& self, const Scalar& fill_value, const TensorOptions& options = {}) { static ext::OpRef op("full_like"); return op.tensor({ext::box_tensor(self), ext::box_scalar(fill_value), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor eye(int64_t n, std::optional<int64_t> m = std::nullopt, const TensorOptions& options = {}) { static ext::OpRef op("eye"); return op.tensor({ext::box_int(n), ext::box_opt_int(m), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor dropout(const Tensor& self, double p, bool train) { static ext::OpRef op("dropout"); return op.tensor({ext::box_tensor(self), ext::box_double(p), ext::box_bool(train)}); }
+inline Tensor dropout(const Tensor& self, double p = 0.5, bool training = true, bool inplace = false) { static ext::OpRef op("dropout"); return op.tensor({ext::box_tensor(self), ext::box_double(p), ext::box_bool(training), ext::box_bool(inplace)}); }
+inline Tensor feature_dropout(const Tensor& self, double p, bool train) { static ext::OpRef op("feature_dropout"); return op.tensor({ext::box_tensor(self), ext::box_double(p), ext::box_bool(train)}); }
+inline Tensor alpha_dropout(const Tensor& self, double p, bool train) { static ext::OpRef op("alpha_dropout"); return op.tensor({ext::box_tensor(self), ext::box_double(p), ext::box_bool(train)}); }
+inline Tensor feature_alpha_dropout(const Tensor& self, double p, bool train) { static ext::OpRef op("feature_alpha_dropout"); return op.tensor({ext::box_tensor(self), ext::box_double(p), ext::box_bool(train)}); }
+inline Tensor einsum(std::string_view equation, TensorList operands) { static ext::OpRef op("einsum"); return op.tensor({ext::box_string(equation), ext::box_tensors(operands)}); }
+inline Tensor tensordot(const Tensor& self, const Tensor& other, int64_t dims = 2) { static ext::OpRef op("tensordot"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other), ext::box_int(dims)}); }
+inline Tensor neg(const Tensor& self) { static ext::OpRef op("neg"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor positive(const Tensor& self) { static ext::OpRef op("positive"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor abs(const Tensor& self) { static ext::OpRef op("abs"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor sign(const Tensor& self) { static ext::OpRef op("sign"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor floor(const Tensor& self) { static ext::OpRef op("floor"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor ceil(const Tensor& self) { static ext::OpRef op("ceil"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor trunc(const Tensor& self) { static ext::OpRef op("trunc"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor round(const Tensor& self) { static ext::OpRef op("round"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor frac(const Tensor& self) { static ext::OpRef op("frac"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor isnan(const Tensor& self) { static ext::OpRef op("isnan"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor isinf(const Tensor& self) { static ext::OpRef op("isinf"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor isfinite(const Tensor& self) { static ext::OpRef op("isfinite"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor isposinf(const Tensor& self) { static ext::OpRef op("isposinf"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor isneginf(const Tensor& self) { static ext::OpRef op("isneginf"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor signbit(const Tensor& self) { static ext::OpRef op("signbit"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor logical_not(const Tensor& self) { static ext::OpRef op("logical_not"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor bitwise_not(const Tensor& self) { static ext::OpRef op("bitwise_not"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor square(const Tensor& self) { static ext::OpRef op("square"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor reciprocal(const Tensor& self) { static ext::OpRef op("reciprocal"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor sqrt(const Tensor& self) { static ext::OpRef op("sqrt"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor rsqrt(const Tensor& self) { static ext::OpRef op("rsqrt"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor exp(const Tensor& self) { static ext::OpRef op("exp"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor exp2(const Tensor& self) { static ext::OpRef op("exp2"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor expm1(const Tensor& self) { static ext::OpRef op("expm1"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor log(const Tensor& self) { static ext::OpRef op("log"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor log1p(const Tensor& self) { static ext::OpRef op("log1p"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor log2(const Tensor& self) { static ext::OpRef op("log2"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor log10(const Tensor& self) { static ext::OpRef op("log10"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor sin(const Tensor& self) { static ext::OpRef op("sin"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor cos(const Tensor& self) { static ext::OpRef op("cos"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor tan(const Tensor& self) { static ext::OpRef op("tan"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor asin(const Tensor& self) { static ext::OpRef op("asin"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor acos(const Tensor& self) { static ext::OpRef op("acos"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor atan(const Tensor& self) { static ext::OpRef op("atan"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor sinh(const Tensor& self) { static ext::OpRef op("sinh"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor cosh(const Tensor& self) { static ext::OpRef op("cosh"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor tanh(const Tensor& self) { static ext::OpRef op("tanh"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor asinh(const Tensor& self) { static ext::OpRef op("asinh"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor acosh(const Tensor& self) { static ext::OpRef op("acosh"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor atanh(const Tensor& self) { static ext::OpRef op("atanh"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor sinc(const Tensor& self) { static ext::OpRef op("sinc"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor deg2rad(const Tensor& self) { static ext::OpRef op("deg2rad"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor rad2deg(const Tensor& self) { static ext::OpRef op("rad2deg"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor sigmoid(const Tensor& self) { static ext::OpRef op("sigmoid"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor erf(const Tensor& self) { static ext::OpRef op("erf"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor erfc(const Tensor& self) { static ext::OpRef op("erfc"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor erfinv(const Tensor& self) { static ext::OpRef op("erfinv"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor lgamma(const Tensor& self) { static ext::OpRef op("lgamma"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor digamma(const Tensor& self) { static ext::OpRef op("digamma"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor relu(const Tensor& self) { static ext::OpRef op("relu"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor silu(const Tensor& self) { static ext::OpRef op("silu"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor softplus(const Tensor& self, double beta = 1.0, double threshold = 20.0) { static ext::OpRef op("softplus"); return op.tensor({ext::box_tensor(self), ext::box_double(beta), ext::box_double(threshold)}); }
+inline Tensor leaky_relu(const Tensor& self, double negative_slope = 0.01) { static ext::OpRef op("leaky_relu"); return op.tensor({ext::box_tensor(self), ext::box_double(negative_slope)}); }
+inline Tensor elu(const Tensor& self, double alpha = 1.0) { static ext::OpRef op("elu"); return op.tensor({ext::box_tensor(self), ext::box_double(alpha)}); }
+inline Tensor selu(const Tensor& self) { static ext::OpRef op("selu"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor celu(const Tensor& self, double alpha = 1.0) { static ext::OpRef op("celu"); return op.tensor({ext::box_tensor(self), ext::box_double(alpha)}); }
+inline Tensor mish(const Tensor& self) { static ext::OpRef op("mish"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor hardtanh(const Tensor& self, double min_val = -1.0, double max_val = 1.0) { static ext::OpRef op("hardtanh"); return op.tensor({ext::box_tensor(self), ext::box_double(min_val), ext::box_double(max_val)}); }
+inline Tensor relu6(const Tensor& self) { static ext::OpRef op("relu6"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor hardsigmoid(const Tensor& self) { static ext::OpRef op("hardsigmoid"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor hardswish(const Tensor& self) { static ext::OpRef op("hardswish"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor logsigmoid(const Tensor& self) { static ext::OpRef op("logsigmoid"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor threshold(const Tensor& self, double threshold, double value) { static ext::OpRef op("threshold"); return op.tensor({ext::box_tensor(self), ext::box_double(threshold), ext::box_double(value)}); }
+inline Tensor hardshrink(const Tensor& self, double lambd = 0.5) { static ext::OpRef op("hardshrink"); return op.tensor({ext::box_tensor(self), ext::box_double(lambd)}); }
+inline Tensor softshrink(const Tensor& self, double lambd = 0.5) { static ext::OpRef op("softshrink"); return op.tensor({ext::box_tensor(self), ext::box_double(lambd)}); }
+inline Tensor softsign(const Tensor& self) { static ext::OpRef op("softsign"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor tanhshrink(const Tensor& self) { static ext::OpRef op("tanhshrink"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor floor_divide(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("floor_divide"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor remainder(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("remainder"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor fmod(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("fmod"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor atan2(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("atan2"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor hypot(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("hypot"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor maximum(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("maximum"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor minimum(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("minimum"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor fmax(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("fmax"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor fmin(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("fmin"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor logaddexp(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("logaddexp"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor logaddexp2(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("logaddexp2"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor xlogy(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("xlogy"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor xlog1py(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("xlog1py"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor copysign(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("copysign"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor nextafter(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("nextafter"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor heaviside(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("heaviside"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor gcd(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("gcd"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor lcm(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("lcm"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor eq(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("eq"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor ne(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("ne"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor lt(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("lt"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor le(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("le"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor gt(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("gt"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor ge(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("ge"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor logical_and(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("logical_and"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor logical_or(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("logical_or"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor logical_xor(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("logical_xor"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor bitwise_and(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("bitwise_and"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor bitwise_or(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("bitwise_or"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor bitwise_xor(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("bitwise_xor"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor bitwise_left_shift(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("bitwise_left_shift"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor bitwise_right_shift(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("bitwise_right_shift"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor gather(const Tensor& self, int64_t dim, const Tensor& index, bool sparse_grad = false) { static ext::OpRef op("gather"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_tensor(index), ext::box_bool(sparse_grad)}); }
+inline Tensor scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) { static ext::OpRef op("scatter_add"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_tensor(index), ext::box_tensor(src)}); }
+inline Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::optional<std::string_view> reduce = std::nullopt) { static ext::OpRef op("scatter"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_tensor(index), ext::box_tensor(src), ext::box_opt_string(reduce)}); }
+inline Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, std::optional<std::string_view> reduce = std::nullopt) { static ext::OpRef op("scatter"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_tensor(index), ext::box_scalar(value), ext::box_opt_string(reduce)}); }
+inline Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<int64_t> dim = std::nullopt) { static ext::OpRef op("take_along_dim"); return op.tensor({ext::box_tensor(self), ext::box_tensor(indices), ext::box_opt_int(dim)}); }
+inline std::vector<Tensor> meshgrid(TensorList tensors, std::optional<std::string_view> indexing = std::nullopt) { static ext::OpRef op("meshgrid"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensors(tensors), ext::box_opt_string(indexing)})); }
+inline Tensor cartesian_prod(TensorList tensors) { static ext::OpRef op("cartesian_prod"); return op.tensor({ext::box_tensors(tensors)}); }
+inline Tensor combinations(const Tensor& self, int64_t r = 2, bool with_replacement = false) { static ext::OpRef op("combinations"); return op.tensor({ext::box_tensor(self), ext::box_int(r), ext::box_bool(with_replacement)}); }
+inline Tensor kron(const Tensor& self, const Tensor& other) { static ext::OpRef op("kron"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other)}); }
+inline Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) { static ext::OpRef op("index_select"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_tensor(index)}); }
+inline Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha = Scalar(1)) { static ext::OpRef op("index_add"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_tensor(index), ext::box_tensor(source), ext::box_scalar(alpha)}); }
+inline Tensor index_copy(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) { static ext::OpRef op("index_copy"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_tensor(index), ext::box_tensor(source)}); }
+inline Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index, const TensorOrScalar& value) { static ext::OpRef op("index_fill"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_tensor(index), ext::box_operand(value)}); }
+inline Tensor take(const Tensor& self, const Tensor& index) { static ext::OpRef op("take"); return op.tensor({ext::box_tensor(self), ext::box_tensor(index)}); }
+inline Tensor put(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate = false) { static ext::OpRef op("put"); return op.tensor({ext::box_tensor(self), ext::box_tensor(index), ext::box_tensor(source), ext::box_bool(accumulate)}); }
+inline Tensor cat(TensorList tensors, int64_t dim = 0) { static ext::OpRef op("cat"); return op.tensor({ext::box_tensors(tensors), ext::box_int(dim)}); }
+inline Tensor concat(TensorList tensors, int64_t dim = 0) { static ext::OpRef op("concat"); return op.tensor({ext::box_tensors(tensors), ext::box_int(dim)}); }
+inline Tensor concatenate(TensorList tensors, int64_t dim = 0) { static ext::OpRef op("concatenate"); return op.tensor({ext::box_tensors(tensors), ext::box_int(dim)}); }
+inline Tensor stack(TensorList tensors, int64_t dim = 0) { static ext::OpRef op("stack"); return op.tensor({ext::box_tensors(tensors), ext::box_int(dim)}); }
+inline Tensor atleast_1d(const Tensor& self) { static ext::OpRef op("atleast_1d"); return op.tensor({ext::box_tensor(self)}); }
+inline std::vector<Tensor> atleast_1d(TensorList tensors) { static ext::OpRef op("atleast_1d"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensors(tensors)})); }
+inline Tensor atleast_2d(const Tensor& self) { static ext::OpRef op("atleast_2d"); return op.tensor({ext::box_tensor(self)}); }
+inline std::vector<Tensor> atleast_2d(TensorList tensors) { static ext::OpRef op("atleast_2d"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensors(tensors)})); }
+inline Tensor atleast_3d(const Tensor& self) { static ext::OpRef op("atleast_3d"); return op.tensor({ext::box_tensor(self)}); }
+inline std::vector<Tensor> atleast_3d(TensorList tensors) { static ext::OpRef op("atleast_3d"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensors(tensors)})); }
+inline Tensor hstack(TensorList tensors) { static ext::OpRef op("hstack"); return op.tensor({ext::box_tensors(tensors)}); }
+inline Tensor vstack(TensorList tensors) { static ext::OpRef op("vstack"); return op.tensor({ext::box_tensors(tensors)}); }
+inline Tensor row_stack(TensorList tensors) { static ext::OpRef op("row_stack"); return op.tensor({ext::box_tensors(tensors)}); }
+inline Tensor dstack(TensorList tensors) { static ext::OpRef op("dstack"); return op.tensor({ext::box_tensors(tensors)}); }
+inline Tensor column_stack(TensorList tensors) { static ext::OpRef op("column_stack"); return op.tensor({ext::box_tensors(tensors)}); }
+inline Tensor block_diag(TensorList tensors) { static ext::OpRef op("block_diag"); return op.tensor({ext::box_tensors(tensors)}); }
+inline Tensor clone(const Tensor& self) { static ext::OpRef op("clone"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor fill(const Tensor& self, const TensorOrScalar& value) { static ext::OpRef op("fill"); return op.tensor({ext::box_tensor(self), ext::box_operand(value)}); }
+inline Tensor as_strided(const Tensor& self, const Ints& size, const Ints& stride, std::optional<int64_t> storage_offset = std::nullopt) { static ext::OpRef op("as_strided"); return op.tensor({ext::box_tensor(self), ext::box_ints(size), ext::box_ints(stride), ext::box_opt_int(storage_offset)}); }
+inline Tensor mse_loss(const Tensor& self, const Tensor& target, std::optional<bool> size_average = std::nullopt, std::optional<bool> reduce = std::nullopt, std::string_view reduction = "mean", const Tensor& weight = {}) { static ext::OpRef op("mse_loss"); return op.tensor({ext::box_tensor(self), ext::box_tensor(target), ext::box_opt_bool(size_average), ext::box_opt_bool(reduce), ext::box_string(reduction), ext::box_tensor(weight)}); }
+inline Tensor l1_loss(const Tensor& self, const Tensor& target, std::optional<bool> size_average = std::nullopt, std::optional<bool> reduce = std::nullopt, std::string_view reduction = "mean", const Tensor& weight = {}) { static ext::OpRef op("l1_loss"); return op.tensor({ext::box_tensor(self), ext::box_tensor(target), ext::box_opt_bool(size_average), ext::box_opt_bool(reduce), ext::box_string(reduction), ext::box_tensor(weight)}); }
+inline Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight = {}, std::optional<bool> size_average = std::nullopt, std::optional<bool> reduce = std::nullopt, std::string_view reduction = "mean") { static ext::OpRef op("binary_cross_entropy"); return op.tensor({ext::box_tensor(self), ext::box_tensor(target), ext::box_tensor(weight), ext::box_opt_bool(size_average), ext::box_opt_bool(reduce), ext::box_string(reduction)}); }
+inline Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight = {}, std::optional<bool> size_average = std::nullopt, std::optional<bool> reduce = std::nullopt, std::string_view reduction = "mean", const Tensor& pos_weight = {}) { static ext::OpRef op("binary_cross_entropy_with_logits"); return op.tensor({ext::box_tensor(self), ext::box_tensor(target), ext::box_tensor(weight), ext::box_opt_bool(size_average), ext::box_opt_bool(reduce), ext::box_string(reduction), ext::box_tensor(pos_weight)}); }
+inline Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight = {}, std::optional<bool> size_average = std::nullopt, int64_t ignore_index = -100, std::optional<bool> reduce = std::nullopt, std::string_view reduction = "mean") { static ext::OpRef op("nll_loss"); return op.tensor({ext::box_tensor(self), ext::box_tensor(target), ext::box_tensor(weight), ext::box_opt_bool(size_average), ext::box_int(ignore_index), ext::box_opt_bool(reduce), ext::box_string(reduction)}); }
+inline Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight = {}, std::optional<bool> size_average = std::nullopt, int64_t ignore_index = -100, std::optional<bool> reduce = std::nullopt, std::string_view reduction = "mean", double label_smoothing = 0.0) { static ext::OpRef op("cross_entropy"); return op.tensor({ext::box_tensor(self), ext::box_tensor(target), ext::box_tensor(weight), ext::box_opt_bool(size_average), ext::box_int(ignore_index), ext::box_opt_bool(reduce), ext::box_string(reduction), ext::box_double(label_smoothing)}); }
+inline Tensor masked_fill(const Tensor& self, const Tensor& mask, const TensorOrScalar& value) { static ext::OpRef op("masked_fill"); return op.tensor({ext::box_tensor(self), ext::box_tensor(mask), ext::box_operand(value)}); }
+inline Tensor masked_select(const Tensor& self, const Tensor& mask) { static ext::OpRef op("masked_select"); return op.tensor({ext::box_tensor(self), ext::box_tensor(mask)}); }
+inline Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& source) { static ext::OpRef op("masked_scatter"); return op.tensor({ext::box_tensor(self), ext::box_tensor(mask), ext::box_tensor(source)}); }
+inline std::vector<Tensor> nonzero(const Tensor& self, bool as_tuple = false) { static ext::OpRef op("nonzero"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_bool(as_tuple)})); }
+inline Tensor argwhere(const Tensor& self) { static ext::OpRef op("argwhere"); return op.tensor({ext::box_tensor(self)}); }
+inline std::vector<Tensor> where(const Tensor& self) { static ext::OpRef op("where"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self)})); }
+inline Tensor mm(const Tensor& self, const Tensor& mat2) { static ext::OpRef op("mm"); return op.tensor({ext::box_tensor(self), ext::box_tensor(mat2)}); }
+inline Tensor bmm(const Tensor& self, const Tensor& mat2) { static ext::OpRef op("bmm"); return op.tensor({ext::box_tensor(self), ext::box_tensor(mat2)}); }
+inline Tensor matmul(const Tensor& self, const Tensor& other) { static ext::OpRef op("matmul"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other)}); }
+inline Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias = {}) { static ext::OpRef op("linear"); return op.tensor({ext::box_tensor(self), ext::box_tensor(weight), ext::box_tensor(bias)}); }
+inline Tensor bilinear(const Tensor& self, const Tensor& input2, const Tensor& weight, const Tensor& bias = {}) { static ext::OpRef op("bilinear"); return op.tensor({ext::box_tensor(self), ext::box_tensor(input2), ext::box_tensor(weight), ext::box_tensor(bias)}); }
+inline Tensor mv(const Tensor& self, const Tensor& vec) { static ext::OpRef op("mv"); return op.tensor({ext::box_tensor(self), ext::box_tensor(vec)}); }
+inline Tensor dot(const Tensor& self, const Tensor& tensor) { static ext::OpRef op("dot"); return op.tensor({ext::box_tensor(self), ext::box_tensor(tensor)}); }
+inline Tensor vdot(const Tensor& self, const Tensor& other) { static ext::OpRef op("vdot"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other)}); }
+inline Tensor outer(const Tensor& self, const Tensor& vec2) { static ext::OpRef op("outer"); return op.tensor({ext::box_tensor(self), ext::box_tensor(vec2)}); }
+inline Tensor inner(const Tensor& self, const Tensor& other) { static ext::OpRef op("inner"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other)}); }
+inline Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Scalar& beta = Scalar(1), const Scalar& alpha = Scalar(1)) { static ext::OpRef op("addmm"); return op.tensor({ext::box_tensor(self), ext::box_tensor(mat1), ext::box_tensor(mat2), ext::box_scalar(beta), ext::box_scalar(alpha)}); }
+inline Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta = Scalar(1), const Scalar& alpha = Scalar(1)) { static ext::OpRef op("baddbmm"); return op.tensor({ext::box_tensor(self), ext::box_tensor(batch1), ext::box_tensor(batch2), ext::box_scalar(beta), ext::box_scalar(alpha)}); }
+inline Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta = Scalar(1), const Scalar& alpha = Scalar(1)) { static ext::OpRef op("addmv"); return op.tensor({ext::box_tensor(self), ext::box_tensor(mat), ext::box_tensor(vec), ext::box_scalar(beta), ext::box_scalar(alpha)}); }
+inline Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta = Scalar(1), const Scalar& alpha = Scalar(1)) { static ext::OpRef op("addr"); return op.tensor({ext::box_tensor(self), ext::box_tensor(vec1), ext::box_tensor(vec2), ext::box_scalar(beta), ext::box_scalar(alpha)}); }
+inline Tensor addbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta = Scalar(1), const Scalar& alpha = Scalar(1)) { static ext::OpRef op("addbmm"); return op.tensor({ext::box_tensor(self), ext::box_tensor(batch1), ext::box_tensor(batch2), ext::box_scalar(beta), ext::box_scalar(alpha)}); }
+inline Tensor layer_norm(const Tensor& self, const Ints& normalized_shape, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-05, bool cudnn_enable = true) { static ext::OpRef op("layer_norm"); return op.tensor({ext::box_tensor(self), ext::box_ints(normalized_shape), ext::box_tensor(weight), ext::box_tensor(bias), ext::box_double(eps), ext::box_bool(cudnn_enable)}); }
+inline Tensor rms_norm(const Tensor& self, const Ints& normalized_shape, const Tensor& weight = {}, std::optional<double> eps = std::nullopt) { static ext::OpRef op("rms_norm"); return op.tensor({ext::box_tensor(self), ext::box_ints(normalized_shape), ext::box_tensor(weight), ext::box_opt_double(eps)}); }
+inline Tensor embedding(const Tensor& self, const Tensor& weight, std::optional<int64_t> padding_idx = std::nullopt, std::optional<double> max_norm = std::nullopt, double norm_type = 2.0, bool scale_grad_by_freq = false, bool sparse = false) { static ext::OpRef op("embedding"); return op.tensor({ext::box_tensor(self), ext::box_tensor(weight), ext::box_opt_int(padding_idx), ext::box_opt_double(max_norm), ext::box_double(norm_type), ext::box_bool(scale_grad_by_freq), ext::box_bool(sparse)}); }
+inline Tensor rand(const Ints& size, const TensorOptions& options = {}) { static ext::OpRef op("rand"); return op.tensor({ext::box_ints(size), ext::box_default(), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor randn(const Ints& size, const TensorOptions& options = {}) { static ext::OpRef op("randn"); return op.tensor({ext::box_ints(size), ext::box_default(), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor randint(int64_t high, const Ints& size, const TensorOptions& options = {}) { static ext::OpRef op("randint"); return op.tensor({ext::box_int(high), ext::box_ints(size), ext::box_default(), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor randint(int64_t low, int64_t high, const Ints& size, const TensorOptions& options = {}) { static ext::OpRef op("randint"); return op.tensor({ext::box_int(low), ext::box_int(high), ext::box_ints(size), ext::box_default(), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor randperm(int64_t n, const TensorOptions& options = {}) { static ext::OpRef op("randperm"); return op.tensor({ext::box_int(n), ext::box_default(), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor rand_like(const Tensor& self, const TensorOptions& options = {}) { static ext::OpRef op("rand_like"); return op.tensor({ext::box_tensor(self), ext::box_default(), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor randn_like(const Tensor& self, const TensorOptions& options = {}) { static ext::OpRef op("randn_like"); return op.tensor({ext::box_tensor(self), ext::box_default(), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor randint_like(const Tensor& self, int64_t high, const TensorOptions& options = {}) { static ext::OpRef op("randint_like"); return op.tensor({ext::box_tensor(self), ext::box_int(high), ext::box_default(), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor randint_like(const Tensor& self, int64_t low, int64_t high, const TensorOptions& options = {}) { static ext::OpRef op("randint_like"); return op.tensor({ext::box_tensor(self), ext::box_int(low), ext::box_int(high), ext::box_default(), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor normal(double mean, double std, const Ints& size, const TensorOptions& options = {}) { static ext::OpRef op("normal"); return op.tensor({ext::box_double(mean), ext::box_double(std), ext::box_ints(size), ext::box_default(), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor flip(const Tensor& self, const Ints& dims) { static ext::OpRef op("flip"); return op.tensor({ext::box_tensor(self), ext::box_ints(dims)}); }
+inline Tensor fliplr(const Tensor& self) { static ext::OpRef op("fliplr"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor flipud(const Tensor& self) { static ext::OpRef op("flipud"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor rot90(const Tensor& self, int64_t k = 1, const OptInts& dims = {}) { static ext::OpRef op("rot90"); return op.tensor({ext::box_tensor(self), ext::box_int(k), ext::box_opt_ints(dims)}); }
+inline Tensor roll(const Tensor& self, const Ints& shifts, const Ints& dims = {}) { static ext::OpRef op("roll"); return op.tensor({ext::box_tensor(self), ext::box_ints(shifts), ext::box_ints(dims)}); }
+inline Tensor tile(const Tensor& self, const Ints& dims) { static ext::OpRef op("tile"); return op.tensor({ext::box_tensor(self), ext::box_ints(dims)}); }
+inline Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int64_t> dim = std::nullopt, std::optional<int64_t> output_size = std::nullopt) { static ext::OpRef op("repeat_interleave"); return op.tensor({ext::box_tensor(self), ext::box_int(repeats), ext::box_opt_int(dim), ext::box_opt_int(output_size)}); }
+inline Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim = std::nullopt, std::optional<int64_t> output_size = std::nullopt) { static ext::OpRef op("repeat_interleave"); return op.tensor({ext::box_tensor(self), ext::box_tensor(repeats), ext::box_opt_int(dim), ext::box_opt_int(output_size)}); }
+inline Tensor repeat_interleave(const Tensor& self, std::optional<int64_t> output_size = std::nullopt) { static ext::OpRef op("repeat_interleave"); return op.tensor({ext::box_tensor(self), ext::box_opt_int(output_size)}); }
+inline Tensor sum(const Tensor& self, const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("sum"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_bool(keepdim), ext::box_opt_dtype(dtype)}); }
+inline Tensor mean(const Tensor& self, const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("mean"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_bool(keepdim), ext::box_opt_dtype(dtype)}); }
+inline Tensor nansum(const Tensor& self, const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("nansum"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_bool(keepdim), ext::box_opt_dtype(dtype)}); }
+inline Tensor nanmean(const Tensor& self, const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("nanmean"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_bool(keepdim), ext::box_opt_dtype(dtype)}); }
+inline Tensor prod(const Tensor& self, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("prod"); return op.tensor({ext::box_tensor(self), ext::box_opt_dtype(dtype)}); }
+inline Tensor prod(const Tensor& self, int64_t dim, bool keepdim = false, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("prod"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_bool(keepdim), ext::box_opt_dtype(dtype)}); }
+inline Tensor all(const Tensor& self, const OptInts& dim = {}, bool keepdim = false) { static ext::OpRef op("all"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_bool(keepdim)}); }
+inline Tensor any(const Tensor& self, const OptInts& dim = {}, bool keepdim = false) { static ext::OpRef op("any"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_bool(keepdim)}); }
+inline Tensor count_nonzero(const Tensor& self, const OptInts& dim = {}) { static ext::OpRef op("count_nonzero"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim)}); }
+inline Tensor logsumexp(const Tensor& self, const Ints& dim, bool keepdim = false) { static ext::OpRef op("logsumexp"); return op.tensor({ext::box_tensor(self), ext::box_ints(dim), ext::box_bool(keepdim)}); }
+inline Tensor amax(const Tensor& self, const OptInts& dim = {}, bool keepdim = false) { static ext::OpRef op("amax"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_bool(keepdim)}); }
+inline Tensor amin(const Tensor& self, const OptInts& dim = {}, bool keepdim = false) { static ext::OpRef op("amin"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_bool(keepdim)}); }
+inline std::tuple<Tensor, Tensor> aminmax(const Tensor& self, std::optional<int64_t> dim = std::nullopt, bool keepdim = false) { static ext::OpRef op("aminmax"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_opt_int(dim), ext::box_bool(keepdim)})); }
+inline Tensor max(const Tensor& self) { static ext::OpRef op("max"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor max(const Tensor& self, const Tensor& other) { static ext::OpRef op("max"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other)}); }
+inline std::tuple<Tensor, Tensor> max(const Tensor& self, int64_t dim, bool keepdim = false) { static ext::OpRef op("max"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(dim), ext::box_bool(keepdim)})); }
+inline Tensor min(const Tensor& self) { static ext::OpRef op("min"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor min(const Tensor& self, const Tensor& other) { static ext::OpRef op("min"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other)}); }
+inline std::tuple<Tensor, Tensor> min(const Tensor& self, int64_t dim, bool keepdim = false) { static ext::OpRef op("min"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(dim), ext::box_bool(keepdim)})); }
+inline Tensor argmax(const Tensor& self, std::optional<int64_t> dim = std::nullopt, bool keepdim = false) { static ext::OpRef op("argmax"); return op.tensor({ext::box_tensor(self), ext::box_opt_int(dim), ext::box_bool(keepdim)}); }
+inline Tensor argmin(const Tensor& self, std::optional<int64_t> dim = std::nullopt, bool keepdim = false) { static ext::OpRef op("argmin"); return op.tensor({ext::box_tensor(self), ext::box_opt_int(dim), ext::box_bool(keepdim)}); }
+inline Tensor reshape(const Tensor& self, const Ints& shape) { static ext::OpRef op("reshape"); return op.tensor({ext::box_tensor(self), ext::box_ints(shape)}); }
+inline Tensor flatten(const Tensor& self, int64_t start_dim = 0, int64_t end_dim = -1) { static ext::OpRef op("flatten"); return op.tensor({ext::box_tensor(self), ext::box_int(start_dim), ext::box_int(end_dim)}); }
+inline Tensor ravel(const Tensor& self) { static ext::OpRef op("ravel"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor unflatten(const Tensor& self, int64_t dim, const Ints& sizes) { static ext::OpRef op("unflatten"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_ints(sizes)}); }
+inline Tensor bernoulli(const Tensor& self) { static ext::OpRef op("bernoulli"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor bernoulli(const Tensor& self, double p) { static ext::OpRef op("bernoulli"); return op.tensor({ext::box_tensor(self), ext::box_double(p)}); }
+inline Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement = false) { static ext::OpRef op("multinomial"); return op.tensor({ext::box_tensor(self), ext::box_int(num_samples), ext::box_bool(replacement)}); }
+inline Tensor normal(const TensorOrScalar& self, const TensorOrScalar& std = Scalar(1.0)) { static ext::OpRef op("normal"); return op.tensor({ext::box_operand(self), ext::box_operand(std)}); }
+inline Tensor cumsum(const Tensor& self, int64_t dim, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("cumsum"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_opt_dtype(dtype)}); }
+inline Tensor cumprod(const Tensor& self, int64_t dim, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("cumprod"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_opt_dtype(dtype)}); }
+inline Tensor logcumsumexp(const Tensor& self, int64_t dim) { static ext::OpRef op("logcumsumexp"); return op.tensor({ext::box_tensor(self), ext::box_int(dim)}); }
+inline std::tuple<Tensor, Tensor> cummax(const Tensor& self, int64_t dim) { static ext::OpRef op("cummax"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(dim)})); }
+inline std::tuple<Tensor, Tensor> cummin(const Tensor& self, int64_t dim) { static ext::OpRef op("cummin"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(dim)})); }
+inline Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self = true) { static ext::OpRef op("scatter_reduce"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_tensor(index), ext::box_tensor(src), ext::box_string(reduce), ext::box_bool(include_self)}); }
+inline Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce, bool include_self = true) { static ext::OpRef op("index_reduce"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_tensor(index), ext::box_tensor(source), ext::box_string(reduce), ext::box_bool(include_self)}); }
+inline Tensor select_scatter(const Tensor& self, const Tensor& src, int64_t dim, int64_t index) { static ext::OpRef op("select_scatter"); return op.tensor({ext::box_tensor(self), ext::box_tensor(src), ext::box_int(dim), ext::box_int(index)}); }
+inline Tensor slice_scatter(const Tensor& self, const Tensor& src, int64_t dim = 0, std::optional<int64_t> start = std::nullopt, std::optional<int64_t> end = std::nullopt, int64_t step = 1) { static ext::OpRef op("slice_scatter"); return op.tensor({ext::box_tensor(self), ext::box_tensor(src), ext::box_int(dim), ext::box_opt_int(start), ext::box_opt_int(end), ext::box_int(step)}); }
+inline Tensor diagonal_scatter(const Tensor& self, const Tensor& src, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) { static ext::OpRef op("diagonal_scatter"); return op.tensor({ext::box_tensor(self), ext::box_tensor(src), ext::box_int(offset), ext::box_int(dim1), ext::box_int(dim2)}); }
+inline Tensor as_strided_scatter(const Tensor& self, const Tensor& src, const Ints& size, const Ints& stride, std::optional<int64_t> storage_offset = std::nullopt) { static ext::OpRef op("as_strided_scatter"); return op.tensor({ext::box_tensor(self), ext::box_tensor(src), ext::box_ints(size), ext::box_ints(stride), ext::box_opt_int(storage_offset)}); }
+inline Tensor searchsorted(const Tensor& self, const TensorOrScalar& input, bool out_int32 = false, bool right = false, std::optional<std::string_view> side = std::nullopt, const Tensor& sorter = {}) { static ext::OpRef op("searchsorted"); return op.tensor({ext::box_tensor(self), ext::box_operand(input), ext::box_bool(out_int32), ext::box_bool(right), ext::box_opt_string(side), ext::box_tensor(sorter)}); }
+inline Tensor bucketize(const TensorOrScalar& self, const Tensor& boundaries, bool out_int32 = false, bool right = false) { static ext::OpRef op("bucketize"); return op.tensor({ext::box_operand(self), ext::box_tensor(boundaries), ext::box_bool(out_int32), ext::box_bool(right)}); }
+inline Tensor bincount(const Tensor& self, const Tensor& weights = {}, int64_t minlength = 0) { static ext::OpRef op("bincount"); return op.tensor({ext::box_tensor(self), ext::box_tensor(weights), ext::box_int(minlength)}); }
+inline Tensor histc(const Tensor& self, int64_t bins = 100, double min = 0, double max = 0) { static ext::OpRef op("histc"); return op.tensor({ext::box_tensor(self), ext::box_int(bins), ext::box_double(min), ext::box_double(max)}); }
+inline Tensor isin(const TensorOrScalar& self, const TensorOrScalar& test_elements, bool assume_unique = false, bool invert = false) { static ext::OpRef op("isin"); return op.tensor({ext::box_operand(self), ext::box_operand(test_elements), ext::box_bool(assume_unique), ext::box_bool(invert)}); }
+inline Tensor arange(const Scalar& end, const TensorOptions& options = {}) { static ext::OpRef op("arange"); return op.tensor({ext::box_scalar(end), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step = Scalar(1), const TensorOptions& options = {}) { static ext::OpRef op("arange"); return op.tensor({ext::box_scalar(start), ext::box_scalar(end), ext::box_scalar(step), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, const TensorOptions& options = {}) { static ext::OpRef op("linspace"); return op.tensor({ext::box_scalar(start), ext::box_scalar(end), ext::box_int(steps), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double base = 10.0, const TensorOptions& options = {}) { static ext::OpRef op("logspace"); return op.tensor({ext::box_scalar(start), ext::box_scalar(end), ext::box_int(steps), ext::box_double(base), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor tril_indices(int64_t row, int64_t col, int64_t offset = 0, const TensorOptions& options = {}) { static ext::OpRef op("tril_indices"); return op.tensor({ext::box_int(row), ext::box_int(col), ext::box_int(offset), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor triu_indices(int64_t row, int64_t col, int64_t offset = 0, const TensorOptions& options = {}) { static ext::OpRef op("triu_indices"); return op.tensor({ext::box_int(row), ext::box_int(col), ext::box_int(offset), ext::box_opt_dtype(options.dtype_opt()), ext::box_default(), ext::box_default(), ext::box_default(), ext::box_bool(options.requires_grad())}); }
+inline Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length) { static ext::OpRef op("narrow"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_int(start), ext::box_int(length)}); }
+inline Tensor select(const Tensor& self, int64_t dim, int64_t index) { static ext::OpRef op("select"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_int(index)}); }
+inline Tensor diagonal(const Tensor& self, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) { static ext::OpRef op("diagonal"); return op.tensor({ext::box_tensor(self), ext::box_int(offset), ext::box_int(dim1), ext::box_int(dim2)}); }
+inline Tensor softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("softmax"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_opt_dtype(dtype)}); }
+inline Tensor log_softmax(const Tensor& self, int64_t dim, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("log_softmax"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_opt_dtype(dtype)}); }
+inline std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim = -1, bool descending = false, std::optional<bool> stable = false) { static ext::OpRef op("sort"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(dim), ext::box_bool(descending), ext::box_opt_bool(stable)})); }
+inline Tensor argsort(const Tensor& self, int64_t dim = -1, bool descending = false, bool stable = false) { static ext::OpRef op("argsort"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_bool(descending), ext::box_bool(stable)}); }
+inline Tensor msort(const Tensor& self) { static ext::OpRef op("msort"); return op.tensor({ext::box_tensor(self)}); }
+inline std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim = -1, bool largest = true, bool sorted = true) { static ext::OpRef op("topk"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(k), ext::box_int(dim), ext::box_bool(largest), ext::box_bool(sorted)})); }
+inline std::vector<Tensor> split(const Tensor& self, int64_t split_size_or_sections, int64_t dim = 0) { static ext::OpRef op("split"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(split_size_or_sections), ext::box_int(dim)})); }
+inline std::vector<Tensor> split_with_sizes(const Tensor& self, const Ints& split_sizes, int64_t dim = 0) { static ext::OpRef op("split_with_sizes"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_ints(split_sizes), ext::box_int(dim)})); }
+inline std::vector<Tensor> split(const Tensor& self, const Ints& split_size_or_sections, int64_t dim = 0) { static ext::OpRef op("split"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_ints(split_size_or_sections), ext::box_int(dim)})); }
+inline std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim = 0) { static ext::OpRef op("chunk"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(chunks), ext::box_int(dim)})); }
+inline std::vector<Tensor> unbind(const Tensor& self, int64_t dim = 0) { static ext::OpRef op("unbind"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(dim)})); }
+inline std::vector<Tensor> tensor_split(const Tensor& self, int64_t indices_or_sections, int64_t dim = 0) { static ext::OpRef op("tensor_split"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(indices_or_sections), ext::box_int(dim)})); }
+inline std::vector<Tensor> tensor_split(const Tensor& self, const Ints& indices_or_sections, int64_t dim = 0) { static ext::OpRef op("tensor_split"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_ints(indices_or_sections), ext::box_int(dim)})); }
+inline std::vector<Tensor> tensor_split(const Tensor& self, const Tensor& indices_or_sections, int64_t dim = 0) { static ext::OpRef op("tensor_split"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_tensor(indices_or_sections), ext::box_int(dim)})); }
+inline std::vector<Tensor> hsplit(const Tensor& self, int64_t sections) { static ext::OpRef op("hsplit"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(sections)})); }
+inline std::vector<Tensor> hsplit(const Tensor& self, const Ints& indices) { static ext::OpRef op("hsplit"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_ints(indices)})); }
+inline std::vector<Tensor> vsplit(const Tensor& self, int64_t sections) { static ext::OpRef op("vsplit"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(sections)})); }
+inline std::vector<Tensor> vsplit(const Tensor& self, const Ints& indices) { static ext::OpRef op("vsplit"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_ints(indices)})); }
+inline std::vector<Tensor> dsplit(const Tensor& self, int64_t sections) { static ext::OpRef op("dsplit"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(sections)})); }
+inline std::vector<Tensor> dsplit(const Tensor& self, const Ints& indices) { static ext::OpRef op("dsplit"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_ints(indices)})); }
+inline Tensor var(const Tensor& self, bool unbiased) { static ext::OpRef op("var"); return op.tensor({ext::box_tensor(self), ext::box_bool(unbiased)}); }
+inline Tensor var(const Tensor& self, const OptInts& dim = {}, const std::optional<Scalar>& correction = Scalar(1), bool keepdim = false) { static ext::OpRef op("var"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_opt_scalar(correction), ext::box_bool(keepdim)}); }
+inline Tensor std(const Tensor& self, bool unbiased) { static ext::OpRef op("std"); return op.tensor({ext::box_tensor(self), ext::box_bool(unbiased)}); }
+inline Tensor std(const Tensor& self, const OptInts& dim = {}, const std::optional<Scalar>& correction = Scalar(1), bool keepdim = false) { static ext::OpRef op("std"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_opt_scalar(correction), ext::box_bool(keepdim)}); }
+inline std::tuple<Tensor, Tensor> var_mean(const Tensor& self, bool unbiased) { static ext::OpRef op("var_mean"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_bool(unbiased)})); }
+inline std::tuple<Tensor, Tensor> var_mean(const Tensor& self, const OptInts& dim = {}, const std::optional<Scalar>& correction = Scalar(1), bool keepdim = false) { static ext::OpRef op("var_mean"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_opt_scalar(correction), ext::box_bool(keepdim)})); }
+inline std::tuple<Tensor, Tensor> std_mean(const Tensor& self, bool unbiased) { static ext::OpRef op("std_mean"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_bool(unbiased)})); }
+inline std::tuple<Tensor, Tensor> std_mean(const Tensor& self, const OptInts& dim = {}, const std::optional<Scalar>& correction = Scalar(1), bool keepdim = false) { static ext::OpRef op("std_mean"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_opt_scalar(correction), ext::box_bool(keepdim)})); }
+inline Tensor norm(const Tensor& self, std::optional<std::string_view> p = "fro", const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("norm"); return op.tensor({ext::box_tensor(self), ext::box_opt_string(p), ext::box_opt_ints(dim), ext::box_bool(keepdim), ext::box_opt_dtype(dtype)}); }
+inline Tensor norm(const Tensor& self, double p, const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("norm"); return op.tensor({ext::box_tensor(self), ext::box_double(p), ext::box_opt_ints(dim), ext::box_bool(keepdim), ext::box_opt_dtype(dtype)}); }
+inline Tensor dist(const Tensor& self, const Tensor& other, double p = 2.0) { static ext::OpRef op("dist"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other), ext::box_double(p)}); }
+inline Tensor cdist(const Tensor& self, const Tensor& x2, double p = 2.0) { static ext::OpRef op("cdist"); return op.tensor({ext::box_tensor(self), ext::box_tensor(x2), ext::box_double(p)}); }
+inline Tensor median(const Tensor& self) { static ext::OpRef op("median"); return op.tensor({ext::box_tensor(self)}); }
+inline std::tuple<Tensor, Tensor> median(const Tensor& self, int64_t dim = -1, bool keepdim = false) { static ext::OpRef op("median"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(dim), ext::box_bool(keepdim)})); }
+inline Tensor nanmedian(const Tensor& self) { static ext::OpRef op("nanmedian"); return op.tensor({ext::box_tensor(self)}); }
+inline std::tuple<Tensor, Tensor> nanmedian(const Tensor& self, int64_t dim = -1, bool keepdim = false) { static ext::OpRef op("nanmedian"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(dim), ext::box_bool(keepdim)})); }
+inline std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim = -1, bool keepdim = false) { static ext::OpRef op("kthvalue"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(k), ext::box_int(dim), ext::box_bool(keepdim)})); }
+inline std::tuple<Tensor, Tensor> mode(const Tensor& self, int64_t dim = -1, bool keepdim = false) { static ext::OpRef op("mode"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_int(dim), ext::box_bool(keepdim)})); }
+inline Tensor quantile(const Tensor& self, double q, std::optional<int64_t> dim = std::nullopt, bool keepdim = false, std::string_view interpolation = "linear") { static ext::OpRef op("quantile"); return op.tensor({ext::box_tensor(self), ext::box_double(q), ext::box_opt_int(dim), ext::box_bool(keepdim), ext::box_string(interpolation)}); }
+inline Tensor quantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim = std::nullopt, bool keepdim = false, std::string_view interpolation = "linear") { static ext::OpRef op("quantile"); return op.tensor({ext::box_tensor(self), ext::box_tensor(q), ext::box_opt_int(dim), ext::box_bool(keepdim), ext::box_string(interpolation)}); }
+inline Tensor nanquantile(const Tensor& self, double q, std::optional<int64_t> dim = std::nullopt, bool keepdim = false, std::string_view interpolation = "linear") { static ext::OpRef op("nanquantile"); return op.tensor({ext::box_tensor(self), ext::box_double(q), ext::box_opt_int(dim), ext::box_bool(keepdim), ext::box_string(interpolation)}); }
+inline Tensor nanquantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim = std::nullopt, bool keepdim = false, std::string_view interpolation = "linear") { static ext::OpRef op("nanquantile"); return op.tensor({ext::box_tensor(self), ext::box_tensor(q), ext::box_opt_int(dim), ext::box_bool(keepdim), ext::box_string(interpolation)}); }
+inline Tensor lerp(const Tensor& self, const Tensor& end, const TensorOrScalar& weight) { static ext::OpRef op("lerp"); return op.tensor({ext::box_tensor(self), ext::box_tensor(end), ext::box_operand(weight)}); }
+inline Tensor addcmul(const Tensor& self, const Tensor& tensor1, const Tensor& tensor2, const Scalar& value = Scalar(1)) { static ext::OpRef op("addcmul"); return op.tensor({ext::box_tensor(self), ext::box_tensor(tensor1), ext::box_tensor(tensor2), ext::box_scalar(value)}); }
+inline Tensor addcdiv(const Tensor& self, const Tensor& tensor1, const Tensor& tensor2, const Scalar& value = Scalar(1)) { static ext::OpRef op("addcdiv"); return op.tensor({ext::box_tensor(self), ext::box_tensor(tensor1), ext::box_tensor(tensor2), ext::box_scalar(value)}); }
+inline Tensor tril(const Tensor& self, int64_t diagonal = 0) { static ext::OpRef op("tril"); return op.tensor({ext::box_tensor(self), ext::box_int(diagonal)}); }
+inline Tensor triu(const Tensor& self, int64_t diagonal = 0) { static ext::OpRef op("triu"); return op.tensor({ext::box_tensor(self), ext::box_int(diagonal)}); }
+inline Tensor diag_embed(const Tensor& self, int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1) { static ext::OpRef op("diag_embed"); return op.tensor({ext::box_tensor(self), ext::box_int(offset), ext::box_int(dim1), ext::box_int(dim2)}); }
+inline Tensor diag(const Tensor& self, int64_t diagonal = 0) { static ext::OpRef op("diag"); return op.tensor({ext::box_tensor(self), ext::box_int(diagonal)}); }
+inline Tensor diagflat(const Tensor& self, int64_t offset = 0) { static ext::OpRef op("diagflat"); return op.tensor({ext::box_tensor(self), ext::box_int(offset)}); }
+inline Tensor trace(const Tensor& self) { static ext::OpRef op("trace"); return op.tensor({ext::box_tensor(self)}); }
+inline std::vector<Tensor> unique(const Tensor& self, bool sorted = true, bool return_inverse = false, bool return_counts = false, std::optional<int64_t> dim = std::nullopt) { static ext::OpRef op("unique"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_bool(sorted), ext::box_bool(return_inverse), ext::box_bool(return_counts), ext::box_opt_int(dim)})); }
+inline std::vector<Tensor> unique_consecutive(const Tensor& self, bool return_inverse = false, bool return_counts = false, std::optional<int64_t> dim = std::nullopt) { static ext::OpRef op("unique_consecutive"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_bool(return_inverse), ext::box_bool(return_counts), ext::box_opt_int(dim)})); }
+inline Tensor permute(const Tensor& self, const Ints& dims) { static ext::OpRef op("permute"); return op.tensor({ext::box_tensor(self), ext::box_ints(dims)}); }
+inline Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) { static ext::OpRef op("transpose"); return op.tensor({ext::box_tensor(self), ext::box_int(dim0), ext::box_int(dim1)}); }
+inline Tensor swapaxes(const Tensor& self, int64_t axis0, int64_t axis1) { static ext::OpRef op("swapaxes"); return op.tensor({ext::box_tensor(self), ext::box_int(axis0), ext::box_int(axis1)}); }
+inline Tensor swapdims(const Tensor& self, int64_t dim0, int64_t dim1) { static ext::OpRef op("swapdims"); return op.tensor({ext::box_tensor(self), ext::box_int(dim0), ext::box_int(dim1)}); }
+inline Tensor t(const Tensor& self) { static ext::OpRef op("t"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor movedim(const Tensor& self, const Ints& source, const Ints& destination) { static ext::OpRef op("movedim"); return op.tensor({ext::box_tensor(self), ext::box_ints(source), ext::box_ints(destination)}); }
+inline Tensor moveaxis(const Tensor& self, const Ints& source, const Ints& destination) { static ext::OpRef op("moveaxis"); return op.tensor({ext::box_tensor(self), ext::box_ints(source), ext::box_ints(destination)}); }
+inline Tensor squeeze(const Tensor& self) { static ext::OpRef op("squeeze"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor squeeze(const Tensor& self, const Ints& dim) { static ext::OpRef op("squeeze"); return op.tensor({ext::box_tensor(self), ext::box_ints(dim)}); }
+inline Tensor unsqueeze(const Tensor& self, int64_t dim) { static ext::OpRef op("unsqueeze"); return op.tensor({ext::box_tensor(self), ext::box_int(dim)}); }
+inline Tensor broadcast_to(const Tensor& self, const Ints& size) { static ext::OpRef op("broadcast_to"); return op.tensor({ext::box_tensor(self), ext::box_ints(size)}); }
+inline std::vector<Tensor> broadcast_tensors(TensorList tensors) { static ext::OpRef op("broadcast_tensors"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensors(tensors)})); }
+inline Tensor absolute(const Tensor& self) { static ext::OpRef op("absolute"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor negative(const Tensor& self) { static ext::OpRef op("negative"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor multiply(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("multiply"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor subtract(const TensorOrScalar& self, const TensorOrScalar& other, const Scalar& alpha = Scalar(1)) { static ext::OpRef op("subtract"); return op.tensor({ext::box_operand(self), ext::box_operand(other), ext::box_scalar(alpha)}); }
+inline Tensor divide(const TensorOrScalar& self, const TensorOrScalar& other, std::optional<std::string_view> rounding_mode = std::nullopt) { static ext::OpRef op("divide"); return op.tensor({ext::box_operand(self), ext::box_operand(other), ext::box_opt_string(rounding_mode)}); }
+inline Tensor true_divide(const TensorOrScalar& self, const TensorOrScalar& other, std::optional<std::string_view> rounding_mode = std::nullopt) { static ext::OpRef op("true_divide"); return op.tensor({ext::box_operand(self), ext::box_operand(other), ext::box_opt_string(rounding_mode)}); }
+inline Tensor fix(const Tensor& self) { static ext::OpRef op("fix"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor clip(const Tensor& self, const std::optional<TensorOrScalar>& min = std::nullopt, const std::optional<TensorOrScalar>& max = std::nullopt) { static ext::OpRef op("clip"); return op.tensor({ext::box_tensor(self), ext::box_opt_operand(min), ext::box_opt_operand(max)}); }
+inline Tensor sgn(const Tensor& self) { static ext::OpRef op("sgn"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor arccos(const Tensor& self) { static ext::OpRef op("arccos"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor arcsin(const Tensor& self) { static ext::OpRef op("arcsin"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor arctan(const Tensor& self) { static ext::OpRef op("arctan"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor arctan2(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("arctan2"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor arccosh(const Tensor& self) { static ext::OpRef op("arccosh"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor arcsinh(const Tensor& self) { static ext::OpRef op("arcsinh"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor arctanh(const Tensor& self) { static ext::OpRef op("arctanh"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor greater(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("greater"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor greater_equal(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("greater_equal"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor less(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("less"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor less_equal(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("less_equal"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor not_equal(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("not_equal"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor ger(const Tensor& self, const Tensor& vec2) { static ext::OpRef op("ger"); return op.tensor({ext::box_tensor(self), ext::box_tensor(vec2)}); }
 
 }  // inline namespace abi1
 }  // namespace cograd

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Loops on cograd's threads.
 #pragma once
-#include <atomic>
 #include <exception>
 
 #include "cograd/detail/call.h"
@@ -20,7 +19,7 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, const F& f) {
   }
   struct Context {
     const F& f;
-    std::atomic<bool> failed{false};
+    bool failed = false;
     std::exception_ptr error{};
   } context{f};
   const cograd_status s = cograd_parallel_for(
@@ -31,7 +30,7 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, const F& f) {
           k.f(lo, hi);
           return COGRAD_OK;
         } catch (...) {
-          if (!k.failed.exchange(true)) k.error = std::current_exception();
+          if (!__atomic_exchange_n(&k.failed, true, __ATOMIC_ACQ_REL)) k.error = std::current_exception();
           return ext::set_error(COGRAD_RUNTIME_ERROR, "parallel_for");
         }
       },

@@ -262,6 +262,12 @@ inline cograd_value boxed(const TensorOrScalar& t) noexcept { return t.value(); 
 inline cograd_value boxed(TensorList l) noexcept {
   return boxed_list(COGRAD_TENSORS, l.data(), l.size());
 }
+inline cograd_value box_tensor(const Tensor& t) noexcept { return boxed(t); }
+inline cograd_value box_operand(const TensorOrScalar& t) noexcept { return t.value(); }
+inline cograd_value box_opt_operand(const std::optional<TensorOrScalar>& t) noexcept {
+  return t ? t->value() : cograd_value{};
+}
+inline cograd_value box_tensors(TensorList l) noexcept { return boxed(l); }
 
 template <>
 struct Unboxed<Tensor> {
@@ -271,8 +277,13 @@ struct Unboxed<Tensor> {
     return Tensor::steal(v.u.tensor);
   }
 };
+inline Tensor OpRef::tensor(std::initializer_list<cograd_value> args) {
+  cograd_value v = run_any(args);
+  return Unboxed<Tensor>::get(v);
+}
 template <>
 struct Unboxed<std::vector<Tensor>> {
+
   static std::vector<Tensor> get(cograd_value& v) {
     expect(v, COGRAD_TENSORS, "list of Tensors");
     auto* list = static_cast<cograd_tensor*>(const_cast<void*>(v.u.list));

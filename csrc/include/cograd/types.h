@@ -2,7 +2,6 @@
 // Small types around Tensor: array references, devices, options of new tensors, indices.
 #pragma once
 #include <initializer_list>
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -182,8 +181,8 @@ class Slice {
  public:
   Slice(optional<int64_t> start = nullopt, optional<int64_t> stop = nullopt,
         optional<int64_t> step = nullopt)
-      : start_(start.value_or(std::numeric_limits<int64_t>::min())),
-        stop_(stop.value_or(std::numeric_limits<int64_t>::max())),
+      : start_(start.value_or(INT64_MIN)),
+        stop_(stop.value_or(INT64_MAX)),
         step_(step.value_or(1)) {}
   int64_t start() const noexcept { return start_; }
   int64_t stop() const noexcept { return stop_; }

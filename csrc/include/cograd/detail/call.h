@@ -79,8 +79,8 @@ inline cograd_value boxed_list(int32_t kind, const void* list, size_t n) noexcep
   v.length = n;
   return v;
 }
-struct Default {};  // the parameter's default
-inline cograd_value boxed(Default) noexcept { return boxed_integer(COGRAD_DEFAULT, 0); }
+// The parameter's default.
+inline cograd_value boxed() noexcept { return boxed_integer(COGRAD_DEFAULT, 0); }
 inline cograd_value boxed(std::nullopt_t) noexcept { return cograd_value{}; }
 inline cograd_value boxed(bool b) noexcept { return boxed_integer(COGRAD_BOOLEAN, b); }
 inline cograd_value boxed(int64_t i) noexcept { return boxed_integer(COGRAD_INT, i); }
@@ -114,6 +114,27 @@ cograd_value boxed(const std::optional<T>& o) noexcept {
   return o ? boxed(*o) : cograd_value{};
 }
 
+// The same without overloads, for the generated functions.
+inline cograd_value box_default() noexcept { return boxed(); }
+inline cograd_value box_tensor(const Tensor& t) noexcept;
+inline cograd_value box_operand(const TensorOrScalar& t) noexcept;
+inline cograd_value box_opt_operand(const std::optional<TensorOrScalar>& t) noexcept;
+inline cograd_value box_tensors(ArrayRef<Tensor> l) noexcept;
+inline cograd_value box_scalar(const Scalar& s) noexcept { return boxed(s); }
+inline cograd_value box_opt_scalar(const std::optional<Scalar>& s) noexcept { return boxed(s); }
+inline cograd_value box_int(int64_t i) noexcept { return boxed(i); }
+inline cograd_value box_opt_int(std::optional<int64_t> i) noexcept { return boxed(i); }
+inline cograd_value box_double(double d) noexcept { return boxed(d); }
+inline cograd_value box_opt_double(std::optional<double> d) noexcept { return boxed(d); }
+inline cograd_value box_bool(bool b) noexcept { return boxed(b); }
+inline cograd_value box_opt_bool(std::optional<bool> b) noexcept { return boxed(b); }
+inline cograd_value box_ints(const Ints& l) noexcept { return boxed(l); }
+inline cograd_value box_opt_ints(const OptInts& l) noexcept { return boxed(l); }
+inline cograd_value box_dtype(DType t) noexcept { return boxed(t); }
+inline cograd_value box_opt_dtype(std::optional<DType> t) noexcept { return boxed(t); }
+inline cograd_value box_string(std::string_view s) noexcept { return boxed(s); }
+inline cograd_value box_opt_string(std::optional<std::string_view> s) noexcept { return boxed(s); }
+
 // --- results ---
 inline void expect(cograd_value& v, int32_t kind, const char* what) {
   if (__builtin_expect(v.kind == kind, 1)) return;
@@ -123,6 +144,10 @@ inline void expect(cograd_value& v, int32_t kind, const char* what) {
 }
 template <class T>
 struct Unboxed;  // get(v): takes what the result owns
+template <class R>
+R unboxed(cograd_value v) {
+  return Unboxed<R>::get(v);
+}
 template <>
 struct Unboxed<bool> {
   static bool get(cograd_value& v) {
@@ -155,6 +180,14 @@ class OpRef {
     cograd_value result;
     check(cograd_op_call(op_, args, n, &result));
     return result;
+  }
+  cograd_value run_any(std::initializer_list<cograd_value> args) {
+    return call(args.begin(), args.size());
+  }
+  Tensor tensor(std::initializer_list<cograd_value> args);
+  void run(std::initializer_list<cograd_value> args) {
+    cograd_value r = run_any(args);
+    cograd_value_free(&r);
   }
 
  private:
