@@ -85,7 +85,17 @@ from cograd.autograd.grad_mode import (
 
 # Imported when first asked for: `import cograd` costs little more than NumPy.
 _LAZY_MODULES = frozenset(
-    ("cuda", "library", "linalg", "nn", "optim", "serialization", "testing", "utils")
+    (
+        "cuda",
+        "library",
+        "linalg",
+        "nn",
+        "ops",
+        "optim",
+        "serialization",
+        "testing",
+        "utils",
+    )
 )
 _LAZY_NAMES = {
     "load": "serialization",
