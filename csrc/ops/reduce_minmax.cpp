@@ -143,7 +143,7 @@ struct PickState {
   struct Prefix##Dim {                                                                             \
     static constexpr OpSpec spec{name,                                                             \
                                  "input, dim, keepdim=False",                                      \
-                                 kFunctional,                                                      \
+                                 kFunctional | kOut,                                               \
                                  doc_word                                                          \
                                  " value along dim and its index, which gets the "                 \
                                  "gradient.",                                                      \

@@ -202,7 +202,7 @@ bool parse_keyword(const OpRecord& r, PyObject* key, PyObject* value, Parsed& p,
     return true;
   }
   if (takes_outs(r) && PyUnicode_CompareWithASCIIString(key, "out") == 0 &&
-      is_list_or_tuple(value)) {
+      (is_list_or_tuple(value) || is_tensor(value))) {
     p.out = value;
     return true;
   }
@@ -309,8 +309,14 @@ std::string signature_text(const OpGroup& g, const OpRecord& r) {
   return nullptr;
 }
 
-// out= with a sequence of tensors: returns those, named as the op's results are.
+// out= of an op that may have several results: a tensor, or a sequence of them, which is returned
+// named as the op's results are.
 PyObject* run_outs(const OpRecord& r, Parsed& p) {
+  if (is_tensor(p.out)) {
+    call_into(r, {&unwrap(p.out), 1}, p.values);
+    Py_INCREF(p.out);
+    return p.out;
+  }
   Value list;
   COGRAD_CHECK_TYPE(parse_tensors(PySequence_Fast_ITEMS(p.out),
                                   static_cast<size_t>(PySequence_Fast_GET_SIZE(p.out)), p, list),
