@@ -4,7 +4,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n auto --maxprocesses 8
+SMOKE ?= tests/test_autograd_backward.py tests/test_function_basic.py tests/test_interop_numpy.py \
+  tests/test_nn_module.py tests/test_optim.py tests/test_ops_shape.py tests/test_serialization.py \
+  tests/test_tensor_creation.py tests/test_tensor_protocol.py tests/test_threads.py
 BENCH_ARGS ?=
 PIP_ARGS ?= -q --disable-pip-version-check
 
@@ -23,12 +26,13 @@ SETTINGS := --config-settings=cmake.define.COGRAD_WERROR=$(if $(WERROR),ON,OFF) 
   --config-settings=cmake.define.COGRAD_PREBUILT=$(if $(PREBUILT),$(abspath $(PREBUILT)))
 BUILD := $(PIP) install $(PIP_ARGS) --no-build-isolation --no-deps --force-reinstall $(SETTINGS)
 
-.PHONY: help demo test bench lint format wheel docs stubs install clean distclean
+.PHONY: help demo test smoke bench lint format wheel docs stubs install clean distclean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    build, install into $(VENV), train on handwritten digits, write demo.png"
 	@echo "make test    build, install into $(VENV), run the whole test suite"
+	@echo "make smoke   the same with a few test files; for another Python: VENV=.venv-3.13 PYTHON=python3.13"
 	@echo "make bench   measure cograd beside torch in .venv-bench, print the table"
 	@echo "make lint    ruff, clang-format, mypy, clang-tidy"
 	@echo "make format  apply ruff's and clang-format's fixes"
@@ -62,7 +66,11 @@ demo: $(STAMPS)/deps-demo $(STAMPS)/installed
 	$(PY) examples/digits.py
 
 test: $(STAMPS)/deps-test $(STAMPS)/installed
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest --timeout 300 $(PYTEST_ARGS)
+
+# The quick check of a Python other than the one `make test` was run with.
+smoke: $(STAMPS)/deps-smoke $(STAMPS)/installed
+	$(PY) -m pytest --timeout 120 -m "not slow" $(PYTEST_ARGS) $(SMOKE)
 
 bench:
 	$(MAKE) --no-print-directory VENV=.venv-bench bench-run

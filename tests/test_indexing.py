@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reading and writing with every kind of index, against NumPy and by hand."""
 
-import cograd as torch
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
+import cograd as torch
 
 SETTINGS = settings(max_examples=150, deadline=None)
 

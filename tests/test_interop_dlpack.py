@@ -3,9 +3,10 @@
 
 import importlib.util
 
-import cograd as torch
 import numpy as np
 import pytest
+
+import cograd as torch
 
 needs_torch = [
     pytest.mark.needs_torch,

@@ -5,9 +5,10 @@ import subprocess
 import sys
 import warnings
 
-import cograd as torch
 import numpy as np
 import pytest
+
+import cograd as torch
 
 PAIRS = [
     (torch.bool, np.bool_),

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """gather, scatter, index_*, masked_*, take, nonzero: values, duplicates, gradients, errors."""
 
-import cograd as torch
 import numpy as np
 import pytest
+
+import cograd as torch
 from cograd.autograd import gradcheck, gradgradcheck
 
 F8 = torch.float64
@@ -263,7 +264,7 @@ def test_index_select():
     assert t.index_select(1, torch.tensor(0)).shape == (2, 1, 4)
     assert t.index_select(1, torch.zeros(0, dtype=torch.int64)).shape == (2, 0, 4)
     x = rand(3, 4, grad=True)
-    f = lambda v: v.index_select(0, torch.tensor([2, 2, 0]))  # noqa: E731
+    f = lambda v: v.index_select(0, torch.tensor([2, 2, 0]))
     assert gradcheck(f, (x,)) and gradgradcheck(f, (x,))
 
 

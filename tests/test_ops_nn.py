@@ -3,10 +3,11 @@
 
 import math
 
-import cograd as torch
-import cograd.nn.functional as F
 import numpy as np
 import pytest
+
+import cograd as torch
+import cograd.nn.functional as F
 from cograd.autograd import gradcheck, gradgradcheck
 
 F8 = torch.float64
@@ -171,7 +172,7 @@ def test_layer_norm(shape, norm, eps):
             rand(*norm, seed=1, grad=True),
             rand(*norm, seed=2, grad=True),
         )
-        f = lambda p, q, r: F.layer_norm(p, norm, q, r, eps)  # noqa: E731
+        f = lambda p, q, r: F.layer_norm(p, norm, q, r, eps)
         assert gradcheck(f, args) and gradgradcheck(f, args)
 
 
@@ -198,7 +199,7 @@ def test_embedding():
         np.testing.assert_array_equal(F.embedding(i, w).numpy(), w.numpy()[i.numpy()])
         np.testing.assert_array_equal(F.embedding(i.int(), w).numpy(), w.numpy()[i.numpy()])
     v = rand(5, 3, grad=True)
-    f = lambda u: F.embedding(torch.tensor([0, 4, 0, 1]), u)  # noqa: E731
+    f = lambda u: F.embedding(torch.tensor([0, 4, 0, 1]), u)
     assert gradcheck(f, (v,)) and gradgradcheck(f, (v,))
 
 
@@ -392,7 +393,7 @@ def test_nll_and_cross_entropy(reduction, weighted, extra):
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-10)
     a = rand(4, 3, *extra, grad=True)
     for f in (F.cross_entropy, F.nll_loss):
-        g = lambda v, f=f: f(v, target, weight, reduction=reduction)  # noqa: E731
+        g = lambda v, f=f: f(v, target, weight, reduction=reduction)
         assert gradcheck(g, (a,)) and gradgradcheck(g, (a,))
 
 
@@ -415,7 +416,7 @@ def test_label_smoothing(reduction, weighted, smoothing):
     got = F.cross_entropy(x, target, weight, reduction=reduction, label_smoothing=smoothing)
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-10)
     a = rand(5, 3, grad=True)
-    f = lambda v: F.cross_entropy(v, target, weight, reduction=reduction, label_smoothing=smoothing)  # noqa: E731
+    f = lambda v: F.cross_entropy(v, target, weight, reduction=reduction, label_smoothing=smoothing)
     assert gradcheck(f, (a,)) and gradgradcheck(f, (a,))
 
 

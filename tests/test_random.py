@@ -3,9 +3,10 @@
 
 import math
 
-import cograd as torch
 import numpy as np
 import pytest
+
+import cograd as torch
 
 F8 = torch.float64
 N = 20000

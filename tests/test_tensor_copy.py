@@ -5,9 +5,10 @@ import copy
 import io
 import pickle
 
-import cograd as torch
 import numpy as np
 import pytest
+
+import cograd as torch
 
 ALL = [
     torch.bool,

@@ -4,9 +4,10 @@
 import math
 import operator
 
-import cograd as torch
 import numpy as np
 import pytest
+
+import cograd as torch
 
 ALL = [
     torch.bool,
@@ -158,7 +159,7 @@ def test_contains():
     assert 2 in t and 5 not in t and torch.tensor(3) in t and 2.0 in t
     for bad in ("a", None, [1]):
         with pytest.raises((RuntimeError, TypeError)):
-            bad in t  # noqa: B015
+            bad in t
 
 
 def test_format():
@@ -363,7 +364,7 @@ def test_function_argument_errors():
     with pytest.raises(TypeError):
         torch.ones(2).sum(dim="a")
     with pytest.raises(AttributeError):
-        torch.ones(2).no_such_method  # noqa: B018
+        torch.ones(2).no_such_method
 
 
 def test_keyword_forms():

@@ -3,8 +3,9 @@
 
 import math
 
-import cograd as torch
 import pytest
+
+import cograd as torch
 
 
 def dtype_name(dtype):

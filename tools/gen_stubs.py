@@ -110,6 +110,52 @@ SLOTS = {
     "__index__": "(self) -> _int",
     "__hash__": "(self) -> _int",
 }
+# What is bound by hand without a docstring that says its types.
+FLAGS = "is_complex is_conj is_floating_point is_inference is_neg is_pinned is_shared is_signed"
+COUNTS = "data_ptr dim element_size ndimension nelement numel storage_offset"
+FACTORY = "dtype: _dtype | None = None, device: _device | str | None = None"
+HAND: dict[str, list[str]] = {
+    **{f"Tensor.{name}": ["(self) -> _bool"] for name in FLAGS.split()},
+    **{f"Tensor.{name}": ["(self) -> _int"] for name in COUNTS.split()},
+    "Generator.manual_seed": ["(self, seed: _int) -> Generator"],
+    "Size.numel": ["(self) -> _int"],
+    "Tensor.__dlpack__": ["(self, *args: Any, **kwargs: Any) -> Any"],
+    "Tensor.__dlpack_device__": ["(self) -> tuple[_int, _int]"],
+    "Tensor.apply_": ["(self, callable: Callable[[Any], Any]) -> Self"],
+    "Tensor.backward": [
+        "(self, gradient: Tensor | None = None, retain_graph: _bool | None = None, "
+        "create_graph: _bool = False, inputs: Tensor | Sequence[Tensor] | None = None) -> None"
+    ],
+    "Tensor.detach": ["(self) -> Tensor"],
+    "Tensor.detach_": ["(self) -> Self"],
+    "Tensor.is_contiguous": ["(self, memory_format: Any = None) -> _bool"],
+    "Tensor.new_tensor": [
+        f"(self, data: Any, *, {FACTORY}, requires_grad: _bool = False) -> Tensor"
+    ],
+    "Tensor.pin_memory": ["(self) -> Tensor"],
+    "Tensor.requires_grad_": ["(self, requires_grad: _bool = True) -> Self"],
+    "Tensor.resolve_conj": ["(self) -> Tensor"],
+    "Tensor.resolve_neg": ["(self) -> Tensor"],
+    "Tensor.retain_grad": ["(self) -> None"],
+    "Tensor.share_memory_": ["(self) -> Self"],
+    "Tensor.size": ["(self, dim: None = None) -> Size", "(self, dim: _int) -> _int"],
+    "Tensor.stride": ["(self, dim: None = None) -> tuple[_int, ...]", "(self, dim: _int) -> _int"],
+    "Tensor.type": ["(self) -> str", "(self, dtype: Any, non_blocking: _bool = False) -> Tensor"],
+    "Tensor.untyped_storage": ["(self) -> UntypedStorage"],
+    "UntypedStorage.__buffer__": ["(self, flags: _int, /) -> memoryview"],
+    "UntypedStorage.clone": ["(self) -> UntypedStorage"],
+    "_storage_from_bytes": ["(source: Any) -> UntypedStorage"],
+    "_untyped_storage": ["(tensor: Tensor) -> UntypedStorage"],
+    "as_tensor": ["(data: Any, dtype: _dtype | None = None, device: Any = None) -> Tensor"],
+    "from_numpy": ["(ndarray: Any) -> Tensor"],
+    "get_default_dtype": ["() -> dtype"],
+    "promote_types": ["(type1: dtype, type2: dtype) -> dtype"],
+    "result_type": ["(tensor1: Any, tensor2: Any) -> dtype"],
+    "tensor": [
+        f"(data: Any, *, {FACTORY}, requires_grad: _bool = False, pin_memory: _bool = False)"
+        " -> Tensor"
+    ],
+}
 HEAD = """# SPDX-License-Identifier: BSD-3-Clause
 # Written by tools/gen_stubs.py from the built module; do not edit.
 # mypy: disable-error-code="overload-overlap, override, misc"
@@ -128,7 +174,9 @@ _device = device
 
 def parameters(record: Record) -> list[str]:
     """Returns the annotated parameters of an operation."""
-    tree = ast.parse(f"def f({record['signature']}): pass").body[0]
+    # The table writes "*size, *, dtype=None" as torch does; in Python *size says both.
+    signature = re.sub(r"(\*\w+), \*(?=,)", r"\1", record["signature"])
+    tree = ast.parse(f"def f({signature}): pass").body[0]
     assert isinstance(tree, ast.FunctionDef)
     args = tree.args
     declared = {a["name"]: a for a in record["args"]}
@@ -226,8 +274,42 @@ def methods(table: list[Record]) -> dict[str, list[str]]:
     return found
 
 
-def introspected(name: str, function: object, *, method: bool) -> list[str]:
+BARE = {"dict": "dict[str, Any]", "list": "list[Any]", "tuple": "tuple[Any, ...]"}
+
+
+def typed_fully(name: str, text: str, *, method: bool) -> str:
+    """Returns a signature with self, an annotation on every parameter, and no bare generic."""
+    tree = ast.parse(f"def {name}{text}: ...").body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    args = tree.args
+    named = args.posonlyargs + args.args
+    if method and not (named and named[0].arg == "self"):
+        args.args.insert(0, ast.arg("self"))
+        named.insert(0, args.args[0])
+    every = [*named, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))]
+    for arg in every:
+        if arg.arg == "self":
+            arg.annotation = None
+        elif arg.annotation is None:
+            arg.annotation = ast.Name("Any")
+    holders = [(arg, "annotation") for arg in every] + [(tree, "returns")]
+    for holder, field in holders:
+        hint = getattr(holder, field)
+        bare = hint.id if isinstance(hint, ast.Name) else ""
+        wanted = {**BARE, "Callable": "Callable[..., Any]"}.get(bare)
+        if wanted:
+            setattr(holder, field, ast.parse(wanted, mode="eval").body)
+    if name == "__init__":
+        tree.returns = ast.Constant(None)
+    tree.name = "f"
+    line = ast.unparse(ast.fix_missing_locations(tree)).partition("\n")[0]
+    return line.removeprefix("def f").removesuffix(":")
+
+
+def introspected(name: str, function: object, *, method: bool, owner: str = "") -> list[str]:
     """Returns signatures of something bound by hand, from its docstring where it parses."""
+    if by_hand := HAND.get(f"{owner}.{name}" if owner else name):
+        return by_hand
     doc = inspect.getdoc(function) or ""
     found = []
     for text in re.findall(rf"^(?:\d+\. )?{re.escape(name)}(\(.*\)(?: -> .*)?)$", doc, re.M):
@@ -240,16 +322,15 @@ def introspected(name: str, function: object, *, method: bool) -> list[str]:
         if " -> " not in text:
             text += " -> Any"
         try:
-            ast.parse(f"def {name}{text}: ...")
+            found.append(typed_fully(name, text, method=method))
         except SyntaxError:
             continue
-        found.append(text)
     anything = (
         "(self, *args: Any, **kwargs: Any) -> Any"
         if method
         else "(*args: Any, **kwargs: Any) -> Any"
     )
-    return found or [anything]
+    return found or [typed_fully(name, anything, method=method)]
 
 
 def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> list[str]:
@@ -261,9 +342,13 @@ def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> lis
     lines = [f"class {name}{'(' + ', '.join(bases) + ')' if bases else ''}:"]
     is_tensor = "Tensor" in name
     for member, value in sorted(vars(cls).items()):
-        if member in {"__doc__", "__module__", "__dict__", "__weakref__", "__new__"}:
+        if member in {"__doc__", "__module__", "__dict__", "__weakref__", "__new__", "__buffer__"}:
             continue
-        if member in known:
+        if member == "_pybind11_conduit_v1_" or f"{name}.{member}" == "_FunctionBase.apply":
+            continue  # Function.apply is typed where it is documented
+        if f"{name}.{member}" in HAND:
+            lines += definitions(member, HAND[f"{name}.{member}"], "    ")
+        elif member in known:
             lines += definitions(member, table_methods[member], "    ")
         elif is_tensor and member in SLOTS:
             lines.append(f"    def {member}{SLOTS[member]}: ...")
@@ -276,12 +361,14 @@ def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> lis
                 lines.append(f"    @{member}.setter")
                 lines.append(f"    def {member}(self, value: {hint}) -> None: ...")
         elif isinstance(value, staticmethod):
-            inner = introspected(member, value.__func__, method=False)
+            inner = introspected(member, value.__func__, method=False, owner=name)
             lines += ["    @staticmethod", f"    def {member}{inner[0]}: ..."]
         elif callable(value):
             if member.startswith("__") and member != "__init__":
                 continue
-            lines += definitions(member, introspected(member, value, method=True), "    ")
+            lines += definitions(
+                member, introspected(member, value, method=True, owner=name), "    "
+            )
         else:
             lines.append(
                 f"    {member}: {type(value).__name__ if type(value) in (int, str) else 'Any'}"
@@ -290,6 +377,8 @@ def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> lis
         missing = [m for m in sorted(known) if m not in vars(cls)]
         for member in missing:
             lines += definitions(member, table_methods[member], "    ")
+    if name == "UntypedStorage":  # a slot of C, which vars() of Python before 3.12 does not show
+        lines += definitions("__buffer__", HAND["UntypedStorage.__buffer__"], "    ")
     return lines if len(lines) > 1 else [lines[0] + " ..."]
 
 
@@ -339,7 +428,7 @@ def package_stub(package: Any, module: Any, table: list[Record]) -> str:
     imports, body = [], []
     own_int = {"Generator", "Tensor", "device", "dtype"}
     for name, value in sorted(vars(package).items()):
-        if name.startswith("_") and name != "__version__":
+        if (name.startswith("_") and name != "__version__") or name in {"Any", "annotations"}:
             continue
         source = getattr(value, "__module__", None) or ""
         if inspect.ismodule(value):

@@ -224,6 +224,7 @@ void call_tensor_hooks(NodeExtra& extra, std::span<Tensor> grads) {
 void call_node_hooks(const std::vector<HookEntry>& list, std::span<Tensor> values,
                      const std::vector<Tensor>* also) {
   if (list.empty()) return;
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const std::vector<HookEntry> hooks = list;
   std::vector<Tensor> v(values.begin(), values.end());
   for (const HookEntry& h : hooks) {

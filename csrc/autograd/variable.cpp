@@ -251,34 +251,56 @@ bool is_dense(const TensorImpl* t) {
 }
 }  // namespace
 
+namespace {
+
+Tensor added(Tensor grad, const Tensor& g, bool create_graph) {
+  if (create_graph) return autograd_ops.add(grad, g);
+  autograd_ops.add_(grad, g);
+  grad->bump_version();
+  return grad;
+}
+
+// The first gradient is taken over if nobody else sees it and it has the leaf's layout.
+Tensor first_gradient(const TensorImpl* leaf, Tensor g, bool create_graph) {
+  const bool dense = is_dense(leaf);
+  const bool laid_out = dense ? same(g.strides(), leaf->strides()) : g.is_contiguous();
+  const bool own = g->refs.load(std::memory_order_acquire) == 1 && g->storage->unique() &&
+                   laid_out && g->base == nullptr;
+  if (own && (create_graph || !requires_grad(g))) return g;
+  const Tensor source = create_graph ? g : detach(g);
+  return dense && (leaf->flags & kContiguous) == 0 ? autograd_ops.relayout(source, leaf->strides())
+                                                   : autograd_ops.contiguous_clone(source);
+}
+
+}  // namespace
+
+// The spin lock guards the slot only: the sums may be large, and a thread that waits for the
+// Python lock inside one must not be waited for with that lock held.
 void AccumulateGrad::accumulate(Tensor g, bool create_graph) {
+  Tensor& slot = variable_->meta->grad;
+  Tensor before;
   lock();
-  struct Unlock {
-    AccumulateGrad* node;
-    ~Unlock() { node->unlock(); }
-  } unlock_at_end{this};
-  Tensor& grad = variable_->meta->grad;
-  if (!grad.defined()) {
-    const bool dense = is_dense(variable_);
-    const bool laid_out = dense ? same(g.strides(), variable_->strides()) : g.is_contiguous();
-    const bool own = g->refs.load(std::memory_order_acquire) == 1 && g->storage->unique() &&
-                     laid_out && g->base == nullptr;
-    const auto copy = [&](const Tensor& t) {
-      return dense && (variable_->flags & kContiguous) == 0
-                 ? autograd_ops.relayout(t, variable_->strides())
-                 : autograd_ops.contiguous_clone(t);
-    };
-    if (create_graph)
-      grad = own ? std::move(g) : copy(g);
-    else if (own && !requires_grad(g))
-      grad = std::move(g);
-    else
-      grad = copy(detach(g));
-  } else if (create_graph) {
-    grad = autograd_ops.add(grad, g);
-  } else {
-    autograd_ops.add_(grad, g);
-    grad->bump_version();
+  before.swap(slot);
+  unlock();
+  Tensor sum = before;
+  try {
+    sum = before.defined() ? added(before, g, create_graph)
+                           : first_gradient(variable_, std::move(g), create_graph);
+    for (;;) {
+      Tensor meanwhile;  // what another thread left there
+      lock();
+      meanwhile.swap(slot);
+      if (!meanwhile.defined()) slot.swap(sum);
+      unlock();
+      if (!meanwhile.defined()) return;
+      before = meanwhile;
+      sum = added(sum, meanwhile, create_graph);
+    }
+  } catch (...) {
+    lock();
+    if (!slot.defined()) slot.swap(before);
+    unlock();
+    throw;
   }
 }
 

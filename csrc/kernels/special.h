@@ -50,6 +50,34 @@ inline double trigamma(double v) {
   tail += (1 + 0.5 / v + z * (1.0 / 6 - z * (1.0 / 30 - z * (1.0 / 42 - z / 30)))) / v;
   return factor * (sum + tail);
 }
+// Sum of (v + k)^-s over k >= 0, for v > 0: terms up to s + 20, then Euler and Maclaurin's tail.
+inline double hurwitz_zeta(double s, double v) {
+  double sum = 0;
+  for (; v < s + 20; v += 1) sum += ::pow(v, -s);
+  constexpr double kBernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66};
+  const double power = ::pow(v, -s);
+  sum += power * v / (s - 1) + 0.5 * power;
+  double factor = 0.5 * s * power / v;
+  for (int k = 1; k <= 5; ++k) {
+    sum += kBernoulli[k - 1] * factor;
+    factor *= (s + 2 * k - 1) * (s + 2 * k) / ((2 * k + 1) * (2 * k + 2) * v * v);
+  }
+  return sum;
+}
+// The n-th derivative of digamma, n >= 1. For negative v the sum runs over all integers, less those
+// beyond v.
+inline double polygamma_of(double v, double n) {
+  const double s = n + 1, sign = ::fmod(n, 2) == 1 ? 1 : -1;
+  double sum;
+  if (v > 0) {
+    sum = hurwitz_zeta(s, v);
+  } else {
+    const double part = v - ::floor(v);
+    if (part == 0) return sign < 0 ? __builtin_nan("") : HUGE_VAL;
+    sum = hurwitz_zeta(s, part) + sign * (hurwitz_zeta(s, 1 - part) - hurwitz_zeta(s, 1 - v));
+  }
+  return sign * ::tgamma(s) * sum;
+}
 // Halley steps on erfc from a closed-form start that is within 2e-3.
 inline double erfinv(double v) {
   const double p = __builtin_fabs(v);
@@ -67,6 +95,9 @@ inline double erfinv(double v) {
 }
 inline float digamma(float v) { return static_cast<float>(digamma(static_cast<double>(v))); }
 inline float trigamma(float v) { return static_cast<float>(trigamma(static_cast<double>(v))); }
+inline float polygamma_of(float v, double n) {
+  return static_cast<float>(polygamma_of(static_cast<double>(v), n));
+}
 inline float erfinv(float v) { return static_cast<float>(erfinv(static_cast<double>(v))); }
 
 }  // namespace

@@ -61,12 +61,16 @@ struct Add {
 COGRAD_OP(Add)
 
 void check_sub(const TensorOrScalar& a, const TensorOrScalar& b) {
-  const bool bools = (a.is_tensor() && a.tensor().dtype() == DType::Bool) ||
-                     (b.is_tensor() && b.tensor().dtype() == DType::Bool);
-  if (bools && result_type(a, b) == DType::Bool)
-    detail::fail(ErrorKind::Runtime,
-                 "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
-                 "`^` or `logical_xor()` operator instead.");
+  const auto is_bool = [](const TensorOrScalar& v) {
+    return v.is_tensor() ? v.tensor().dtype() == DType::Bool : v.scalar().is_bool();
+  };
+  const bool both = is_bool(a) && is_bool(b);
+  COGRAD_CHECK(!both,
+               "Subtraction, the `-` operator, with two bool tensors is not supported. Use the "
+               "`^` or `logical_xor()` operator instead.");
+  COGRAD_CHECK(!is_bool(a) && !is_bool(b),
+               "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
+               "trying to invert a mask, use the `~` or `logical_not()` operator instead.");
 }
 
 struct Sub {

@@ -28,8 +28,8 @@ struct ToDType {
       "input, dtype, non_blocking=False, copy=False, *, memory_format=None",
       kMethod,
       kToDoc,
-      "T(3, 4), float32; T(3, 4), float64; T(3), int64",
-      "input.astype(dtype)"};
+      "T(3, 4), torch.float64; I(3), torch.float32",
+      ""};
   static Tensor forward(const Tensor& x, DType t, bool, bool copy, Format format) {
     return converted("to", x, t, copy, format);
   }
@@ -53,7 +53,7 @@ struct ToOther {
       "input, other, non_blocking=False, copy=False, *, memory_format=None",
       kMethod,
       kToDoc,
-      "T(3, 4), I(2)",
+      "T(3, 4), T(2); I(3), T(2)",
       "input.astype(other.dtype)"};
   static Tensor forward(const Tensor& x, const Tensor& other, bool, bool copy, Format format) {
     return converted("to", x, other.dtype(), copy, format);
@@ -62,9 +62,12 @@ struct ToOther {
 COGRAD_OP(ToOther)
 
 struct TypeAs {
-  static constexpr OpSpec spec{"type_as",       "input, other",
-                               kMethod,         "The tensor in other's dtype.",
-                               "T(3, 4), I(2)", "input.astype(other.dtype)"};
+  static constexpr OpSpec spec{"type_as",
+                               "input, other",
+                               kMethod,
+                               "The tensor in other's dtype.",
+                               "T(3, 4), T(2); I(3), T(2)",
+                               "input.astype(other.dtype)"};
   static Tensor forward(const Tensor& x, const Tensor& other) {
     return converted("type_as", x, other.dtype(), false, {});
   }
@@ -72,9 +75,12 @@ struct TypeAs {
 COGRAD_OP(TypeAs)
 
 struct Type {
-  static constexpr OpSpec spec{"type",           "input, dtype, non_blocking=False",
-                               kMethod,          "The tensor in another dtype.",
-                               "T(3, 4), int32", "input.astype(dtype)"};
+  static constexpr OpSpec spec{"type",
+                               "input, dtype, non_blocking=False",
+                               kMethod,
+                               "The tensor in another dtype.",
+                               "T(3, 4), torch.float64; I(3), torch.int32",
+                               ""};
   static Tensor forward(const Tensor& x, DType t, bool) {
     return converted("type", x, t, false, {});
   }
@@ -91,29 +97,34 @@ struct Cpu {
 };
 COGRAD_OP(Cpu)
 
-#define COGRAD_CONVERSION(Struct, name, dtype, numpy)               \
-  struct Struct {                                                   \
-    static constexpr OpSpec spec{name,                              \
-                                 "input, memory_format=None",       \
-                                 kMethod,                           \
-                                 "The tensor in dtype " #dtype ".", \
-                                 "T(3, 4); I(3)",                   \
-                                 numpy};                            \
-    static Tensor forward(const Tensor& x, Format format) {         \
-      return converted(name, x, DType::dtype, false, format);       \
-    }                                                               \
-  };                                                                \
+// flags: kNondiff where the result cannot carry a gradient.
+#define COGRAD_CONVERSION(Struct, name, dtype, flags, samples, numpy) \
+  struct Struct {                                                     \
+    static constexpr OpSpec spec{name,                                \
+                                 "input, memory_format=None",         \
+                                 kMethod | flags,                     \
+                                 "The tensor in dtype " #dtype ".",   \
+                                 samples,                             \
+                                 numpy};                              \
+    static Tensor forward(const Tensor& x, Format format) {           \
+      return converted(name, x, DType::dtype, false, format);         \
+    }                                                                 \
+  };                                                                  \
   COGRAD_OP(Struct)
-COGRAD_CONVERSION(ToBool, "bool", Bool, "input.astype(np.bool_)")
-COGRAD_CONVERSION(ToByte, "byte", UInt8, "input.astype(np.uint8)")
-COGRAD_CONVERSION(ToChar, "char", Int8, "input.astype(np.int8)")
-COGRAD_CONVERSION(ToShort, "short", Int16, "input.astype(np.int16)")
-COGRAD_CONVERSION(ToInt, "int", Int32, "input.astype(np.int32)")
-COGRAD_CONVERSION(ToLong, "long", Int64, "input.astype(np.int64)")
-COGRAD_CONVERSION(ToHalf, "half", Float16, "input.astype(np.float16)")
-COGRAD_CONVERSION(ToBFloat16, "bfloat16", BFloat16, "")
-COGRAD_CONVERSION(ToFloat, "float", Float32, "input.astype(np.float32)")
-COGRAD_CONVERSION(ToDouble, "double", Float64, "input.astype(np.float64)")
+#define COGRAD_TO_INTEGER(Struct, name, dtype, numpy) \
+  COGRAD_CONVERSION(Struct, name, dtype, kNondiff, "P(3, 4); I(3)", numpy)
+#define COGRAD_TO_FLOAT(Struct, name, dtype, numpy) \
+  COGRAD_CONVERSION(Struct, name, dtype, 0, "I(3); B(2, 2)", numpy)
+COGRAD_TO_INTEGER(ToBool, "bool", Bool, "input.astype(np.bool_)")
+COGRAD_TO_INTEGER(ToByte, "byte", UInt8, "input.astype(np.uint8)")
+COGRAD_TO_INTEGER(ToChar, "char", Int8, "input.astype(np.int8)")
+COGRAD_TO_INTEGER(ToShort, "short", Int16, "input.astype(np.int16)")
+COGRAD_TO_INTEGER(ToInt, "int", Int32, "input.astype(np.int32)")
+COGRAD_TO_INTEGER(ToLong, "long", Int64, "input.astype(np.int64)")
+COGRAD_TO_FLOAT(ToHalf, "half", Float16, "input.astype(np.float16)")
+COGRAD_TO_FLOAT(ToBFloat16, "bfloat16", BFloat16, "")
+COGRAD_TO_FLOAT(ToFloat, "float", Float32, "input.astype(np.float32)")
+COGRAD_CONVERSION(ToDouble, "double", Float64, 0, "T(3, 4); I(3)", "input.astype(np.float64)")
 
 }  // namespace
 

@@ -79,7 +79,7 @@ Tensor factory_out(CtxBase& ctx, const char* op, IntList sizes, DType t) {
 namespace {
 
 struct Empty {
-  static constexpr OpSpec spec{"empty", "*size, *, " COGRAD_LIKE_ARGS, kFunction | kOut | kNondiff,
+  static constexpr OpSpec spec{"empty", "*size, " COGRAD_LIKE_ARGS, kFunction | kOut | kNondiff,
                                "A tensor whose elements are whatever the memory held.",
                                "none: contents are undefined"};
   static Tensor forward(Ctx<Empty>& ctx, IntList size, COGRAD_LIKE_PARAMS) {
@@ -105,7 +105,7 @@ Tensor filled(Ctx<Op>& ctx, IntList size, DType t, Scalar value,
 #define COGRAD_CONSTANT(Struct, name, value)                                              \
   struct Struct {                                                                         \
     static constexpr OpSpec spec{name,                                                    \
-                                 "*size, *, " COGRAD_FACTORY_ARGS,                        \
+                                 "*size, " COGRAD_FACTORY_ARGS,                           \
                                  kFunction | kOut | kNondiff,                             \
                                  "A tensor filled with " #value ".",                      \
                                  "(2, 3); (); (0, 2)",                                    \
@@ -223,7 +223,7 @@ COGRAD_OP(FullLike)
 #define COGRAD_NEW(Struct, name, fill, samples, ref)                                            \
   struct Struct {                                                                               \
     static constexpr OpSpec spec{name,                                                          \
-                                 "input, *size, *, " COGRAD_FACTORY_ARGS,                       \
+                                 "input, *size, " COGRAD_FACTORY_ARGS,                          \
                                  kMethod | kNondiff,                                            \
                                  name ": a tensor of the given size and input's dtype.",        \
                                  samples,                                                       \

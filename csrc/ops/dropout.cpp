@@ -42,9 +42,8 @@ struct MaskScale {
 };
 
 struct MaskedScale {
-  static constexpr OpSpec spec{
-      "_masked_scale",         "input, mask, scale",    kInternal,
-      "input * mask * scale.", "T(3, 4), B(3, 4), 2.0", "input * mask * scale"};
+  static constexpr OpSpec spec{"_masked_scale", "input, mask, scale", kInternal,
+                               "input * mask * scale.", "none: reached through dropout"};
   static constexpr int kSaved = 1;
   using State = MaskScale;
   static Tensor forward(Ctx<MaskedScale>& ctx, const Tensor& x, const Tensor& mask, double scale) {

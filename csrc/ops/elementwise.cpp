@@ -233,11 +233,14 @@ bool add_row() {  // rows without a docstring are called by ops written by hand
     return Tensor(formula);                                               \
   }
 
-#define UNARY(name, types, cost, params, fwd, saves, grad, doc, ref, lo, hi)                       \
+#define UNARY(name, types, cost, params, fwd, saves, grad, doc, ref, lo, hi, ...)                  \
   struct Row_##name : UnaryRow<Row_##name, UnaryOp::name, types, saves, count_params(params)> {    \
-    static constexpr OpSpec spec{                                                                  \
-        #name, "input, " params,         kElementwise | (saves == NO ? uint32_t{kNondiff} : 0),    \
-        doc,   UNARY_OF_##types(lo, hi), ref};                                                     \
+    static constexpr OpSpec spec{#name,                                                            \
+                                 "input, " params,                                                 \
+                                 kElementwise | (saves == NO ? uint32_t{kNondiff} : 0),            \
+                                 doc,                                                              \
+                                 UNARY_OF_##types(lo, hi) "" __VA_ARGS__,                          \
+                                 ref};                                                             \
     [[maybe_unused]] static Tensor formula([[maybe_unused]] const Tensor& g,                       \
                                            [[maybe_unused]] const Tensor& x,                       \
                                            [[maybe_unused]] const Tensor& y,                       \

@@ -21,7 +21,7 @@ struct LinearOp {
                   steps_x[2] = {k, 1};
     const bool matrix = x.dim() == 2;
     const Tensor out = matrix ? y : alias_strided(y, flat_y, steps_y, y.bytes());
-    if (bias.defined()) raw_copy(out, bias);
+    if (bias.defined()) fill_rows(out, bias, rows);
     if (y.numel() == 0) return y;
     const Tensor dense = matrix ? x : raw_contiguous(x);
     const Tensor in = matrix ? dense : alias_strided(dense, flat_x, steps_x, dense.bytes());
@@ -39,6 +39,11 @@ struct LinearOp {
   }
 
  private:
+  static void fill_rows(const Tensor& out, const Tensor& bias, int64_t rows) {
+    const auto size = static_cast<size_t>(out.size(-1) * out.itemsize());
+    if (!bias.is_contiguous() || bias.numel() != out.size(-1)) return raw_copy(out, bias);
+    for (char* at = out.bytes(); rows > 0; --rows, at += size) std::memcpy(at, bias.bytes(), size);
+  }
   static Tensor weight_gradient(const Tensor& g, const Tensor& x) {
     if (g.dim() == 1) return outer(g, x);
     if (g.dim() == 2) return matmul_t(g, x, true, false);

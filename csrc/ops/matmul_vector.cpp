@@ -148,6 +148,17 @@ COGRAD_OP(Inner)
 
 Tensor scaled(const Tensor& x, Scalar s) { return s.equals(1) ? x : mul(x, TensorOrScalar(s)); }
 
+void check_factors(const char* name, DType product, Scalar beta, Scalar alpha) {
+  COGRAD_CHECK_NOT_IMPLEMENTED(product != DType::Bool, name, "(): not implemented for dtype Bool");
+  if (is_floating(product)) return;
+  COGRAD_CHECK(!beta.is_float(), name,
+               "(): For integral input tensors, argument beta must not be "
+               "a floating point number.");
+  COGRAD_CHECK(!alpha.is_float(), name,
+               "(): For integral input tensors, argument alpha must not "
+               "be a floating point number.");
+}
+
 // A new tensor holding `input` broadcast to `sizes`, for a product to be added to; beta 0 ignores
 // the values (NaN too).
 Tensor accumulator(const Tensor& input, IntList sizes, Scalar beta, DType product) {
@@ -199,6 +210,7 @@ struct Addmm {
     if (a.size(1) != b.size(0)) fail_product_shape(a.size(0), a.size(1), b.size(0), b.size(1));
     check_product(a, b);
     const int64_t sizes[2] = {a.size(0), b.size(1)};
+    check_factors("addmm", a.dtype(), beta, alpha);
     Tensor out = accumulator(input, sizes, beta, a.dtype());
     if (ctx.recording()) {
       *ctx.operator->() = {beta, alpha};
@@ -225,6 +237,7 @@ struct Baddbmm {
                         Scalar beta, Scalar alpha) {
     check_bmm(a, b);
     const int64_t sizes[3] = {a.size(0), a.size(1), b.size(2)};
+    check_factors("baddbmm", a.dtype(), beta, alpha);
     Tensor out = accumulator(input, sizes, beta, a.dtype());
     if (ctx.recording()) {
       *ctx.operator->() = {beta, alpha};
@@ -246,8 +259,14 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
       broadcast_shapes(input.sizes(), product.sizes(), shape) && same(shape, product.sizes()), name,
       "(): input of shape ", to_string(input.sizes()), " does not expand to the product's shape ",
       to_string(product.sizes()));
+  // Integer products take whole factors, and the result keeps the product's dtype.
+  const DType t = product.dtype();
+  if (!is_floating(t)) {
+    alpha = Scalar(alpha.to_int());
+    beta = Scalar(beta.to_int());
+  }
   const Tensor term = scaled(product, alpha);
-  return beta.equals(0) ? term : add(scaled(input, beta), term);
+  return cast(beta.equals(0) ? term : add(scaled(input, beta), term), t);
 }
 
 #define COGRAD_ADD_PRODUCT(Struct, name, x, y, doc, samples, ref, expression)                 \
@@ -260,6 +279,7 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
                                  ref};                                                        \
     static Tensor forward(const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta, \
                           Scalar alpha) {                                                     \
+      check_factors(name, x.dtype(), beta, alpha);                                            \
       return add_product(name, input, expression, beta, alpha);                               \
     }                                                                                         \
   };                                                                                          \

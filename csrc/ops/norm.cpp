@@ -243,7 +243,7 @@ struct Embedding {
       "sparse=False",
       kFunction | kNN,
       "Rows of weight (V, D) at the indices input (*): (*, D). Row padding_idx gets no gradient.",
-      "I(2, 3, hi=5), T(5, 4); I(4, hi=5), T(5, 4), 1; I(4, hi=5), T(5, 2), -1",
+      "I(2, 3, hi=5), T(5, 4); I(4, hi=5), T(5, 2)",
       "weight[input]"};
   static Tensor forward(const Tensor& input, const Tensor& weight, std::optional<int64_t> padding,
                         std::optional<double> max_norm, double, bool by_freq, bool sparse) {

@@ -10,7 +10,8 @@
 //     static void backward(Ctx<Hypot>& ctx, const Tensor& g);   // ctx.grad(i) = ...
 //   };
 //   COGRAD_OP(Hypot)
-// A struct whose forward takes no Ctx is a composition of other ops and needs no backward.
+// A struct whose forward takes no Ctx is a composition of other ops and needs no backward. If these
+// save its first input, `static constexpr bool kCopiesTarget = true` lets the in-place form record.
 #pragma once
 #include <array>
 
@@ -396,7 +397,14 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
   const bool tracked = thread_state.grad_enabled && detail::any_requires_grad(args...);
   check_inplace(self, name, tracked);
   if constexpr (detail::Traits<Op>::composite) {
-    detail::finish_target(name, self, Op::forward(args...), true);
+    auto forward = [&](const auto& first, const auto&... rest) {
+      if constexpr (requires { Op::kCopiesTarget; })
+        return Op::forward(thread_state.grad_enabled ? clone(first) : first, rest...);
+      else
+        return Op::forward(first, rest...);
+    };
+    detail::finish_target(name, self, forward(args...), true);
+    if (!thread_state.grad_enabled) self->bump_version();
   } else {
     auto run = [&](Ctx<Op>& ctx) {
       ctx.set_target(&self, true, name, values);
@@ -439,6 +447,7 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
   GradGuard no_grad(false);
   if constexpr (detail::Traits<Op>::composite) {
     detail::finish_target(name, out, Op::forward(args...), false);
+    out->bump_version();
   } else {
     Ctx<Op> ctx;
     ctx.set_target(&out, false, name, values);

@@ -35,7 +35,7 @@ void fill_integers(const char* op, const Tensor& out, Generator* g, int64_t lo, 
 namespace {
 
 struct Rand {
-  static constexpr OpSpec spec{"rand", "*size, *, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
+  static constexpr OpSpec spec{"rand", "*size, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
                                "Numbers uniform in [0, 1).", "none: random"};
   static Tensor forward(Ctx<Rand>& ctx, IntList size, COGRAD_RANDOM_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
@@ -49,9 +49,8 @@ struct Rand {
 COGRAD_OP(Rand)
 
 struct Randn {
-  static constexpr OpSpec spec{"randn", "*size, *, " COGRAD_RANDOM_ARGS,
-                               kFunction | kOut | kNondiff, "Standard normal numbers.",
-                               "none: random"};
+  static constexpr OpSpec spec{"randn", "*size, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
+                               "Standard normal numbers.", "none: random"};
   static Tensor forward(Ctx<Randn>& ctx, IntList size, COGRAD_RANDOM_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
     check_floating("randn", t);

@@ -140,6 +140,16 @@ struct PickState {
     }                                                                                              \
   };                                                                                               \
   COGRAD_OP(Prefix##All)                                                                           \
+  struct Prefix##Pair {                                                                            \
+    static constexpr OpSpec spec{name,                                                             \
+                                 "input, other",                                                   \
+                                 kFunctional | kOut,                                               \
+                                 doc_word " of two tensors, element-wise.",                        \
+                                 "T(3, 4), T(3, 4); T(3, 1), T(4)",                                \
+                                 "np." #pairwise "(input, other)"};                                \
+    static Tensor forward(const Tensor& a, const Tensor& b) { return pairwise(a, b); }             \
+  };                                                                                               \
+  COGRAD_OP(Prefix##Pair)                                                                          \
   struct Prefix##Dim {                                                                             \
     static constexpr OpSpec spec{name,                                                             \
                                  "input, dim, keepdim=False",                                      \
@@ -160,17 +170,7 @@ struct PickState {
       if (gs[0].defined()) ctx.grad(0) = put_along(gs[0], ctx->dim, ctx.saved(0), ctx->sizes);     \
     }                                                                                              \
   };                                                                                               \
-  COGRAD_OP(Prefix##Dim)                                                                           \
-  struct Prefix##Pair {                                                                            \
-    static constexpr OpSpec spec{name,                                                             \
-                                 "input, other",                                                   \
-                                 kFunctional | kOut,                                               \
-                                 doc_word " of two tensors, element-wise.",                        \
-                                 "T(3, 4), T(3, 4); T(3, 1), T(4)",                                \
-                                 "np." #pairwise "(input, other)"};                                \
-    static Tensor forward(const Tensor& a, const Tensor& b) { return pairwise(a, b); }             \
-  };                                                                                               \
-  COGRAD_OP(Prefix##Pair)
+  COGRAD_OP(Prefix##Dim)
 COGRAD_MINMAX(Max, "max", true, "Largest", "np.max", maximum)
 COGRAD_MINMAX(Min, "min", false, "Smallest", "np.min", minimum)
 #undef COGRAD_MINMAX

@@ -121,6 +121,7 @@ void parse(OpRecord& r) {
       if (a.kind != ArgKind::Ints && a.kind != ArgKind::Tensors)
         bad(r, "only ints and tensors are variadic:", item);
       a.variadic = true;
+      keyword_only = true;  // of those that follow
       item.remove_prefix(1);
     }
     const size_t eq = item.find('=');

@@ -50,7 +50,7 @@ void recurrence_rows(const T* a, const T* b, T* s, const Axis& ax, bool reverse,
 struct LinearRecurrence {
   static constexpr OpSpec spec{"_linear_recurrence", "a, b=None, dim=-1, reverse=False", kInternal,
                                "s[k] = a[k] + b[k] s[k - 1] along dim, or s[k + 1] in reverse.",
-                               "T(3, 4), T(3, 4), 1; T(3, 4), T(3, 4), 0, True; T(3, 4), None, 1"};
+                               "none: tested through cumprod and logcumsumexp"};
   static constexpr int kSaved = 2;
   struct State : DimState {
     bool reverse = false;
@@ -96,7 +96,7 @@ COGRAD_OP(LinearRecurrence)
 struct Shift {
   static constexpr OpSpec spec{"_shift", "input, dim, by", kInternal,
                                "The input moved by `by` places along dim, zeros moved in.",
-                               "T(3, 4), 1, 1; T(3, 4), 0, -1"};
+                               "none: tested through cumprod"};
   struct State : DimState {
     int by = 0;
   };

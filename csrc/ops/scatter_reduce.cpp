@@ -177,8 +177,7 @@ struct IndexReduce {
     Dims strides(static_cast<size_t>(source.dim()), 0);
     if (source.dim() > 0) strides[static_cast<size_t>(d)] = 1;
     const Tensor wide = alias_strided(at, source.sizes(), strides, at.bytes());
-    return reduce_forward(ctx, self, d, wide, source, reduction(reduce),
-                          include_self);
+    return reduce_forward(ctx, self, d, wide, source, reduction(reduce), include_self);
   }
   static void backward(Ctx<IndexReduce>& ctx, const Tensor& g) { reduce_backward(ctx, g); }
 };

@@ -9,6 +9,13 @@ namespace cograd {
 
 namespace {
 
+// g must have exactly the shape of the region it is written to.
+const Tensor& checked(const char* op, const Tensor& region, const Tensor& g) {
+  COGRAD_CHECK(same(region.sizes(), g.sizes()), op, "(): expected a gradient of shape ",
+               to_string(region.sizes()), ", got ", to_string(g.sizes()));
+  return g;
+}
+
 struct SliceArgs {
   Dims sizes;
   int64_t dim = 0;
@@ -33,7 +40,8 @@ struct SliceBackward {
     const int d = wrap_dim(dim, static_cast<int>(sizes.size()));
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, start, end, step};
     Tensor out = zeros(sizes, g.dtype());
-    raw_copy(slice_region(out, d, slice_bounds(out.size(d), start, end, step), step), g);
+    const Tensor part = slice_region(out, d, slice_bounds(out.size(d), start, end, step), step);
+    raw_copy(part, checked("_slice_backward", part, g));
     return out;
   }
   static Tensor backward(Ctx<SliceBackward>& ctx, const Tensor& g) {
@@ -103,7 +111,8 @@ struct SelectBackward {
     const int d = wrap_dim(dim, static_cast<int>(sizes.size()));
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, index};
     Tensor out = zeros(sizes, g.dtype());
-    raw_copy(select_region(out, d, check_select(out, d, index)), g);
+    const Tensor part = select_region(out, d, check_select(out, d, index));
+    raw_copy(part, checked("_select_backward", part, g));
     return out;
   }
   static Tensor backward(Ctx<SelectBackward>& ctx, const Tensor& g) {
@@ -153,7 +162,8 @@ struct DiagonalBackward {
     const auto [a, b] = diagonal_dims(static_cast<int>(sizes.size()), dim1, dim2);
     if (ctx.recording()) *ctx.operator->() = {Dims(), offset, a, b};
     Tensor out = zeros(sizes, g.dtype());
-    raw_copy(diagonal_region(out, offset, a, b), g);
+    const Tensor part = diagonal_region(out, offset, a, b);
+    raw_copy(part, checked("_diagonal_backward", part, g));
     return out;
   }
   static Tensor backward(Ctx<DiagonalBackward>& ctx, const Tensor& g) {
@@ -192,6 +202,24 @@ struct UnfoldArgs {
   int64_t step = 1;
 };
 
+Tensor window_region(const Tensor& x, int d, int64_t size, int64_t step) {
+  const int64_t have = x.dim() == 0 ? 1 : x.size(d);
+  COGRAD_CHECK(size >= 0, "size is ", size, " but must be >= 0");
+  COGRAD_CHECK(size <= have, "maximum size for tensor at dimension ", d, " is ", have,
+               " but size is ", size);
+  COGRAD_CHECK(step > 0, "step is ", step, " but must be > 0");
+  Dims sizes(x.sizes());
+  Dims strides(x.strides());
+  const auto at = static_cast<size_t>(d);
+  sizes.push_back(size);
+  strides.push_back(x.dim() == 0 ? 1 : strides[at]);
+  if (x.dim() > 0) {
+    sizes[at] = (have - size) / step + 1;
+    strides[at] *= step;
+  }
+  return alias_strided(x, sizes, strides, x.bytes());
+}
+
 // Windows may overlap, so terms are added: one position inside the window at a time, which never
 // meets itself.
 struct UnfoldBackward {
@@ -204,11 +232,18 @@ struct UnfoldBackward {
     const int d = wrap_dim(dim, static_cast<int>(sizes.size()));
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, size, step};
     Tensor out = zeros(sizes, g.dtype());
+    checked("_unfold_backward", window_region(out, d, size, step), g);
     if (out.dim() == 0) {
       if (size > 0) raw_copy(out, g);
       return out;
     }
+    COGRAD_CHECK(g.dim() == out.dim() + 1 && g.size(-1) == size && size >= 0 && step > 0,
+                 "_unfold_backward(): grad_in of shape ", to_string(g.sizes()),
+                 " does not hold windows of size ", size);
     const int64_t windows = g.size(d);
+    COGRAD_CHECK(windows == 0 || (windows - 1) * step + size <= out.size(d),
+                 "_unfold_backward(): ", windows, " windows of size ", size, " and step ", step,
+                 " do not fit dimension ", d, " of size ", out.size(d));
     for (int64_t i = 0; i < size && windows > 0; ++i)
       autograd_ops.add_(slice_region(out, d, {i, windows}, step), select_region(g, g.dim() - 1, i));
     return out;
@@ -231,22 +266,10 @@ struct Unfold {
   static Tensor forward(Ctx<Unfold>& ctx, const Tensor& x, int64_t dim, int64_t size,
                         int64_t step) {
     const int d = wrap_dim(dim, x.dim());
-    const int64_t have = x.dim() == 0 ? 1 : x.size(d);
-    COGRAD_CHECK(size >= 0, "size is ", size, " but must be >= 0");
-    COGRAD_CHECK(size <= have, "maximum size for tensor at dimension ", d, " is ", have,
-                 " but size is ", size);
-    COGRAD_CHECK(step > 0, "step is ", step, " but must be > 0");
+    Tensor out = window_region(x, d, size, step);
     if (ctx.recording()) *ctx.operator->() = {Dims(x.sizes()), d, size, step};
-    Dims sizes(x.sizes());
-    Dims strides(x.strides());
-    const auto at = static_cast<size_t>(d);
-    sizes.push_back(size);
-    strides.push_back(x.dim() == 0 ? 1 : strides[at]);
-    if (x.dim() > 0) {
-      sizes[at] = (have - size) / step + 1;
-      strides[at] *= step;
-    }
-    return make_view(x, sizes, strides, x.bytes());
+    link_view(x, out);
+    return out;
   }
   static Tensor backward(Ctx<Unfold>& ctx, const Tensor& g) {
     return apply<UnfoldBackward>(g, IntList(ctx->sizes), ctx->dim, ctx->size, ctx->step);

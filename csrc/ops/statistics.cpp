@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/reduce.h"
+#include "tensor/warn.h"
 
 namespace cograd {
 
@@ -32,6 +33,10 @@ std::tuple<Tensor, Tensor> run_var(Ctx<Op>& ctx, const Tensor& x,
   const DimMask mask = dim_mask(x, dims);
   const ReducePlan plan(x, mask, keepdim);
   const double c = correction ? correction->to_double() : 1.0;
+  if (static_cast<double>(plan.count) - c <= 0)
+    warn(std::string(Op::spec.name) +
+         "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+         "factor (input numel divided by output numel).");
   if (ctx.recording()) {
     ctx->sizes = Dims(x.sizes());
     ctx->mask = mask;
@@ -206,13 +211,10 @@ void check_norm_input(const Tensor& x, double p, DimMask mask, bool dims_given) 
 }
 
 struct VectorNorm {
-  static constexpr OpSpec spec{
-      "linalg_vector_norm",
-      "input, ord=2.0, dim=None, keepdim=False, *, dtype=None",
-      kInternal,
-      "(sum |input|^ord)^(1/ord) over dim; ord may be 0, inf and -inf.",
-      "T(3, 4); T(3, 4), 1.0, 1; T(2, 3, 4), 3.0, (0, 2), True; P(3, 4), 0.5, 0; T(3, 4), inf, 1",
-      ""};
+  static constexpr OpSpec spec{"linalg_vector_norm",
+                               "input, ord=2.0, dim=None, keepdim=False, *, dtype=None", kInternal,
+                               "(sum |input|^ord)^(1/ord) over dim; ord may be 0, inf and -inf.",
+                               "none: tested through norm"};
   static constexpr int kSaved = 2;
   static constexpr const char* kNodeName = "LinalgVectorNormBackward0";
   struct State : ReduceState {

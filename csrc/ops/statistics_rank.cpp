@@ -248,11 +248,12 @@ Positions quantile_positions(const Tensor& x, int dim, std::span<const double> q
 Tensor quantile_of(const Tensor& input, std::span<const double> q, bool q_scalar,
                    std::optional<int64_t> dim, bool keepdim, std::string_view interpolation,
                    bool ignore_nan) {
-  COGRAD_CHECK(input.numel() > 0, "quantile() input tensor must be non-empty");
-  COGRAD_CHECK(input.dtype() == DType::Float32 || input.dtype() == DType::Float64,
-               "quantile() input tensor must be either float or double dtype");
+  const char* name = ignore_nan ? "nanquantile" : "quantile";
+  COGRAD_CHECK(input.numel() > 0, name, "() input tensor must be non-empty");
+  COGRAD_CHECK(input.dtype() == DType::Float32 || input.dtype() == DType::Float64, name,
+               "() input tensor must be either float or double dtype");
   for (double v : q)
-    COGRAD_CHECK(v >= 0 && v <= 1, "quantile() q must be in the range [0, 1] but got ", v);
+    COGRAD_CHECK(v >= 0 && v <= 1, name, "() q must be in the range [0, 1] but got ", v);
   const Interpolation mode = interpolation_of(interpolation);
   const int d = dim ? wrap_dim(*dim, input.dim()) : 0;
   const int64_t flat = -1;

@@ -86,6 +86,10 @@ struct Addcmul {
   using State = ValueState;
   static Tensor forward(Ctx<Addcmul>& ctx, const Tensor& x, const Tensor& a, const Tensor& b,
                         Scalar value) {
+    COGRAD_CHECK(!value.is_float() || is_floating(x.dtype()) || is_floating(a.dtype()) ||
+                     is_floating(b.dtype()),
+                 "addcmul(): For integral input tensors, argument value must not be a floating "
+                 "point number.");
     ctx->value = value;
     if (ctx.recording()) ctx.save(ctx.needs(2) ? a : Tensor(), ctx.needs(1) ? b : Tensor());
     const ElementParams e = number(value);

@@ -316,18 +316,29 @@ struct BroadcastTo {
 };
 COGRAD_OP(BroadcastTo)
 
+Dims joint_shape(IntList a, IntList b) {
+  Dims joint;
+  if (broadcast_shapes(a, b, joint)) return joint;
+  const size_t n = std::max(a.size(), b.size());
+  size_t i = n - 1;
+  int64_t x = 1, y = 1;
+  for (;; --i) {  // the shapes do not broadcast, so some dim differs
+    x = i < n - a.size() ? 1 : a[i - (n - a.size())];
+    y = i < n - b.size() ? 1 : b[i - (n - b.size())];
+    if (x != y && x != 1 && y != 1) break;
+  }
+  detail::fail(ErrorKind::Runtime, "The size of tensor a (", x,
+               ") must match the size of tensor b (", y, ") at non-singleton dimension ", i,
+               "; broadcast_tensors() got shapes ", to_string(a), " and ", to_string(b));
+}
+
 struct BroadcastTensors {
   static constexpr OpSpec spec{"broadcast_tensors", "*tensors", kFunction,
                                "Views of the tensors, all stretched to their common shape.",
                                "none: variadic, tested by hand"};
   static std::vector<Tensor> forward(TensorList tensors) {
     Dims shape;
-    for (const Tensor& t : tensors) {
-      Dims joint;
-      COGRAD_CHECK(broadcast_shapes(shape, t.sizes(), joint), "broadcast_tensors(): shapes ",
-                   to_string(shape), " and ", to_string(t.sizes()), " do not broadcast");
-      shape = joint;
-    }
+    for (const Tensor& t : tensors) shape = joint_shape(shape, t.sizes());
     std::vector<Tensor> out;
     for (const Tensor& t : tensors) out.push_back(same(t.sizes(), shape) ? t : expand(t, shape));
     return out;

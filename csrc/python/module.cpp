@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The extension module cograd._C.
 #include "python/py_tensor.h"
+#include "tensor/warn.h"
+
+namespace cograd::python {
+namespace {
+
+void warn_user(const std::string& text) {
+  py::gil_scoped_acquire gil;
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
+}
+
+}  // namespace
+}  // namespace cograd::python
 
 PYBIND11_MODULE(_C, m) {
   using namespace cograd::python;
+  cograd::set_warn_handler(warn_user);
   m.doc() = "The compiled core of cograd.";
   init_types(m);
   init_tensor(m);

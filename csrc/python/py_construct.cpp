@@ -136,7 +136,8 @@ Scalar whole_value(const char* op, PyObject* o) {
   if (PyBool_Check(o)) return Scalar(o == Py_True);
   if (PyFloat_Check(o)) return Scalar(PyFloat_AS_DOUBLE(o));
   if (is_tensor(o)) return tensor_item(op, o);
-  if (!PyLong_Check(o) && !PyIndex_Check(o) && is_numpy_scalar(o)) {
+  const bool numpy_bool = std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool");
+  if (numpy_bool || (!PyLong_Check(o) && !PyIndex_Check(o) && is_numpy_scalar(o))) {
     Scalar s;
     if (parse_scalar(o, &s)) return s;
   }

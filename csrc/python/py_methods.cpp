@@ -137,16 +137,24 @@ PyObject* get_is_inference(PyObject* o, PyObject*) {
   return truth((unwrap(o)->flags & kInference) != 0);
 }
 
+constexpr char kT[] = "_T";
+constexpr char kMT[] = "_mT";
+
 template <const char* Name>
 PyObject* get_by_op(PyObject* o, void*) {
   static const OpRecord* record = find_op(Name);
   return guarded([&]() -> PyObject* {
     if (record == nullptr) detail::fail(ErrorKind::NotImplemented, Name);
+    if (Name == kT && unwrap(o).dim() != 2 && unwrap(o).dim() != 0 &&
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "The use of `x.T` on tensors of dimension other than 2 to reverse their "
+                     "shape is deprecated. Use `x.mT` to transpose batches of matrices or "
+                     "`x.permute(*range(x.ndim - 1, -1, -1))` to reverse the dimensions.",
+                     1) < 0)
+      return nullptr;
     return wrap(call_op(record, {tensor_value(unwrap(o))}));
   });
 }
-constexpr char kT[] = "_T";
-constexpr char kMT[] = "_mT";
 
 PyObject* method_size(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
@@ -203,6 +211,7 @@ PyObject* method_is_set_to(PyObject* o, PyObject* other) {
                  same(a.strides(), b.strides()));
   });
 }
+PyObject* method_get_device(PyObject*, PyObject*) { return PyLong_FromLong(-1); }
 PyObject* method_cuda(PyObject*, PyObject*, PyObject*) {
   PyErr_SetString(PyExc_RuntimeError, "cograd runs on the CPU; device not available: 'cuda'");
   return nullptr;
@@ -306,6 +315,7 @@ PyMethodDef tensor_methods[] = {
     {"is_inference", get_is_inference, METH_NOARGS, "Whether made under inference_mode."},
     {"_is_view", method_is_view, METH_NOARGS, "Whether this is a differentiable view."},
     {"is_set_to", method_is_set_to, METH_O, "Whether both are the same memory and geometry."},
+    {"get_device", method_get_device, METH_NOARGS, "Index of the device: -1, the CPU."},
     {"cuda", FASTCALL(method_cuda), METH_VARARGS | METH_KEYWORDS, "Not available: CPU only."},
     {"item", method_item, METH_NOARGS, "The only element as a Python number."},
     {"detach", method_detach, METH_NOARGS, "The same memory without history."},

@@ -109,6 +109,13 @@ PyObject* nb_invert(PyObject* o) {
                   "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
   return nullptr;
 }
+PyObject* nb_negative(PyObject* o) {
+  if (unwrap(o).dtype() != DType::Bool) return unary(neg_slot, o);
+  PyErr_SetString(PyExc_RuntimeError,
+                  "Negation, the `-` operator, on a bool tensor is not supported. If you are "
+                  "trying to invert a mask, use the `~` or `logical_not()` operator instead.");
+  return nullptr;
+}
 int nb_bool(PyObject* o) {
   return guarded_int([&] {
     const Tensor& t = unwrap(o);
@@ -170,7 +177,7 @@ const bool filled = [] {
   n.nb_inplace_xor = nb_inplace<xor_slot>;
   n.nb_inplace_lshift = nb_inplace<left_slot>;
   n.nb_inplace_rshift = nb_inplace<right_slot>;
-  n.nb_negative = nb_unary<neg_slot>;
+  n.nb_negative = nb_negative;
   n.nb_positive = nb_unary<pos_slot>;
   n.nb_absolute = nb_unary<abs_slot>;
   n.nb_invert = nb_invert;

@@ -182,6 +182,19 @@ bool ignorable(PyObject* key, PyObject* value) {
   return value == Py_None && PyUnicode_CompareWithASCIIString(key, "out") == 0;
 }
 
+// The type of a refused argument; of a list of tensors, also its first element that is none.
+std::string described(const ArgInfo& a, PyObject* value) {
+  std::string text = Py_TYPE(value)->tp_name;
+  if (a.kind != ArgKind::Tensors || !is_list_or_tuple(value)) return text;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+    PyObject* element = PySequence_Fast_GET_ITEM(value, i);
+    if (is_tensor(element)) continue;
+    return text + " (expected Tensor as element " + std::to_string(i) + ", but got " +
+           Py_TYPE(element)->tp_name + ")";
+  }
+  return text;
+}
+
 bool parse_keyword(const OpRecord& r, PyObject* key, PyObject* value, Parsed& p, uint64_t& seen,
                    std::string* why) {
   for (size_t i = 0; i < r.args.size(); ++i) {
@@ -193,7 +206,7 @@ bool parse_keyword(const OpRecord& r, PyObject* key, PyObject* value, Parsed& p,
     seen |= uint64_t{1} << i;
     if (parse_arg(r.args[i], value, p, p.values[i])) return true;
     if (why != nullptr)
-      *why = "argument '" + r.args[i].name + "' does not take " + Py_TYPE(value)->tp_name;
+      *why = "argument '" + r.args[i].name + "' does not take " + described(r.args[i], value);
     return false;
   }
   if (r.call_out != nullptr && PyUnicode_CompareWithASCIIString(key, "out") == 0 &&
@@ -245,7 +258,7 @@ bool parse_positional(const OpRecord& r, PyObject* const* args, size_t n, Parsed
     }
     if (why != nullptr)
       *why = "argument '" + a.name + "' (position " + std::to_string(i + 1) + ") does not take " +
-             Py_TYPE(args[used])->tp_name;
+             described(a, args[used]);
     return false;
   }
   return true;

@@ -306,8 +306,8 @@ PyObject* translate_exception() noexcept {
       case ErrorKind::NotImplemented:
         type = PyExc_NotImplementedError;
         break;
-      case ErrorKind::Memory:
-        type = PyExc_MemoryError;
+      case ErrorKind::Memory:  // torch's type for an allocation that failed
+        type = PyExc_RuntimeError;
         break;
     }
     PyErr_SetString(type, e.what());

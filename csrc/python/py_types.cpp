@@ -257,6 +257,8 @@ bool parse_int(PyObject* o, int64_t* out) noexcept {
     return true;
   }
   if (PyFloat_Check(o) || PyBool_Check(o) || !PyIndex_Check(o)) return false;
+  // Older NumPy still offers __index__ on its booleans, with a warning.
+  if (std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool")) return false;
   if (is_tensor(o)) {
     const Tensor& t = unwrap(o);
     if (is_floating(t.dtype()) || t.numel() != 1) return false;

@@ -36,7 +36,7 @@ constexpr size_t kHugePage = size_t{1} << 21;
 // Blocks are rounded to four sizes per power of two, so at most 25 % is unused.
 size_t round_block(size_t n) {
   const size_t step = std::bit_floor(n) / 4;
-  return (n + step - 1) / step * step;
+  return (n + step - 1) & ~(step - 1);
 }
 size_t bucket_of(size_t rounded) {
   const auto log = static_cast<size_t>(std::bit_width(rounded) - 1);

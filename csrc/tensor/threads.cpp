@@ -195,8 +195,8 @@ Pool& pool() {
 
 int default_threads() noexcept {
   if (const char* text = std::getenv("COGRAD_NUM_THREADS")) {
-    const int n = std::atoi(text);
-    if (n > 0) return std::min(n, kMaxThreads);
+    const long n = std::strtol(text, nullptr, 10);
+    if (n > 0) return static_cast<int>(std::min<long>(n, kMaxThreads));
   }
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0)

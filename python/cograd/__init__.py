@@ -13,12 +13,12 @@ from cograd._preload import preload_openblas
 
 preload_openblas()
 
-from cograd import _C  # noqa: E402
-from cograd._C import (  # noqa: E402
+from cograd import _C
+from cograd._C import (
     Size,
     Tensor,
     bfloat16,
-    bool,  # noqa: A004
+    bool,
     device,
     dtype,
     float16,
@@ -35,13 +35,13 @@ from cograd._C import (  # noqa: E402
     set_num_threads,
     uint8,
 )
-from cograd._version import __version__  # noqa: E402
+from cograd._version import __version__
 
 half = float16
-float = float32  # noqa: A001
+float = float32
 double = float64
 short = int16
-int = int32  # noqa: A001
+int = int32
 long = int64
 
 pi = 3.141592653589793
@@ -59,12 +59,13 @@ for _name in dir(_C._ops):
         globals()[_name] = getattr(_C._ops, _name)
 del _name
 
-from cograd._dtypes import *  # noqa: E402, F403
-from cograd._interop import *  # noqa: E402, F403
-from cograd._indexing import *  # noqa: E402, F403
-from cograd import random  # noqa: E402
-from cograd._tensor_str import set_printoptions  # noqa: E402
-from cograd.random import (  # noqa: E402
+from cograd._dtypes import *
+from cograd._contract import *
+from cograd._interop import *
+from cograd._indexing import *
+from cograd.functional import *
+from cograd import random
+from cograd.random import (
     Generator,
     default_generator,
     get_rng_state,
@@ -73,15 +74,40 @@ from cograd.random import (  # noqa: E402
     seed,
     set_rng_state,
 )
-from cograd import autograd  # noqa: E402
-from cograd.autograd.grad_mode import (  # noqa: E402
+from cograd import autograd
+from cograd.autograd.grad_mode import (
     enable_grad,
     inference_mode,
     no_grad,
     set_grad_enabled,
 )
-from cograd import nn, optim, testing, utils  # noqa: E402
-from cograd.serialization import load, save  # noqa: E402
+
+
+# Imported when first asked for: `import cograd` costs little more than NumPy.
+_LAZY_MODULES = frozenset(("cuda", "linalg", "nn", "optim", "serialization", "testing", "utils"))
+_LAZY_NAMES = {
+    "load": "serialization",
+    "save": "serialization",
+    "set_printoptions": "_tensor_str",
+    "get_printoptions": "_tensor_str",
+    "printoptions": "_tensor_str",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _LAZY_MODULES:
+        return import_module(f"cograd.{name}")
+    if name in _LAZY_NAMES:
+        value = getattr(import_module(f"cograd.{_LAZY_NAMES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'cograd' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY_MODULES, *_LAZY_NAMES})
 
 
 def is_inference(input: Tensor) -> Any:

@@ -151,7 +151,7 @@ def is_storage(obj: Any) -> bool:
 def is_floating_point(input: Tensor) -> bool:
     """Whether ``input`` has a floating dtype. TypeError if it is no Tensor."""
     _check_tensor("is_floating_point", input)
-    return input.is_floating_point()  # type: ignore[no-any-return]
+    return input.is_floating_point()
 
 
 def is_complex(input: Tensor) -> bool:
@@ -173,7 +173,7 @@ def is_nonzero(input: Tensor) -> bool:
 def numel(input: Tensor) -> int:
     """The number of elements of ``input``. TypeError if it is no Tensor."""
     _check_tensor("numel", input)
-    return input.numel()  # type: ignore[no-any-return]
+    return input.numel()
 
 
 def set_default_dtype(d: Any) -> None:
@@ -209,4 +209,4 @@ def _is_complex_method(self: Tensor) -> bool:
     return False
 
 
-Tensor.is_complex = _is_complex_method
+Tensor.is_complex = _is_complex_method  # type: ignore[method-assign]

@@ -57,4 +57,4 @@ def _method(
     return histogram(self, bins, range=range, weight=weight, density=density)
 
 
-Tensor.histogram = _method  # type: ignore[attr-defined]
+Tensor.histogram = _method  # type: ignore[method-assign]

@@ -191,7 +191,7 @@ def _rebuild_tensor(
     """Inverse of ``Tensor.__reduce_ex__``."""
     plain = _C._rebuild_tensor(storage, dtype, offset, size, stride, requires_grad)
     if cls is None:
-        return plain  # type: ignore[no-any-return]
+        return plain
     return _C._alias_as(cls, plain, requires_grad)  # type: ignore[no-any-return]
 
 
@@ -359,7 +359,7 @@ def _install() -> None:
             value.__name__ = name
             value.__qualname__ = f"Tensor.{name}"
         setattr(Tensor, name, value)
-    UntypedStorage.__reduce_ex__ = _storage_reduce
+    UntypedStorage.__reduce_ex__ = _storage_reduce  # type: ignore[method-assign, assignment]
 
 
 _install()

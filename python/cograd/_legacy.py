@@ -7,6 +7,7 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Size, Tensor
+from cograd._dtypes import typename
 
 __all__ = [
     "BFloat16Tensor",
@@ -57,6 +58,39 @@ def _typed(name: str, dtype: Any) -> Any:
     doc = f"Makes tensors of {dtype}; see Tensor."
     return _TypedTensor(name, (), {"dtype": dtype, "__module__": "cograd", "__doc__": doc})
 
+
+_to_type = Tensor.type
+
+
+def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> str | Tensor:
+    """The name of the type, or a tensor converted to ``dtype``.
+
+    Args:
+        dtype: a dtype, one of the classes of this module, or such a class's name.
+        non_blocking: accepted and ignored.
+
+    Raises:
+        ValueError: ``dtype`` is a string that names no type.
+        TypeError: ``dtype`` is none of the above.
+    """
+    if dtype is None:
+        return typename(self)
+    if isinstance(dtype, str):
+        found = globals().get(dtype.rpartition(".")[2]) if dtype.startswith(_PREFIXES) else None
+        if not isinstance(found, _TypedTensor):
+            raise ValueError(f"invalid type: {dtype!r}")
+        dtype = found
+    if isinstance(dtype, _TypedTensor):
+        dtype = dtype.dtype
+    elif not isinstance(dtype, _C.dtype):
+        raise TypeError(
+            f"dtype must be a type, str, or dtype object, got {dtype.__class__.__name__}"
+        )
+    return _to_type(self, dtype, non_blocking)
+
+
+_PREFIXES = ("torch.", "cograd.")
+Tensor.type = _type  # type: ignore[method-assign, assignment]
 
 BFloat16Tensor = _typed("BFloat16Tensor", _C.bfloat16)
 BoolTensor = _typed("BoolTensor", _C.bool)

@@ -11,8 +11,8 @@ def make(op: str, fields: str) -> Any:
     """A named tuple class for the results of ``op``; ``fields`` is "values, indices"."""
     names = [name.strip() for name in fields.split(",")]
     made = namedtuple(op, names, module="cograd.return_types")  # type: ignore[misc]
-    made.__repr__ = _repr  # type: ignore[method-assign, assignment]
-    made.__reduce__ = _reduce  # type: ignore[method-assign, assignment]
+    made.__repr__ = _repr  # type: ignore[method-assign]
+    made.__reduce__ = _reduce  # type: ignore[method-assign]
     made._spec = (op, fields)  # type: ignore[attr-defined]
     return made
 

@@ -198,7 +198,7 @@ def _parse(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]
     from safetensors import SafetensorError, deserialize
 
     try:
-        entries = deserialize(content)
+        entries = deserialize(content)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise RuntimeError(f"load(): {name} is not a valid safetensors file: {error}") from error
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])

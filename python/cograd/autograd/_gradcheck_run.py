@@ -276,7 +276,7 @@ def _no_grad_point() -> Any:
     global _point
     if _point is None:
 
-        class UndefinedGrad(cograd.autograd.Function):  # type: ignore[misc,name-defined]
+        class UndefinedGrad(cograd.autograd.Function):
             @staticmethod
             def forward(ctx: Any, tensor: Tensor) -> Tensor:
                 return tensor.view_as(tensor)

@@ -95,7 +95,9 @@ def _flat_function(cls: Any) -> Any:
         return (None, *leaves)
 
     flat = type(
-        cls.__name__, (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        cls.__name__,
+        (Function,),
+        {"forward": staticmethod(forward), "backward": staticmethod(backward)},
     )
     cls._flat = flat
     return flat

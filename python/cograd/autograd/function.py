@@ -11,7 +11,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cograd import _C
 from cograd._C import Tensor
@@ -26,9 +26,9 @@ class _Helper:
     """What the C++ side asks of Python on its slow paths. One for all Functions."""
 
     @staticmethod
-    def parameters(cls: type) -> list[inspect.Parameter]:
-        """forward's parameters after ctx (or self)."""
-        found = cls.__dict__.get("_parameters")
+    def parameters(cls: Any) -> list[inspect.Parameter]:
+        """Forward's parameters after ctx (or self)."""
+        found: list[inspect.Parameter] | None = cls.__dict__.get("_parameters")
         if found is None:
             names = list(inspect.signature(cls.forward).parameters.values())
             found = names if cls._style == "setup" else names[1:]
@@ -37,7 +37,7 @@ class _Helper:
 
     @staticmethod
     def bind(
-        cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]
+        cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], tuple[str, ...]]:
         """All arguments in the order of forward's parameters, and the keyword-only names.
 
@@ -71,7 +71,7 @@ class _Helper:
         return tuple(values), tuple(names)
 
     @staticmethod
-    def describe_argument(cls: type, index: int) -> str:
+    def describe_argument(cls: Any, index: int) -> str:
         """'argument 'weight' (position 2) of Linear.forward (file.py:12)'."""
         parameters = _Helper.parameters(cls)
         name = f"{index}"
@@ -110,7 +110,7 @@ def _style_of(cls: type) -> str:
     return "static"
 
 
-class Function(_C._FunctionBase):  # type: ignore[misc, name-defined]
+class Function(_C._FunctionBase):
     """Base of custom differentiable operations.
 
     Subclass it, write ``forward`` and ``backward``, and call ``apply``. In ``forward`` ops are not
@@ -125,7 +125,12 @@ class Function(_C._FunctionBase):  # type: ignore[misc, name-defined]
     pytree: bool = False
     _style: str = "static"
     _backward_cls: Any = None
-    apply = _C._function_apply
+    if TYPE_CHECKING:
+
+        @classmethod
+        def apply(cls, *args: Any, **kwargs: Any) -> Any: ...
+    else:
+        apply = _C._function_apply
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -145,7 +150,7 @@ class Function(_C._FunctionBase):  # type: ignore[misc, name-defined]
             cls.apply = classmethod(_pytree.apply)  # type: ignore[assignment, method-assign]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if type(self)._style != "instance":
+        if type(self)._style != "instance" and type(self).forward is not Function.forward:
             warnings.warn(
                 f"{type(self)} should not be instantiated. Methods on autograd functions are all "
                 "static, so you should invoke them on the class itself. Instantiating an "
@@ -156,6 +161,8 @@ class Function(_C._FunctionBase):  # type: ignore[misc, name-defined]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs an instance-style Function: ``Linear()(x, w, b)``."""
+        if type(self).forward is Function.forward:
+            self.forward()  # says that it must be implemented
         if type(self)._style != "instance":
             raise RuntimeError(
                 f"{type(self).__name__}: calling an instance needs the legacy autograd style "

@@ -29,7 +29,7 @@ class _Mode:
     def __call__(self, func: F) -> F:
         """Decorates ``func``: a function, a generator function, or a class (its ``__init__``)."""
         if inspect.isclass(func):
-            func.__init__ = self(func.__init__)  # type: ignore[misc]
+            func.__init__ = self(func.__init__)  # type: ignore[method-assign]
             return cast(F, func)
         if inspect.isgeneratorfunction(func):
             return cast(F, self._wrap_generator(func))

@@ -26,7 +26,10 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
         RuntimeError: the tensor does not require grad.
     """
     if not tensor.requires_grad:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients.")
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require "
+            "gradients."
+        )
     if tensor.grad_fn is not None:
         return GradientEdge(tensor.grad_fn, tensor.output_nr)
     view = tensor.view_as(tensor)

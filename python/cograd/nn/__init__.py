@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
-from . import functional, init, modules, parameter, utils
-from .modules import *  # noqa: F403
-from .parameter import Buffer, Parameter
+from . import functional as functional
+from . import init as init
+from . import modules
+from . import parameter as parameter
+from . import utils as utils
+from .modules.activation import *  # noqa: F403
+from .modules.attention import *  # noqa: F403
+from .modules.container import *  # noqa: F403
+from .modules.layers import *  # noqa: F403
+from .modules.linear import *  # noqa: F403
+from .modules.loss import *  # noqa: F403
+from .modules.module import Module as Module
+from .modules.param_container import *  # noqa: F403
+from .parameter import Buffer as Buffer
+from .parameter import Parameter as Parameter
 
-__all__ = [
-    "Buffer",
-    "Parameter",
-    "functional",
-    "init",
-    "parameter",
-    "utils",
-    *modules.__all__,
-]
+# sorted() keeps type checkers from reading this: they follow the imports above, through cycles too.
+__all__: list[str] = sorted(
+    ["Buffer", "Parameter", "functional", "init", "parameter", "utils", *modules.__all__]
+)

@@ -9,7 +9,7 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-Op = Callable[..., Any]
+Op = Callable[..., Tensor]
 
 
 def core_op(name: str) -> Op | None:
@@ -17,6 +17,16 @@ def core_op(name: str) -> Op | None:
     namespace = getattr(getattr(cograd, "_C", None), "_nn", None)
     op = getattr(namespace, name, None)
     return op if op is not None else getattr(cograd, name, None)
+
+
+def core_function(name: str) -> Op:
+    """The core's op ``name``, which every build has."""
+    op = core_op(name)
+    if op is None:
+        raise ImportError(
+            f"cograd's core has no operation {name!r}; it was built from other sources"
+        )
+    return op
 
 
 def core_or(name: str, composed: Op) -> Op:

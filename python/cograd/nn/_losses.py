@@ -11,7 +11,7 @@ import cograd
 from cograd import Tensor
 
 from ._activations import logsigmoid
-from ._core import core_op, legacy_reduction, reduce_loss
+from ._core import core_function, legacy_reduction, reduce_loss
 from ._misc import pairwise_distance
 
 
@@ -25,12 +25,12 @@ def _same_size(input: Tensor, target: Tensor) -> None:
         )
 
 
-_mse_loss_op = core_op("mse_loss")
-_l1_loss_op = core_op("l1_loss")
-_nll_loss_op = core_op("nll_loss")
-_cross_entropy_op = core_op("cross_entropy")
-_bce_op = core_op("binary_cross_entropy")
-_bce_logits_op = core_op("binary_cross_entropy_with_logits")
+_mse_loss_op = core_function("mse_loss")
+_l1_loss_op = core_function("l1_loss")
+_nll_loss_op = core_function("nll_loss")
+_cross_entropy_op = core_function("cross_entropy")
+_bce_op = core_function("binary_cross_entropy")
+_bce_logits_op = core_function("binary_cross_entropy_with_logits")
 
 
 def _elementwise(
@@ -83,7 +83,7 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Minus the log-probabilities ``input`` (N, C, *) at the classes ``target`` (N, *)."""
-    return _nll_loss_op(  # type: ignore[misc,no-any-return]
+    return _nll_loss_op(
         input,
         target,
         weight=weight,
@@ -103,7 +103,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """Cross entropy of logits (N, C, *) against classes (N, *) or probabilities (N, C, *)."""
-    return _cross_entropy_op(  # type: ignore[misc,no-any-return]
+    return _cross_entropy_op(
         input,
         target,
         weight=weight,
@@ -123,9 +123,7 @@ def binary_cross_entropy(
 ) -> Tensor:
     """Binary cross entropy of probabilities ``input`` against ``target``, same shapes."""
     reduction = legacy_reduction(size_average, reduce, reduction)
-    return _bce_op(  # type: ignore[misc,no-any-return]
-        input, target, weight=weight, reduction=reduction
-    )
+    return _bce_op(input, target, weight=weight, reduction=reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -138,7 +136,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
 ) -> Tensor:
     """Binary cross entropy of logits ``input`` against ``target``, same shapes."""
-    return _bce_logits_op(  # type: ignore[misc,no-any-return]
+    return _bce_logits_op(
         input,
         target,
         weight=weight,

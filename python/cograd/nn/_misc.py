@@ -11,7 +11,7 @@ import cograd
 from cograd import Tensor
 
 from ._activations import softmax
-from ._core import core_op, core_or
+from ._core import core_function, core_or
 
 
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -39,10 +39,10 @@ def _rms_norm(
 
 
 linear = core_or("linear", _linear)
-layer_norm = core_op("layer_norm")
+layer_norm = core_function("layer_norm")
 rms_norm = core_or("rms_norm", _rms_norm)
-_dropout = core_op("dropout")
-_embedding = core_op("embedding")
+_dropout = core_function("dropout")
+_embedding = core_function("embedding")
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -54,7 +54,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     if inplace:
         mask = cograd.rand_like(input) >= p
         return input.mul_(mask.to(input.dtype) * (0.0 if p == 1.0 else 1.0 / (1.0 - p)))
-    return _dropout(input, p, training)  # type: ignore[misc,no-any-return]
+    return _dropout(input, p, training)
 
 
 def embedding(
@@ -83,7 +83,7 @@ def embedding(
     if max_norm is not None:
         with cograd.no_grad():
             _renorm_rows_(weight, input, max_norm, norm_type)
-    return _embedding(input, weight, padding_idx)  # type: ignore[misc,no-any-return]
+    return _embedding(input, weight, padding_idx)
 
 
 def _renorm_rows_(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:

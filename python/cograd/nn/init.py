@@ -109,7 +109,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         tensor.zero_()
         for group in range(groups):
             for channel in range(channels):
-                tensor[(group * per_group + channel, channel, *middle)] = 1
+                index = (group * per_group + channel, channel, *middle)
+                tensor[index] = 1
     return tensor
 
 

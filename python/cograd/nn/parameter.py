@@ -40,7 +40,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         RuntimeError: ``data`` is of a Tensor subclass whose ``detach()`` changes its type.
     """
 
-    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:  # noqa: PYI034
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         """Makes ``data`` a parameter."""
         if data is None:
             data = cograd.empty(0)
@@ -58,8 +58,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
                 "that detach() returns an instance of the same type, "
                 f"but it returned type {type(marked).__name__}."
             )
-        marked._is_param = True
-        return marked  # type: ignore[no-any-return]
+        result: Any = marked  # an instance of a subclass of Tensor that only claims to be one
+        result._is_param = True
+        return result  # type: ignore[no-any-return]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) in memo:
@@ -97,11 +98,11 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         persistent: whether the buffer is part of the module's ``state_dict``.
     """
 
-    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:  # noqa: PYI034
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         """Makes ``data`` a buffer."""
         if data is None:
             data = cograd.empty(0)
-        marked = data.detach().requires_grad_(data.requires_grad)
+        marked: Any = data.detach().requires_grad_(data.requires_grad)
         marked.persistent = persistent
         marked._is_buffer = True
         return marked  # type: ignore[no-any-return]

@@ -51,10 +51,10 @@ def _random(shape: tuple[int, ...], dtype: Any, device: Any, low: Any, high: Any
         if high - low >= cograd.finfo(dtype).max:  # the width overflows: draw half of it
             return result.uniform_(low / 2, high / 2).mul_(2)
         return result.uniform_(low, high)
-    info = cograd.iinfo(dtype)
+    limits = cograd.iinfo(dtype)
     # The upper end of randint is an int64 itself and cannot be one above its largest.
-    most = info.max + (0 if dtype == cograd.int64 else 1)
-    low, high = _bounds(dtype, low, high, info.min, most, (-9, 10))
+    most = limits.max + (0 if dtype == cograd.int64 else 1)
+    low, high = _bounds(dtype, low, high, limits.min, most, (-9, 10))
     return cograd.randint(low, high, shape, device=device, dtype=dtype)
 
 

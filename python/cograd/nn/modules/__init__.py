@@ -13,6 +13,12 @@ from .loss import *  # noqa: F403
 from .module import Module
 from .param_container import *  # noqa: F403
 
-_FAMILIES = (activation, attention, container, layers, linear, loss, param_container)
-
-__all__ = ["Module", *(name for family in _FAMILIES for name in family.__all__)]
+# Spelled out: type checkers follow this form and no other.
+__all__: list[str] = ["Module"]
+__all__ += activation.__all__
+__all__ += attention.__all__
+__all__ += container.__all__
+__all__ += layers.__all__
+__all__ += linear.__all__
+__all__ += loss.__all__
+__all__ += param_container.__all__

@@ -147,7 +147,8 @@ class AccessMixin:
             raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
         if name not in module._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
-        return module._buffers[name]
+        buffer: Tensor = module._buffers[name]
+        return buffer
 
     # walks
 

@@ -35,7 +35,7 @@ class RemovableHandle:
             if hooks is not None and self.id in hooks:
                 del hooks[self.id]
 
-    def __enter__(self) -> RemovableHandle:  # noqa: PYI034
+    def __enter__(self) -> RemovableHandle:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -271,7 +271,7 @@ def _through_point(run: Hook, values: tuple[Any, ...], slots: list[int]) -> tupl
 def _make_point_class() -> Any:
     """The identity Function, made on first use: autograd is imported after nn."""
 
-    class BackwardHook(cograd.autograd.Function):  # type: ignore[misc,name-defined]
+    class BackwardHook(cograd.autograd.Function):
         @staticmethod
         def forward(ctx: Any, run: Hook, *tensors: Tensor) -> tuple[Tensor, ...]:
             ctx.run = run

@@ -29,7 +29,8 @@ class _IncompatibleKeys(NamedTuple):
         keys = f"missing_keys={self.missing_keys!r}, unexpected_keys={self.unexpected_keys!r}"
         return f"_IncompatibleKeys({keys})"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
 
 def _quoted(keys: list[str]) -> str:

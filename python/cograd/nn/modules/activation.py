@@ -18,7 +18,8 @@ class _Plain(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """(*) to (*)."""
-        return self._function(input)  # type: ignore[no-any-return]
+        output: Tensor = self._function(input)
+        return output
 
 
 class Tanh(_Plain):
@@ -60,7 +61,8 @@ class _InPlace(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """(*) to (*)."""
-        return self._function(input, self.inplace)  # type: ignore[no-any-return]
+        output: Tensor = self._function(input, self.inplace)
+        return output
 
     def extra_repr(self) -> str:
         return "inplace=True" if self.inplace else ""
@@ -197,7 +199,7 @@ class GELU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """(*) to (*)."""
-        return F.gelu(input, approximate=self.approximate)  # type: ignore[no-any-return]
+        return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
         return f"approximate={self.approximate!r}"
@@ -213,7 +215,7 @@ class Softplus(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """(*) to (*)."""
-        return F.softplus(input, self.beta, self.threshold)  # type: ignore[no-any-return]
+        return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
         return f"beta={self.beta}, threshold={self.threshold}"
@@ -261,7 +263,7 @@ class PReLU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """(*) to (*)."""
-        return F.prelu(input, self.weight)  # type: ignore[no-any-return]
+        return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
         return f"num_parameters={self.num_parameters}"
@@ -276,7 +278,7 @@ class GLU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """(*1, 2N, *2) to (*1, N, *2)."""
-        return F.glu(input, self.dim)  # type: ignore[no-any-return]
+        return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
@@ -291,7 +293,8 @@ class _AlongDim(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """(*) to (*)."""
-        return self._function(input, self.dim, 5)  # type: ignore[no-any-return]
+        output: Tensor = self._function(input, self.dim, 5)
+        return output
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
@@ -316,10 +319,30 @@ class Softmin(_AlongDim):
 
 
 __all__ = [
-    name
-    for name, value in list(globals().items())
-    if isinstance(value, type)
-    and issubclass(value, Module)
-    and not name.startswith("_")
-    and value is not Module
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "SELU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "PReLU",
+    "ReLU",
+    "ReLU6",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmin",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+    "Threshold",
 ]

@@ -18,10 +18,10 @@ class _Numbered(Module):
     """A container whose children are named '0', '1', ... in order."""
 
     def _index_of(self, idx: Any) -> int:
-        idx = operator.index(idx)
-        if not -len(self) <= idx < len(self):
-            raise IndexError(f"index {idx} is out of range")
-        return idx % len(self)
+        index = operator.index(idx)
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} is out of range")
+        return int(index % len(self))
 
     def _name_at(self, idx: Any) -> str:
         return next(islice(self._modules, self._index_of(idx), None))

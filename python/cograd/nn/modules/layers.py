@@ -220,9 +220,7 @@ class LayerNorm(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """(*, normalized_shape) to the same shape."""
-        return F.layer_norm(  # type: ignore[misc,no-any-return]
-            input, self.normalized_shape, self.weight, self.bias, self.eps
-        )
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         """The arguments as ``repr`` shows them."""
@@ -260,9 +258,7 @@ class RMSNorm(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """(*, normalized_shape) to the same shape."""
-        return F.rms_norm(  # type: ignore[no-any-return]
-            input, self.normalized_shape, self.weight, self.eps
-        )
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         """The arguments as ``repr`` shows them."""

@@ -67,7 +67,7 @@ class Linear(Module):
             weight, bias = params["weight"], params["bias"]
         except KeyError:  # the names were taken over by plain attributes or properties
             weight, bias = self.weight, self.bias
-        return F.linear(input, weight, bias)  # type: ignore[no-any-return]
+        return F.linear(input, weight, bias)
 
     def extra_repr(self) -> str:
         """The arguments as ``repr`` shows them."""

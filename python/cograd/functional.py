@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Functions whose argument forms the op table cannot express: index lists and pairs of dims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cograd import _C
+from cograd._C import Size, Tensor
+
+__all__ = ["broadcast_shapes", "einsum", "tensordot"]
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
+    """The shape that tensors of ``shapes`` (each a sequence of sizes, or one int) broadcast to.
+
+    Raises RuntimeError for sizes that do not broadcast or are negative.
+    """
+    result: list[int] = []
+    for shape in shapes:
+        sizes = [shape] if isinstance(shape, int) else list(shape)
+        if any(n < 0 for n in sizes):
+            raise RuntimeError(f"broadcast_shapes(): sizes must not be negative, got {sizes}")
+        result = [1] * (len(sizes) - len(result)) + result
+        for i in range(-len(sizes), 0):
+            if sizes[i] == 1:
+                continue
+            if result[i] not in (1, sizes[i]):
+                raise RuntimeError(
+                    f"broadcast_shapes(): shape {tuple(sizes)} does not broadcast with the shapes "
+                    f"before it, {tuple(result)}: {sizes[i]} and {result[i]} at dimension {i}"
+                )
+            result[i] = sizes[i]
+    return Size(result)
+
+
+def _term(subscripts: Sequence[Any]) -> str:
+    """The letters of one index list of ints in [0, 52) and Ellipsis."""
+    text = ""
+    for s in subscripts:
+        if s is Ellipsis:
+            text += "..."
+        elif isinstance(s, int) and 0 <= s < len(_LETTERS):
+            text += _LETTERS[s]
+        else:
+            raise ValueError(
+                f"einsum(): expected subscripts in [0, {len(_LETTERS)}) or Ellipsis, got {s!r}"
+            )
+    return text
+
+
+def einsum(*args: Any) -> Tensor:
+    """Sum of products by index names.
+
+    Either ``einsum("ij,jk->ik", a, b)`` (the operands also as one list) or
+    ``einsum(a, [0, 1], b, [1, 2], [0, 2])``, where the index lists hold ints in [0, 52) or ``...``
+    and the last one, for the result, may be left out. All operands have one dtype. Raises
+    ValueError without an operand, RuntimeError for subscripts that do not fit the shapes.
+    """
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one "
+            "operand and its subscripts list"
+        )
+    if isinstance(args[0], Tensor):
+        equation = ",".join(_term(s) for s in args[1::2])
+        if len(args) % 2:
+            inputs, output = args[1:-1:2], args[-1]
+            equation = ",".join(_term(s) for s in inputs) + "->" + _term(output)
+        args = (equation, *args[: len(args) - len(args) % 2 : 2])
+    result: Tensor = _C._ops.einsum(*args)
+    return result
+
+
+def tensordot(
+    a: Tensor,
+    b: Tensor,
+    dims: int | Tensor | Sequence[int] | Sequence[Sequence[int]] = 2,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Contraction of ``a`` and ``b`` over ``dims``.
+
+    An int n contracts the last n dims of ``a`` with the first n of ``b``; a pair of dim lists (or
+    of ints) names them. The result has the remaining dims of ``a``, then those of ``b``; it is
+    written to ``out`` if that is given. Raises RuntimeError for dims of different length or size.
+    """
+    pair = dims.tolist() if isinstance(dims, Tensor) and dims.numel() > 1 else dims
+    if isinstance(pair, Tensor):
+        pair = int(pair.item())
+    if isinstance(pair, int):
+        if pair < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={pair}")
+        result: Tensor = _C._ops.tensordot(a, b, pair)
+    else:
+        left, right = ([d] if isinstance(d, int) else list(d) for d in pair)
+        result = _C._ops._tensordot(a, b, left, right)
+    if out is None:
+        return result
+    return _C._ops.mul(result, 1, out=out)  # which resizes out
