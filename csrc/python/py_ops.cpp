@@ -91,6 +91,12 @@ bool parse_number(PyObject* o, Value& v) {
   return true;
 }
 
+// Parameters that are shapes: one int does not stand for them, as it does for a list of dims.
+bool is_shape(const ArgInfo& a) {
+  return a.variadic || a.name == "size" || a.name == "stride" || a.name == "sizes" ||
+         a.name == "split_sizes" || a.name == "normalized_shape";
+}
+
 // Fills `v` from `o`; false if the object does not suit the parameter.
 bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
   if (o == Py_None) {
@@ -127,11 +133,8 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
       v.number = v.scalar.to_double();
       return true;
     case ArgKind::Bool:
-      if (!PyBool_Check(o)) {
-        int64_t i;
-        if (!std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool") && !parse_int(o, &i))
-          return false;
-      }
+      if (!PyBool_Check(o) && !std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool"))
+        return false;
       v.kind = Value::Kind::Bool;
       v.truth = PyObject_IsTrue(o) == 1;
       return true;
@@ -139,7 +142,7 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
       if (is_list_or_tuple(o))
         return parse_ints(PySequence_Fast_ITEMS(o),
                           static_cast<size_t>(PySequence_Fast_GET_SIZE(o)), p, v);
-      return parse_ints(&o, 1, p, v);
+      return !is_shape(a) && parse_ints(&o, 1, p, v);
     case ArgKind::DType:
       v.kind = Value::Kind::DType;
       return parse_dtype(o, &v.dtype);
