@@ -82,6 +82,7 @@ void select_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
                                  "T(3, 5), 1; T(2, 3, 4), 0, True; T(), 0",                        \
                                  "",                                                               \
                                  "values, indices"};                                               \
+    static constexpr const char* kNodeName = #Prefix "Backward1";                                  \
     static constexpr int kSaved = 1;                                                               \
     using State = PickState;                                                                       \
     static std::tuple<Tensor, Tensor> forward(Ctx<Prefix>& ctx, const Tensor& x, int64_t dim,      \

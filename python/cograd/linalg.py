@@ -13,6 +13,7 @@ __all__ = ["cross", "matmul", "multi_dot", "norm", "vecdot", "vector_norm"]
 
 _vector_norm = _C._ops.linalg_vector_norm
 _matmul = _C._ops.matmul
+_cross = _C._ops.linalg_cross
 
 
 def vector_norm(
@@ -73,15 +74,8 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
     Raises:
         RuntimeError: a ``dim`` whose size is not 3.
     """
-    if input.shape[dim] != 3 or other.shape[dim] != 3:
-        raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} "
-            f"and {other.shape[dim]}"
-        )
-    a, b = input.unbind(dim), other.unbind(dim)
-    parts = [a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)]
-    result: Tensor = _C._ops.stack(parts, dim)
-    return result if out is None else out.copy_(result)
+    result: Tensor = _cross(input, other, dim=dim, out=out)
+    return result
 
 
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
