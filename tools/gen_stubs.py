@@ -41,6 +41,8 @@ KINDS = {
     "String": "str",
     "Generator": "Generator",
 }
+# Lists of ints for which one int does not stand, as it does for a list of dims.
+SHAPES = {"size", "stride", "sizes", "split_sizes", "normalized_shape"}
 RESULTS = {
     "Tensor": "Tensor",
     "List": "tuple[Tensor, ...]",
@@ -184,6 +186,8 @@ def parameters(record: Record) -> list[str]:
     def show(arg: ast.arg, default: ast.expr | None, star: str = "") -> str:
         info = declared[arg.arg]
         hint = KINDS[info["kind"]]
+        if info["kind"] == "Ints" and arg.arg in SHAPES and not star:
+            hint = "Sequence[_int]"
         if info["nullable"] and (info["kind"] != "Tensor" or default is not None):
             hint += " | None"
         if star and hint.startswith("_int | "):
