@@ -43,7 +43,13 @@ def command():
     if not Path(blas).exists():
         pytest.skip(f"the OpenBLAS of the build is gone: {blas}")
     sanitize = cached(build, "COGRAD_SANITIZE")
-    flags = ["-std=c++20", "-O1", "-pthread", f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'csrc' / 'include'}"]
+    flags = [
+        "-std=c++20",
+        "-O1",
+        "-pthread",
+        f"-I{ROOT / 'csrc'}",
+        f"-I{ROOT / 'csrc' / 'include'}",
+    ]
     flags += [f"-fsanitize={sanitize}"] if sanitize else []
     return [compiler, *flags], [*objects, blas, f"-Wl,-rpath,{Path(blas).parent}", "-ldl"]
 

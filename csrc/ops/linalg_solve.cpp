@@ -2,6 +2,7 @@
 // Linear systems, inverses and determinants, from LU factors. Gradients: M. B. Giles, "An extended
 // collection of matrix derivative results" (2008), 2.2.
 #include <cmath>
+#include <limits>
 
 #include "kernels/lapack.h"
 #include "ops/linalg.h"
@@ -174,7 +175,11 @@ struct LinalgInvEx {
     const int64_t n = a.size(-1);
     each_matrix(a.dtype(), f.info.numel(), 2 * n * n * n, [&](auto tag, int64_t i) {
       using T = typename decltype(tag)::type;
-      kernels::lu_inverse(n, f.lu.data<T>() + i * n * n, f.pivots.data<int32_t>() + i * n);
+      T* matrix = f.lu.data<T>() + i * n * n;
+      if (f.info.data<int32_t>()[i] == 0)
+        kernels::lu_inverse(n, matrix, f.pivots.data<int32_t>() + i * n);
+      else  // LAPACK leaves a singular matrix as it is
+        std::fill_n(matrix, n * n, std::numeric_limits<T>::quiet_NaN());
     });
     ctx.save_output(f.lu);
     return {f.lu, f.info};

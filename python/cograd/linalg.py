@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from cograd import _C
 from cograd._C import Tensor
@@ -17,6 +17,7 @@ from cograd._linalg_norms import (
     tolerances,
     vector_norm,
 )
+from cograd._return_types import make
 
 __all__ = [
     "LinAlgError",
@@ -203,21 +204,11 @@ def pinv(
     return stored(_ops.linalg_pinv(A, absolute, relative), out)
 
 
-class LstsqResult(NamedTuple):
-    """What ``lstsq`` returns."""
-
-    solution: Tensor
-    residuals: Tensor
-    rank: Tensor
-    singular_values: Tensor
-
-
+_LstsqResult = make("linalg_lstsq", "solution, residuals, rank, singular_values")
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-def lstsq(
-    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
-) -> LstsqResult:
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """The X of least norm among those that minimise the norm of A X - B.
 
     Args:
@@ -266,7 +257,7 @@ def lstsq(
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing
     if driver == "gels":
         rank = _ops.empty((0,), dtype=_C.int64)
-    return LstsqResult(solution.squeeze(-1) if vector else solution, residuals, rank, values)
+    return _LstsqResult(solution.squeeze(-1) if vector else solution, residuals, rank, values)
 
 
 def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
