@@ -341,7 +341,7 @@ def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> lis
     """Returns the lines of a class."""
     known = set(table_methods)
     bases = [b.__name__ for b in cls.__bases__ if b.__module__.startswith("cograd")]
-    plain = {int: "_int", tuple: "tuple[_int, ...]"}
+    plain = {int: "_int", tuple: "tuple[_int, ...]", RuntimeError: "RuntimeError"}
     bases += [plain[b] for b in cls.__bases__ if b in plain]
     lines = [f"class {name}{'(' + ', '.join(bases) + ')' if bases else ''}:"]
     is_tensor = "Tensor" in name

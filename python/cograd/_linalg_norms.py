@@ -132,8 +132,10 @@ def cond(A: Tensor, p: float | str | None = None, *, out: Tensor | None = None) 
         return stored(smallest / largest if p == -2 else largest / smallest, out)
     _check_order(p)
     inverse, info = _ops.linalg_inv_ex(A)
+    regular = info == 0
+    inverse = _ops.where(regular.unsqueeze(-1).unsqueeze(-1), inverse, 0.0)
     result = matrix_norm(A, p) * matrix_norm(inverse, p)
-    return stored(_ops.where(info == 0, result, math.inf), out)
+    return stored(_ops.where(regular, result, math.inf), out)
 
 
 def tolerances(
