@@ -27,4 +27,5 @@ PYBIND11_MODULE(_C, m) {
   init_function(m);
   init_gc(m);
   init_interop(m);
+  init_extension(m);
 }

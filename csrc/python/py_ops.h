@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Calls of ops from Python: argument parsing and the callable objects made from op records.
 #pragma once
+#include "api/registration.h"
 #include "python/py_tensor.h"
 
 namespace cograd::python {
@@ -37,6 +38,9 @@ inline Tensor call_op(const OpRecord* r, std::initializer_list<Value> given) {
   r->call(args, result);
   return std::move(result.tensor);
 }
+
+// The callable of a registered op; one object per op.
+py::object foreign_op_object(const ForeignOp& op);
 
 PyObject* wrap_result(const OpRecord* r, Result& result);
 
