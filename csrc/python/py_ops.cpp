@@ -111,12 +111,6 @@ bool parse_number(PyObject* o, Value& v) {
   return true;
 }
 
-// Parameters that are shapes: one int does not stand for them, as it does for a list of dims.
-bool is_shape(const ArgInfo& a) {
-  return a.variadic || a.name == "size" || a.name == "stride" || a.name == "sizes" ||
-         a.name == "split_sizes" || a.name == "normalized_shape";
-}
-
 // Lists of floats, bools and strings, which only ops of extensions take.
 bool parse_list(ArgKind kind, PyObject* o, Parsed& p, Value& v) {
   if (!is_list_or_tuple(o)) return false;
