@@ -44,4 +44,10 @@ py::object foreign_op_object(const ForeignOp& op);
 
 PyObject* wrap_result(const OpRecord* r, Result& result);
 
+// Parameters that are shapes: one int does not stand for them, as it does for a list of dims.
+inline bool is_shape(const ArgInfo& a) {
+  return a.variadic || a.name == "size" || a.name == "stride" || a.name == "sizes" ||
+         a.name == "split_sizes" || a.name == "normalized_shape";
+}
+
 }  // namespace cograd::python

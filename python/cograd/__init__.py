@@ -60,7 +60,6 @@ for _name in dir(_C._ops):
 del _name
 
 from cograd._dtypes import *
-from cograd._contract import *
 from cograd._interop import *
 from cograd._indexing import *
 from cograd.functional import *
