@@ -55,6 +55,13 @@ class Run {
     active_runs().end(id_);
   }
   std::vector<Tensor> execute();
+  uint64_t id() const noexcept { return id_; }
+  bool to_every_leaf() const noexcept { return request_.inputs.empty(); }
+  bool will_run(Node* n) {
+    if (n->run.load(std::memory_order_acquire) != id_ && !side_.contains(n)) return false;
+    const Books& b = books(n);
+    return b.needed || b.captured;
+  }
 
   Node* running = nullptr;
   std::vector<std::function<void()>> callbacks;
@@ -353,6 +360,20 @@ std::vector<Tensor> run_backward(BackwardRequest request) {
 }
 
 Node* running_node() noexcept { return current_run == nullptr ? nullptr : current_run->running; }
+
+int64_t running_id() noexcept {
+  return current_run == nullptr ? -1 : static_cast<int64_t>(current_run->id());
+}
+
+bool will_run(Node* node) {
+  COGRAD_CHECK(current_run != nullptr,
+               "_will_engine_execute_node: only works while a backward is running");
+  return current_run->will_run(node);
+}
+
+bool runs_to_every_leaf() noexcept {
+  return current_run == nullptr || current_run->to_every_leaf();
+}
 
 bool queue_callback(std::function<void()> f) {
   if (current_run == nullptr) return false;
