@@ -453,6 +453,20 @@ std::vector<Tensor> run_backward(BackwardRequest request) {
 
 Node* running_node() noexcept { return current_node; }
 
+int64_t running_id() noexcept {
+  return current_run == nullptr ? -1 : static_cast<int64_t>(current_run->id());
+}
+
+bool will_run(Node* node) {
+  COGRAD_CHECK(current_run != nullptr,
+               "_will_engine_execute_node: only works while a backward is running");
+  return current_run->will_run(node);
+}
+
+bool runs_to_every_leaf() noexcept {
+  return current_run == nullptr || current_run->to_every_leaf();
+}
+
 bool queue_callback(std::function<void()> f) {
   if (current_run == nullptr) return false;
   current_run->queue(std::move(f));

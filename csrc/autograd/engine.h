@@ -41,6 +41,11 @@ COGRAD_API bool multithreading() noexcept;
 
 // The node that is running on this thread, or null.
 COGRAD_API Node* running_node() noexcept;
+// The id of the backward that is running on this thread, or -1; whether it will run `node`.
+COGRAD_API int64_t running_id() noexcept;
+COGRAD_API bool will_run(Node* node);
+// Whether no backward that was asked for chosen inputs is running on this thread.
+COGRAD_API bool runs_to_every_leaf() noexcept;
 // Runs `f` when the backward that is running on this thread ends; false if none is.
 COGRAD_API bool queue_callback(std::function<void()> f);
 

@@ -23,6 +23,12 @@ class Run {
   std::vector<Tensor> execute();
   void queue(std::function<void()> f);
   uint64_t id() const noexcept { return id_; }
+  bool to_every_leaf() const noexcept { return request_.inputs.empty(); }
+  bool will_run(Node* n) {
+    if (n->run.load(std::memory_order_acquire) != id_ && !side_.contains(n)) return false;
+    const Books& b = books(n);
+    return b.needed || b.captured;
+  }
   Run* outer() const noexcept { return outer_; }
   // Set when the thread that waits for this run was interrupted.
   std::atomic<bool>& cancelled() noexcept { return *cancelled_; }
