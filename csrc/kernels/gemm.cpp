@@ -12,9 +12,7 @@
 #include <vector>
 
 #include "cograd/error.h"
-#include "kernels/gemm_block.h"
 #include "kernels/gemm_small.h"
-#include "kernels/reduce_isa.h"
 #include "tensor/threads.h"
 
 // OpenBLAS as scipy-openblas32 builds it: 32-bit integers and prefixed names.
@@ -34,20 +32,12 @@ void scipy_openblas_set_num_threads(int n);
 }
 
 namespace cograd::kernels {
-
-COGRAD_DECLARE_ISA(GemmBlock, gemm_block, (DType t))
-
-GemmBlock gemm_block(DType t) { return COGRAD_BEST_ISA(gemm_block)(t); }
-
 namespace {
 
 constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
 // 16-bit products this small skip the conversion to float arrays.
 constexpr int64_t kTinyHalfWork = 8 * 8 * 8;
-constexpr int64_t kThreadWork = 1 << 18;  // multiplications that make a piece worth a thread
-// Products with fewer rows or columns, or with less work, go to OpenBLAS.
-constexpr int64_t kBlockEdge = 16;
-constexpr int64_t kBlockWork = 1 << 18;
+constexpr int64_t kThreadWork = 1 << 20;   // multiplications that make a piece worth a thread
 constexpr int64_t kVectorGrain = 1 << 16;  // matrix elements of a gemv piece
 constexpr int64_t kDotGrain = 1 << 16;
 
@@ -112,8 +102,7 @@ GemmArgs block_of(DType t, const GemmArgs& g, int64_t i0, int64_t i1, int64_t j0
 
 // A grid of `pieces` blocks with the least packing work; edges are multiples of 16, so each
 // element is computed by the same instructions whatever the grid.
-template <class F>
-void threaded_gemm(DType t, const GemmArgs& g, int64_t pieces, const F& product) {
+void threaded_gemm(DType t, const GemmArgs& g, int64_t pieces) {
   int64_t rows = 1;
   double best = std::numeric_limits<double>::infinity();
   for (int64_t r = 1; r <= pieces; ++r) {
@@ -134,24 +123,18 @@ void threaded_gemm(DType t, const GemmArgs& g, int64_t pieces, const F& product)
       const int64_t r = lo / cols, c = lo % cols;
       const int64_t i0 = edge(g.m, rows, r), i1 = r + 1 == rows ? g.m : edge(g.m, rows, r + 1);
       const int64_t j0 = edge(g.n, cols, c), j1 = c + 1 == cols ? g.n : edge(g.n, cols, c + 1);
-      if (i0 < i1 && j0 < j1) product(block_of(t, g, i0, i1, j0, j1));
+      if (i0 < i1 && j0 < j1) blas_gemm(t, block_of(t, g, i0, i1, j0, j1));
     }
   });
 }
 
 void float_gemm(DType t, const GemmArgs& g, bool threads) {
   const int64_t work = g.m * g.n * g.k;
+  set_blas_threads(1);
   const int64_t pieces =
       threads && !in_parallel_region() ? std::min<int64_t>(num_threads(), work / kThreadWork) : 1;
-  const auto run = [&](const auto& product) {
-    if (pieces > 1) return threaded_gemm(t, g, pieces, product);
-    product(g);
-  };
-  const bool blocked = work > kBlockWork && std::min(g.m, g.n) >= kBlockEdge;
-  const GemmBlock block = blocked ? gemm_block(t) : nullptr;
-  if (block != nullptr) return run(block);
-  set_blas_threads(1);
-  run([t](const GemmArgs& piece) { blas_gemm(t, piece); });
+  if (pieces > 1) return threaded_gemm(t, g, pieces);
+  blas_gemm(t, g);
 }
 
 // rows x cols elements with row length ld, as float and back.
