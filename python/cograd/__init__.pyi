@@ -37,6 +37,8 @@ from cograd._indexing import histogram as histogram
 from cograd._dtypes import iinfo as iinfo
 from cograd.autograd.grad_mode import inference_mode as inference_mode
 from cograd.random import initial_seed as initial_seed
+from cograd._C import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from cograd._C import is_anomaly_enabled as is_anomaly_enabled
 from cograd._dtypes import is_complex as is_complex
 from cograd._dtypes import is_floating_point as is_floating_point
 from cograd._C import is_grad_enabled as is_grad_enabled
@@ -52,6 +54,7 @@ from cograd._C import promote_types as promote_types
 from cograd import random as random
 from cograd._C import result_type as result_type
 from cograd.random import seed as seed
+from cograd.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
 from cograd._dtypes import set_default_dtype as set_default_dtype
 from cograd.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from cograd._C import set_num_threads as set_num_threads
@@ -59,6 +62,7 @@ from cograd.random import set_rng_state as set_rng_state
 from cograd._C import tensor as tensor
 from cograd.functional import tensordot as tensordot
 from cograd._dtypes import typename as typename
+from cograd import utils as utils
 
 BFloat16Tensor: Any
 BoolTensor: Any
