@@ -64,6 +64,7 @@ from cograd._contract import *
 from cograd._interop import *
 from cograd._indexing import *
 from cograd.functional import *
+from cograd import overrides as overrides
 from cograd import random
 from cograd.random import (
     Generator,
