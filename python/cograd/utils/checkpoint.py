@@ -111,8 +111,8 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The inputs with every tensor detached; ``requires_grad`` is kept."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(
-            "Only tuple of tensors is supported. Got Unsupported input type: ",
-            type(inputs).__name__,
+            "Only tuple of tensors is supported. Got Unsupported input type: "
+            + type(inputs).__name__
         )
 
     def detached(value: Any) -> Any:
