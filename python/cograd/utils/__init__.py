@@ -1,6 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Helpers around the engine."""
+"""Helpers around the engine; the submodules are imported when first asked for."""
 
-from cograd.utils import dlpack, hooks
+from __future__ import annotations
 
-__all__ = ["dlpack", "hooks"]
+from typing import Any
+
+__all__ = ["checkpoint", "dlpack", "hooks"]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in __all__:
+        return import_module(f"cograd.utils.{name}")
+    raise AttributeError(f"module 'cograd.utils' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
