@@ -141,6 +141,7 @@ void check_out(const char* op, const Tensor& out, bool any_grad) {
                "one of the arguments requires grad.");
   COGRAD_CHECK(!out->storage->read_only, op,
                "(): out= shares memory with a read-only buffer and cannot be written");
+  note_write(out, op);
 }
 
 }  // namespace detail

@@ -18,6 +18,8 @@ class FunctionNode final : public Node {
   std::string name() const override;
   void backward(BackwardArgs& args) override;
   void release_saved() noexcept override;
+  size_t num_saved() const noexcept override;
+  SavedTensor* saved_slot(size_t i) noexcept override;
   void visit(GraphVisitor& v) const override;
   void clear() noexcept override;
   void first_reference() noexcept override;
@@ -43,7 +45,6 @@ struct PyFunctionObject {
   PyObject* non_differentiable;
   PyObject* needs_override;  // needs_input_grad assigned by the user
   bool materialize;
-  bool released;
   bool recorded;  // part of a graph
   bool used;      // an instance-style object that has been called
   const BackwardArgs* running;

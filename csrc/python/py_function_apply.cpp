@@ -279,8 +279,7 @@ void keep_saved(const Call& call, PyObject* before, PyObject* after) {
       if (!is_tensor(out) || !unwrap(out).is(t)) continue;
       if (is_argument(call, t) && !contains(f->dirty, t)) continue;  // an input, returned as it is
       slot.kind = SavedSlot::Kind::Output;
-      slot.tensor.save_output(unwrap(PyTuple_GET_ITEM(after, k)));
-      slot.tensor.set_output_nr(static_cast<uint32_t>(k));
+      slot.tensor.save_output(unwrap(PyTuple_GET_ITEM(after, k)), static_cast<uint32_t>(k));
       break;
     }
     if (slot.kind == SavedSlot::Kind::Output) continue;

@@ -4,7 +4,10 @@
 
 #include <structmember.h>
 
+#include <cstring>
 #include <map>
+
+#include "python/py_saved.h"
 
 namespace cograd::python {
 
@@ -77,6 +80,7 @@ PyObject* node_metadata(PyObject* o, void*) {
     NodeExtra& e = node_of(o)->extra();
     if (e.metadata == nullptr) e.metadata = PyDict_New();
     auto* d = static_cast<PyObject*>(e.metadata);
+    if (d != nullptr) fill_metadata(node_of(o), d);
     Py_XINCREF(d);
     return d;
   });
@@ -108,6 +112,35 @@ PyObject* node_input_metadata(PyObject* o, void*) {
       out.append(make(py::handle(dtype_object(m.dtype)), sizes, device));
     }
     return out.release().ptr();
+  });
+}
+
+// `_saved_self`, `_raw_saved_result`: the node's saved tensors by the names of its parameters.
+PyObject* node_getattro(PyObject* o, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(o, name);
+  if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  const char* text = PyUnicode_AsUTF8(name);
+  if (text == nullptr || (std::strncmp(text, "_saved_", 7) != 0 &&
+                          std::strncmp(text, "_raw_saved_", 11) != 0))
+    return nullptr;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  found = guarded([&] { return node_saved_attribute(node_of(o), text); });
+  if (found != nullptr || PyErr_Occurred()) {
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return found;
+  }
+  PyErr_Restore(type, value, trace);
+  return nullptr;
+}
+PyObject* node_dir(PyObject* o, PyObject*) {
+  return guarded([&] {
+    py::object base = py::module_::import("builtins").attr("object").attr("__dir__");
+    py::list names(base(py::handle(o)));
+    for (py::handle name : node_saved_names(node_of(o))) names.append(name);
+    return names.release().ptr();
   });
 }
 
@@ -445,12 +478,28 @@ py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool cr
   return result;
 }
 
-// Signals are served and other Python threads get their turn during a long run.
+// Signals are served, and other Python threads get their turn, during a long run.
 void serve_python() {
-  if (!PyGILState_Check()) return;
+  if (!Py_IsInitialized()) return;
+  if (!PyGILState_Check()) {
+    const py::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() != 0) throw_python_error();
+    return;
+  }
   if (PyErr_CheckSignals() != 0) throw_python_error();
+  thread_local uint32_t calls = 0;
+  if (++calls % 64 != 0) return;
   PyThreadState* state = PyEval_SaveThread();
   PyEval_RestoreThread(state);
+}
+
+void* release_gil() {
+  return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
+}
+void restore_gil(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+int attach_thread() { return Py_IsInitialized() ? static_cast<int>(PyGILState_Ensure()) : -1; }
+void detach_thread(int token) {
+  if (token >= 0) PyGILState_Release(static_cast<PyGILState_STATE>(token));
 }
 
 void release_object(void* o) noexcept { const PyRef dropped(static_cast<PyObject*>(o)); }
@@ -565,6 +614,7 @@ void init_nodes(py::module_& m) {
        "Calls hook(grad_inputs, grad_outputs) after the node ran."},
       {"register_prehook", node_register_prehook, METH_O,
        "Calls hook(grad_outputs) before the node runs."},
+      {"__dir__", node_dir, METH_NOARGS, nullptr},
       {"_sequence_nr", node_sequence, METH_NOARGS, "Order of creation on its thread."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef getset[] = {
@@ -578,6 +628,7 @@ void init_nodes(py::module_& m) {
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(node_call)},
                                 {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
+                                {Py_tp_getattro, reinterpret_cast<void*>(node_getattro)},
                                 {Py_tp_methods, methods},
                                 {Py_tp_getset, getset},
                                 {Py_tp_doc, const_cast<char*>("One recorded operation.")},
@@ -618,7 +669,13 @@ void init_nodes(py::module_& m) {
                  }),
                  "Final callbacks can only be installed during backward pass.");
   });
-  engine_tick = serve_python;
+  engine_hooks = {serve_python, release_gil, restore_gil, attach_thread, detach_thread};
+  m.def("get_num_backward_threads", &num_backward_threads,
+        "Threads that may work on one backward run.");
+  m.def("set_num_backward_threads", &set_num_backward_threads, py::arg("n"),
+        "Sets the threads that may work on one backward run; results do not depend on it.");
+  m.def("_set_multithreading", &set_multithreading);
+  m.def("is_multithreading_enabled", &multithreading);
   release_python_object = release_object;
 }
 

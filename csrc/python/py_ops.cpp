@@ -340,7 +340,7 @@ PyObject* run_outs(const OpRecord& r, Parsed& p) {
 PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed& p) {
   if (g.inplace) {
     PyObject* self = args[0];
-    r.call_inplace(unwrap(self), p.values);
+    inplace_record(&r, unwrap(self), p.values);
     if (requires_grad(unwrap(self))) ensure_tracked(self);
     Py_INCREF(self);
     return self;
@@ -352,7 +352,7 @@ PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed
     return p.out;
   }
   Result result;
-  r.call(p.values, result);
+  call_record(&r, p.values, result);
   if (result.kind == Result::Kind::Tensor) [[likely]]
     return wrap(std::move(result.tensor));
   return wrap_result(&r, result);

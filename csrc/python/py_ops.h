@@ -27,6 +27,20 @@ inline Value int_value(int64_t i) noexcept {
   return v;
 }
 
+// A record called by Python code; anomaly mode and the profiler see it.
+void call_watched(const OpRecord* r, const Value* args, Result& out);
+void inplace_watched(const OpRecord* r, const Tensor& self, const Value* args);
+inline void call_record(const OpRecord* r, const Value* args, Result& out) {
+  if (watching(kWatchForward | kWatchProfile)) [[unlikely]]
+    return call_watched(r, args, out);
+  r->call(args, out);
+}
+inline void inplace_record(const OpRecord* r, const Tensor& self, const Value* args) {
+  if (watching(kWatchForward | kWatchProfile)) [[unlikely]]
+    return inplace_watched(r, self, args);
+  r->call_inplace(self, args);
+}
+
 // A record called with boxed arguments from C++ code of this layer.
 inline Tensor call_op(const OpRecord* r, std::initializer_list<Value> given) {
   Value args[8];
@@ -34,7 +48,7 @@ inline Tensor call_op(const OpRecord* r, std::initializer_list<Value> given) {
   for (const Value& v : given) args[n++] = v;
   for (; n < r->args.size(); ++n) args[n] = r->args[n].default_value;
   Result result;
-  r->call(args, result);
+  call_record(r, args, result);
   return std::move(result.tensor);
 }
 

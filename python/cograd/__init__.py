@@ -30,6 +30,8 @@ from cograd._C import (
     int16,
     int32,
     int64,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
     is_grad_enabled,
     is_inference_mode_enabled,
     set_num_threads,
@@ -76,6 +78,7 @@ from cograd.random import (
     set_rng_state,
 )
 from cograd import autograd
+from cograd.autograd.anomaly_mode import set_anomaly_enabled
 from cograd.autograd.grad_mode import (
     enable_grad,
     inference_mode,

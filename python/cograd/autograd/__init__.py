@@ -5,36 +5,66 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from cograd import _C
-from cograd._C import Tensor
-from cograd.autograd import function, grad_mode, graph, variable
+from cograd._C import (
+    Tensor,
+    get_num_backward_threads,
+    is_multithreading_enabled,
+    set_num_backward_threads,
+)
+from cograd.autograd import anomaly_mode, function, grad_mode, graph, variable
+from cograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from cograd.autograd.function import Function
-from cograd.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from cograd.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 from cograd.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from cograd.autograd.variable import Variable
+
+if TYPE_CHECKING:
+    from cograd.autograd import profiler
 
 __all__ = [
     "Function",
     "GradcheckError",
     "Variable",
+    "anomaly_mode",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "function",
+    "get_num_backward_threads",
     "grad",
     "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "graph",
     "inference_mode",
+    "is_multithreading_enabled",
     "no_grad",
+    "profiler",
+    "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
+    "set_num_backward_threads",
     "variable",
 ]
 
 Tensors = Tensor | graph.GradientEdge | Sequence[Tensor | graph.GradientEdge]
 Inputs = Tensors | dict[Any, Tensor | graph.GradientEdge]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "profiler":  # imported when first asked for
+        return import_module("cograd.autograd.profiler")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

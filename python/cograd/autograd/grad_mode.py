@@ -156,3 +156,30 @@ class inference_mode(_Mode):
     def __exit__(self, *exc: object) -> None:
         _C._set_inference_mode(self.prev[0])
         _C._set_grad_enabled(self.prev[1])
+
+
+class set_multithreading_enabled(_Mode):
+    """Whether backward runs started on this thread may use more than one thread.
+
+    Takes effect at once; as a context manager the former setting comes back at the end.
+
+    Args:
+        mode: False keeps runs on the calling thread, whatever ``set_num_backward_threads`` says.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self.prev = _C._set_multithreading(bool(mode))
+
+    def __call__(self, func: F) -> F:
+        _C._set_multithreading(self.prev)
+        return super().__call__(func)
+
+    def clone(self) -> set_multithreading_enabled:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_multithreading(self.prev)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from cograd._C import Node
 from cograd.autograd._edges import (
     GradientEdge,
@@ -13,12 +16,58 @@ from cograd.autograd._edges import (
     register_multi_grad_hook,
 )
 
+from cograd.autograd._saved import (
+    allow_mutation_on_saved_tensors,
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
+
+if TYPE_CHECKING:
+    from cograd.autograd._draw import draw, to_dot, to_mermaid
+    from cograd.autograd._memory import (
+        SavedMemory,
+        SavedRecord,
+        saved_memory,
+        saved_tensor_budget,
+    )
+
+# Imported when first asked for: they need modules that training does not.
+_LAZY = {
+    "SavedMemory": "_memory",
+    "SavedRecord": "_memory",
+    "draw": "_draw",
+    "saved_memory": "_memory",
+    "saved_tensor_budget": "_memory",
+    "to_dot": "_draw",
+    "to_mermaid": "_draw",
+}
+
 __all__ = [
     "GradientEdge",
     "InputMetadata",
     "Node",
+    "SavedMemory",
+    "SavedRecord",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "draw",
     "get_gradient_edge",
     "increment_version",
     "queue_callback",
     "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_memory",
+    "saved_tensor_budget",
+    "saved_tensors_hooks",
+    "to_dot",
+    "to_mermaid",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(import_module(f"cograd.autograd.{_LAZY[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
