@@ -211,7 +211,7 @@ def test_batched_grads_release_the_graph():
 
 def test_batched_grads_check_their_shapes():
     x = leaf([1.0, 2.0])
-    with pytest.raises(RuntimeError, match=r"first dimension of each grad_output.*grad_output\[0\]"):
+    with pytest.raises(RuntimeError, match=r"first dimension of each grad_output"):
         autograd.grad(x**2, x, ones(2), is_grads_batched=True)
     with pytest.raises(ValueError, match=r"grad_outputs\[0\] is NoneType"):
         autograd.grad((x**2).sum(), x, is_grads_batched=True)
@@ -391,9 +391,7 @@ def test_multi_grad_hook_in_two_threads():
 # ---- callbacks at the end of a backward ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "queue", [graph.queue_callback, Variable._execution_engine.queue_callback]
-)
+@pytest.mark.parametrize("queue", [graph.queue_callback, Variable._execution_engine.queue_callback])
 def test_callback_runs_when_all_gradients_are_there(queue):
     x, order = leaf([1.0]), []
     y = x * 2

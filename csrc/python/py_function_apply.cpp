@@ -196,7 +196,7 @@ Tensor whole_view(const Tensor& t) {
   return v;
 }
 
-Tensor join_output(const Call& call, Tensor t, uint32_t nr, size_t views) {
+Tensor join_output(const Call& call, Tensor t, uint32_t nr) {
   FunctionNode* node = call.f->node();
   const bool input = is_argument(call, t);
   if (contains(call.f->dirty, t)) {
@@ -211,7 +211,11 @@ Tensor join_output(const Call& call, Tensor t, uint32_t nr, size_t views) {
     if (requires_grad(t)) return detach(t);
     return t;
   }
-  if (!call.recording) return input ? whole_view(t) : t;
+  if (!call.recording) {
+    if (t->base != nullptr && !input)
+      t->flags = (t->flags & ~uint32_t{kViewKinds}) | kViewCustomFunction;
+    return input ? whole_view(t) : t;
+  }
   if (input) {
     Tensor v = whole_view(t);
     if (t->base != nullptr || requires_grad(t)) {
@@ -226,8 +230,8 @@ Tensor join_output(const Call& call, Tensor t, uint32_t nr, size_t views) {
   set_history(t, node, nr);
   t->flags &= ~uint32_t{kTaint};
   if (view)
-    t->flags =
-        (t->flags & ~uint32_t{kViewKinds}) | (views > 1 ? kViewMultiOutput : kViewCustomFunction);
+    t->flags = (t->flags & ~uint32_t{kViewKinds}) |
+               (node->num_outputs() > 1 ? kViewMultiOutput : kViewCustomFunction);
   return t;
 }
 
@@ -247,9 +251,22 @@ void check_dirty_returned(const Call& call, PyObject* outputs) {
                  "Function. (",
                  class_name(call.info), ")");
     if (!call.recording) continue;
-    COGRAD_CHECK(!requires_grad(t) || !is_leaf(t),
-                 "a leaf Variable that requires grad has been used in an in-place operation. (",
-                 class_name(call.info), ".forward marked it dirty)");
+    if (t->base == nullptr) {
+      COGRAD_CHECK(!requires_grad(t) || !is_leaf(t),
+                   "a leaf Variable that requires grad has been used in an in-place operation. (",
+                   class_name(call.info), ".forward marked it dirty)");
+      continue;
+    }
+    check_inplace(t, class_name(call.info).c_str(), true);
+    Py_ssize_t tensors = 0;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outputs); ++k)
+      tensors += is_tensor(PyTuple_GET_ITEM(outputs, k)) ? 1 : 0;
+    COGRAD_CHECK(tensors == 1,
+                 "If your Function modifies inplace an input that is a view of another Tensor, your "
+                 "Function cannot return more than one Tensor. This is not supported by the "
+                 "current autograd engine. You should either make sure the input is not a view "
+                 "(using .clone() for example) or make your Function only return one Tensor. (",
+                 class_name(call.info), ")");
   }
 }
 
@@ -304,11 +321,9 @@ PyObject* finish(const Call& call, const PyRef& returned) {
   const PyRef after(PyTuple_New(n));
   if (after.get() == nullptr) throw_python_error();
   f->node()->set_num_outputs(static_cast<size_t>(n));
-  size_t views = 0;
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* o = PyTuple_GET_ITEM(before.get(), i);
     f->output_is_tensor.push_back(is_tensor(o));
-    if (is_tensor(o)) views += unwrap(o)->base != nullptr;
   }
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* o = PyTuple_GET_ITEM(before.get(), i);
@@ -316,7 +331,7 @@ PyObject* finish(const Call& call, const PyRef& returned) {
     if (is_tensor(o)) {
       Tensor t = unwrap(o);
       const bool again = t->grad_fn == static_cast<Node*>(f->node());
-      Tensor joined = join_output(call, again ? detach(t) : t, static_cast<uint32_t>(i), views);
+      Tensor joined = join_output(call, again ? detach(t) : t, static_cast<uint32_t>(i));
       out = wrap(std::move(joined));
       if (requires_grad(unwrap(out))) ensure_tracked(out);
     } else {

@@ -269,7 +269,7 @@ def _default(
     return result if func in get_default_nowrap_functions() else _convert(result, cls)
 
 
-def _announce(cls: Any, **kwargs: Any) -> None:
+def _announce(cls: Any, /, **kwargs: Any) -> None:
     """Tensor.__init_subclass__: from the first overriding subclass on ops look at types."""
     super(Tensor, cls).__init_subclass__(**kwargs)
     if _protocol(cls) is not None:

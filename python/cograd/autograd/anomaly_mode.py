@@ -40,7 +40,7 @@ def _place(frames: Frames) -> str:
 
 
 def _explanation(origins: list[tuple[str, Frames | None]]) -> list[str]:
-    """torch's texts for a node and for the nodes that were running when it was made."""
+    """Torch's texts for a node and for the nodes that were running when it was made."""
     texts = []
     for i, (name, frames) in enumerate(origins):
         first = i == 0

@@ -15,7 +15,6 @@ from cograd.autograd._edges import (
     queue_callback,
     register_multi_grad_hook,
 )
-
 from cograd.autograd._saved import (
     allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,

@@ -57,7 +57,6 @@ class VariableMeta(type):
         return isinstance(other, Tensor)
 
 
-
 class Variable(metaclass=VariableMeta):
     """Old name: ``Variable(t)`` is a tensor over the memory of ``t``, without its history.
 
@@ -69,9 +68,7 @@ class Variable(metaclass=VariableMeta):
 
     _execution_engine = _Engine()
 
-    def __new__(
-        cls, data: Any = None, requires_grad: bool = False, volatile: bool = False
-    ) -> Any:
+    def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
         if volatile:
             warnings.warn(
                 "volatile was removed and now has no effect. Use `with cograd.no_grad():` instead.",

@@ -28,7 +28,7 @@ class CheckpointError(RuntimeError):
     """The recomputation of a checkpoint did not do what its forward did."""
 
 
-class StopRecomputation(Exception):
+class StopRecomputation(Exception):  # noqa: N818
     """Ends a recomputation when all that is needed is there."""
 
 

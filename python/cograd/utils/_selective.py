@@ -105,9 +105,7 @@ class _Entry:
         self.versions = [t._version for t in _tensors(self.result)]
 
     def check_unchanged(self, name: str) -> None:
-        if any(
-            t._version != v for t, v in zip(_tensors(self.result), self.versions, strict=True)
-        ):
+        if any(t._version != v for t, v in zip(_tensors(self.result), self.versions, strict=True)):
             raise RuntimeError(
                 f"a result of {name} that selective checkpointing keeps has been modified in "
                 "place. Pass allow_cache_entry_mutation=True to allow it, or clone the tensor "

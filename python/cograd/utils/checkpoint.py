@@ -346,8 +346,10 @@ def checkpoint_sequential(
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    layers = list(functions.children()) if isinstance(functions, cograd.nn.Sequential) else functions
-    layers = list(layers)
+    from cograd.nn import Sequential
+
+    chained = isinstance(functions, Sequential)
+    layers = list(functions.children() if chained else functions)
     if not 1 <= segments <= len(layers):
         raise ValueError(
             f"checkpoint_sequential(): segments must be between 1 and the number of functions "
