@@ -494,10 +494,10 @@ def test_a_cycle_through_a_packed_value_is_collected():
     holder = {}
     with saved_tensors_hooks(lambda t: holder, lambda h: h["x"].detach()):
         y = Square.apply(x) * x
-    holder["y"] = y
-    holder["x"] = x
+    holder.update(x=x, y=y)
     gone = weakref.ref(y)
-    del x, y, holder
+    del x, y
+    holder = None
     gc.collect()
     assert gone() is None
     assert torch._C._live_nodes() == before

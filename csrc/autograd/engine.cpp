@@ -103,7 +103,8 @@ void Run::count_dependencies() {
   }
 }
 
-// Is there work for several threads: heavy nodes, and a place where the graph is wider than a chain?
+// Is there work for several threads: heavy nodes, and a place where the graph is wider than a
+// chain?
 void Run::survey(Node* n) {
   visited_.push_back(n);
   if (n->is_accumulator()) return;
@@ -309,7 +310,8 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
   const auto edges = n->edges();
   if (!mine.needed) {
     for (const Edge& e : edges)
-      if (e.node != nullptr) pass_on(n, static_cast<size_t>(&e - edges.data()), e, Tensor(), parallel);
+      if (e.node != nullptr)
+        pass_on(n, static_cast<size_t>(&e - edges.data()), e, Tensor(), parallel);
     return;
   }
   if (extra != nullptr) call_node_hooks(extra->pre_hooks, grad_span, nullptr);
@@ -376,7 +378,7 @@ std::vector<Node*> Run::ready_roots() {
 // Signals are looked at every few nodes, and after every node that may have taken long.
 void Run::execute_alone() {
   for (Node* n : ready_roots()) push(n);
-  uint64_t count = 0;
+  thread_local uint64_t count = 0;  // over all runs: nested ones may be short
   while (!heap_.empty()) {
     Node* n = pop();
     const Tensor& g = books(n).first;
@@ -391,6 +393,7 @@ void Run::execute_alone() {
 
 std::vector<Tensor> Run::execute() {
   GradGuard grad(request_.create_graph);
+  if (outer_ != nullptr) fail_if_cancelled(*this);
   count_dependencies();
   if (!request_.inputs.empty()) mark_needed();
   place_roots();

@@ -24,10 +24,10 @@ inline constexpr int kReentrantDepth = 60;
 
 // What the layer above does for the executor; each may be null.
 struct EngineHooks {
-  void (*tick)() = nullptr;        // serves signals and other threads; may throw
-  void* (*release)() = nullptr;    // lets go of the interpreter lock; null: it was not held
+  void (*tick)() = nullptr;      // serves signals and other threads; may throw
+  void* (*release)() = nullptr;  // lets go of the interpreter lock; null: it was not held
   void (*restore)(void*) = nullptr;
-  int (*attach)() = nullptr;       // a thread of the executor's own begins to act for a caller
+  int (*attach)() = nullptr;  // a thread of the executor's own begins to act for a caller
   void (*detach)(int) = nullptr;
 };
 COGRAD_API extern EngineHooks engine_hooks;

@@ -37,13 +37,13 @@ struct Later {
 
 struct Task {
   Node* node = nullptr;
-  uint32_t expected = 0;        // gradients to arrive, undefined ones included
-  uint32_t first_ordinal = 0;   // of this node's edges, in the plan's table
-  uint32_t next = 0;            // ordinal to be added next; guarded by `lock`
-  bool adding = false;          // a thread is adding; guarded by `lock`
+  uint32_t expected = 0;       // gradients to arrive, undefined ones included
+  uint32_t first_ordinal = 0;  // of this node's edges, in the plan's table
+  uint32_t next = 0;           // ordinal to be added next; guarded by `lock`
+  bool adding = false;         // a thread is adding; guarded by `lock`
   bool heavy = false;
   std::atomic_flag lock = ATOMIC_FLAG_INIT;
-  std::vector<Arrival> early;   // heap; guarded by `lock`
+  std::vector<Arrival> early;  // heap; guarded by `lock`
   void acquire() noexcept {
     while (lock.test_and_set(std::memory_order_acquire)) pause_cpu();
   }

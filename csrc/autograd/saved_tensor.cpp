@@ -40,7 +40,8 @@ std::string written_by(const Tensor& t, uint32_t version) {
                legacy_type_name(t.dtype()), " ", to_string(t.sizes()), "]", made_by,
                " is at version ", t->current_version(), "; expected version ", expected,
                " instead. It was saved by ", owner->name(), saved_at(owner), ".",
-               written_by(t, expected), " Hint: write into a copy (.clone()), or do the in-place operation before the "
+               written_by(t, expected),
+               " Hint: write into a copy (.clone()), or do the in-place operation before the "
                "tensor is used.");
 }
 

@@ -120,8 +120,8 @@ PyObject* node_getattro(PyObject* o, PyObject* name) {
   PyObject* found = PyObject_GenericGetAttr(o, name);
   if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
   const char* text = PyUnicode_AsUTF8(name);
-  if (text == nullptr || (std::strncmp(text, "_saved_", 7) != 0 &&
-                          std::strncmp(text, "_raw_saved_", 11) != 0))
+  if (text == nullptr ||
+      (std::strncmp(text, "_saved_", 7) != 0 && std::strncmp(text, "_raw_saved_", 11) != 0))
     return nullptr;
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -572,7 +572,8 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
         const PyRef list(values.get() == nullptr ? nullptr : PySequence_Tuple(values.get()));
         if (list.get() == nullptr) throw_python_error();
         for (PyObject* t : items_of(list.get())) add_input(job, t, true);
-        COGRAD_CHECK(!job.inputs.edges.empty(), "`inputs` argument to `backward()` cannot be empty.");
+        COGRAD_CHECK(!job.inputs.edges.empty(),
+                     "`inputs` argument to `backward()` cannot be empty.");
       }
     }
     run_job(job);

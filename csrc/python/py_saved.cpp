@@ -73,10 +73,12 @@ struct RawSaved {
   }
   void register_hooks(const py::function& pack, const py::function& unpack) const {
     SavedTensor& s = slot("Calling register_hooks");
-    COGRAD_CHECK(s.defined(), "Calling register_hooks on a saved tensor with value None is "
-                              "forbidden");
-    COGRAD_CHECK(!s.packed(), "Calling register_hooks on a saved tensor whose hooks have already "
-                              "been set. Hint: only one pair of hooks is allowed at a time.");
+    COGRAD_CHECK(s.defined(),
+                 "Calling register_hooks on a saved tensor with value None is "
+                 "forbidden");
+    COGRAD_CHECK(!s.packed(),
+                 "Calling register_hooks on a saved tensor whose hooks have already "
+                 "been set. Hint: only one pair of hooks is allowed at a time.");
     s.register_hook(std::make_shared<PySavedHook>(pack.ptr(), unpack.ptr()));
   }
   Tensor unpack() const {
@@ -198,8 +200,8 @@ py::list saved_memory() {
           held = py::reinterpret_borrow<py::object>(q->value());
       }
       py::dict d("node"_a = n->name(), "sequence"_a = n->sequence, "slot"_a = names[i],
-                 "made_at"_a = at, "packed"_a = s.packed(), "held"_a = held,
-                 "storage"_a = 0, "bytes"_a = 0, "shape"_a = py::none(), "dtype"_a = py::none());
+                 "made_at"_a = at, "packed"_a = s.packed(), "held"_a = held, "storage"_a = 0,
+                 "bytes"_a = 0, "shape"_a = py::none(), "dtype"_a = py::none());
       if (t.defined()) {
         d["storage"] = reinterpret_cast<uintptr_t>(t->storage);
         d["bytes"] = t->storage->nbytes;

@@ -136,8 +136,7 @@ void before_write(const Tensor& t, const char* op) {
 bool finite(const Value& v) {
   switch (v.kind) {
     case Value::Kind::Tensor:
-      return v.tensor == nullptr ||
-             find_nonfinite(Tensor::borrow(v.tensor), true, true) < 0;
+      return v.tensor == nullptr || find_nonfinite(Tensor::borrow(v.tensor), true, true) < 0;
     case Value::Kind::Tensors:
       for (size_t i = 0; i < v.length; ++i)
         if (find_nonfinite(static_cast<const Tensor*>(v.list)[i], true, true) >= 0) return false;
@@ -177,10 +176,11 @@ void check_result(const OpRecord* r, const char* suffix, const Tensor& t, size_t
   const std::string place = caller();
   detail::fail(ErrorKind::Runtime, "Function '", r->spec.name, suffix, "' returned ",
                text.find("nan") != std::string::npos ? "nan" : "inf",
-               " values in the forward pass, in its ", index, "th output, though its inputs are "
-               "finite. The first is ", text, " at index ", coordinates(t, at),
-               " of a tensor of shape ", to_string(t.sizes()),
-               place.empty() ? "." : ", computed at " + place + ".");
+               " values in the forward pass, in its ", index,
+               "th output, though its inputs are "
+               "finite. The first is ",
+               text, " at index ", coordinates(t, at), " of a tensor of shape ",
+               to_string(t.sizes()), place.empty() ? "." : ", computed at " + place + ".");
 }
 
 template <class F, class Check>
@@ -215,12 +215,12 @@ void set_anomaly(bool on, bool nan, bool forward, bool inf) {
 }  // namespace
 
 void call_watched(const OpRecord* r, const Value* args, Result& out) {
-  watched(r, args, [&] { r->call(args, out); },
-          [&] {
-            if (out.kind == Result::Kind::Tensor) check_result(r, "", out.tensor, 0);
-            for (size_t i = 0; i < out.tensors.size(); ++i)
-              check_result(r, "", out.tensors[i], i);
-          });
+  watched(
+      r, args, [&] { call_plain(r, args, out); },
+      [&] {
+        if (out.kind == Result::Kind::Tensor) check_result(r, "", out.tensor, 0);
+        for (size_t i = 0; i < out.tensors.size(); ++i) check_result(r, "", out.tensors[i], i);
+      });
 }
 void inplace_watched(const OpRecord* r, const Tensor& self, const Value* args) {
   watched(r, args, [&] { r->call_inplace(self, args); }, [&] { check_result(r, "_", self, 0); });
@@ -247,11 +247,9 @@ void init_watch(py::module_& m) {
   watch_handlers.made_at = made_at;
   watch_handlers.before_write = before_write;
   m.def("_set_anomaly", &set_anomaly);
+  m.def("is_anomaly_enabled", [] { return watching(kWatchNodes); }, "Whether anomaly mode is on.");
   m.def(
-      "is_anomaly_enabled", [] { return watching(kWatchNodes); }, "Whether anomaly mode is on.");
-  m.def(
-      "is_anomaly_check_nan_enabled",
-      [] { return !watching(kWatchNodes) || watching(kWatchNan); },
+      "is_anomaly_check_nan_enabled", [] { return !watching(kWatchNodes) || watching(kWatchNan); },
       "Whether anomaly mode searches gradients for nan.");
   m.def("_anomaly_state", [] {
     return py::make_tuple(watching(kWatchNodes), watching(kWatchNan), watching(kWatchForward),
@@ -277,9 +275,9 @@ void init_watch(py::module_& m) {
     Node* n = node_of(node.ptr());
     py::list out;
     for (size_t i = 0; i < n->num_outputs(); ++i)
-      out.append(py::make_tuple(
-          py::reinterpret_steal<py::object>(size_object(n->output(i).sizes)),
-          py::reinterpret_borrow<py::object>(dtype_object(n->output(i).dtype))));
+      out.append(
+          py::make_tuple(py::reinterpret_steal<py::object>(size_object(n->output(i).sizes)),
+                         py::reinterpret_borrow<py::object>(dtype_object(n->output(i).dtype))));
     return out;
   });
 }

@@ -116,9 +116,7 @@ def _describe(
     return boxes, edges
 
 
-def to_dot(
-    value: Tensor | Node | Iterable[Any], params: dict[str, Tensor] | None = None
-) -> str:
+def to_dot(value: Tensor | Node | Iterable[Any], params: dict[str, Tensor] | None = None) -> str:
     """The graph of ``value`` in Graphviz' language.
 
     Args:

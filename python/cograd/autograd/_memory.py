@@ -173,7 +173,7 @@ class _SpillFile:
     """An unlinked temporary file; space of dead entries is used again."""
 
     def __init__(self, directory: str | None) -> None:
-        self._file = tempfile.TemporaryFile(prefix="cograd-spill-", dir=directory)
+        self._file = tempfile.TemporaryFile(prefix="cograd-spill-", dir=directory)  # noqa: SIM115
         self._free: list[tuple[int, int]] = []  # (offset, length)
         self._end = 0
 

@@ -114,7 +114,10 @@ class EventList(list[Any]):
         widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
         rule = "  ".join("-" * w for w in widths)
         lines = [
-            "  ".join([row[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)])
+            "  ".join(
+                [row[0].ljust(widths[0])]
+                + [c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)]
+            )
             for row in cells
         ]
         body = [rule, lines[0], rule, *lines[1:], rule, f"Self CPU time total: {_text(total)}"]

@@ -5,12 +5,18 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["checkpoint", "dlpack", "hooks"]
+__all__ = ["checkpoint", "cmake_prefix_path", "cpp_extension", "dlpack", "hooks"]
+
+cmake_prefix_path: str
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
+    if name == "cmake_prefix_path":
+        from cograd.utils.cpp_extension import _paths
+
+        return _paths.cmake_prefix_path()
     if name in __all__:
         return import_module(f"cograd.utils.{name}")
     raise AttributeError(f"module 'cograd.utils' has no attribute '{name}'")
