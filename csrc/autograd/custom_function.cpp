@@ -38,12 +38,13 @@ void check_dirty_returned(const CustomCall& call, std::span<TensorImpl* const> o
     check_inplace(t, std::string(call.name).c_str(), true);
     const auto tensors = std::count_if(outputs.begin(), outputs.end(),
                                        [](const TensorImpl* o) { return o != nullptr; });
-    COGRAD_CHECK(tensors == 1,
-                 "If your Function modifies inplace an input that is a view of another Tensor, your "
-                 "Function cannot return more than one Tensor. This is not supported by the "
-                 "current autograd engine. You should either make sure the input is not a view "
-                 "(using .clone() for example) or make your Function only return one Tensor. (",
-                 call.name, ")");
+    COGRAD_CHECK(
+        tensors == 1,
+        "If your Function modifies inplace an input that is a view of another Tensor, your "
+        "Function cannot return more than one Tensor. This is not supported by the "
+        "current autograd engine. You should either make sure the input is not a view "
+        "(using .clone() for example) or make your Function only return one Tensor. (",
+        call.name, ")");
   }
 }
 

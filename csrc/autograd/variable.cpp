@@ -24,8 +24,7 @@ void check_view_kind(const TensorImpl* t, bool indirect) {
   const bool custom = (kind & kViewCustomFunction) != 0;
   const bool untracked = t->grad_fn == nullptr || !(multi || custom);
   if ((kind & kViewInference) != 0)
-    detail::fail(ErrorKind::Runtime,
-                 "A view was created in inference mode and ",
+    detail::fail(ErrorKind::Runtime, "A view was created in inference mode and ",
                  indirect ? "its base or another view of its base has been" : "is being",
                  " modified inplace in normal mode. Given that this use case is ambiguous and "
                  "error-prone, it is forbidden. You can clarify your code by moving both the view "

@@ -95,12 +95,15 @@ PyObject* unary(Slot& slot, PyObject* a) noexcept {
   });
 }
 
-constinit Slot add_slot{"add", "__radd__"}, sub_slot{"sub", "__rsub__"}, mul_slot{"mul", "__rmul__"}, div_slot{"div", "__rtruediv__"},
-    floor_slot{"floor_divide", "__rfloordiv__"}, rem_slot{"remainder", "__rmod__"}, pow_slot{"pow", "__rpow__"}, matmul_slot{"matmul", "__rmatmul__"},
-    and_slot{"bitwise_and", "__rand__"}, or_slot{"bitwise_or", "__ror__"}, xor_slot{"bitwise_xor", "__rxor__"},
-    left_slot{"bitwise_left_shift", "__rlshift__"}, right_slot{"bitwise_right_shift", "__rrshift__"}, neg_slot{"neg"},
-    pos_slot{"positive"}, abs_slot{"abs"}, not_slot{"bitwise_not"}, eq_slot{"eq"}, ne_slot{"ne"},
-    lt_slot{"lt"}, le_slot{"le"}, gt_slot{"gt"}, ge_slot{"ge"};
+constinit Slot add_slot{"add", "__radd__"}, sub_slot{"sub", "__rsub__"},
+    mul_slot{"mul", "__rmul__"}, div_slot{"div", "__rtruediv__"},
+    floor_slot{"floor_divide", "__rfloordiv__"}, rem_slot{"remainder", "__rmod__"},
+    pow_slot{"pow", "__rpow__"}, matmul_slot{"matmul", "__rmatmul__"},
+    and_slot{"bitwise_and", "__rand__"}, or_slot{"bitwise_or", "__ror__"},
+    xor_slot{"bitwise_xor", "__rxor__"}, left_slot{"bitwise_left_shift", "__rlshift__"},
+    right_slot{"bitwise_right_shift", "__rrshift__"}, neg_slot{"neg"}, pos_slot{"positive"},
+    abs_slot{"abs"}, not_slot{"bitwise_not"}, eq_slot{"eq"}, ne_slot{"ne"}, lt_slot{"lt"},
+    le_slot{"le"}, gt_slot{"gt"}, ge_slot{"ge"};
 
 template <Slot& S>
 PyObject* nb(PyObject* a, PyObject* b) {

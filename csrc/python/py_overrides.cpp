@@ -24,6 +24,26 @@ bool is_plain(PyObject* o) noexcept {
          t == &PyEllipsis_Type || t == &PyComplex_Type || is_dtype(o) || is_device(o);
 }
 
+// Whether nothing among the arguments, or in lists and tuples among them, can override.
+bool all_plain(PyObject* const* args, size_t n, bool inside = false) noexcept {
+  for (size_t i = 0; i < n; ++i) {
+    PyObject* o = args[i];
+    if (is_plain(o)) continue;
+    if (inside || !(PyTuple_CheckExact(o) || PyList_CheckExact(o))) return false;
+    if (!all_plain(PySequence_Fast_ITEMS(o), static_cast<size_t>(PySequence_Fast_GET_SIZE(o)),
+                   true))
+      return false;
+  }
+  return true;
+}
+
+// The common end of a look: no mode is active and no argument can override.
+bool nobody(PyObject* const* args, size_t n) noexcept {
+  const ThreadOverrides& here = thread_overrides;
+  if (here.off == kEverything) return true;
+  return here.modes == 0 && (here.off == kSubclasses || all_plain(args, n));
+}
+
 bool type_overrides(PyTypeObject* type) {
   for (const char* name : {"__cograd_function__", "__torch_function__"}) {
     PyObject* f = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name);
@@ -74,12 +94,11 @@ PyObject* call_python(PyObject* func, const py::list& found, PyObject* const* ar
 bool overridden(PyObject* func, PyObject* const* args, size_t n, PyObject* kwnames,
                 PyObject** out) {
   const ThreadOverrides& here = thread_overrides;
-  if (here.off == kEverything) return false;
+  const size_t all = n + (kwnames == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(kwnames)));
+  if (nobody(args, all)) return false;
   py::list found;
-  if (here.off == kNone) {
-    const size_t all = n + (kwnames == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(kwnames)));
+  if (here.off == kNone)
     for (size_t i = 0; i < all; ++i) collect(args[i], found);
-  }
   if (found.empty() && here.modes == 0) return false;
   PyObject* r = call_python(func, found, args, n, kwnames);
   if (r == Py_NotImplemented) {  // nobody was interested
@@ -91,11 +110,13 @@ bool overridden(PyObject* func, PyObject* const* args, size_t n, PyObject* kwnam
 }
 
 bool overridden_method(const char* name, PyObject* const* args, size_t n, PyObject** out) {
+  if (nobody(args, n)) return false;
   const py::object f = py::handle(reinterpret_cast<PyObject*>(tensor_type)).attr(name);
   return overridden(f.ptr(), args, n, nullptr, out);
 }
 
 bool overridden_getter(const char* name, PyObject* self, PyObject** out) {
+  if (nobody(&self, 1)) return false;
   const py::object f =
       py::handle(reinterpret_cast<PyObject*>(tensor_type)).attr(name).attr("__get__");
   return overridden(f.ptr(), &self, 1, nullptr, out);
@@ -112,9 +133,9 @@ PyObject* tensor_as_subclass(PyObject* self, PyObject* cls) {
     Node* fn = grad_fn(t.impl());
     Tensor out;
     if (fn == nullptr && requires_grad(t)) {
-      out = autograd_ops.as_strided(t, t.sizes(), t.strides(),
-                                    (t->data - static_cast<char*>(t->storage->data)) /
-                                        dtype_size(t->dtype));
+      out = autograd_ops.as_strided(
+          t, t.sizes(), t.strides(),
+          (t->data - static_cast<char*>(t->storage->data)) / dtype_size(t->dtype));
     } else {
       out = Tensor::steal(t->alias());
       if (t->base != nullptr) {
@@ -151,9 +172,8 @@ void init_overrides(py::module_& m) {
           ~Guard() { thread_overrides.off = before; }
         } guard;
         const py::object given = args.empty() ? py::object(py::tuple()) : py::object(args[0]);
-        const py::object named = args.size() < 2 || args[1].is_none()
-                                     ? py::object(kwargs)
-                                     : py::object(args[1]);
+        const py::object named =
+            args.size() < 2 || args[1].is_none() ? py::object(kwargs) : py::object(args[1]);
         return func(*py::tuple(given), **py::dict(named));
       },
       "For __torch_function__ of a subclass that overrides nothing: results are plain Tensors.");
