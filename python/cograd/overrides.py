@@ -186,13 +186,13 @@ def get_default_nowrap_functions() -> frozenset[Any]:
     return frozenset((Tensor._make_subclass, Tensor.as_subclass))
 
 
-class _Off:
-    """Switches overrides off for a block; ``level`` 1 leaves the modes on."""
+class DisableTorchFunctionSubclass:
+    """While it is active types override nothing; modes still do. Thread-local."""
 
-    level = 1
+    _level = 1
 
     def __enter__(self) -> None:
-        self._before = _C._overrides_set_off(max(self.level, _C._overrides_off()))
+        self._before = _C._overrides_set_off(max(self._level, _C._overrides_off()))
 
     def __exit__(
         self, kind: type[BaseException] | None, value: Any, trace: TracebackType | None
@@ -200,14 +200,10 @@ class _Off:
         _C._overrides_set_off(self._before)
 
 
-class DisableTorchFunctionSubclass(_Off):
-    """While it is active types override nothing; modes still do. Thread-local."""
-
-
-class DisableTorchFunction(_Off):
+class DisableTorchFunction(DisableTorchFunctionSubclass):
     """While it is active nothing is overridden. Thread-local."""
 
-    level = 2
+    _level = 2
 
 
 class TorchFunctionMode:
