@@ -183,7 +183,7 @@ def test_module_without_gradients_to_its_inputs():
     handle.remove()
     m.register_full_backward_hook(lambda m, gi, go: (torch.ones(1, 2),))
     y = m(torch.ones(1, 2)).sum()
-    with pytest.warns(UserWarning, match="no inputs require"):  # noqa: SIM117
+    with pytest.warns(UserWarning, match="no inputs require"):
         with pytest.raises(RuntimeError, match="None for all gradients"):
             y.backward()
 
