@@ -23,6 +23,14 @@ void check_view_kind(const TensorImpl* t, bool indirect) {
   const bool multi = (kind & kViewMultiOutput) != 0;
   const bool custom = (kind & kViewCustomFunction) != 0;
   const bool untracked = t->grad_fn == nullptr || !(multi || custom);
+  if ((kind & kViewInference) != 0)
+    detail::fail(ErrorKind::Runtime, "A view was created in inference mode and ",
+                 indirect ? "its base or another view of its base has been" : "is being",
+                 " modified inplace in normal mode. Given that this use case is ambiguous and "
+                 "error-prone, it is forbidden. You can clarify your code by moving both the view "
+                 "and the inplace either both inside the inference_mode block (if you don't want "
+                 "the inplace to be tracked) or both outside (if you want the inplace to be "
+                 "tracked).");
   std::string head = "A view was created in no_grad mode";
   if (t->grad_fn != nullptr)
     head = detail::concat("Output ", t->output_nr, " of ", t->grad_fn->name(), " is a view",
