@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops that join tensors into a new one: cat, stack and their relatives.
+#include <cstring>
 #include <numeric>
 
 #include "ops/geometry.h"

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops with a bool mask, and the positions of non-zero elements.
 #include "kernels/index.h"
+
+#include <cstring>
+
 #include "ops/indexing.h"
 
 namespace cograd {

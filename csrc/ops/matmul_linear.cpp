@@ -2,6 +2,8 @@
 // linear, input @ weight^T + bias as one op with the leading dims folded, and bilinear.
 #include "ops/matmul.h"
 
+#include <cstring>
+
 namespace cograd {
 
 namespace {

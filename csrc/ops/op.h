@@ -514,6 +514,8 @@ bool add_op() {
   r->differentiable =
       (T::composite || detail::has_backward<Op>()) && (Op::spec.flags & kNondiff) == 0;
   r->result = detail::result_kind<typename T::Out>();
+  if constexpr (requires { std::tuple_size<typename T::Out>::value; })
+    r->num_results = std::tuple_size_v<typename T::Out>;
   r->call = [](const Value* v, Result& out) { detail::boxed_call<Op>(v, out, Index{}); };
   if constexpr (std::is_same_v<typename T::Out, Tensor>) {
     if constexpr ((Op::spec.flags & kInplace) != 0)

@@ -3,6 +3,7 @@
 #include "ops/raw.h"
 
 #include <bit>
+#include <cstring>
 
 namespace cograd {
 

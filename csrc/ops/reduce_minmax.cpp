@@ -2,6 +2,8 @@
 // Extreme values over dims: amin, amax, min, max, argmin, argmax, and element picking along a dim.
 #include "ops/reduce.h"
 
+#include <cstring>
+
 namespace cograd {
 
 using kernels::ReduceOp;

@@ -54,11 +54,9 @@ std::string_view trim(std::string_view s) {
   return s;
 }
 
-// A bug in a declaration: found at the first import by whoever wrote it.
 [[noreturn]] void bad(const OpRecord& r, const char* why, std::string_view what) {
-  std::fprintf(stderr, "cograd: op '%s' has a malformed declaration: %s '%.*s'\n", r.spec.name, why,
-               static_cast<int>(what.size()), what.data());
-  std::abort();
+  detail::fail(ErrorKind::Value, "op '", r.spec.name, "' has a malformed declaration: ", why, " '",
+               what, "'");
 }
 
 void set_default(const OpRecord& r, ArgInfo& a, std::string_view text) {
@@ -74,10 +72,14 @@ void set_default(const OpRecord& r, ArgInfo& a, std::string_view text) {
     v.kind = a.kind == ArgKind::Bool ? Value::Kind::Bool : Value::Kind::Scalar;
     v.truth = truth;
     v.scalar = Scalar(truth);
-  } else if (text == "()") {
-    v.kind = Value::Kind::Ints;
+  } else if (text == "()" || text == "[]") {
+    v.kind = a.kind == ArgKind::Tensors   ? Value::Kind::Tensors
+             : a.kind == ArgKind::Doubles ? Value::Kind::Doubles
+             : a.kind == ArgKind::Bools   ? Value::Kind::Bools
+             : a.kind == ArgKind::Strings ? Value::Kind::Strings
+                                          : Value::Kind::Ints;
     v.list = nullptr;
-  } else if (text.size() >= 2 && text.front() == '\'') {
+  } else if (text.size() >= 2 && (text.front() == '\'' || text.front() == '"')) {
     a.default_string = std::string(text.substr(1, text.size() - 2));
     v.kind = Value::Kind::String;
   } else {
@@ -102,7 +104,9 @@ void set_default(const OpRecord& r, ArgInfo& a, std::string_view text) {
   }
 }
 
-void parse(OpRecord& r) {
+}  // namespace
+
+void parse_parameters(OpRecord& r) {
   std::string_view rest = r.spec.args;
   bool keyword_only = false;
   size_t i = 0;
@@ -136,8 +140,6 @@ void parse(OpRecord& r) {
   }
 }
 
-}  // namespace
-
 const std::vector<OpRecord*>& op_table() {
   if (!pending_aliases().empty()) make_aliases();
   return table();
@@ -149,7 +151,12 @@ bool add_alias(const char* name, const char* of) {
 }
 
 bool add_record(OpRecord* record) {
-  parse(*record);
+  try {
+    parse_parameters(*record);
+  } catch (const Error& e) {  // a bug in a declaration: found at the first import
+    std::fprintf(stderr, "cograd: %s\n", e.what());
+    std::abort();
+  }
   table().push_back(record);
   return true;
 }

@@ -44,6 +44,8 @@ struct ArgInfo {
   Value default_value;
 };
 
+struct ForeignOp;  // an op of an extension (api/registration.h)
+
 struct OpRecord {
   using Call = void (*)(const Value* args, Result& result);
   // `target` is written: the tensor itself of an in-place op, the given tensor of out=.
@@ -52,6 +54,8 @@ struct OpRecord {
   std::vector<ArgInfo> args;
   bool differentiable = false;
   Result::Kind result = Result::Kind::None;
+  uint8_t num_results = 1;             // of a tuple
+  const ForeignOp* foreign = nullptr;  // then `call` is null
   Call call = nullptr;
   CallInto call_inplace = nullptr;
   CallInto call_out = nullptr;
@@ -59,7 +63,9 @@ struct OpRecord {
 
 // All records in registration order; overloads share a name. Complete once the library is loaded.
 COGRAD_API const std::vector<OpRecord*>& op_table();
-// Fills in names and defaults from spec.args; aborts the load on a malformed declaration.
+// Fills in names and defaults of record.args from spec.args; raises ValueError if malformed.
+COGRAD_API void parse_parameters(OpRecord& record);
+// The same for an op of this library; aborts the load on a malformed declaration.
 COGRAD_API bool add_record(OpRecord* record);
 // Gives every overload of op `of` a second name; made when the table is first asked for.
 COGRAD_API bool add_alias(const char* name, const char* of);

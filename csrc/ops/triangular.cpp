@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Triangles and diagonals of matrices.
 #include "ops/geometry.h"
+
+#include <cstring>
+
 #include "ops/ops.h"
 #include "ops/raw.h"
 #include "tensor/threads.h"

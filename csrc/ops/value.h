@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Value and Result: the boxed arguments and results with which any op can be called by name.
 #pragma once
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <tuple>
 
@@ -43,6 +45,9 @@ enum class ArgKind : uint8_t {
   Device,
   String,
   Generator,
+  Doubles,  // lists, of registered ops
+  Bools,
+  Strings,
 };
 
 struct Value {
@@ -59,12 +64,15 @@ struct Value {
     Device,
     String,
     Generator,
+    Doubles,
+    Bools,
+    Strings,
   };
   Kind kind = Kind::None;
   Scalar scalar;
   union {
     TensorImpl* tensor;  // borrowed
-    const void* list;    // int64_t, Tensor or char elements, borrowed
+    const void* list;    // int64_t, Tensor, char, double, bool or string_view, borrowed
     int64_t integer = 0;
     double number;
     bool truth;
@@ -76,16 +84,26 @@ struct Value {
   bool none() const noexcept { return kind == Kind::None; }
 };
 
+struct ResultItems;
+
 struct Result {
-  enum class Kind : uint8_t { None, Tensor, Tuple, List, Int, Double, Bool };
+  // Text and Items (a sequence of anything) are results of registered ops only.
+  enum class Kind : uint8_t { None, Tensor, Tuple, List, Int, Double, Bool, Text, Items };
   Kind kind = Kind::None;
   Tensor tensor;
   std::vector<Tensor> tensors;
+  std::shared_ptr<ResultItems> more;  // of Text and Items
   union {
     int64_t integer = 0;
     double number;
     bool truth;
   };
+};
+
+struct ResultItems {
+  std::string text;
+  std::vector<Result> items;
+  bool tuple = false;
 };
 
 // How one C++ parameter type is filled from a Value, and what kind of argument it is.

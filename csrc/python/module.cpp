@@ -29,4 +29,5 @@ PYBIND11_MODULE(_C, m) {
   init_saved(m);
   init_watch(m);
   init_interop(m);
+  init_extension(m);
 }

@@ -6,8 +6,10 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 
+#include "api/registration.h"
 #include "ops/generator.h"
 #include "ops/out.h"
 
@@ -35,7 +37,11 @@ PyTypeObject* method_type = nullptr;    // binds like a method
 class Parsed {
  public:
   static constexpr size_t kMax = 24;
-  Value values[kMax];
+  // Made one by one as a record needs them: 24 would cost more than a small op.
+  void begin(size_t n) {
+    for (size_t i = 0; i < n; ++i) new (values + i) Value;
+  }
+  Value* const values = reinterpret_cast<Value*>(bytes_);
   PyObject* out = nullptr;
 
   int64_t* ints(size_t n) {
@@ -43,18 +49,32 @@ class Parsed {
       used_ += n;
       return ints_ + used_ - n;
     }
-    more_.emplace_back(n);
-    return more_.back().data();
+    return lists().ints.emplace_back(n).data();
   }
-  std::vector<Tensor>& tensors() { return tensors_.emplace_back(); }
-  Tensor& keep(Tensor t) { return tensors_.emplace_back(1, std::move(t)).front(); }
+  std::vector<Tensor>& tensors() { return lists().tensors.emplace_back(); }
+  Tensor& keep(Tensor t) { return lists().tensors.emplace_back(1, std::move(t)).front(); }
+  std::vector<double>& doubles() { return lists().doubles.emplace_back(); }
+  std::vector<uint8_t>& bools() { return lists().bools.emplace_back(); }
+  std::vector<std::string_view>& strings() { return lists().strings.emplace_back(); }
 
  private:
+  static_assert(std::is_trivially_destructible_v<Value>);
+  alignas(Value) unsigned char bytes_[kMax * sizeof(Value)];
+  struct Lists {
+    std::deque<std::vector<int64_t>> ints;
+    std::deque<std::vector<Tensor>> tensors;
+    std::deque<std::vector<double>> doubles;
+    std::deque<std::vector<uint8_t>> bools;
+    std::deque<std::vector<std::string_view>> strings;
+  };
+  Lists& lists() {
+    if (lists_ == nullptr) lists_ = std::make_unique<Lists>();
+    return *lists_;
+  }
+  std::unique_ptr<Lists> lists_;
   static constexpr size_t kInts = 16;
   int64_t ints_[kInts];
   size_t used_ = 0;
-  std::deque<std::vector<int64_t>> more_;
-  std::deque<std::vector<Tensor>> tensors_;
 };
 
 bool parse_ints(PyObject* const* items, size_t n, Parsed& p, Value& v) {
@@ -88,6 +108,46 @@ bool parse_number(PyObject* o, Value& v) {
     v.scalar = item(unwrap(o));
   }
   v.kind = Value::Kind::Scalar;
+  return true;
+}
+
+// Lists of floats, bools and strings, which only ops of extensions take.
+bool parse_list(ArgKind kind, PyObject* o, Parsed& p, Value& v) {
+  if (!is_list_or_tuple(o)) return false;
+  const auto n = static_cast<size_t>(PySequence_Fast_GET_SIZE(o));
+  PyObject** items = PySequence_Fast_ITEMS(o);
+  v.length = n;
+  if (kind == ArgKind::Doubles) {
+    std::vector<double>& list = p.doubles();
+    for (size_t i = 0; i < n; ++i) {
+      Scalar s;
+      if (!parse_scalar(items[i], &s)) return false;
+      list.push_back(s.to_double());
+    }
+    v.kind = Value::Kind::Doubles;
+    v.list = list.data();
+    return true;
+  }
+  if (kind == ArgKind::Bools) {
+    std::vector<uint8_t>& list = p.bools();
+    for (size_t i = 0; i < n; ++i) {
+      if (!PyBool_Check(items[i])) return false;
+      list.push_back(items[i] == Py_True);
+    }
+    v.kind = Value::Kind::Bools;
+    v.list = list.data();
+    return true;
+  }
+  std::vector<std::string_view>& list = p.strings();
+  for (size_t i = 0; i < n; ++i) {
+    if (!PyUnicode_Check(items[i])) return false;
+    Py_ssize_t length = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(items[i], &length);
+    if (text == nullptr) throw_python_error();
+    list.emplace_back(text, static_cast<size_t>(length));
+  }
+  v.kind = Value::Kind::Strings;
+  v.list = list.data();
   return true;
 }
 
@@ -155,6 +215,10 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
       v.length = static_cast<size_t>(n);
       return true;
     }
+    case ArgKind::Doubles:
+    case ArgKind::Bools:
+    case ArgKind::Strings:
+      return parse_list(a.kind, o, p, v);
     case ArgKind::Generator:
       if (!py::isinstance<Generator>(o)) return false;
       v.kind = Value::Kind::Generator;
@@ -267,6 +331,7 @@ bool parse_positional(const OpRecord& r, PyObject* const* args, size_t n, Parsed
 bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames, Parsed& p,
            std::string* why) {
   uint64_t seen = 0;
+  p.begin(r.args.size());
   if (!parse_positional(r, args, n, p, seen, why)) return false;
   if (kwnames != nullptr)
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k)
@@ -385,7 +450,10 @@ PyObject* op_repr(PyObject* o) {
                               group_of(o).name.c_str());
 }
 PyObject* op_name(PyObject* o, void*) { return PyUnicode_FromString(group_of(o).name.c_str()); }
-PyObject* op_module(PyObject*, void*) { return PyUnicode_FromString("cograd"); }
+PyObject* op_module(PyObject* o, void*) {
+  const ForeignOp* f = group_of(o).records[0]->foreign;
+  return PyUnicode_FromString(f == nullptr ? "cograd" : ("cograd.ops." + f->library).c_str());
+}
 PyObject* op_doc(PyObject* o, void*) {
   std::string text;
   for (const OpRecord* r : group_of(o).records) {
@@ -419,6 +487,11 @@ PyObject* op_text_signature(PyObject* o, void*) {
 }
 PyObject* op_reduce(PyObject* o, PyObject*) {
   return guarded([&] {
+    if (const ForeignOp* f = group_of(o).records[0]->foreign)
+      return py::make_tuple(py::module_::import("cograd._C").attr("_find_op"),
+                            py::make_tuple(f->qualified))
+          .release()
+          .ptr();
     py::object owner = py::module_::import("cograd");
     if (Py_TYPE(o) == method_type)
       owner = owner.attr("Tensor");
@@ -488,11 +561,13 @@ py::list op_table_list() {
     d["returns"] = r->spec.returns;
     d["internal"] = (f & kInternal) != 0;
     d["namespace"] = (f & kNN) != 0 ? "_nn" : "";
-    constexpr const char* kKinds[] = {"Tensor", "TensorOrScalar", "Tensors", "Scalar",
-                                      "Int",    "Double",         "Bool",    "Ints",
-                                      "DType",  "Device",         "String",  "Generator"};
-    constexpr const char* kResults[] = {"None", "Tensor", "Tuple", "List", "Int", "Double", "Bool"};
+    constexpr const char* kKinds[] = {"Tensor", "TensorOrScalar", "Tensors", "Scalar", "Int",
+                                      "Double", "Bool",           "Ints",    "DType",  "Device",
+                                      "String", "Generator",      "Doubles", "Bools",  "Strings"};
+    constexpr const char* kResults[] = {"None",   "Tensor", "Tuple", "List", "Int",
+                                        "Double", "Bool",   "Text",  "Items"};
     d["result"] = kResults[static_cast<int>(r->result)];
+    d["num_results"] = static_cast<int>(r->num_results);
     py::list args;
     for (const ArgInfo& a : r->args) {
       py::dict arg;
@@ -530,8 +605,26 @@ PyObject* wrap_result(const OpRecord* r, Result& result) {
       return PyFloat_FromDouble(result.number);
     case Result::Kind::Bool:
       return PyBool_FromLong(result.truth);
-    case Result::Kind::Tuple:
+    case Result::Kind::Text: {
+      const std::string& text = result.more->text;
+      return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+    }
+    case Result::Kind::Items: {
+      auto& parts = result.more->items;
+      py::list list(parts.size());
+      for (size_t i = 0; i < parts.size(); ++i)
+        list[i] = py::reinterpret_steal<py::object>(wrap_result(r, parts[i]));
+      return result.more->tuple ? py::tuple(list).release().ptr() : list.release().ptr();
+    }
     case Result::Kind::List:
+      if (r->foreign != nullptr) {
+        py::list list(result.tensors.size());
+        for (size_t i = 0; i < result.tensors.size(); ++i)
+          list[i] = py::reinterpret_steal<py::object>(wrap(std::move(result.tensors[i])));
+        return list.release().ptr();
+      }
+      break;
+    case Result::Kind::Tuple:
       break;
   }
   py::tuple items(result.tensors.size());
@@ -543,6 +636,19 @@ PyObject* wrap_result(const OpRecord* r, Result& result) {
   if (!type)
     type = py::module_::import("cograd._return_types").attr("make")(r->spec.name, r->spec.returns);
   return type(*items).release().ptr();
+}
+
+py::object foreign_op_object(const ForeignOp& op) {
+  static std::map<const ForeignOp*, py::object>* objects =
+      new std::map<const ForeignOp*, py::object>;
+  py::object& known = (*objects)[&op];
+  if (known) return known;
+  auto* g = new OpGroup;  // lives as long as the op: for ever
+  g->name = op.name;
+  g->form = OpGroup::Form::Function;
+  g->records.push_back(&op.record);
+  known = make_op(g);
+  return known;
 }
 
 void init_ops(py::module_& m) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Calls of ops from Python: argument parsing and the callable objects made from op records.
 #pragma once
+#include "api/registration.h"
 #include "python/py_tensor.h"
 
 namespace cograd::python {
@@ -30,10 +31,15 @@ inline Value int_value(int64_t i) noexcept {
 // A record called by Python code; anomaly mode and the profiler see it.
 void call_watched(const OpRecord* r, const Value* args, Result& out);
 void inplace_watched(const OpRecord* r, const Tensor& self, const Value* args);
+inline void call_unwatched(const OpRecord* r, const Value* args, Result& out) {
+  if (r->foreign != nullptr) [[unlikely]]
+    return api::call_foreign(*r->foreign, args, out);
+  r->call(args, out);
+}
 inline void call_record(const OpRecord* r, const Value* args, Result& out) {
   if (watching(kWatchForward | kWatchProfile)) [[unlikely]]
     return call_watched(r, args, out);
-  r->call(args, out);
+  call_unwatched(r, args, out);
 }
 inline void inplace_record(const OpRecord* r, const Tensor& self, const Value* args) {
   if (watching(kWatchForward | kWatchProfile)) [[unlikely]]
@@ -51,6 +57,9 @@ inline Tensor call_op(const OpRecord* r, std::initializer_list<Value> given) {
   call_record(r, args, result);
   return std::move(result.tensor);
 }
+
+// The callable of a registered op; one object per op.
+py::object foreign_op_object(const ForeignOp& op);
 
 PyObject* wrap_result(const OpRecord* r, Result& result);
 

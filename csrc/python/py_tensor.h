@@ -91,6 +91,7 @@ void init_saved(py::module_& m);
 void init_watch(py::module_& m);
 void init_interop(py::module_& m);
 void init_random(py::module_& m);
+void init_extension(py::module_& m);
 
 // The getset, method and slot tables that make up the Tensor type.
 extern PyGetSetDef tensor_getset[];

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Element types, their storage structs (Half, BFloat16) and the switch over them.
 #pragma once
-#include <bit>
-#include <cstdint>
-#include <cstring>
+#include <stdint.h>
 
 namespace cograd {
 
@@ -21,6 +19,11 @@ enum class DType : uint8_t {
 };
 inline constexpr int kNumDTypes = 10;
 
+namespace detail {
+inline float float_of(uint32_t bits) noexcept { return __builtin_bit_cast(float, bits); }
+inline uint32_t bits_of(float f) noexcept { return __builtin_bit_cast(uint32_t, f); }
+}  // namespace detail
+
 // IEEE binary16 storage; arithmetic is done in float.
 struct Half {
   uint16_t bits;
@@ -32,21 +35,21 @@ struct Half {
     const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
     const uint32_t two_w = static_cast<uint32_t>(h & 0x7FFFu) << 13;
     // Scale by 2^112 rebases the exponent and normalises subnormals in one multiply.
-    float f = std::bit_cast<float>(two_w) * std::bit_cast<float>(0x77800000u);
-    uint32_t u = std::bit_cast<uint32_t>(f);
+    float f = detail::float_of(two_w) * detail::float_of(0x77800000u);
+    uint32_t u = detail::bits_of(f);
     if ((h & 0x7C00u) == 0x7C00u) u = 0x7F800000u | (two_w & 0x007FFFFFu);
-    return std::bit_cast<float>(u | sign);
+    return detail::float_of(u | sign);
   }
   static uint16_t from_float(float f) noexcept {
-    uint32_t u = std::bit_cast<uint32_t>(f);
+    uint32_t u = detail::bits_of(f);
     const auto sign = static_cast<uint16_t>((u >> 16) & 0x8000u);
     u &= 0x7FFFFFFFu;
     if (u > 0x7F800000u) return static_cast<uint16_t>(sign | 0x7E00u | ((u >> 13) & 0x3FFu));
     if (u >= 0x477FF000u) return static_cast<uint16_t>(sign | 0x7C00u);
     if (u < 0x38800000u) {
       // Adding 0.5 aligns the mantissa of a subnormal half with round-to-nearest-even.
-      const float r = std::bit_cast<float>(u) + 0.5f;
-      return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(r) - 0x3F000000u));
+      const float r = detail::float_of(u) + 0.5f;
+      return static_cast<uint16_t>(sign | (detail::bits_of(r) - 0x3F000000u));
     }
     u += 0xC8000FFFu + ((u >> 13) & 1u);
     return static_cast<uint16_t>(sign | (u >> 13));
@@ -59,10 +62,10 @@ struct BFloat16 {
   BFloat16() = default;
   BFloat16(float f) noexcept : bits(from_float(f)) {}  // NOLINT: implicit by intent
   operator float() const noexcept {
-    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+    return detail::float_of(static_cast<uint32_t>(bits) << 16);
   }
   static uint16_t from_float(float f) noexcept {
-    const uint32_t u = std::bit_cast<uint32_t>(f);
+    const uint32_t u = detail::bits_of(f);
     if ((u & 0x7FFFFFFFu) > 0x7F800000u) return 0x7FC0u;
     return static_cast<uint16_t>((u + 0x7FFFu + ((u >> 16) & 1u)) >> 16);
   }

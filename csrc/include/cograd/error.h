@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Error classes, one for each Python exception class, and the check macros that throw them.
 #pragma once
-#include <charconv>
-#include <cstdint>
 #include <exception>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
+#ifdef COGRAD_BUILDING
+#include <charconv>
+#include <string_view>
+#else
+#include <stdio.h>
+#endif
+#include <stdint.h>
 
+#ifdef COGRAD_BUILDING
 #define COGRAD_API __attribute__((visibility("default")))
+#else
+#define COGRAD_API __attribute__((visibility("hidden")))
+#endif
 
 namespace cograd {
 
@@ -21,25 +29,43 @@ class COGRAD_API Error : public std::exception {
   const char* what() const noexcept override { return message_.c_str(); }
   ErrorKind kind() const noexcept { return kind_; }
   const std::string& message() const noexcept { return message_; }
+  // Names the exception of another language that this one stands for; 0: none.
+  uint64_t token() const noexcept { return token_; }
+  void set_token(uint64_t token) noexcept { token_ = token; }
 
  private:
   ErrorKind kind_;
   std::string message_;
+  uint64_t token_ = 0;
 };
 
 namespace detail {
-inline void put(std::string& s, std::string_view v) { s.append(v); }
 inline void put(std::string& s, const char* v) { s.append(v); }
 inline void put(std::string& s, const std::string& v) { s.append(v); }
 inline void put(std::string& s, char v) { s.push_back(v); }
 inline void put(std::string& s, bool v) { s.append(v ? "True" : "False"); }
-template <class T>
-  requires std::is_arithmetic_v<T>
+#ifdef COGRAD_BUILDING
+inline void put(std::string& s, std::string_view v) { s.append(v); }
+template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 void put(std::string& s, T v) {
   char buf[32];
   auto r = std::to_chars(buf, buf + sizeof buf, v);
   s.append(buf, r.ptr);
 }
+#else
+// Extensions: no <charconv>, whose cost every one of them would pay.
+template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
+void put(std::string& s, T v) {
+  char buf[32];
+  if constexpr (std::is_floating_point_v<T>)
+    snprintf(buf, sizeof buf, "%g", static_cast<double>(v));
+  else if constexpr (std::is_signed_v<T>)
+    snprintf(buf, sizeof buf, "%lld", static_cast<long long>(v));
+  else
+    snprintf(buf, sizeof buf, "%llu", static_cast<unsigned long long>(v));
+  s.append(buf);
+}
+#endif
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::string s;
@@ -57,7 +83,7 @@ template <class... Parts>
 // User errors. Text: "op(): what was wrong, got X, expected Y".
 #define COGRAD_CHECK_KIND(kind, cond, ...)                            \
   do {                                                                \
-    if (!(cond)) [[unlikely]]                                         \
+    if (__builtin_expect(!(cond), 0))                                 \
       ::cograd::detail::fail(::cograd::ErrorKind::kind, __VA_ARGS__); \
   } while (0)
 #define COGRAD_CHECK(cond, ...) COGRAD_CHECK_KIND(Runtime, cond, __VA_ARGS__)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A Python-like number: bool, int64 or double, remembering which one it was.
 #pragma once
-#include <cstdint>
+#include <stdint.h>
 
 #include "cograd/dtype.h"
 

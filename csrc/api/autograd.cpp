@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Gradients, hooks, modes and threads through the C interface.
+#include <utility>
+
+#include "api/handles.h"
+#include "autograd/engine.h"
+#include "ops/ops.h"
+#include "tensor/threads.h"
+
+namespace cograd::api {
+
+namespace {
+
+struct CHook final : Hook {
+  CHook(cograd_hook_fn f, void* c, void (*d)(void*)) : fn(f), context(c), destroy(d) {}
+  ~CHook() override {
+    if (destroy != nullptr) destroy(context);
+  }
+  void call(HookCall& call) override {
+    cograd_tensor replacement = nullptr;
+    const cograd_status s = fn(context, handle(call.values[0]), &replacement);
+    if (s != COGRAD_OK) raise(s, "tensor hook");
+    if (replacement != nullptr) call.values[0] = Tensor::steal(impl(replacement));
+  }
+  cograd_hook_fn fn;
+  void* context;
+  void (*destroy)(void*);
+};
+
+// Owned edges of a request, released when it has run.
+struct Edges {
+  std::vector<Edge> list;
+  ~Edges() {
+    for (const Edge& e : list)
+      if (e.node != nullptr) e.node->release();
+  }
+  void add(const Tensor& t) { list.push_back(gradient_edge(t.impl())); }
+};
+
+struct Job {
+  BackwardRequest request;
+  Edges roots, inputs;
+
+  Job(const char* who, const cograd_tensor* r, const cograd_tensor* grads, size_t n,
+      const cograd_tensor* in, size_t n_in, uint32_t flags) {
+    for (size_t i = 0; i < n; ++i)
+      add_root(who, i, view_of(r[i], who), grads == nullptr ? nullptr : grads[i]);
+    for (size_t i = 0; i < n_in; ++i) {
+      const Tensor& t = view_of(in[i], who);
+      COGRAD_CHECK(requires_grad(t), who,
+                   "(): One of the differentiated Tensors does not require "
+                   "grad (input ",
+                   i, ")");
+      inputs.add(t);
+    }
+    request.roots = roots.list;
+    request.inputs = inputs.list;
+    request.create_graph = (flags & COGRAD_CREATE_GRAPH) != 0;
+    request.keep_graph = (flags & (COGRAD_CREATE_GRAPH | COGRAD_RETAIN_GRAPH)) != 0;
+  }
+  void add_root(const char* who, size_t i, const Tensor& t, cograd_tensor grad) {
+    COGRAD_CHECK(requires_grad(t), who, "(): element ", i,
+                 " of tensors does not require grad and does not have a grad_fn");
+    Tensor g = borrow(grad);
+    if (!g.defined()) {
+      COGRAD_CHECK(t.numel() == 1, who,
+                   "(): grad can be implicitly created only for scalar outputs, got shape ",
+                   to_string(t.sizes()));
+      g = ones(t.sizes(), t.dtype());
+    }
+    COGRAD_CHECK(same(g.sizes(), t.sizes()), who, "(): Mismatch in shape: grad_output[", i,
+                 "] has a shape of ", to_string(g.sizes()), " and output[", i, "] has a shape of ",
+                 to_string(t.sizes()), ".");
+    if (g.dtype() != t.dtype()) g = cast(g, t.dtype());
+    roots.add(t);
+    request.grads.push_back(std::move(g));
+  }
+  // The Python lock, if this thread has it, is let go: nodes and hooks take it when they need it.
+  std::vector<Tensor> run() {
+    const HeavyScope heavy(kHeavyWork);
+    return run_backward(std::move(request));
+  }
+};
+
+}  // namespace
+
+}  // namespace cograd::api
+
+using namespace cograd;
+using namespace cograd::api;
+
+cograd_status cograd_tensor_set_requires_grad(cograd_tensor t, int32_t value) noexcept {
+  return guarded([&] { set_requires_grad(view_of(t, "requires_grad_"), value != 0); });
+}
+
+cograd_status cograd_tensor_grad(cograd_tensor t, cograd_tensor* out) noexcept {
+  return guarded([&] {
+    const Tensor& x = view_of(t, "grad");
+    *out = x->meta == nullptr ? nullptr : give(x->meta->grad);
+  });
+}
+
+cograd_status cograd_tensor_set_grad(cograd_tensor t, cograd_tensor grad) noexcept {
+  return guarded([&] {
+    const Tensor& x = view_of(t, "grad");
+    const Tensor g = borrow(grad);
+    if (!g.defined()) {
+      if (x->meta != nullptr) x->meta->grad.reset();
+      return;
+    }
+    COGRAD_CHECK(same(g.sizes(), x.sizes()), "assigned grad has data of a different size: got ",
+                 to_string(g.sizes()), ", expected ", to_string(x.sizes()));
+    COGRAD_CHECK(g.dtype() == x.dtype(), "assigned grad has data of a different type: got ",
+                 dtype_name(g.dtype()), ", expected ", dtype_name(x.dtype()));
+    COGRAD_CHECK(!g.is(x), "can't assign Variable as its own grad");
+    meta_of(x.impl()).grad = g;
+  });
+}
+
+cograd_status cograd_tensor_detach(cograd_tensor t, cograd_tensor* out) noexcept {
+  return guarded([&] {
+    const Tensor& x = view_of(t, "detach");
+    const Tensor d = detach(x);
+    *out = give(d);
+  });
+}
+
+cograd_status cograd_tensor_variable_data(cograd_tensor t, cograd_tensor* out) noexcept {
+  return guarded([&] { *out = give(variable_data(view_of(t, "variable_data"))); });
+}
+
+cograd_status cograd_tensor_retain_grad(cograd_tensor t) noexcept {
+  return guarded([&] { retain_grad(view_of(t, "retain_grad")); });
+}
+
+cograd_status cograd_tensor_grad_fn_name(cograd_tensor t, char* text, size_t capacity) noexcept {
+  return guarded([&] {
+    Node* n = grad_fn(view_of(t, "grad_fn").impl());
+    const std::string name = n == nullptr ? "" : n->name();
+    if (capacity == 0) return;
+    text[name.copy(text, capacity - 1)] = '\0';
+  });
+}
+
+cograd_status cograd_tensor_register_hook(cograd_tensor t, cograd_hook_fn hook, void* context,
+                                          void (*destroy)(void*), uint64_t* id) noexcept {
+  return guarded([&] {
+    auto h = std::make_shared<CHook>(hook, context, destroy);
+    uint64_t number = 0;
+    add_tensor_hook(view_of(t, "register_hook"), std::move(h), &number);
+    if (id != nullptr) *id = number;
+  });
+}
+
+cograd_status cograd_tensor_remove_hook(cograd_tensor t, uint64_t id) noexcept {
+  return guarded([&] {
+    const Tensor& x = view_of(t, "remove_hook");
+    if (!requires_grad(x)) return;
+    const NodeRef node(gradient_edge(x.impl()).node);
+    if (node) remove_hook(node->extra().tensor_hooks, id);
+  });
+}
+
+cograd_status cograd_backward(const cograd_tensor* roots, const cograd_tensor* grads,
+                              size_t n_roots, const cograd_tensor* inputs, size_t n_inputs,
+                              uint32_t flags) noexcept {
+  return guarded([&] {
+    Job job("backward", roots, grads, n_roots, inputs, n_inputs, flags);
+    job.request.accumulate = true;
+    job.run();
+  });
+}
+
+cograd_status cograd_grad(const cograd_tensor* roots, const cograd_tensor* grads, size_t n_roots,
+                          const cograd_tensor* inputs, size_t n_inputs, uint32_t flags,
+                          cograd_tensor* out) noexcept {
+  return guarded([&] {
+    COGRAD_CHECK_VALUE(n_inputs > 0, "grad(): grad requires non-empty inputs.");
+    Job job("grad", roots, grads, n_roots, inputs, n_inputs, flags);
+    std::vector<Tensor> found = job.run();
+    for (size_t i = 0; i < n_inputs; ++i)
+      COGRAD_CHECK(found[i].defined() || (flags & COGRAD_ALLOW_UNUSED) != 0,
+                   "grad(): One of the differentiated Tensors appears to not have been used in the "
+                   "graph (input ",
+                   i, "). Set allow_unused=True if this is the desired behavior.");
+    for (size_t i = 0; i < n_inputs; ++i) out[i] = give(std::move(found[i]));
+  });
+}
+
+int32_t cograd_grad_enabled(void) noexcept { return thread_state.grad_enabled; }
+void cograd_set_grad_enabled(int32_t enabled) noexcept { thread_state.grad_enabled = enabled != 0; }
+int32_t cograd_inference_enabled(void) noexcept { return thread_state.inference; }
+void cograd_set_inference_enabled(int32_t enabled) noexcept {
+  thread_state.inference = enabled != 0;
+}
+
+cograd_status cograd_parallel_for(int64_t begin, int64_t end, int64_t grain, cograd_range_fn fn,
+                                  void* context) noexcept {
+  return guarded([&] {
+    if (begin >= end) return;
+    const HeavyScope heavy(end - begin > grain ? kHeavyWork : 0);
+    parallel_for(begin, end, std::max<int64_t>(grain, 1), [&](int64_t lo, int64_t hi) {
+      const cograd_status s = fn(context, lo, hi);
+      if (s != COGRAD_OK) raise(s, "parallel_for");
+    });
+  });
+}
+int32_t cograd_num_threads(void) noexcept { return num_threads(); }
+cograd_status cograd_set_num_threads(int32_t n) noexcept {
+  return guarded([&] {
+    COGRAD_CHECK(n > 0, "set_num_threads(): expected a positive number of threads, got ", n);
+    set_num_threads(n);
+  });
+}
+int32_t cograd_in_parallel_region(void) noexcept { return in_parallel_region(); }
+
+void* cograd_heavy_begin(void) noexcept { return new (std::nothrow) HeavyScope(kHeavyWork); }
+void cograd_heavy_end(void* state) noexcept { delete static_cast<HeavyScope*>(state); }

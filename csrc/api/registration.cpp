@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The table of registered ops, and calls of them with or without a gradient of their own.
+#include "api/registration.h"
+
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "api/function.h"
+#include "api/values.h"
+#include "ops/op.h"
+
+struct cograd_results_s {
+  std::vector<cograd::Result> items;
+};
+
+namespace cograd::api {
+
+namespace {
+
+struct Table {
+  std::mutex mutex;
+  std::map<std::string, ForeignOp*, std::less<>> ops;
+};
+Table& table() {
+  static auto* t = new Table;
+  return *t;
+}
+
+struct Loading {
+  bool active = false;
+  std::string owner;
+  Loaded done;
+};
+thread_local Loading loading;
+
+bool is_name(const char* s) {
+  if (s == nullptr || *s == '\0' || (*s >= '0' && *s <= '9')) return false;
+  for (; *s != '\0'; ++s)
+    if (std::isalnum(static_cast<unsigned char>(*s)) == 0 && *s != '_') return false;
+  return true;
+}
+
+void check_abi(const cograd_op_desc& d, const std::string& op) {
+  COGRAD_CHECK(d.abi_major == COGRAD_ABI_MAJOR && d.abi_minor <= COGRAD_ABI_MINOR, "op '", op,
+               "' was built against cograd's ABI ", d.abi_major, ".", d.abi_minor,
+               ", this library has ", COGRAD_ABI_MAJOR, ".", COGRAD_ABI_MINOR,
+               ": rebuild the extension");
+}
+
+std::string node_name(const std::string& op) {
+  std::string s = camel_backward(op.c_str());
+  s.pop_back();  // no "0" at the end: that is for built-in ops
+  return s;
+}
+
+void add(const cograd_op_desc& given) {
+  cograd_op_desc d{};
+  std::memcpy(&d, &given, std::min(given.struct_size, sizeof d));
+  COGRAD_CHECK_VALUE(is_name(d.library) && is_name(d.name),
+                     "an op needs a library and a name made "
+                     "of letters, digits and '_', got '",
+                     d.library == nullptr ? "" : d.library, "' and '",
+                     d.name == nullptr ? "" : d.name, "'");
+  auto op = std::make_unique<ForeignOp>();
+  op->library = d.library;
+  op->name = d.name;
+  op->qualified = op->library + "::" + op->name;
+  check_abi(d, op->qualified);
+  COGRAD_CHECK_VALUE(d.forward != nullptr, "op '", op->qualified, "' has no forward function");
+  op->doc = d.doc == nullptr ? "" : d.doc;
+  op->flags = d.flags;
+  op->forward = d.forward;
+  op->backward = d.backward;
+  op->user = op->backward_user = d.user;
+  op->node_name = node_name(op->name);
+  op->owner = loading.owner;
+  op->record.foreign = op.get();
+  parse_schema(*op, d.schema, d.kinds, d.n_params);
+  op->opaque = d.backward == nullptr && (op->flags & COGRAD_OP_DIFFERENTIABLE) == 0;
+  op->record.differentiable = !op->opaque;
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  const auto found = t.ops.find(op->qualified);
+  COGRAD_CHECK(found == t.ops.end() || (!op->owner.empty() && found->second->owner == op->owner),
+               "op '", op->qualified, "' is registered already",
+               found != t.ops.end() && !found->second->owner.empty()
+                   ? ", by '" + found->second->owner + "'"
+                   : std::string(),
+               ": two libraries may not define the same name");
+  std::string name = op->qualified;
+  t.ops[name] = op.release();  // an earlier one lives on in whoever holds it
+  if (loading.active) loading.done.names.push_back(std::move(name));
+}
+
+// --- calls ---------------------------------------------------------------------------------------
+
+void set_result(const ForeignOp& op, std::vector<Result>& items, Result& out) {
+  const bool list = (op.flags & COGRAD_OP_LIST) != 0, tuple = (op.flags & COGRAD_OP_TUPLE) != 0;
+  if (items.empty() && !list && !tuple) return;
+  if (items.size() == 1 && !list && !tuple) {
+    out = std::move(items[0]);
+    return;
+  }
+  bool tensors = true;
+  for (const Result& r : items)
+    tensors &= r.kind == Result::Kind::Tensor || r.kind == Result::Kind::None;
+  if (tensors) {
+    out.kind = list ? Result::Kind::List : Result::Kind::Tuple;
+    for (Result& r : items) out.tensors.push_back(std::move(r.tensor));
+    return;
+  }
+  out.kind = Result::Kind::Items;
+  out.more = std::make_shared<ResultItems>();
+  out.more->items = std::move(items);
+  out.more->tuple = !list;
+}
+
+template <class F>
+void each_tensor(const OpRecord& r, const Value* args, F&& f) {
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    const Value& v = args[i];
+    if (r.args[i].kind == ArgKind::Tensors) {
+      for (const Tensor& t : TensorList(static_cast<const Tensor*>(v.list), v.length)) f(t);
+    } else if (r.args[i].kind == ArgKind::Tensor || r.args[i].kind == ArgKind::TensorOrScalar) {
+      f(v.kind == Value::Kind::Tensor ? Tensor::borrow(v.tensor) : Tensor());
+    }
+  }
+}
+
+void run_forward(const ForeignOp& op, UserNode* node, std::span<const cograd_value> args,
+                 cograd_results_s& results) {
+  const cograd_status s = op.forward(node == nullptr ? nullptr : handle(node), op.user, args.data(),
+                                     args.size(), &results);
+  if (s != COGRAD_OK) raise(s, op.qualified);
+  forget();
+}
+
+cograd_status run_backward_fn(cograd_context ctx, void* state, const cograd_tensor* grads,
+                              size_t n_grads, cograd_tensor* out, size_t n_inputs) {
+  const auto* op = static_cast<const ForeignOp*>(node_of(ctx)->call_data());
+  (void)state;
+  return op->backward(ctx, op->backward_user, grads, n_grads, out, n_inputs);
+}
+
+void call_with_gradient(const ForeignOp& op, const Value* values,
+                        std::span<const cograd_value> args, cograd_results_s& results) {
+  SmallVec<Tensor, 4> inputs;
+  each_tensor(op.record, values, [&](const Tensor& t) { inputs.push_back(t); });
+  cograd_function f{};
+  f.struct_size = sizeof f;
+  f.name = op.node_name.c_str();
+  f.backward = run_backward_fn;
+  const NodeRef hold = UserNode::begin(f, nullptr, {inputs.data(), inputs.size()});
+  auto* node = static_cast<UserNode*>(hold.get());
+  node->set_call_data(&op);
+  try {
+    run_forward(op, node, args, results);
+  } catch (...) {
+    node->abort();
+    throw;
+  }
+  SmallVec<Tensor, 2> outputs;
+  for (Result& r : results.items) outputs.push_back(std::move(r.tensor));
+  node->finish({outputs.data(), outputs.size()});
+  for (size_t i = 0; i < outputs.size(); ++i) results.items[i].tensor = std::move(outputs[i]);
+}
+
+// An op that computes by itself and has no gradient: a backward through it must not be silent.
+void guard_outputs(const ForeignOp& op, const Value* values, cograd_results_s& results) {
+  if (!thread_state.grad_enabled) return;
+  std::vector<Edge> edges;
+  struct Release {
+    std::vector<Edge>& list;
+    ~Release() {
+      for (const Edge& e : list)
+        if (e.node != nullptr) e.node->release();
+    }
+  } release{edges};
+  SmallVec<TensorImpl*, 4> inputs;
+  each_tensor(op.record, values, [&](const Tensor& t) {
+    if (!t.defined()) return;
+    inputs.push_back(t.impl());
+    if (requires_grad(t)) edges.push_back(gradient_edge(t.impl()));
+  });
+  if (edges.empty()) return;
+  for (Result& r : results.items) {
+    Tensor& t = r.tensor;
+    if (!t.defined() || !t.is_floating() || requires_grad(t)) continue;
+    if (std::find(inputs.begin(), inputs.end(), t.impl()) != inputs.end()) continue;
+    t = poisoned(t, edges,
+                 detail::concat("op '", op.qualified,
+                                "' has no gradient: register one (autograd::Function, or a "
+                                "backward), or mark it with .non_differentiable() if its result "
+                                "does not depend on its inputs smoothly"));
+  }
+}
+
+}  // namespace
+
+const ForeignOp* find_foreign(std::string_view qualified) {
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  const auto it = t.ops.find(qualified);
+  return it == t.ops.end() ? nullptr : it->second;
+}
+
+std::vector<const ForeignOp*> foreign_ops() {
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  std::vector<const ForeignOp*> out;
+  for (const auto& [name, op] : t.ops) out.push_back(op);
+  return out;
+}
+
+void begin_loading(std::string owner) {
+  loading = Loading{};
+  loading.active = true;
+  loading.owner = std::move(owner);
+}
+
+Loaded end_loading() {
+  Loaded done = std::move(loading.done);
+  loading = Loading{};
+  return done;
+}
+
+void call_foreign(const ForeignOp& op, const Value* values, Result& out) {
+  Room room;
+  SmallVec<cograd_value, 8> args;
+  for (size_t i = 0; i < op.record.args.size(); ++i)
+    args.push_back(to_c(op.record.args[i], values[i], room));
+  const std::span<const cograd_value> given(args.data(), args.size());
+  cograd_results_s results;
+  if (op.backward != nullptr) {
+    call_with_gradient(op, values, given, results);
+  } else {
+    run_forward(op, nullptr, given, results);
+    if (op.opaque && (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) == 0)
+      guard_outputs(op, values, results);
+  }
+  set_result(op, results.items, out);
+}
+
+}  // namespace cograd::api
+
+using namespace cograd;
+using namespace cograd::api;
+
+cograd_status cograd_op_register(const cograd_op_desc* desc) noexcept {
+  const cograd_status s = guarded([&] { add(*desc); });
+  if (s == COGRAD_OK) return s;
+  if (loading.active)
+    guarded([&] { loading.done.errors.emplace_back(cograd_last_error()); });
+  else
+    std::fprintf(stderr, "cograd: %s\n", cograd_last_error());
+  return s;
+}
+
+cograd_status cograd_op_set_backward(const char* name, decltype(cograd_op_desc::backward) backward,
+                                     void* user) noexcept {
+  return guarded([&] {
+    Table& t = api::table();
+    const std::lock_guard lock(t.mutex);
+    const auto it = t.ops.find(std::string_view(name));
+    COGRAD_CHECK(it != t.ops.end(), "there is no registered op '", name, "' to give a gradient");
+    it->second->backward = backward;
+    it->second->backward_user = user;
+    it->second->opaque = false;
+    it->second->record.differentiable = true;
+  });
+}
+
+cograd_status cograd_results_push(cograd_results results, const cograd_value* v) noexcept {
+  return guarded([&] { result_from_c(*v, results->items.emplace_back()); });
+}
+
+cograd_status cograd_results_push_tensor(cograd_results results, cograd_tensor t) noexcept {
+  return guarded([&] {
+    Result& r = results->items.emplace_back();
+    r.kind = t == nullptr ? Result::Kind::None : Result::Kind::Tensor;
+    r.tensor = borrow(t);
+  });
+}
+
+namespace {
+const cograd_python_bridge* python_bridge = nullptr;
+}
+const cograd_python_bridge* cograd_python(void) noexcept { return python_bridge; }
+void cograd_set_python(const cograd_python_bridge* bridge) noexcept { python_bridge = bridge; }

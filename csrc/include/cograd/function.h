@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// autograd::Function<T>: an operation with a forward and a backward of its own.
+//   struct Cube : cograd::autograd::Function<Cube> {
+//     static Tensor forward(AutogradContext* ctx, const Tensor& x) {
+//       ctx->save_for_backward({x});
+//       return x * x * x;
+//     }
+//     static variable_list backward(AutogradContext* ctx, variable_list grads) {
+//       Tensor x = ctx->get_saved_variables()[0];
+//       return {grads[0] * 3 * x * x};
+//     }
+//   };
+//   Tensor y = Cube::apply(x);
+#pragma once
+#include "cograd/autograd.h"
+#include "cograd/ops.h"
+
+namespace cograd {
+inline namespace abi1 {
+
+// A value of AutogradContext::saved_data: a number, a string, a tensor, or a list of these.
+class IValue {
+ public:
+  IValue() = default;
+  IValue(bool v) : kind_(Kind::Bool), i_(v) {}  // NOLINT: implicit by intent, as all below
+  template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
+  IValue(T v) : kind_(Kind::Int), i_(static_cast<int64_t>(v)) {}  // NOLINT
+  IValue(double v) : kind_(Kind::Double), d_(v) {}                // NOLINT
+  IValue(float v) : kind_(Kind::Double), d_(v) {}                 // NOLINT
+  IValue(const char* v) : kind_(Kind::String), s_(v) {}           // NOLINT
+  IValue(std::string v) : kind_(Kind::String), s_(std::move(v)) {}                   // NOLINT
+  IValue(Tensor v) : kind_(Kind::Tensor), tensors_{std::move(v)} {}                  // NOLINT
+  IValue(variable_list v) : kind_(Kind::Tensors), tensors_(std::move(v)) {}          // NOLINT
+  IValue(std::vector<int64_t> v) : kind_(Kind::Ints), ints_(std::move(v)) {}         // NOLINT
+  IValue(IntArrayRef v) : kind_(Kind::Ints), ints_(v.vec()) {}                       // NOLINT
+  IValue(std::vector<double> v) : kind_(Kind::Doubles), doubles_(std::move(v)) {}    // NOLINT
+  IValue(Scalar v)                                                                   // NOLINT
+      : kind_(v.is_float() ? Kind::Double : v.is_bool() ? Kind::Bool : Kind::Int) {
+    if (v.is_float())
+      d_ = v.to_double();
+    else
+      i_ = v.to_int();
+  }
+  template <class T>
+  IValue(const std::optional<T>& v) {  // NOLINT
+    if (v) *this = IValue(*v);
+  }
+  bool isNone() const noexcept { return kind_ == Kind::None; }
+  bool isTensor() const noexcept { return kind_ == Kind::Tensor; }
+  bool isInt() const noexcept { return kind_ == Kind::Int; }
+  bool isDouble() const noexcept { return kind_ == Kind::Double; }
+  bool isBool() const noexcept { return kind_ == Kind::Bool; }
+  bool isString() const noexcept { return kind_ == Kind::String; }
+  bool toBool() const { return need(Kind::Bool, "bool").i_ != 0; }
+  int64_t toInt() const { return need(Kind::Int, "int").i_; }
+  double toDouble() const { return need(Kind::Double, "double").d_; }
+  const std::string& toStringRef() const { return need(Kind::String, "string").s_; }
+  std::string toString() const { return toStringRef(); }
+  const Tensor& toTensor() const { return need(Kind::Tensor, "Tensor").tensors_[0]; }
+  const variable_list& toTensorVector() const { return need(Kind::Tensors, "Tensors").tensors_; }
+  const variable_list& toTensorList() const { return toTensorVector(); }
+  const std::vector<int64_t>& toIntVector() const { return need(Kind::Ints, "ints").ints_; }
+  const std::vector<int64_t>& toIntList() const { return toIntVector(); }
+  const std::vector<double>& toDoubleVector() const {
+    return need(Kind::Doubles, "doubles").doubles_;
+  }
+  Scalar toScalar() const {
+    return kind_ == Kind::Double ? Scalar(d_)
+           : kind_ == Kind::Bool ? Scalar(toBool())
+                                 : Scalar(static_cast<long>(toInt()));
+  }
+  template <class T>
+  T to() const {
+    if constexpr (std::is_same_v<T, Tensor>)
+      return toTensor();
+    else if constexpr (std::is_same_v<T, bool>)
+      return toBool();
+    else if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(toInt());
+    else if constexpr (std::is_floating_point_v<T>)
+      return static_cast<T>(toDouble());
+    else
+      return toString();
+  }
+  // Of a context: its tensors, which are kept as saved tensors between forward and backward.
+  variable_list& tensors() noexcept { return tensors_; }
+
+ private:
+  enum class Kind : uint8_t { None, Bool, Int, Double, String, Tensor, Tensors, Ints, Doubles };
+  const IValue& need(Kind k, const char* what) const {
+    COGRAD_CHECK_TYPE(kind_ == k, "IValue: it holds no ", what);
+    return *this;
+  }
+  Kind kind_ = Kind::None;
+  int64_t i_ = 0;
+  double d_ = 0;
+  std::string s_;
+  variable_list tensors_;
+  std::vector<int64_t> ints_;
+  std::vector<double> doubles_;
+};
+
+namespace autograd {
+
+// Positions [first, second) among the tensor arguments.
+using IndexRange = std::pair<size_t, size_t>;
+
+// What backward needs besides tensors, by name.
+class SavedData {
+ public:
+  IValue& operator[](std::string_view name) {
+    if (IValue* v = find_or_null(name)) return *v;
+    entries_.emplace_back(std::string(name), IValue());
+    return entries_.back().second;
+  }
+  IValue& at(std::string_view name) {
+    IValue* v = find_or_null(name);
+    if (v == nullptr)
+      cograd::detail::fail(ErrorKind::Index, "saved_data has no '", std::string(name), "'");
+    return *v;
+  }
+  size_t count(std::string_view name) { return find_or_null(name) != nullptr; }
+  size_t size() const noexcept { return entries_.size(); }
+  auto begin() noexcept { return entries_.begin(); }
+  auto end() noexcept { return entries_.end(); }
+
+ private:
+  IValue* find_or_null(std::string_view name) {
+    for (auto& [n, v] : entries_)
+      if (n == name) return &v;
+    return nullptr;
+  }
+  std::vector<std::pair<std::string, IValue>> entries_;
+};
+
+class AutogradContext {
+ public:
+  AutogradContext() = default;
+  AutogradContext(const AutogradContext&) = delete;
+  AutogradContext& operator=(const AutogradContext&) = delete;
+
+  // Keeps inputs, outputs or other tensors for backward; writes in place in between are found out.
+  void save_for_backward(TensorList tensors) {
+    ext::check(cograd_context_save(ctx_, ext::handles(tensors), tensors.size()));
+    num_saved_ += tensors.size();
+  }
+  void save_for_backward(std::initializer_list<Tensor> tensors) {
+    save_for_backward(TensorList(tensors));
+  }
+  variable_list get_saved_variables() const {
+    variable_list out(recording() ? num_saved_ : 0);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = saved(i);
+    return out;
+  }
+  // Inputs that forward writes in place; it must return them.
+  void mark_dirty(TensorList tensors) {
+    ext::check(cograd_context_mark_dirty(ctx_, ext::handles(tensors), tensors.size()));
+  }
+  void mark_dirty(std::initializer_list<Tensor> tensors) { mark_dirty(TensorList(tensors)); }
+  void mark_non_differentiable(TensorList tensors) {
+    ext::check(cograd_context_mark_non_differentiable(ctx_, ext::handles(tensors), tensors.size()));
+  }
+  void mark_non_differentiable(std::initializer_list<Tensor> tensors) {
+    mark_non_differentiable(TensorList(tensors));
+  }
+  // Whether gradients that do not arrive are given to backward as zeros (the start) or undefined.
+  void set_materialize_grads(bool value) { cograd_context_set_materialize_grads(ctx_, value); }
+  // Whether the gradient of tensor argument i is asked for; each tensor of a list counts.
+  bool needs_input_grad(size_t i) const { return cograd_context_needs_input_grad(ctx_, i) != 0; }
+  bool needs_input_grad(std::initializer_list<IndexRange> ranges) const {
+    for (const IndexRange& r : ranges)
+      for (size_t i = r.first; i < r.second; ++i)
+        if (needs_input_grad(i)) return true;
+    return false;
+  }
+  // Whether this call is being recorded: otherwise nothing need be saved.
+  bool recording() const { return cograd_context_recording(ctx_) != 0; }
+  cograd_context handle() const noexcept { return ctx_; }
+
+  SavedData saved_data;
+
+  // For Function only.
+  void attach(cograd_context c) noexcept { ctx_ = c; }
+  // Tensors in saved_data become saved tensors: held so, they cannot make a cycle.
+  void stow() {
+    if (!recording()) return;
+    for (auto& entry : saved_data) {
+      variable_list& list = entry.second.tensors();
+      ext::check(cograd_context_save(ctx_, ext::handles(list), list.size()));
+      for (Tensor& t : list) t.reset();
+    }
+  }
+  void restore() {
+    size_t i = num_saved_;
+    for (auto& entry : saved_data)
+      for (Tensor& t : entry.second.tensors()) t = saved(i++);
+  }
+  void drop() noexcept {
+    for (auto& entry : saved_data)
+      for (Tensor& t : entry.second.tensors()) t.reset();
+  }
+
+ private:
+  Tensor saved(size_t i) const {
+    cograd_tensor t = nullptr;
+    ext::check(cograd_context_saved(ctx_, i, &t));
+    return Tensor::steal(t);
+  }
+  cograd_context ctx_ = nullptr;
+  size_t num_saved_ = 0;
+};
+
+namespace ext {
+
+// One call of a Function: owned by the node, destroyed with it.
+struct FunctionState {
+  AutogradContext ctx;
+  std::vector<bool> is_tensor;  // per gradient that backward returns
+};
+
+struct Inputs {
+  std::vector<cograd_tensor> tensors;
+  std::vector<bool> is_tensor;
+  void add(cograd_tensor t) {
+    tensors.push_back(t);
+    is_tensor.push_back(true);
+  }
+};
+inline void collect(Inputs& in, const Tensor& t) { in.add(t.handle()); }
+inline void collect(Inputs& in, const std::optional<Tensor>& t) {
+  in.add(t ? t->handle() : nullptr);
+}
+inline void collect(Inputs& in, TensorList l) {
+  for (const Tensor& t : l) in.add(t.handle());
+}
+inline void collect(Inputs& in, const std::vector<Tensor>& l) { collect(in, TensorList(l)); }
+template <class T, std::enable_if_t<!std::is_convertible_v<const T&, const Tensor&>, int> = 0>
+void collect(Inputs& in, const T&) {
+  in.is_tensor.push_back(false);
+}
+
+inline void give(std::vector<Tensor*>& out, Tensor& t) { out.push_back(&t); }
+inline void give(std::vector<Tensor*>& out, std::vector<Tensor>& l) {
+  for (Tensor& t : l) out.push_back(&t);
+}
+template <class... T>
+void give(std::vector<Tensor*>& out, std::tuple<T...>& t) {
+  std::apply([&](auto&... x) { (out.push_back(&x), ...); }, t);
+}
+
+inline void end_call(cograd_context ctx, const std::vector<Tensor*>& outputs) {
+  std::vector<cograd_tensor> handles;
+  for (Tensor* t : outputs) handles.push_back(t->release());
+  const cograd_status s = cograd_function_end(ctx, handles.data(), handles.size());
+  for (size_t i = 0; i < outputs.size(); ++i) *outputs[i] = Tensor::steal(handles[i]);
+  check(s);
+}
+
+inline void hand_out(FunctionState& st, const char* name, variable_list& grads, cograd_tensor* out,
+                     size_t n) {
+  size_t at = 0;
+  const size_t expected = st.is_tensor.size();
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (i >= expected || !st.is_tensor[i]) {
+      COGRAD_CHECK(!grads[i].defined(), "function ", name, " returned a gradient at position ", i,
+                   i >= expected ? ", but it has fewer arguments"
+                                 : ", but that argument is no tensor");
+      continue;
+    }
+    if (at < n) out[at++] = grads[i].release();
+  }
+  COGRAD_CHECK(grads.size() >= expected, "function ", name,
+               " returned an incorrect number of gradients (expected ", expected, ", got ",
+               grads.size(), ")");
+}
+
+inline variable_list as_list(variable_list v) { return v; }
+inline variable_list as_list(Tensor t) { return {std::move(t)}; }
+
+template <class T>
+const char* type_name() {
+  // "... [with T = ns::MyOp; ...]" or "[T = ns::MyOp]": the last part of the name.
+  static const std::string name = [](std::string s) {
+    s = s.substr(s.find("T = ") + 4);
+    s = s.substr(0, s.find_first_of(";]"));
+    const size_t colon = s.rfind("::");
+    return (colon == std::string::npos ? s : s.substr(colon + 2)) + "Backward";
+  }(__PRETTY_FUNCTION__);
+  return name.c_str();
+}
+
+}  // namespace ext
+
+template <class T>
+struct Function {
+  // Runs T::forward, recording a node where a gradient may be asked for.
+  template <class X = T, class... Args>
+  static auto apply(Args&&... args)
+      -> std::decay_t<decltype(X::forward(std::declval<AutogradContext*>(),
+                                          std::forward<Args>(args)...))> {
+    ext::Inputs in;
+    (ext::collect(in, args), ...);
+    auto* state = new ext::FunctionState;
+    state->is_tensor = std::move(in.is_tensor);
+    static const cograd_function description{sizeof(cograd_function), ext::type_name<T>(),
+                                             run_backward, nullptr, destroy};
+    cograd_context ctx = nullptr;
+    ext::check(
+        cograd_function_begin(&description, state, in.tensors.data(), in.tensors.size(), &ctx));
+    struct Abort {
+      cograd_context ctx;
+      ~Abort() {
+        if (ctx != nullptr) cograd_function_abort(ctx);
+      }
+    } guard{ctx};
+    state->ctx.attach(ctx);
+    auto out = X::forward(&state->ctx, std::forward<Args>(args)...);
+    state->ctx.stow();
+    std::vector<Tensor*> outputs;
+    ext::give(outputs, out);
+    guard.ctx = nullptr;
+    ext::end_call(ctx, outputs);
+    return out;
+  }
+
+ private:
+  static void destroy(void* state) { delete static_cast<ext::FunctionState*>(state); }
+  static cograd_status run_backward(cograd_context ctx, void* state, const cograd_tensor* grads,
+                                    size_t n_grads, cograd_tensor* out, size_t n_inputs) {
+    return ext::guarded([&] {
+      auto& st = *static_cast<ext::FunctionState*>(state);
+      st.ctx.attach(ctx);
+      variable_list in;
+      in.reserve(n_grads);
+      for (size_t i = 0; i < n_grads; ++i) in.push_back(Tensor::borrow(grads[i]));
+      struct Drop {
+        AutogradContext& ctx;
+        ~Drop() { ctx.drop(); }
+      } drop{st.ctx};
+      st.ctx.restore();
+      variable_list found = ext::as_list(T::backward(&st.ctx, std::move(in)));
+      ext::hand_out(st, ext::type_name<T>(), found, out, n_inputs);
+    });
+  }
+};
+
+}  // namespace autograd
+}  // inline namespace abi1
+}  // namespace cograd

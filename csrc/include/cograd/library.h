@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Registration of ops: COGRAD_LIBRARY(myops, m) { m.def("axpby", &axpby, "x, y, a=1.0"); }
+// The parameters' types are read from the C++ signature.
+#pragma once
+#include "cograd/function.h"
+
+namespace cograd {
+inline namespace abi1 {
+namespace ext {
+
+// --- parameters: the kind of each C++ type and how it is taken out of its box ---
+template <class T, class = void>
+struct Argument {
+  static_assert(sizeof(T) == 0,
+                "this parameter type is not known: use Tensor, optional<Tensor>, TensorList, "
+                "int64_t, double, bool, std::string, Scalar, DType, Device, or lists of these");
+};
+template <int32_t Kind>
+struct Of {
+  static constexpr int32_t kind = Kind;
+};
+template <>
+struct Argument<Tensor> : Of<COGRAD_TENSOR> {
+  static const Tensor& get(const cograd_value& v) {
+    return reinterpret_cast<const Tensor&>(v.u.tensor);
+  }
+};
+template <>
+struct Argument<bool> : Of<COGRAD_BOOLEAN> {
+  static bool get(const cograd_value& v) { return v.u.integer != 0; }
+};
+template <class T>
+struct Argument<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>>
+    : Of<COGRAD_INT> {
+  static T get(const cograd_value& v) {
+    const T t = static_cast<T>(v.u.integer);
+    COGRAD_CHECK_VALUE(static_cast<int64_t>(t) == v.u.integer, "got ", v.u.integer,
+                       ", which does not fit the C++ type of the parameter");
+    return t;
+  }
+};
+template <class T>
+struct Argument<T, std::enable_if_t<std::is_floating_point_v<T>>> : Of<COGRAD_FLOAT> {
+  static T get(const cograd_value& v) { return static_cast<T>(v.u.number); }
+};
+template <>
+struct Argument<Scalar> : Of<COGRAD_NUMBER> {
+  static Scalar get(const cograd_value& v) {
+    if (v.kind == COGRAD_FLOAT) return Scalar(v.u.number);
+    if (v.kind == COGRAD_BOOLEAN) return Scalar(v.u.integer != 0);
+    return Scalar(static_cast<long>(v.u.integer));
+  }
+};
+template <>
+struct Argument<std::string> : Of<COGRAD_STRING> {
+  static std::string get(const cograd_value& v) {
+    return std::string(static_cast<const char*>(v.u.list), v.length);
+  }
+};
+template <>
+struct Argument<std::string_view> : Of<COGRAD_STRING> {
+  static std::string_view get(const cograd_value& v) {
+    return {static_cast<const char*>(v.u.list), v.length};
+  }
+};
+template <>
+struct Argument<DType> : Of<COGRAD_DTYPE> {
+  static DType get(const cograd_value& v) { return static_cast<DType>(v.u.integer); }
+};
+template <>
+struct Argument<Device> : Of<COGRAD_DEVICE> {
+  static Device get(const cograd_value&) { return Device(); }
+};
+template <>
+struct Argument<TensorList> : Of<COGRAD_TENSORS> {
+  static TensorList get(const cograd_value& v) {
+    return {static_cast<const Tensor*>(v.u.list), v.length};
+  }
+};
+template <>
+struct Argument<IntArrayRef> : Of<COGRAD_INTS> {
+  static IntArrayRef get(const cograd_value& v) {
+    return {static_cast<const int64_t*>(v.u.list), v.length};
+  }
+};
+template <>
+struct Argument<Ints> : Of<COGRAD_INTS> {
+  static Ints get(const cograd_value& v) { return Argument<IntArrayRef>::get(v); }
+};
+template <>
+struct Argument<ArrayRef<double>> : Of<COGRAD_FLOATS> {
+  static ArrayRef<double> get(const cograd_value& v) {
+    return {static_cast<const double*>(v.u.list), v.length};
+  }
+};
+template <>
+struct Argument<std::vector<Tensor>> : Of<COGRAD_TENSORS> {
+  static std::vector<Tensor> get(const cograd_value& v) { return Argument<TensorList>::get(v).vec(); }
+};
+template <>
+struct Argument<std::vector<int64_t>> : Of<COGRAD_INTS> {
+  static std::vector<int64_t> get(const cograd_value& v) {
+    return Argument<IntArrayRef>::get(v).vec();
+  }
+};
+template <>
+struct Argument<std::vector<double>> : Of<COGRAD_FLOATS> {
+  static std::vector<double> get(const cograd_value& v) {
+    return Argument<ArrayRef<double>>::get(v).vec();
+  }
+};
+template <>
+struct Argument<std::vector<bool>> : Of<COGRAD_BOOLEANS> {
+  static std::vector<bool> get(const cograd_value& v) {
+    const auto* p = static_cast<const uint8_t*>(v.u.list);
+    return std::vector<bool>(p, p + v.length);
+  }
+};
+template <>
+struct Argument<std::vector<std::string>> : Of<COGRAD_STRINGS> {
+  static std::vector<std::string> get(const cograd_value& v) {
+    std::vector<std::string> out;
+    const auto* s = static_cast<const cograd_string*>(v.u.list);
+    for (size_t i = 0; i < v.length; ++i) out.emplace_back(s[i].data, s[i].length);
+    return out;
+  }
+};
+template <class T>
+struct Argument<std::optional<T>> : Of<Argument<T>::kind | COGRAD_NULLABLE> {
+  static std::optional<T> get(const cograd_value& v) {
+    if (v.kind == COGRAD_NONE || (v.kind == COGRAD_TENSOR && v.u.tensor == nullptr))
+      return std::nullopt;
+    return Argument<T>::get(v);
+  }
+};
+
+// --- results ---
+inline void push(cograd_results r, const cograd_value& v) { check(cograd_results_push(r, &v)); }
+inline void push(cograd_results r, const Tensor& t) {
+  check(cograd_results_push_tensor(r, t.handle()));
+}
+inline void push(cograd_results r, const std::vector<Tensor>& l) { push(r, boxed(TensorList(l))); }
+inline void push(cograd_results r, const std::vector<int64_t>& l) {
+  push(r, boxed_list(COGRAD_INTS, l.data(), l.size()));
+}
+inline void push(cograd_results r, const std::vector<double>& l) {
+  push(r, boxed_list(COGRAD_FLOATS, l.data(), l.size()));
+}
+inline void push(cograd_results r, const std::vector<bool>& l) {
+  const std::vector<uint8_t> bytes(l.begin(), l.end());
+  push(r, boxed_list(COGRAD_BOOLEANS, bytes.data(), bytes.size()));
+}
+inline void push(cograd_results r, const std::vector<std::string>& l) {
+  std::vector<cograd_string> views;
+  for (const std::string& s : l) views.push_back({s.data(), s.size()});
+  push(r, boxed_list(COGRAD_STRINGS, views.data(), views.size()));
+}
+inline void push(cograd_results r, const std::string& s) { push(r, boxed(std::string_view(s))); }
+inline void push(cograd_results r, bool v) { push(r, boxed(v)); }
+inline void push(cograd_results r, double v) { push(r, boxed(v)); }
+inline void push(cograd_results r, float v) { push(r, boxed(static_cast<double>(v))); }
+inline void push(cograd_results r, Scalar v) { push(r, boxed(v)); }
+template <class T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
+void push(cograd_results r, T v) {
+  push(r, boxed(static_cast<int64_t>(v)));
+}
+template <class T>
+void push(cograd_results r, const std::optional<T>& v) {
+  if (v)
+    push(r, *v);
+  else
+    push(r, cograd_value{});
+}
+template <class... T>
+void push(cograd_results r, const std::tuple<T...>& t) {
+  std::apply([&](const auto&... x) { (push(r, x), ...); }, t);
+}
+template <class A, class B>
+void push(cograd_results r, const std::pair<A, B>& p) {
+  push(r, p.first);
+  push(r, p.second);
+}
+
+template <class T>
+struct IsTuple : std::false_type {};
+template <class... T>
+struct IsTuple<std::tuple<T...>> : std::true_type {};
+template <class A, class B>
+struct IsTuple<std::pair<A, B>> : std::true_type {};
+
+// Calls `f` with the arguments unboxed, pushes its result.
+template <class R, class... A>
+struct Signature {
+  static constexpr size_t count = sizeof...(A);
+  static const int32_t* kinds() {
+    static constexpr int32_t k[sizeof...(A) + 1] = {Argument<std::decay_t<A>>::kind..., 0};
+    return k;
+  }
+  static constexpr uint32_t flags = IsTuple<R>::value ? COGRAD_OP_TUPLE : 0;
+  template <class F>
+  static cograd_status call(F&& f, const cograd_value* args, cograd_results results) {
+    return guarded([&] { run(f, args, results, std::index_sequence_for<A...>()); });
+  }
+
+ private:
+  template <class F, size_t... I>
+  static void run(F& f, [[maybe_unused]] const cograd_value* args,
+                  [[maybe_unused]] cograd_results results, std::index_sequence<I...>) {
+    if constexpr (std::is_void_v<R>)
+      f(Argument<std::decay_t<A>>::get(args[I])...);
+    else
+      push(results, f(Argument<std::decay_t<A>>::get(args[I])...));
+  }
+};
+template <class F>
+struct SignatureOf : SignatureOf<decltype(&F::operator())> {};
+template <class R, class... A>
+struct SignatureOf<R (*)(A...)> {
+  using type = Signature<std::decay_t<R>, A...>;
+};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) const> {
+  using type = Signature<std::decay_t<R>, A...>;
+};
+template <class R, class... A>
+struct SignatureOf<R (*)(autograd::AutogradContext*, A...)> {
+  using type = Signature<std::decay_t<R>, A...>;
+};
+
+template <class F>
+struct Trampoline {
+  static cograd_status call(cograd_context, void* user, const cograd_value* args, size_t,
+                            cograd_results results) {
+    return SignatureOf<F>::type::call(*static_cast<F*>(user), args, results);
+  }
+};
+template <class R, class... A>
+struct Trampoline<R (*)(A...)> {
+  static cograd_status call(cograd_context, void* user, const cograd_value* args, size_t,
+                            cograd_results results) {
+    return Signature<std::decay_t<R>, A...>::call(reinterpret_cast<R (*)(A...)>(user), args,
+                                                  results);
+  }
+};
+template <class Op>
+struct FunctionTrampoline {
+  static cograd_status call(cograd_context, void*, const cograd_value* args, size_t,
+                            cograd_results results) {
+    return SignatureOf<decltype(&Op::forward)>::type::call(
+        [](auto&&... a) { return Op::apply(std::forward<decltype(a)>(a)...); }, args, results);
+  }
+};
+
+}  // namespace ext
+
+// An op about to be registered: at the end of the statement that defines it.
+class OpDefinition {
+ public:
+  OpDefinition(const char* library, const char* name) {
+    d_.struct_size = sizeof d_;
+    d_.library = library;
+    d_.name = name;
+    d_.schema = "";
+    d_.abi_major = COGRAD_ABI_MAJOR;
+    d_.abi_minor = COGRAD_ABI_MINOR;
+  }
+  OpDefinition(OpDefinition&& o) noexcept : d_(o.d_) { o.d_.forward = nullptr; }
+  OpDefinition& operator=(OpDefinition&&) = delete;
+  ~OpDefinition() {
+    if (d_.forward != nullptr) cograd_op_register(&d_);  // a failure is kept for the loader
+  }
+  OpDefinition& args(const char* names_and_defaults) {
+    d_.schema = names_and_defaults;
+    return *this;
+  }
+  OpDefinition& doc(const char* text) {
+    d_.doc = text;
+    return *this;
+  }
+  // The result has no gradient by nature (an index, a comparison): otherwise a backward through an
+  // op that computes on its own, without autograd::Function, raises.
+  OpDefinition& non_differentiable() {
+    d_.flags |= COGRAD_OP_NON_DIFFERENTIABLE;
+    return *this;
+  }
+  cograd_op_desc& description() noexcept { return d_; }
+
+ private:
+  cograd_op_desc d_{};
+};
+
+class Library {
+ public:
+  explicit Library(const char* name) : name_(name) {}
+  const char* name() const noexcept { return name_; }
+  // A function, or a lambda. args: the parameters' names and defaults, "x, alpha=1.0, *, dim=None".
+  template <class F>
+  OpDefinition def(const char* name, F f, const char* args = "", const char* doc = nullptr) {
+    using S = typename ext::SignatureOf<F>::type;
+    OpDefinition op(name_, name);
+    cograd_op_desc& d = describe<S>(op, args, doc);
+    d.forward = ext::Trampoline<F>::call;
+    if constexpr (std::is_pointer_v<F>)
+      d.user = reinterpret_cast<void*>(f);
+    else
+      d.user = new F(std::move(f));  // for as long as the op: for ever
+    return op;
+  }
+  // A struct derived from autograd::Function.
+  template <class Op>
+  OpDefinition def(const char* name, const char* args = "", const char* doc = nullptr) {
+    using S = typename ext::SignatureOf<decltype(&Op::forward)>::type;
+    OpDefinition op(name_, name);
+    cograd_op_desc& d = describe<S>(op, args, doc);
+    d.forward = ext::FunctionTrampoline<Op>::call;
+    d.flags |= COGRAD_OP_DIFFERENTIABLE;
+    return op;
+  }
+
+ private:
+  template <class S>
+  static cograd_op_desc& describe(OpDefinition& op, const char* args, const char* doc) {
+    cograd_op_desc& d = op.description();
+    d.schema = args;
+    d.doc = doc;
+    d.kinds = S::kinds();
+    d.n_params = S::count;
+    d.flags = S::flags;
+    return d;
+  }
+  const char* name_;
+};
+
+// Any op by name: Op("myops::axpby").call<Tensor>(x, y, 2.0).
+class Op {
+ public:
+  explicit Op(const char* name) : ref_(name) {}
+  template <class R, class... A>
+  R call(const A&... args) {
+    return ext::call<R>(ref_, args...);
+  }
+
+ private:
+  ext::OpRef ref_;
+};
+
+namespace ext {
+inline bool run_library(const char* name, void (*init)(Library&)) {
+  Library m(name);
+  init(m);
+  return true;
+}
+}  // namespace ext
+
+}  // inline namespace abi1
+}  // namespace cograd
+
+#define COGRAD_CAT_(a, b) a##b
+#define COGRAD_CAT(a, b) COGRAD_CAT_(a, b)
+#define COGRAD_LIBRARY_IMPL_(ns, m, id)                                                   \
+  static void COGRAD_CAT(cograd_library_##ns##_, id)(::cograd::Library&);                 \
+  [[maybe_unused]] static const bool COGRAD_CAT(cograd_registered_##ns##_, id) =          \
+      ::cograd::ext::run_library(#ns, &COGRAD_CAT(cograd_library_##ns##_, id));           \
+  static void COGRAD_CAT(cograd_library_##ns##_, id)([[maybe_unused]] ::cograd::Library & m)
+// Registers ops under cograd.ops.<ns> when the library is loaded.
+#define COGRAD_LIBRARY(ns, m) COGRAD_LIBRARY_IMPL_(ns, m, 0)
+// The same, for further parts of a namespace (several in one file, or in several files).
+#define COGRAD_LIBRARY_FRAGMENT(ns, m) COGRAD_LIBRARY_IMPL_(ns, m, __COUNTER__)

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tensor for extension authors: a counted handle, its queries, typed access to its elements,
+// creation, indexing, and (from ops_methods.inc) every op as a method.
+#pragma once
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cograd/c_api.h"
+#include "cograd/detail/call.h"
+#include "cograd/dtype.h"
+#include "cograd/error.h"
+#include "cograd/scalar.h"
+#include "cograd/types.h"
+
+namespace cograd {
+inline namespace abi1 {
+
+template <class T, int N>
+class TensorAccessor;
+using TensorList = ArrayRef<Tensor>;
+using variable_list = std::vector<Tensor>;
+
+// A tensor or a number, as the operands of arithmetic are. Refers to the tensor it is made of.
+class TensorOrScalar {
+ public:
+  TensorOrScalar(const Tensor& t) noexcept;                    // NOLINT: implicit
+  TensorOrScalar(Scalar s) noexcept : v_(ext::boxed(s)) {}     // NOLINT
+  template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
+  TensorOrScalar(T v) noexcept : v_(ext::boxed(Scalar(v))) {}  // NOLINT
+  const cograd_value& value() const noexcept { return v_; }
+
+ private:
+  cograd_value v_;
+};
+
+// Counted handle on a tensor; default-constructed it holds none ("undefined", Python's None).
+// Copies share the tensor. Every member but defined() raises on an undefined one.
+class Tensor {
+ public:
+  Tensor() noexcept = default;
+  Tensor(std::nullopt_t) noexcept {}  // NOLINT: None, where an optional tensor is asked for
+  Tensor(const Tensor& o) noexcept : p_(o.p_) { cograd_tensor_retain(p_); }
+  Tensor(Tensor&& o) noexcept : p_(o.p_) { o.p_ = nullptr; }
+  Tensor& operator=(const Tensor& o) noexcept {
+    if (p_ != o.p_) Tensor(o).swap(*this);
+    return *this;
+  }
+  Tensor& operator=(Tensor&& o) noexcept {
+    Tensor(std::move(o)).swap(*this);
+    return *this;
+  }
+  ~Tensor() {
+    if (p_ != nullptr) cograd_tensor_release(p_);
+  }
+  // Takes over, or adds, a reference on a handle of the C interface.
+  static Tensor steal(cograd_tensor p) noexcept {
+    Tensor t;
+    t.p_ = p;
+    return t;
+  }
+  static Tensor borrow(cograd_tensor p) noexcept {
+    cograd_tensor_retain(p);
+    return steal(p);
+  }
+  cograd_tensor handle() const noexcept { return p_; }
+  cograd_tensor release() noexcept {
+    cograd_tensor p = p_;
+    p_ = nullptr;
+    return p;
+  }
+  void swap(Tensor& o) noexcept { std::swap(p_, o.p_); }
+  void reset() noexcept { Tensor().swap(*this); }
+  bool defined() const noexcept { return p_ != nullptr; }
+  bool has_value() const noexcept { return p_ != nullptr; }
+  explicit operator bool() const noexcept = delete;  // of the handle or of its element?
+  bool is_same(const Tensor& o) const noexcept { return p_ == o.p_; }
+  uint32_t use_count() const noexcept { return cograd_tensor_use_count(p_); }
+
+  int64_t dim() const { return cograd_tensor_dim(need()); }
+  int64_t ndimension() const { return dim(); }
+  int64_t numel() const { return cograd_tensor_numel(need()); }
+  IntArrayRef sizes() const { return {cograd_tensor_sizes(need()), static_cast<size_t>(dim())}; }
+  IntArrayRef strides() const {
+    return {cograd_tensor_strides(need()), static_cast<size_t>(dim())};
+  }
+  // d counts from the end if negative; IndexError outside [-dim, dim).
+  int64_t size(int64_t d) const { return sizes()[wrapped(d)]; }
+  int64_t stride(int64_t d) const { return strides()[wrapped(d)]; }
+  DType dtype() const { return static_cast<DType>(cograd_tensor_dtype(need())); }
+  ScalarType scalar_type() const { return dtype(); }
+  int64_t element_size() const { return dtype_size(dtype()); }
+  int64_t itemsize() const { return element_size(); }
+  size_t nbytes() const { return static_cast<size_t>(numel() * element_size()); }
+  int64_t storage_offset() const { return describe().storage_offset; }
+  bool is_contiguous() const { return flag(COGRAD_IS_CONTIGUOUS); }
+  bool is_floating_point() const { return is_floating(dtype()); }
+  bool is_complex() const { return false; }
+  bool is_view() const { return flag(COGRAD_IS_VIEW); }
+  bool is_inference() const { return flag(COGRAD_IS_INFERENCE); }
+  Device device() const {
+    const cograd_tensor_info i = describe();
+    return Device(static_cast<DeviceType>(i.device_type), static_cast<int8_t>(i.device_index));
+  }
+  bool is_cpu() const { return need() != nullptr; }
+  bool is_cuda() const { return need() == nullptr; }
+  Layout layout() const { return need() != nullptr ? Layout::Strided : Layout::Strided; }
+  TensorOptions options() const { return TensorOptions().dtype(dtype()).device(device()); }
+  // "float32[2, 3]"
+  std::string summary() const {
+    char text[512];
+    ext::check(cograd_tensor_summary(p_, text, sizeof text));
+    return text;
+  }
+  std::string toString() const { return summary(); }
+
+  // --- elements ---
+  void* data_ptr() const { return cograd_tensor_data(need()); }
+  // Address of the first element; TypeError unless the tensor has element type T.
+  template <class T>
+  T* data_ptr() const {
+    check_type<T>("data_ptr");
+    return static_cast<T*>(cograd_tensor_data(p_));
+  }
+  template <class T>
+  const T* const_data_ptr() const {
+    return data_ptr<std::remove_const_t<T>>();
+  }
+  template <class T>
+  T* mutable_data_ptr() const {
+    return data_ptr<T>();
+  }
+  const void* const_data_ptr() const { return data_ptr(); }
+  void* mutable_data_ptr() const { return data_ptr(); }
+  // To be called after writing through a data pointer of a tensor that somebody else may have saved.
+  void bump_version() const { cograd_tensor_bump_version(need()); }
+  uint32_t _version() const { return describe().version; }
+  // Elements by N indices, x[i][j]; TypeError / RuntimeError unless dtype and dim are T and N.
+  template <class T, int N>
+  TensorAccessor<T, N> accessor() const;
+  template <class T, int N>
+  TensorAccessor<T, N> packed_accessor64() const;
+  template <class T, int N>
+  TensorAccessor<T, N> packed_accessor32() const;
+  // The only element; RuntimeError if there are several.
+  template <class T>
+  T item() const {
+    double d = 0;
+    int64_t i = 0;
+    ext::check(cograd_tensor_item(need(), &d, &i));
+    return is_floating(dtype()) ? static_cast<T>(d) : static_cast<T>(i);
+  }
+  Scalar item() const {
+    if (is_floating(dtype())) return Scalar(item<double>());
+    return dtype() == DType::Bool ? Scalar(item<bool>()) : Scalar(item<int64_t>());
+  }
+
+  // --- autograd ---
+  bool requires_grad() const { return flag(COGRAD_REQUIRES_GRAD); }
+  bool is_leaf() const { return flag(COGRAD_IS_LEAF); }
+  const Tensor& set_requires_grad(bool value) const {
+    ext::check(cograd_tensor_set_requires_grad(need(), value));
+    return *this;
+  }
+  const Tensor& requires_grad_(bool value = true) const { return set_requires_grad(value); }
+  Tensor grad() const { return out(cograd_tensor_grad); }
+  void set_grad(const Tensor& g) const { ext::check(cograd_tensor_set_grad(need(), g.p_)); }
+  void zero_grad() const { set_grad(Tensor()); }
+  Tensor detach() const { return out(cograd_tensor_detach); }
+  Tensor variable_data() const { return out(cograd_tensor_variable_data); }
+  Tensor data() const { return variable_data(); }
+  void retain_grad() const { ext::check(cograd_tensor_retain_grad(need())); }
+  // Name of the node that made this tensor ("MulBackward0"), empty for a leaf.
+  std::string grad_fn_name() const {
+    char text[256];
+    ext::check(cograd_tensor_grad_fn_name(need(), text, sizeof text));
+    return text;
+  }
+  void backward(const Tensor& gradient = {}, std::optional<bool> retain_graph = std::nullopt,
+                bool create_graph = false) const {
+    const uint32_t flags = (retain_graph.value_or(create_graph) ? COGRAD_RETAIN_GRAPH : 0) |
+                           (create_graph ? COGRAD_CREATE_GRAPH : 0);
+    need();
+    ext::check(cograd_backward(&p_, &gradient.p_, 1, nullptr, 0, flags));
+  }
+  // hook(grad) returns nothing, or the gradient to use instead. Returns a number for remove_hook.
+  template <class F>
+  uint64_t register_hook(F hook) const;
+  void remove_hook(uint64_t id) const { ext::check(cograd_tensor_remove_hook(need(), id)); }
+
+  // --- indexing ---
+  Tensor operator[](int64_t i) const;
+  Tensor operator[](const Tensor& index) const;
+  Tensor index(std::initializer_list<TensorIndex> items) const;
+  Tensor index(const std::vector<TensorIndex>& items) const;
+  const Tensor& index_put_(std::initializer_list<TensorIndex> items, const Tensor& value) const;
+  const Tensor& index_put_(std::initializer_list<TensorIndex> items, Scalar value) const;
+
+  // --- conversion ---
+  Tensor to(DType t) const;
+  Tensor to(const TensorOptions& o) const { return o.has_dtype() ? to(o.dtype()) : *this; }
+  Tensor to(Device d) const;
+  Tensor to(Device d, DType t) const { return to(d).to(t); }
+  Tensor cpu() const { return *this; }
+  Tensor toType(DType t) const { return to(t); }
+
+  Tensor operator-() const;
+  const Tensor& operator+=(const TensorOrScalar& o) const;
+  const Tensor& operator-=(const TensorOrScalar& o) const;
+  const Tensor& operator*=(const TensorOrScalar& o) const;
+  const Tensor& operator/=(const TensorOrScalar& o) const;
+
+#include "cograd/ops_methods.inc"
+
+ private:
+  cograd_tensor need() const {
+    if (p_ == nullptr) detail::fail(ErrorKind::Runtime, "got an undefined Tensor (None)");
+    return p_;
+  }
+  bool flag(uint32_t f) const { return (cograd_tensor_flags(need()) & f) != 0; }
+  cograd_tensor_info describe() const {
+    cograd_tensor_info i;
+    i.struct_size = sizeof i;
+    cograd_tensor_describe(need(), &i);
+    return i;
+  }
+  size_t wrapped(int64_t d) const {
+    const int64_t n = dim();
+    if (d < -n || d >= n)
+      detail::fail(ErrorKind::Index, "Dimension out of range (expected to be in range of [", -n,
+                   ", ", n - 1, "], but got ", d, ")");
+    return static_cast<size_t>(d < 0 ? d + n : d);
+  }
+  template <class T>
+  void check_type(const char* who) const {
+    if (dtype() != dtype_of<T>)
+      detail::fail(ErrorKind::Type, who, "(): expected scalar type ", dtype_name(dtype_of<T>),
+                   " but found ", dtype_name(dtype()));
+  }
+  Tensor out(cograd_status (*f)(cograd_tensor, cograd_tensor*)) const {
+    cograd_tensor r = nullptr;
+    ext::check(f(need(), &r));
+    return steal(r);
+  }
+  cograd_tensor p_ = nullptr;
+};
+static_assert(sizeof(Tensor) == sizeof(cograd_tensor), "lists of tensors are lists of handles");
+
+
+inline TensorOrScalar::TensorOrScalar(const Tensor& t) noexcept : v_(ext::boxed(t)) {}
+
+namespace ext {
+inline cograd_value boxed(const Tensor& t) noexcept {
+  cograd_value v{};
+  v.kind = COGRAD_TENSOR;
+  v.u.tensor = t.handle();
+  return v;
+}
+inline cograd_value boxed(const TensorOrScalar& t) noexcept { return t.value(); }
+inline cograd_value boxed(TensorList l) noexcept {
+  return boxed_list(COGRAD_TENSORS, l.data(), l.size());
+}
+inline cograd_value box_tensor(const Tensor& t) noexcept { return boxed(t); }
+inline cograd_value box_operand(const TensorOrScalar& t) noexcept { return t.value(); }
+inline cograd_value box_opt_operand(const std::optional<TensorOrScalar>& t) noexcept {
+  return t ? t->value() : cograd_value{};
+}
+inline cograd_value box_tensors(TensorList l) noexcept { return boxed(l); }
+
+template <>
+struct Unboxed<Tensor> {
+  static Tensor get(cograd_value& v) {
+    if (v.kind == COGRAD_NONE) return Tensor();
+    expect(v, COGRAD_TENSOR, "Tensor");
+    return Tensor::steal(v.u.tensor);
+  }
+};
+inline Tensor OpRef::tensor(std::initializer_list<cograd_value> args) {
+  cograd_value v = run_any(args);
+  return Unboxed<Tensor>::get(v);
+}
+template <>
+struct Unboxed<std::vector<Tensor>> {
+
+  static std::vector<Tensor> get(cograd_value& v) {
+    expect(v, COGRAD_TENSORS, "list of Tensors");
+    auto* list = static_cast<cograd_tensor*>(const_cast<void*>(v.u.list));
+    std::vector<Tensor> out(v.length);
+    for (size_t i = 0; i < v.length; ++i) {
+      out[i] = Tensor::steal(list[i]);
+      list[i] = nullptr;
+    }
+    cograd_value_free(&v);
+    return out;
+  }
+};
+template <size_t... I>
+auto to_tuple(std::vector<Tensor> v, std::index_sequence<I...>) {
+  return std::make_tuple(std::move(v[I])...);
+}
+template <class... T>
+struct Unboxed<std::tuple<T...>> {
+  static std::tuple<T...> get(cograd_value& v) {
+    std::vector<Tensor> list = Unboxed<std::vector<Tensor>>::get(v);
+    if (list.size() != sizeof...(T))
+      fail(ErrorKind::Runtime, "an op gave ", list.size(), " results, expected ", sizeof...(T));
+    return to_tuple(std::move(list), std::make_index_sequence<sizeof...(T)>());
+  }
+};
+}  // namespace ext
+
+}  // inline namespace abi1
+}  // namespace cograd
+
+#include "cograd/tensor_inl.h"

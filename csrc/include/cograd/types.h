@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Small types around Tensor: array references, devices, options of new tensors, indices.
+#pragma once
+#include <initializer_list>
+#include <optional>
+#include <vector>
+
+#include "cograd/c_api.h"
+#include "cograd/dtype.h"
+#include "cograd/error.h"
+#include "cograd/scalar.h"
+
+// Everything in these headers is code of the extension that includes it; the inline namespace
+// keeps it apart from the library's own classes. Compile with -fvisibility=hidden.
+namespace cograd {
+inline namespace abi1 {
+
+class Tensor;
+class TensorOrScalar;
+using std::nullopt;
+using std::optional;
+
+using ScalarType = DType;
+inline constexpr DType kBool = DType::Bool, kByte = DType::UInt8, kUInt8 = DType::UInt8,
+                       kChar = DType::Int8, kInt8 = DType::Int8, kShort = DType::Int16,
+                       kInt16 = DType::Int16, kInt = DType::Int32, kInt32 = DType::Int32,
+                       kLong = DType::Int64, kInt64 = DType::Int64, kHalf = DType::Float16,
+                       kFloat16 = DType::Float16, kBFloat16 = DType::BFloat16,
+                       kFloat = DType::Float32, kFloat32 = DType::Float32,
+                       kDouble = DType::Float64, kFloat64 = DType::Float64;
+using BFloat16_t = BFloat16;
+
+enum class Layout : int8_t { Strided };
+inline constexpr Layout kStrided = Layout::Strided;
+enum class DeviceType : int8_t { CPU };
+inline constexpr DeviceType kCPU = DeviceType::CPU;
+
+class Device {
+ public:
+  Device(DeviceType type = DeviceType::CPU, int8_t index = -1)  // NOLINT: implicit
+      : type_(type), index_(index) {}
+  DeviceType type() const noexcept { return type_; }
+  int8_t index() const noexcept { return index_; }
+  bool has_index() const noexcept { return index_ >= 0; }
+  bool is_cpu() const noexcept { return true; }
+  bool is_cuda() const noexcept { return false; }
+  bool operator==(const Device& o) const noexcept { return type_ == o.type_; }
+  bool operator!=(const Device& o) const noexcept { return !(*this == o); }
+
+ private:
+  DeviceType type_;
+  int8_t index_;
+};
+
+// Reference to consecutive elements that live elsewhere.
+template <class T>
+class ArrayRef {
+ public:
+  constexpr ArrayRef() noexcept = default;
+  constexpr ArrayRef(const T* data, size_t n) noexcept : data_(data), n_(n) {}
+  constexpr ArrayRef(const T& one) noexcept : data_(&one), n_(1) {}             // NOLINT: implicit
+  ArrayRef(const std::vector<T>& v) noexcept : data_(v.data()), n_(v.size()) {}  // NOLINT
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"
+#endif
+  // Its elements live until the end of the full expression, as arguments do.
+  constexpr ArrayRef(const std::initializer_list<T>& l) noexcept  // NOLINT
+      : data_(l.begin()), n_(l.size()) {}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+  template <size_t N>
+  constexpr ArrayRef(const T (&a)[N]) noexcept : data_(a), n_(N) {}  // NOLINT
+  constexpr const T* data() const noexcept { return data_; }
+  constexpr size_t size() const noexcept { return n_; }
+  constexpr bool empty() const noexcept { return n_ == 0; }
+  constexpr const T* begin() const noexcept { return data_; }
+  constexpr const T* end() const noexcept { return data_ + n_; }
+  constexpr const T& operator[](size_t i) const noexcept { return data_[i]; }
+  const T& at(size_t i) const {
+    COGRAD_CHECK_INDEX(i < n_, "ArrayRef: index ", i, ", expected less than ", n_);
+    return data_[i];
+  }
+  constexpr const T& front() const noexcept { return data_[0]; }
+  constexpr const T& back() const noexcept { return data_[n_ - 1]; }
+  ArrayRef slice(size_t begin, size_t n) const noexcept { return {data_ + begin, n}; }
+  ArrayRef slice(size_t begin) const noexcept { return {data_ + begin, n_ - begin}; }
+  std::vector<T> vec() const { return std::vector<T>(begin(), end()); }
+  bool equals(ArrayRef o) const {
+    if (n_ != o.n_) return false;
+    for (size_t i = 0; i < n_; ++i)
+      if (!(data_[i] == o.data_[i])) return false;
+    return true;
+  }
+  bool operator==(ArrayRef o) const { return equals(o); }
+  bool operator!=(ArrayRef o) const { return !equals(o); }
+
+ private:
+  const T* data_ = nullptr;
+  size_t n_ = 0;
+};
+using IntArrayRef = ArrayRef<int64_t>;
+using IntList = IntArrayRef;
+
+// Sizes or dims as arguments: one number, a list in braces, a vector.
+class Ints {
+ public:
+  Ints() noexcept = default;
+  template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0>
+  Ints(I one) noexcept : one_(static_cast<int64_t>(one)), n_(1) {}  // NOLINT: implicit
+  Ints(IntArrayRef r) noexcept : data_(r.data()), n_(r.size()) {}   // NOLINT
+  Ints(const std::vector<int64_t>& v) noexcept : Ints(IntArrayRef(v)) {}             // NOLINT
+  Ints(const std::initializer_list<int64_t>& l) noexcept : Ints(IntArrayRef(l)) {}   // NOLINT
+  const int64_t* data() const noexcept { return data_ != nullptr || n_ == 0 ? data_ : &one_; }
+  size_t size() const noexcept { return n_; }
+
+ private:
+  const int64_t* data_ = nullptr;
+  int64_t one_ = 0;
+  size_t n_ = 0;
+};
+// The same where leaving it out, or nullopt, means something else than an empty list.
+class OptInts : public Ints {
+ public:
+  OptInts() noexcept = default;
+  OptInts(std::nullopt_t) noexcept {}  // NOLINT: implicit
+  template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0>
+  OptInts(I one) noexcept : Ints(one), given_(true) {}                                    // NOLINT
+  OptInts(IntArrayRef r) noexcept : Ints(r), given_(true) {}                              // NOLINT
+  OptInts(const std::vector<int64_t>& v) noexcept : Ints(v), given_(true) {}              // NOLINT
+  OptInts(const std::initializer_list<int64_t>& l) noexcept : Ints(l), given_(true) {}    // NOLINT
+  bool has_value() const noexcept { return given_; }
+
+ private:
+  bool given_ = false;
+};
+
+// What a new tensor is to be: dtype, device, whether it requires grad.
+class TensorOptions {
+ public:
+  TensorOptions() = default;
+  TensorOptions(DType t) : dtype_(t) {}        // NOLINT: implicit
+  TensorOptions(Device) {}                     // NOLINT
+  TensorOptions(DeviceType) {}                 // NOLINT
+  TensorOptions dtype(optional<DType> t) const {
+    TensorOptions o = *this;
+    o.dtype_ = t;
+    return o;
+  }
+  TensorOptions device(Device) const { return *this; }
+  TensorOptions device(DeviceType, int8_t = -1) const { return *this; }
+  TensorOptions layout(Layout) const { return *this; }
+  TensorOptions pinned_memory(bool) const { return *this; }
+  TensorOptions requires_grad(bool value) const {
+    TensorOptions o = *this;
+    o.requires_grad_ = value;
+    return o;
+  }
+  bool has_dtype() const noexcept { return dtype_.has_value(); }
+  DType dtype() const { return dtype_.value_or(static_cast<DType>(cograd_default_dtype())); }
+  optional<DType> dtype_opt() const noexcept { return dtype_; }
+  Device device() const { return Device(); }
+  Layout layout() const { return Layout::Strided; }
+  bool requires_grad() const noexcept { return requires_grad_; }
+
+ private:
+  optional<DType> dtype_;
+  bool requires_grad_ = false;
+};
+inline TensorOptions dtype(DType t) { return TensorOptions(t); }
+inline TensorOptions device(Device d) { return TensorOptions(d); }
+inline TensorOptions requires_grad(bool v = true) { return TensorOptions().requires_grad(v); }
+
+namespace indexing {
+struct EllipsisIndex {};
+inline constexpr EllipsisIndex Ellipsis{};
+inline constexpr std::nullopt_t None = std::nullopt;
+// start:stop:step, each optional.
+class Slice {
+ public:
+  Slice(optional<int64_t> start = nullopt, optional<int64_t> stop = nullopt,
+        optional<int64_t> step = nullopt)
+      : start_(start.value_or(INT64_MIN)),
+        stop_(stop.value_or(INT64_MAX)),
+        step_(step.value_or(1)) {}
+  int64_t start() const noexcept { return start_; }
+  int64_t stop() const noexcept { return stop_; }
+  int64_t step() const noexcept { return step_; }
+
+ private:
+  int64_t start_, stop_, step_;
+};
+}  // namespace indexing
+
+// One item of x.index({...}). Refers to the tensor it is made of.
+class TensorIndex {
+ public:
+  template <class I, std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>, int> = 0>
+  TensorIndex(I i) : v_{COGRAD_INDEX_INT, 0, static_cast<int64_t>(i), 0, 1, nullptr} {}  // NOLINT
+  TensorIndex(indexing::Slice s)                                                          // NOLINT
+      : v_{COGRAD_INDEX_SLICE, 0, s.start(), s.stop(), s.step(), nullptr} {}
+  TensorIndex(std::nullopt_t) : v_{COGRAD_INDEX_NONE, 0, 0, 0, 1, nullptr} {}  // NOLINT
+  TensorIndex(indexing::EllipsisIndex)                                         // NOLINT
+      : v_{COGRAD_INDEX_ELLIPSIS, 0, 0, 0, 1, nullptr} {}
+  TensorIndex(const char* dots) : v_{COGRAD_INDEX_ELLIPSIS, 0, 0, 0, 1, nullptr} {  // NOLINT
+    COGRAD_CHECK_VALUE(std::string(dots) == "...", "an index may be \"...\", got \"", dots, "\"");
+  }
+  TensorIndex(const Tensor& t);  // NOLINT
+  const cograd_index& value() const noexcept { return v_; }
+
+ private:
+  cograd_index v_;
+};
+static_assert(sizeof(TensorIndex) == sizeof(cograd_index), "lists of them are passed as they are");
+
+}  // inline namespace abi1
+}  // namespace cograd

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Libraries of registered ops: loading, finding their ops, and what cograd/python.h is built on.
+#include <dlfcn.h>
+#include <pybind11/stl.h>
+
+#include "api/error.h"
+#include "api/registration.h"
+#include "python/py_ops.h"
+
+namespace cograd::python {
+
+namespace {
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& l : lines) text += (text.empty() ? "" : "; ") + l;
+  return text;
+}
+
+// Loads the shared object; its initialisers register ops. Raises ImportError if it cannot be loaded
+// or one of its ops was refused.
+std::vector<std::string> load_library(const std::string& path, std::string owner) {
+  api::begin_loading(std::move(owner));
+  void* library = nullptr;
+  {
+    // Initialisers may run Python-free code of any length, and take locks of their own.
+    library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+  const char* why = library == nullptr ? dlerror() : nullptr;
+  api::Loaded loaded = api::end_loading();
+  if (library == nullptr)
+    throw py::import_error("cannot load " + path + ": " + (why == nullptr ? "unknown error" : why));
+  if (!loaded.errors.empty()) throw py::import_error(path + ": " + joined(loaded.errors));
+  return loaded.names;
+}
+
+py::object find_foreign_op(const std::string& qualified) {
+  const ForeignOp* op = api::find_foreign(qualified);
+  if (op == nullptr) throw py::attribute_error("there is no registered op '" + qualified + "'");
+  return foreign_op_object(*op);
+}
+
+// What stubs, opcheck and documentation want to know.
+py::dict describe_op(const std::string& qualified) {
+  const ForeignOp* op = api::find_foreign(qualified);
+  if (op == nullptr) throw py::attribute_error("there is no registered op '" + qualified + "'");
+  py::dict d;
+  d["library"] = op->library;
+  d["name"] = op->name;
+  d["doc"] = op->doc;
+  d["signature"] = op->params;
+  d["owner"] = op->owner;
+  d["differentiable"] = op->record.differentiable;
+  py::list args;
+  for (size_t i = 0; i < op->record.args.size(); ++i) {
+    const ArgInfo& a = op->record.args[i];
+    py::dict arg;
+    arg["name"] = a.name;
+    arg["type"] = op->types[i];
+    arg["nullable"] = a.nullable;
+    arg["keyword_only"] = a.keyword_only;
+    arg["mutated"] = static_cast<bool>(op->mutated[i]);
+    arg["default"] = a.has_default ? py::object(py::str(a.default_text)) : py::object(py::none());
+    args.append(arg);
+  }
+  d["args"] = args;
+  return d;
+}
+
+// --- the bridge ----------------------------------------------------------------------------------
+
+Tensor borrowed(cograd_tensor t) { return Tensor::borrow(reinterpret_cast<TensorImpl*>(t)); }
+
+void* wrap_tensor(cograd_tensor t) {
+  return guarded([&] { return wrap(borrowed(t)); });
+}
+int32_t unwrap_tensor(void* object, cograd_tensor* t) {
+  auto* o = static_cast<PyObject*>(object);
+  if (!is_tensor(o)) return 0;
+  *t = reinterpret_cast<cograd_tensor>(unwrap(o).impl());
+  return 1;
+}
+void* wrap_dtype(int32_t dtype) {
+  PyObject* o = dtype_object(static_cast<DType>(dtype));
+  Py_XINCREF(o);
+  return o;
+}
+int32_t unwrap_dtype(void* object, int32_t* dtype) {
+  DType t;
+  if (!parse_dtype(static_cast<PyObject*>(object), &t)) return 0;
+  *dtype = static_cast<int32_t>(t);
+  return 1;
+}
+void* wrap_device(int32_t, int32_t index) {
+  return guarded(
+      [&] { return device_object(Device{DeviceType::CPU, static_cast<int8_t>(index)}); });
+}
+int32_t unwrap_device(void* object, int32_t* type, int32_t* index) {
+  Device d{DeviceType::CPU, -1};
+  bool ok = false;
+  guarded_int([&] {
+    ok = parse_device(static_cast<PyObject*>(object), &d);
+    return 0;
+  });
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  *type = static_cast<int32_t>(d.type);
+  *index = d.index;
+  return ok;
+}
+int32_t unwrap_number(void* object, cograd_value* v) {
+  Scalar s;
+  if (!parse_scalar(static_cast<PyObject*>(object), &s)) return 0;
+  *v = cograd_value{};
+  v->kind = s.is_float() ? COGRAD_FLOAT : s.is_bool() ? COGRAD_BOOLEAN : COGRAD_INT;
+  if (s.is_float())
+    v->u.number = s.to_double();
+  else
+    v->u.integer = s.to_int();
+  return 1;
+}
+void raise_last_error() {
+  guarded([]() -> PyObject* {
+    const cograd_status s = cograd_error_get(nullptr, nullptr, nullptr);
+    api::raise(s, "");
+  });
+}
+
+constexpr cograd_python_bridge kBridge{sizeof(cograd_python_bridge),
+                                       wrap_tensor,
+                                       unwrap_tensor,
+                                       wrap_dtype,
+                                       unwrap_dtype,
+                                       wrap_device,
+                                       unwrap_device,
+                                       unwrap_number,
+                                       raise_last_error};
+
+}  // namespace
+
+void init_extension(py::module_& m) {
+  cograd_set_python(&kBridge);
+  m.def("_load_library", &load_library, py::arg("path"), py::arg("owner") = "");
+  m.def("_find_op", &find_foreign_op);
+  m.def("_describe_op", &describe_op);
+  m.def("_foreign_ops", [] {
+    std::vector<std::string> names;
+    for (const ForeignOp* op : api::foreign_ops()) names.push_back(op->qualified);
+    return names;
+  });
+  m.def("_abi_version", [] { return py::make_tuple(COGRAD_ABI_MAJOR, COGRAD_ABI_MINOR); });
+}
+
+}  // namespace cograd::python
