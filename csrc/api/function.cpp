@@ -158,7 +158,7 @@ Tensor UserNode::saved(size_t i) {
   if (released) fail_released(this);
   COGRAD_CHECK_INDEX(i < saved_.size(), name(), ": saved tensor ", i,
                      " was asked for, expected less than ", saved_.size());
-  return saved_[i].unpack(this, detail::concat("saved tensor ", i));
+  return saved_[i].unpack(this, i);
 }
 
 void UserNode::backward(BackwardArgs& args) {
@@ -232,7 +232,7 @@ cograd_status cograd_context_save(cograd_context ctx, const cograd_tensor* tenso
                                   size_t n) noexcept {
   return guarded([&] { node_of(ctx)->save(list_of(tensors, n)); });
 }
-size_t cograd_context_num_saved(cograd_context ctx) noexcept { return node_of(ctx)->saved_count(); }
+size_t cograd_context_num_saved(cograd_context ctx) noexcept { return node_of(ctx)->count_saved(); }
 cograd_status cograd_context_saved(cograd_context ctx, size_t i, cograd_tensor* out) noexcept {
   return guarded([&] { *out = give(node_of(ctx)->saved(i)); });
 }

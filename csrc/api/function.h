@@ -25,7 +25,8 @@ class UserNode final : public Node {
 
   bool recording() const noexcept { return recording_; }
   void save(TensorList tensors);
-  size_t saved_count() const noexcept { return in_forward_ ? to_save_.size() : saved_.size(); }
+  // Kept so far: what forward gave, or what backward may ask for.
+  size_t count_saved() const noexcept { return in_forward_ ? to_save_.size() : saved_.size(); }
   Tensor saved(size_t i);
   void mark_dirty(TensorList tensors);
   void mark_non_differentiable(TensorList tensors);

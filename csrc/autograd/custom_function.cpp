@@ -98,17 +98,20 @@ void SavedSlot::keep(const CustomCall& call, const Tensor& t, std::span<TensorIm
   tensor.save(t);
 }
 
-Tensor SavedSlot::unpack(Node* owner, const std::string& what) {
-  const bool intermediate = kind == Kind::Intermediate;
+Tensor SavedSlot::unpack(Node* owner, size_t index) {
   Tensor t = unpack_saved(owner, tensor);
-  if (!intermediate || !thread_state.grad_enabled) return t;
+  if (kind != Kind::Intermediate || !thread_state.grad_enabled) return t;
+  return poisoned_intermediate(owner, t, detail::concat("saved tensor ", index));
+}
+
+Tensor poisoned_intermediate(Node* owner, const Tensor& t, const std::string& what) {
   return poisoned(
       t, owner->edges(),
       detail::concat(owner->name(), ": ", what,
                      " is an intermediate result of forward: it depends on the inputs, but its own "
                      "derivative is not recorded, so a second derivative through it would be "
                      "silently wrong. Recompute it from saved inputs in backward, or return it as "
-                     "an extra output and save that."));
+                     "an extra output and save that, or mark backward with once_differentiable."));
 }
 
 }  // namespace cograd

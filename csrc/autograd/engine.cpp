@@ -377,7 +377,10 @@ std::vector<Node*> Run::ready_roots() {
 
 // Signals are looked at every few nodes, and after every node that may have taken long.
 void Run::execute_alone() {
-  for (Node* n : ready_roots()) push(n);
+  for (const Edge& root : request_.roots)
+    if (books(root.node).dependencies == 0 &&
+        std::find(heap_.begin(), heap_.end(), root.node) == heap_.end())
+      push(root.node);
   thread_local uint64_t count = 0;  // over all runs: nested ones may be short
   while (!heap_.empty()) {
     Node* n = pop();

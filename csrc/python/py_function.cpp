@@ -145,7 +145,8 @@ PyObject* get_saved_tensors(PyObject* o, void*) {
     for (size_t i = 0; i < n; ++i) {
       PyObject* item = nullptr;
       try {
-        item = wrap(unpack_saved(f, i));
+        if (i >= f->saved.size()) fail_released(f->node());  // meanwhile, in another thread
+        item = wrap(f->saved[i].unpack(f->node(), i));
       } catch (...) {
         Py_DECREF(out);
         throw;
@@ -200,8 +201,8 @@ PyObject* function_getattro(PyObject* o, PyObject* name) {
   if ((t->flags & kTaint) == 0 || t->grad_fn != nullptr || self_of(o)->running == nullptr) return v;
   PyObject* out = guarded([&] {
     const char* text = PyUnicode_AsUTF8(name);
-    return wrap(
-        poisoned_intermediate(self_of(o), t, std::string("attribute ctx.") + (text ? text : "?")));
+    return wrap(poisoned_intermediate(self_of(o)->node(), t,
+                                      std::string("attribute ctx.") + (text ? text : "?")));
   });
   Py_DECREF(v);
   return out;
@@ -252,26 +253,6 @@ PyObject* new_function_object(PyTypeObject* type) {
   new (&f->saved) std::vector<SavedSlot>;
   new (f->node_bytes) FunctionNode(f);
   return o;
-}
-
-Tensor poisoned_intermediate(PyFunctionObject* f, const Tensor& t, const std::string& what) {
-  return poisoned(
-      t, f->node()->edges(),
-      detail::concat(f->node()->name(), ": ", what,
-                     " is an intermediate result of forward: it depends on the inputs, but its own "
-                     "derivative is not recorded, so a second derivative through it would be "
-                     "silently wrong. Recompute it from saved inputs in backward, or return it as "
-                     "an extra output and save that, or mark backward with once_differentiable."));
-}
-
-Tensor unpack_saved(PyFunctionObject* f, size_t i) {
-  if (i >= f->saved.size()) fail_released(f->node());
-  SavedSlot& slot = f->saved[i];
-  const bool intermediate = slot.kind == SavedSlot::Kind::Intermediate;
-  Tensor t = unpack_saved(f->node(), slot.tensor);
-  if (intermediate && thread_state.grad_enabled)
-    return poisoned_intermediate(f, t, detail::concat("saved tensor ", i));
-  return t;
 }
 
 PyObject* function_object(Node* n) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Custom Functions written in Python: the ctx object and the graph node are one object.
 #pragma once
-#include "autograd/error_node.h"
-#include "autograd/saved_tensor.h"
+#include "autograd/custom_function.h"
 #include "python/py_nodes.h"
 
 namespace cograd::python {
@@ -29,11 +28,6 @@ class FunctionNode final : public Node {
 
  private:
   PyFunctionObject* owner_;
-};
-
-struct SavedSlot {
-  enum class Kind : uint8_t { None, Input, Output, Constant, Intermediate } kind;
-  SavedTensor tensor;
 };
 
 struct PyFunctionObject {

@@ -187,11 +187,8 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
       v.number = v.scalar.to_double();
       return true;
     case ArgKind::Bool:
-      if (!PyBool_Check(o)) {
-        int64_t i;
-        if (!std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool") && !parse_int(o, &i))
-          return false;
-      }
+      if (!PyBool_Check(o) && !std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool"))
+        return false;
       v.kind = Value::Kind::Bool;
       v.truth = PyObject_IsTrue(o) == 1;
       return true;
@@ -199,7 +196,7 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
       if (is_list_or_tuple(o))
         return parse_ints(PySequence_Fast_ITEMS(o),
                           static_cast<size_t>(PySequence_Fast_GET_SIZE(o)), p, v);
-      return parse_ints(&o, 1, p, v);
+      return !is_shape(a) && parse_ints(&o, 1, p, v);
     case ArgKind::DType:
       v.kind = Value::Kind::DType;
       return parse_dtype(o, &v.dtype);
@@ -279,7 +276,7 @@ bool parse_keyword(const OpRecord& r, PyObject* key, PyObject* value, Parsed& p,
     return true;
   }
   if (takes_outs(r) && PyUnicode_CompareWithASCIIString(key, "out") == 0 &&
-      is_list_or_tuple(value)) {
+      (is_list_or_tuple(value) || is_tensor(value))) {
     p.out = value;
     return true;
   }
@@ -387,8 +384,14 @@ std::string signature_text(const OpGroup& g, const OpRecord& r) {
   return nullptr;
 }
 
-// out= with a sequence of tensors: returns those, named as the op's results are.
+// out= of an op that may have several results: a tensor, or a sequence of them, which is returned
+// named as the op's results are.
 PyObject* run_outs(const OpRecord& r, Parsed& p) {
+  if (is_tensor(p.out)) {
+    call_into(r, {&unwrap(p.out), 1}, p.values);
+    Py_INCREF(p.out);
+    return p.out;
+  }
   Value list;
   COGRAD_CHECK_TYPE(parse_tensors(PySequence_Fast_ITEMS(p.out),
                                   static_cast<size_t>(PySequence_Fast_GET_SIZE(p.out)), p, list),

@@ -62,7 +62,6 @@ for _name in dir(_C._ops):
 del _name
 
 from cograd._dtypes import *
-from cograd._contract import *
 from cograd._interop import *
 from cograd._indexing import *
 from cograd.functional import *
@@ -88,7 +87,17 @@ from cograd.autograd.grad_mode import (
 
 # Imported when first asked for: `import cograd` costs little more than NumPy.
 _LAZY_MODULES = frozenset(
-    ("cuda", "library", "linalg", "nn", "optim", "serialization", "testing", "utils")
+    (
+        "cuda",
+        "library",
+        "linalg",
+        "nn",
+        "ops",
+        "optim",
+        "serialization",
+        "testing",
+        "utils",
+    )
 )
 _LAZY_NAMES = {
     "load": "serialization",
