@@ -51,6 +51,12 @@ void check_view_kind(const TensorImpl* t, bool indirect) {
           : kAmbiguous);
 }
 
+void note_inplace(const Tensor& t, const char* op) {
+  if (!watching(kWatchWrites | kWatchCallback)) return;
+  const std::string name = op;
+  log_write(t, (name.ends_with('_') ? name : name + "_").c_str());
+}
+
 void release_autograd(TensorImpl* t) noexcept {
   if (t->grad_fn != nullptr) {
     if ((t->flags & kRetainsGrad) != 0 && t->grad_fn->extra_or_null() != nullptr)
@@ -130,9 +136,9 @@ void check_inplace(const Tensor& t, const char* op, bool tracked) {
   COGRAD_CHECK((p->flags & kInference) == 0 || thread_state.inference, op,
                "(): Inplace update to inference tensor outside InferenceMode is not allowed. You "
                "can make a clone to get a normal tensor before doing inplace update.");
-  if (!tracked) return note_write(t, op);
+  if (!tracked) return note_inplace(t, op);
   if (p->base != nullptr) check_view_kind(p, false);
-  if (!requires_grad(p)) return note_write(t, op);
+  if (!requires_grad(p)) return note_inplace(t, op);
   if (grad_fn(p) == nullptr)
     detail::fail(ErrorKind::Runtime,
                  "a leaf Variable that requires grad is being used in an in-place operation: ", op,
@@ -142,7 +148,7 @@ void check_inplace(const Tensor& t, const char* op, bool tracked) {
                  "a view of a leaf Variable that requires grad is being used in an in-place "
                  "operation: ",
                  op, "() writes it. Use no_grad(), or write into a clone().");
-  note_write(t, op);
+  note_inplace(t, op);
 }
 
 void rebase_history(const Tensor& t, Node* node, uint32_t nr) {
