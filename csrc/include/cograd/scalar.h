@@ -24,6 +24,9 @@ class Scalar {
   constexpr double to_double() const noexcept { return is_float() ? d_ : static_cast<double>(i_); }
   constexpr int64_t to_int() const noexcept { return is_float() ? static_cast<int64_t>(d_) : i_; }
   constexpr bool to_bool() const noexcept { return is_float() ? d_ != 0 : i_ != 0; }
+#ifdef COGRAD_TORCH_COMPAT
+#include "cograd/torch_compat/impl/scalar_members.inc"
+#endif
   constexpr bool equals(double v) const noexcept { return to_double() == v; }
   constexpr Scalar operator-() const noexcept {
     return is_float() ? Scalar(-d_) : Scalar(static_cast<long>(-i_));

@@ -15,6 +15,12 @@
 #include "cograd/scalar.h"
 #include "cograd/types.h"
 
+#ifdef COGRAD_TORCH_COMPAT
+#include "cograd/torch_compat/impl/before_tensor.h"
+#else
+#define COGRAD_NO_TORCH_COMPAT
+#endif
+
 namespace cograd {
 inline namespace abi1 {
 
@@ -205,16 +211,23 @@ class Tensor {
   Tensor to(Device d, DType t) const { return to(d).to(t); }
   Tensor cpu() const { return *this; }
   Tensor toType(DType t) const { return to(t); }
+  // Writes the elements of `src`, converted and broadcast.
+  Tensor& copy_(const Tensor& src, bool non_blocking = false) const;
 
   Tensor operator-() const;
-  const Tensor& operator+=(const TensorOrScalar& o) const;
-  const Tensor& operator-=(const TensorOrScalar& o) const;
-  const Tensor& operator*=(const TensorOrScalar& o) const;
-  const Tensor& operator/=(const TensorOrScalar& o) const;
+  Tensor& operator+=(const TensorOrScalar& o) const;
+  Tensor& operator-=(const TensorOrScalar& o) const;
+  Tensor& operator*=(const TensorOrScalar& o) const;
+  Tensor& operator/=(const TensorOrScalar& o) const;
 
 #include "cograd/ops_methods.inc"
+#ifdef COGRAD_TORCH_COMPAT
+#include "cograd/torch_compat/impl/tensor_members.inc"
+#endif
 
  private:
+  // In-place ops write elements, not the handle: they are const, and give the handle back as it came.
+  Tensor& self() const noexcept { return const_cast<Tensor&>(*this); }
   cograd_tensor need() const {
     if (p_ == nullptr) detail::fail(ErrorKind::Runtime, "got an undefined Tensor (None)");
     return p_;

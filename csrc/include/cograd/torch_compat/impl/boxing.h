@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Kernels behind cograd's op interface: arguments out of their boxes into whatever parameter types
+// torch allows, and calls of ops with a given C++ signature.
+#pragma once
+#include "cograd/torch_compat/impl/autograd.h"
+
+namespace cograd {
+inline namespace abi1 {
+namespace ext {
+
+template <class T>
+struct Argument<torch_compat::List<T>> : Of<Argument<std::vector<T>>::kind> {
+  static torch_compat::List<T> get(const cograd_value& v) {
+    return torch_compat::List<T>(Argument<std::vector<T>>::get(v));
+  }
+};
+template <>
+struct Argument<std::vector<std::optional<Tensor>>> : Of<COGRAD_TENSORS> {
+  static std::vector<std::optional<Tensor>> get(const cograd_value& v) {
+    std::vector<std::optional<Tensor>> out;
+    for (const Tensor& t : Argument<TensorList>::get(v))
+      out.push_back(t.defined() ? std::optional<Tensor>(t) : std::nullopt);
+    return out;
+  }
+};
+
+}  // namespace ext
+}  // inline namespace abi1
+
+namespace torch_compat {
+
+// One argument of a call: what the parameter refers to.
+template <class A>
+struct Slot {
+  using T = std::decay_t<A>;
+  T value;
+  explicit Slot(const cograd_value& v) : value(cograd::ext::Argument<T>::get(v)) {}
+  A pass() { return static_cast<A>(value); }
+};
+template <>
+struct Slot<const Tensor&> {
+  const Tensor& value;
+  explicit Slot(const cograd_value& v) : value(cograd::ext::Argument<Tensor>::get(v)) {}
+  const Tensor& pass() { return value; }
+};
+
+using Results = cograd_results;
+using Call = void (*)(void* f, const cograd_value* args, Results results);
+
+template <class F, class R, class... A, size_t... I>
+void run_kernel(F& f, [[maybe_unused]] const cograd_value* args, [[maybe_unused]] Results results,
+                std::index_sequence<I...>) {
+  std::tuple<Slot<A>...> slots{Slot<A>(args[I])...};
+  if constexpr (std::is_void_v<R>)
+    f(std::get<I>(slots).pass()...);
+  else
+    cograd::ext::push(results, f(std::get<I>(slots).pass()...));
+}
+
+// The signature of a function pointer, a lambda or a functor.
+template <class F>
+struct Callable : Callable<decltype(&F::operator())> {};
+template <class R, class... A>
+struct Callable<R(A...)> {
+  static constexpr size_t count = sizeof...(A);
+  static constexpr uint32_t flags = cograd::ext::IsTuple<std::decay_t<R>>::value ? COGRAD_OP_TUPLE : 0;
+  static const int32_t* kinds() {
+    static constexpr int32_t k[sizeof...(A) + 1] = {cograd::ext::Argument<std::decay_t<A>>::kind...,
+                                                    0};
+    return k;
+  }
+  template <class F>
+  static void run(F& f, const cograd_value* args, Results results) {
+    run_kernel<F, R, A...>(f, args, results, std::index_sequence_for<A...>());
+  }
+};
+template <class R, class... A>
+struct Callable<R (*)(A...)> : Callable<R(A...)> {};
+template <class R, class C, class... A>
+struct Callable<R (C::*)(A...)> : Callable<R(A...)> {};
+template <class R, class C, class... A>
+struct Callable<R (C::*)(A...) const> : Callable<R(A...)> {};
+
+// A function as a kernel, whatever its type. Never freed: an op lives for ever.
+struct Kernel {
+  Call call = nullptr;
+  void* function = nullptr;
+  const int32_t* kinds = nullptr;
+  size_t count = 0;
+  uint32_t flags = 0;
+  explicit operator bool() const noexcept { return call != nullptr; }
+};
+template <class F>
+Kernel make_kernel(F f) {
+  using Signature = Callable<F>;
+  Kernel k;
+  k.function = new F(std::move(f));
+  k.call = [](void* p, const cograd_value* args, Results results) {
+    Signature::run(*static_cast<F*>(p), args, results);
+  };
+  k.kinds = Signature::kinds();
+  k.count = Signature::count;
+  k.flags = Signature::flags;
+  return k;
+}
+
+// --- calling an op by name ---
+
+template <class T>
+cograd_value box_argument(const T& v) {
+  using cograd::ext::boxed;
+  if constexpr (std::is_same_v<T, bool>)
+    return boxed(v);
+  else if constexpr (std::is_integral_v<T>)
+    return boxed(static_cast<int64_t>(v));
+  else if constexpr (std::is_floating_point_v<T>)
+    return boxed(static_cast<double>(v));
+  else if constexpr (std::is_convertible_v<const T&, std::string_view>)
+    return boxed(std::string_view(v));
+  else if constexpr (std::is_convertible_v<const T&, TensorList> &&
+                     !std::is_same_v<T, Tensor>)
+    return boxed(TensorList(v));
+  else if constexpr (std::is_convertible_v<const T&, IntArrayRef>)
+    return cograd::ext::boxed_list(COGRAD_INTS, IntArrayRef(v).data(), IntArrayRef(v).size());
+  else if constexpr (std::is_convertible_v<const T&, ArrayRef<double>>)
+    return cograd::ext::boxed_list(COGRAD_FLOATS, ArrayRef<double>(v).data(),
+                                   ArrayRef<double>(v).size());
+  else
+    return boxed(v);
+}
+template <class T>
+cograd_value box_argument(const std::optional<T>& v) {
+  return v ? box_argument(*v) : cograd_value{};
+}
+
+template <class Signature>
+class TypedOperatorHandle;
+template <class R, class... A>
+class TypedOperatorHandle<R(A...)> {
+ public:
+  explicit TypedOperatorHandle(cograd_op op) noexcept : op_(op) {}
+  R call(A... args) const {
+    const cograd_value values[sizeof...(A) + 1] = {box_argument<std::decay_t<A>>(args)..., {}};
+    cograd_value result{};
+    cograd::ext::check(cograd_op_call(op_, values, sizeof...(A), &result));
+    if constexpr (std::is_same_v<R, Tensor&>) {
+      cograd_value_free(&result);
+      Tensor* written = nullptr;
+      (find_written<A>(args, written), ...);
+      return *written;
+    } else if constexpr (std::is_void_v<R>) {
+      cograd_value_free(&result);
+    } else {
+      return cograd::ext::Unboxed<std::decay_t<R>>::get(result);
+    }
+  }
+  R operator()(A... args) const { return call(std::forward<A>(args)...); }
+
+ private:
+  template <class P, class V>
+  static void find_written([[maybe_unused]] V& v, [[maybe_unused]] Tensor*& out) {
+    if constexpr (std::is_same_v<P, Tensor&>) out = &v;
+  }
+  cograd_op op_;
+};
+
+class OperatorHandle {
+ public:
+  explicit OperatorHandle(cograd_op op) noexcept : op_(op) {}
+  template <class Signature>
+  TypedOperatorHandle<std::remove_pointer_t<Signature>> typed() const {
+    return TypedOperatorHandle<std::remove_pointer_t<Signature>>(op_);
+  }
+
+ private:
+  cograd_op op_;
+};
+
+// "ns::name" and "overload" as one name: an overload is an op beside the one without.
+inline std::string joined_name(const std::string& name, const std::string& overload) {
+  return overload.empty() || overload == "default" ? name : name + "__" + overload;
+}
+
+class Dispatcher {
+ public:
+  static Dispatcher& singleton() {
+    static Dispatcher one;
+    return one;
+  }
+  std::optional<OperatorHandle> findSchema(const char* name, const char* overload) const {
+    const std::string full = joined_name(name, overload);
+    cograd_op op = nullptr;
+    if (cograd_op_find(full.data(), full.size(), &op) != COGRAD_OK) return std::nullopt;
+    return OperatorHandle(op);
+  }
+  OperatorHandle findSchemaOrThrow(const char* name, const char* overload) const {
+    const std::optional<OperatorHandle> found = findSchema(name, overload);
+    if (!found)
+      throw Error(ErrorKind::Runtime, std::string("Could not find schema for ") + name +
+                                          (*overload != '\0' ? "." : "") + overload +
+                                          ": no loaded library defines this op");
+    return *found;
+  }
+};
+
+}  // namespace torch_compat
+}  // namespace cograd
+
+namespace c10 {
+using ::cograd::torch_compat::Dispatcher;
+using ::cograd::torch_compat::OperatorHandle;
+using ::cograd::torch_compat::TypedOperatorHandle;
+}  // namespace c10
