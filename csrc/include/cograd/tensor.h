@@ -34,7 +34,8 @@ class TensorOrScalar {
  public:
   TensorOrScalar(const Tensor& t) noexcept;                    // NOLINT: implicit
   TensorOrScalar(Scalar s) noexcept : v_(ext::boxed(s)) {}     // NOLINT
-  template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
+  template <class T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_same_v<T, Half> ||
+                                          std::is_same_v<T, BFloat16>, int> = 0>
   TensorOrScalar(T v) noexcept : v_(ext::boxed(Scalar(v))) {}  // NOLINT
   const cograd_value& value() const noexcept { return v_; }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Types that the members of Tensor with torch's names mention.
 #pragma once
+#include <memory>
+
 #include "cograd/types.h"
 
 namespace cograd {
@@ -8,6 +10,12 @@ namespace torch_compat {
 
 // Layouts of memory. The order "channels last" does not exist here, nor its enumerator.
 enum class MemoryFormat : int8_t { Contiguous, Preserve };
+
+// What x.grad_fn() gives: only the name can be asked for.
+struct Node {
+  std::string text;
+  const std::string& name() const noexcept { return text; }
+};
 
 template <class T>
 struct DefaultPtrTraits {

@@ -81,6 +81,11 @@ struct Callable<R (C::*)(A...)> : Callable<R(A...)> {};
 template <class R, class C, class... A>
 struct Callable<R (C::*)(A...) const> : Callable<R(A...)> {};
 
+template <class F, class = void>
+struct IsCallable : std::bool_constant<std::is_function_v<std::remove_pointer_t<F>>> {};
+template <class F>
+struct IsCallable<F, std::void_t<decltype(&F::operator())>> : std::true_type {};
+
 // A function as a kernel, whatever its type. Never freed: an op lives for ever.
 struct Kernel {
   Call call = nullptr;
@@ -133,6 +138,71 @@ cograd_value box_argument(const std::optional<T>& v) {
   return v ? box_argument(*v) : cograd_value{};
 }
 
+// A result as a C++ value; what it holds stays with the result.
+template <class T, class = void>
+struct Taken {
+  static T get(const cograd_value& v) {
+    static_assert(std::is_arithmetic_v<T>, "this result type of an op is not known");
+    if (v.kind == COGRAD_FLOAT) return static_cast<T>(v.u.number);
+    COGRAD_CHECK_TYPE(v.kind == COGRAD_INT || v.kind == COGRAD_BOOLEAN,
+                      "an op gave a result of kind ", v.kind, ", expected a number");
+    return static_cast<T>(v.u.integer);
+  }
+};
+template <>
+struct Taken<Tensor> {
+  static Tensor get(const cograd_value& v) {
+    if (v.kind == COGRAD_NONE) return Tensor();
+    COGRAD_CHECK_TYPE(v.kind == COGRAD_TENSOR, "an op gave a result of kind ", v.kind,
+                      ", expected a Tensor");
+    return Tensor::borrow(v.u.tensor);
+  }
+};
+template <>
+struct Taken<std::string> {
+  static std::string get(const cograd_value& v) { return cograd::ext::Argument<std::string>::get(v); }
+};
+template <class T>
+struct Taken<std::optional<T>> {
+  static std::optional<T> get(const cograd_value& v) {
+    return v.kind == COGRAD_NONE ? std::nullopt : std::optional<T>(Taken<T>::get(v));
+  }
+};
+// Element i of a list or tuple.
+template <class T>
+T taken_item(const cograd_value& v, size_t i) {
+  if (v.kind == COGRAD_TENSORS) {
+    cograd_value one{};
+    one.u.tensor = static_cast<const cograd_tensor*>(v.u.list)[i];
+    one.kind = one.u.tensor == nullptr ? COGRAD_NONE : COGRAD_TENSOR;
+    return Taken<T>::get(one);
+  }
+  return Taken<T>::get(static_cast<const cograd_value*>(v.u.list)[i]);
+}
+inline void expect_items(const cograd_value& v) {
+  COGRAD_CHECK_TYPE(v.kind == COGRAD_TENSORS || v.kind == COGRAD_ITEMS || v.kind == COGRAD_TUPLE,
+                    "an op gave a result of kind ", v.kind, ", expected several results");
+}
+template <class T>
+struct Taken<std::vector<T>> {
+  static std::vector<T> get(const cograd_value& v) {
+    expect_items(v);
+    std::vector<T> out;
+    for (size_t i = 0; i < v.length; ++i) out.push_back(taken_item<T>(v, i));
+    return out;
+  }
+};
+template <class... T>
+struct Taken<std::tuple<T...>> {
+  static std::tuple<T...> get(const cograd_value& v) {
+    expect_items(v);
+    COGRAD_CHECK_TYPE(v.length == sizeof...(T), "an op gave ", v.length, " results, expected ",
+                      sizeof...(T));
+    size_t i = 0;
+    return std::tuple<T...>{taken_item<T>(v, i++)...};
+  }
+};
+
 template <class Signature>
 class TypedOperatorHandle;
 template <class R, class... A>
@@ -141,17 +211,17 @@ class TypedOperatorHandle<R(A...)> {
   explicit TypedOperatorHandle(cograd_op op) noexcept : op_(op) {}
   R call(A... args) const {
     const cograd_value values[sizeof...(A) + 1] = {box_argument<std::decay_t<A>>(args)..., {}};
-    cograd_value result{};
-    cograd::ext::check(cograd_op_call(op_, values, sizeof...(A), &result));
+    struct Result {
+      cograd_value v{};
+      ~Result() { cograd_value_free(&v); }
+    } result;
+    cograd::ext::check(cograd_op_call(op_, values, sizeof...(A), &result.v));
     if constexpr (std::is_same_v<R, Tensor&>) {
-      cograd_value_free(&result);
       Tensor* written = nullptr;
       (find_written<A>(args, written), ...);
       return *written;
-    } else if constexpr (std::is_void_v<R>) {
-      cograd_value_free(&result);
-    } else {
-      return cograd::ext::Unboxed<std::decay_t<R>>::get(result);
+    } else if constexpr (!std::is_void_v<R>) {
+      return Taken<std::decay_t<R>>::get(result.v);
     }
   }
   R operator()(A... args) const { return call(std::forward<A>(args)...); }

@@ -11,7 +11,7 @@ class CppFunction {
  public:
   CppFunction(Kernel kernel, DispatchKey key = DispatchKey::Undefined)  // NOLINT: implicit
       : kernel_(kernel), key_(key) {}
-  template <class F, class = decltype(Callable<std::decay_t<F>>::count)>
+  template <class F, class = std::enable_if_t<IsCallable<std::decay_t<F>>::value>>
   CppFunction(F&& f)  // NOLINT: implicit
       : kernel_(make_kernel<std::decay_t<F>>(std::forward<F>(f))) {}
   const Kernel& kernel() const noexcept { return kernel_; }
@@ -60,10 +60,7 @@ class Library {
     define(schema);
     return *this;
   }
-  template <class Tags, class = decltype(std::declval<Tags>().begin())>
-  Library& def(const char* schema, const Tags&) & {
-    return def(schema);
-  }
+  Library& def(const char* schema, const std::vector<::at::Tag>&) & { return def(schema); }
   // A name or a schema with the function; without a key it is a composition of other ops.
   Library& def(const char* name_or_schema, CppFunction f) & {
     Entry& e = define(name_or_schema);
@@ -167,7 +164,7 @@ class RegisterOperators {
   RegisterOperators(const std::string& name, F&& f) {  // NOLINT
     add(name, {CppFunction(std::forward<F>(f))});
   }
-  template <class F, class = decltype(Callable<std::decay_t<F>>::count)>
+  template <class F, class = std::enable_if_t<IsCallable<std::decay_t<F>>::value>>
   RegisterOperators&& op(const std::string& name, F&& f) && {
     add(name, {CppFunction(std::forward<F>(f))});
     return std::move(*this);
@@ -222,6 +219,12 @@ CppFunction dispatch(::cograd::DeviceType, F&& f) {
 namespace c10 {
 using ::cograd::torch_compat::RegisterOperators;
 }
+
+// "extern "C" PyObject* PyInit__C()" as people write it, to have the library imported, stays visible.
+#ifdef TORCH_EXTENSION_NAME
+extern "C" __attribute__((visibility("default"))) struct _object* COGRAD_CAT(
+    PyInit_, TORCH_EXTENSION_NAME)();
+#endif
 
 #define COGRAD_TORCH_BLOCK_(ns, key, m, id)                                                    \
   static void COGRAD_CAT(cograd_torch_##ns##_, id)(::torch::Library&);                         \

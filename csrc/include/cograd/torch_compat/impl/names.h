@@ -72,6 +72,17 @@ using Accumulated = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 }  // namespace torch_compat
 }  // namespace cograd
 
+inline cograd::Tensor cograd::Tensor::slice(int64_t d, std::optional<int64_t> start,
+                                            std::optional<int64_t> end, int64_t step) const {
+  std::vector<TensorIndex> items(wrapped(d), TensorIndex(cograd::indexing::Slice()));
+  items.emplace_back(cograd::indexing::Slice(start, end, step));
+  return index(items);
+}
+inline std::shared_ptr<cograd::torch_compat::Node> cograd::Tensor::grad_fn() const {
+  const std::string name = grad_fn_name();
+  return name.empty() ? nullptr : std::make_shared<torch_compat::Node>(torch_compat::Node{name});
+}
+
 namespace at {
 
 using namespace ::cograd;  // NOLINT: that is what these headers are for
@@ -83,6 +94,23 @@ using ::cograd::torch_compat::List;
 using ::cograd::torch_compat::MemoryFormat;
 using ::cograd::torch_compat::RestrictPtrTraits;
 using Type = DeprecatedTypeProperties;
+// Marks of ops; none of them changes anything here.
+enum class Tag : uint8_t {
+  core,
+  pt2_compliant_tag,
+  needs_fixed_stride_order,
+  needs_exact_strides,
+  needs_contiguous_strides,
+  flexible_layout,
+  inplace_view,
+  pointwise,
+  dynamic_output_shape,
+  data_dependent_output,
+  generated,
+  nondeterministic_seeded,
+  nondeterministic_bitwise,
+  view_copy,
+};
 using Backtrace = std::string;
 inline constexpr ::cograd::torch_compat::CudaDeviceTypeIsMissing kCUDA{};
 
