@@ -74,7 +74,7 @@ def precompiled(job: Job, beat: Callable[[], None] | None) -> tuple[list[str], l
     from cograd.utils.cpp_extension import _build
     from cograd.utils.cpp_extension._lock import BuildLock
 
-    flags = [f for f in _build.compile_flags(job, "c++") if not f.startswith("-D")]
+    flags = [f for f in _build.compile_flags(job, "c++") if not f.startswith("-D") or f == _build.COMPAT]
     defines = [f for f in job.cflags if f.startswith(("-D", "-U"))]
     flags = [*flags, *defines, *_build.include_flags(_without_user_folders(job))]
     compiler = _compiler.compiler_command()

@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: BSD-3-Clause
-// torch's <ATen/cuda/Atomic.cuh>, which cograd does not offer.
-#pragma once
-#error "cograd: <ATen/cuda/Atomic.cuh> is for CUDA devices; cograd computes on the CPU only, compile the CPU sources alone"
