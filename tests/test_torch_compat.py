@@ -197,10 +197,10 @@ def test_gradient_registered_from_python(ops):
         for name in ("fused_madd", "product"):
             torch.library._table.remove(torch.library._table.find(f"compat::{name}"))
     with pytest.raises(RuntimeError, match="has a gradient of its own"):
-        torch.library.register_autograd("compat::sincos", backward)
+        torch.library.register_autograd("compat::waves", backward)
     with pytest.raises(RuntimeError, match="non-functional operator"):
         torch.library.register_autograd("compat::add_into", backward)
-    for name in ("sincos", "add_into"):
+    for name in ("waves", "add_into"):
         torch.library._table.remove(torch.library._table.find(f"compat::{name}"))
 
 
@@ -209,21 +209,24 @@ def test_gradient_registered_from_python(ops):
 
 def test_kernels_for_the_cpu_and_for_autograd(ops):
     x = rand(3, 4)
-    s, c = ops.sincos(x, 2.0)
+    s, c = ops.waves(x, 2.0)
     torch.testing.assert_close(s, 2 * x.sin())
     torch.testing.assert_close(c, 2 * x.cos())
-    assert s.grad_fn.name() == "SinCosBackward"
-    assert gradcheck(lambda x: ops.sincos(x, 2.0), (x,))
+    assert s.grad_fn.name() == "WavesBackward"
+    assert gradcheck(lambda x: ops.waves(x, 2.0), (x,))
     before = ops.cpu_calls()
     with torch.no_grad():
-        assert not ops.sincos(x, 2.0)[0].requires_grad
+        assert not ops.waves(x, 2.0)[0].requires_grad
     assert ops.cpu_calls() == before + 1
 
 
 def test_overloads_compositions_and_the_older_registration(ops):
     x = rand(5)
     one, zero = torch.ones(5, dtype=x.dtype), torch.zeros(5, dtype=x.dtype)
-    (g,) = ops.sincos__backward(x.detach(), one, zero)
+    (g,) = ops.waves.backward(x.detach(), one, zero)
+    assert ops.waves.default is ops.waves
+    with pytest.raises(AttributeError):
+        ops.waves.forward  # noqa: B018
     torch.testing.assert_close(g, x.cos())
     assert gradcheck(ops.twice, (x,))
     assert gradcheck(ops.squared, (x,))

@@ -8,6 +8,7 @@ requires grad. Calls from C++ by name still reach the op without that gradient.
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,23 @@ def _requires_grad(value: Any) -> bool:
     return False
 
 
+def _parameter(argument: dict[str, Any]) -> inspect.Parameter:
+    """One argument of `_C._describe_op`; its default is text there."""
+    text = argument["default"]
+    default: Any = inspect.Parameter.empty
+    if text is not None:
+        try:
+            default = ast.literal_eval(text)
+        except ValueError:  # a dtype
+            default = getattr(cograd, text.rpartition(".")[2])
+        if argument["type"].rstrip("?") == "float" and isinstance(default, int):
+            default = float(default)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    if not argument["keyword_only"]:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(argument["name"], kind, default=default)
+
+
 class ForeignOpDef:
     """A compiled op with what was registered for it from Python."""
 
@@ -45,7 +63,7 @@ class ForeignOpDef:
         self._function: Any = None
         self._abstract_fn: Fn | None = None
         self._vmap_fn: Fn | None = None
-        self.__signature__ = inspect.signature(self._raw)
+        self.__signature__ = inspect.Signature([_parameter(a) for a in arguments])
         self.__name__ = self._name
         self.__qualname__ = qualname
         self.__doc__ = self._raw.__doc__

@@ -150,7 +150,11 @@ template <class T>
 struct CppTypeToScalarType : std::integral_constant<ScalarType, dtype_of<T>> {};
 inline bool is_custom_op(const Tensor&) = delete;
 
-// Options as a memory format: nothing is to be said about it here.
+// Forms that torch has besides those of cograd; a memory format says nothing here.
+using ::cograd::arange;
+inline Tensor arange(const Scalar& start, const Scalar& end, const TensorOptions& o) {
+  return ::cograd::arange(start, end, Scalar(1), o);
+}
 using ::cograd::empty;
 using ::cograd::empty_like;
 using ::cograd::full_like;
