@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """torch's C++ names on cograd: extensions written for torch compile unchanged and are right."""
 
-import importlib
 import os
 import re
 import shutil
@@ -226,7 +225,7 @@ def test_overloads_compositions_and_the_older_registration(ops):
     (g,) = ops.waves.backward(x.detach(), one, zero)
     assert ops.waves.default is ops.waves
     with pytest.raises(AttributeError):
-        ops.waves.forward  # noqa: B018
+        ops.waves.forward
     torch.testing.assert_close(g, x.cos())
     assert gradcheck(ops.twice, (x,))
     assert gradcheck(ops.squared, (x,))
@@ -299,7 +298,9 @@ def test_indexing_and_functions(names):
     torch.testing.assert_close(got, torch.stack([x[..., 0], x[:, -1]]))
     x = rand(2, 3, grad=False)
     expected = x.relu() + x.softmax(-1) + x.clamp(-0.5, 0.5) + x.max(1, keepdim=True)[0]
-    expected = expected + torch.where(x > 0, x, torch.zeros_like(x)) + torch.arange(0, 3).view(1, -1)
+    expected = (
+        expected + torch.where(x > 0, x, torch.zeros_like(x)) + torch.arange(0, 3).view(1, -1)
+    )
     torch.testing.assert_close(names.many(x), expected + x + torch.tensor([1.0, 2.0, 3.0]))
 
 
@@ -347,7 +348,13 @@ def test_wrong_registrations_are_refused_when_loaded(cache):
 
 
 def compiler(*arguments, **kwargs):
-    flags = ["-std=c++17", "-fsyntax-only", "-w", "-DCOGRAD_TORCH_COMPAT", "-DTORCH_EXTENSION_NAME=x"]
+    flags = [
+        "-std=c++17",
+        "-fsyntax-only",
+        "-w",
+        "-DCOGRAD_TORCH_COMPAT",
+        "-DTORCH_EXTENSION_NAME=x",
+    ]
     folders = cpp_extension.include_paths(with_torch_compat=True)
     command = [shutil.which("c++") or "g++", *flags, *(f"-I{f}" for f in folders), *arguments]
     return subprocess.run(command, capture_output=True, text=True, **kwargs)
@@ -398,10 +405,18 @@ def test_cograds_headers_first_is_an_error_not_a_surprise():
     assert done.returncode != 0 and "come before <cograd/extension.h>" in done.stderr
 
 
+IMPORTED = """
+import importlib.util as u
+import sys
+import cograd
+spec = u.spec_from_file_location("compat_ops", sys.argv[1])
+u.module_from_spec(spec)
+print(cograd.ops.compat.twice(cograd.ones(1)).item())
+"""
+
+
 def test_the_module_can_be_imported(ops, cache):
     (path,) = (p for p in cache.rglob("compat_ops*.so") if not p.is_symlink())
-    spec = importlib.util.spec_from_file_location("compat_ops", path)
-    code = f"import cograd, importlib.util as u; s = u.spec_from_file_location('compat_ops', {str(path)!r}); u.module_from_spec(s); print(cograd.ops.compat.twice(cograd.ones(1)).item())"
-    assert spec is not None
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    command = [sys.executable, "-c", IMPORTED, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.strip() == "2.0", done.stderr

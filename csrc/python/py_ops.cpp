@@ -4,7 +4,6 @@
 
 #include <structmember.h>
 
-#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
@@ -449,20 +448,8 @@ PyObject* op_descr_get(PyObject* self, PyObject* object, PyObject*) {
 
 const OpGroup& group_of(PyObject* o) { return *reinterpret_cast<PyOp*>(o)->group; }
 
-// torch's names of overloads: op.default is the op, op.other the registered "op__other".
 PyObject* op_getattro(PyObject* o, PyObject* name) {
-  PyObject* found = PyObject_GenericGetAttr(o, name);
-  const ForeignOp* f = group_of(o).records[0]->foreign;
-  if (found != nullptr || f == nullptr || PyErr_ExceptionMatches(PyExc_AttributeError) == 0)
-    return found;
-  const char* text = PyUnicode_AsUTF8(name);
-  if (text == nullptr || *text == '_') return nullptr;
-  const bool same = std::strcmp(text, "default") == 0;
-  const ForeignOp* other = same ? f : api::find_foreign(f->qualified + "__" + text);
-  if (other == nullptr) return nullptr;
-  PyErr_Clear();
-  if (same) return Py_NewRef(o);
-  return guarded([&] { return foreign_op_object(*other).release().ptr(); });
+  return op_attribute(o, name, group_of(o).records[0]->foreign);
 }
 PyObject* op_repr(PyObject* o) {
   return PyUnicode_FromFormat("<built-in %s %s>", Py_TYPE(o) == method_type ? "method" : "function",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An op with a kernel for the CPU and one for autograd, which call each other through the
 // dispatcher; the blocks of the library are in two files.
-#include <torch/torch.h>
 #include <torch/script.h>
+#include <torch/torch.h>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -13,9 +13,8 @@ using torch::autograd::tensor_list;
 int cpu_calls = 0;
 
 std::tuple<Tensor, Tensor> waves(const Tensor& x, double scale) {
-  static auto op = c10::Dispatcher::singleton()
-                       .findSchemaOrThrow("compat::waves", "")
-                       .typed<decltype(waves)>();
+  static auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("compat::waves", "").typed<decltype(waves)>();
   return op.call(x, scale);
 }
 
@@ -84,7 +83,7 @@ TORCH_LIBRARY_FRAGMENT(compat, m) {
 }
 
 Tensor thrice(Tensor x, c10::optional<Tensor> y) { return y.has_value() ? 3 * x + *y : 3 * x; }
-static auto registry = torch::RegisterOperators()
-                           .op("compat::thrice", &thrice)
-                           .op("compat::squared(Tensor x) -> Tensor",
-                               [](Tensor x) { return x.square(); });
+static auto registry =
+    torch::RegisterOperators()
+        .op("compat::thrice", &thrice)
+        .op("compat::squared(Tensor x) -> Tensor", [](Tensor x) { return x.square(); });

@@ -73,7 +73,6 @@ TORCH_LIBRARY_FRAGMENT(compat, m) {
   });
   m.def("penalty", &penalty);
   m.def("slope_at", &slope_at);
-  m.def("node_name", [](torch::Tensor x) {
-    return x.grad_fn() ? x.grad_fn()->name() : std::string("leaf");
-  });
+  m.def("node_name",
+        [](torch::Tensor x) { return x.grad_fn() ? x.grad_fn()->name() : std::string("leaf"); });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops with kernels for the CPU; the gradient of fused_madd is registered from Python.
-#include <Python.h>
 #include <ATen/Operators.h>
+#include <Python.h>
 #include <torch/all.h>
 #include <torch/library.h>
 

@@ -20,11 +20,14 @@ namespace {
 // The element type of each dispatch macro for a dtype.
 std::string dispatched(at::ScalarType t) {
   std::string found;
-  auto take = [&](auto zero) { found += at::toString(c10::CppTypeToScalarType<decltype(zero)>::value); };
+  auto take = [&](auto zero) {
+    found += at::toString(c10::CppTypeToScalarType<decltype(zero)>::value);
+  };
   AT_DISPATCH_ALL_TYPES_AND3(at::ScalarType::Half, at::ScalarType::BFloat16, at::kBool, t, "all",
                              [&] { take(scalar_t()); });
   if (at::isFloatingType(t))
-    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, t, "floating", [&] { take(scalar_t()); });
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, t, "floating",
+                                    [&] { take(scalar_t()); });
   if (at::isIntegralType(t, /*includeBool=*/false))
     AT_DISPATCH_INTEGRAL_TYPES(t, "integral", [&] { take(scalar_t()); });
   return found;

@@ -41,9 +41,8 @@ def _parameter(argument: dict[str, Any]) -> inspect.Parameter:
             default = getattr(cograd, text.rpartition(".")[2])
         if argument["type"].rstrip("?") == "float" and isinstance(default, int):
             default = float(default)
-    kind = inspect.Parameter.KEYWORD_ONLY
-    if not argument["keyword_only"]:
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named = inspect.Parameter.KEYWORD_ONLY
+    kind = named if argument["keyword_only"] else inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Parameter(argument["name"], kind, default=default)
 
 
@@ -113,7 +112,7 @@ class ForeignOpDef:
             )
         if _C._describe_op(self._qualname)["differentiable"]:
             raise RuntimeError(
-                f"register_autograd: {self._qualname} has a gradient of its own, written in C++ or C"
+                f"register_autograd: {self._qualname} has a gradient of its own, from C++ or C"
             )
         self._function = self._make_function(backward, setup_context)
 

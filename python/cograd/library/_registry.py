@@ -166,9 +166,12 @@ class Library:
     def _find(self, name: str) -> CustomOpDef:
         qualname = name if "::" in name else f"{self.ns}::{name}"
         try:
-            return _table.find(qualname.removesuffix(".default"))
+            op = _table.find(qualname.removesuffix(".default"))
         except ValueError as error:
             raise RuntimeError(f"{self}.impl: {error}") from None
+        if isinstance(op, ForeignOpDef):
+            raise RuntimeError(f"{self}.impl: {qualname} is an op of C++ or C, with kernels there")
+        return op
 
     def _destroy(self) -> None:
         """Removes the ops that were defined here."""

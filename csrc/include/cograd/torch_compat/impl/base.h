@@ -30,7 +30,8 @@
 #include "cograd/extension.h"
 
 #ifdef COGRAD_NO_TORCH_COMPAT
-#error "torch's headers of cograd come before <cograd/extension.h>, or compile with -DCOGRAD_TORCH_COMPAT"
+#error \
+    "torch's headers of cograd come before <cograd/extension.h>, or compile with -DCOGRAD_TORCH_COMPAT"
 #endif
 
 // State of one shared object: hidden, or two extensions would share it.

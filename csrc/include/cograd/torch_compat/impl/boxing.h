@@ -25,7 +25,7 @@ struct Argument<std::vector<std::optional<Tensor>>> : Of<COGRAD_TENSORS> {
 };
 
 }  // namespace ext
-}  // inline namespace abi1
+}  // namespace abi1
 
 namespace torch_compat {
 
@@ -63,7 +63,8 @@ struct Callable : Callable<decltype(&F::operator())> {};
 template <class R, class... A>
 struct Callable<R(A...)> {
   static constexpr size_t count = sizeof...(A);
-  static constexpr uint32_t flags = cograd::ext::IsTuple<std::decay_t<R>>::value ? COGRAD_OP_TUPLE : 0;
+  static constexpr uint32_t flags =
+      cograd::ext::IsTuple<std::decay_t<R>>::value ? COGRAD_OP_TUPLE : 0;
   static const int32_t* kinds() {
     static constexpr int32_t k[sizeof...(A) + 1] = {cograd::ext::Argument<std::decay_t<A>>::kind...,
                                                     0};
@@ -122,8 +123,7 @@ cograd_value box_argument(const T& v) {
     return boxed(static_cast<double>(v));
   else if constexpr (std::is_convertible_v<const T&, std::string_view>)
     return boxed(std::string_view(v));
-  else if constexpr (std::is_convertible_v<const T&, TensorList> &&
-                     !std::is_same_v<T, Tensor>)
+  else if constexpr (std::is_convertible_v<const T&, TensorList> && !std::is_same_v<T, Tensor>)
     return boxed(TensorList(v));
   else if constexpr (std::is_convertible_v<const T&, IntArrayRef>)
     return cograd::ext::boxed_list(COGRAD_INTS, IntArrayRef(v).data(), IntArrayRef(v).size());
@@ -160,7 +160,9 @@ struct Taken<Tensor> {
 };
 template <>
 struct Taken<std::string> {
-  static std::string get(const cograd_value& v) { return cograd::ext::Argument<std::string>::get(v); }
+  static std::string get(const cograd_value& v) {
+    return cograd::ext::Argument<std::string>::get(v);
+  }
 };
 template <class T>
 struct Taken<std::optional<T>> {

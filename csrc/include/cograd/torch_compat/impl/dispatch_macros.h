@@ -9,10 +9,10 @@ namespace torch_compat {
 
 template <DType T>
 struct CppType;
-#define COGRAD_CPP_TYPE(cpp, name)    \
-  template <>                         \
-  struct CppType<DType::name> {       \
-    using type = cpp;                 \
+#define COGRAD_CPP_TYPE(cpp, name) \
+  template <>                      \
+  struct CppType<DType::name> {    \
+    using type = cpp;              \
   };
 AT_FORALL_COGRAD_DTYPES(COGRAD_CPP_TYPE)
 #undef COGRAD_CPP_TYPE
@@ -31,25 +31,25 @@ using ScalarTypeToCPPType = ::cograd::torch_compat::CppType<T>;
 
 #define AT_DISPATCH_CASE(enum_type, ...) \
   AT_PRIVATE_CASE_TYPE_USING_HINT(enum_type, scalar_t, __VA_ARGS__)
-#define AT_PRIVATE_CASE_TYPE_USING_HINT(enum_type, hint, ...)                             \
-  case enum_type: {                                                                       \
-    using hint [[maybe_unused]] = ::c10::impl::ScalarTypeToCPPTypeT<enum_type>;           \
-    return __VA_ARGS__();                                                                 \
+#define AT_PRIVATE_CASE_TYPE_USING_HINT(enum_type, hint, ...)                   \
+  case enum_type: {                                                             \
+    using hint [[maybe_unused]] = ::c10::impl::ScalarTypeToCPPTypeT<enum_type>; \
+    return __VA_ARGS__();                                                       \
   }
-#define AT_PRIVATE_CASE_TYPE(name, enum_type, type, ...)                                  \
-  case enum_type: {                                                                       \
-    using scalar_t [[maybe_unused]] = type;                                               \
-    return __VA_ARGS__();                                                                 \
+#define AT_PRIVATE_CASE_TYPE(name, enum_type, type, ...) \
+  case enum_type: {                                      \
+    using scalar_t [[maybe_unused]] = type;              \
+    return __VA_ARGS__();                                \
   }
-#define AT_DISPATCH_SWITCH(TYPE, NAME, ...)                                               \
-  [&] {                                                                                   \
-    const ::cograd::DType cograd_type_ = (TYPE);                                          \
-    switch (cograd_type_) {                                                               \
-      __VA_ARGS__                                                                         \
-      default:                                                                            \
-        ::cograd::torch_compat::fail(::cograd::ErrorKind::NotImplemented, "", '"', NAME,  \
-                                     "\" not implemented for '", cograd_type_, "'");      \
-    }                                                                                     \
+#define AT_DISPATCH_SWITCH(TYPE, NAME, ...)                                              \
+  [&] {                                                                                  \
+    const ::cograd::DType cograd_type_ = (TYPE);                                         \
+    switch (cograd_type_) {                                                              \
+      __VA_ARGS__                                                                        \
+      default:                                                                           \
+        ::cograd::torch_compat::fail(::cograd::ErrorKind::NotImplemented, "", '"', NAME, \
+                                     "\" not implemented for '", cograd_type_, "'");     \
+    }                                                                                    \
   }()
 
 #define AT_DISPATCH_CASE_FLOATING_TYPES(...)             \
@@ -58,11 +58,11 @@ using ScalarTypeToCPPType = ::cograd::torch_compat::CppType<T>;
 #define AT_DISPATCH_CASE_REDUCED_FLOATING_TYPES(...)   \
   AT_DISPATCH_CASE(::cograd::DType::Half, __VA_ARGS__) \
   AT_DISPATCH_CASE(::cograd::DType::BFloat16, __VA_ARGS__)
-#define AT_DISPATCH_CASE_INTEGRAL_TYPES(...)            \
-  AT_DISPATCH_CASE(::cograd::DType::Byte, __VA_ARGS__)  \
-  AT_DISPATCH_CASE(::cograd::DType::Char, __VA_ARGS__)  \
-  AT_DISPATCH_CASE(::cograd::DType::Int, __VA_ARGS__)   \
-  AT_DISPATCH_CASE(::cograd::DType::Long, __VA_ARGS__)  \
+#define AT_DISPATCH_CASE_INTEGRAL_TYPES(...)           \
+  AT_DISPATCH_CASE(::cograd::DType::Byte, __VA_ARGS__) \
+  AT_DISPATCH_CASE(::cograd::DType::Char, __VA_ARGS__) \
+  AT_DISPATCH_CASE(::cograd::DType::Int, __VA_ARGS__)  \
+  AT_DISPATCH_CASE(::cograd::DType::Long, __VA_ARGS__) \
   AT_DISPATCH_CASE(::cograd::DType::Short, __VA_ARGS__)
 #define AT_DISPATCH_CASE_ALL_TYPES(...) \
   AT_DISPATCH_CASE_INTEGRAL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE_FLOATING_TYPES(__VA_ARGS__)
@@ -114,10 +114,11 @@ using ScalarTypeToCPPType = ::cograd::torch_compat::CppType<T>;
   AT_DISPATCH_SWITCH(T, N, AT_DISPATCH_CASE_INTEGRAL_TYPES(__VA_ARGS__))
 #define AT_DISPATCH_INTEGRAL_TYPES_AND(A, T, N, ...) \
   AT_DISPATCH_SWITCH(T, N, COGRAD_AT_1_(INTEGRAL_TYPES, A, __VA_ARGS__))
-#define AT_DISPATCH_INDEX_TYPES(T, N, ...)                                                \
-  AT_DISPATCH_SWITCH(                                                                     \
-      T, N, AT_PRIVATE_CASE_TYPE_USING_HINT(::cograd::DType::Int, index_t, __VA_ARGS__)   \
-                AT_PRIVATE_CASE_TYPE_USING_HINT(::cograd::DType::Long, index_t, __VA_ARGS__))
+#define AT_DISPATCH_INDEX_TYPES(T, N, ...)                                        \
+  AT_DISPATCH_SWITCH(                                                             \
+      T, N,                                                                       \
+      AT_PRIVATE_CASE_TYPE_USING_HINT(::cograd::DType::Int, index_t, __VA_ARGS__) \
+          AT_PRIVATE_CASE_TYPE_USING_HINT(::cograd::DType::Long, index_t, __VA_ARGS__))
 #define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES(T, N, ...) \
   AT_DISPATCH_FLOATING_TYPES(T, N, __VA_ARGS__)
 #define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND1(A, T, N, ...) \

@@ -26,8 +26,8 @@ template <class... Parts>
 template <class... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail_internal(const char* condition, const char* file,
                                                           int line, const Parts&... parts) {
-  throw Error(ErrorKind::Runtime, text(condition, " INTERNAL ASSERT FAILED at \"", file, "\":", line,
-                                       ". ", parts...));
+  throw Error(ErrorKind::Runtime,
+              text(condition, " INTERNAL ASSERT FAILED at \"", file, "\":", line, ". ", parts...));
 }
 
 // A UserWarning where a Python interpreter runs in this process, else a line on stderr.
@@ -66,10 +66,10 @@ std::string str(const Parts&... parts) {
 }
 }  // namespace c10
 
-#define COGRAD_TORCH_CHECK_(kind, cond, ...)                                              \
-  do {                                                                                    \
-    if (__builtin_expect(!(cond), 0))                                                     \
-      ::cograd::torch_compat::fail(::cograd::ErrorKind::kind, #cond, ##__VA_ARGS__);      \
+#define COGRAD_TORCH_CHECK_(kind, cond, ...)                                         \
+  do {                                                                               \
+    if (__builtin_expect(!(cond), 0))                                                \
+      ::cograd::torch_compat::fail(::cograd::ErrorKind::kind, #cond, ##__VA_ARGS__); \
   } while (false)
 #define TORCH_CHECK(cond, ...) COGRAD_TORCH_CHECK_(Runtime, cond, ##__VA_ARGS__)
 #define TORCH_CHECK_VALUE(cond, ...) COGRAD_TORCH_CHECK_(Value, cond, ##__VA_ARGS__)
@@ -79,10 +79,10 @@ std::string str(const Parts&... parts) {
   COGRAD_TORCH_CHECK_(NotImplemented, cond, ##__VA_ARGS__)
 #define TORCH_CHECK_LINALG(cond, ...) COGRAD_TORCH_CHECK_(Runtime, cond, ##__VA_ARGS__)
 #define TORCH_CHECK_IF_NOT_ON_CUDA(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
-#define TORCH_INTERNAL_ASSERT(cond, ...)                                                  \
-  do {                                                                                    \
-    if (__builtin_expect(!(cond), 0))                                                     \
-      ::cograd::torch_compat::fail_internal(#cond, __FILE__, __LINE__, ##__VA_ARGS__);    \
+#define TORCH_INTERNAL_ASSERT(cond, ...)                                               \
+  do {                                                                                 \
+    if (__builtin_expect(!(cond), 0))                                                  \
+      ::cograd::torch_compat::fail_internal(#cond, __FILE__, __LINE__, ##__VA_ARGS__); \
   } while (false)
 #ifdef NDEBUG
 #define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(cond, ...) \
@@ -90,7 +90,7 @@ std::string str(const Parts&... parts) {
 #else
 #define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(cond, ...) TORCH_INTERNAL_ASSERT(cond, ##__VA_ARGS__)
 #endif
-#define COGRAD_TORCH_COMPARE_(a, b, op)                                                   \
+#define COGRAD_TORCH_COMPARE_(a, b, op) \
   TORCH_CHECK((a)op(b), "Check failed: " #a " " #op " " #b " (", (a), " vs. ", (b), "). ")
 #define TORCH_CHECK_EQ(a, b) COGRAD_TORCH_COMPARE_(a, b, ==)
 #define TORCH_CHECK_NE(a, b) COGRAD_TORCH_COMPARE_(a, b, !=)
@@ -99,10 +99,10 @@ std::string str(const Parts&... parts) {
 #define TORCH_CHECK_GE(a, b) COGRAD_TORCH_COMPARE_(a, b, >=)
 #define TORCH_CHECK_GT(a, b) COGRAD_TORCH_COMPARE_(a, b, >)
 #define TORCH_WARN(...) ::cograd::torch_compat::warn(::c10::str(__VA_ARGS__))
-#define TORCH_WARN_ONCE(...)                                                              \
-  do {                                                                                    \
-    static const bool cograd_warned_ = (TORCH_WARN(__VA_ARGS__), true);                   \
-    (void)cograd_warned_;                                                                 \
+#define TORCH_WARN_ONCE(...)                                            \
+  do {                                                                  \
+    static const bool cograd_warned_ = (TORCH_WARN(__VA_ARGS__), true); \
+    (void)cograd_warned_;                                               \
   } while (false)
 #define TORCH_WARN_DEPRECATION(...) TORCH_WARN(__VA_ARGS__)
 
@@ -137,6 +137,7 @@ std::string str(const Parts&... parts) {
 #define C10_STRINGIZE_IMPL(x) #x
 #define C10_STRINGIZE(x) C10_STRINGIZE_IMPL(x)
 #define C10_CONCATENATE(a, b) COGRAD_CAT(a, b)
-#define AT_FORALL_COGRAD_DTYPES(_)                                                        \
-  _(uint8_t, Byte) _(int8_t, Char) _(int16_t, Short) _(int, Int) _(int64_t, Long)         \
-  _(at::Half, Half) _(float, Float) _(double, Double) _(bool, Bool) _(at::BFloat16, BFloat16)
+#define AT_FORALL_COGRAD_DTYPES(_)                                                                 \
+  _(uint8_t, Byte)                                                                                 \
+  _(int8_t, Char) _(int16_t, Short) _(int, Int) _(int64_t, Long) _(at::Half, Half) _(float, Float) \
+      _(double, Double) _(bool, Bool) _(at::BFloat16, BFloat16)

@@ -6,17 +6,16 @@
 namespace cograd {
 
 template <class T>
-using IfHalf =
-    std::enable_if_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, T>;
+using IfHalf = std::enable_if_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, T>;
 
-#define COGRAD_HALF_OPERATOR(op)                                          \
-  template <class T>                                                      \
-  IfHalf<T> operator op(T a, T b) noexcept {                              \
-    return static_cast<float>(a) op static_cast<float>(b);                \
-  }                                                                       \
-  template <class T, class U, class = IfHalf<T>>                          \
-  T& operator op##=(T& a, const U& b) noexcept {                          \
-    return a = T(static_cast<float>(a) op static_cast<float>(b));         \
+#define COGRAD_HALF_OPERATOR(op)                                  \
+  template <class T>                                              \
+  IfHalf<T> operator op(T a, T b) noexcept {                      \
+    return static_cast<float>(a) op static_cast<float>(b);        \
+  }                                                               \
+  template <class T, class U, class = IfHalf<T>>                  \
+  T& operator op## = (T & a, const U& b) noexcept {               \
+    return a = T(static_cast<float>(a) op static_cast<float>(b)); \
   }
 COGRAD_HALF_OPERATOR(+)
 COGRAD_HALF_OPERATOR(-)

@@ -204,9 +204,9 @@ using ::cograd::torch_compat::CppFunction;
 using ::cograd::torch_compat::Library;
 using ::cograd::torch_compat::RegisterOperators;
 namespace jit {
-using ::cograd::torch_compat::RegisterOperators;
 using ::cograd::IValue;
-}
+using ::cograd::torch_compat::RegisterOperators;
+}  // namespace jit
 template <class F>
 CppFunction dispatch(::c10::DispatchKey key, F&& f) {
   return CppFunction(CppFunction(std::forward<F>(f)).kernel(), key);
@@ -220,19 +220,21 @@ namespace c10 {
 using ::cograd::torch_compat::RegisterOperators;
 }
 
-// "extern "C" PyObject* PyInit__C()" as people write it, to have the library imported, stays visible.
+// "extern "C" PyObject* PyInit__C()" as people write it, to have the library imported, stays
+// visible.
 #ifdef TORCH_EXTENSION_NAME
-extern "C" __attribute__((visibility("default"))) struct _object* COGRAD_CAT(
-    PyInit_, TORCH_EXTENSION_NAME)();
+extern "C"
+    __attribute__((visibility("default"))) struct _object* COGRAD_CAT(PyInit_,
+                                                                      TORCH_EXTENSION_NAME)();
 #endif
 
-#define COGRAD_TORCH_BLOCK_(ns, key, m, id)                                                    \
-  static void COGRAD_CAT(cograd_torch_##ns##_, id)(::torch::Library&);                         \
-  [[gnu::used, gnu::section("cograd_torch")]] static const char COGRAD_CAT(                    \
-      cograd_torch_block_##ns##_, id) = 1;                                                     \
-  [[maybe_unused]] static const bool COGRAD_CAT(cograd_torch_done_##ns##_, id) =               \
-      ::cograd::torch_compat::run_block(#ns, ::c10::DispatchKey::key,                          \
-                                        &COGRAD_CAT(cograd_torch_##ns##_, id));                \
+#define COGRAD_TORCH_BLOCK_(ns, key, m, id)                                      \
+  static void COGRAD_CAT(cograd_torch_##ns##_, id)(::torch::Library&);           \
+  [[gnu::used, gnu::section("cograd_torch")]] static const char COGRAD_CAT(      \
+      cograd_torch_block_##ns##_, id) = 1;                                       \
+  [[maybe_unused]] static const bool COGRAD_CAT(cograd_torch_done_##ns##_, id) = \
+      ::cograd::torch_compat::run_block(#ns, ::c10::DispatchKey::key,            \
+                                        &COGRAD_CAT(cograd_torch_##ns##_, id));  \
   static void COGRAD_CAT(cograd_torch_##ns##_, id)([[maybe_unused]] ::torch::Library & m)
 #define TORCH_LIBRARY(ns, m) COGRAD_TORCH_BLOCK_(ns, Undefined, m, 0)
 #define TORCH_LIBRARY_FRAGMENT(ns, m) COGRAD_TORCH_BLOCK_(ns, Undefined, m, __COUNTER__)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The namespaces at, c10, caffe2 and torch: cograd's names, and torch's that are written differently.
+// The namespaces at, c10, caffe2 and torch: cograd's names, and torch's that are written
+// differently.
 #pragma once
 #include "cograd/torch_compat/impl/errors.h"
 
@@ -213,7 +214,8 @@ template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0>
 ::cograd::torch_compat::IntRange<I> irange(I end) {
   return {I(0), end};
 }
-template <class A, class B, std::enable_if_t<std::is_integral_v<A> && std::is_integral_v<B>, int> = 0>
+template <class A, class B,
+          std::enable_if_t<std::is_integral_v<A> && std::is_integral_v<B>, int> = 0>
 ::cograd::torch_compat::IntRange<B> irange(A begin, B end) {
   return {static_cast<B>(begin), end};
 }

@@ -25,7 +25,7 @@ inline std::ostream& operator<<(std::ostream& s, const TensorOptions& o) {
            << (o.requires_grad() ? "true" : "false") << ')';
 }
 
-}  // inline namespace abi1
+}  // namespace abi1
 
 inline std::ostream& operator<<(std::ostream& s, const Scalar& v) {
   if (v.is_float()) return s << v.to_double();
@@ -71,5 +71,5 @@ inline std::ostream& operator<<(std::ostream& s, const Tensor& t) {
   return s << "} ]";
 }
 
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd

@@ -9,6 +9,6 @@ namespace py = pybind11;
 
 namespace pybind11::detail {
 template <class T>
-struct type_caster<cograd::torch_compat::List<T>>
-    : list_caster<cograd::torch_compat::List<T>, T> {};
+struct type_caster<cograd::torch_compat::List<T>> : list_caster<cograd::torch_compat::List<T>, T> {
+};
 }  // namespace pybind11::detail

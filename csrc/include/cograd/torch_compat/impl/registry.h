@@ -135,8 +135,9 @@ inline std::vector<Parameter> parse_parameters(const std::string& schema) {
     if (c == '(' || c == '[') ++depth;
   }
   if (!trimmed(item).empty()) out.push_back(parse_parameter(trimmed(item)));
-  out.erase(std::remove_if(out.begin(), out.end(), [](const Parameter& p) { return p.type == "*"; }),
-            out.end());
+  out.erase(
+      std::remove_if(out.begin(), out.end(), [](const Parameter& p) { return p.type == "*"; }),
+      out.end());
   return out;
 }
 
@@ -147,11 +148,11 @@ inline int32_t kind_of(std::string type) {
     type.pop_back();
   }
   static const std::unordered_map<std::string, int32_t> kKinds = {
-      {"Tensor", COGRAD_TENSOR},     {"Tensor[]", COGRAD_TENSORS}, {"Tensor?[]", COGRAD_TENSORS},
-      {"int", COGRAD_INT},           {"SymInt", COGRAD_INT},       {"int[]", COGRAD_INTS},
-      {"SymInt[]", COGRAD_INTS},     {"float", COGRAD_FLOAT},      {"float[]", COGRAD_FLOATS},
-      {"bool", COGRAD_BOOLEAN},      {"bool[]", COGRAD_BOOLEANS},  {"str", COGRAD_STRING},
-      {"str[]", COGRAD_STRINGS},     {"Scalar", COGRAD_NUMBER},    {"ScalarType", COGRAD_DTYPE},
+      {"Tensor", COGRAD_TENSOR}, {"Tensor[]", COGRAD_TENSORS}, {"Tensor?[]", COGRAD_TENSORS},
+      {"int", COGRAD_INT},       {"SymInt", COGRAD_INT},       {"int[]", COGRAD_INTS},
+      {"SymInt[]", COGRAD_INTS}, {"float", COGRAD_FLOAT},      {"float[]", COGRAD_FLOATS},
+      {"bool", COGRAD_BOOLEAN},  {"bool[]", COGRAD_BOOLEANS},  {"str", COGRAD_STRING},
+      {"str[]", COGRAD_STRINGS}, {"Scalar", COGRAD_NUMBER},    {"ScalarType", COGRAD_DTYPE},
       {"Device", COGRAD_DEVICE}};
   const auto it = kKinds.find(type);
   return it == kKinds.end() ? -1 : it->second | nullable;
@@ -168,8 +169,8 @@ inline std::string mismatch(const Entry& e, const Kernel& k) {
     const int32_t wanted = kind_of(p.type);
     const int32_t base = wanted & ~COGRAD_NULLABLE;
     if (wanted == -1) return text("the type ", p.type, " of '", p.name, "' is not known");
-    const bool fits = base == COGRAD_TENSOR ? (k.kinds[i] & ~COGRAD_NULLABLE) == base
-                                            : k.kinds[i] == wanted;
+    const bool fits =
+        base == COGRAD_TENSOR ? (k.kinds[i] & ~COGRAD_NULLABLE) == base : k.kinds[i] == wanted;
     if (!fits)
       return text("parameter '", p.name, "' is ", p.type,
                   " in the schema, but the C++ function takes another type");
@@ -183,7 +184,8 @@ inline cograd_status run_entry(cograd_context, void* user, const cograd_value* a
                                cograd_results results) {
   return cograd::ext::guarded([&] {
     const Entry& e = *static_cast<const Entry*>(user);
-    if (e.autograd && below_autograd() == 0) return e.autograd.call(e.autograd.function, args, results);
+    if (e.autograd && below_autograd() == 0)
+      return e.autograd.call(e.autograd.function, args, results);
     const Kernel& k = e.cpu ? e.cpu : e.explicit_ ? e.explicit_ : e.implicit;
     if (!k)
       cograd::ext::fail(ErrorKind::NotImplemented, "Could not run '", e.qualified(),
