@@ -144,11 +144,12 @@ def _precompile(
     try:
         header = os.path.join(temporary, HEADER)
         with open(header, "w", encoding="utf-8") as file:
-            file.write("#include <cograd/python.h>\n")
+            name = "torch/python.h" if job.torch_compat else "cograd/python.h"
+            file.write(f"#include <{name}>\n")
         output = f"{HEADER}.gch"
         arguments = [*command, "-x", "c++-header", "-MD", "-MF", "deps", HEADER, "-o", output]
         results = run_all(
-            [Command(arguments, "cograd/python.h, precompiled once")],
+            [Command(arguments, f"{name}, precompiled once")],
             temporary,
             title=job.name,
             verbose=job.verbose,

@@ -220,14 +220,6 @@ namespace c10 {
 using ::cograd::torch_compat::RegisterOperators;
 }
 
-// "extern "C" PyObject* PyInit__C()" as people write it, to have the library imported, stays
-// visible.
-#ifdef TORCH_EXTENSION_NAME
-extern "C"
-    __attribute__((visibility("default"))) struct _object* COGRAD_CAT(PyInit_,
-                                                                      TORCH_EXTENSION_NAME)();
-#endif
-
 #define COGRAD_TORCH_BLOCK_(ns, key, m, id)                                      \
   static void COGRAD_CAT(cograd_torch_##ns##_, id)(::torch::Library&);           \
   [[gnu::used, gnu::section("cograd_torch")]] static const char COGRAD_CAT(      \

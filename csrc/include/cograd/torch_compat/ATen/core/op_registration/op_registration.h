@@ -2,4 +2,4 @@
 // torch's <ATen/core/op_registration/op_registration.h>: everything that cograd offers without
 // Python.
 #pragma once
-#include "cograd/torch_compat/impl/library.h"
+#include "cograd/torch_compat/impl/module.h"
