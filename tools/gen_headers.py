@@ -168,8 +168,8 @@ class Op:
         passed = [a.replace("(self)", "(*this)") for a in self.passed]
         body = f'static ext::OpRef op("{name}"); '
         if inplace:
-            body += f"op.run({self.boxed(passed)}); return *this;"
-            return f"const Tensor& {name}({params}) const {{ {body} }}\n"
+            body += f"op.run({self.boxed(passed)}); return self();"
+            return f"Tensor& {name}({params}) const {{ {body} }}\n"
         body += f"return {self.call(passed)};"
         return f"{self.result} {name}({params}) const {{ {body} }}\n"
 

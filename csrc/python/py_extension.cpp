@@ -137,6 +137,21 @@ constexpr cograd_python_bridge kBridge{sizeof(cograd_python_bridge),
 
 }  // namespace
 
+// torch's names of overloads: op.default is the op, op.other the registered "op__other".
+PyObject* op_attribute(PyObject* op, PyObject* name, const ForeignOp* f) {
+  PyObject* found = PyObject_GenericGetAttr(op, name);
+  if (found != nullptr || f == nullptr || PyErr_ExceptionMatches(PyExc_AttributeError) == 0)
+    return found;
+  const char* text = PyUnicode_AsUTF8(name);
+  if (text == nullptr || *text == '_') return nullptr;
+  const bool same = std::string_view(text) == "default";
+  const ForeignOp* other = same ? f : api::find_foreign(f->qualified + "__" + text);
+  if (other == nullptr) return nullptr;
+  PyErr_Clear();
+  if (same) return Py_NewRef(op);
+  return guarded([&] { return foreign_op_object(*other).release().ptr(); });
+}
+
 void init_extension(py::module_& m) {
   cograd_set_python(&kBridge);
   // A Python exception that C++ code swallowed must not outlive the interpreter.

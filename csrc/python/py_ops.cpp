@@ -453,6 +453,9 @@ PyObject* op_descr_get(PyObject* self, PyObject* object, PyObject*) {
 
 const OpGroup& group_of(PyObject* o) { return *reinterpret_cast<PyOp*>(o)->group; }
 
+PyObject* op_getattro(PyObject* o, PyObject* name) {
+  return op_attribute(o, name, group_of(o).records[0]->foreign);
+}
 PyObject* op_repr(PyObject* o) {
   return PyUnicode_FromFormat("<built-in %s %s>", Py_TYPE(o) == method_type ? "method" : "function",
                               group_of(o).name.c_str());
@@ -526,6 +529,7 @@ PyTypeObject* make_op_type(const char* name, bool method) {
   static PyMethodDef methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr}, {}};
   PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                          {Py_tp_repr, reinterpret_cast<void*>(op_repr)},
+                         {Py_tp_getattro, reinterpret_cast<void*>(op_getattro)},
                          {Py_tp_members, members},
                          {Py_tp_getset, getset},
                          {Py_tp_methods, methods},

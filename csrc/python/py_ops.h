@@ -60,6 +60,8 @@ inline Tensor call_op(const OpRecord* r, std::initializer_list<Value> given) {
 
 // The callable of a registered op; one object per op.
 py::object foreign_op_object(const ForeignOp& op);
+// Attribute of an op; those of a registered op `f` are its overloads too. NULL with an error set.
+PyObject* op_attribute(PyObject* op, PyObject* name, const ForeignOp* f);
 
 PyObject* wrap_result(const OpRecord* r, Result& result);
 

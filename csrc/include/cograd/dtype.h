@@ -16,6 +16,9 @@ enum class DType : uint8_t {
   BFloat16,
   Float32,
   Float64,
+  // Their other names.
+  Byte = UInt8, Char = Int8, Short = Int16, Int = Int32, Long = Int64,
+  Half = Float16, Float = Float32, Double = Float64,
 };
 inline constexpr int kNumDTypes = 10;
 

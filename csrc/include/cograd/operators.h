@@ -7,10 +7,10 @@ namespace cograd {
 inline namespace abi1 {
 
 inline Tensor Tensor::operator-() const { return neg(); }
-inline const Tensor& Tensor::operator+=(const TensorOrScalar& o) const { return add_(o); }
-inline const Tensor& Tensor::operator-=(const TensorOrScalar& o) const { return sub_(o); }
-inline const Tensor& Tensor::operator*=(const TensorOrScalar& o) const { return mul_(o); }
-inline const Tensor& Tensor::operator/=(const TensorOrScalar& o) const { return div_(o); }
+inline Tensor& Tensor::operator+=(const TensorOrScalar& o) const { return add_(o); }
+inline Tensor& Tensor::operator-=(const TensorOrScalar& o) const { return sub_(o); }
+inline Tensor& Tensor::operator*=(const TensorOrScalar& o) const { return mul_(o); }
+inline Tensor& Tensor::operator/=(const TensorOrScalar& o) const { return div_(o); }
 inline const Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> items,
                                         Scalar value) const {
   return index_put_(items, full(Ints(IntArrayRef()), value, TensorOptions(dtype())));

@@ -15,6 +15,12 @@
 #include "cograd/scalar.h"
 #include "cograd/types.h"
 
+#ifdef COGRAD_TORCH_COMPAT
+#include "cograd/torch_compat/impl/before_tensor.h"
+#else
+#define COGRAD_NO_TORCH_COMPAT
+#endif
+
 namespace cograd {
 inline namespace abi1 {
 
@@ -28,7 +34,8 @@ class TensorOrScalar {
  public:
   TensorOrScalar(const Tensor& t) noexcept;                    // NOLINT: implicit
   TensorOrScalar(Scalar s) noexcept : v_(ext::boxed(s)) {}     // NOLINT
-  template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
+  template <class T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_same_v<T, Half> ||
+                                          std::is_same_v<T, BFloat16>, int> = 0>
   TensorOrScalar(T v) noexcept : v_(ext::boxed(Scalar(v))) {}  // NOLINT
   const cograd_value& value() const noexcept { return v_; }
 
@@ -205,16 +212,23 @@ class Tensor {
   Tensor to(Device d, DType t) const { return to(d).to(t); }
   Tensor cpu() const { return *this; }
   Tensor toType(DType t) const { return to(t); }
+  // Writes the elements of `src`, converted and broadcast.
+  Tensor& copy_(const Tensor& src, bool non_blocking = false) const;
 
   Tensor operator-() const;
-  const Tensor& operator+=(const TensorOrScalar& o) const;
-  const Tensor& operator-=(const TensorOrScalar& o) const;
-  const Tensor& operator*=(const TensorOrScalar& o) const;
-  const Tensor& operator/=(const TensorOrScalar& o) const;
+  Tensor& operator+=(const TensorOrScalar& o) const;
+  Tensor& operator-=(const TensorOrScalar& o) const;
+  Tensor& operator*=(const TensorOrScalar& o) const;
+  Tensor& operator/=(const TensorOrScalar& o) const;
 
 #include "cograd/ops_methods.inc"
+#ifdef COGRAD_TORCH_COMPAT
+#include "cograd/torch_compat/impl/tensor_members.inc"
+#endif
 
  private:
+  // In-place ops write elements, not the handle: they are const, and give the handle back as it came.
+  Tensor& self() const noexcept { return const_cast<Tensor&>(*this); }
   cograd_tensor need() const {
     if (p_ == nullptr) detail::fail(ErrorKind::Runtime, "got an undefined Tensor (None)");
     return p_;

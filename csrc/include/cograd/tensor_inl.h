@@ -74,6 +74,11 @@ inline Tensor Tensor::to(DType t) const {
   return ext::call<Tensor>(op, *this, t);
 }
 inline Tensor Tensor::to(Device) const { return *this; }
+inline Tensor& Tensor::copy_(const Tensor& src, bool) const {
+  static ext::OpRef op("copy_");
+  op.run({ext::box_tensor(*this), ext::box_tensor(src)});
+  return self();
+}
 
 template <class T, int N>
 TensorAccessor<T, N> Tensor::accessor() const {

@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _table
 from ._custom_op import CustomOpDef
+from ._foreign import ForeignOpDef, adopt
 from ._schema import parse
 
 __all__ = [
@@ -26,20 +27,23 @@ _KINDS = ("DEF", "FRAGMENT", "IMPL")
 _owners: dict[str, weakref.ref[Library]] = {}  # of namespaces, by Library(ns, "DEF")
 
 
-def _resolve(op: Any) -> CustomOpDef:
+def _resolve(op: Any) -> CustomOpDef | ForeignOpDef:
     """The definition of an op given as itself or by name.
 
     Raises:
-        ValueError: there is no such op. TypeError: it is an op of C++, or no op at all.
+        ValueError: there is no such op. TypeError: it is no op.
     """
-    if isinstance(op, CustomOpDef):
+    if isinstance(op, (CustomOpDef, ForeignOpDef)):
         return op
+    module = getattr(op, "__module__", None) or ""
+    if module.startswith("cograd.ops.") and not isinstance(op, str):  # a compiled op
+        op = f"{module.removeprefix('cograd.ops.')}::{op.__name__}"
     if isinstance(op, str):
-        return _table.find(op.removesuffix(".default"))
-    raise TypeError(
-        f"expected an op of cograd.library or its name, got {type(op).__name__}; ops of C++ and C "
-        "register their gradient where they are defined"
-    )
+        name = op.removesuffix(".default")
+        if name not in _table._python_ops and (definition := adopt(name)) is not None:
+            return definition
+        return _table.find(name)
+    raise TypeError(f"expected an op or its name, got {type(op).__name__}")
 
 
 def register_autograd(
@@ -162,9 +166,12 @@ class Library:
     def _find(self, name: str) -> CustomOpDef:
         qualname = name if "::" in name else f"{self.ns}::{name}"
         try:
-            return _table.find(qualname.removesuffix(".default"))
+            op = _table.find(qualname.removesuffix(".default"))
         except ValueError as error:
             raise RuntimeError(f"{self}.impl: {error}") from None
+        if isinstance(op, ForeignOpDef):
+            raise RuntimeError(f"{self}.impl: {qualname} is an op of C++ or C, with kernels there")
+        return op
 
     def _destroy(self) -> None:
         """Removes the ops that were defined here."""

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._custom_op import CustomOpDef
+    from ._foreign import ForeignOpDef
 
 __all__ = ["_python_ops", "add", "find", "remove", "split"]
 
-_python_ops: dict[str, CustomOpDef] = {}
+_python_ops: dict[str, CustomOpDef | ForeignOpDef] = {}
 
 
 def split(qualname: str) -> tuple[str, str]:
@@ -35,20 +36,20 @@ def _forget(qualname: str) -> None:
         forget([qualname])
 
 
-def add(op: CustomOpDef) -> None:
+def add(op: CustomOpDef | ForeignOpDef) -> None:
     """Enters an op; one of the same name is replaced."""
     _python_ops[op._qualname] = op
     _forget(op._qualname)
 
 
-def remove(op: CustomOpDef) -> None:
+def remove(op: CustomOpDef | ForeignOpDef) -> None:
     """Takes an op out, unless its name has been given to another since."""
     if _python_ops.get(op._qualname) is op:
         del _python_ops[op._qualname]
         _forget(op._qualname)
 
 
-def find(qualname: str) -> CustomOpDef:
+def find(qualname: str) -> CustomOpDef | ForeignOpDef:
     """The op of that name.
 
     Raises:

@@ -22,6 +22,7 @@ _CODE = ("-fPIC", "-fvisibility=hidden", "-pipe")
 _CXX = ("-std=c++17", "-fvisibility-inlines-hidden")
 _CXX_TORCH = ("-std=c++20", "-fvisibility-inlines-hidden")
 _C = ("-std=gnu17",)
+COMPAT = "-DCOGRAD_TORCH_COMPAT=1"
 _LINK = ("-Wl,-O1", "-Wl,--as-needed")
 
 
@@ -158,7 +159,7 @@ def compile_flags(job: Job, language: str) -> list[str]:
         flags += [f"-fsanitize={','.join(job.sanitizers)}", "-fno-sanitize=vptr"]
     flags.append(f"-DCOGRAD_EXTENSION_NAME={job.name}")
     if job.torch_compat:
-        flags.append(f"-DTORCH_EXTENSION_NAME={job.name}")
+        flags += [COMPAT, f"-DTORCH_EXTENSION_NAME={job.name}"]
     foreign = ("-std=c++", "-std=gnu++") if language == "c" else ("-std=c1", "-std=c2", "-std=gnu1")
     return flags + [f for f in job.cflags if not f.startswith(foreign)]
 

@@ -63,10 +63,11 @@ class Precompiling:
         self.folder, self.lock = folder, lock
         self.temporary = _entry.make_temporary(os.path.dirname(folder))
         with open(os.path.join(self.temporary, HEADER), "w", encoding="utf-8") as file:
-            file.write("#include <cograd/python.h>\n")
+            name = "torch/python.h" if job.torch_compat else "cograd/python.h"
+            file.write(f"#include <{name}>\n")
         self.output = f"{HEADER}.gch"
         arguments = [*command, "-x", "c++-header", "-MD", "-MF", "deps", HEADER, "-o", self.output]
-        label = "cograd/python.h, for later builds"
+        label = f"{name}, for later builds"
         self.command = Command(arguments, label, self.temporary, optional=True)
 
     def finish(self, status: int) -> None:
@@ -129,7 +130,8 @@ def precompiled(job: Job) -> Prelude:
         return Prelude([], [], None)
     from cograd.utils.cpp_extension import _build
 
-    flags = [f for f in _build.compile_flags(job, "c++") if not f.startswith("-D")]
+    flags = _build.compile_flags(job, "c++")
+    flags = [f for f in flags if not f.startswith("-D") or f == _build.COMPAT]
     defines = [f for f in job.cflags if f.startswith(("-D", "-U"))]
     flags = [*flags, *defines, *_build.include_flags(_without_user_folders(job))]
     compiler = _compiler.compiler_command()

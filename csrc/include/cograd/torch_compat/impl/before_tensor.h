@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Types that the members of Tensor with torch's names mention.
+#pragma once
+#include <memory>
+
+#include "cograd/types.h"
+
+namespace cograd {
+namespace torch_compat {
+
+// Layouts of memory. The order "channels last" does not exist here, nor its enumerator.
+enum class MemoryFormat : int8_t { Contiguous, Preserve };
+
+// What x.grad_fn() gives: only the name can be asked for.
+struct Node {
+  std::string text;
+  const std::string& name() const noexcept { return text; }
+};
+
+template <class T>
+struct DefaultPtrTraits {
+  using PtrType = T*;
+};
+template <class T>
+struct RestrictPtrTraits {
+  using PtrType = T* __restrict__;
+};
+
+constexpr const char* type_name(DType t) noexcept {
+  constexpr const char* kName[kNumDTypes] = {"Bool", "Byte", "Char",     "Short", "Int",
+                                             "Long", "Half", "BFloat16", "Float", "Double"};
+  return kName[static_cast<int>(t)];
+}
+
+// What x.type() gives.
+class DeprecatedTypeProperties {
+ public:
+  constexpr DeprecatedTypeProperties(DType t) noexcept : type_(t) {}  // NOLINT: implicit
+  constexpr operator DType() const noexcept { return type_; }         // NOLINT
+  constexpr DType scalarType() const noexcept { return type_; }
+  DeviceType device_type() const noexcept { return DeviceType::CPU; }
+  TensorOptions options() const { return TensorOptions(type_); }
+  bool is_cuda() const noexcept { return false; }
+  bool is_sparse() const noexcept { return false; }
+  std::string toString() const { return std::string("CPU") + type_name(type_) + "Type"; }
+
+ private:
+  DType type_;
+};
+
+}  // namespace torch_compat
+}  // namespace cograd

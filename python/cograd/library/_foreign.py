@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Gradients from Python for ops that C++ or C registered.
+
+`register_autograd("ns::op", ...)` puts a `ForeignOpDef` in the place of the compiled op: it calls
+the op itself where nothing is recorded, and an autograd Function around it where an argument
+requires grad. Calls from C++ by name still reach the op without that gradient.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import cograd
+from cograd import _C, Tensor
+from cograd.autograd import Function
+
+__all__ = ["ForeignOpDef", "adopt"]
+
+Fn = Callable[..., Any]
+
+
+def _requires_grad(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return value.requires_grad
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(v, Tensor) and v.requires_grad for v in value)
+    return False
+
+
+def _parameter(argument: dict[str, Any]) -> inspect.Parameter:
+    """One argument of `_C._describe_op`; its default is text there."""
+    text = argument["default"]
+    default: Any = inspect.Parameter.empty
+    if text is not None:
+        try:
+            default = ast.literal_eval(text)
+        except ValueError:  # a dtype
+            default = getattr(cograd, text.rpartition(".")[2])
+        if argument["type"].rstrip("?") == "float" and isinstance(default, int):
+            default = float(default)
+    named = inspect.Parameter.KEYWORD_ONLY
+    kind = named if argument["keyword_only"] else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(argument["name"], kind, default=default)
+
+
+class ForeignOpDef:
+    """A compiled op with what was registered for it from Python."""
+
+    def __init__(self, qualname: str) -> None:
+        self._qualname = qualname
+        self._raw: Any = _C._find_op(qualname)
+        described = _C._describe_op(qualname)
+        arguments = described["args"]
+        self._namespace, self._name = described["library"], described["name"]
+        self._written = [a["name"] for a in arguments if a["mutated"]]
+        self._lists = any(a["type"].rstrip("?") == "Tensor[]" for a in arguments)
+        self._keywords = [a["name"] for a in arguments if a["keyword_only"]]
+        self._positional = len(arguments) - len(self._keywords)
+        self._function: Any = None
+        self._abstract_fn: Fn | None = None
+        self._vmap_fn: Fn | None = None
+        self.__signature__ = inspect.Signature([_parameter(a) for a in arguments])
+        self.__name__ = self._name
+        self.__qualname__ = qualname
+        self.__doc__ = self._raw.__doc__
+
+    def __repr__(self) -> str:
+        return f"<ForeignOpDef({self._qualname})>"
+
+    def __reduce__(self) -> Any:
+        return _find, (self._qualname,)
+
+    @property
+    def default(self) -> ForeignOpDef:
+        """The op itself; overloads are ops of their own."""
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._raw, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the op; see its documentation."""
+        if (
+            self._function is None
+            or not cograd.is_grad_enabled()
+            or not (any(map(_requires_grad, args)) or any(map(_requires_grad, kwargs.values())))
+        ):
+            return self._raw(*args, **kwargs)
+        try:
+            bound = self.__signature__.bind(*args, **kwargs)
+        except TypeError:
+            return self._raw(*args, **kwargs)  # raises, and says more
+        bound.apply_defaults()
+        return self._function.apply(*bound.arguments.values())
+
+    def register_autograd(self, backward: Fn, /, *, setup_context: Fn | None = None) -> None:
+        """Registers the gradient; see `CustomOpDef.register_autograd`.
+
+        Raises:
+            RuntimeError: the op writes its arguments, or records its gradient itself.
+        """
+        if self._written:
+            raise RuntimeError(
+                f"Cannot register autograd formula for non-functional operator {self}: it writes "
+                f"{', '.join(self._written)}. Please create a functional operator and register an "
+                "autograd formula for that."
+            )
+        if _C._describe_op(self._qualname)["differentiable"]:
+            raise RuntimeError(
+                f"register_autograd: {self._qualname} has a gradient of its own, from C++ or C"
+            )
+        self._function = self._make_function(backward, setup_context)
+
+    def _make_function(self, backward: Fn, setup_context: Fn | None) -> Any:
+        """The autograd Function around the op. Keyword-only arguments come last in its inputs."""
+        raw, count, keywords = self._raw, self._positional, self._keywords
+
+        def forward(*args: Any) -> Any:
+            return raw(*args[:count], **dict(zip(keywords, args[count:])))
+
+        def setup(ctx: Any, inputs: Any, output: Any) -> None:
+            if setup_context is None:
+                return
+            if keywords:
+                named = dict(zip(keywords, inputs[count:]))
+                setup_context(ctx, inputs[:count], named, output)
+            else:
+                setup_context(ctx, inputs, output)
+
+        def full_backward(ctx: Any, *grads: Any) -> Any:
+            result = backward(ctx, *grads)
+            result = result if isinstance(result, tuple) else (result,)
+            return (*result, *[None] * len(keywords))
+
+        methods: dict[str, Any] = {
+            "forward": staticmethod(forward),
+            "setup_context": staticmethod(setup),
+            "backward": staticmethod(full_backward if keywords else backward),
+        }
+        if self._lists:
+            methods["pytree"] = True
+        return type(f"{self._namespace}_{self._name}", (Function,), methods)
+
+    def register_fake(self, fn: Fn, /) -> Fn:
+        """Keeps a function that makes outputs of the right shape and dtype."""
+        self._abstract_fn = fn
+        return fn
+
+    def register_vmap(self, func: Fn | None = None) -> Fn:
+        """Keeps a batching rule. There is no vmap yet, so nothing calls it."""
+
+        def register(func: Fn) -> Fn:
+            self._vmap_fn = func
+            return func
+
+        return register if func is None else register(func)
+
+    def register_kernel(self, device_types: Any, fn: Fn | None = None, /) -> Fn:
+        """Raises: the op computes in C++ or C."""
+        raise RuntimeError(
+            f"register_kernel: {self._qualname} is an op of C++ or C, with the kernels that are "
+            "registered there"
+        )
+
+
+def adopt(qualname: str) -> ForeignOpDef | None:
+    """The definition of a compiled op of that name, entered for `cograd.ops`; None: no such op."""
+    from . import _table
+
+    try:
+        definition = ForeignOpDef(qualname)
+    except AttributeError:
+        return None
+    _table.add(definition)
+    return definition
+
+
+def _find(qualname: str) -> Any:
+    """The op, for pickle: the library must have been loaded."""
+    namespace, _, name = qualname.partition("::")
+    return getattr(getattr(cograd.ops, namespace), name)
