@@ -84,7 +84,9 @@ from cograd.autograd.grad_mode import (
 
 
 # Imported when first asked for: `import cograd` costs little more than NumPy.
-_LAZY_MODULES = frozenset(("cuda", "linalg", "nn", "optim", "serialization", "testing", "utils"))
+_LAZY_MODULES = frozenset(
+    ("cuda", "linalg", "nn", "ops", "optim", "serialization", "testing", "utils")
+)
 _LAZY_NAMES = {
     "load": "serialization",
     "save": "serialization",

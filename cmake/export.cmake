@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Installs what find_package(cograd CONFIG) reads. scikit-build-core finds it through the entry
+# point cmake.prefix of the distribution; others through cograd.utils.cmake_prefix_path.
+include(CMakePackageConfigHelpers)
+
+set(COGRAD_INCLUDE_DIR cograd/include)
+set(COGRAD_LIBRARY cograd/lib/libcograd.so)
+set(cograd_cmake_dir cograd/share/cmake/cograd)
+configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/cogradConfig.cmake.in"
+  "${CMAKE_CURRENT_BINARY_DIR}/cogradConfig.cmake"
+  INSTALL_DESTINATION "${cograd_cmake_dir}"
+  PATH_VARS COGRAD_INCLUDE_DIR COGRAD_LIBRARY)
+write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/cogradConfigVersion.cmake"
+  VERSION "${PROJECT_VERSION}" COMPATIBILITY SameMajorVersion)
+install(FILES
+  "${CMAKE_CURRENT_BINARY_DIR}/cogradConfig.cmake"
+  "${CMAKE_CURRENT_BINARY_DIR}/cogradConfigVersion.cmake"
+  DESTINATION "${cograd_cmake_dir}" COMPONENT wheel)

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Builds and loads ops written in C++ and C, with torch's names.
+
+    from cograd.utils import cpp_extension
+
+    ops = cpp_extension.load_inline(
+        "my_ops",
+        "cograd::Tensor twice(const cograd::Tensor& x) { return x * 2; }",
+        functions="twice",
+    )
+
+`load` and `load_inline` compile once and keep the result in a cache; `CppExtension` and
+`BuildExtension` are for setup.py; `python -m cograd.utils.cpp_extension` shows and cleans the
+cache. A C++ compiler is all that is needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cograd.utils.cpp_extension._errors import CompileError, CompilerNotFoundError, ExtensionError
+from cograd.utils.cpp_extension._paths import (
+    get_default_build_root,
+    include_paths,
+    library_paths,
+)
+
+__all__ = [
+    "BuildExtension",
+    "CompileError",
+    "CompilerNotFoundError",
+    "CppExtension",
+    "ExtensionError",
+    "check_compiler_is_gcc",
+    "check_compiler_ok_for_platform",
+    "get_compiler_abi_compatibility_and_version",
+    "get_cxx_compiler",
+    "get_default_build_root",
+    "include_paths",
+    "is_ninja_available",
+    "library_paths",
+    "load",
+    "load_inline",
+    "remove_extension_h_precompiler_headers",
+    "verify_ninja_availability",
+]
+
+_Flags = str | Sequence[str] | None
+_Path = str | os.PathLike[str]
+
+CUDA_HOME: str | None = None
+_SETUPTOOLS = ("BuildExtension", "CppExtension", "CUDAExtension", "SyclExtension")
+_HELPERS = (
+    "check_compiler_is_gcc",
+    "check_compiler_ok_for_platform",
+    "get_compiler_abi_compatibility_and_version",
+    "get_cxx_compiler",
+    "is_ninja_available",
+    "remove_extension_h_precompiler_headers",
+    "verify_ninja_availability",
+)
+
+
+def load(
+    name: str,
+    sources: _Path | Sequence[_Path],
+    extra_cflags: _Flags = None,
+    extra_cuda_cflags: _Flags = None,
+    extra_sycl_cflags: _Flags = None,
+    extra_ldflags: _Flags = None,
+    extra_include_paths: _Flags = None,
+    build_directory: _Path | None = None,
+    verbose: bool = False,
+    with_cuda: bool | None = None,
+    with_sycl: bool | None = None,
+    is_python_module: bool = True,
+    is_standalone: bool = False,
+    keep_intermediates: bool = True,
+    *,
+    with_torch_compat: bool | None = None,
+    debug: bool | str = False,
+) -> Any:
+    """Compiles source files, unless the cache has the result, and loads it.
+
+    Args:
+        name: of the extension: an identifier, also the macro COGRAD_EXTENSION_NAME.
+        sources: C++ files, C files (`.c`), objects and archives. Several are compiled at once, as
+            many as MAX_JOBS says or as there are cores.
+        extra_cflags: flags for the compiler, after cograd's own.
+        extra_cuda_cflags: must be None; so must `extra_sycl_cflags`.
+        extra_sycl_cflags: see `extra_cuda_cflags`.
+        extra_ldflags: flags for the linker.
+        extra_include_paths: folders to search for headers.
+        build_directory: where to keep what is built, with links `name.so` and `name.pyi` to the
+            newest; otherwise a folder below COGRAD_EXTENSIONS_DIR, or of the user's cache.
+        verbose: prints commands and where things come from.
+        with_cuda: must not be true; nor may `with_sycl`.
+        with_sycl: see `with_cuda`.
+        is_python_module: False loads the object for the ops it registers and returns its path.
+        is_standalone: True builds a program and returns its path.
+        keep_intermediates: False removes the object files.
+        with_torch_compat: adds headers such as `torch/extension.h` that map torch's C++ names
+            onto cograd's. None: when the sources use such names.
+        debug: True builds without optimisation, with checks of every element access and with
+            UndefinedBehaviorSanitizer; with AddressSanitizer too where its run time was
+            preloaded, and "address" insists on it.
+
+    Returns:
+        The module: its own, if the sources use pybind11 or Python's C API; otherwise one with the
+        registered ops, which are also under `cograd.ops`.
+
+    Raises:
+        CompilerNotFoundError: there is no compiler; the text says what to install.
+        CompileError: the sources do not compile or link.
+        ImportError: the result cannot be loaded.
+        NotImplementedError: sources or flags for a GPU.
+    """
+    import time
+
+    started = time.time()
+    _refuse_gpu(
+        extra_cuda_cflags=extra_cuda_cflags,
+        extra_sycl_cflags=extra_sycl_cflags,
+        with_cuda=with_cuda,
+        with_sycl=with_sycl,
+    )
+    from cograd.utils.cpp_extension._job import Job, read_source
+
+    files = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    if not files:
+        raise ValueError("sources: expected at least one file")
+    job = Job(
+        name,
+        [read_source(f) for f in files],
+        extra_cflags=extra_cflags,
+        extra_ldflags=extra_ldflags,
+        extra_include_paths=extra_include_paths,
+        build_directory=build_directory,
+        verbose=verbose,
+        is_standalone=is_standalone,
+        keep_intermediates=keep_intermediates,
+        with_torch_compat=with_torch_compat,
+        debug=debug,
+        started=started,
+    )
+    return _finish(job, is_python_module)
+
+
+def load_inline(
+    name: str,
+    cpp_sources: str | Sequence[str],
+    cuda_sources: str | Sequence[str] | None = None,
+    sycl_sources: str | Sequence[str] | None = None,
+    functions: str | Sequence[str] | Mapping[str, str] | None = None,
+    extra_cflags: _Flags = None,
+    extra_cuda_cflags: _Flags = None,
+    extra_sycl_cflags: _Flags = None,
+    extra_ldflags: _Flags = None,
+    extra_include_paths: _Flags = None,
+    build_directory: _Path | None = None,
+    verbose: bool = False,
+    with_cuda: bool | None = None,
+    with_sycl: bool | None = None,
+    is_python_module: bool = True,
+    with_pytorch_error_handling: bool = True,
+    keep_intermediates: bool = True,
+    use_pch: bool = False,
+    no_implicit_headers: bool = False,
+    *,
+    with_torch_compat: bool | None = None,
+    debug: bool | str = False,
+) -> Any:
+    """Compiles C++ given as strings, unless the cache has the result, and loads it.
+
+    `cograd/extension.h` is included in front of the sources (`cograd/python.h` when they use
+    pybind11). Compile errors show the lines of the strings.
+
+    Args:
+        name: see `load`.
+        cpp_sources: one string or several, compiled as one unit in their order.
+        cuda_sources: must be None; so must `sycl_sources`.
+        sycl_sources: see `cuda_sources`.
+        functions: C++ functions, or Function structs, to make callable from Python: a name, a
+            list, or a dict from name to docstring. Argument names, defaults and, without a dict,
+            docstrings (the comment above) are read from the declarations. None: the sources
+            contain COGRAD_LIBRARY, TORCH_LIBRARY or PYBIND11_MODULE themselves.
+        extra_cflags: see `load`; this and all further arguments.
+        extra_cuda_cflags: must be None.
+        extra_sycl_cflags: must be None.
+        extra_ldflags: flags for the linker.
+        extra_include_paths: folders to search for headers.
+        build_directory: where to keep what is built.
+        verbose: prints commands and where things come from.
+        with_cuda: must not be true.
+        with_sycl: must not be true.
+        is_python_module: False loads the object for the ops it registers and returns its path.
+        with_pytorch_error_handling: accepted and ignored: C++ exceptions always arrive in Python.
+        keep_intermediates: False removes the object files.
+        use_pch: accepted and ignored: a precompiled header is used where it pays.
+        no_implicit_headers: True includes nothing in front of the sources.
+        with_torch_compat: see `load`.
+        debug: see `load`.
+
+    Returns:
+        The module, as `load`.
+
+    Raises:
+        CompilerNotFoundError: there is no compiler; the text says what to install.
+        CompileError: the sources do not compile or link.
+        ImportError: the result cannot be loaded.
+        NotImplementedError: sources or flags for a GPU.
+    """
+    import sys
+
+    _refuse_gpu(
+        cuda_sources=cuda_sources,
+        sycl_sources=sycl_sources,
+        extra_cuda_cflags=extra_cuda_cflags,
+        extra_sycl_cflags=extra_sycl_cflags,
+        with_cuda=with_cuda,
+        with_sycl=with_sycl,
+    )
+    from cograd.utils.cpp_extension import _inline
+
+    texts = [cpp_sources] if isinstance(cpp_sources, str) else list(cpp_sources)
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"cpp_sources: expected strings, got {type(text).__name__}")
+    job = _inline.make_job(
+        name,
+        texts,
+        _inline.function_docs(functions),
+        no_implicit_headers=no_implicit_headers,
+        caller=sys._getframe(1).f_code.co_filename,
+        extra_cflags=extra_cflags,
+        extra_ldflags=extra_ldflags,
+        extra_include_paths=extra_include_paths,
+        build_directory=build_directory,
+        verbose=verbose,
+        keep_intermediates=keep_intermediates,
+        with_torch_compat=with_torch_compat,
+        debug=debug,
+    )
+    return _finish(job, is_python_module)
+
+
+def _finish(job: Any, is_python_module: bool) -> Any:
+    from cograd.utils.cpp_extension import _build, _load
+
+    entry = _build.obtain(job)
+    if job.standalone:
+        return entry.path
+    if not is_python_module:
+        _load.register(entry.path, f"extension:{job.name}", entry.data)
+        return entry.path
+    if job.has_python_entry:
+        return _load.load_python(job.name, entry.path, job.registers, entry.data)
+    return _load.load_ops(job.name, entry.path, entry.data)
+
+
+def _refuse_gpu(**arguments: Any) -> None:
+    for argument, value in arguments.items():
+        if value:
+            raise NotImplementedError(
+                f"{argument}: cograd runs on the CPU only and compiles no GPU code; leave it out"
+            )
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _SETUPTOOLS:
+        return getattr(import_module("cograd.utils.cpp_extension._setuptools"), name)
+    if name in _HELPERS:
+        return getattr(import_module("cograd.utils.cpp_extension._helpers"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Compiles and links a job, or finds it in the cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import Any
+
+from cograd import __version__
+from cograd.utils.cpp_extension import _compiler, _entry, _paths
+from cograd.utils.cpp_extension._entry import Entry
+from cograd.utils.cpp_extension._errors import ExtensionError
+from cograd.utils.cpp_extension._job import Job, Source, digest
+
+_OPTIMISE = ("-O2",)
+_DEBUG = ("-O1", "-g", "-fno-omit-frame-pointer", "-DCOGRAD_DEBUG", "-D_GLIBCXX_ASSERTIONS")
+_CODE = ("-fPIC", "-fvisibility=hidden", "-pipe")
+_CXX = ("-std=c++20", "-fvisibility-inlines-hidden")
+_C = ("-std=gnu17",)
+_LINK = ("-Wl,-O1", "-Wl,--as-needed")
+
+
+def obtain(job: Job) -> Entry:
+    """Returns the build of a job: from the cache, or made now.
+
+    Raises:
+        CompilerNotFoundError: nothing is cached and there is no compiler.
+        CompileError: the sources do not compile or link.
+    """
+    key = job.key()
+    entry = _entry.find(job, key, _compiler.identities(job.languages))
+    if entry is not None:
+        if job.verbose:
+            print(f"cograd: {job.name} is in the cache: {entry.path}")
+        return entry
+    for language in job.languages:
+        _compiler.compiler_command(language)  # raises with advice
+    try:
+        os.makedirs(job.directory, exist_ok=True)
+        _entry.sweep(job.directory)
+        probe = _entry.make_temporary(job.directory)
+    except OSError as e:
+        return _without_cache(job, key, e)
+    from cograd.utils.cpp_extension._lock import BuildLock
+
+    os.rmdir(probe)
+    with BuildLock(os.path.join(job.directory, f"{key}.lock"), job.verbose) as lock:
+        entry = _entry.find(job, key, _compiler.identities(job.languages))
+        return entry if entry is not None else _make(job, key, lock.beat)
+
+
+def _without_cache(job: Job, key: str, reason: OSError) -> Entry:
+    """Builds in a folder that lives as long as the process, as the cache cannot be written."""
+    import atexit
+    import tempfile
+    import warnings
+
+    folder = tempfile.mkdtemp(prefix="cograd_extensions-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    warnings.warn(
+        f"cograd: the extension cache {job.directory} cannot be written ({reason.strerror}), so "
+        f"{job.name!r} is built for this process only; set {_paths.ROOT_VARIABLE} to a folder "
+        "that can",
+        RuntimeWarning,
+        stacklevel=5,
+    )
+    job.directory = folder
+    return _make(job, key, None)
+
+
+def _make(job: Job, key: str, beat: Any) -> Entry:
+    """Builds in a temporary folder and publishes the result."""
+    compiler = _compiler.identities(job.languages) or ""
+    folder = _entry.make_temporary(job.directory)
+    try:
+        job.prepare()
+        deps, objects = _compile(job, folder, beat)
+        stamps, volatile = _stamp(deps, job)
+        _write_stub(job, folder)
+        built = os.path.join(folder, job.file_name)
+        with open(built, "rb") as file:
+            data = file.read()
+        record = {
+            "name": job.name,
+            "file": job.file_name,
+            "kind": job.kind,
+            "size": len(data),
+            "digest": digest(data),
+            "compiler": compiler,
+            "deps": stamps,
+            "built": time.time(),
+            "version": __version__,
+            "volatile": volatile,
+        }
+        _entry.write_record(folder, record)
+        if not job.keep:
+            for name in objects:
+                os.unlink(os.path.join(folder, name))
+        os.chmod(folder, 0o755)
+        variant = digest(repr((compiler, [s[0::3] for s in stamps], volatile)).encode())[:8]
+        final = os.path.join(job.directory, f"{key}-{variant}")
+        _entry.publish(folder, final)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if job.explicit:
+        _point(job, final)
+    entry = Entry(final, record)
+    entry.data = data
+    return entry
+
+
+def _point(job: Job, folder: str) -> None:
+    """Makes `build_directory/name.so` and `.pyi` links to the newest build."""
+    for name in (job.file_name, f"{job.name}.pyi"):
+        if not os.path.exists(os.path.join(folder, name)):
+            continue
+        link = os.path.join(job.directory, name)
+        temporary = f"{link}.{os.getpid()}"
+        try:
+            os.symlink(os.path.join(os.path.basename(folder), name), temporary)
+            os.replace(temporary, link)
+        except OSError:  # a file system without links
+            shutil.copy2(os.path.join(folder, name), link)
+
+
+def _stamp(deps: list[str], job: Job) -> tuple[list[list[Any]], bool]:
+    """Returns the state of each included file, and whether one changed during the build.
+
+    Such a build is used once but never found again: nobody knows which text the compiler read.
+    """
+    stamps = []
+    volatile = False
+    sources = {s.path: digest(s.data) for s in job.sources if s.path}
+    for path in sorted(set(deps)):
+        try:
+            stamp = _entry.stamp_file(path)
+        except OSError:
+            volatile = True
+            continue
+        changed = stamp[1] / 1e9 > job.started and not _entry.is_system(path)
+        if changed or sources.get(path, stamp[3]) != stamp[3]:
+            volatile = True
+        stamps.append(stamp)
+    return stamps, volatile
+
+
+def compile_flags(job: Job, language: str) -> list[str]:
+    """Returns the flags one source of this job is compiled with, includes excepted."""
+    flags = [*(_DEBUG if job.debug else _OPTIMISE), *_CODE]
+    flags += _CXX if language == "c++" else _C
+    if job.sanitizers:
+        flags += [f"-fsanitize={','.join(job.sanitizers)}", "-fno-sanitize=vptr"]
+    flags.append(f"-DCOGRAD_EXTENSION_NAME={job.name}")
+    if job.torch_compat:
+        flags.append(f"-DTORCH_EXTENSION_NAME={job.name}")
+    foreign = ("-std=c++", "-std=gnu++") if language == "c" else ("-std=c1", "-std=c2", "-std=gnu1")
+    return flags + [f for f in job.cflags if not f.startswith(foreign)]
+
+
+def include_flags(job: Job) -> list[str]:
+    """Returns the -I flags: the user's folders first, then cograd's, then Python's.
+
+    The latter are system folders: the user's -Wall and -Werror are not for them.
+    """
+    flags = [f"-I{folder}" for folder in job.includes]
+    for folder in _paths.include_paths(with_torch_compat=job.torch_compat):
+        flags.append(f"-isystem{folder}")
+    if job.uses_python:
+        from cograd.utils.cpp_extension import _python
+
+        flags += [f"-isystem{folder}" for folder in _python.include_dirs()]
+    return flags
+
+
+def link_flags(job: Job) -> list[str]:
+    """Returns the flags of the link step, objects and output excepted."""
+    library = _paths.library_dir()
+    flags = [*_LINK, f"-L{library}", "-lcograd", *_openblas_flags()]
+    if job.standalone:
+        flags = [*flags, f"-Wl,-rpath,{library}"]
+    else:
+        flags = ["-shared", *flags]
+        if not job.uses_python and not job.sanitizers:
+            flags.append("-Wl,-z,defs")
+    if job.sanitizers:
+        flags.append(f"-fsanitize={','.join(job.sanitizers)}")
+    return flags + job.ldflags
+
+
+def _openblas_flags() -> list[str]:
+    """Returns where the linker finds what libcograd.so itself needs."""
+    from cograd._preload import openblas_path
+
+    path = openblas_path()
+    return [f"-Wl,-rpath-link,{os.path.dirname(path)}"] if path else []
+
+
+def _object_name(index: int, source: Source) -> str:
+    return f"{index}_{os.path.splitext(os.path.basename(source.path or source.label))[0]}.o"
+
+
+def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
+    """Compiles and links in `folder`; returns the included files and the objects' names.
+
+    Raises:
+        CompileError: a command failed.
+    """
+    from cograd.utils.cpp_extension import _diagnostics
+    from cograd.utils.cpp_extension._process import Command, run_all
+
+    for name, data in job.files.items():
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(data)
+    prelude: list[str] = []
+    extra_deps: list[str] = []
+    if job.uses_python:
+        from cograd.utils.cpp_extension import _python
+
+        prelude, extra_deps = _python.precompiled(job, beat)
+    commands: list[Command] = []
+    objects: list[str] = []
+    linked: list[str] = []
+    for i, source in enumerate(job.sources):
+        if source.language == "link":
+            linked.append(source.path or source.label)
+            continue
+        name = _object_name(i, source)
+        command = [*_compiler.compiler_command(source.language)]
+        command += compile_flags(job, source.language)
+        if source.language == "c++":
+            command += prelude
+        command += [*include_flags(job), "-MD", "-MF", f"{name}.d"]
+        command += ["-c", source.path or source.label, "-o", name]
+        label = source.label if source.path else "inline sources"
+        commands.append(Command(command, label))
+        objects.append(name)
+    if not objects and not linked:
+        raise ExtensionError(f"{job.name}: there are no sources")
+    results = run_all(commands, folder, title=job.name, verbose=job.verbose, beat=beat)
+    if any(r.status for r in results):
+        raise _diagnostics.failure(job, results, folder)
+    if not job.verbose:
+        _warn(results)
+    link = [*_compiler.compiler_command(), *objects, *linked, "-o", job.file_name]
+    if job.debug:
+        link.append("-g")
+    link += link_flags(job)
+    results = run_all(
+        [Command(link, "linking")], folder, title=job.name, verbose=job.verbose, beat=beat
+    )
+    if results[0].status:
+        raise _diagnostics.failure(job, results, folder)
+    deps = list(extra_deps)
+    for name in objects:
+        path = os.path.join(folder, f"{name}.d")
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            deps += [d for d in read_depfile(file.read()) if os.path.isabs(d)]
+        os.unlink(path)
+    return [d for d in deps if not d.startswith(folder + os.sep)], objects
+
+
+def _warn(results: list[Any]) -> None:
+    """Passes on the compiler's warnings, which the user asked for with -W flags."""
+    for result in results:
+        if "warning:" in result.output:
+            print(result.output.rstrip(), file=sys.stderr)
+
+
+def _write_stub(job: Job, folder: str) -> None:
+    if job.standalone:
+        return
+    from cograd.utils.cpp_extension import _stub
+
+    text = _stub.module_stub(job)
+    with open(os.path.join(folder, f"{job.name}.pyi"), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read_depfile(text: str) -> list[str]:
+    """Returns the files a compiler's dependency file names."""
+    import re
+
+    text = text.replace("\\\n", " ")
+    _, _, rest = text.partition(": ")
+    rest = rest.split("\n\n")[0]
+    words = re.findall(r"(?:\\[ #\\]|\$\$|[^\s\\]|\\(?=[^\s#\\]))+", rest)
+    return [re.sub(r"\\([ #\\])", r"\1", w).replace("$$", "$") for w in words]

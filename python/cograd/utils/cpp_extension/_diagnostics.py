@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Turns what a compiler printed into a message that holds what matters."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+
+from cograd.utils.cpp_extension import _entry
+from cograd.utils.cpp_extension._errors import CompileError
+from cograd.utils.cpp_extension._job import GENERATED, Job
+from cograd.utils.cpp_extension._process import Result
+
+MAX_ERRORS = 5
+MAX_LINES = 60
+MAX_WIDTH = 300
+
+_HEAD = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<col>\d+):)? "
+    r"(?P<kind>fatal error|error|warning|note): "
+)
+_CONTEXT = re.compile(
+    r"^(In file included from |                 from |[^\s:][^:\n]*: In |[^\s:][^:\n]*: At |"
+    r"[^\s:][^:\n]*:\d+(?::\d+)?:\s+(?:required|recursively required|in ))"
+)
+_LINKER = re.compile(
+    r"undefined reference|multiple definition|cannot find|relocation|undefined symbol|"
+    r"duplicate symbol|ld returned|error:|cc1\w*: |: fatal|: No such file|unrecognized"
+)
+
+
+class _Block:
+    """A diagnostic: the context lines above it, its own lines, and what kind it is."""
+
+    def __init__(self, context: list[str], kind: str, file: str) -> None:
+        self.context, self.kind, self.file = context, kind, file
+        self.lines: list[str] = []
+
+
+def _blocks(output: str) -> list[_Block]:
+    blocks: list[_Block] = []
+    context: list[str] = []
+    for line in output.splitlines():
+        head = _HEAD.match(line)
+        if head:
+            kind = "error" if "error" in head["kind"] else head["kind"]
+            blocks.append(_Block(context, kind, head["file"]))
+            blocks[-1].lines.append(line)
+            context = []
+        elif _CONTEXT.match(line):
+            context.append(line)
+        elif blocks and not context:
+            blocks[-1].lines.append(line)
+        else:
+            context.append(line)
+    return blocks
+
+
+def _own(line: str) -> bool:
+    """Whether a context line is about the user's code rather than a library's."""
+    match = re.search(r"(?:from |^)([^\s:][^:]*):", line)
+    return match is None or not _entry.is_system(os.path.normpath(match.group(1)))
+
+
+def _show(block: _Block) -> list[str]:
+    own = [c for c in block.context if _own(c) and not c.startswith((" ", "In file"))]
+    if _entry.is_system(block.file):
+        own += [c for c in block.context if _own(c) and c.startswith((" ", "In file"))]
+    limit = 12 if block.kind == "error" else 4
+    return own[:6] + block.lines[:limit]
+
+
+def _distinct(blocks: list[_Block], errors: list[int]) -> list[int]:
+    """Leaves out errors inside a library that the same line of the user's code led to."""
+    seen: set[str] = set()
+    result = []
+    for i in errors:
+        block = blocks[i]
+        if _entry.is_system(block.file):
+            origin = [c for c in block.context if _own(c) and "required" in c]
+            if origin and origin[-1] in seen:
+                continue
+            seen.update(origin[-1:])
+        result.append(i)
+    return result
+
+
+def trim(output: str) -> str:
+    """Returns the errors of a compiler's or linker's output with the notes next to them."""
+    blocks = _blocks(output)
+    errors = [i for i, b in enumerate(blocks) if b.kind == "error"]
+    errors = _distinct(blocks, errors)
+    shown: list[str] = []
+    for i in errors[:MAX_ERRORS]:
+        shown += _show(blocks[i])
+        notes = 0
+        for note in blocks[i + 1 :]:
+            if note.kind != "note" or notes == 3:
+                break
+            if not _entry.is_system(note.file) or notes == 0:
+                shown += _show(note)
+                notes += 1
+    if not errors:
+        lines = output.splitlines()
+        shown = [line for line in lines if _LINKER.search(line)] or lines[-MAX_LINES:]
+    if len(errors) > MAX_ERRORS:
+        shown.append(f"... and {len(errors) - MAX_ERRORS} more errors")
+    if len(shown) > MAX_LINES:
+        shown = [*shown[:MAX_LINES], f"... and {len(shown) - MAX_LINES} more lines"]
+    return "\n".join(x if len(x) <= MAX_WIDTH else x[:MAX_WIDTH] + " ..." for x in shown)
+
+
+def _where(job: Job) -> list[str]:
+    """Says on which line of which Python file each inline source starts."""
+    if not job.caller or not job.parts:
+        return []
+    try:
+        with open(job.caller, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return []
+    result = []
+    for label, part in job.parts:
+        at = text.find(part) if part.strip() else -1
+        if at >= 0:
+            line = text.count("\n", 0, at) + 1
+            result.append(f"line 1 of {label} is line {line} of {job.caller}")
+    return result
+
+
+def _hints(job: Job, output: str) -> list[str]:
+    hints = []
+    if f"{GENERATED}:" in output:
+        missing = re.findall(r"functions:\d+:.*error: ['‘](\w+)['’] (?:was not|has not)", output)
+        for name in dict.fromkeys(missing):
+            hints.append(f"functions names {name!r}, but the sources do not declare it")
+        if not missing:
+            hints.append(
+                "the error is in the code that registers `functions`: a parameter or result has a "
+                "type that cograd cannot convert, or the function is overloaded"
+            )
+    undefined = dict.fromkeys(re.findall(r"undefined reference to [`'‘]([^'’`]+)['’]", output))
+    for name in list(undefined)[:3]:
+        hints.append(f"{name} is declared but not defined in the sources or linked libraries")
+    match = re.search(r"fatal error: ([^:]+): No such file", output)
+    if match:
+        header = match.group(1)
+        if header == "Python.h":
+            hints.append("install Python's headers, for example: apt-get install python3-dev")
+        elif header.startswith("pybind11/"):
+            hints.append("install pybind11: pip install pybind11")
+        elif header.startswith(("torch/", "ATen/", "c10/")) and not job.torch_compat:
+            hints.append("pass with_torch_compat=True for cograd's version of torch's headers")
+        elif header.startswith(("torch/", "ATen/", "c10/")):
+            hints.append(f"cograd has no counterpart of torch's header {header}")
+        else:
+            hints.append("add the folder that holds it to extra_include_paths")
+    return hints
+
+
+def save_log(job: Job, text: str) -> str | None:
+    """Writes the whole output beside the entries and returns the path."""
+    path = os.path.join(job.directory, "last_error.log")
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except OSError:
+        return None
+    return path
+
+
+def failure(job: Job, results: list[Result], folder: str) -> CompileError:
+    """Builds the exception for a build some of whose commands failed."""
+    failed = [r for r in results if r.status != 0]
+    parts = [f"Error building extension {job.name!r}"]
+    whole = []
+    for result in failed:
+        command = shlex.join(result.command.args)
+        output = result.output.replace(folder + os.sep, "")
+        whole.append(f"{command}\n{result.output}")
+        status = f"exit status {result.status}"
+        if result.status < 0 or "Killed signal" in output:
+            status = f"killed by signal {-result.status if result.status < 0 else 9}"
+            if status.endswith(" 9"):
+                status += "; most likely memory ran out, try MAX_JOBS=1"
+        parts.append(f"{result.command.label} ({status}):\n{trim(output)}".rstrip())
+        parts += [f"hint: {hint}" for hint in _hints(job, output)]
+    parts += [f"where: {where}" for where in _where(job)]
+    text = "\n\n".join(whole)
+    log = save_log(job, text)
+    command = shlex.join(failed[0].command.args)
+    parts.append(f"command: {command}")
+    if log:
+        parts.append(f"the whole output is in {log}")
+    return CompileError("\n".join(parts), job.name, command, text, log)

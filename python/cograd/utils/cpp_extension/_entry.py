@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The cache: one folder for each build, which appears complete or not at all.
+
+`<root>/<name>/<key>-<variant>/` holds the module, its `.pyi`, the generated sources and
+`build.json`, which records the compiler and every included file with its digest. The key covers
+all that is known before compiling; variants of one key differ in headers or compiler.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from cograd.utils.cpp_extension import _paths
+from cograd.utils.cpp_extension._job import Job, digest
+
+RECORD = "build.json"
+TEMPORARY = ".tmp-"
+_RACY = 2.0  # seconds within which an equal time stamp does not prove an equal file
+
+
+class Entry:
+    """A finished build.
+
+    Attributes:
+        folder: where it is.
+        path: the module, or the program.
+        record: the content of build.json.
+        data: the module's bytes, once they have been read.
+    """
+
+    __slots__ = ("data", "folder", "path", "record")
+
+    def __init__(self, folder: str, record: dict[str, Any]) -> None:
+        self.folder = folder
+        self.record = record
+        self.path = os.path.join(folder, str(record["file"]))
+        self.data = b""
+
+
+def read_record(folder: str) -> dict[str, Any] | None:
+    """Returns what build.json says, None when it is missing or damaged."""
+    try:
+        with open(os.path.join(folder, RECORD), "rb") as file:
+            record = json.loads(file.read())
+    except (OSError, ValueError):
+        return None
+    wanted = ("file", "size", "digest", "compiler", "deps", "built")
+    return record if isinstance(record, dict) and all(k in record for k in wanted) else None
+
+
+def find(job: Job, key: str, compiler: str | None) -> Entry | None:
+    """Returns the build that this job would repeat, or None.
+
+    Args:
+        job: what is wanted.
+        key: `job.key()`.
+        compiler: the compiler's identity; None when there is no compiler, then any will do, and
+            its own headers are not looked for.
+    """
+    try:
+        names = [n for n in os.listdir(job.directory) if n.startswith(f"{key}-")]
+    except OSError:
+        return None
+    for name in names:
+        folder = os.path.join(job.directory, name)
+        record = read_record(folder)
+        if record is None or record.get("volatile"):
+            continue
+        if compiler is not None and record["compiler"] != compiler:
+            continue
+        if not all(_same(dep, record["built"], compiler is None) for dep in record["deps"]):
+            continue
+        entry = Entry(folder, record)
+        if intact(entry):
+            _mark_used(folder)
+            return entry
+    return None
+
+
+def intact(entry: Entry) -> bool:
+    """Whether the module still is what was published; reads it into `entry.data`."""
+    try:
+        with open(entry.path, "rb") as file:
+            entry.data = file.read()
+    except OSError:
+        return False
+    same = len(entry.data) == int(entry.record["size"])
+    return same and digest(entry.data) == str(entry.record["digest"])
+
+
+def is_system(path: str) -> bool:
+    """Whether a header belongs to the compiler, the system or cograd, not to the user."""
+    return path.startswith(("/usr/", "/opt/", "/nix/store/", _paths.include_dir() + os.sep))
+
+
+def stamp_file(path: str) -> list[Any]:
+    """Returns [path, time, size, digest] of a file."""
+    with open(path, "rb") as file:
+        data = file.read()
+        status = os.fstat(file.fileno())
+    return [path, status.st_mtime_ns, status.st_size, digest(data)]
+
+
+def _same(dep: list[Any], built: float, without_compiler: bool) -> bool:
+    """Whether an included file is the one that was compiled.
+
+    System headers with an unchanged time and size are believed, as git does, unless they were
+    written just before the build; all others are read.
+    """
+    path, mtime, size, content = dep
+    path, built_before = str(path), float(mtime) / 1e9 < built - _RACY
+    system = is_system(path)
+    try:
+        status = os.stat(path)
+    except OSError:
+        return without_compiler and system
+    if status.st_size != int(size):
+        return False
+    if system and status.st_mtime_ns == mtime and built_before:
+        return True
+    try:
+        return bool(stamp_file(path)[3] == str(content))
+    except OSError:
+        return False
+
+
+def _mark_used(folder: str) -> None:
+    """Keeps the time of last use for `prune --days`, at most once a minute."""
+    path = os.path.join(folder, RECORD)
+    try:
+        if time.time() - os.stat(path).st_mtime > 60:
+            os.utime(path)
+    except OSError:
+        pass
+
+
+def write_record(folder: str, record: dict[str, Any]) -> None:
+    """Writes build.json, the last file of an entry."""
+    with open(os.path.join(folder, RECORD), "w", encoding="utf-8") as file:
+        json.dump(record, file, separators=(",", ":"))
+
+
+def publish(temporary: str, folder: str) -> None:
+    """Renames a finished temporary folder; what stands at `folder` is replaced.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    for attempt in range(20):
+        try:
+            os.rename(temporary, folder)
+            return
+        except OSError:
+            if attempt == 19 or not os.path.isdir(folder):
+                raise
+            remove(folder)  # damaged, or the same build by another process
+
+
+def remove(folder: str) -> None:
+    """Removes an entry; a reader sees it whole or not at all."""
+    import shutil
+
+    parent = os.path.dirname(folder)
+    try:
+        grave = make_temporary(parent)
+        os.rename(folder, os.path.join(grave, "entry"))
+        shutil.rmtree(grave, ignore_errors=True)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(directory: str) -> int:
+    """Removes the working folders of builds that died, and returns their number."""
+    import shutil
+
+    removed = 0
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return 0
+    for name in names:
+        if not name.startswith(TEMPORARY):
+            continue
+        path = os.path.join(directory, name)
+        pid, _, rest = name[len(TEMPORARY) :].partition("-")
+        host = rest.partition("-")[0]
+        mine = host == str(hash_host())
+        try:
+            old = time.time() - os.stat(path).st_mtime > 86400
+        except OSError:
+            continue
+        if old or (mine and pid.isdigit() and not _alive(int(pid))):
+            shutil.rmtree(path, ignore_errors=True)
+            removed += 1
+    return removed
+
+
+def hash_host() -> int:
+    """Returns a number for this host and its process ids, the same in all its processes."""
+    import zlib
+
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        namespace = ""
+    return zlib.crc32(f"{os.uname().nodename} {namespace}".encode())
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def make_temporary(directory: str) -> str:
+    """Makes a working folder beside the entries, so that a rename can publish it.
+
+    Raises:
+        OSError: the folder cannot be written to.
+    """
+    import tempfile
+
+    return tempfile.mkdtemp(prefix=f"{TEMPORARY}{os.getpid()}-{hash_host()}-", dir=directory)

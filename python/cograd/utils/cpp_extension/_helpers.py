@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The small functions torch.utils.cpp_extension offers beside `load`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from cograd.utils.cpp_extension import _compiler, _paths
+
+MINIMUM_GCC = (10,)
+MINIMUM_CLANG = (13,)
+
+
+def get_cxx_compiler() -> str:
+    """Returns the C++ compiler's command: CXX, or the first of c++, g++ and clang++ there is.
+
+    Raises:
+        CompilerNotFoundError: there is none.
+    """
+    import shlex
+
+    return shlex.join(_compiler.compiler_command())
+
+
+def check_compiler_is_gcc(compiler: str) -> bool:
+    """Whether a compiler is GCC."""
+    return _compiler.is_gcc(compiler)
+
+
+def check_compiler_ok_for_platform(compiler: str) -> bool:
+    """Whether a compiler can be used here: any that exists, since the ABI needs only C."""
+    return shutil.which(compiler.split()[0]) is not None if compiler.strip() else False
+
+
+def compiler_version(compiler: str) -> tuple[int, ...]:
+    """Returns a compiler's version, () if it cannot be told."""
+    import re
+
+    match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", _compiler.version_line(compiler.split()))
+    return tuple(int(g) for g in match.groups() if g) if match else ()
+
+
+def get_compiler_abi_compatibility_and_version(compiler: str) -> tuple[bool, tuple[int, ...]]:
+    """Returns whether a compiler is new enough for C++20, and its version.
+
+    Binaries of any such compiler work with cograd: only C functions are called across.
+    """
+    if not check_compiler_ok_for_platform(compiler):
+        return False, (0, 0, 0)
+    version = compiler_version(compiler)
+    minimum = MINIMUM_GCC if _compiler.is_gcc(compiler) else MINIMUM_CLANG
+    return version >= minimum, version
+
+
+def is_ninja_available() -> bool:
+    """Whether ninja is on the PATH; cograd does not use it."""
+    return shutil.which("ninja") is not None
+
+
+def verify_ninja_availability() -> None:
+    """Raises RuntimeError if ninja is not on the PATH, for code that asks; cograd needs none."""
+    if not is_ninja_available():
+        raise RuntimeError("ninja is not on the PATH (cograd builds extensions without it)")
+
+
+def remove_extension_h_precompiler_headers() -> None:
+    """Removes the precompiled headers from the cache."""
+    from cograd.utils.cpp_extension import _python
+
+    path = os.path.join(_paths.build_root(), _python.FOLDER)
+    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Brings a built extension into the process and hands out its functions."""
+
+from __future__ import annotations
+
+import os
+import re
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from cograd import _C
+from cograd.utils.cpp_extension._job import abi_version
+
+_MARK = re.compile(rb"COGRAD_ABI:(\d+)\.(\d+);")
+_modules: dict[str, types.ModuleType] = {}  # by path: what that file gave
+_current: dict[str, str] = {}  # by owner: the path whose registrations are valid now
+_opened: set[str] = set()  # paths that were loaded once: their initialisers will not run again
+_names: dict[str, list[str]] = {}  # by owner: the ops it has now
+
+
+def check_abi(path: str, data: bytes | None = None) -> None:
+    """Checks that a file was built for an ABI that this cograd offers.
+
+    Args:
+        path: the shared object.
+        data: its content, when the caller has it.
+
+    Raises:
+        ImportError: it needs another major version, or a newer minor one.
+        OSError: the file cannot be read.
+    """
+    if data is None:
+        with open(path, "rb") as file:
+            data = file.read()
+    marks = {(int(a), int(b)) for a, b in _MARK.findall(data)}
+    if not marks:
+        return
+    ours = abi_version()
+    for mark in (min(marks), max(marks)):
+        if mark[0] != ours[0] or mark[1] > ours[1]:
+            from cograd import __version__
+
+            advice = "rebuild it with this cograd"
+            if mark > ours:
+                advice += ", or install the newer cograd it was built with"
+            raise ImportError(
+                f"{path}: built for cograd's ABI {mark[0]}.{mark[1]}, but this cograd "
+                f"({__version__}) has ABI {ours[0]}.{ours[1]}; {advice}",
+                path=path,
+            )
+
+
+def register(path: str, owner: str, data: bytes | None = None) -> list[str]:
+    """Loads a shared object and returns the ops it registered, as "namespace::name".
+
+    Args:
+        path: the shared object.
+        owner: who loads it; what the same owner registered before is replaced.
+        data: its content, when the caller has it.
+
+    Raises:
+        ImportError: wrong ABI, unresolved symbols, or a name that another owner registered.
+    """
+    check_abi(path, data)
+    if _current.get(owner) == path:
+        return _names[owner]
+    fresh = path
+    if path in _opened:
+        fresh = _copy(path)  # its registration ran once and was replaced since; run it again
+    _opened.add(path)
+    names = [str(n) for n in _C._load_library(fresh, owner)]
+    gone = set(_names.get(owner, ())) - set(names)
+    _current[owner], _names[owner] = path, names
+    from cograd import ops
+
+    ops._changed(names, gone)
+    return names
+
+
+def _copy(path: str) -> str:
+    """Returns a copy under a name the dynamic linker does not know yet."""
+    import atexit
+    import shutil
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="cograd_extensions-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return shutil.copy2(path, folder)
+
+
+def ops_module(name: str, path: str, names: Iterable[str]) -> types.ModuleType:
+    """Returns a module whose attributes are the ops called `names`."""
+    module = types.ModuleType(name, f"Ops of {path}, built by cograd.utils.cpp_extension.")
+    module.__file__ = path
+    for qualified in names:
+        namespace, _, op = qualified.rpartition("::")
+        function = _C._find_op(qualified)
+        if not hasattr(module, op) or namespace == name:
+            setattr(module, op, function)
+    return module
+
+
+def load_ops(name: str, path: str, data: bytes | None = None) -> types.ModuleType:
+    """Loads an extension without Python in it as a module.
+
+    Raises:
+        ImportError: as for `register`, or nothing was registered.
+    """
+    owner = f"extension:{name}"
+    if _current.get(owner) == path and path in _modules:
+        return _modules[path]
+    names = register(path, owner, data)
+    if not names:
+        raise ImportError(
+            f"{path} registered no op: list functions in `functions`, write a COGRAD_LIBRARY "
+            "block, or pass is_python_module=False to load it for its side effects",
+            name=name,
+            path=path,
+        )
+    module = ops_module(name, path, names)
+    _modules[path] = module
+    return module
+
+
+def load_python(name: str, path: str, registers: bool, data: bytes | None = None) -> Any:
+    """Imports a module that has its own entry point for Python, outside of sys.modules.
+
+    Raises:
+        ImportError: wrong ABI, unresolved symbols, or no entry point.
+    """
+    from importlib.machinery import ExtensionFileLoader
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    if path in _modules:
+        return _modules[path]
+    if registers:
+        register(path, f"extension:{name}", data)
+    else:
+        check_abi(path, data)
+    loader = ExtensionFileLoader(name, path)
+    spec = spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    _modules[path] = module
+    return module
+
+
+def load_library(path: str | os.PathLike[str], owner: str | None = None) -> list[str]:
+    """Loads a shared object for the ops it registers; see `cograd.ops.load_library`."""
+    full = os.path.realpath(os.fspath(path))
+    if not os.path.exists(full):
+        raise ImportError(f"{os.fspath(path)}: there is no such file", path=full)
+    return register(full, owner or f"file:{full}")

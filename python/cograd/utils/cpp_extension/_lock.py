@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A lock between processes that want to build the same thing, and never a reason to hang.
+
+Results are published by renaming a folder, so two builds at once are a waste and not an error.
+The lock only saves that waste: whoever waits for a process that died or fell silent goes ahead.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sys
+import threading
+import time
+from types import TracebackType
+
+SILENCE = 30.0  # seconds without a sign of life after which a holder counts as stuck
+_HOST = os.uname().nodename
+_thread_locks: dict[str, threading.Lock] = {}
+_thread_locks_guard = threading.Lock()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+class BuildLock:
+    """Holds `path` locked between `with` and its end; `beat()` says that work goes on.
+
+    The kernel drops the lock with the process that held it. Left over are: a forked child that
+    inherited it, a stopped process, and file systems without locks. For those the file's text
+    names the holder and its time of change is the holder's last sign of life.
+    """
+
+    def __init__(self, path: str, verbose: bool = False) -> None:
+        self.path = path
+        self.verbose = verbose
+        self.broken = False
+        self._fd: int | None = None
+        with _thread_locks_guard:
+            self._thread_lock = _thread_locks.setdefault(path, threading.Lock())
+
+    def __enter__(self) -> BuildLock:
+        self._thread_lock.acquire()
+        try:
+            self._acquire()
+        except BaseException:
+            self._thread_lock.release()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        try:
+            if self._fd is not None:
+                if self._is_current(self._fd):
+                    os.unlink(self.path)  # who waits for it sees that and makes a new one
+                os.close(self._fd)  # which unlocks
+                self._fd = None
+        finally:
+            self._thread_lock.release()
+
+    def beat(self) -> None:
+        """Tells those who wait that this process is still at work."""
+        if self._fd is not None:
+            try:
+                os.utime(self._fd)
+            except OSError:
+                pass
+
+    def _acquire(self) -> None:
+        start = time.monotonic()
+        told = False
+        while True:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as e:
+                holder = self._holder(fd)
+                os.close(fd)
+                if e.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
+                    self.broken = True  # no locks on this file system
+                    return
+            else:
+                if self._is_current(fd):
+                    os.ftruncate(fd, 0)
+                    os.write(fd, f"{os.getpid()} {_HOST}\n".encode())
+                    self._fd = fd
+                    return
+                os.close(fd)
+                continue
+            waited = time.monotonic() - start
+            if waited > 0.5 and self._stale(holder):
+                self._break(holder)
+                continue
+            if not told and waited > (0.0 if self.verbose else 3.0):
+                told = True
+                print(
+                    f"cograd: waiting for process {holder.split(' ')[0] or '?'}, which builds the "
+                    f"same extension ({self.path})",
+                    file=sys.stderr,
+                )
+            time.sleep(0.01 if waited < 1 else 0.05)
+
+    def _is_current(self, fd: int) -> bool:
+        """Whether the path still names the file that was opened: another may have broken it."""
+        try:
+            named = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        opened = os.fstat(fd)
+        return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
+
+    @staticmethod
+    def _holder(fd: int) -> str:
+        return os.pread(fd, 200, 0).decode(errors="replace").strip()
+
+    def _stale(self, holder: str) -> bool:
+        pid, _, host = holder.partition(" ")
+        if pid.isdigit() and host == _HOST and not _alive(int(pid)):
+            return True
+        try:
+            return time.time() - os.stat(self.path).st_mtime > SILENCE
+        except FileNotFoundError:
+            return True
+
+    def _break(self, holder: str) -> None:
+        print(
+            f"cograd: breaking the stale lock {self.path} of process {holder or '?'}",
+            file=sys.stderr,
+        )
+        try:
+            os.unlink(self.path)
+        except FileNotFoundError:
+            pass

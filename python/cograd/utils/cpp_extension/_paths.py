@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where cograd's headers and libraries are, and where built extensions are kept."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+
+from cograd import _C
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_BINARIES = os.path.dirname(os.path.abspath(_C.__file__))
+ROOT_VARIABLE = "COGRAD_EXTENSIONS_DIR"
+
+
+def _no_device(device_type: str) -> None:
+    if device_type != "cpu":
+        raise NotImplementedError(
+            f"device_type={device_type!r}: cograd runs on the CPU only; expected 'cpu'"
+        )
+
+
+@functools.lru_cache(maxsize=1)
+def include_dir() -> str:
+    """Returns the folder that holds `cograd/extension.h`.
+
+    That is the installed package's `include`, or `csrc/include` of a source checkout.
+
+    Raises:
+        FileNotFoundError: neither exists.
+    """
+    checkout = os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "csrc", "include")
+    candidates = [os.path.join(_BINARIES, "include"), os.path.join(_PACKAGE, "include"), checkout]
+    for path in candidates:
+        if os.path.isdir(os.path.join(path, "cograd")):
+            return path
+    raise FileNotFoundError(f"cograd's headers are in none of {candidates}; reinstall cograd")
+
+
+def torch_compat_dir() -> str:
+    """Returns the folder whose `torch/extension.h` maps torch's C++ names onto cograd's."""
+    return os.path.join(include_dir(), "cograd", "torch_compat")
+
+
+def library_dir() -> str:
+    """Returns the folder that holds `libcograd.so`."""
+    return os.path.join(_BINARIES, "lib")
+
+
+def include_paths(
+    device_type: str = "cpu", torch_include_dirs: bool = True, *, with_torch_compat: bool = False
+) -> list[str]:
+    """Returns the folders to pass to a compiler with `-I`.
+
+    Args:
+        device_type: "cpu"; there is no other.
+        torch_include_dirs: False leaves cograd's own folder out.
+        with_torch_compat: adds the folder with `torch/extension.h` and the like.
+
+    Raises:
+        NotImplementedError: another `device_type`.
+    """
+    _no_device(device_type)
+    if not torch_include_dirs:
+        return []
+    paths = [include_dir()]
+    if with_torch_compat:
+        paths.append(torch_compat_dir())
+    return paths
+
+
+def library_paths(
+    device_type: str = "cpu",
+    torch_include_dirs: bool = True,
+    cross_target_platform: str | None = None,
+) -> list[str]:
+    """Returns the folders to pass to a linker with `-L`.
+
+    Args:
+        device_type: "cpu"; there is no other.
+        torch_include_dirs: False leaves cograd's own folder out.
+        cross_target_platform: must be None, cograd has no binaries of another platform.
+
+    Raises:
+        NotImplementedError: another `device_type`, or a `cross_target_platform`.
+    """
+    _no_device(device_type)
+    if cross_target_platform is not None:
+        raise NotImplementedError(
+            "cross_target_platform: cograd ships this platform's library only"
+        )
+    return [library_dir()] if torch_include_dirs else []
+
+
+def cmake_prefix_path() -> str:
+    """Returns the folder to put into CMAKE_PREFIX_PATH for `find_package(cograd)`."""
+    for base in (_BINARIES, _PACKAGE):
+        path = os.path.join(base, "share", "cmake")
+        if os.path.isdir(path):
+            return path
+    return os.path.join(_BINARIES, "share", "cmake")
+
+
+def get_default_build_root() -> str:
+    """Returns the folder used when COGRAD_EXTENSIONS_DIR is not set: one per user."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    if not cache or not os.path.isabs(cache):
+        home = os.path.expanduser("~")
+        if os.path.isabs(home) and home != "/":
+            cache = os.path.join(home, ".cache")
+        else:
+            import tempfile
+
+            return os.path.join(tempfile.gettempdir(), f"cograd_extensions-{os.getuid()}")
+    return os.path.join(cache, "cograd_extensions")
+
+
+def build_root() -> str:
+    """Returns the folder of all cached extensions: COGRAD_EXTENSIONS_DIR, or the default."""
+    path = os.environ.get(ROOT_VARIABLE)
+    return os.path.abspath(os.path.expanduser(path)) if path else get_default_build_root()
+
+
+def python_tag() -> str:
+    """Returns what a module that uses Python's own API is bound to, such as `cpython-311`."""
+    return f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs compilers side by side, with a sign of life on long builds."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command to run: its arguments and what to call it in messages."""
+
+    args: list[str]
+    label: str
+
+
+class Result(NamedTuple):
+    """How a command ended: its exit status and everything it printed."""
+
+    command: Command
+    status: int
+    output: str
+
+
+def max_jobs(count: int) -> int:
+    """Returns how many of `count` compilers run at once: MAX_JOBS, or the cores allowed.
+
+    Raises:
+        ValueError: MAX_JOBS is not a positive number.
+    """
+    given = os.environ.get("MAX_JOBS", "").strip()
+    if given:
+        if not given.isdigit() or int(given) < 1:
+            raise ValueError(f"MAX_JOBS={given!r}: expected a positive number")
+        return max(1, min(int(given), count))
+    return max(1, min(len(os.sched_getaffinity(0)), count))
+
+
+class Progress:
+    """Reports on standard error what is being built, once it takes long.
+
+    A terminal gets one line that changes after a second; a log gets a line every 15 seconds.
+    """
+
+    def __init__(self, title: str, total: int) -> None:
+        self.title, self.total = title, total
+        self.start = time.monotonic()
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._next = self.start + (1.0 if self._terminal else 15.0)
+        self._shown = False
+
+    def update(self, done: int, running: Sequence[str]) -> None:
+        """Prints the state if it is time to."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + (0.25 if self._terminal else 15.0)
+        text = f"cograd: building {self.title}: {done}/{self.total} done, {now - self.start:.0f} s"
+        if running:
+            text += f" ({', '.join(running)})"
+        if self._terminal:
+            print(f"\r\033[K{text[:110]}", end="", file=sys.stderr, flush=True)
+            self._shown = True
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Clears the line."""
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def run_all(
+    commands: Sequence[Command],
+    folder: str,
+    *,
+    title: str,
+    verbose: bool = False,
+    beat: Callable[[], None] | None = None,
+) -> list[Result]:
+    """Runs commands in parallel; after the first that fails no further one is started.
+
+    Args:
+        commands: what to run.
+        folder: the working folder.
+        title: for the progress line.
+        verbose: prints each command and what it says.
+        beat: called about once a second.
+
+    Returns:
+        The results of those that ran, in the order of `commands`.
+    """
+    finished: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
+    processes: dict[int, subprocess.Popen[bytes]] = {}
+    env = {**os.environ, "LC_ALL": "C"}
+
+    def follow(index: int, process: subprocess.Popen[bytes]) -> None:
+        output = process.communicate()[0].decode("utf-8", errors="replace")
+        finished.put((index, Result(commands[index], process.returncode, output)))
+
+    def start(index: int) -> None:
+        if verbose:
+            print(f"cograd: {shlex.join(commands[index].args)}", flush=True)
+        process = subprocess.Popen(
+            commands[index].args,
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        processes[index] = process
+        threading.Thread(target=follow, args=(index, process), daemon=True).start()
+
+    waiting = list(range(len(commands)))
+    limit = max_jobs(len(commands))
+    results: dict[int, Result] = {}
+    progress = Progress(title, len(commands))
+    failed = False
+    try:
+        while processes or (waiting and not failed):
+            while waiting and len(processes) < limit and not failed:
+                start(waiting.pop(0))
+            try:
+                index, result = finished.get(timeout=0.25)
+            except queue.Empty:
+                if beat is not None:
+                    beat()
+                progress.update(len(results), [commands[i].label for i in processes])
+                continue
+            del processes[index]
+            results[index] = result
+            failed = failed or result.status != 0
+            if verbose and result.output.strip():
+                print(result.output.rstrip(), flush=True)
+    finally:
+        progress.close()
+        for process in processes.values():  # an exception, such as Ctrl-C
+            process.kill()
+            process.wait()
+    return [results[i] for i in sorted(results)]
