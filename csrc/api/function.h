@@ -52,7 +52,6 @@ class UserNode final : public Node {
   SmallVec<bool, 4> input_needs_;
   SmallVec<uint32_t, 2> versions_;
   SmallVec<Tensor, 1> dirty_, non_differentiable_;
-  const BackwardArgs* running_ = nullptr;
   bool in_forward_ = false, recording_ = false, materialize_ = true, released_ = false;
   bool grad_before_ = false, taint_before_ = false;
 };

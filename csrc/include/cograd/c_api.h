@@ -303,7 +303,8 @@ COGRAD_C_API cograd_status cograd_context_mark_non_differentiable(cograd_context
 /* Whether backward gets zeros in place of gradients that did not arrive (it does unless told). */
 COGRAD_C_API void cograd_context_set_materialize_grads(cograd_context ctx,
                                                        int32_t value) COGRAD_NOEXCEPT;
-/* Whether input i's gradient is asked for: in this run, or, in forward, ever. */
+/* Whether input i's gradient is asked for: in this run, or, in forward, ever. Negative: an error,
+ * there is no such input. */
 COGRAD_C_API int32_t cograd_context_needs_input_grad(cograd_context ctx, size_t i) COGRAD_NOEXCEPT;
 /* A pointer of the op's own, for ops registered with function pointers. */
 COGRAD_C_API void cograd_context_set_state(cograd_context ctx, void* state,
@@ -318,7 +319,10 @@ COGRAD_C_API cograd_status cograd_results_push(cograd_results results,
 COGRAD_C_API cograd_status cograd_results_push_tensor(cograd_results results,
                                                       cograd_tensor t) COGRAD_NOEXCEPT;
 
-enum { COGRAD_NULLABLE = 0x100 }; /* or-ed to a parameter's kind: takes None */
+enum {
+  COGRAD_NULLABLE = 0x100, /* or-ed to a parameter's kind: takes None */
+  COGRAD_MUTATED = 0x200   /* or-ed to COGRAD_TENSOR: the op writes its elements */
+};
 enum {
   COGRAD_OP_LIST = 1,              /* the results are one list, even if there is one */
   COGRAD_OP_DIFFERENTIABLE = 2,    /* `forward` records its node itself */
@@ -329,8 +333,9 @@ typedef struct cograd_op_desc {
   size_t struct_size;
   const char* library; /* namespace */
   const char* name;
-  /* "(Tensor x, float alpha=1.0, int[] dims, Tensor? w=None) -> Tensor", or, with kinds given,
-   * names and defaults: "x, alpha=1.0"; "" makes names up. "*," begins keyword-only ones. */
+  /* "(Tensor x, float alpha=1.0, int[] dims, Tensor? w=None) -> Tensor"; "Tensor(a!) x" is written
+   * by the op. Or, with kinds given, names and defaults: "x, alpha=1.0"; "" makes names up. "*,"
+   * begins keyword-only ones. */
   const char* schema;
   const int32_t* kinds; /* of the parameters, or NULL */
   size_t n_params;

@@ -166,7 +166,11 @@ class AutogradContext {
   // Whether gradients that do not arrive are given to backward as zeros (the start) or undefined.
   void set_materialize_grads(bool value) { cograd_context_set_materialize_grads(ctx_, value); }
   // Whether the gradient of tensor argument i is asked for; each tensor of a list counts.
-  bool needs_input_grad(size_t i) const { return cograd_context_needs_input_grad(ctx_, i) != 0; }
+  bool needs_input_grad(size_t i) const {
+    const int32_t needed = cograd_context_needs_input_grad(ctx_, i);
+    if (needed < 0) ext::throw_last_error(cograd_error_get(nullptr, nullptr, nullptr));
+    return needed != 0;
+  }
   bool needs_input_grad(std::initializer_list<IndexRange> ranges) const {
     for (const IndexRange& r : ranges)
       for (size_t i = r.first; i < r.second; ++i)
@@ -177,6 +181,7 @@ class AutogradContext {
   bool recording() const { return cograd_context_recording(ctx_) != 0; }
   cograd_context handle() const noexcept { return ctx_; }
 
+  // What backward writes here is not kept: each run sees what forward left.
   SavedData saved_data;
 
   // For Function only.
@@ -190,14 +195,14 @@ class AutogradContext {
       for (Tensor& t : list) t.reset();
     }
   }
-  void restore() {
+  // The context of one run of backward; several threads may be in one at a time.
+  void restore(const AutogradContext& forward, cograd_context c) {
+    ctx_ = c;
+    num_saved_ = forward.num_saved_;
+    saved_data = forward.saved_data;
     size_t i = num_saved_;
     for (auto& entry : saved_data)
       for (Tensor& t : entry.second.tensors()) t = saved(i++);
-  }
-  void drop() noexcept {
-    for (auto& entry : saved_data)
-      for (Tensor& t : entry.second.tensors()) t.reset();
   }
 
  private:
@@ -230,6 +235,7 @@ inline void collect(Inputs& in, const Tensor& t) { in.add(t.handle()); }
 inline void collect(Inputs& in, const std::optional<Tensor>& t) {
   in.add(t ? t->handle() : nullptr);
 }
+inline void collect(Inputs& in, std::nullopt_t) { in.add(nullptr); }
 inline void collect(Inputs& in, TensorList l) {
   for (const Tensor& t : l) in.add(t.handle());
 }
@@ -256,7 +262,7 @@ inline void end_call(cograd_context ctx, const std::vector<Tensor*>& outputs) {
   check(s);
 }
 
-inline void hand_out(FunctionState& st, const char* name, variable_list& grads, cograd_tensor* out,
+inline void hand_out(const FunctionState& st, const char* name, variable_list& grads, cograd_tensor* out,
                      size_t n) {
   size_t at = 0;
   const size_t expected = st.is_tensor.size();
@@ -328,17 +334,13 @@ struct Function {
   static cograd_status run_backward(cograd_context ctx, void* state, const cograd_tensor* grads,
                                     size_t n_grads, cograd_tensor* out, size_t n_inputs) {
     return ext::guarded([&] {
-      auto& st = *static_cast<ext::FunctionState*>(state);
-      st.ctx.attach(ctx);
+      const auto& st = *static_cast<const ext::FunctionState*>(state);
       variable_list in;
       in.reserve(n_grads);
       for (size_t i = 0; i < n_grads; ++i) in.push_back(Tensor::borrow(grads[i]));
-      struct Drop {
-        AutogradContext& ctx;
-        ~Drop() { ctx.drop(); }
-      } drop{st.ctx};
-      st.ctx.restore();
-      variable_list found = ext::as_list(T::backward(&st.ctx, std::move(in)));
+      AutogradContext run;
+      run.restore(st.ctx, ctx);
+      variable_list found = ext::as_list(T::backward(&run, std::move(in)));
       ext::hand_out(st, ext::type_name<T>(), found, out, n_inputs);
     });
   }

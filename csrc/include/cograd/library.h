@@ -134,6 +134,22 @@ struct Argument<std::optional<T>> : Of<Argument<T>::kind | COGRAD_NULLABLE> {
   }
 };
 
+// A parameter `Tensor&` is one that the op writes.
+template <class A>
+inline constexpr int32_t kind_of =
+    Argument<std::decay_t<A>>::kind | (std::is_same_v<A, Tensor&> ? COGRAD_MUTATED : 0);
+struct Writable {
+  Tensor tensor;
+  operator Tensor&() noexcept { return tensor; }
+};
+template <class A>
+decltype(auto) argument(const cograd_value& v) {
+  if constexpr (std::is_same_v<A, Tensor&>)
+    return Writable{Argument<Tensor>::get(v)};
+  else
+    return Argument<std::decay_t<A>>::get(v);
+}
+
 // --- results ---
 inline void push(cograd_results r, const cograd_value& v) { check(cograd_results_push(r, &v)); }
 inline void push(cograd_results r, const Tensor& t) {
@@ -193,7 +209,7 @@ template <class R, class... A>
 struct Signature {
   static constexpr size_t count = sizeof...(A);
   static const int32_t* kinds() {
-    static constexpr int32_t k[sizeof...(A) + 1] = {Argument<std::decay_t<A>>::kind..., 0};
+    static constexpr int32_t k[sizeof...(A) + 1] = {kind_of<A>..., 0};
     return k;
   }
   static constexpr uint32_t flags = IsTuple<R>::value ? COGRAD_OP_TUPLE : 0;
@@ -207,9 +223,9 @@ struct Signature {
   static void run(F& f, [[maybe_unused]] const cograd_value* args,
                   [[maybe_unused]] cograd_results results, std::index_sequence<I...>) {
     if constexpr (std::is_void_v<R>)
-      f(Argument<std::decay_t<A>>::get(args[I])...);
+      f(argument<A>(args[I])...);
     else
-      push(results, f(Argument<std::decay_t<A>>::get(args[I])...));
+      push(results, f(argument<A>(args[I])...));
   }
 };
 template <class F>
@@ -218,14 +234,20 @@ template <class R, class... A>
 struct SignatureOf<R (*)(A...)> {
   using type = Signature<std::decay_t<R>, A...>;
 };
-template <class R, class C, class... A>
-struct SignatureOf<R (C::*)(A...) const> {
-  using type = Signature<std::decay_t<R>, A...>;
-};
 template <class R, class... A>
 struct SignatureOf<R (*)(autograd::AutogradContext*, A...)> {
   using type = Signature<std::decay_t<R>, A...>;
 };
+template <class R, class... A>
+struct SignatureOf<R (*)(A...) noexcept> : SignatureOf<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...)> : SignatureOf<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) const> : SignatureOf<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) noexcept> : SignatureOf<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) const noexcept> : SignatureOf<R (*)(A...)> {};
 
 template <class F>
 struct Trampoline {
@@ -242,6 +264,8 @@ struct Trampoline<R (*)(A...)> {
                                                   results);
   }
 };
+template <class R, class... A>
+struct Trampoline<R (*)(A...) noexcept> : Trampoline<R (*)(A...)> {};
 template <class Op>
 struct FunctionTrampoline {
   static cograd_status call(cograd_context, void*, const cograd_value* args, size_t,
@@ -293,7 +317,8 @@ class Library {
  public:
   explicit Library(const char* name) : name_(name) {}
   const char* name() const noexcept { return name_; }
-  // A function, or a lambda. args: the parameters' names and defaults, "x, alpha=1.0, *, dim=None".
+  // A function, or a lambda. args: the parameters' names and defaults, "x, alpha=1.0, *, dim=None",
+  // or a schema with types, "(Tensor(a!) x, float alpha=1.0) -> ()", which is checked against f's.
   template <class F>
   OpDefinition def(const char* name, F f, const char* args = "", const char* doc = nullptr) {
     using S = typename ext::SignatureOf<F>::type;
@@ -363,6 +388,6 @@ inline bool run_library(const char* name, void (*init)(Library&)) {
       ::cograd::ext::run_library(#ns, &COGRAD_CAT(cograd_library_##ns##_, id));           \
   static void COGRAD_CAT(cograd_library_##ns##_, id)([[maybe_unused]] ::cograd::Library & m)
 // Registers ops under cograd.ops.<ns> when the library is loaded.
-#define COGRAD_LIBRARY(ns, m) COGRAD_LIBRARY_IMPL_(ns, m, 0)
+#define COGRAD_LIBRARY(ns, m) COGRAD_LIBRARY_IMPL_(ns, m, library)
 // The same, for further parts of a namespace (several in one file, or in several files).
 #define COGRAD_LIBRARY_FRAGMENT(ns, m) COGRAD_LIBRARY_IMPL_(ns, m, __COUNTER__)

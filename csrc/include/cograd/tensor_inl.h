@@ -145,15 +145,12 @@ Tensor from_blob(void* data, const Ints& sizes, D deleter, const TensorOptions& 
 // A 1-D tensor of the numbers; the default dtype for floating T, int64 for integers.
 template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 Tensor tensor(ArrayRef<T> values, const TensorOptions& o = {}) {
-  const DType natural = std::is_same_v<T, bool>         ? DType::Bool
-                        : std::is_floating_point_v<T> ? o.dtype()
-                                                        : DType::Int64;
-  Tensor t = empty({static_cast<int64_t>(values.size())}, o.has_dtype() ? o.dtype() : natural);
-  dispatch_all(t.dtype(), [&](auto tag) {
-    using E = typename decltype(tag)::type;
-    E* p = t.data_ptr<E>();
-    for (size_t i = 0; i < values.size(); ++i) p[i] = static_cast<E>(values[i]);
-  });
+  using Wide = std::conditional_t<std::is_same_v<T, bool>, bool,
+                                  std::conditional_t<std::is_floating_point_v<T>, double, int64_t>>;
+  Tensor t = empty({static_cast<int64_t>(values.size())}, dtype_of<Wide>);
+  Wide* p = t.data_ptr<Wide>();
+  for (size_t i = 0; i < values.size(); ++i) p[i] = static_cast<Wide>(values[i]);
+  if (o.has_dtype() || std::is_floating_point_v<T>) t = t.to(o.dtype());
   if (o.requires_grad()) t.set_requires_grad(true);
   return t;
 }
