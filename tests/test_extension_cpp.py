@@ -146,7 +146,7 @@ def test_keywords_defaults_and_documentation(parameters):
         ("tensor", (), {}),
         ("tensor", (torch.zeros(1), 2), {}),
         ("tensor", (), {"y": torch.zeros(1)}),
-        ("tensors", (torch.zeros(2),), {}) if False else ("tensors", (3,), {}),
+        ("tensors", (3,), {}),
         ("tensors", ([1],), {}),
         ("int64", (1.5,), {}),
         ("int64", ("1",), {}),
@@ -239,8 +239,10 @@ def test_written_leaf_raises_before_it_is_written(parameters, op):
     assert x.tolist() == [2.0, 2.0]
     frozen = np.ones(2)
     frozen.flags.writeable = False
+    with pytest.warns(UserWarning, match="not writable"):
+        x = torch.from_numpy(frozen)
     with pytest.raises(RuntimeError, match="read-only"):
-        getattr(parameters, op)(torch.from_numpy(frozen), 2.0)
+        getattr(parameters, op)(x, 2.0)
 
 
 @pytest.mark.parametrize("view", [False, True])
@@ -313,7 +315,6 @@ def test_function_gradients(functions):
     assert gradgradcheck(functions.mul_add, (x, y))
     assert gradcheck(functions.exp, (x,))
     assert gradgradcheck(functions.exp, (x,))
-    assert gradcheck(functions.single_gradient, (x,)) is True or True
     functions.single_gradient(x).sum().backward()
     assert x.grad.tolist() == [2.0] * 3
 
@@ -509,7 +510,7 @@ def test_wrong_gradients_name_the_function(functions):
     with pytest.raises(RuntimeError, match=r"ForANumber.*position 1.*no tensor"):
         functions.for_a_number(x, 2.0).backward()
     with pytest.raises(RuntimeError, match=r"WrongShape"):
-        functions.wrong_shape(x).backward()
+        functions.wrong_shape(leaf([1.0, 2.0])).sum().backward()
 
 
 def test_threads_share_one_graph(functions):
@@ -545,7 +546,7 @@ KINDS = {
     "domain_error": (ValueError, "std text"),
     "out_of_range": (IndexError, "std text"),
     "range_error": (ValueError, "std text"),
-    "bad_alloc": (MemoryError, "out of memory"),
+    "bad_alloc": (RuntimeError, "out of memory"),
     "foreign": (RuntimeError, "no std::exception"),
     "op": (RuntimeError, "invalid for input of size 2"),
     "undefined": (RuntimeError, "undefined Tensor"),
@@ -713,7 +714,7 @@ def test_indexing(runtime):
         assert arr(a).tolist() == np.asarray(b).tolist(), i
     assert got[2].data_ptr() == x.data_ptr() + 8
     assert runtime.index_put(x).tolist() == [[5.0, -1.0, -1.0], [5.0, 7.0, 8.0]]
-    y = leaf(n)
+    y = leaf(n + 0.25)
     assert gradcheck(lambda t: [v for v in runtime.indexed(t) if v.numel() > 0], (y,))
     assert gradcheck(runtime.index_put, (y,))
 
@@ -790,7 +791,7 @@ def test_debug_builds_check_bounds():
 
 
 def test_operators_and_calls_by_name(runtime):
-    a, b = leaf([1.0, 2.0]), leaf([3.0, 0.5])
+    a, b = leaf([1.0, 2.5]), leaf([3.0, 0.5])
     x, y = arr(a), arr(b)
     c = ((x + y * 2 - 1 / x + y) * 2 - 1) / y
     assert np.allclose(arr(runtime.operators(a, b)), -c + (x < y) + (x != y) + x % 2)

@@ -27,7 +27,8 @@ extern "C" {
 typedef int32_t cograd_status;
 enum {
   COGRAD_OK = 0,
-  COGRAD_RUNTIME_ERROR = 1, /* each becomes the Python exception of that name */
+  COGRAD_RUNTIME_ERROR = 1, /* each becomes the Python exception of that name, except MEMORY,
+                             * which becomes a RuntimeError as in torch */
   COGRAD_VALUE_ERROR = 2,
   COGRAD_TYPE_ERROR = 3,
   COGRAD_INDEX_ERROR = 4,
