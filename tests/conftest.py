@@ -11,6 +11,8 @@ import pytest
 
 import cograd as torch
 
+pytest.register_assert_rewrite("op_table", "op_checks")
+
 MARKERS = (
     "slow: takes more than a few seconds; leave out with -m 'not slow'",
     "beyond_torch: cograd differs from torch 2.13 here on purpose",

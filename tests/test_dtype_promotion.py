@@ -215,7 +215,6 @@ def test_argmax_is_int64(a):
     assert ones(a, 3).max(0).indices.dtype is torch.int64
 
 
-@pytest.mark.xfail(strict=True, reason="square has no bool kernel")
 def test_square_and_pow_of_bool():
     assert (ones("b1", 2) ** 2).dtype is torch.int64
     assert torch.square(ones("b1", 2)).dtype is torch.int64

@@ -169,6 +169,28 @@ def test_float32_accuracy(name, scale):
     assert np.nanmax(error) <= 4
 
 
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sqrt", "erf"])
+@pytest.mark.parametrize("n", [1, 15, 16, 33, 100])
+def test_float32_special_values(name, n):
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1e-39, 3.4e38, -3.4e38]
+    special += [88.7, 89, -87.4, -103.9, -105, -1e10, 1e30, -1e30, 1, -1]
+    x = np.resize(np.array(special, np.float32), n)
+    with np.errstate(all="ignore"):
+        want = UNARY[name][0](x.astype(np.float64)).astype(np.float32)
+    got = getattr(torch, name)(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-44)
+    number = ~np.isnan(want)
+    assert (np.signbit(got) == np.signbit(want))[number].all()
+
+
+def test_sqrt_is_correctly_rounded():
+    # Every mantissa of two neighbouring exponents, and random numbers of all sizes.
+    bits = np.arange(0x3F000000, 0x40000000, 3, dtype=np.uint32)
+    some = np.random.default_rng(0).integers(0, 0x7F800000, 200003, dtype=np.uint32)
+    x = np.concatenate([bits, some]).view(np.float32)
+    assert (torch.sqrt(torch.from_numpy(x)).numpy() == np.sqrt(x)).all()
+
+
 def test_signed_zero_is_kept():
     for f in (torch.sin, torch.tanh, torch.sqrt, torch.floor, torch.trunc, torch.neg):
         r = f(torch.tensor([-0.0])).item()

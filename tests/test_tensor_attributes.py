@@ -309,7 +309,6 @@ def test_data_setter():
 # ---------------------------------------------------------------- resize, set, as_strided
 
 
-@pytest.mark.xfail(strict=True, reason="resize_ is not built")
 def test_resize():
     t = torch.arange(4)
     assert t.resize_(2, 2) is t and t.tolist() == [[0, 1], [2, 3]]

@@ -247,7 +247,6 @@ def test_zeros_ones_full_values(dtype):
     assert torch.ones_like(like).tolist() == [[1] * 3] * 2
 
 
-@pytest.mark.xfail(strict=True, reason="full(2, 3) is accepted: an int serves as a size")
 def test_full_infers_dtype():
     assert torch.full((2,), 3).dtype is torch.int64
     assert torch.full((2,), True).dtype is torch.bool

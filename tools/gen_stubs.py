@@ -41,6 +41,8 @@ KINDS = {
     "String": "str",
     "Generator": "Generator",
 }
+# Lists of ints for which one int does not stand, as it does for a list of dims.
+SHAPES = {"size", "stride", "sizes", "split_sizes", "normalized_shape"}
 RESULTS = {
     "Tensor": "Tensor",
     "List": "tuple[Tensor, ...]",
@@ -184,6 +186,8 @@ def parameters(record: Record) -> list[str]:
     def show(arg: ast.arg, default: ast.expr | None, star: str = "") -> str:
         info = declared[arg.arg]
         hint = KINDS[info["kind"]]
+        if info["kind"] == "Ints" and arg.arg in SHAPES and not star:
+            hint = "Sequence[_int]"
         if info["nullable"] and (info["kind"] != "Tensor" or default is not None):
             hint += " | None"
         if star and hint.startswith("_int | "):
@@ -337,7 +341,7 @@ def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> lis
     """Returns the lines of a class."""
     known = set(table_methods)
     bases = [b.__name__ for b in cls.__bases__ if b.__module__.startswith("cograd")]
-    plain = {int: "_int", tuple: "tuple[_int, ...]"}
+    plain = {int: "_int", tuple: "tuple[_int, ...]", RuntimeError: "RuntimeError"}
     bases += [plain[b] for b in cls.__bases__ if b in plain]
     lines = [f"class {name}{'(' + ', '.join(bases) + ')' if bases else ''}:"]
     is_tensor = "Tensor" in name

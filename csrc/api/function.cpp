@@ -171,10 +171,10 @@ Tensor UserNode::saved(size_t i) {
                        " was asked for, expected less than ", to_save_.size());
     return to_save_[i];
   }
-  if (released_) fail_released(this);
+  if (released) fail_released(this);
   COGRAD_CHECK_INDEX(i < saved_.size(), name(), ": saved tensor ", i,
                      " was asked for, expected less than ", saved_.size());
-  return saved_[i].unpack(this, false, detail::concat("saved tensor ", i));
+  return saved_[i].unpack(this, i);
 }
 
 void UserNode::backward(BackwardArgs& args) {
@@ -199,8 +199,10 @@ void UserNode::backward(BackwardArgs& args) {
 
 void UserNode::release_saved() noexcept {
   std::vector<SavedSlot> dropped;
+  lock();
   saved_.swap(dropped);
-  released_ = true;
+  released = true;
+  unlock();
   if (function_.release != nullptr) function_.release(state_);
 }
 
@@ -244,7 +246,7 @@ cograd_status cograd_context_save(cograd_context ctx, const cograd_tensor* tenso
                                   size_t n) noexcept {
   return guarded([&] { node_of(ctx)->save(list_of(tensors, n)); });
 }
-size_t cograd_context_num_saved(cograd_context ctx) noexcept { return node_of(ctx)->num_saved(); }
+size_t cograd_context_num_saved(cograd_context ctx) noexcept { return node_of(ctx)->count_saved(); }
 cograd_status cograd_context_saved(cograd_context ctx, size_t i, cograd_tensor* out) noexcept {
   return guarded([&] { *out = give(node_of(ctx)->saved(i)); });
 }

@@ -15,6 +15,8 @@ class UserNode final : public Node {
   std::string name() const override { return function_.name; }
   void backward(BackwardArgs& args) override;
   void release_saved() noexcept override;
+  size_t num_saved() const noexcept override { return saved_.size(); }
+  SavedTensor* saved_slot(size_t i) noexcept override { return &saved_[i].tensor; }
   void visit(GraphVisitor& v) const override;
 
   // Joins the outputs to the graph, in place of those given.
@@ -23,7 +25,8 @@ class UserNode final : public Node {
 
   bool recording() const noexcept { return recording_; }
   void save(TensorList tensors);
-  size_t num_saved() const noexcept { return in_forward_ ? to_save_.size() : saved_.size(); }
+  // Kept so far: what forward gave, or what backward may ask for.
+  size_t count_saved() const noexcept { return in_forward_ ? to_save_.size() : saved_.size(); }
   Tensor saved(size_t i);
   void mark_dirty(TensorList tensors);
   void mark_non_differentiable(TensorList tensors);
@@ -52,7 +55,7 @@ class UserNode final : public Node {
   SmallVec<bool, 4> input_needs_;
   SmallVec<uint32_t, 2> versions_;
   SmallVec<Tensor, 1> dirty_, non_differentiable_;
-  bool in_forward_ = false, recording_ = false, materialize_ = true, released_ = false;
+  bool in_forward_ = false, recording_ = false, materialize_ = true;
   bool grad_before_ = false, taint_before_ = false;
 };
 

@@ -15,6 +15,10 @@ class CopySlices final : public Node {
   void release_saved() noexcept override {
     if (fn_) fn_->release_saved();
   }
+  size_t num_saved() const noexcept override { return fn_ ? fn_->num_saved() : 0; }
+  SavedTensor* saved_slot(size_t i) noexcept override { return fn_->saved_slot(i); }
+  Node* saved_owner() noexcept override { return fn_ ? fn_->saved_owner() : this; }
+  OpText op_text() const noexcept override { return fn_ ? fn_->op_text() : OpText{}; }
   void visit(GraphVisitor& v) const override;
   void clear() noexcept override;
 

@@ -89,8 +89,7 @@ void SavedSlot::keep(const CustomCall& call, const Tensor& t, std::span<TensorIm
   if (at != before.end() && (!input || call.is_dirty(t))) {
     const auto nr = static_cast<size_t>(at - before.begin());
     kind = Kind::Output;
-    tensor.save_output(Tensor::borrow(after[nr]));
-    tensor.set_output_nr(static_cast<uint32_t>(nr));
+    tensor.save_output(Tensor::borrow(after[nr]), static_cast<uint32_t>(nr));
     return;
   }
   kind = input                                               ? Kind::Input
@@ -99,16 +98,20 @@ void SavedSlot::keep(const CustomCall& call, const Tensor& t, std::span<TensorIm
   tensor.save(t);
 }
 
-Tensor SavedSlot::unpack(Node* owner, bool released, const std::string& what) const {
-  Tensor t = tensor.unpack(owner, released);
+Tensor SavedSlot::unpack(Node* owner, size_t index) {
+  Tensor t = unpack_saved(owner, tensor);
   if (kind != Kind::Intermediate || !thread_state.grad_enabled) return t;
+  return poisoned_intermediate(owner, t, detail::concat("saved tensor ", index));
+}
+
+Tensor poisoned_intermediate(Node* owner, const Tensor& t, const std::string& what) {
   return poisoned(
       t, owner->edges(),
       detail::concat(owner->name(), ": ", what,
                      " is an intermediate result of forward: it depends on the inputs, but its own "
                      "derivative is not recorded, so a second derivative through it would be "
                      "silently wrong. Recompute it from saved inputs in backward, or return it as "
-                     "an extra output and save that."));
+                     "an extra output and save that, or mark backward with once_differentiable."));
 }
 
 }  // namespace cograd

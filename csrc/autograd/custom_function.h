@@ -37,9 +37,11 @@ struct COGRAD_API SavedSlot {
   // Keeps `t`; `before` and `after` are the outputs as forward returned and as join_output gave.
   void keep(const CustomCall& call, const Tensor& t, std::span<TensorImpl* const> before,
             std::span<TensorImpl* const> after);
-  // The tensor again. While a graph is made, an intermediate of forward is poisoned: its part of
-  // a second derivative would be missing.
-  Tensor unpack(Node* owner, bool released, const std::string& what) const;
+  // The tensor again; `index` is the slot's, for messages.
+  Tensor unpack(Node* owner, size_t index);
 };
+// An intermediate of forward while a graph is made: its part of a second derivative would be
+// missing, so a gradient that flows into it raises.
+COGRAD_API Tensor poisoned_intermediate(Node* owner, const Tensor& t, const std::string& what);
 
 }  // namespace cograd

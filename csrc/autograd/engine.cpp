@@ -2,17 +2,21 @@
 // One backward run: count dependencies, execute ready nodes newest first, accumulate in order.
 #include "autograd/engine.h"
 
+#include <pthread.h>
+
 #include <algorithm>
-#include <mutex>
-#include <unordered_map>
+
+#include "autograd/run.h"
 
 namespace cograd {
 
-void (*engine_tick)() = nullptr;
+EngineHooks engine_hooks;
+constinit thread_local Run* current_run = nullptr;
+constinit thread_local Node* current_node = nullptr;
 
 namespace {
 
-constexpr uint64_t kTickEvery = 4096;  // nodes between two looks at signals and other threads
+constexpr uint64_t kTickEvery = 64;  // light nodes between two looks at signals
 
 // Ids of the runs in progress. A node stamped with another id is free to be taken.
 struct ActiveRuns {
@@ -34,56 +38,42 @@ struct ActiveRuns {
   }
 };
 ActiveRuns& active_runs() {
-  static auto* runs = new ActiveRuns;  // leaked: threads may still run at exit
+  static auto* runs = [] {
+    auto* made = new ActiveRuns;  // leaked: threads may still run at exit
+    // A fork must not happen while another thread holds the list; the child keeps the runs of
+    // the thread that forked and no other.
+    pthread_atfork([] { active_runs().mutex.lock(); }, [] { active_runs().mutex.unlock(); },
+                   [] {
+                     ActiveRuns& r = active_runs();
+                     r.ids.clear();
+                     for (Run* run = current_run; run != nullptr; run = run->outer())
+                       r.ids.push_back(run->id());
+                     r.mutex.unlock();
+                   });
+    return made;
+  }();
   return *runs;
 }
 
-struct Newest {
-  bool operator()(const Node* a, const Node* b) const noexcept { return a->sequence < b->sequence; }
-};
+}  // namespace
 
-class Run;
-constinit thread_local Run* current_run = nullptr;
+Run::Run(BackwardRequest& request)
+    : request_(request),
+      id_(active_runs().start()),
+      outer_(std::exchange(current_run, this)),
+      outer_node_(std::exchange(current_node, nullptr)),
+      watch_(watch_modes.load(std::memory_order_relaxed)),
+      cancelled_(outer_ != nullptr ? &outer_->cancelled() : &own_cancelled_) {
+  may_share_ = num_backward_threads() > 1 && multithreading() && outer_ == nullptr &&
+               !request.create_graph && (watch_ & ~uint32_t{kWatchProfile}) == 0;
+}
 
-class Run {
- public:
-  explicit Run(BackwardRequest& request)
-      : request_(request), id_(active_runs().start()), outer_(std::exchange(current_run, this)) {}
-  ~Run() {
-    if (!finished_) abandon();
-    current_run = outer_;
-    active_runs().end(id_);
-  }
-  std::vector<Tensor> execute();
-
-  Node* running = nullptr;
-  std::vector<std::function<void()>> callbacks;
-
- private:
-  Books& books(Node* n) {
-    return n->run.load(std::memory_order_relaxed) == id_ ? n->books : side_[n];
-  }
-  bool claim(Node* n);
-  void count_dependencies();
-  void mark_needed();
-  void push(Node* n);
-  Node* pop();
-  void run_node(Node* n);
-  void send(Node* from, size_t index, const Edge& edge, Tensor g);
-  void add(Tensor& slot, Tensor g);
-  void capture(Node* n, std::span<Tensor> grads);
-  void set_needs(Node* n, BackwardArgs& args, std::vector<bool>& more);
-  void abandon() noexcept;
-
-  BackwardRequest& request_;
-  const uint64_t id_;
-  Run* outer_;
-  bool finished_ = false;
-  std::unordered_map<Node*, Books> side_;  // nodes another run has its books in
-  std::vector<Node*> heap_;
-  std::vector<Tensor> captured_;
-  std::unordered_multimap<Node*, size_t> capture_at_;
-};
+Run::~Run() {
+  if (!finished_) abandon();
+  current_run = outer_;
+  current_node = outer_node_;
+  active_runs().end(id_);
+}
 
 // First visit of a node in this run.
 bool Run::claim(Node* n) {
@@ -104,12 +94,24 @@ void Run::count_dependencies() {
   while (!stack.empty()) {
     Node* n = stack.back();
     stack.pop_back();
+    if (may_share_) survey(n);
     for (const Edge& e : n->edges()) {
       if (e.node == nullptr) continue;
       if (claim(e.node)) stack.push_back(e.node);
       ++books(e.node).dependencies;
     }
   }
+}
+
+// Is there work for several threads: heavy nodes, and a place where the graph is wider than a
+// chain?
+void Run::survey(Node* n) {
+  visited_.push_back(n);
+  if (n->is_accumulator()) return;
+  shape_.heavy += elements(n->output(0)) >= kHeavyNode;
+  int inner = 0;
+  for (const Edge& e : n->edges()) inner += e.node != nullptr && e.node->sequence != ~uint64_t{0};
+  shape_.branches |= inner > 1;
 }
 
 // Post-order walk: a node is needed if a node below it is an input (or, accumulating, is one).
@@ -177,12 +179,16 @@ void Run::add(Tensor& slot, Tensor g) {
     slot = autograd_ops.add(slot, g);
 }
 
-void Run::send(Node* from, size_t index, const Edge& edge, Tensor g) {
+void Run::pass_on(Node* n, size_t index, const Edge& edge, Tensor g, ParallelRun* parallel) {
   Books& b = books(edge.node);
-  if (g.defined() && (b.needed || b.captured)) {
-    fit_gradient(g, edge.node->output(edge.input_nr), from, index);
-    add(b.slot(edge.input_nr, edge.node->num_outputs()), std::move(g));
+  if (g.defined()) {
+    if (b.needed || b.captured)
+      fit_gradient(g, edge.node->output(edge.input_nr), n, index);
+    else
+      g.reset();
   }
+  if (parallel != nullptr) return deliver(*parallel, n, index, edge, std::move(g));
+  if (g.defined()) add(b.slot(edge.input_nr, edge.node->num_outputs()), std::move(g));
   if (--b.dependencies == 0) push(edge.node);
 }
 
@@ -209,6 +215,8 @@ void Run::set_needs(Node* n, BackwardArgs& args, std::vector<bool>& more) {
   args.needs_mask = mask;
   args.needs_more = more.empty() ? nullptr : &more;
 }
+
+namespace {
 
 void call_tensor_hooks(NodeExtra& extra, std::span<Tensor> grads) {
   const std::vector<HookEntry> hooks = extra.tensor_hooks;  // a hook may remove itself
@@ -247,7 +255,39 @@ void store_retained(NodeExtra& extra, std::span<Tensor> grads) {
   }
 }
 
-void Run::run_node(Node* n) {
+// torch's message for a result that is not finite, with the place added.
+void check_finite(const Node* n, const BackwardArgs& args, uint32_t watch,
+                  std::span<const Tensor> grads) {
+  const bool inf = (watch & kWatchInf) != 0;
+  for (size_t i = 0; i < args.out.size(); ++i) {
+    const Tensor& t = args.out[i];
+    if (!t.defined()) continue;
+    const int64_t at = find_nonfinite(t, true, inf);
+    if (at < 0) continue;
+    // With the search for infinities on, the first node to blame is one whose gradients are finite.
+    if (inf)
+      for (const Tensor& g : grads)
+        if (g.defined() && find_nonfinite(g, true, true) >= 0) return;
+    const std::string text = element_text(t, at);
+    detail::fail(ErrorKind::Runtime, "Function '", n->name(), "' returned ",
+                 text.find("nan") != std::string::npos ? "nan" : "inf", " values in its ", i,
+                 "th output. The first is ", text, " at index ", coordinates(t, at),
+                 " of a gradient of shape ", to_string(t.sizes()), ".");
+  }
+}
+
+}  // namespace
+
+void Run::call_backward(Node* n, BackwardArgs& args) {
+  struct Restore {
+    Node* before = current_node;
+    ~Restore() { current_node = before; }
+  } restore;
+  current_node = n;
+  n->backward(args);
+}
+
+void Run::run_node(Node* n, ParallelRun* parallel) {
   Books mine;
   {
     Books& b = books(n);
@@ -270,12 +310,14 @@ void Run::run_node(Node* n) {
   const auto edges = n->edges();
   if (!mine.needed) {
     for (const Edge& e : edges)
-      if (e.node != nullptr) send(n, 0, e, Tensor());
+      if (e.node != nullptr)
+        pass_on(n, static_cast<size_t>(&e - edges.data()), e, Tensor(), parallel);
     return;
   }
   if (extra != nullptr) call_node_hooks(extra->pre_hooks, grad_span, nullptr);
   std::vector<Tensor> kept;  // post hooks see the gradients that came in
-  if (extra != nullptr && !extra->post_hooks.empty()) kept.assign(grads.begin(), grads.end());
+  if ((extra != nullptr && !extra->post_hooks.empty()) || (watch_ & kWatchInf) != 0)
+    kept.assign(grads.begin(), grads.end());
 
   SmallVec<Tensor, 2> results(edges.size());
   std::vector<bool> more;
@@ -285,44 +327,96 @@ void Run::run_node(Node* n) {
   args.create_graph = request_.create_graph;
   args.keep_graph = request_.keep_graph;
   set_needs(n, args, more);
-  running = n;
-  n->backward(args);
-  running = nullptr;
+  call_backward(n, args);
   grads.clear();
   if (!request_.keep_graph) n->release_saved();
   extra = n->extra_or_null();
   if (extra != nullptr && !extra->post_hooks.empty())
     call_node_hooks(extra->post_hooks, args.out, &kept);
+  if ((watch_ & (kWatchNan | kWatchInf)) != 0) check_finite(n, args, watch_, kept);
+  kept.clear();
   for (size_t i = 0; i < edges.size(); ++i)
-    if (edges[i].node != nullptr) send(n, i, edges[i], std::move(results[i]));
+    if (edges[i].node != nullptr) pass_on(n, i, edges[i], std::move(results[i]), parallel);
 }
 
-std::vector<Tensor> Run::execute() {
-  GradGuard grad(request_.create_graph);
-  count_dependencies();
-  if (!request_.inputs.empty()) mark_needed();
+void Run::step(Node* n, ParallelRun* parallel) {
+  if (watch_ == 0) [[likely]]
+    return run_node(n, parallel);
+  const int64_t begin = (watch_ & kWatchProfile) != 0 ? now_ns() : 0;
+  try {
+    run_node(n, parallel);
+  } catch (...) {
+    if ((watch_ & kWatchNodes) == 0 || watch_handlers.node_failed == nullptr) throw;
+    std::exception_ptr error = std::current_exception();
+    watch_handlers.node_failed(n, error);
+    std::rethrow_exception(error);
+  }
+  if ((watch_ & kWatchProfile) == 0) return;
+  const int64_t end = now_ns();
+  n->extra().profiled_ns = end - begin;
+  add_profile_event({ProfileEvent::Kind::Node, n->name(), n->sequence, begin, end});
+}
+
+void Run::place_roots() {
   for (size_t i = 0; i < request_.roots.size(); ++i) {
     const Edge& root = request_.roots[i];
     Books& b = books(root.node);
     add(b.slot(root.input_nr, root.node->num_outputs()), std::move(request_.grads[i]));
   }
-  // A root may also be reached from another root: it starts when that has run.
-  for (size_t i = 0; i < request_.roots.size(); ++i) {
-    Node* n = request_.roots[i].node;
-    if (books(n).dependencies == 0 && std::find(heap_.begin(), heap_.end(), n) == heap_.end())
-      push(n);
-  }
-  uint64_t count = 0;
+}
+
+// A root may also be reached from another root: it starts when that has run.
+std::vector<Node*> Run::ready_roots() {
+  std::vector<Node*> ready;
+  for (const Edge& root : request_.roots)
+    if (books(root.node).dependencies == 0 &&
+        std::find(ready.begin(), ready.end(), root.node) == ready.end())
+      ready.push_back(root.node);
+  return ready;
+}
+
+// Signals are looked at every few nodes, and after every node that may have taken long.
+void Run::execute_alone() {
+  for (Node* n : ready_roots()) push(n);
+  thread_local uint64_t count = 0;  // over all runs: nested ones may be short
   while (!heap_.empty()) {
-    run_node(pop());
-    if (++count % kTickEvery == 0 && engine_tick != nullptr) engine_tick();
+    Node* n = pop();
+    const Tensor& g = books(n).first;
+    const bool heavy = g.defined() && g.numel() >= kHeavyNode;
+    step(n, nullptr);
+    if ((heavy || ++count % kTickEvery == 0)) {
+      if (engine_hooks.tick != nullptr) engine_hooks.tick();
+      fail_if_cancelled(*this);
+    }
   }
-  for (size_t i = 0; i < callbacks.size(); ++i) {
-    const std::function<void()> f = callbacks[i];  // f may queue more
+}
+
+std::vector<Tensor> Run::execute() {
+  GradGuard grad(request_.create_graph);
+  if (outer_ != nullptr) fail_if_cancelled(*this);
+  count_dependencies();
+  if (!request_.inputs.empty()) mark_needed();
+  place_roots();
+  if (may_share_ && shape_.heavy >= 2 && (shape_.branches || request_.roots.size() > 1))
+    execute_shared(*this, num_backward_threads());
+  else
+    execute_alone();
+  for (size_t i = 0; i < callbacks_.size(); ++i) {
+    const std::function<void()> f = callbacks_[i];  // f may queue more
     f();
   }
   finished_ = true;
   return std::move(captured_);
+}
+
+void Run::queue(std::function<void()> f) {
+  const std::lock_guard lock(callbacks_mutex_);
+  callbacks_.push_back(std::move(f));
+}
+
+void fail_if_cancelled(Run& run) {
+  if (run.cancelled().load(std::memory_order_relaxed))
+    detail::fail(ErrorKind::Runtime, "backward() was interrupted");
 }
 
 // After an error: gradients under way must not stay in the nodes.
@@ -340,23 +434,45 @@ void Run::abandon() noexcept {
   }
 }
 
-}  // namespace
-
 std::vector<Tensor> run_backward(BackwardRequest request) {
+  thread_local int depth = 0;  // runs on this thread's stack
   struct Hold {  // the graph must outlive the run, whatever hooks and other threads drop
     std::vector<NodeRef> nodes;
   } hold;
   for (const Edge& e : request.roots) hold.nodes.push_back(NodeRef::borrow(e.node));
   for (const Edge& e : request.inputs) hold.nodes.push_back(NodeRef::borrow(e.node));
+  if (depth >= kReentrantDepth) {
+    bool started = false;
+    std::vector<Tensor> out = run_on_new_thread(request, &started);
+    if (started) return out;
+  }
+  struct Level {
+    Level() { ++depth; }
+    ~Level() { --depth; }
+  } level;
   Run run(request);
   return run.execute();
 }
 
-Node* running_node() noexcept { return current_run == nullptr ? nullptr : current_run->running; }
+Node* running_node() noexcept { return current_node; }
+
+int64_t running_id() noexcept {
+  return current_run == nullptr ? -1 : static_cast<int64_t>(current_run->id());
+}
+
+bool will_run(Node* node) {
+  COGRAD_CHECK(current_run != nullptr,
+               "_will_engine_execute_node: only works while a backward is running");
+  return current_run->will_run(node);
+}
+
+bool runs_to_every_leaf() noexcept {
+  return current_run == nullptr || current_run->to_every_leaf();
+}
 
 bool queue_callback(std::function<void()> f) {
   if (current_run == nullptr) return false;
-  current_run->callbacks.push_back(std::move(f));
+  current_run->queue(std::move(f));
   return true;
 }
 

@@ -17,12 +17,35 @@ struct BackwardRequest {
 };
 
 // Gradients for `inputs`, in order (undefined where none arrived); empty when accumulating.
+// Nested calls (from hooks and Python Functions) move to a thread of their own every
+// kReentrantDepth levels, so that no depth exhausts the stack.
 COGRAD_API std::vector<Tensor> run_backward(BackwardRequest request);
+inline constexpr int kReentrantDepth = 60;
 
-// Called every few thousand nodes of a run: lets the layer above serve signals and other threads.
-COGRAD_API extern void (*engine_tick)();
+// What the layer above does for the executor; each may be null.
+struct EngineHooks {
+  void (*tick)() = nullptr;      // serves signals and other threads; may throw
+  void* (*release)() = nullptr;  // lets go of the interpreter lock; null: it was not held
+  void (*restore)(void*) = nullptr;
+  int (*attach)() = nullptr;  // a thread of the executor's own begins to act for a caller
+  void (*detach)(int) = nullptr;
+};
+COGRAD_API extern EngineHooks engine_hooks;
+
+// Threads that may work on one run (the caller included); 1: the caller alone.
+COGRAD_API int num_backward_threads() noexcept;
+COGRAD_API void set_num_backward_threads(int n);
+// Whether runs started on this thread may use more than one; returns the former setting.
+COGRAD_API bool set_multithreading(bool on) noexcept;
+COGRAD_API bool multithreading() noexcept;
+
 // The node that is running on this thread, or null.
 COGRAD_API Node* running_node() noexcept;
+// The id of the backward that is running on this thread, or -1; whether it will run `node`.
+COGRAD_API int64_t running_id() noexcept;
+COGRAD_API bool will_run(Node* node);
+// Whether no backward that was asked for chosen inputs is running on this thread.
+COGRAD_API bool runs_to_every_leaf() noexcept;
 // Runs `f` when the backward that is running on this thread ends; false if none is.
 COGRAD_API bool queue_callback(std::function<void()> f);
 

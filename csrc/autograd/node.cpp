@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "autograd/engine.h"
+
 namespace cograd {
 
 constinit thread_local ThreadState thread_state;
@@ -28,7 +30,14 @@ Node::~Node() {
   for (Edge& e : edges())
     if (e.node != nullptr) e.node->release();
   if (edge_capacity_ > kInlineEdges) delete[] more_edges_;
-  if (extra_ != nullptr && extra_->metadata != nullptr) release_python_object(extra_->metadata);
+  if (extra_ == nullptr) return;
+  if (extra_->metadata != nullptr) release_python_object(extra_->metadata);
+  if (extra_->made_at != nullptr) release_python_object(extra_->made_at);
+}
+
+void Node::tell_made() noexcept {
+  if (Node* maker = running_node()) extra().made_by = NodeRef::borrow(maker);
+  if (watch_handlers.node_made != nullptr) watch_handlers.node_made(this);
 }
 
 void Node::add_edge(Node* node, uint32_t input_nr) {
@@ -88,6 +97,7 @@ void Node::visit(GraphVisitor& v) const {
        {&extra_->tensor_hooks, &extra_->pre_hooks, &extra_->post_hooks, &extra_->accumulate_hooks})
     for (const HookEntry& h : *list) h.hook->visit(v);
   if (extra_->metadata != nullptr) v.object(extra_->metadata);
+  if (extra_->made_by) v.node(extra_->made_by.get());
 }
 
 void Node::clear() noexcept {
@@ -100,6 +110,7 @@ void Node::clear() noexcept {
     dropped[3].swap(extra_->accumulate_hooks);
     if (extra_->metadata != nullptr)
       release_python_object(std::exchange(extra_->metadata, nullptr));
+    const NodeRef maker = std::exchange(extra_->made_by, NodeRef());
   }
   for (Edge& e : edges())
     if (Node* n = std::exchange(e.node, nullptr)) n->release();

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "autograd/thread_state.h"
+#include "autograd/watch.h"
 #include "tensor/tensor.h"
 
 namespace cograd {
 
 class NodeRef;
+class SavedTensor;
 struct NodeExtra;
 
 // What the cycle collector is shown of a graph; one call per owned reference.
@@ -73,9 +75,19 @@ struct Books {
   }
 };
 
+// What the op behind a node declared about itself; null for nodes that are no op.
+struct OpText {
+  const char* name = nullptr;
+  const char* parameters = nullptr;
+  const char* returns = nullptr;
+};
+
 class COGRAD_API Node {
  public:
-  Node() noexcept : sequence(thread_state.next_sequence++) {}
+  Node() noexcept : sequence(thread_state.next_sequence++) {
+    if (watching(kWatchNodes)) [[unlikely]]
+      tell_made();
+  }
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
   virtual ~Node();
@@ -89,6 +101,12 @@ class COGRAD_API Node {
   virtual void backward(BackwardArgs& args) = 0;
   // Drops saved tensors once they are not needed any more.
   virtual void release_saved() noexcept {}
+  // The slots of saved tensors, empty ones included.
+  virtual size_t num_saved() const noexcept { return 0; }
+  virtual SavedTensor* saved_slot(size_t) noexcept { return nullptr; }
+  // The node whose lock and `released` flag govern the slots.
+  virtual Node* saved_owner() noexcept { return this; }
+  virtual OpText op_text() const noexcept { return {}; }
   virtual void visit(GraphVisitor& v) const;
   // Drops everything that can be part of a cycle.
   virtual void clear() noexcept;
@@ -138,12 +156,14 @@ class COGRAD_API Node {
   uint64_t sequence;
   std::atomic<uint64_t> run{0};  // id of the run whose books these are
   Books books;
+  bool released = false;  // saved tensors are gone; guarded by lock()
 
  protected:
   std::atomic<uint32_t> refs_{1};
 
  private:
   static void delete_node(void* n) noexcept { delete static_cast<Node*>(n); }
+  void tell_made() noexcept;
   Edge* edge_data() noexcept {
     return edge_capacity_ <= kInlineEdges ? inline_edges_ : more_edges_;
   }
@@ -224,6 +244,9 @@ struct NodeExtra {
   std::vector<Retained> retained;
   void* python_wrapper = nullptr;  // borrowed: the wrapper removes itself
   void* metadata = nullptr;        // owned Python dict
+  void* made_at = nullptr;         // owned Python object: where the node was made (anomaly mode)
+  NodeRef made_by;                 // the node that was running then
+  int64_t profiled_ns = -1;        // time of the last profiled backward
 };
 // Set by the Python layer: drops a reference on a Python object, from any thread.
 COGRAD_API extern void (*release_python_object)(void*) noexcept;

@@ -13,6 +13,19 @@ const char* legacy_type_name(DType t) {
   return kName[static_cast<int>(t)];
 }
 
+std::string saved_at(const Node* owner) {
+  const std::string at = watch_handlers.made_at != nullptr ? watch_handlers.made_at(owner) : "";
+  return at.empty() ? at : " at " + at;
+}
+
+std::string written_by(const Tensor& t, uint32_t version) {
+  const std::string writer = writer_of(t, version);
+  if (!writer.empty()) return " It was written by " + writer + ".";
+  return watching(kWatchWrites)
+             ? ""
+             : " Run it under autograd.detect_anomaly() to see the op and line that wrote it.";
+}
+
 [[noreturn]] void fail_modified(const Tensor& t, bool is_output, uint32_t output_nr, Node* owner,
                                 uint32_t expected) {
   std::string made_by;
@@ -26,8 +39,9 @@ const char* legacy_type_name(DType t) {
                "inplace operation: [cograd.",
                legacy_type_name(t.dtype()), " ", to_string(t.sizes()), "]", made_by,
                " is at version ", t->current_version(), "; expected version ", expected,
-               " instead. It was saved by ", owner->name(),
-               ". Hint: write into a copy (.clone()), or do the in-place operation before the "
+               " instead. It was saved by ", owner->name(), saved_at(owner), ".",
+               written_by(t, expected),
+               " Hint: write into a copy (.clone()), or do the in-place operation before the "
                "tensor is used.");
 }
 
@@ -50,16 +64,167 @@ void SavedTensor::fail_inference() {
                "clone to get a normal tensor and use it in autograd.");
 }
 
-Tensor SavedTensor::unpack(Node* owner, bool released) const {
-  if (released) fail_released(owner);
-  if (!tensor_.defined()) return Tensor();
-  if (tensor_->current_version() != version_)
-    fail_modified(tensor_, is_output_, output_nr_, owner, version_);
-  if (!is_output_) return tensor_;
-  Tensor t = Tensor::steal(tensor_->alias());
+// --- hooks -------------------------------------------------------------------------------------
+
+namespace {
+struct Disabled {
+  bool on = false;
+  std::string message;
+};
+Disabled& disabled() {
+  thread_local Disabled d;
+  return d;
+}
+}  // namespace
+
+void push_saved_hook(std::shared_ptr<SavedHook> hook) {
+  if (disabled().on) detail::fail(ErrorKind::Runtime, disabled().message);
+  thread_state.saved_hooks = new SavedHookScope{std::move(hook), thread_state.saved_hooks};
+}
+
+void pop_saved_hook() noexcept {
+  SavedHookScope* top = thread_state.saved_hooks;
+  if (top == nullptr) return;
+  thread_state.saved_hooks = top->outer;
+  delete top;
+}
+
+void disable_saved_hooks(const std::string* message, bool* was, std::string* previous) {
+  Disabled& d = disabled();
+  if (message != nullptr && thread_state.saved_hooks != nullptr)
+    detail::fail(ErrorKind::Runtime, *message);
+  *was = d.on;
+  *previous = d.message;
+  d.on = message != nullptr;
+  d.message = message != nullptr ? *message : std::string();
+}
+
+PackedSlot::~PackedSlot() {
+  if (edge.node != nullptr) edge.node->release();
+}
+
+void PackedSlot::release() noexcept {
+  if (refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+}
+
+// Innermost hook first; an enclosing hook packs what the inner one made if that is a tensor.
+void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* hooks) {
+  struct Release {
+    void operator()(PackedSlot* p) const noexcept { p->release(); }
+  };
+  const std::unique_ptr<PackedSlot, Release> slot(new PackedSlot);
+  slot->is_output = output;
+  slot->output_nr = output ? ids_.output_nr : 0;
+  slot->contiguous = t.is_contiguous();
+  slot->dtype = t.dtype();
+  slot->sizes = Dims(t.sizes());
+  if (!output) slot->edge = gradient_edge(t.impl());
+  struct Restore {  // ops recorded by a hook are the business of the hooks around it only
+    SavedHookScope* hooks;
+    ~Restore() { thread_state.saved_hooks = hooks; }
+  } restore{thread_state.saved_hooks};
+  const GradGuard no_grad(false);
+  Tensor value = t;
+  for (SavedHookScope* h = hooks; h != nullptr && value.defined(); h = h->outer) {
+    thread_state.saved_hooks = h->outer;
+    const uint32_t version = value->current_version();
+    std::unique_ptr<Packed> made = h->hook->pack(value);
+    COGRAD_CHECK(value->current_version() == version,
+                 "A saved tensor pack hook is modifying its input in place. Tensors provided as "
+                 "input to pack hook cannot be modified by in-place operations as this can lead to "
+                 "unexpected side-effects: write into a clone() instead.");
+    if (!slot->layers.empty()) slot->layers.back()->drop();
+    value = made->tensor();
+    slot->layers.push_back(std::move(made));
+  }
+  value.reset();
+  slot->refs.fetch_add(1, std::memory_order_relaxed);
+  tensor_.reset();
+  packed_ = slot.get();
+  packed_state_ = true;
+  is_output_ = output;
+}
+
+// False for numbers in tensors' clothes, which users never see.
+bool SavedTensor::pack(const Tensor& t, bool output) {
+  if ((t->flags & kWrappedNumber) != 0) return false;
+  const Tensor hold = t;
+  pack_with(hold, output, thread_state.saved_hooks);
+  return true;
+}
+
+void SavedTensor::register_hook(const std::shared_ptr<SavedHook>& hook) {
+  SavedHookScope one{hook, nullptr};
+  const Tensor original = tensor_;
+  // The hook sees values only; the history of an input is kept by the slot.
+  Edge edge;
+  if (!is_output_) edge = gradient_edge(original.impl());
+  const NodeRef hold(edge.node);
+  SavedTensor packed;
+  packed.ids_ = ids_;
+  packed.pack_with(is_output_ ? original : detach(original), is_output_, &one);
+  packed.packed_->edge = edge;
+  if (edge.node != nullptr) edge.node->retain();
+  swap(packed);
+}
+
+void SavedTensor::visit_packed(GraphVisitor& v) const {
+  for (const auto& layer : packed_->layers) layer->visit(v);
+  if (packed_->edge.node != nullptr) v.node(packed_->edge.node);
+}
+
+Tensor PackedSlot::unpack(Node* owner) {
+  Tensor t;
+  for (size_t i = layers.size(); i-- > 0;) t = layers[i]->unpack(t);
+  COGRAD_CHECK(same(t.sizes(), sizes), "a saved tensor unpack hook returned a tensor of shape ",
+               to_string(t.sizes()), " for one of shape ", to_string(sizes), " that ",
+               owner->name(), " saved");
+  {
+    const GradGuard no_grad(false);
+    if (t.dtype() != dtype) t = autograd_ops.cast(t, dtype);
+    if (contiguous && !t.is_contiguous()) t = autograd_ops.contiguous_clone(t);
+  }
+  Node* maker = is_output ? owner : edge.node;
+  if (maker == nullptr && !requires_grad(t)) return t;
+  if (maker != nullptr && maker->is_accumulator()) {
+    const Tensor leaf = static_cast<AccumulateGrad*>(maker)->variable();
+    if (leaf.is(t)) return t;
+  }
+  t = detach(t);
+  if (maker == nullptr) return t;
+  maker->retain();
+  t->grad_fn = maker;
+  t->output_nr = is_output ? output_nr : edge.input_nr;
+  return t;
+}
+
+Tensor unpack_saved(Node* owner, SavedTensor& s) {
+  owner->lock();
+  const bool released = owner->released;
+  if (s.packed_state_ && !released) [[unlikely]] {
+    PackedSlot* p = s.packed_;
+    p->refs.fetch_add(1, std::memory_order_relaxed);
+    owner->unlock();
+    struct Release {
+      PackedSlot* p;
+      ~Release() { p->release(); }
+    } release_at_end{p};
+    return p->unpack(owner);
+  }
+  Tensor t = s.tensor_;
+  const SavedTensor::Ids ids = s.ids_;
+  const bool is_output = s.is_output_;
+  owner->unlock();
+  if (released) [[unlikely]]
+    fail_released(owner);
+  if (!t.defined()) return t;
+  if (t->current_version() != ids.version) [[unlikely]]
+    fail_modified(t, is_output, ids.output_nr, owner, ids.version);
+  if (!is_output) return t;
+  t = Tensor::steal(t->alias());
   owner->retain();
   t->grad_fn = owner;
-  t->output_nr = output_nr_;
+  t->output_nr = ids.output_nr;
   return t;
 }
 

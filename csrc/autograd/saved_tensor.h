@@ -1,57 +1,137 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SavedTensor: a tensor kept for backward, with the version it had; never part of a cycle.
+// SavedTensor: a tensor kept for backward, with the version it had or as pack hooks made it; never
+// part of a cycle.
 #pragma once
 #include "autograd/variable.h"
 
 namespace cograd {
 
+// What a pack hook made of one tensor. Derived by whoever offers hooks.
+class COGRAD_API Packed {
+ public:
+  virtual ~Packed() = default;
+  // The value, if it is a tensor: an enclosing hook packs that in turn and calls drop().
+  virtual Tensor tensor() const { return {}; }
+  virtual void drop() noexcept {}
+  // The tensor again: from `value` if an enclosing hook gave it back, else from what is kept.
+  virtual Tensor unpack(const Tensor& value) = 0;
+  virtual void visit(GraphVisitor&) const {}
+};
+
+// A pair of hooks. pack() runs with recording off and outside of any lock.
+class COGRAD_API SavedHook {
+ public:
+  virtual ~SavedHook() = default;
+  virtual std::unique_ptr<Packed> pack(const Tensor& t) = 0;
+};
+
+// The hooks that are active on this thread, innermost first.
+struct SavedHookScope {
+  std::shared_ptr<SavedHook> hook;
+  SavedHookScope* outer;
+};
+// Raises if hooks are disabled on this thread.
+COGRAD_API void push_saved_hook(std::shared_ptr<SavedHook> hook);
+COGRAD_API void pop_saved_hook() noexcept;
+// Hooks are refused with this message; null allows them. Returns the former state in `previous`.
+COGRAD_API void disable_saved_hooks(const std::string* message, bool* was, std::string* previous);
+
+// A saved tensor in the hands of hooks, and what is needed to give its history back.
+struct COGRAD_API PackedSlot {
+  std::atomic<uint32_t> refs{1};
+  std::vector<std::unique_ptr<Packed>> layers;  // innermost hook first
+  Edge edge;                                    // of the original; owned; null for outputs
+  bool is_output = false;
+  bool contiguous = false;
+  uint32_t output_nr = 0;
+  DType dtype = DType::Float32;
+  Dims sizes;
+  ~PackedSlot();
+  void release() noexcept;
+  Tensor unpack(Node* owner);
+};
+
 class COGRAD_API SavedTensor {
  public:
-  SavedTensor() noexcept = default;
+  SavedTensor() noexcept : ids_{0, 0} {}
   SavedTensor(const SavedTensor&) = delete;
   SavedTensor& operator=(const SavedTensor&) = delete;
-  SavedTensor(SavedTensor&& o) noexcept
-      : tensor_(std::move(o.tensor_)),
-        version_(o.version_),
-        output_nr_(o.output_nr_),
-        is_output_(o.is_output_) {}
+  SavedTensor(SavedTensor&& o) noexcept : SavedTensor() { swap(o); }
+  ~SavedTensor() {
+    if (packed_state_) [[unlikely]]
+      packed_->release();
+  }
+  void swap(SavedTensor& o) noexcept {
+    tensor_.swap(o.tensor_);
+    std::swap(packed_, o.packed_);  // the widest member of the union
+    std::swap(is_output_, o.is_output_);
+    std::swap(packed_state_, o.packed_state_);
+  }
   // Keeps an input (or any tensor that is not made by the saving node).
   void save(const Tensor& t) {
     if (t.defined()) {
       if ((t->flags & kInference) != 0) [[unlikely]]
         fail_inference();
-      version_ = t->current_version();
+      if (thread_state.saved_hooks != nullptr) [[unlikely]] {
+        if (pack(t, false)) return;
+      }
+      ids_.version = t->current_version();
     }
     tensor_ = t;
     is_output_ = false;
   }
   // Keeps an output of the saving node: its bytes without its history, re-attached on unpack.
-  void save_output(const Tensor& t) {
+  void save_output(const Tensor& t, uint32_t output_nr = 0) {
     tensor_ = Tensor::steal(t->alias());
-    version_ = t->current_version();
+    ids_ = {t->current_version(), output_nr};
     is_output_ = true;
+    if (thread_state.saved_hooks != nullptr) [[unlikely]]
+      pack(tensor_, true);
   }
-  void set_output_nr(uint32_t nr) noexcept { output_nr_ = nr; }
-  void refresh_version() noexcept { version_ = tensor_->current_version(); }
+  // After an in-place op whose output this is: `self` holds the values now.
+  void follow_inplace(const Tensor& self) {
+    if (!is_output_ || packed_state_) return;
+    if (tensor_->storage != self->storage) tensor_ = Tensor::steal(self->alias());
+    ids_.version = tensor_->current_version();
+  }
   bool is_output() const noexcept { return is_output_; }
-  bool defined() const noexcept { return tensor_.defined(); }
+  bool packed() const noexcept { return packed_state_; }
+  bool defined() const noexcept { return packed_state_ || tensor_.defined(); }
+  // The tensor of a slot without hooks.
   const Tensor& raw() const noexcept { return tensor_; }
-  // The tensor again; `owner` is the node that saved it. Undefined if nothing was saved.
-  Tensor unpack(Node* owner, bool released) const;
-  // As unpack without a reference, for formulas of a running node; same checks, no history.
-  void take(Tensor& into) noexcept { into.swap(tensor_); }
+  // The hooks' value of a slot with hooks; null otherwise.
+  PackedSlot* packed_slot() const noexcept { return packed_state_ ? packed_ : nullptr; }
+  // Hands a slot without hooks to one.
+  void register_hook(const std::shared_ptr<SavedHook>& hook);
   void visit(GraphVisitor& v) const {
-    if (tensor_.defined()) v.tensor(tensor_.impl());
+    if (packed_state_) [[unlikely]]
+      visit_packed(v);
+    else if (tensor_.defined())
+      v.tensor(tensor_.impl());
   }
 
  private:
+  friend COGRAD_API Tensor unpack_saved(Node* owner, SavedTensor& s);
   [[noreturn]] static void fail_inference();
+  bool pack(const Tensor& t, bool output);
+  void pack_with(const Tensor& t, bool output, SavedHookScope* hooks);
+  void visit_packed(GraphVisitor& v) const;
+
   Tensor tensor_;
-  uint32_t version_ = 0;
-  uint32_t output_nr_ = 0;
+  struct Ids {
+    uint32_t version, output_nr;
+  };
+  union {
+    Ids ids_;             // of a plain tensor
+    PackedSlot* packed_;  // owned
+  };
   bool is_output_ = false;
+  bool packed_state_ = false;
 };
 
+// The saved tensor again, checked against in-place writes; `owner` saved it. Undefined if nothing
+// was saved. Takes owner's lock, but calls hooks outside of it.
+COGRAD_API Tensor unpack_saved(Node* owner, SavedTensor& s);
 [[noreturn]] COGRAD_API void fail_released(const Node* owner);
 
 }  // namespace cograd

@@ -119,9 +119,9 @@ void check_inplace(const Tensor& t, const char* op, bool tracked) {
   COGRAD_CHECK((p->flags & kInference) == 0 || thread_state.inference, op,
                "(): Inplace update to inference tensor outside InferenceMode is not allowed. You "
                "can make a clone to get a normal tensor before doing inplace update.");
-  if (!tracked) return;
+  if (!tracked) return note_write(t, op);
   if (p->base != nullptr) check_view_kind(p, false);
-  if (!requires_grad(p)) return;
+  if (!requires_grad(p)) return note_write(t, op);
   if (grad_fn(p) == nullptr)
     detail::fail(ErrorKind::Runtime,
                  "a leaf Variable that requires grad is being used in an in-place operation: ", op,
@@ -131,6 +131,7 @@ void check_inplace(const Tensor& t, const char* op, bool tracked) {
                  "a view of a leaf Variable that requires grad is being used in an in-place "
                  "operation: ",
                  op, "() writes it. Use no_grad(), or write into a clone().");
+  note_write(t, op);
 }
 
 void rebase_history(const Tensor& t, Node* node, uint32_t nr) {

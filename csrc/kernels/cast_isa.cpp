@@ -120,12 +120,34 @@ constexpr LoopFn fill_of_size() {
   return fill_elements<uint64_t>;
 }
 
+// float32 to and from a 16-bit type: contiguous numbers need no block in between.
+template <DType from, DType to>
+void cast_half(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
+  using From = Element<from>;
+  using To = Element<to>;
+  if (strides[0] != dtype_size(to) || strides[1] != dtype_size(from)) {
+    loop<cast_kernel<float, float, true, true>, kLayout<from, to>>(ptrs, strides, n, params);
+  } else if constexpr (From::kForm == Form::plain) {
+    narrow(reinterpret_cast<uint16_t*>(ptrs[0]), reinterpret_cast<const float*>(ptrs[1]), n,
+           To::kForm);
+  } else {
+    widen(reinterpret_cast<float*>(ptrs[0]), reinterpret_cast<const uint16_t*>(ptrs[1]), n,
+          From::kForm);
+  }
+}
+
+template <DType from, DType to>
+constexpr bool kCastHalf = (from == DType::Float32 && Element<to>::kForm != Form::plain) ||
+                           (to == DType::Float32 && Element<from>::kForm != Form::plain);
+
 template <DType from, DType to>
 constexpr LoopFn cast_of() {
   using From = Element<from>;
   using To = Element<to>;
   if constexpr (from == to) {
     return copy_of_size<from>();
+  } else if constexpr (kCastHalf<from, to>) {
+    return cast_half<from, to>;
   } else {
     return loop<cast_kernel<typename To::T, typename From::T, From::kFloat, To::kFloat>,
                 kLayout<from, to>>;

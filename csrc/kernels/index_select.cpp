@@ -4,12 +4,23 @@
 #include <type_traits>
 
 #include "kernels/index_impl.h"
+#include "kernels/index_loops.h"
+#include "kernels/reduce_isa.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
+
+COGRAD_DECLARE_ISA(IndexLoops, index_loops, ())
+
+IndexLoops index_loops() {
+  static const IndexLoops loops = COGRAD_BEST_ISA(index_loops)();
+  return loops;
+}
+
 namespace {
 
-constexpr int64_t kTile = 1024;  // elements of a row that a task owns when rows may repeat
+constexpr int64_t kFewTiles = 16;  // with fewer, tiles are cut in four
+constexpr int64_t kTile = 1024;    // elements of a row that a task owns when rows may repeat
 
 char* bytes(const void* p) { return static_cast<char*>(const_cast<void*>(p)); }
 
@@ -38,12 +49,14 @@ int64_t wrap(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
 // Runs f(first element, count) over the tiles of outer x inner, for all indices in order.
 template <class F>
 void for_tiles(int64_t outer, int64_t inner, int64_t rows, const F& f) {
-  const int64_t tiles = (inner + kTile - 1) / kTile;
-  const int64_t grain = std::max<int64_t>(1, kIndexGrain / (rows * std::min(inner, kTile) + 1));
+  // An element's terms come in the order of the indices whatever the tiles.
+  const int64_t tile = outer * (inner / kTile) < kFewTiles ? kTile / 4 : kTile;
+  const int64_t tiles = (inner + tile - 1) / tile;
+  const int64_t grain = std::max<int64_t>(1, kIndexGrain / (rows * std::min(inner, tile) + 1));
   parallel_for(0, outer * tiles, grain, [&](int64_t lo, int64_t hi) {
     for (; lo < hi; ++lo) {
-      const int64_t o = lo / tiles, j = (lo - o * tiles) * kTile;
-      f(o, j, std::min(kTile, inner - j));
+      const int64_t o = lo / tiles, j = (lo - o * tiles) * tile;
+      f(o, j, std::min(tile, inner - j));
     }
   });
 }
@@ -57,9 +70,10 @@ void add_row(T* to, const T* from, int64_t n, double alpha) {
     for (int64_t i = 0; i < n; ++i) {
       to[i] = static_cast<T>(static_cast<uint64_t>(to[i]) + k * static_cast<uint64_t>(from[i]));
     }
-  } else if constexpr (std::is_floating_point_v<T>) {
-    const T k = static_cast<T>(alpha);
-    for (int64_t i = 0; i < n; ++i) to[i] += k * from[i];
+  } else if constexpr (std::is_same_v<T, float>) {
+    index_loops().add_float(to, from, n, static_cast<float>(alpha));
+  } else if constexpr (std::is_same_v<T, double>) {
+    index_loops().add_double(to, from, n, alpha);
   }
 }
 

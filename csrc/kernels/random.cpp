@@ -59,8 +59,8 @@ uint64_t for_pieces(int64_t n, int64_t per_group, PhiloxState s, const F& f) {
   return static_cast<uint64_t>(groups * kGroupBlocks);
 }
 
-template <class T>
-T convert(double v) {
+template <class T, class V>
+T convert(V v) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
     return T(static_cast<float>(v));
   } else {
@@ -194,14 +194,18 @@ uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, double p
   // 32-bit comparison: word <= threshold - 1, and never for a threshold of 0.
   const auto last = static_cast<uint32_t>(threshold - 1);
   const bool never = threshold == 0;
+  const RandomLoops loops = random_loops();
   return dispatch_all(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T one = convert<T>(never ? 0 : 1), zero = convert<T>(0);
     T* dst = static_cast<T*>(out);
     return for_pieces(n, kGroupWords, s,
-                      [&](const uint32_t* w, int64_t, int64_t first, int64_t count) {
-                        T* to = dst + first;
-                        for (int64_t i = 0; i < count; ++i) to[i] = w[i] <= last ? one : zero;
+                      [&](const uint32_t* w, int64_t groups, int64_t first, int64_t count) {
+                        Buffer<uint8_t> hits;
+                        loops.at_most(w, groups, last, hits.data);
+                        if (never) std::fill_n(hits.data, count, uint8_t{0});
+                        for (int64_t i = 0; i < count; ++i) {
+                          dst[first + i] = convert<T>(static_cast<int32_t>(hits.data[i]));
+                        }
                       });
   });
 }

@@ -287,12 +287,23 @@ void below(const uint32_t* w, int64_t groups, uint32_t range, int64_t lo, int64_
   }
 }
 
+void at_most(const uint32_t* w, int64_t groups, uint32_t last, uint8_t* out) {
+  for (int64_t i = 0; i < groups * kGroupWords; ++i) out[i] = w[i] <= last;
+}
+
 }  // namespace
 
 RandomLoops random_loops() {
-  return {words,         uniform_float,     uniform_double,     normal_float,
-          normal_double, exponential_float, exponential_double, bits64,
-          below};
+  return {words,
+          uniform_float,
+          uniform_double,
+          normal_float,
+          normal_double,
+          exponential_float,
+          exponential_double,
+          bits64,
+          below,
+          at_most};
 }
 
 }  // namespace cograd::kernels::COGRAD_ISA

@@ -25,6 +25,8 @@ struct RandomLoops {
   void (*bits64)(const uint32_t* words, int64_t groups, uint64_t* out);
   // bits64 scaled to [0, range), range < 2^32.
   void (*below)(const uint32_t* words, int64_t groups, uint32_t range, int64_t lo, int64_t* out);
+  // 1 where a word is at most `last`, else 0.
+  void (*at_most)(const uint32_t* words, int64_t groups, uint32_t last, uint8_t* out);
 };
 RandomLoops random_loops();
 

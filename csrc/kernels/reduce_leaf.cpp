@@ -109,18 +109,6 @@ struct AbsMinOp : MinOp {
   }
 };
 
-// Joins the lanes in pairs; sums widen first.
-template <class Op, class A, int L>
-COGRAD_INLINE Wide<A> fold_lanes(Vec<A, L> v) {
-  using W = Wide<A>;
-  W w[L];
-  for (int i = 0; i < L; ++i) w[i] = static_cast<W>(v[i]);
-  for (int h = L / 2; h > 0; h /= 2) {
-    for (int i = 0; i < h; ++i) w[i] = Op::fold(w[i], w[i + h]);
-  }
-  return w[0];
-}
-
 // One block of at most kBlock elements.
 template <class Op, class A>
 Wide<A> fold_block(const A* p, int64_t n) {
@@ -128,7 +116,7 @@ Wide<A> fold_block(const A* p, int64_t n) {
   using V = Vec<A, L>;
   Wide<A> total = Op::template identity<A>();
   int64_t i = 0;
-  if (n >= 4 * L) {
+  if (n >= L) {
     V a0 = V{} + Op::template identity<A>();
     V a1 = a0, a2 = a0, a3 = a0;
     for (; i + 4 * L <= n; i += 4 * L) {
@@ -137,7 +125,9 @@ Wide<A> fold_block(const A* p, int64_t n) {
       a2 = Op::fold(a2, Op::map(load(p + i + 2 * L)));
       a3 = Op::fold(a3, Op::map(load(p + i + 3 * L)));
     }
-    total = fold_lanes<Op, A, L>(Op::fold(Op::fold(a0, a1), Op::fold(a2, a3)));
+    for (; i + L <= n; i += L) a0 = Op::fold(a0, Op::map(load(p + i)));
+    total = join_lanes<A, L>(Op::fold(Op::fold(a0, a1), Op::fold(a2, a3)),
+                             [](auto x, auto y) { return Op::fold(x, y); });
   }
   for (; i < n; ++i) total = Op::fold(total, static_cast<Wide<A>>(Op::map(p[i])));
   return total;

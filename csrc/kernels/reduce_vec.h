@@ -10,6 +10,7 @@
 #endif
 
 #include "cograd/dtype.h"
+#include "kernels/vecmath512.h"
 
 #define COGRAD_INLINE inline __attribute__((always_inline))
 
@@ -129,17 +130,33 @@ void narrow_row(const Acc<T>* x, int64_t n, T* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(x[i]);
 }
 
-// Lanes added in a fixed order, in double.
+// Joins the lanes in pairs, in the wide type: lane i with lane i + L / 2, and so on.
+template <class A, int L, class F>
+COGRAD_INLINE Wide<A> join_lanes(Vec<A, L> v, F&& fold) {
+  if constexpr (L == 1) {
+    return static_cast<Wide<A>>(v[0]);
+  } else {
+    using W = Wide<A>;
+    Vec<A, L / 2> half[2];
+    std::memcpy(half, &v, sizeof v);
+    const auto a = __builtin_convertvector(half[0], Vec<W, L / 2>);
+    const auto b = __builtin_convertvector(half[1], Vec<W, L / 2>);
+    return join_lanes<W, L / 2>(fold(a, b), fold);
+  }
+}
 template <class A, int L>
 COGRAD_INLINE double add_lanes(Vec<A, L> v) {
-  double total = 0;
-  for (int i = 0; i < L; ++i) total += static_cast<double>(v[i]);
-  return total;
+  return join_lanes<A, L>(v, [](auto a, auto b) { return a + b; });
 }
 
-// exp in float: relative error below 2e-7 down to exp(-87.3), 0 below, inf above 88.73; NaN stays.
+// exp in float: relative error below 2e-7 down to exp(-87.3), 0 below (with AVX-512 subnormal),
+// inf above 88.73; NaN stays.
 template <int L>
 COGRAD_INLINE Vec<float, L> vexp(Vec<float, L> x) {
+#if defined(__AVX512F__)
+  if constexpr (L == 16)
+    return reinterpret_cast<Vec<float, L>>(exp512(reinterpret_cast<__m512>(x)));
+#endif
   using F = Vec<float, L>;
   using I = Vec<int32_t, L>;
   const F lo = F{} - 87.33654f;

@@ -73,7 +73,7 @@ inline double polygamma_of(double v, double n) {
     sum = hurwitz_zeta(s, v);
   } else {
     const double part = v - ::floor(v);
-    if (part == 0) return sign < 0 ? __builtin_nan("") : HUGE_VAL;
+    if (part == 0) return sign * HUGE_VAL;  // as torch has it: the limit from the right
     sum = hurwitz_zeta(s, part) + sign * (hurwitz_zeta(s, 1 - part) - hurwitz_zeta(s, 1 - v));
   }
   return sign * ::tgamma(s) * sum;

@@ -200,6 +200,9 @@ struct Pow {
                                "input ** exponent"};
   static constexpr int kSaved = 3;
   using State = Factors;
+  static std::string node_name(const State& s) {
+    return s.scalar_a ? "PowBackward2" : s.scalar_b ? "PowBackward0" : "PowBackward1";
+  }
   static Tensor forward(Ctx<Pow>& ctx, const TensorOrScalar& a, const TensorOrScalar& b) {
     save_factors(ctx, a, b, true);
     Tensor y = compute(ctx, a, b);

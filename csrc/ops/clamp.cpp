@@ -134,6 +134,9 @@ struct Clamp {
                                "np.clip(input, min, max)"};
   static constexpr int kSaved = 3;
   using State = ClampState;
+  static std::string node_name(const State& s) {
+    return s.tensors ? "ClampBackward0" : "ClampBackward1";
+  }
   static Tensor forward(Ctx<Clamp>& ctx, const Tensor& x, Bound lo, Bound hi) {
     return clamp_to(ctx, x, lo, hi, "clamp");
   }
@@ -150,6 +153,9 @@ struct ClampMin {
                                "np.maximum(input, min)"};
   static constexpr int kSaved = 3;
   using State = ClampState;
+  static std::string node_name(const State& s) {
+    return s.tensors ? "ClampMinBackward1" : "ClampMinBackward0";
+  }
   static Tensor forward(Ctx<ClampMin>& ctx, const Tensor& x, const TensorOrScalar& lo) {
     return clamp_to(ctx, x, lo, std::nullopt, "clamp_min");
   }
@@ -166,6 +172,9 @@ struct ClampMax {
                                "np.minimum(input, max)"};
   static constexpr int kSaved = 3;
   using State = ClampState;
+  static std::string node_name(const State& s) {
+    return s.tensors ? "ClampMaxBackward1" : "ClampMaxBackward0";
+  }
   static Tensor forward(Ctx<ClampMax>& ctx, const Tensor& x, const TensorOrScalar& hi) {
     return clamp_to(ctx, x, std::nullopt, hi, "clamp_max");
   }

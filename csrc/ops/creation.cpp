@@ -48,15 +48,13 @@ Tensor empty_like_format(const char* op, const Tensor& x, DType t,
 }
 
 void check_representable(const Scalar& v, DType t) {
-  if (t == DType::Bool || t == DType::Float64) return;
+  // As in torch, numbers beyond the 16-bit floats become inf.
+  if (t == DType::Bool || (is_floating(t) && t != DType::Float32)) return;
   const double d = v.to_double();
   bool fits = true;
-  if (is_floating(t)) {
-    const double top = t == DType::Float16 ? 65504.0
-                       : t == DType::BFloat16
-                           ? 0x1.FEp127
-                           : static_cast<double>(std::numeric_limits<float>::max());
-    fits = !std::isfinite(d) || std::abs(d) <= top;
+  if (t == DType::Float32) {
+    fits =
+        !std::isfinite(d) || std::abs(d) <= static_cast<double>(std::numeric_limits<float>::max());
   } else if (t == DType::Int64) {
     fits = !v.is_float() || (d >= -0x1p63 && d < 0x1p63);
   } else {

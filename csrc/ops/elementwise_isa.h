@@ -6,6 +6,7 @@
 #include "kernels/special.h"
 #include "kernels/staging.h"
 #include "kernels/vecmath.h"
+#include "kernels/vecmath512.h"
 #include "ops/elementwise_kernels.h"
 
 namespace cograd::kernels {
@@ -75,6 +76,12 @@ T element(const T* p) {
   return *p;
 }
 
+// A row that has its own loop over float32 specialises this: run(out, in, n).
+template <class Op>
+struct FloatLoop {
+  static constexpr bool kOwn = false;
+};
+
 template <class Op, class T, class R, class First>
 __attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void* params) {
   constexpr int kPad = pad_of<Op, T, R>();
@@ -91,6 +98,8 @@ __attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void* 
     if (!check_divisor(b, n, p)) return;
   }
   n &= -int64_t{kPad};
+  if constexpr (FloatLoop<Op>::kOwn && sizeof(T) == 4 && is_float<T>)
+    return FloatLoop<Op>::run(out, a, n);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const First u = element(a + i);

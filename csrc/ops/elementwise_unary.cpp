@@ -18,6 +18,41 @@ namespace {
 #include "ops/elementwise.def"
 #undef UNARY_FORWARD
 
+#if defined(__AVX512F__)
+// MATH rows: n is a multiple of 16.
+#define COGRAD_FLOAT_LOOP(name)                                        \
+  template <>                                                          \
+  struct FloatLoop<Forward_##name> {                                   \
+    static constexpr bool kOwn = true;                                 \
+    static void run(float* out, const float* in, int64_t n) {          \
+      for (int64_t i = 0; i < n; i += 16)                              \
+        _mm512_storeu_ps(out + i, name##512(_mm512_loadu_ps(in + i))); \
+    }                                                                  \
+  };
+COGRAD_FLOAT_LOOP(exp)
+COGRAD_FLOAT_LOOP(log)
+COGRAD_FLOAT_LOOP(tanh)
+COGRAD_FLOAT_LOOP(erf)
+COGRAD_FLOAT_LOOP(gelu)
+#undef COGRAD_FLOAT_LOOP
+
+// The divider takes 12 cycles for a vector and leaves the multipliers idle: every other vector
+// takes the other way, with the same bits.
+template <>
+struct FloatLoop<Forward_sqrt> {
+  static constexpr bool kOwn = true;
+  static void run(float* out, const float* in, int64_t n) {
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+      const __m512 a = _mm512_loadu_ps(in + i), b = _mm512_loadu_ps(in + i + 16);
+      _mm512_storeu_ps(out + i, _mm512_sqrt_ps(a));
+      _mm512_storeu_ps(out + i + 16, sqrt512(b));
+    }
+    for (; i < n; ++i) out[i] = sqrt(in[i]);
+  }
+};
+#endif
+
 // One macro for each value of the `saves` column: it decides what the formula can name.
 #define BACKWARD_X(name, types, cost, params, grad)                               \
   struct Backward_##name : Row<(types) & FLOATS, cost, count_params(params), 2> { \

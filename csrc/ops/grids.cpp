@@ -94,6 +94,20 @@ struct Combinations {
 };
 COGRAD_OP(Combinations)
 
+// Another shape for a tensor nobody else sees: it shares the memory without being a view.
+struct UnsafeView {
+  static constexpr OpSpec spec{"_unsafe_view", "input, size", kInternal,
+                               "A new shape for a fresh contiguous tensor.", "none: kron"};
+  struct State {
+    Dims sizes;
+  };
+  static Tensor forward(Ctx<UnsafeView>& ctx, const Tensor& x, IntList sizes) {
+    if (ctx.recording()) ctx->sizes = Dims(x.sizes());
+    return alias_strided(x, sizes, contiguous_strides(sizes), x.bytes());
+  }
+  static Tensor backward(Ctx<UnsafeView>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
+};
+
 struct Kron {
   static constexpr OpSpec spec{"kron",
                                "input, other",
@@ -113,7 +127,8 @@ struct Kron {
       right.push_back(sb);
       joined.push_back(sa * sb);
     }
-    return reshape(mul(reshape(a, left), reshape(b, right)), joined);
+    const Tensor all = contiguous(mul(reshape(a, left), reshape(b, right)));
+    return apply<UnsafeView>(all, IntList(joined));
   }
 };
 COGRAD_OP(Kron)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copies, casts, expansion and strided views: the ops autograd itself is built on.
 #include "kernels/reduce.h"
+#include "ops/inplace_geometry.h"
 #include "ops/ops.h"
 #include "ops/options.h"
 #include "ops/raw.h"
@@ -121,6 +122,8 @@ struct Fill {
       COGRAD_CHECK(value.tensor().dim() == 0,
                    "fill_ only supports 0-dimension value tensor but got tensor with ",
                    value.tensor().dim(), " dimensions.");
+    else
+      check_representable(value.scalar(), x.dtype());
     Tensor out = ctx.out(x.sizes(), x.dtype());
     if (value.is_tensor())
       raw_copy(out, value.tensor());
@@ -301,6 +304,7 @@ struct AsStrided {
   static Tensor backward(Ctx<AsStrided>& ctx, const Tensor& g);
 };
 COGRAD_OP(AsStrided)
+[[maybe_unused]] const bool as_strided_inplace = add_geometry_op<AsStrided>();
 
 // Adjoint of AsStrided: zeros of the base's geometry, g added where the region was.
 struct AsStridedGrad {

@@ -100,32 +100,6 @@ Tensor loss_output(const NllGeometry& g, const Tensor& target, DType t) {
   return g.reduction == Reduction::None ? empty(target.sizes(), t) : empty({}, t);
 }
 
-// nll_loss made of differentiable ops, for class weights that want a gradient.
-Tensor nll_formula(const Tensor& logp, const Tensor& target, const Tensor& weight,
-                   int64_t ignore_index, Reduction r, double smoothing) {
-  const int dim = logp.dim() > 1 ? 1 : 0;
-  const int64_t classes = logp.size(dim);
-  const Tensor index = raw_cast(target, DType::Int64);
-  const Tensor used = ne(index, TensorOrScalar(ignore_index));
-  const Tensor at = raw_contiguous(where(used, index, 0));
-  kernels::check_index(at.data<int64_t>(), at.numel(), classes, dim,
-                       kernels::IndexSign::NonNegative);
-  const Tensor w = where(used, take_along(weight, 0, at), 0.0);
-  Tensor loss = -(w * take_along(logp, dim, at));
-  if (smoothing > 0) {
-    Dims shape(static_cast<size_t>(logp.dim()), 1);
-    shape[static_cast<size_t>(dim)] = classes;
-    const int64_t over[1] = {dim};
-    const Tensor all = -sum(logp * reshape(weight, shape), IntList(over));
-    loss =
-        loss * (1 - smoothing) + where(used, all, 0.0) * (smoothing / static_cast<double>(classes));
-  }
-  return r == Reduction::Mean ? sum(loss) / sum(w) : reduced_loss(loss, r);
-}
-bool wants_gradient(const Tensor& weight) {
-  return thread_state.grad_enabled && requires_grad(weight);
-}
-
 struct NllOp {
   static constexpr OpSpec spec{"nll_loss", "input, target, weight, ignore_index, reduction",
                                kInternal, "", "none: nll_loss"};
@@ -225,7 +199,6 @@ struct NllLoss {
     check_plain_weight(weight);
     COGRAD_CHECK_NOT_IMPLEMENTED(x.is_floating(), "nll_loss(): not implemented for dtype ",
                                  scalar_type_name(x.dtype()), ", expected a floating one");
-    if (wants_gradient(weight)) return nll_formula(x, target, weight, ignore_index, r, 0);
     return apply<NllOp>(x, target, weight, ignore_index, static_cast<int64_t>(r));
   }
 };
@@ -285,9 +258,6 @@ struct CrossEntropy {
     COGRAD_CHECK_NOT_IMPLEMENTED(x.is_floating(), "cross_entropy(): not implemented for dtype ",
                                  scalar_type_name(x.dtype()), ", expected a floating one");
     if (probabilities) return class_probability_loss(x, target, weight, r, smoothing);
-    if (wants_gradient(weight))
-      return nll_formula(log_softmax(x, x.dim() > 1 ? 1 : 0), target, weight, ignore_index, r,
-                         smoothing);
     return apply<CrossEntropyOp>(x, target, weight, ignore_index, static_cast<int64_t>(r),
                                  smoothing);
   }

@@ -231,7 +231,7 @@ struct Nonzero {
   static constexpr OpSpec spec{
       "nonzero",
       "input, *, as_tuple=False",
-      kFunctional | kNondiff,
+      kFunctional | kOut | kNondiff,
       "Coordinates of the non-zero elements in C order: int64 [count, ndim], or with as_tuple one "
       "vector per dim, fit for indexing.",
       "I(3, 4, hi=2); B(5); B(2, 3), as_tuple=True",

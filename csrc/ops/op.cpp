@@ -6,6 +6,7 @@
 
 #include "ops/ops.h"
 #include "ops/raw.h"
+#include "tensor/warn.h"
 
 namespace cograd {
 
@@ -70,12 +71,64 @@ void check_castable(DType from, DType to) {
                " can't be cast to the desired output type ", type_name(to));
 }
 
+// Ops whose out= must have the result's dtype. Others, elementwise ones and those of reductions
+// that take a dtype, convert into it.
+constexpr std::string_view kSameDTypeOut[] = {"mm",
+                                              "bmm",
+                                              "matmul",
+                                              "addmm",
+                                              "addmv",
+                                              "mv",
+                                              "baddbmm",
+                                              "addbmm",
+                                              "dot",
+                                              "vdot",
+                                              "inner",
+                                              "chain_matmul",
+                                              "amax",
+                                              "amin",
+                                              "argmax",
+                                              "argmin",
+                                              "softmax",
+                                              "log_softmax",
+                                              "tril",
+                                              "triu",
+                                              "index_select",
+                                              "gather",
+                                              "take",
+                                              "take_along_dim",
+                                              "masked_select",
+                                              "diag",
+                                              "index_add",
+                                              "index_copy",
+                                              "scatter",
+                                              "scatter_add",
+                                              "logcumsumexp",
+                                              "quantile",
+                                              "norm"};
+
+void check_out_dtype(const char* op, DType result, DType out) {
+  if (result == out) return;
+  for (std::string_view name : kSameDTypeOut)
+    COGRAD_CHECK(name != op, op, "(): Expected out tensor to have dtype ", dtype_name(result),
+                 ", but got ", dtype_name(out), " instead");
+}
+
 // Gives an out= tensor the result's shape; only tensors that own their whole storage may grow.
 void resize_out(const char* op, const Tensor& out, IntList sizes) {
   if (same(out.sizes(), sizes)) return;
   TensorImpl* p = out.impl();
   COGRAD_CHECK(p->base == nullptr, op, "(): out= has shape ", to_string(out.sizes()),
                " but the result has shape ", to_string(sizes), ", and a view cannot be resized");
+  if (p->numel != 0)
+    warn(detail::concat(
+        "An output with one or more elements was resized since it had shape ",
+        to_string(out.sizes()), ", which does not match the required output shape ",
+        to_string(sizes),
+        ". This behavior is deprecated, and in a future release outputs will not be resized unless "
+        "they have zero elements. You can explicitly reuse an out tensor t by resizing it, "
+        "inplace, "
+        "to zero elements with t.resize_(0)."));
   const int64_t bytes = product(sizes) * dtype_size(p->dtype);
   if (bytes > p->storage->nbytes - (p->data - static_cast<char*>(p->storage->data))) {
     Storage* fresh = Storage::make(bytes);
@@ -125,6 +178,7 @@ void mark_outputs(const Tensor& t, uint32_t flags) {
 
 void finish_target(const char* op, const Tensor& target, const Tensor& result, bool inplace) {
   check_castable(result.dtype(), target.dtype());
+  if (!inplace) check_out_dtype(op, result.dtype(), target.dtype());
   if (inplace)
     check_shape_inplace(target, result.sizes());
   else
@@ -141,6 +195,7 @@ void check_out(const char* op, const Tensor& out, bool any_grad) {
                "one of the arguments requires grad.");
   COGRAD_CHECK(!out->storage->read_only, op,
                "(): out= shares memory with a read-only buffer and cannot be written");
+  note_write(out, op);
 }
 
 }  // namespace detail

@@ -145,10 +145,10 @@ class OpNode final : public Node {
   }
   void release_saved() noexcept override {
     if constexpr (kSaved > 0) {
-      Tensor dropped[kSaved];
+      SavedTensor dropped[kSaved];
       lock();
       released = true;
-      for (int i = 0; i < kSaved; ++i) saved[i].take(dropped[i]);
+      for (int i = 0; i < kSaved; ++i) saved[i].swap(dropped[i]);
       unlock();
     }
   }
@@ -156,11 +156,15 @@ class OpNode final : public Node {
     Node::visit(v);
     for (const SavedTensor& s : saved) s.visit(v);
   }
+  size_t num_saved() const noexcept override { return kSaved; }
+  SavedTensor* saved_slot(size_t i) noexcept override { return saved.data() + i; }
+  OpText op_text() const noexcept override {
+    return {Op::spec.name, Op::spec.args, Op::spec.returns};
+  }
   static std::string node_name(const char* op_name);
 
   [[no_unique_address]] typename Ctx<Op>::State state{};
   std::array<SavedTensor, static_cast<size_t>(kSaved)> saved;
-  bool released = false;
 };
 
 // "leaky_relu" -> "LeakyReluBackward0"
@@ -187,20 +191,12 @@ template <class Op>
 void Ctx<Op>::save_output(const Tensor& t, uint32_t output_nr) {
   if (node_ == nullptr) return;
   auto* n = static_cast<OpNode<Op>*>(node_);
-  SavedTensor& s = n->saved[static_cast<size_t>(used_++)];
-  s.save_output(t);
-  s.set_output_nr(output_nr);
+  n->saved[static_cast<size_t>(used_++)].save_output(t, output_nr);
 }
 template <class Op>
 Tensor Ctx<Op>::saved(int i) const {
   auto* n = static_cast<OpNode<Op>*>(node_);
-  struct Unlock {
-    Node* node;
-    ~Unlock() { node->unlock(); }
-  };
-  n->lock();
-  Unlock unlock_at_end{n};
-  return n->saved[static_cast<size_t>(i)].unpack(n, n->released);
+  return unpack_saved(n, n->saved[static_cast<size_t>(i)]);
 }
 
 namespace detail {
@@ -425,11 +421,7 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
           GradGuard no_grad(false);
           run(ctx);
         }
-        for (SavedTensor& s : node->saved)
-          if (s.is_output()) {
-            if (s.raw()->storage != self->storage) s.save_output(self);
-            s.refresh_version();
-          }
+        for (SavedTensor& s : node->saved) s.follow_inplace(self);
         rebase_history(self, node);
         return;
       }

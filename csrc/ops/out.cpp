@@ -15,6 +15,7 @@ void call_into(const OpRecord& r, TensorList outs, const Value* args) {
   GradGuard no_grad(false);
   Result result;
   r.call(args, result);
+  if (result.kind == Result::Kind::Tensor) result.tensors.push_back(std::move(result.tensor));
   COGRAD_CHECK_TYPE(result.tensors.size() == outs.size(), r.spec.name, "(): out= has ", outs.size(),
                     " tensors, expected ", result.tensors.size());
   for (size_t i = 0; i < outs.size(); ++i) {

@@ -41,6 +41,12 @@ DType computed_dtype(DType promoted, Rule rule) noexcept {
   return rule == Rule::Float && !is_floating(promoted) ? default_dtype() : promoted;
 }
 
+// As pow(x, 2) has it, the square of a bool is an int64.
+DType unary_dtype(kernels::UnaryOp op, DType t, Rule rule) noexcept {
+  if (t == DType::Bool && op == kernels::UnaryOp::square) return DType::Int64;
+  return computed_dtype(t, rule);
+}
+
 // Integer division by zero is flagged by the loop, never trapped.
 struct DivisionCheck {
   int flag = 0;
@@ -138,7 +144,7 @@ Tensor wrapped_number(Scalar s, DType t) {
 
 Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, const char* name,
                 const kernels::ElementParams* params) {
-  const DType compute = computed_dtype(x.dtype(), rule);
+  const DType compute = unary_dtype(op, x.dtype(), rule);
   const LoopFn fn = kernels::unary_loop(op, compute);
   if (fn == nullptr) fail_dtype(name, x.dtype());
   const Tensor in = raw_cast(x, compute);

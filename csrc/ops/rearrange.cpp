@@ -86,7 +86,11 @@ struct Rot90 {
                                "(default 0 and 1), from the first towards the second.",
                                "T(3, 4); T(3, 4), 2; T(2, 3, 4), -1, (0, 2)",
                                ""};
-  static Tensor forward(const Tensor& x, int64_t k, std::optional<IntList> asked) {
+  struct State {
+    int64_t k;
+    Dims dims;
+  };
+  static Tensor forward(Ctx<Rot90>& ctx, const Tensor& x, int64_t k, std::optional<IntList> asked) {
     const Dims dims = asked ? Dims(*asked) : Dims{0, 1};
     COGRAD_CHECK(dims.size() == 2,
                  "expected total rotation dims == 2, but got dims = ", dims.size());
@@ -95,16 +99,29 @@ struct Rot90 {
     const int b = wrap_dim(dims[1], x.dim());
     COGRAD_CHECK(a != b, "expected rotation dims to be different, but got dim0 = ", dims[0],
                  " and dim1 = ", dims[1]);
+    *ctx.operator->() = {-k, dims};
     switch (((k % 4) + 4) % 4) {
       case 1:
-        return transpose(flip(x, Dims{b}), a, b);
+        return turned(flip(x, Dims{b}), a, b);
       case 2:
         return flip(x, Dims{a, b});
       case 3:
-        return transpose(flip(x, Dims{a}), a, b);
+        return turned(flip(x, Dims{a}), a, b);
       default:
         return clone(x);
     }
+  }
+  static Tensor backward(Ctx<Rot90>& ctx, const Tensor& g) {
+    return apply<Rot90>(g, ctx->k, std::optional<IntList>(ctx->dims));
+  }
+
+ private:
+  // Of a copy nobody else sees: no view, so that the result may take the op's history.
+  static Tensor turned(const Tensor& x, int a, int b) {
+    Dims sizes(x.sizes()), strides(x.strides());
+    std::swap(sizes[static_cast<size_t>(a)], sizes[static_cast<size_t>(b)]);
+    std::swap(strides[static_cast<size_t>(a)], strides[static_cast<size_t>(b)]);
+    return alias_strided(x, sizes, strides, x.bytes());
   }
 };
 COGRAD_OP(Rot90)

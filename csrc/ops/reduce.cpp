@@ -158,7 +158,11 @@ struct Mean {
       "np.mean(input, axis=dim, keepdims=keepdim)"};
   struct State : ReduceState {
     double count = 1;
+    bool over_dims = false;
   };
+  static std::string node_name(const State& s) {
+    return s.over_dims ? "MeanBackward1" : "MeanBackward0";
+  }
   static Tensor forward(Ctx<Mean>& ctx, const Tensor& x, std::optional<IntList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
@@ -166,6 +170,7 @@ struct Mean {
         is_floating(t), "mean(): could not infer output dtype. ", dtype ? "Optional" : "Input",
         " dtype must be either a floating point or complex dtype. Got: ", scalar_type_name(t));
     const DimMask mask = dim_mask(x, dims);
+    ctx->over_dims = dims.has_value();
     remember(ctx, x, mask);
     const Tensor in = accumulated(x, t);
     const ReducePlan plan(in, mask, keepdim);
@@ -221,9 +226,15 @@ bool has_zero(const Tensor& x) {
 struct ProdOp {
   static constexpr OpSpec spec{"prod", "input, dims, keepdim, dtype", kInternal, "", "none: prod"};
   static constexpr int kSaved = 2;
-  using State = ReduceState;
+  struct State : ReduceState {
+    bool over_dim = false;
+  };
+  static std::string node_name(const State& s) {
+    return s.over_dim ? "ProdBackward1" : "ProdBackward0";
+  }
   static Tensor forward(Ctx<ProdOp>& ctx, const Tensor& x, IntList dims, bool keepdim, DType t) {
     const DimMask mask = dim_mask(x, dims);
+    ctx->over_dim = !dims.empty();
     remember(ctx, x, mask);
     ctx.save(x);
     Tensor y = run(ReduceOp::Prod, x, mask, keepdim, t);

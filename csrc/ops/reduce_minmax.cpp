@@ -128,6 +128,7 @@ struct PickState {
         name,           "input",                                                                   \
         kFunctional,    doc_word " value of all; ties share the gradient evenly.",                 \
         "T(3, 4); T()", numpy "(input)"};                                                          \
+    static constexpr const char* kNodeName = #Prefix "Backward1";                                  \
     static constexpr int kSaved = 2;                                                               \
     using State = ReduceState;                                                                     \
     static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                                \
@@ -155,7 +156,7 @@ struct PickState {
   struct Prefix##Dim {                                                                             \
     static constexpr OpSpec spec{name,                                                             \
                                  "input, dim, keepdim=False",                                      \
-                                 kFunctional,                                                      \
+                                 kFunctional | kOut,                                               \
                                  doc_word                                                          \
                                  " value along dim and its index, which gets the "                 \
                                  "gradient.",                                                      \

@@ -232,7 +232,7 @@ std::tuple<Tensor, Tensor> run_extreme(Ctx<Op>& ctx, CumulativeExtreme fn, const
 struct Cummax {
   static constexpr OpSpec spec{"cummax",
                                "input, dim",
-                               kFunctional,
+                               kFunctional | kOut,
                                "Running maximum along dim and where it was last reached.",
                                "T(3, 4), 1; T(2, 3, 4), 0; T(), 0",
                                "",
@@ -251,7 +251,7 @@ COGRAD_OP(Cummax)
 struct Cummin {
   static constexpr OpSpec spec{"cummin",
                                "input, dim",
-                               kFunctional,
+                               kFunctional | kOut,
                                "Running minimum along dim and where it was last reached.",
                                "T(3, 4), 1; T(2, 3, 4), 0; T(), 0",
                                "",

@@ -2,6 +2,7 @@
 // Variance, standard deviation and vector norms over any dims.
 #include <cmath>
 
+#include "ops/linalg.h"
 #include "ops/reduce.h"
 #include "tensor/warn.h"
 
@@ -337,5 +338,9 @@ struct Cdist {
 COGRAD_OP(Cdist)
 
 }  // namespace
+
+Tensor vector_norm(const Tensor& x, double p, std::optional<IntList> dims, bool keepdim) {
+  return apply<VectorNorm>(x, p, dims, keepdim, std::optional<DType>());
+}
 
 }  // namespace cograd

@@ -77,11 +77,12 @@ void select_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
   struct Prefix {                                                                                  \
     static constexpr OpSpec spec{name,                                                             \
                                  "input, dim=-1, keepdim=False",                                   \
-                                 kFunctional,                                                      \
+                                 kFunctional | kOut,                                               \
                                  doc " along dim, the lower one of two, and its index.",           \
                                  "T(3, 5), 1; T(2, 3, 4), 0, True; T(), 0",                        \
                                  "",                                                               \
                                  "values, indices"};                                               \
+    static constexpr const char* kNodeName = #Prefix "Backward1";                                  \
     static constexpr int kSaved = 1;                                                               \
     using State = PickState;                                                                       \
     static std::tuple<Tensor, Tensor> forward(Ctx<Prefix>& ctx, const Tensor& x, int64_t dim,      \
@@ -102,7 +103,7 @@ COGRAD_MEDIAN(Nanmedian, "nanmedian", true, "Median without NaN")
 struct Kthvalue {
   static constexpr OpSpec spec{"kthvalue",
                                "input, k, dim=-1, keepdim=False",
-                               kFunctional,
+                               kFunctional | kOut,
                                "k-th smallest element along dim (from 1) and its index.",
                                "T(3, 5), 2; T(2, 3, 4), 3, 1, True; T(), 1",
                                "",
@@ -149,7 +150,7 @@ void find_modes(const T* sorted, const int64_t* order, const Axis& a, T* values,
 struct Mode {
   static constexpr OpSpec spec{"mode",
                                "input, dim=-1, keepdim=False",
-                               kFunctional,
+                               kFunctional | kOut,
                                "Most frequent value along dim and the index of an occurrence.",
                                "T(3, 5); T(2, 3, 4), 0, True; T()",
                                "",

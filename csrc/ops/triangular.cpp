@@ -117,6 +117,26 @@ struct DiagEmbed {
 };
 COGRAD_OP(DiagEmbed)
 
+struct DiagonalCopy {
+  static constexpr OpSpec spec{"_diagonal_copy", "input, offset", kInternal,
+                               "A copy of a matrix's diagonal.", "none: diag"};
+  static constexpr const char* kNodeName = "DiagonalBackward0_copy";
+  struct State {
+    Dims sizes;
+    int64_t offset;
+  };
+  static Tensor forward(Ctx<DiagonalCopy>& ctx, const Tensor& x, int64_t offset) {
+    if (ctx.recording()) *ctx.operator->() = {Dims(x.sizes()), offset};
+    const Tensor region = diagonal_region(x, offset, 0, 1);
+    Tensor out = empty(region.sizes(), x.dtype());
+    raw_copy(out, region);
+    return out;
+  }
+  static Tensor backward(Ctx<DiagonalCopy>& ctx, const Tensor& g) {
+    return diagonal_backward(g, ctx->sizes, ctx->offset, 0, 1);
+  }
+};
+
 struct Diag {
   static constexpr OpSpec spec{"diag",
                                "input, diagonal=0",
@@ -128,7 +148,7 @@ struct Diag {
   static Tensor forward(const Tensor& x, int64_t offset) {
     COGRAD_CHECK(x.dim() == 1 || x.dim() == 2, "diag(): Supports 1D or 2D tensors. Got ", x.dim(),
                  "D");
-    return x.dim() == 1 ? diag_embed(x, offset) : clone(diagonal(x, offset));
+    return x.dim() == 1 ? diag_embed(x, offset) : apply<DiagonalCopy>(x, offset);
   }
 };
 COGRAD_OP(Diag)

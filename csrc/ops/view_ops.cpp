@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Views that reorder, drop or add dims: permute, transpose, squeeze, unsqueeze and their aliases.
 #include "ops/geometry.h"
+#include "ops/inplace_geometry.h"
 #include "ops/ops.h"
 
 namespace cograd {
@@ -67,7 +68,8 @@ Tensor swapped_view(const Tensor& x, SwappedDims d) {
   return make_view(x, sizes, strides, x.bytes());
 }
 
-struct Transpose {
+template <bool kInplaceForm>
+struct TransposeOp {
   static constexpr OpSpec spec{"transpose",
                                "input, dim0, dim1",
                                kFunctional,
@@ -75,17 +77,23 @@ struct Transpose {
                                "T(2, 3, 4), 0, -1; T(3, 4), 1, 0",
                                "np.swapaxes(input, dim0, dim1)"};
   static constexpr bool kView = true;
+  static constexpr const char* kNodeName =
+      kInplaceForm ? "TransposeBackward1" : "TransposeBackward0";
   using State = SwappedDims;
-  static Tensor forward(Ctx<Transpose>& ctx, const Tensor& x, int64_t dim0, int64_t dim1) {
+  static Tensor forward(Ctx<TransposeOp>& ctx, const Tensor& x, int64_t dim0, int64_t dim1) {
     const SwappedDims d{wrap_dim(dim0, x.dim()), wrap_dim(dim1, x.dim())};
     *ctx.operator->() = d;
     return swapped_view(x, d);
   }
-  static Tensor backward(Ctx<Transpose>& ctx, const Tensor& g) {
+  static Tensor backward(Ctx<TransposeOp>& ctx, const Tensor& g) {
     return transpose(g, ctx->a, ctx->b);
   }
 };
+using Transpose = TransposeOp<false>;
 COGRAD_OP(Transpose)
+[[maybe_unused]] const bool transpose_inplace =
+    add_geometry_op<TransposeOp<true>>() && add_geometry_op<TransposeOp<true>>("swapdims") &&
+    add_geometry_op<TransposeOp<true>>("swapaxes", "input, axis0, axis1");
 
 struct Swapaxes {
   static constexpr OpSpec spec{"swapaxes",         "input, axis0, axis1",
@@ -103,7 +111,8 @@ struct Swapdims {
 };
 COGRAD_OP(Swapdims)
 
-struct T {
+template <bool kInplaceForm>
+struct TOp {
   static constexpr OpSpec spec{"t",
                                "input",
                                kFunctional,
@@ -111,14 +120,17 @@ struct T {
                                "T(3, 4); T(3)",
                                "input.T"};
   static constexpr bool kView = true;
-  static Tensor forward(Ctx<T>&, const Tensor& x) {
+  static constexpr const char* kNodeName = kInplaceForm ? "TBackward1" : "TBackward0";
+  static Tensor forward(Ctx<TOp>&, const Tensor& x) {
     COGRAD_CHECK(x.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", x.dim(),
                  "D");
     return swapped_view(x, {0, x.dim() == 2 ? 1 : 0});
   }
-  static Tensor backward(Ctx<T>&, const Tensor& g) { return t(g); }
+  static Tensor backward(Ctx<TOp>&, const Tensor& g) { return t(g); }
 };
+using T = TOp<false>;
 COGRAD_OP(T)
+[[maybe_unused]] const bool t_inplace = add_geometry_op<TOp<true>>();
 
 struct ReversedDims {
   static constexpr OpSpec spec{"_T",
@@ -232,7 +244,8 @@ Tensor squeezed(Ctx<Op>& ctx, const Tensor& x, const SmallVec<bool, 8>& drop) {
   return make_view(x, sizes, strides, x.bytes());
 }
 
-struct Squeeze {
+template <bool kInplaceForm>
+struct SqueezeOp {
   static constexpr OpSpec spec{"squeeze",
                                "input",
                                kFunctional,
@@ -240,25 +253,35 @@ struct Squeeze {
                                "T(3, 1, 4, 1); T(3, 4)",
                                "np.squeeze(input)"};
   static constexpr bool kView = true;
+  static constexpr const char* kNodeName = kInplaceForm ? "SqueezeBackward3" : "SqueezeBackward0";
   using State = InputSizes;
-  static Tensor forward(Ctx<Squeeze>& ctx, const Tensor& x) {
+  static Tensor forward(Ctx<SqueezeOp>& ctx, const Tensor& x) {
     return squeezed(ctx, x, SmallVec<bool, 8>(static_cast<size_t>(x.dim()), true));
   }
-  static Tensor backward(Ctx<Squeeze>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
+  static Tensor backward(Ctx<SqueezeOp>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
 };
+using Squeeze = SqueezeOp<false>;
 COGRAD_OP(Squeeze)
+[[maybe_unused]] const bool squeeze_inplace = add_geometry_op<SqueezeOp<true>>();
 
-struct SqueezeDim {
+template <bool kInplaceForm>
+struct SqueezeDimOp {
   static constexpr OpSpec spec{"squeeze",
                                "input, dim",
                                kFunctional,
                                "A view without those of the given dims that have size 1.",
                                "T(3, 1, 4), 1; T(3, 1, 1), (-1, 0)",
                                ""};
-  static constexpr const char* kNodeName = "SqueezeBackward1";
   static constexpr bool kView = true;
-  using State = InputSizes;
-  static Tensor forward(Ctx<SqueezeDim>& ctx, const Tensor& x, IntList dims) {
+  struct State {
+    Dims sizes;
+    bool several;
+  };
+  static std::string node_name(const State& s) {
+    return std::string("SqueezeBackward") + "1245"[2 * kInplaceForm + s.several];
+  }
+  static Tensor forward(Ctx<SqueezeDimOp>& ctx, const Tensor& x, IntList dims) {
+    ctx->several = dims.size() != 1;
     SmallVec<bool, 8> drop(static_cast<size_t>(std::max(x.dim(), 1)), false);
     for (int64_t dim : dims) {
       const int d = wrap_dim(dim, x.dim());
@@ -268,11 +291,14 @@ struct SqueezeDim {
     }
     return squeezed(ctx, x, drop);
   }
-  static Tensor backward(Ctx<SqueezeDim>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
+  static Tensor backward(Ctx<SqueezeDimOp>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
 };
+using SqueezeDim = SqueezeDimOp<false>;
 COGRAD_OP(SqueezeDim)
+[[maybe_unused]] const bool squeezedim_inplace = add_geometry_op<SqueezeDimOp<true>>();
 
-struct Unsqueeze {
+template <bool kInplaceForm>
+struct UnsqueezeOp {
   static constexpr OpSpec spec{"unsqueeze",
                                "input, dim",
                                kFunctional,
@@ -280,10 +306,12 @@ struct Unsqueeze {
                                "T(3, 4), 1; T(3), -1; T(), 0",
                                "np.expand_dims(input, dim)"};
   static constexpr bool kView = true;
+  static constexpr const char* kNodeName =
+      kInplaceForm ? "UnsqueezeBackward1" : "UnsqueezeBackward0";
   struct State {
     int dim;
   };
-  static Tensor forward(Ctx<Unsqueeze>& ctx, const Tensor& x, int64_t dim) {
+  static Tensor forward(Ctx<UnsqueezeOp>& ctx, const Tensor& x, int64_t dim) {
     const int d = wrap_dim(dim, x.dim() + 1);
     const auto at = static_cast<size_t>(d);
     ctx->dim = d;
@@ -293,9 +321,11 @@ struct Unsqueeze {
     sizes.insert(at, 1);
     return make_view(x, sizes, strides, x.bytes());
   }
-  static Tensor backward(Ctx<Unsqueeze>& ctx, const Tensor& g) { return squeeze(g, ctx->dim); }
+  static Tensor backward(Ctx<UnsqueezeOp>& ctx, const Tensor& g) { return squeeze(g, ctx->dim); }
 };
+using Unsqueeze = UnsqueezeOp<false>;
 COGRAD_OP(Unsqueeze)
+[[maybe_unused]] const bool unsqueeze_inplace = add_geometry_op<UnsqueezeOp<true>>();
 
 struct ExpandAs {
   static constexpr OpSpec spec{"expand_as",

@@ -26,6 +26,8 @@ PYBIND11_MODULE(_C, m) {
   init_nodes(m);
   init_function(m);
   init_gc(m);
+  init_saved(m);
+  init_watch(m);
   init_interop(m);
   init_extension(m);
 }

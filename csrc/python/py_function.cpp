@@ -5,6 +5,7 @@
 #include <structmember.h>
 
 #include "python/py_function_apply.h"
+#include "python/py_saved.h"
 
 namespace cograd::python {
 
@@ -137,13 +138,15 @@ PyObject* get_saved_tensors(PyObject* o, void*) {
       Py_INCREF(f->to_save);
       return f->to_save;
     }
-    if (f->released) fail_released(f->node());
-    PyObject* out = PyTuple_New(static_cast<Py_ssize_t>(f->saved.size()));
+    if (f->node()->released) fail_released(f->node());
+    const size_t n = f->saved.size();
+    PyObject* out = PyTuple_New(static_cast<Py_ssize_t>(n));
     if (out == nullptr) return nullptr;
-    for (size_t i = 0; i < f->saved.size(); ++i) {
+    for (size_t i = 0; i < n; ++i) {
       PyObject* item = nullptr;
       try {
-        item = wrap(unpack_saved(f, i));
+        if (i >= f->saved.size()) fail_released(f->node());  // meanwhile, in another thread
+        item = wrap(f->saved[i].unpack(f->node(), i));
       } catch (...) {
         Py_DECREF(out);
         throw;
@@ -152,6 +155,10 @@ PyObject* get_saved_tensors(PyObject* o, void*) {
     }
     return out;
   });
+}
+
+PyObject* get_raw_saved(PyObject* o, void*) {
+  return guarded([&] { return raw_saved_tensors(self_of(o)->node()).release().ptr(); });
 }
 
 PyObject* get_needs_input_grad(PyObject* o, void*) {
@@ -194,8 +201,8 @@ PyObject* function_getattro(PyObject* o, PyObject* name) {
   if ((t->flags & kTaint) == 0 || t->grad_fn != nullptr || self_of(o)->running == nullptr) return v;
   PyObject* out = guarded([&] {
     const char* text = PyUnicode_AsUTF8(name);
-    return wrap(
-        poisoned_intermediate(self_of(o), t, std::string("attribute ctx.") + (text ? text : "?")));
+    return wrap(poisoned_intermediate(self_of(o)->node(), t,
+                                      std::string("attribute ctx.") + (text ? text : "?")));
   });
   Py_DECREF(v);
   return out;
@@ -248,24 +255,6 @@ PyObject* new_function_object(PyTypeObject* type) {
   return o;
 }
 
-Tensor poisoned_intermediate(PyFunctionObject* f, const Tensor& t, const std::string& what) {
-  return poisoned(
-      t, f->node()->edges(),
-      detail::concat(f->node()->name(), ": ", what,
-                     " is an intermediate result of forward: it depends on the inputs, but its own "
-                     "derivative is not recorded, so a second derivative through it would be "
-                     "silently wrong. Recompute it from saved inputs in backward, or return it as "
-                     "an extra output and save that, or mark backward with once_differentiable."));
-}
-
-Tensor unpack_saved(PyFunctionObject* f, size_t i) {
-  SavedSlot& slot = f->saved[i];
-  Tensor t = slot.tensor.unpack(f->node(), f->released);
-  if (slot.kind == SavedSlot::Kind::Intermediate && thread_state.grad_enabled)
-    return poisoned_intermediate(f, t, detail::concat("saved tensor ", i));
-  return t;
-}
-
 PyObject* function_object(Node* n) {
   auto* o = reinterpret_cast<PyObject*>(static_cast<FunctionNode*>(n)->owner());
   Py_INCREF(o);
@@ -287,9 +276,15 @@ void FunctionNode::last_reference() noexcept {
 void FunctionNode::release_saved() noexcept {
   if (owner_->saved.empty()) return;
   std::vector<SavedSlot> dropped;
+  const PyGILState_STATE gil = PyGILState_Ensure();  // readers of the slots hold it
+  lock();
   owner_->saved.swap(dropped);
-  owner_->released = true;
+  released = true;
+  unlock();
+  PyGILState_Release(gil);
 }
+size_t FunctionNode::num_saved() const noexcept { return owner_->saved.size(); }
+SavedTensor* FunctionNode::saved_slot(size_t i) noexcept { return &owner_->saved[i].tensor; }
 void FunctionNode::visit(GraphVisitor& v) const {
   Node::visit(v);
   for (const SavedSlot& s : owner_->saved) s.tensor.visit(v);
@@ -312,6 +307,7 @@ void init_function(py::module_& m) {
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef getset[] = {
       {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward kept.", nullptr},
+      {"_raw_saved_tensors", get_raw_saved, nullptr, "The slots of saved_tensors.", nullptr},
       {"saved_variables", get_saved_tensors, nullptr, "Old name of saved_tensors.", nullptr},
       {"needs_input_grad", get_needs_input_grad, set_needs_input_grad,
        "Per argument: whether its gradient is wanted, in backward: by this run.", nullptr},

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Custom Functions written in Python: the ctx object and the graph node are one object.
 #pragma once
-#include "autograd/error_node.h"
-#include "autograd/saved_tensor.h"
+#include "autograd/custom_function.h"
 #include "python/py_nodes.h"
 
 namespace cograd::python {
@@ -18,6 +17,8 @@ class FunctionNode final : public Node {
   std::string name() const override;
   void backward(BackwardArgs& args) override;
   void release_saved() noexcept override;
+  size_t num_saved() const noexcept override;
+  SavedTensor* saved_slot(size_t i) noexcept override;
   void visit(GraphVisitor& v) const override;
   void clear() noexcept override;
   void first_reference() noexcept override;
@@ -29,11 +30,6 @@ class FunctionNode final : public Node {
   PyFunctionObject* owner_;
 };
 
-struct SavedSlot {
-  enum class Kind : uint8_t { None, Input, Output, Constant, Intermediate } kind;
-  SavedTensor tensor;
-};
-
 struct PyFunctionObject {
   PyObject_HEAD PyObject* dict;
   PyObject* weakrefs;
@@ -43,7 +39,6 @@ struct PyFunctionObject {
   PyObject* non_differentiable;
   PyObject* needs_override;  // needs_input_grad assigned by the user
   bool materialize;
-  bool released;
   bool recorded;  // part of a graph
   bool used;      // an instance-style object that has been called
   const BackwardArgs* running;

@@ -162,95 +162,22 @@ PyRef run_forward(const Call& call) {
   return out;
 }
 
-bool contains(PyObject* tuple, const Tensor& t) {
-  if (tuple == nullptr) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
-    if (unwrap(PyTuple_GET_ITEM(tuple, i)).is(t)) return true;
-  return false;
-}
+using Impls = SmallVec<TensorImpl*, 4>;
 
-// Inputs that were written must have been declared, or their gradients would be silently wrong.
-void check_unmarked_writes(const Call& call) {
-  for (size_t i = 0; i < call.n; ++i) {
-    if (call.f->edge_of_arg[i] < 0 || !call.f->arg_needs[i]) continue;
-    const Tensor& t = unwrap(call.args[i]);
-    if (t->current_version() == call.versions[i] || contains(call.f->dirty, t)) continue;
-    bool shared = false;  // a dirty input may share memory, and so the version, with this one
-    for (Py_ssize_t k = 0; call.f->dirty != nullptr && k < PyTuple_GET_SIZE(call.f->dirty); ++k)
-      shared |= unwrap(PyTuple_GET_ITEM(call.f->dirty, k))->storage == t->storage;
-    COGRAD_CHECK(shared, class_name(call.info), ": forward wrote ", describe_argument(call.info, i),
-                 " in place without declaring it: call ctx.mark_dirty on it and return it, or "
-                 "write into a clone()");
+// The tensors of a tuple, null for what is none.
+Impls impls_of(PyObject* tuple) {
+  Impls out;
+  if (tuple == nullptr) return out;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    PyObject* o = PyTuple_GET_ITEM(tuple, i);
+    out.push_back(is_tensor(o) ? unwrap(o).impl() : nullptr);
   }
+  return out;
 }
+std::span<TensorImpl* const> span_of(const Impls& v) noexcept { return {v.data(), v.size()}; }
 
-bool is_argument(const Call& call, const Tensor& t) {
-  for (size_t i = 0; i < call.n; ++i)
-    if (call.f->edge_of_arg[i] >= 0 && unwrap(call.args[i]).is(t)) return true;
-  return false;
-}
-
-// A view of the whole of `t`, so that an input returned as it is becomes a new tensor.
-Tensor whole_view(const Tensor& t) {
-  Tensor v = alias_strided(t, t.sizes(), t.strides(), t.bytes());
-  return v;
-}
-
-Tensor join_output(const Call& call, Tensor t, uint32_t nr, size_t views) {
-  FunctionNode* node = call.f->node();
-  const bool input = is_argument(call, t);
-  if (contains(call.f->dirty, t)) {
-    if (!call.recording) return t;
-    node->set_output(nr, t);
-    rebase_history(t, node, nr);
-    return t;
-  }
-  node->set_output(nr, t);
-  if (contains(call.f->non_differentiable, t) || !t.is_floating()) {
-    if (input) return whole_view(t);
-    if (requires_grad(t)) return detach(t);
-    return t;
-  }
-  if (!call.recording) return input ? whole_view(t) : t;
-  if (input) {
-    Tensor v = whole_view(t);
-    if (t->base != nullptr || requires_grad(t)) {
-      link_view(t, v);
-      v->flags = (v->flags & ~uint32_t{kViewKinds}) | kViewCustomFunction;
-    }
-    set_history(v, node, nr);
-    return v;
-  }
-  if (requires_grad(t) && t->base == nullptr) t = detach(t);  // a tensor from outside, or twice
-  const bool view = t->base != nullptr;
-  set_history(t, node, nr);
-  t->flags &= ~uint32_t{kTaint};
-  if (view)
-    t->flags =
-        (t->flags & ~uint32_t{kViewKinds}) | (views > 1 ? kViewMultiOutput : kViewCustomFunction);
-  return t;
-}
-
-void check_dirty_returned(const Call& call, PyObject* outputs) {
-  PyObject* dirty = call.f->dirty;
-  if (dirty == nullptr) return;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dirty); ++i) {
-    const Tensor& t = unwrap(PyTuple_GET_ITEM(dirty, i));
-    bool returned = false;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outputs); ++k) {
-      PyObject* o = PyTuple_GET_ITEM(outputs, k);
-      returned |= is_tensor(o) && unwrap(o).is(t);
-    }
-    COGRAD_CHECK(returned || !call.recording,
-                 "Some elements marked as dirty during the forward method were not returned as "
-                 "output. The inputs that are modified inplace must all be outputs of the "
-                 "Function. (",
-                 class_name(call.info), ")");
-    if (!call.recording) continue;
-    COGRAD_CHECK(!requires_grad(t) || !is_leaf(t),
-                 "a leaf Variable that requires grad has been used in an in-place operation. (",
-                 class_name(call.info), ".forward marked it dirty)");
-  }
+std::string describe_input(const void* call, size_t i) {
+  return describe_argument(static_cast<const Call*>(call)->info, i);
 }
 
 // Lists and dicts of tensors as results would silently have no gradient.
@@ -261,8 +188,8 @@ void check_output_type(const Call& call, PyObject* o) {
                "or set pytree = True on the Function.");
 }
 
-void keep_saved(const Call& call, PyObject* before, PyObject* after) {
-  PyFunctionObject* f = call.f;
+void keep_saved(PyFunctionObject* f, const CustomCall& joined, const Impls& before,
+                const Impls& after) {
   if (f->to_save == nullptr) return;
   const PyRef list(std::exchange(f->to_save, nullptr));
   const Py_ssize_t n = PyTuple_GET_SIZE(list.get());
@@ -270,25 +197,7 @@ void keep_saved(const Call& call, PyObject* before, PyObject* after) {
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* o = PyTuple_GET_ITEM(list.get(), i);
     SavedSlot& slot = f->saved.emplace_back();
-    slot.kind = SavedSlot::Kind::None;
-    if (o == Py_None) continue;
-    const Tensor& t = unwrap(o);
-    slot.kind = SavedSlot::Kind::Constant;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(before); ++k) {
-      PyObject* out = PyTuple_GET_ITEM(before, k);
-      if (!is_tensor(out) || !unwrap(out).is(t)) continue;
-      if (is_argument(call, t) && !contains(f->dirty, t)) continue;  // an input, returned as it is
-      slot.kind = SavedSlot::Kind::Output;
-      slot.tensor.save_output(unwrap(PyTuple_GET_ITEM(after, k)));
-      slot.tensor.set_output_nr(static_cast<uint32_t>(k));
-      break;
-    }
-    if (slot.kind == SavedSlot::Kind::Output) continue;
-    if (is_argument(call, t))
-      slot.kind = SavedSlot::Kind::Input;
-    else if ((t->flags & kTaint) != 0 && t->grad_fn == nullptr)
-      slot.kind = SavedSlot::Kind::Intermediate;
-    slot.tensor.save(t);
+    if (o != Py_None) slot.keep(joined, unwrap(o), span_of(before), span_of(after));
   }
 }
 
@@ -299,8 +208,17 @@ PyObject* finish(const Call& call, const PyRef& returned) {
   const PyRef before =
       many ? PyRef::borrow(returned.get()) : PyRef(PyTuple_Pack(1, returned.get()));
   if (before.get() == nullptr) throw_python_error();
-  check_dirty_returned(call, before.get());
-  if (call.recording) check_unmarked_writes(call);
+  Impls inputs;
+  for (size_t i = 0; i < call.n; ++i)
+    inputs.push_back(f->edge_of_arg[i] < 0 ? nullptr : unwrap(call.args[i]).impl());
+  const Impls dirty = impls_of(f->dirty), fixed = impls_of(f->non_differentiable),
+              returned_impls = impls_of(before.get());
+  const CustomCall joined_call{f->node(),      span_of(inputs),      span_of(dirty),
+                               span_of(fixed), call.recording,       describe_input,
+                               &call,          class_name(call.info)};
+  check_dirty_returned(joined_call, span_of(returned_impls));
+  if (call.recording)
+    check_unmarked_writes(joined_call, {call.versions.data(), call.versions.size()});
   const Py_ssize_t n = PyTuple_GET_SIZE(before.get());
   const PyRef after(PyTuple_New(n));
   if (after.get() == nullptr) throw_python_error();
@@ -317,7 +235,8 @@ PyObject* finish(const Call& call, const PyRef& returned) {
     if (is_tensor(o)) {
       Tensor t = unwrap(o);
       const bool again = t->grad_fn == static_cast<Node*>(f->node());
-      Tensor joined = join_output(call, again ? detach(t) : t, static_cast<uint32_t>(i), views);
+      Tensor joined =
+          join_output(joined_call, again ? detach(t) : t, static_cast<uint32_t>(i), views);
       out = wrap(std::move(joined));
       if (requires_grad(unwrap(out))) ensure_tracked(out);
     } else {
@@ -328,7 +247,7 @@ PyObject* finish(const Call& call, const PyRef& returned) {
     PyTuple_SET_ITEM(after.get(), i, out);
   }
   if (call.recording) {
-    keep_saved(call, before.get(), after.get());
+    keep_saved(f, joined_call, returned_impls, impls_of(after.get()));
     f->recorded = true;
   }
   Py_CLEAR(f->dirty);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "python/py_function_apply.h"
+#include "python/py_saved.h"
 
 namespace cograd::python {
 
@@ -92,11 +93,12 @@ int proxy_clear(PyObject* o) {
 // Finds every C++ object reachable from the given ones.
 class Discover final : public GraphVisitor {
  public:
+  explicit Discover(ProxyMap& seen) : seen_(seen) {}
   void node(Node* n) override {
-    if (proxies->try_emplace(n, nullptr).second) pending_.push_back({n, nullptr});
+    if (seen_.try_emplace(n, nullptr).second) pending_.push_back({n, nullptr});
   }
   void tensor(TensorImpl* t) override {
-    if (proxies->try_emplace(t, nullptr).second) pending_.push_back({nullptr, t});
+    if (seen_.try_emplace(t, nullptr).second) pending_.push_back({nullptr, t});
   }
   void object(void*) override {}
   void run() {
@@ -119,6 +121,7 @@ class Discover final : public GraphVisitor {
   std::vector<Found> found;
 
  private:
+  ProxyMap& seen_;
   std::vector<Found> pending_;
 };
 
@@ -144,11 +147,8 @@ void end_collection() {
   proxies = nullptr;
 }
 
-void begin_collection() {
-  end_collection();
-  proxies = new ProxyMap;
-  live_proxies = new std::vector<PyObject*>;
-  Discover discover;
+// Every tensor and node that a Python object holds.
+void add_python_roots(Discover& discover) {
   py::object objects = py::module_::import("gc").attr("get_objects")();
   for (py::handle o : py::reinterpret_borrow<py::list>(objects)) {
     if (is_tensor(o.ptr())) {
@@ -159,6 +159,14 @@ void begin_collection() {
       if (Node* n = node_of(o.ptr())) discover.node(n);
     }
   }
+}
+
+void begin_collection() {
+  end_collection();
+  proxies = new ProxyMap;
+  live_proxies = new std::vector<PyObject*>;
+  Discover discover(*proxies);
+  add_python_roots(discover);
   discover.run();
   for (const auto& f : discover.found) {
     const void* key = f.node != nullptr ? static_cast<const void*>(f.node) : f.tensor;
@@ -216,6 +224,17 @@ int visit_contents(Node* n, visitproc visit, void* arg) {
   Visits v(visit, arg);
   n->visit(v);
   return v.result;
+}
+
+std::vector<NodeRef> reachable_nodes() {
+  ProxyMap seen;
+  Discover discover(seen);
+  add_python_roots(discover);
+  discover.run();
+  std::vector<NodeRef> nodes;
+  for (const auto& f : discover.found)
+    if (f.node != nullptr && f.node->references() > 0) nodes.push_back(NodeRef::borrow(f.node));
+  return nodes;
 }
 
 void init_gc(py::module_& m) {

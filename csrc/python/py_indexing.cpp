@@ -194,7 +194,8 @@ Tensor strip_ones(const Tensor& value) {
 
 // x[i] += v ends by storing x[i] into itself.
 bool is_same_view(const Tensor& value, const Tensor& target) {
-  return value->base != nullptr && value->base == target->base && value.bytes() == target.bytes() &&
+  const TensorImpl* base = target->base != nullptr ? target->base : target.impl();
+  return value->base == base && value.bytes() == target.bytes() &&
          value.dtype() == target.dtype() && same(value.sizes(), target.sizes()) &&
          same(value.strides(), target.strides());
 }

@@ -139,6 +139,7 @@ PyObject* get_is_inference(PyObject* o, PyObject*) {
 
 constexpr char kT[] = "_T";
 constexpr char kMT[] = "_mT";
+constexpr char kH[] = "_H";
 
 template <const char* Name>
 PyObject* get_by_op(PyObject* o, void*) {
@@ -286,7 +287,7 @@ PyGetSetDef tensor_getset[] = {
     {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
     {"T", get_by_op<kT>, nullptr, "View with the dimensions reversed.", nullptr},
-    {"H", get_by_op<kMT>, nullptr, "View of a matrix, transposed.", nullptr},
+    {"H", get_by_op<kH>, nullptr, "View of a matrix, transposed.", nullptr},
     {"mT", get_by_op<kMT>, nullptr, "View with the last two dimensions swapped.", nullptr},
     {"mH", get_by_op<kMT>, nullptr, "View with the last two dimensions swapped.", nullptr},
     {"layout", get_layout, nullptr, "Always strided.", nullptr},

@@ -4,7 +4,10 @@
 
 #include <structmember.h>
 
+#include <cstring>
 #include <map>
+
+#include "python/py_saved.h"
 
 namespace cograd::python {
 
@@ -77,6 +80,7 @@ PyObject* node_metadata(PyObject* o, void*) {
     NodeExtra& e = node_of(o)->extra();
     if (e.metadata == nullptr) e.metadata = PyDict_New();
     auto* d = static_cast<PyObject*>(e.metadata);
+    if (d != nullptr) fill_metadata(node_of(o), d);
     Py_XINCREF(d);
     return d;
   });
@@ -94,6 +98,51 @@ PyObject* node_sequence(PyObject* o, PyObject*) {
   return guarded([&] { return PyLong_FromUnsignedLongLong(node_of(o)->sequence); });
 }
 PyObject* node_requires_grad(PyObject*, void*) { Py_RETURN_TRUE; }
+// What the node knows about the gradients it receives: one InputMetadata per output.
+PyObject* node_input_metadata(PyObject* o, void*) {
+  return guarded([&] {
+    const Node* n = node_of(o);
+    const py::object make = py::module_::import("cograd.autograd.graph").attr("InputMetadata");
+    py::list out;
+    for (size_t i = 0; i < n->num_outputs(); ++i) {
+      const OutputMeta& m = n->output(i);
+      py::tuple sizes(m.sizes.size());
+      for (size_t d = 0; d < m.sizes.size(); ++d) sizes[d] = m.sizes[d];
+      const auto device = py::reinterpret_steal<py::object>(device_object(m.device));
+      out.append(make(py::handle(dtype_object(m.dtype)), sizes, device));
+    }
+    return out.release().ptr();
+  });
+}
+
+// `_saved_self`, `_raw_saved_result`: the node's saved tensors by the names of its parameters.
+PyObject* node_getattro(PyObject* o, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(o, name);
+  if (found != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  const char* text = PyUnicode_AsUTF8(name);
+  if (text == nullptr ||
+      (std::strncmp(text, "_saved_", 7) != 0 && std::strncmp(text, "_raw_saved_", 11) != 0))
+    return nullptr;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  found = guarded([&] { return node_saved_attribute(node_of(o), text); });
+  if (found != nullptr || PyErr_Occurred()) {
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return found;
+  }
+  PyErr_Restore(type, value, trace);
+  return nullptr;
+}
+PyObject* node_dir(PyObject* o, PyObject*) {
+  return guarded([&] {
+    py::object base = py::module_::import("builtins").attr("object").attr("__dir__");
+    py::list names(base(py::handle(o)));
+    for (py::handle name : node_saved_names(node_of(o))) names.append(name);
+    return names.release().ptr();
+  });
+}
 
 // node(g0, g1, ...) runs this node alone: the gradients of its inputs.
 PyObject* node_call(PyObject* o, PyObject* args, PyObject* kwargs) {
@@ -174,7 +223,10 @@ class PyHook final : public Hook {
         break;
       case Kind::Accumulate: {
         const PyRef arg(wrap(call.values[0]));
-        check(PyRef(PyObject_CallOneArg(f_.get(), arg.get())));
+        const PyRef r = check(PyRef(PyObject_CallOneArg(f_.get(), arg.get())));
+        COGRAD_CHECK_TYPE(r.get() == Py_None || is_tensor(r.get()), "expected Variable, but hook '",
+                          callable_name(f_.get()), "' returned '", Py_TYPE(r.get())->tp_name,
+                          "': a post accumulate grad hook returns None");
         break;
       }
     }
@@ -212,14 +264,19 @@ class PyHook final : public Hook {
   }
   void replace(std::vector<Tensor>& values, PyObject* r) {
     if (r == Py_None) return;
-    PyRef items = PyTuple_Check(r) || PyList_Check(r) ? check(PyRef(PySequence_Tuple(r)))
-                                                      : check(PyRef(PyTuple_Pack(1, r)));
-    COGRAD_CHECK(static_cast<size_t>(PyTuple_GET_SIZE(items.get())) == values.size(), "hook '",
+    COGRAD_CHECK_TYPE(PyTuple_Check(r), "expected tuple, but hook '", callable_name(f_.get()),
+                      "' returned '", Py_TYPE(r)->tp_name, "'");
+    COGRAD_CHECK(static_cast<size_t>(PyTuple_GET_SIZE(r)) == values.size(), "hook '",
                  callable_name(f_.get()), "' has returned an incorrect number of values (got ",
-                 PyTuple_GET_SIZE(items.get()), ", but expected ", values.size(), ")");
+                 PyTuple_GET_SIZE(r), ", but expected ", values.size(), ")");
     for (size_t i = 0; i < values.size(); ++i) {
-      PyObject* v = PyTuple_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i));
-      if (v == Py_None) continue;
+      PyObject* v = PyTuple_GET_ITEM(r, static_cast<Py_ssize_t>(i));
+      if (v == Py_None) {
+        values[i] = Tensor();
+        continue;
+      }
+      COGRAD_CHECK(values[i].defined(), "hook '", callable_name(f_.get()),
+                   "': can't replace a None gradient with a non-None value (position ", i, ")");
       check_value(values[i], v);
       values[i] = unwrap(v);
     }
@@ -302,18 +359,36 @@ struct OwnedEdges {
   }
 };
 
-Tensor root_gradient(const Tensor& t, PyObject* grad, size_t index) {
+// A GradientEdge, or any tuple that starts with a node and an output number.
+bool is_edge(PyObject* o) {
+  return PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2 &&
+         PyType_IsSubtype(Py_TYPE(PyTuple_GET_ITEM(o, 0)), node_type);
+}
+Edge edge_of(PyObject* o, OwnedEdges& edges) {
+  Node* n = node_of(PyTuple_GET_ITEM(o, 0));
+  const size_t nr = PyLong_AsSize_t(PyTuple_GET_ITEM(o, 1));
+  if (PyErr_Occurred() != nullptr) throw_python_error();
+  COGRAD_CHECK(nr < n->num_outputs(), "GradientEdge: output_nr ", nr, " of ", n->name(),
+               ", which has ", n->num_outputs(), " outputs");
+  edges.keep.push_back(NodeRef::borrow(n));
+  edges.edges.push_back({n, static_cast<uint32_t>(nr)});
+  return edges.edges.back();
+}
+
+Tensor root_gradient(IntList sizes, DType dtype, PyObject* grad, size_t index) {
   if (grad == nullptr || grad == Py_None) {
-    COGRAD_CHECK(t.numel() == 1, "grad can be implicitly created only for scalar outputs");
-    return autograd_ops.ones(t.sizes(), t.dtype());
+    int64_t numel = 1;
+    for (const int64_t n : sizes) numel *= n;
+    COGRAD_CHECK(numel == 1, "grad can be implicitly created only for scalar outputs");
+    return autograd_ops.ones(sizes, dtype);
   }
   COGRAD_CHECK_TYPE(is_tensor(grad), "gradients can be either Tensors or None, but got ",
                     Py_TYPE(grad)->tp_name);
   const Tensor& g = unwrap(grad);
-  COGRAD_CHECK(same(g.sizes(), t.sizes()), "Mismatch in shape: grad_output[", index,
+  COGRAD_CHECK(same(g.sizes(), sizes), "Mismatch in shape: grad_output[", index,
                "] has a shape of cograd.Size(", to_string(g.sizes()), ") and output[", index,
-               "] has a shape of cograd.Size(", to_string(t.sizes()), ").");
-  return g.dtype() == t.dtype() ? g : autograd_ops.cast(g, t.dtype());
+               "] has a shape of cograd.Size(", to_string(sizes), ").");
+  return g.dtype() == dtype ? g : autograd_ops.cast(g, dtype);
 }
 
 struct Job {
@@ -322,17 +397,28 @@ struct Job {
 };
 
 void add_root(Job& job, PyObject* tensor, PyObject* grad, size_t index) {
-  COGRAD_CHECK_TYPE(is_tensor(tensor), "backward(): expected Tensors to differentiate, got ",
+  if (is_edge(tensor)) {
+    const Edge e = edge_of(tensor, job.roots);
+    const OutputMeta& m = e.node->output(e.input_nr);
+    job.request.grads.push_back(root_gradient(m.sizes, m.dtype, grad, index));
+    return;
+  }
+  COGRAD_CHECK_TYPE(is_tensor(tensor),
+                    "backward(): expected Tensors or GradientEdges to differentiate, got ",
                     Py_TYPE(tensor)->tp_name);
   const Tensor& t = unwrap(tensor);
   COGRAD_CHECK(requires_grad(t), "element ", index,
                " of tensors does not require grad and does not have a grad_fn");
-  job.request.grads.push_back(root_gradient(t, grad, index));
+  job.request.grads.push_back(root_gradient(t.sizes(), t.dtype(), grad, index));
   job.roots.add(t);
 }
 
 void add_input(Job& job, PyObject* tensor, bool accumulate) {
-  COGRAD_CHECK_TYPE(is_tensor(tensor), "all inputs have to be Tensors, but got ",
+  if (is_edge(tensor)) {
+    edge_of(tensor, job.inputs);
+    return;
+  }
+  COGRAD_CHECK_TYPE(is_tensor(tensor), "all inputs have to be Tensors or GradientEdges, but got ",
                     Py_TYPE(tensor)->tp_name);
   const Tensor& t = unwrap(tensor);
   COGRAD_CHECK(requires_grad(t), "One of the differentiated Tensors does not require grad");
@@ -344,6 +430,23 @@ std::vector<Tensor> run_job(Job& job) {
   job.request.roots = job.roots.edges;
   job.request.inputs = job.inputs.edges;
   return run_backward(std::move(job.request));
+}
+
+// `t` was written through `alias`, which shares its memory: `alias`'s history becomes t's.
+void rebase_like(py::handle t, const Tensor& alias) {
+  const NodeRef node = NodeRef::borrow(grad_fn(alias.impl()));
+  COGRAD_CHECK(node, "_rebase_like: the alias has no history");
+  rebase_history(unwrap(t.ptr()), node.get(), alias->output_nr);
+  ensure_tracked(t.ptr());
+}
+
+// Writes to `alias` become part of t's history too: from then on t is a view of it.
+void follow_alias(const Tensor& t, const Tensor& alias) {
+  COGRAD_CHECK(t->base == nullptr && alias->base == nullptr && t->storage == alias->storage,
+               "_follow_alias: needs two tensors over one storage, neither a view");
+  alias->retain();
+  t->base = alias.impl();
+  t->view_version = t->current_version();
 }
 
 // One sequence argument as an array of borrowed items.
@@ -375,12 +478,28 @@ py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool cr
   return result;
 }
 
-// Signals are served and other Python threads get their turn during a long run.
+// Signals are served, and other Python threads get their turn, during a long run.
 void serve_python() {
-  if (!PyGILState_Check()) return;
+  if (!Py_IsInitialized()) return;
+  if (!PyGILState_Check()) {
+    const py::gil_scoped_acquire gil;
+    if (PyErr_CheckSignals() != 0) throw_python_error();
+    return;
+  }
   if (PyErr_CheckSignals() != 0) throw_python_error();
+  thread_local uint32_t calls = 0;
+  if (++calls % 64 != 0) return;
   PyThreadState* state = PyEval_SaveThread();
   PyEval_RestoreThread(state);
+}
+
+void* release_gil() {
+  return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
+}
+void restore_gil(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+int attach_thread() { return Py_IsInitialized() ? static_cast<int>(PyGILState_Ensure()) : -1; }
+void detach_thread(int token) {
+  if (token >= 0) PyGILState_Release(static_cast<PyGILState_STATE>(token));
 }
 
 void release_object(void* o) noexcept { const PyRef dropped(static_cast<PyObject*>(o)); }
@@ -446,13 +565,15 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
                                                                     : PyObject_IsTrue(retain) == 1;
     if (inputs != nullptr && inputs != Py_None) {
       job.request.accumulate = true;
-      if (is_tensor(inputs)) {
+      if (is_tensor(inputs) || is_edge(inputs)) {
         add_input(job, inputs, true);
       } else {
-        const PyRef list(PySequence_Tuple(inputs));
+        const PyRef values(PyDict_Check(inputs) ? PyDict_Values(inputs) : Py_NewRef(inputs));
+        const PyRef list(values.get() == nullptr ? nullptr : PySequence_Tuple(values.get()));
         if (list.get() == nullptr) throw_python_error();
         for (PyObject* t : items_of(list.get())) add_input(job, t, true);
-        COGRAD_CHECK(!job.inputs.edges.empty(), "'inputs' argument to backward() cannot be empty.");
+        COGRAD_CHECK(!job.inputs.edges.empty(),
+                     "`inputs` argument to `backward()` cannot be empty.");
       }
     }
     run_job(job);
@@ -494,6 +615,7 @@ void init_nodes(py::module_& m) {
        "Calls hook(grad_inputs, grad_outputs) after the node ran."},
       {"register_prehook", node_register_prehook, METH_O,
        "Calls hook(grad_outputs) before the node runs."},
+      {"__dir__", node_dir, METH_NOARGS, nullptr},
       {"_sequence_nr", node_sequence, METH_NOARGS, "Order of creation on its thread."},
       {nullptr, nullptr, 0, nullptr}};
   static PyGetSetDef getset[] = {
@@ -502,9 +624,12 @@ void init_nodes(py::module_& m) {
       {"metadata", node_metadata, nullptr, "A dict for the user.", nullptr},
       {"variable", node_variable, nullptr, "The leaf of an AccumulateGrad.", nullptr},
       {"requires_grad", node_requires_grad, nullptr, nullptr, nullptr},
+      {"_input_metadata", node_input_metadata, nullptr, "dtype, shape and device per output.",
+       nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(node_call)},
                                 {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
+                                {Py_tp_getattro, reinterpret_cast<void*>(node_getattro)},
                                 {Py_tp_methods, methods},
                                 {Py_tp_getset, getset},
                                 {Py_tp_doc, const_cast<char*>("One recorded operation.")},
@@ -518,6 +643,16 @@ void init_nodes(py::module_& m) {
   m.def("_remove_hook", [](py::handle node, int which, uint64_t id) {
     return remove_hook(hook_list(node_of(node.ptr()), static_cast<HookList>(which)), id);
   });
+  m.def("_gradient_edge", [](const Tensor& t) {
+    const Edge e = gradient_edge(t.impl());
+    const NodeRef hold(e.node);
+    return py::make_tuple(py::reinterpret_steal<py::object>(node_object(e.node)), e.input_nr);
+  });
+  m.def("_current_graph_task_id", &running_id);
+  m.def("_will_engine_execute_node", [](py::handle node) { return will_run(node_of(node.ptr())); });
+  m.def("_is_checkpoint_valid", &runs_to_every_leaf);
+  m.def("_rebase_like", &rebase_like);
+  m.def("_follow_alias", &follow_alias);
   m.def("_live_nodes", &live_nodes);
   m.def("_increment_version", [](const Tensor& t) { t->bump_version(); });
   m.def("_set_taint", [](bool on) { return std::exchange(thread_state.taint, on); });
@@ -535,7 +670,13 @@ void init_nodes(py::module_& m) {
                  }),
                  "Final callbacks can only be installed during backward pass.");
   });
-  engine_tick = serve_python;
+  engine_hooks = {serve_python, release_gil, restore_gil, attach_thread, detach_thread};
+  m.def("get_num_backward_threads", &num_backward_threads,
+        "Threads that may work on one backward run.");
+  m.def("set_num_backward_threads", &set_num_backward_threads, py::arg("n"),
+        "Sets the threads that may work on one backward run; results do not depend on it.");
+  m.def("_set_multithreading", &set_multithreading);
+  m.def("is_multithreading_enabled", &multithreading);
   release_python_object = release_object;
 }
 

@@ -43,7 +43,7 @@ PyObject* binary(Slot& slot, PyObject* a, PyObject* b) noexcept {
     Value args[4];
     if (!fill(r, a, b, args)) Py_RETURN_NOTIMPLEMENTED;
     Result result;
-    r->call(args, result);
+    call_record(r, args, result);
     return wrap(std::move(result.tensor));
   });
 }
@@ -53,7 +53,7 @@ PyObject* inplace(Slot& slot, PyObject* a, PyObject* b) noexcept {
     const OpRecord* r = slot.get();
     Value args[4];
     if (!fill(r, a, b, args)) Py_RETURN_NOTIMPLEMENTED;
-    r->call_inplace(unwrap(a), args);
+    inplace_record(r, unwrap(a), args);
     if (requires_grad(unwrap(a))) ensure_tracked(a);
     Py_INCREF(a);
     return a;
@@ -66,7 +66,7 @@ PyObject* unary(Slot& slot, PyObject* a) noexcept {
     Value args[1];
     operand(a, args[0]);
     Result result;
-    r->call(args, result);
+    call_record(r, args, result);
     return wrap(std::move(result.tensor));
   });
 }

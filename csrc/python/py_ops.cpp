@@ -187,11 +187,8 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
       v.number = v.scalar.to_double();
       return true;
     case ArgKind::Bool:
-      if (!PyBool_Check(o)) {
-        int64_t i;
-        if (!std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool") && !parse_int(o, &i))
-          return false;
-      }
+      if (!PyBool_Check(o) && !std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool"))
+        return false;
       v.kind = Value::Kind::Bool;
       v.truth = PyObject_IsTrue(o) == 1;
       return true;
@@ -199,7 +196,7 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
       if (is_list_or_tuple(o))
         return parse_ints(PySequence_Fast_ITEMS(o),
                           static_cast<size_t>(PySequence_Fast_GET_SIZE(o)), p, v);
-      return parse_ints(&o, 1, p, v);
+      return !is_shape(a) && parse_ints(&o, 1, p, v);
     case ArgKind::DType:
       v.kind = Value::Kind::DType;
       return parse_dtype(o, &v.dtype);
@@ -279,7 +276,7 @@ bool parse_keyword(const OpRecord& r, PyObject* key, PyObject* value, Parsed& p,
     return true;
   }
   if (takes_outs(r) && PyUnicode_CompareWithASCIIString(key, "out") == 0 &&
-      is_list_or_tuple(value)) {
+      (is_list_or_tuple(value) || is_tensor(value))) {
     p.out = value;
     return true;
   }
@@ -387,8 +384,14 @@ std::string signature_text(const OpGroup& g, const OpRecord& r) {
   return nullptr;
 }
 
-// out= with a sequence of tensors: returns those, named as the op's results are.
+// out= of an op that may have several results: a tensor, or a sequence of them, which is returned
+// named as the op's results are.
 PyObject* run_outs(const OpRecord& r, Parsed& p) {
+  if (is_tensor(p.out)) {
+    call_into(r, {&unwrap(p.out), 1}, p.values);
+    Py_INCREF(p.out);
+    return p.out;
+  }
   Value list;
   COGRAD_CHECK_TYPE(parse_tensors(PySequence_Fast_ITEMS(p.out),
                                   static_cast<size_t>(PySequence_Fast_GET_SIZE(p.out)), p, list),
@@ -404,7 +407,7 @@ PyObject* run_outs(const OpRecord& r, Parsed& p) {
 PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed& p) {
   if (g.inplace) {
     PyObject* self = args[0];
-    r.call_inplace(unwrap(self), p.values);
+    inplace_record(&r, unwrap(self), p.values);
     if (requires_grad(unwrap(self))) ensure_tracked(self);
     Py_INCREF(self);
     return self;
@@ -416,10 +419,7 @@ PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed
     return p.out;
   }
   Result result;
-  if (r.foreign != nullptr) [[unlikely]]
-    api::call_foreign(*r.foreign, p.values, result);
-  else
-    r.call(p.values, result);
+  call_record(&r, p.values, result);
   if (result.kind == Result::Kind::Tensor) [[likely]]
     return wrap(std::move(result.tensor));
   return wrap_result(&r, result);

@@ -28,6 +28,25 @@ inline Value int_value(int64_t i) noexcept {
   return v;
 }
 
+inline void call_plain(const OpRecord* r, const Value* args, Result& out) {
+  if (r->foreign != nullptr) [[unlikely]]
+    return api::call_foreign(*r->foreign, args, out);
+  r->call(args, out);
+}
+// A record called by Python code; anomaly mode and the profiler see it.
+void call_watched(const OpRecord* r, const Value* args, Result& out);
+void inplace_watched(const OpRecord* r, const Tensor& self, const Value* args);
+inline void call_record(const OpRecord* r, const Value* args, Result& out) {
+  if (watching(kWatchForward | kWatchProfile)) [[unlikely]]
+    return call_watched(r, args, out);
+  call_plain(r, args, out);
+}
+inline void inplace_record(const OpRecord* r, const Tensor& self, const Value* args) {
+  if (watching(kWatchForward | kWatchProfile)) [[unlikely]]
+    return inplace_watched(r, self, args);
+  r->call_inplace(self, args);
+}
+
 // A record called with boxed arguments from C++ code of this layer.
 inline Tensor call_op(const OpRecord* r, std::initializer_list<Value> given) {
   Value args[8];
@@ -35,7 +54,7 @@ inline Tensor call_op(const OpRecord* r, std::initializer_list<Value> given) {
   for (const Value& v : given) args[n++] = v;
   for (; n < r->args.size(); ++n) args[n] = r->args[n].default_value;
   Result result;
-  r->call(args, result);
+  call_record(r, args, result);
   return std::move(result.tensor);
 }
 
@@ -43,5 +62,11 @@ inline Tensor call_op(const OpRecord* r, std::initializer_list<Value> given) {
 py::object foreign_op_object(const ForeignOp& op);
 
 PyObject* wrap_result(const OpRecord* r, Result& result);
+
+// Parameters that are shapes: one int does not stand for them, as it does for a list of dims.
+inline bool is_shape(const ArgInfo& a) {
+  return a.variadic || a.name == "size" || a.name == "stride" || a.name == "sizes" ||
+         a.name == "split_sizes" || a.name == "normalized_shape";
+}
 
 }  // namespace cograd::python

@@ -6,6 +6,7 @@
 
 #include <new>
 
+#include "ops/linalg.h"
 #include "python/py_interop.h"
 #include "tensor/threads.h"
 
@@ -284,11 +285,16 @@ PyObject* wrap_as(PyTypeObject* type, Tensor t) {
   return reinterpret_cast<PyObject*>(p);
 }
 
+// torch.linalg.LinAlgError; made with the module.
+static PyObject* linalg_error = PyExc_RuntimeError;
+
 PyObject* translate_exception() noexcept {
   try {
     throw;
   } catch (py::error_already_set& e) {
     e.restore();
+  } catch (const LinAlgError& e) {
+    PyErr_SetString(linalg_error, e.what());
   } catch (const Error& e) {
     PyObject* type = PyExc_RuntimeError;
     switch (e.kind()) {
@@ -334,6 +340,12 @@ void init_tensor(py::module_& m) {
   type.attr("__init_subclass__") = method;
   type.attr("__module__") = "cograd";
   m.attr("Tensor") = type;
+  linalg_error =
+      PyErr_NewExceptionWithDoc("cograd.linalg.LinAlgError",
+                                "A matrix for which a computation of linear algebra breaks down.",
+                                PyExc_RuntimeError, nullptr);
+  if (linalg_error == nullptr) throw_python_error();
+  m.attr("_LinAlgError") = py::handle(linalg_error);
   tensor_hooks.release_pyobj = release_pyobj;
   set_heavy_hooks(begin_heavy, end_heavy);
   m.def("get_num_threads", &num_threads, "Threads that loops and BLAS may use.");

@@ -26,6 +26,7 @@ void pause_cpu() noexcept {
 
 thread_local bool t_in_parallel = false;
 thread_local bool t_in_heavy = false;
+thread_local bool t_serial = false;
 
 // The chunks one participant starts with; others take from it when theirs are done.
 struct alignas(64) Share {
@@ -220,13 +221,16 @@ void set_num_threads(int n) {
 
 bool in_parallel_region() noexcept { return t_in_parallel; }
 
+SerialLoops::SerialLoops(bool on) noexcept : before_(t_serial) { t_serial = before_ || on; }
+SerialLoops::~SerialLoops() { t_serial = before_; }
+
 void parallel_run(int64_t begin, int64_t end, int64_t grain, RangeFn fn, void* context) {
   if (begin >= end) return;
   const int64_t range = end - begin;
   const int64_t chunk = parallel_chunk(range, grain);
   const int64_t chunks = (range + chunk - 1) / chunk;
   const int participants = static_cast<int>(std::min<int64_t>(num_threads(), chunks));
-  if (participants > 1 && !t_in_parallel) {
+  if (participants > 1 && !t_in_parallel && !t_serial) {
     Pool& p = pool();
     if (p.try_acquire()) return p.run({fn, context, begin, end, chunk, participants});
   }

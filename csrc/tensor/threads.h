@@ -16,6 +16,19 @@ COGRAD_API void set_num_threads(int n);
 // True on a pool worker, and on a caller while it runs its share of a parallel loop.
 COGRAD_API bool in_parallel_region() noexcept;
 
+// While one is alive (and was made with true), this thread's loops do not use the pool; they are
+// cut into the same chunks, so results do not change.
+class COGRAD_API SerialLoops {
+ public:
+  explicit SerialLoops(bool on) noexcept;
+  ~SerialLoops();
+  SerialLoops(const SerialLoops&) = delete;
+  SerialLoops& operator=(const SerialLoops&) = delete;
+
+ private:
+  bool before_;
+};
+
 using RangeFn = void (*)(void* context, int64_t lo, int64_t hi);
 
 // Calls fn on consecutive chunks of [begin, end). Chunk boundaries depend on the range and the

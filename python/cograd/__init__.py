@@ -30,6 +30,8 @@ from cograd._C import (
     int16,
     int32,
     int64,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
     is_grad_enabled,
     is_inference_mode_enabled,
     set_num_threads,
@@ -60,7 +62,6 @@ for _name in dir(_C._ops):
 del _name
 
 from cograd._dtypes import *
-from cograd._contract import *
 from cograd._interop import *
 from cograd._indexing import *
 from cograd.functional import *
@@ -75,6 +76,7 @@ from cograd.random import (
     set_rng_state,
 )
 from cograd import autograd
+from cograd.autograd.anomaly_mode import set_anomaly_enabled
 from cograd.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -85,7 +87,17 @@ from cograd.autograd.grad_mode import (
 
 # Imported when first asked for: `import cograd` costs little more than NumPy.
 _LAZY_MODULES = frozenset(
-    ("cuda", "linalg", "nn", "ops", "optim", "serialization", "testing", "utils")
+    (
+        "cuda",
+        "library",
+        "linalg",
+        "nn",
+        "ops",
+        "optim",
+        "serialization",
+        "testing",
+        "utils",
+    )
 )
 _LAZY_NAMES = {
     "load": "serialization",

@@ -9,7 +9,7 @@ from typing import Any
 from cograd import _C
 from cograd._C import Size, Tensor
 
-__all__ = ["broadcast_shapes", "einsum", "tensordot"]
+__all__ = ["broadcast_shapes", "chain_matmul", "einsum", "tensordot"]
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -47,7 +47,8 @@ def _term(subscripts: Sequence[Any]) -> str:
             text += _LETTERS[s]
         else:
             raise ValueError(
-                f"einsum(): expected subscripts in [0, {len(_LETTERS)}) or Ellipsis, got {s!r}"
+                "einsum(): subscript in subscript list is not within the valid range [0, 52), got "
+                f"{s!r}"
             )
     return text
 
@@ -100,3 +101,10 @@ def tensordot(
     if out is None:
         return result
     return _C._ops.mul(result, 1, out=out)  # which resizes out
+
+
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """Product of matrices in the order that needs the fewest multiplications."""
+    from cograd.linalg import multi_dot
+
+    return multi_dot(matrices, out=out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.linalg, as far as the core has it: norms and products."""
+"""torch.linalg: solving, decompositions, norms and products of batches of matrices."""
 
 from __future__ import annotations
 
@@ -8,80 +8,285 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Tensor
+from cograd._linalg_norms import (
+    cond,
+    matrix_norm,
+    matrix_rank,
+    norm,
+    stored,
+    tolerances,
+    vector_norm,
+)
+from cograd._return_types import make
 
-__all__ = ["cross", "matmul", "multi_dot", "norm", "vecdot", "vector_norm"]
+__all__ = [
+    "LinAlgError",
+    "cholesky",
+    "cholesky_ex",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "inv_ex",
+    "lstsq",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "vecdot",
+    "vector_norm",
+]
 
-_vector_norm = _C._ops.linalg_vector_norm
-_matmul = _C._ops.matmul
+_ops = _C._ops
+LinAlgError: type[RuntimeError] = _C._LinAlgError
+LinAlgError.__module__ = "cograd.linalg"
 
 
-def vector_norm(
-    x: Tensor,
-    ord: float = 2,
-    dim: int | tuple[int, ...] | None = None,
-    keepdim: bool = False,
-    *,
-    dtype: Any = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    """(sum abs(x)^ord)^(1/ord) over ``dim`` (None: all elements); ``ord`` may be 0, inf or -inf.
+def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
+    """X of A X = B, or of X A = B unless ``left``.
+
+    Args:
+        A: square matrices (*, n, n) of dtype float32 or float64.
+        B: (*, n, k), whose batch dims broadcast with A's; or vectors: (n,), or A's shape without
+            its last dim.
 
     Raises:
-        RuntimeError: integer input, or an empty dim for an ``ord`` without identity.
+        LinAlgError: a singular matrix.
+        RuntimeError: shapes or dtypes that do not fit.
     """
-    result = _vector_norm(x, ord, dim, keepdim, dtype=dtype)
-    return result if out is None else out.copy_(result)
+    return _ops.linalg_solve(A, B, left=left, out=out)
 
 
-def norm(
+def solve_ex(
+    A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None
+) -> Any:
+    """``solve`` and, instead of an error, LAPACK's ``info`` (int32, 0 where all went well)."""
+    return _ops.linalg_solve_ex(A, B, left=left, check_errors=check_errors, out=out)
+
+
+def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of each square matrix; raises LinAlgError for a singular one."""
+    return _ops.linalg_inv(A, out=out)
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
+    """``inv`` and, instead of an error, LAPACK's ``info`` (int32, 0 where all went well)."""
+    return _ops.linalg_inv_ex(A, check_errors=check_errors, out=out)
+
+
+def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The determinant of each square matrix. Singular matrices have a gradient too."""
+    return _ops.linalg_det(A, out=out)
+
+
+def slogdet(A: Tensor, *, out: Any = None) -> Any:
+    """``sign`` and ``logabsdet`` of the determinant: 0 and -inf for a singular matrix."""
+    return _ops.linalg_slogdet(A, out=out)
+
+
+def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
+    """L of A = L L^T (L^T if ``upper``); only that triangle of A is read.
+
+    Raises LinAlgError for a matrix that is not positive definite. The gradient is symmetric.
+    """
+    return _ops.linalg_cholesky(A, upper=upper, out=out)
+
+
+def cholesky_ex(
+    A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
+) -> Any:
+    """``cholesky`` and, instead of an error, LAPACK's ``info`` (int32)."""
+    return _ops.linalg_cholesky_ex(A, upper=upper, check_errors=check_errors, out=out)
+
+
+def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
+    """``Q`` with orthonormal columns and upper triangular ``R`` of A = Q R.
+
+    Args:
+        A: (*, m, n).
+        mode: "reduced": Q (*, m, k), R (*, k, n) with k = min(m, n); "complete": (*, m, m) and
+            (*, m, n); "r": R as in "reduced", Q empty.
+
+    Raises:
+        RuntimeError: in backward, for mode "r", or "complete" with m > n. The gradient needs the
+            first k columns of A to be linearly independent.
+    """
+    return _ops.linalg_qr(A, mode, out=out)
+
+
+def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
+    """``eigenvalues``, ascending, and ``eigenvectors`` (in columns) of symmetric matrices.
+
+    Only the lower triangle (upper for ``UPLO`` "U") is read. Gradients through the eigenvectors
+    need distinct eigenvalues. Raises LinAlgError where LAPACK does not converge.
+    """
+    return _ops.linalg_eigh(A, UPLO, out=out)
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
+    """The eigenvalues of ``eigh``."""
+    return _ops.linalg_eigvalsh(A, UPLO, out=out)
+
+
+def svd(
+    A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None
+) -> Any:
+    """``U``, ``S`` (descending) and ``Vh`` of A = U diag(S) Vh.
+
+    Args:
+        A: (*, m, n).
+        full_matrices: whether U is (*, m, m) and Vh (*, n, n), or (*, m, k) and (*, k, n)
+            with k = min(m, n). Gradients of the columns beyond k are ignored.
+        driver: must be None on the CPU.
+
+    Gradients through U and Vh need distinct singular values, and positive ones unless m = n.
+    Raises LinAlgError for elements that are not finite.
+    """
+    return _ops.linalg_svd(A, full_matrices, driver=driver, out=out)
+
+
+def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
+    """The singular values of ``svd``."""
+    if driver is not None:
+        raise RuntimeError("linalg.svdvals: `driver` is only supported on CUDA, expected None")
+    return _ops.linalg_svdvals(A, out=out)
+
+
+def solve_triangular(
     A: Tensor,
-    ord: float | str | None = None,
-    dim: int | tuple[int, ...] | None = None,
-    keepdim: bool = False,
+    B: Tensor,
     *,
-    dtype: Any = None,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The vector norm over one dim or (``ord`` None) all; for two dims only the Frobenius norm.
+    """X of A X = B (X A = B unless ``left``) for triangular A, whose other half is not read.
+
+    With ``unitriangular`` the diagonal counts as ones. A singular matrix gives inf and NaN.
+    """
+    return _ops.linalg_solve_triangular(
+        A, B, upper=upper, left=left, unitriangular=unitriangular, out=out
+    )
+
+
+def pinv(
+    A: Tensor,
+    rcond: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The pseudoinverse (*, n, m) of matrices (*, m, n).
+
+    Singular values up to max(atol, rtol * the largest one) count as 0; ``matrix_rank`` tells the
+    defaults. ``rcond`` is ``rtol``'s older name. With ``hermitian`` the lower triangle stands for
+    both. The gradient holds where the rank is constant.
+    """
+    absolute, relative = tolerances(A, atol, rtol if rcond is None else rcond)
+    if hermitian:
+        A = A.tril() + A.tril(-1).mT
+    return stored(_ops.linalg_pinv(A, absolute, relative), out)
+
+
+_LstsqResult = make("linalg_lstsq", "solution, residuals, rank, singular_values")
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """The X of least norm among those that minimise the norm of A X - B.
+
+    Args:
+        A: (*, m, n).
+        B: (*, m, k), or vectors (*, m) for A of one dim more.
+        rcond: singular values up to rcond times the largest count as 0 (None: epsilon times
+            max(m, n)).
+        driver: "gels" (full rank assumed), "gelsy" (the default), "gelsd" or "gelss". All compute
+            by the SVD; the driver decides which of ``rank`` and ``singular_values`` are filled in.
+
+    Returns:
+        ``solution`` (*, n, k), differentiable; ``residuals`` (*, k), the squared norms of the
+        columns of A X - B if m > n and every matrix has full rank, else empty; ``rank``;
+        ``singular_values`` (for "gelsd" and "gelss").
 
     Raises:
-        NotImplementedError: another matrix norm.
+        RuntimeError: an unknown driver, or shapes that do not fit.
     """
-    two = A.dim() == 2 if dim is None else not isinstance(dim, int) and len(dim) == 2
-    if ord is None or ord == "fro":
-        return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
-    if isinstance(ord, str) or two:
-        raise NotImplementedError(f"linalg.norm(): the matrix norm {ord!r} is not supported")
-    return vector_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
+    driver = "gelsy" if driver is None else driver
+    if driver not in _DRIVERS:
+        raise RuntimeError(
+            "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), "
+            f"got {driver!r}"
+        )
+    if A.dim() < 2 or B.dim() < 1:
+        raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
+    vector = B.dim() == A.dim() - 1 and B.shape == A.shape[:-1]
+    right = B.unsqueeze(-1) if vector else B
+    if right.dim() < 2 or A.shape[-2] != right.shape[-2]:
+        raise RuntimeError(
+            "torch.linalg.lstsq: input.size(-2) should match other.size(-2), got shapes "
+            f"{tuple(A.shape)} and {tuple(B.shape)}"
+        )
+    if A.dtype != right.dtype:
+        raise RuntimeError(
+            f"torch.linalg.lstsq: Expected input and other to have the same dtype, but got "
+            f"{A.dtype} and {B.dtype}"
+        )
+    m, n = A.shape[-2:]
+    solution = pinv(A, rtol=rcond) @ right
+    rank = matrix_rank(A, rtol=rcond)
+    nothing = _ops.empty((0,), dtype=A.dtype)
+    residuals = nothing
+    if m > n and bool((rank == n).all()):
+        residuals = (A @ solution - right).square().sum(-2)
+    values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing
+    if driver == "gels":
+        rank = _ops.empty((0,), dtype=_C.int64)
+    return _LstsqResult(solution.squeeze(-1) if vector else solution, residuals, rank, values)
+
+
+def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    """The n-th power of each square matrix; powers of the inverse for negative n."""
+    return _ops.matrix_power(A, n, out=out)
+
+
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """A view of the diagonals of matrices."""
+    return _ops.diagonal(A, offset, dim1, dim2)
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input @ other``."""
-    result = _matmul(input, other)
-    return result if out is None else out.copy_(result)
+    return _ops.matmul(input, other, out=out)
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """Sum of x * y along ``dim``; the shapes broadcast."""
-    result = (x * y).sum(dim)
-    return result if out is None else out.copy_(result)
+    return stored((x * y).sum(dim), out)
 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """Cross product of vectors of length 3 along ``dim``; the shapes broadcast.
 
     Raises:
-        RuntimeError: a ``dim`` whose size is not 3.
+        RuntimeError: a ``dim`` whose size is not 3, or different numbers of dims.
     """
-    if input.shape[dim] != 3 or other.shape[dim] != 3:
-        raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} "
-            f"and {other.shape[dim]}"
-        )
-    a, b = input.unbind(dim), other.unbind(dim)
-    parts = [a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)]
-    result: Tensor = _C._ops.stack(parts, dim)
-    return result if out is None else out.copy_(result)
+    return _ops.linalg_cross(input, other, dim=dim, out=out)
 
 
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
@@ -106,7 +311,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
         result = result.squeeze(0)
     if drop_cols:
         result = result.squeeze(-1)
-    return result if out is None else out.copy_(result)
+    return stored(result, out)
 
 
 def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:

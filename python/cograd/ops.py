@@ -8,6 +8,7 @@ is looked up when it is asked for, so code may name ops before the library is lo
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -74,6 +75,9 @@ class Namespace:
 
 def _find(qualified: str) -> Any:
     """Returns the op or None."""
+    python_op = _python_table().get(qualified)
+    if python_op is not None:
+        return python_op
     if qualified in _gone:
         return None
     try:
@@ -84,17 +88,28 @@ def _find(qualified: str) -> Any:
 
 def _names() -> list[str]:
     """Returns all registered ops as "namespace::name"."""
-    return [n for n in map(str, _C._foreign_ops()) if n not in _gone]
+    return [*_python_table(), *(n for n in map(str, _C._foreign_ops()) if n not in _gone)]
+
+
+def _python_table() -> dict[str, Any]:
+    """Returns the ops of `cograd.library`, if that has been used."""
+    table = sys.modules.get("cograd.library._table")
+    return {} if table is None else table._python_ops
+
+
+def _forget(names: Iterable[str]) -> None:
+    """Drops what was looked up under these names: they mean something else now."""
+    for name in names:
+        namespace, _, op = name.rpartition("::")
+        if namespace in _namespaces:
+            _namespaces[namespace].__dict__.pop(op, None)
 
 
 def _changed(names: Iterable[str], gone: Iterable[str]) -> None:
     """Takes note of ops that were registered anew, and of those a rebuilt library lacks."""
     _gone.difference_update(names)
     _gone.update(gone)
-    for name in (*names, *gone):
-        namespace, _, op = name.rpartition("::")
-        if namespace in _namespaces:
-            _namespaces[namespace].__dict__.pop(op, None)
+    _forget((*names, *gone))
 
 
 def _unknown(namespace: str, op: str) -> str:
@@ -116,7 +131,7 @@ def _unknown(namespace: str, op: str) -> str:
 
 
 def __getattr__(name: str) -> Namespace:
-    if name.startswith("__"):
+    if name.startswith("_"):
         raise AttributeError(f"module 'cograd.ops' has no attribute '{name}'")
     if name not in _namespaces:
         _namespaces[name] = Namespace(name)

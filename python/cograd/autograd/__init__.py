@@ -5,37 +5,78 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from cograd import _C
-from cograd._C import Tensor
-from cograd.autograd import function, grad_mode, graph
+from cograd._C import (
+    Tensor,
+    get_num_backward_threads,
+    is_multithreading_enabled,
+    set_num_backward_threads,
+)
+from cograd.autograd import anomaly_mode, function, grad_mode, graph, variable
+from cograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from cograd.autograd.function import Function
-from cograd.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from cograd.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 from cograd.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from cograd.autograd.variable import Variable
+
+if TYPE_CHECKING:
+    from cograd.autograd import profiler
 
 __all__ = [
     "Function",
     "GradcheckError",
     "Variable",
+    "anomaly_mode",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "function",
+    "get_num_backward_threads",
     "grad",
     "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "graph",
     "inference_mode",
+    "is_multithreading_enabled",
     "no_grad",
+    "profiler",
+    "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
+    "set_num_backward_threads",
+    "variable",
 ]
 
-Tensors = Tensor | Sequence[Tensor]
+Tensors = Tensor | graph.GradientEdge | Sequence[Tensor | graph.GradientEdge]
+Inputs = Tensors | dict[Any, Tensor | graph.GradientEdge]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "profiler":  # imported when first asked for
+        return import_module("cograd.autograd.profiler")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
-    return (value,) if value is None or isinstance(value, Tensor) else tuple(value)
+    one = value is None or isinstance(value, (Tensor, graph.GradientEdge))
+    return (value,) if one else tuple(value)
+
+
+def _input_tuple(inputs: Any, caller: str) -> tuple[Any, ...]:
+    values = tuple(inputs.values()) if isinstance(inputs, dict) else _tuple(inputs)
+    if not values:
+        raise RuntimeError(f"`inputs` argument to `{caller}()` cannot be empty.")
+    return values
 
 
 def backward(
@@ -44,17 +85,18 @@ def backward(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     grad_variables: Any = None,
-    inputs: Tensors | None = None,
+    inputs: Inputs | None = None,
 ) -> None:
     """Accumulates gradients of ``tensors`` into the ``.grad`` of the graph's leaves.
 
     Args:
-        tensors: what to differentiate; each must require grad.
+        tensors: what to differentiate, tensors or GradientEdges; each must require grad.
         grad_tensors: the gradient of each, of its shape; may be None for one-element tensors.
         retain_graph: keep saved tensors for another run; default: ``create_graph``.
         create_graph: record the run, for higher derivatives.
         grad_variables: old name of ``grad_tensors``.
-        inputs: accumulate only into these tensors.
+        inputs: accumulate only into these: one, a sequence, or the values of a dict. An edge that
+            is no leaf's gets nothing: it has no ``.grad``.
 
     Raises:
         RuntimeError: a tensor needs a gradient it was not given, shapes differ, or the graph has
@@ -72,19 +114,16 @@ def backward(
                 "`backward()`. Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
-    if inputs is not None:
-        inputs = _tuple(inputs)
-        if not inputs:
-            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    wanted = None if inputs is None else _input_tuple(inputs, "backward")
     roots = _tuple(tensors)
     grads = (None,) * len(roots) if grad_tensors is None else _tuple(grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
-    _C._run_backward(roots, grads, keep, create_graph, inputs, True)
+    _C._run_backward(roots, grads, keep, create_graph, wanted, True)
 
 
 def grad(
     outputs: Tensors,
-    inputs: Tensors,
+    inputs: Inputs,
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -92,22 +131,26 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor, ...]:
-    """Gradients of ``outputs`` with respect to ``inputs``, one per input.
+) -> Any:
+    """Gradients of ``outputs`` with respect to ``inputs``: a tuple, or a dict for dict inputs.
 
     Args:
-        outputs: what to differentiate.
-        inputs: with respect to what; each must require grad.
+        outputs: what to differentiate, tensors or GradientEdges.
+        inputs: with respect to what: one tensor or edge, a sequence, or a dict of them; each must
+            require grad.
         grad_outputs: the gradient of each output; may be None for one-element outputs.
         retain_graph: keep saved tensors for another run; default: ``create_graph``.
         create_graph: record the run, for higher derivatives.
         only_inputs: must be True.
         allow_unused: None instead of an error for inputs the outputs do not depend on.
-        is_grads_batched: not offered yet.
+        is_grads_batched: each grad_output has one more dimension in front, of size B; the result
+            has it too. It runs B backwards one after the other: the values are those of torch's
+            vmap, the time is B times that of one run, and hooks run B times.
         materialize_grads: zeros instead of None for such inputs.
 
     Raises:
-        RuntimeError: an input does not require grad or was not used.
+        RuntimeError: an input does not require grad or was not used; shapes differ.
+        ValueError: the arguments contradict each other, or the batch sizes differ.
     """
     if not only_inputs:
         warnings.warn(
@@ -116,8 +159,6 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
-    if is_grads_batched:
-        raise NotImplementedError("grad(): is_grads_batched=True needs vmap, which is not offered")
     if allow_unused is None:
         allow_unused = materialize_grads
     elif materialize_grads and not allow_unused:
@@ -125,33 +166,87 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, "
             f"but got: allow_unused={allow_unused}."
         )
-    roots, wanted = _tuple(outputs), _tuple(inputs)
-    if not wanted:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    roots, wanted = _tuple(outputs), _input_tuple(inputs, "grad")
     grads = (None,) * len(roots) if grad_outputs is None else _tuple(grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
-    result = _C._run_backward(roots, grads, keep, create_graph, wanted, False)
+    if is_grads_batched:
+        result = _batched(roots, grads, keep, create_graph, wanted)
+    else:
+        result = _C._run_backward(roots, grads, keep, create_graph, wanted, False)
     unused = [i for i, g in enumerate(result) if g is None]
     if unused and not allow_unused:
         raise RuntimeError(
             f"The differentiated Tensor at index {unused[0]} appears to not have been used in the "
             "graph. Set allow_unused=True if this is the desired behavior."
         )
-    if materialize_grads:
-        result = tuple(
-            t.new_zeros(t.shape) if g is None else g for g, t in zip(result, wanted, strict=True)
-        )
+    if unused and materialize_grads:
+        result = tuple(map(_materialized, result, wanted))
+    if isinstance(inputs, dict):
+        return dict(zip(inputs, result, strict=True))
     return result
 
 
-class _VariableMeta(type):
-    def __instancecheck__(cls, other: object) -> bool:
-        return isinstance(other, Tensor)
+def _materialized(gradient: Tensor | None, of: Any) -> Tensor:
+    if gradient is not None:
+        return gradient
+    if isinstance(of, Tensor):
+        return of.new_zeros(of.shape)
+    import cograd
+
+    meta = of.node._input_metadata[of.output_nr]
+    return cograd.zeros(meta.shape, dtype=meta.dtype)
 
 
-class Variable(metaclass=_VariableMeta):
-    """Old name: ``Variable(t)`` is the tensor ``t`` itself, detached if flags are given."""
+def _shape_of(output: Any) -> tuple[int, ...]:
+    if isinstance(output, Tensor):
+        return tuple(output.shape)
+    return tuple(output.node._input_metadata[output.output_nr].shape)
 
-    def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool = False) -> Any:
-        out = data.detach()
-        return out.requires_grad_() if requires_grad else out
+
+def _batched(
+    roots: tuple[Any, ...],
+    grads: tuple[Any, ...],
+    keep: bool,
+    create_graph: bool,
+    wanted: tuple[Any, ...],
+) -> tuple[Tensor | None, ...]:
+    """One backward per row of the grad_outputs; the gradients stacked along a new dimension 0."""
+    import cograd
+
+    if len(roots) != len(grads):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
+    for i, (root, g) in enumerate(zip(roots, grads, strict=True)):
+        if not isinstance(g, Tensor) or g.dim() == 0:
+            got = "a tensor without dimensions" if isinstance(g, Tensor) else type(g).__name__
+            raise ValueError(
+                f"grad(): is_grads_batched=True needs a grad_output with a batch dimension for "
+                f"every output, but grad_outputs[{i}] is {got}"
+            )
+        if tuple(g.shape[1:]) != _shape_of(root):
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output "
+                "as the batch dimension. The sizes of the remaining dimensions are expected to "
+                "match the shape of corresponding output, but a mismatch was detected: "
+                f"grad_output[{i}] has a shape of {tuple(g.shape)} and output[{i}] has a shape of "
+                f"{_shape_of(root)}."
+            )
+    sizes = [int(g.shape[0]) for g in grads]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"grad(): the batch sizes of the grad_outputs differ: {sizes}")
+    count = sizes[0]
+    if count == 0:
+        raise ValueError("grad(): is_grads_batched=True with an empty batch: nothing to compute")
+    rows = [
+        _C._run_backward(
+            roots, tuple(g[b] for g in grads), keep or b + 1 < count, create_graph, wanted, False
+        )
+        for b in range(count)
+    ]
+    stacked: list[Tensor | None] = []
+    for i, target in enumerate(wanted):
+        column = [row[i] for row in rows]
+        if all(g is None for g in column):
+            stacked.append(None)
+        else:
+            stacked.append(cograd.stack([_materialized(g, target) for g in column]))
+    return tuple(stacked)

@@ -108,8 +108,10 @@ class set_grad_enabled(_Mode):
     """
 
     def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled(): mode must be bool, not {type(mode).__name__}")
         self.mode = mode
-        self.prev = _C._set_grad_enabled(bool(mode))
+        self.prev = _C._set_grad_enabled(mode)
 
     def __call__(self, func: F) -> F:
         _C._set_grad_enabled(self.prev)  # a decorator must not change the mode where it is written
@@ -117,6 +119,9 @@ class set_grad_enabled(_Mode):
 
     def clone(self) -> set_grad_enabled:
         return type(self)(self.mode)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__module__}.{type(self).__qualname__}(mode={self.mode})"
 
     def __enter__(self) -> None:
         _C._set_grad_enabled(self.mode)
@@ -151,3 +156,30 @@ class inference_mode(_Mode):
     def __exit__(self, *exc: object) -> None:
         _C._set_inference_mode(self.prev[0])
         _C._set_grad_enabled(self.prev[1])
+
+
+class set_multithreading_enabled(_Mode):
+    """Whether backward runs started on this thread may use more than one thread.
+
+    Takes effect at once; as a context manager the former setting comes back at the end.
+
+    Args:
+        mode: False keeps runs on the calling thread, whatever ``set_num_backward_threads`` says.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self.prev = _C._set_multithreading(bool(mode))
+
+    def __call__(self, func: F) -> F:
+        _C._set_multithreading(self.prev)
+        return super().__call__(func)
+
+    def clone(self) -> set_multithreading_enabled:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_multithreading(self.prev)

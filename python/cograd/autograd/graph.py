@@ -3,40 +3,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from cograd import _C
-from cograd._C import Node, Tensor
+from cograd._C import Node
+from cograd.autograd._edges import (
+    GradientEdge,
+    InputMetadata,
+    get_gradient_edge,
+    increment_version,
+    queue_callback,
+    register_multi_grad_hook,
+)
+from cograd.autograd._saved import (
+    allow_mutation_on_saved_tensors,
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
 
-__all__ = ["GradientEdge", "Node", "get_gradient_edge", "increment_version"]
+if TYPE_CHECKING:
+    from cograd.autograd._draw import draw, to_dot, to_mermaid
+    from cograd.autograd._memory import (
+        SavedMemory,
+        SavedRecord,
+        saved_memory,
+        saved_tensor_budget,
+    )
+
+# Imported when first asked for: they need modules that training does not.
+_LAZY = {
+    "SavedMemory": "_memory",
+    "SavedRecord": "_memory",
+    "draw": "_draw",
+    "saved_memory": "_memory",
+    "saved_tensor_budget": "_memory",
+    "to_dot": "_draw",
+    "to_mermaid": "_draw",
+}
+
+__all__ = [
+    "GradientEdge",
+    "InputMetadata",
+    "Node",
+    "SavedMemory",
+    "SavedRecord",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "draw",
+    "get_gradient_edge",
+    "increment_version",
+    "queue_callback",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_memory",
+    "saved_tensor_budget",
+    "saved_tensors_hooks",
+    "to_dot",
+    "to_mermaid",
+]
 
 
-class GradientEdge(NamedTuple):
-    """Where the gradient of a tensor goes: output ``output_nr`` of ``node``."""
-
-    node: Node
-    output_nr: int
-
-
-def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge of ``tensor``: of its grad_fn, or of the accumulator if it is a leaf.
-
-    Raises:
-        RuntimeError: the tensor does not require grad.
-    """
-    if not tensor.requires_grad:
-        raise RuntimeError(
-            "It is not possible to get the gradient edge for a Tensor that does not require "
-            "gradients."
-        )
-    if tensor.grad_fn is not None:
-        return GradientEdge(tensor.grad_fn, tensor.output_nr)
-    view = tensor.view_as(tensor)
-    return GradientEdge(view.grad_fn.next_functions[0][0], 0)
-
-
-def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Counts one in-place write of ``tensor`` (or of each) that the engine could not see."""
-    for t in [tensor] if isinstance(tensor, Tensor) else tensor:
-        _C._increment_version(t)
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(import_module(f"cograd.autograd.{_LAZY[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -69,29 +69,17 @@ def embedding(
     """Rows of ``weight`` (V, D) at the indices ``input`` (*), giving (*, D).
 
     The row ``padding_idx`` gets no gradient. With ``max_norm`` the rows looked up are first
-    scaled down, in place, to that norm.
+    scaled down, in place, to that norm. With ``scale_grad_by_freq`` a row's gradient is divided
+    by how often it is looked up.
     """
     if sparse:
         raise NotImplementedError("embedding: sparse=True is not supported, gradients are dense")
-    if scale_grad_by_freq:
-        raise NotImplementedError("embedding: scale_grad_by_freq=True is not supported")
     rows = weight.shape[0]
     if padding_idx is not None:
         if not -rows <= padding_idx < rows:
             raise AssertionError("Padding_idx must be within num_embeddings")
         padding_idx = padding_idx % rows
-    if max_norm is not None:
-        with cograd.no_grad():
-            _renorm_rows_(weight, input, max_norm, norm_type)
-    return _embedding(input, weight, padding_idx)
-
-
-def _renorm_rows_(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
-    used = index.reshape(-1).unique()
-    rows = weight[used]
-    norms = rows.norm(norm_type, dim=1, keepdim=True)
-    scale = cograd.where(norms > max_norm, max_norm / (norms + 1e-7), cograd.ones_like(norms))
-    weight[used] = rows * scale
+    return _embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -1,9 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Helpers for tests: assert_close and make_tensor."""
+"""Helpers for tests: assert_close, make_tensor, and check, which audits an operation."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from ._comparison import assert_close
 from ._creation import make_tensor
 
-__all__ = ["assert_close", "make_tensor"]
+if TYPE_CHECKING:
+    from ._check import check
+    from ._report import CheckError, CheckReport, CheckResult
+
+__all__ = ["CheckError", "CheckReport", "CheckResult", "assert_close", "check", "make_tensor"]
+
+_LAZY = {
+    "check": "_check",
+    "CheckError": "_report",
+    "CheckReport": "_report",
+    "CheckResult": "_report",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'cograd.testing' has no attribute '{name}'")
+    from importlib import import_module
+
+    value = getattr(import_module(f"cograd.testing.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,17 +1,33 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Handles of registered hooks."""
+"""Handles of registered hooks, and what modules use to run their backward hooks."""
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, MutableMapping
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from cograd import _C
+from cograd.utils._backward_hook import BackwardHook
+
+__all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _reference(hooks: Any) -> Callable[[], Any]:
+    """A weak reference, or, for plain dicts, which know none, a strong one."""
+    try:
+        return weakref.ref(hooks)
+    except TypeError:
+        return lambda: hooks
 
 
 class RemovableHandle:
-    """Removes a hook from the dict it was registered in.
+    """Removes a hook from the dict it was registered in. A context manager; can be pickled.
 
     Args:
         hooks_dict: the dict of hooks, keyed by handle id.
@@ -19,19 +35,36 @@ class RemovableHandle:
     """
 
     next_id: int = 0
+    id: int
 
     def __init__(self, hooks_dict: MutableMapping[int, Any], *, extra_dict: Any = None) -> None:
-        self.hooks_dict = hooks_dict
+        self.hooks_dict_ref = _reference(hooks_dict)
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
         extra = extra_dict if isinstance(extra_dict, (list, tuple)) else [extra_dict]
-        self.extra_dicts = [d for d in extra if d is not None]
+        self.extra_dict_ref = tuple(_reference(d) for d in extra if d is not None)
 
     def remove(self) -> None:
         """Removes the hook; a second call does nothing."""
-        self.hooks_dict.pop(self.id, None)
-        for d in self.extra_dicts:
-            d.pop(self.id, None)
+        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
+            hooks = reference()
+            if hooks is not None:
+                hooks.pop(self.id, None)
+
+    def __getstate__(self) -> Any:
+        """The dicts themselves: pickled beside their module they stay the module's."""
+        return (
+            self.hooks_dict_ref(),
+            self.id,
+            tuple(reference() for reference in self.extra_dict_ref),
+        )
+
+    def __setstate__(self, state: Any) -> None:
+        hooks, self.id, *rest = state
+        self.hooks_dict_ref = _reference(OrderedDict() if hooks is None else hooks)
+        extra = rest[0] if rest else ()
+        self.extra_dict_ref = tuple(_reference(OrderedDict() if d is None else d) for d in extra)
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -43,7 +76,7 @@ class RemovableHandle:
 
 
 class _NodeHandle(RemovableHandle):
-    """A hook that lives in a graph node."""
+    """A hook that lives in a graph node. A copy from a pickle removes nothing: nodes stay here."""
 
     def __init__(self, node: Any, which: int, hook_id: int) -> None:
         self._node: Any = node
@@ -55,5 +88,31 @@ class _NodeHandle(RemovableHandle):
         if node is not None:
             _C._remove_hook(node, self._which, self.id)
 
+    def __getstate__(self) -> Any:
+        return (self._which, self.id)
+
+    def __setstate__(self, state: Any) -> None:
+        self._node = None
+        self._which, self.id = state
+
     def __enter__(self) -> _NodeHandle:
         return self
+
+
+def unserializable_hook(f: F) -> F:
+    """Marks ``f`` as a tensor hook that is left behind, with a warning, by serialization."""
+    f.__torch_unserializable__ = True  # type: ignore[attr-defined]
+    return f
+
+
+def warn_if_has_hooks(tensor: Any) -> None:
+    """Warns that the hooks of ``tensor`` are not copied along, unless all are marked so."""
+    hooks = getattr(tensor, "_backward_hooks", None) or {}
+    for key, hook in hooks.items():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} (id {key}) on tensor will not be serialized. If this is "
+                "expected, you can decorate the function with "
+                "@cograd.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=2,
+            )

@@ -9,6 +9,7 @@ from typing import Any
 from cograd import Tensor
 
 from ..parameter import Parameter
+from . import _hooks
 
 
 def typename(value: Any) -> str:
@@ -66,6 +67,9 @@ class AccessMixin:
                     f"be created explicitly. To express '{name}' as a function of another Tensor, "
                     "compute the value in the forward() method."
                 )
+            param = _hooks.registered(
+                _hooks._global_parameter_registration_hooks, self, name, param
+            )
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -78,7 +82,8 @@ class AccessMixin:
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
                 "(cograd Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        hooks = _hooks._global_buffer_registration_hooks
+        self._buffers[name] = _hooks.registered(hooks, self, name, tensor) if hooks else tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -91,7 +96,8 @@ class AccessMixin:
         if not isinstance(module, Module) and module is not None:
             raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_name("module", name, self._modules)
-        self._modules[name] = module
+        hooks = _hooks._global_module_registration_hooks
+        self._modules[name] = _hooks.registered(hooks, self, name, module) if hooks else module
 
     def register_module(self, name: str, module: Any) -> None:
         """Same as ``add_module``."""

@@ -1,51 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hook registration of Module, and the graph points that feed its backward hooks."""
+"""Hook registration of Module: hooks of one module and of all."""
 
 from __future__ import annotations
 
-import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import cograd
-from cograd import Tensor
+from cograd.utils.hooks import RemovableHandle
 
 Hook = Callable[..., Any]
-
-
-class RemovableHandle:
-    """Removes one hook from the dicts it was put in. Works as a context manager too."""
-
-    next_id = 0
-
-    def __init__(self, hooks: dict[int, Any], *, extra_dict: Any = None) -> None:
-        self.hooks_dict_ref = weakref.ref(hooks)
-        self.id = RemovableHandle.next_id
-        RemovableHandle.next_id += 1
-        extras = () if extra_dict is None else extra_dict
-        if isinstance(extras, dict):
-            extras = (extras,)
-        self.extra_dict_ref = tuple(weakref.ref(extra) for extra in extras)
-
-    def remove(self) -> None:
-        """Takes the hook out; a second call does nothing."""
-        for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
-            hooks = ref()
-            if hooks is not None and self.id in hooks:
-                del hooks[self.id]
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
 
 
 class _GlobalState:
     """``hooked`` is set by the first global registration and sends every call the slow way."""
 
     hooked = False
+    full_backward: bool | None = None  # the kind of the global backward hooks
 
 
 _global_forward_pre_hooks: dict[int, Hook] = OrderedDict()
@@ -54,6 +25,48 @@ _global_forward_hooks_with_kwargs: dict[int, bool] = OrderedDict()
 _global_forward_hooks_always_called: dict[int, bool] = OrderedDict()
 _global_backward_pre_hooks: dict[int, Hook] = OrderedDict()
 _global_backward_hooks: dict[int, Hook] = OrderedDict()
+_global_buffer_registration_hooks: dict[int, Hook] = OrderedDict()
+_global_module_registration_hooks: dict[int, Hook] = OrderedDict()
+_global_parameter_registration_hooks: dict[int, Hook] = OrderedDict()
+
+
+def _register_global(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def registered(hooks: dict[int, Hook], module: Any, name: str, value: Any) -> Any:
+    """``value`` as the registration hooks want it stored under ``name``."""
+    for hook in tuple(hooks.values()):
+        new = hook(module, name, value)
+        if new is not None:
+            value = new
+    return value
+
+
+def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
+    """Runs ``hook(module, name, buffer)`` for every buffer that is registered.
+
+    A tensor it returns is stored instead.
+    """
+    return _register_global(_global_buffer_registration_hooks, hook)
+
+
+def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
+    """Runs ``hook(module, name, submodule)`` for every child that is registered.
+
+    A module it returns is stored instead.
+    """
+    return _register_global(_global_module_registration_hooks, hook)
+
+
+def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
+    """Runs ``hook(module, name, param)`` for every parameter that is registered.
+
+    A parameter it returns is stored instead.
+    """
+    return _register_global(_global_parameter_registration_hooks, hook)
 
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
@@ -89,8 +102,27 @@ def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
     return handle
 
 
+def _set_global_backward_kind(full: bool) -> None:
+    if _GlobalState.full_backward is (not full) and _global_backward_hooks:
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module "
+            "hook. Please use only one of them."
+        )
+    _GlobalState.full_backward = full
+
+
+def register_module_backward_hook(hook: Hook) -> RemovableHandle:
+    """Deprecated: ``hook(module, grad_input, grad_output)`` of the last op of every module."""
+    _set_global_backward_kind(False)
+    handle = RemovableHandle(_global_backward_hooks)
+    _global_backward_hooks[handle.id] = hook
+    _GlobalState.hooked = True
+    return handle
+
+
 def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
     """Runs ``hook(module, grad_input, grad_output)`` after the backward of every module."""
+    _set_global_backward_kind(True)
     handle = RemovableHandle(_global_backward_hooks)
     _global_backward_hooks[handle.id] = hook
     _GlobalState.hooked = True
@@ -101,6 +133,7 @@ class HookMixin:
     """Registration methods of Module. ``_hooked`` tells ``__call__`` to leave its fast path."""
 
     _hooked = False
+    _is_full_backward_hook: bool | None = None
     _forward_pre_hooks: dict[int, Hook]
     _forward_hooks: dict[int, Hook]
     _backward_pre_hooks: dict[int, Hook]
@@ -165,121 +198,21 @@ class HookMixin:
 
         A tuple (or tensor) it returns replaces ``grad_input``.
         """
+        self._set_backward_kind(True)
         return self._add_hook(self._backward_hooks, hook, prepend, {})
 
+    def register_backward_hook(self, hook: Hook) -> RemovableHandle:
+        """Deprecated: runs ``hook(module, grad_input, grad_output)`` of the output's last op.
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
+        Use ``register_full_backward_hook``, which sees the module's own inputs.
+        """
+        self._set_backward_kind(False)
+        return self._add_hook(self._backward_hooks, hook, False, {})
 
-
-def _replace(name: str, result: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The gradients after a hook returned ``result``; None keeps them."""
-    if result is None:
-        return grads
-    new = _as_tuple(result)
-    if len(new) != len(grads):
-        raise RuntimeError(
-            f"{name} hook has returned an incorrect number of {name.lower()}: "
-            f"got {len(new)}, but expected {len(grads)}"
-        )
-    return new
-
-
-class BackwardRun:
-    """Runs one call's full backward hooks: grads pass a point at the outputs, then the inputs."""
-
-    def __init__(self, module: Any, hooks: Sequence[Hook], pre_hooks: Sequence[Hook]) -> None:
-        self.module = module
-        self.hooks = hooks
-        self.pre_hooks = pre_hooks
-        self.grad_outputs: tuple[Any, ...] | None = None
-        self.input_count = 0
-        self.has_input_point = False
-
-    def at_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Marks the tensors of ``args`` whose gradients are the hooks' ``grad_input``."""
-        slots = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
-        self.input_count = len(args)
-        if not slots or not self.hooks or not cograd.is_grad_enabled():
-            return args
-
-        def run(*grads: Any) -> tuple[Any, ...]:
-            if self.grad_outputs is None:  # this run did not come through the outputs
-                return grads
-            full: list[Any] = [None] * len(args)
-            for slot, grad in zip(slots, grads):
-                full[slot] = grad
-            new = self._run_hooks(tuple(full))
-            self.grad_outputs = None
-            return tuple(new[slot] for slot in slots)
-
-        self.has_input_point = True
-        return _through_point(run, args, slots)
-
-    def at_outputs(self, result: Any) -> Any:
-        """Marks the tensors of ``result`` whose gradients are the hooks' ``grad_output``."""
-        outputs = _as_tuple(result)
-        slots = [i for i, o in enumerate(outputs) if isinstance(o, Tensor) and o.requires_grad]
-        if not slots or not cograd.is_grad_enabled():
-            return result
-
-        def run(*grads: Any) -> tuple[Any, ...]:
-            full: list[Any] = [None] * len(outputs)
-            for slot, grad in zip(slots, grads):
-                full[slot] = grad
-            new = tuple(full)
-            for hook in self.pre_hooks:
-                new = _replace("Backward pre", hook(self.module, new), new)
-            self.grad_outputs = new
-            if not self.has_input_point and self.hooks:
-                ignored = self._run_hooks((None,) * self.input_count, allow_change=False)
-                del ignored
-                self.grad_outputs = None
-            return tuple(new[slot] for slot in slots)
-
-        marked = _through_point(run, outputs, slots)
-        return marked if isinstance(result, tuple) else marked[0]
-
-    def _run_hooks(self, grads: tuple[Any, ...], allow_change: bool = True) -> tuple[Any, ...]:
-        for hook in self.hooks:
-            result = hook(self.module, grads, self.grad_outputs)
-            if result is not None and not allow_change and any(r is not None for r in result):
-                raise RuntimeError(
-                    "Backward hook for Modules where no input requires gradient "
-                    "should always return None or None for all gradients."
-                )
-            if allow_change:
-                grads = _replace("Backward", result, grads)
-        return grads
-
-
-_point_class: Any = None
-
-
-def _through_point(run: Hook, values: tuple[Any, ...], slots: list[int]) -> tuple[Any, ...]:
-    """``values`` with those at ``slots`` passed through one graph node that calls ``run``."""
-    global _point_class
-    if _point_class is None:
-        _point_class = _make_point_class()
-    marked = _point_class.apply(run, *(values[slot] for slot in slots))
-    full = list(values)
-    for slot, tensor in zip(slots, _as_tuple(marked)):
-        full[slot] = tensor
-    return tuple(full)
-
-
-def _make_point_class() -> Any:
-    """The identity Function, made on first use: autograd is imported after nn."""
-
-    class BackwardHook(cograd.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, run: Hook, *tensors: Tensor) -> tuple[Tensor, ...]:
-            ctx.run = run
-            ctx.set_materialize_grads(False)
-            return tuple(tensor.view_as(tensor) for tensor in tensors)
-
-        @staticmethod
-        def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-            return (None, *ctx.run(*grads))
-
-    return BackwardHook
+    def _set_backward_kind(self, full: bool) -> None:
+        if self._is_full_backward_hook is (not full):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single "
+                "Module. Please use only one of them."
+            )
+        object.__setattr__(self, "_is_full_backward_hook", full)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -10,14 +11,36 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
+from cograd.utils.hooks import BackwardHook
 
 from ..parameter import Buffer, Parameter
 from . import _hooks
 from ._access import AccessMixin, typename
-from ._hooks import BackwardRun, HookMixin, _GlobalState
+from ._hooks import (
+    HookMixin,
+    _GlobalState,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 from ._state import StateMixin
 
-__all__ = ["Module"]
+__all__ = [
+    "Module",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
 
 _HOOK_DICTS = (
     "_forward_pre_hooks",
@@ -88,16 +111,26 @@ class Module(StateMixin, HookMixin, AccessMixin):
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         return Module.__call__(self, *args, **kwargs)
 
-    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _backward_hook_lists(self) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+        """The full backward hooks, those of the old kind, and the backward pre-hooks."""
+        everywhere = tuple(_hooks._global_backward_hooks.values())
+        own = tuple(self._backward_hooks.values())
+        old_everywhere = _GlobalState.full_backward is False
+        old_own = self._is_full_backward_hook is False
+        full = (() if old_everywhere else everywhere) + (() if old_own else own)
+        old = (everywhere if old_everywhere else ()) + (own if old_own else ())
         pre = (*_hooks._global_backward_pre_hooks.values(), *self._backward_pre_hooks.values())
-        full = (*_hooks._global_backward_hooks.values(), *self._backward_hooks.values())
+        return full, old, pre
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        full, old, pre = self._backward_hook_lists()
         done: set[int] = set()
         result = None
         try:
             args, kwargs = self._run_forward_pre_hooks(args, kwargs)
-            run = BackwardRun(self, full, pre) if full or pre else None
+            run = BackwardHook(self, full, pre) if full or pre else None
             if run is not None:
-                args = run.at_inputs(args)
+                args = run.setup_input_hook(args)
             result = self.forward(*args, **kwargs)
             for key, hook in self._forward_hook_items():
                 done.add(key)
@@ -110,11 +143,40 @@ class Module(StateMixin, HookMixin, AccessMixin):
                         f"tuple of Tensors but received {type(result)}",
                         stacklevel=3,
                     )
-                result = run.at_outputs(result)
+                result = run.setup_output_hook(result)
+            if old:
+                self._run_old_backward_hooks(old, args, result)
             return result
         except Exception:
             self._run_always_called(done, args, kwargs, result)
             raise
+
+    def _run_old_backward_hooks(
+        self, hooks: tuple[Any, ...], args: tuple[Any, ...], result: Any
+    ) -> None:
+        """Puts ``hooks`` on the node of the first tensor in ``result``."""
+        first = result
+        while not isinstance(first, Tensor):
+            if isinstance(first, dict):
+                first = next(v for v in first.values() if isinstance(v, Tensor))
+            else:
+                first = first[0]
+        node = first.grad_fn
+        if node is None:
+            return
+        for hook in hooks:
+            node.register_hook(functools.partial(hook, self))
+        below = {n for n, _ in node.next_functions if n is not None}
+        wanted = {a.grad_fn for a in args if isinstance(a, Tensor) and a.requires_grad}
+        if not isinstance(result, Tensor) or not (below & wanted) or len(args) != 1:
+            warnings.warn(
+                "Using a non-full backward hook when the forward contains multiple autograd Nodes "
+                "is deprecated and will be removed in future versions. This hook will be missing "
+                "some grad_input. Please use register_full_backward_hook to get the documented "
+                "behavior.",
+                FutureWarning,
+                stacklevel=4,
+            )
 
     def _run_forward_pre_hooks(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -216,7 +278,8 @@ class Module(StateMixin, HookMixin, AccessMixin):
             if not ready:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._drop(name, "_modules")
-            self._modules[name] = value
+            hooks = _hooks._global_module_registration_hooks
+            self._modules[name] = _hooks.registered(hooks, self, name, value) if hooks else value
         elif isinstance(value, Parameter):
             if not ready:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
@@ -235,7 +298,8 @@ class Module(StateMixin, HookMixin, AccessMixin):
                     f"cannot assign '{typename(value)}' as buffer '{name}' "
                     "(cograd.nn.Buffer, cograd.Tensor or None expected)"
                 )
-            self._buffers[name] = value
+            hooks = _hooks._global_buffer_registration_hooks
+            self._buffers[name] = _hooks.registered(hooks, self, name, value) if hooks else value
         else:
             object.__setattr__(self, name, value)
 

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One run on several threads. The order in which a lone thread would add gradients is found first,
+// by a dry run over the books; every node adds what arrives in that order, whoever brings it.
+#include <pthread.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <thread>
+
+#include "autograd/run.h"
+#include "tensor/threads.h"
+
+namespace cograd {
+
+namespace {
+
+constexpr int kSpins = 4000;  // looks at the queue before a thread sleeps: about 40 us
+std::atomic<int> backward_threads{1};
+constinit thread_local bool multithreading_on = true;
+
+void pause_cpu() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+struct Arrival {
+  uint32_t ordinal;
+  uint32_t input_nr;
+  Tensor gradient;
+};
+struct Later {
+  bool operator()(const Arrival& a, const Arrival& b) const noexcept {
+    return a.ordinal > b.ordinal;
+  }
+};
+
+struct Task {
+  Node* node = nullptr;
+  uint32_t expected = 0;       // gradients to arrive, undefined ones included
+  uint32_t first_ordinal = 0;  // of this node's edges, in the plan's table
+  uint32_t next = 0;           // ordinal to be added next; guarded by `lock`
+  bool adding = false;         // a thread is adding; guarded by `lock`
+  bool heavy = false;
+  std::atomic_flag lock = ATOMIC_FLAG_INIT;
+  std::vector<Arrival> early;  // heap; guarded by `lock`
+  void acquire() noexcept {
+    while (lock.test_and_set(std::memory_order_acquire)) pause_cpu();
+  }
+  void release() noexcept { lock.clear(std::memory_order_release); }
+};
+
+}  // namespace
+
+class ParallelRun {
+ public:
+  ParallelRun(Run& run, int threads)
+      : run_(run), helpers_(threads - 1), caller_(thread_state), last_tick_(now_ns()) {
+    plan();
+  }
+  ~ParallelRun() { thread_state.live_nodes += live_nodes_.load(std::memory_order_relaxed); }
+  void execute();
+  void deliver(Node* from, size_t index, const Edge& edge, Tensor g);
+  // On a helper: works until nothing is ready.
+  void help() noexcept;
+  bool wants_help() const noexcept {
+    return inside.load(std::memory_order_relaxed) < helpers_ &&
+           ready_heavy_.load(std::memory_order_relaxed) > 0;
+  }
+  std::atomic<int> inside{0};  // helpers at work; changed under the crew's lock
+
+ private:
+  Task& task_of(Node* n) { return tasks_[static_cast<size_t>(run_.books(n).dependencies)]; }
+  void plan();
+  void make_ready(Task& t);
+  Task* take();
+  void work(Task* t);
+  void caller_loop();
+  void tick();
+  void fail(std::exception_ptr e) noexcept;
+
+  Run& run_;
+  const int helpers_;
+  std::vector<Task> tasks_;
+  std::vector<uint32_t> ordinals_;  // of every edge, grouped by node
+  std::mutex mutex_;                // guards ready_
+  std::condition_variable changed_;
+  std::vector<Task*> ready_;  // heap, newest first
+  std::atomic<int64_t> ready_count_{0}, ready_heavy_{0}, left_{0};
+  std::atomic<bool> failed_{false};
+  std::exception_ptr error_;
+  const ThreadState caller_;  // whose modes hold on helpers too
+  std::atomic<int64_t> live_nodes_{0};
+  int64_t last_tick_;
+};
+
+namespace {
+
+// The threads that help runs. Made when first needed, and anew after a fork.
+class Crew {
+ public:
+  static Crew& get() {
+    Crew* c = instance_.load(std::memory_order_acquire);
+    if (c != nullptr) return *c;
+    static const int registered =
+        pthread_atfork(nullptr, nullptr, [] { instance_.store(nullptr); });
+    (void)registered;
+    auto* fresh = new Crew;
+    if (instance_.compare_exchange_strong(c, fresh)) return *fresh;
+    delete fresh;
+    return *c;
+  }
+  void open(ParallelRun* run, int helpers) {
+    const std::lock_guard lock(mutex_);
+    runs_.push_back(run);
+    for (; members_ < helpers; ++members_) {
+      try {
+        std::thread([this] { member(); }).detach();
+      } catch (const std::exception&) {
+        break;  // those that run (and the caller) do the work
+      }
+    }
+  }
+  // Waits until no helper is inside: the run may be destroyed then.
+  void close(ParallelRun* run) {
+    std::unique_lock lock(mutex_);
+    std::erase(runs_, run);
+    left_.wait(lock, [run] { return run->inside.load(std::memory_order_relaxed) == 0; });
+  }
+  void call() {
+    calls_.fetch_add(1, std::memory_order_release);
+    calls_.notify_one();
+  }
+
+ private:
+  void member() {
+    for (;;) {
+      const uint32_t seen = calls_.load(std::memory_order_acquire);
+      ParallelRun* run = nullptr;
+      {
+        const std::lock_guard lock(mutex_);
+        for (ParallelRun* r : runs_)
+          if (r->wants_help()) run = r;
+        if (run != nullptr) run->inside.fetch_add(1, std::memory_order_relaxed);
+      }
+      if (run != nullptr) {
+        run->help();
+        const std::lock_guard lock(mutex_);
+        run->inside.fetch_sub(1, std::memory_order_relaxed);
+        left_.notify_all();
+        continue;
+      }
+      for (int i = 0; i < kSpins && calls_.load(std::memory_order_relaxed) == seen; ++i)
+        pause_cpu();
+      calls_.wait(seen, std::memory_order_acquire);
+    }
+  }
+
+  static std::atomic<Crew*> instance_;
+  std::mutex mutex_;
+  std::condition_variable left_;  // a helper has left its run
+  std::vector<ParallelRun*> runs_;
+  int members_ = 0;
+  std::atomic<uint32_t> calls_{0};
+};
+std::atomic<Crew*> Crew::instance_{nullptr};
+
+struct NewestTask {
+  bool operator()(const Task* a, const Task* b) const noexcept {
+    return a->node->sequence < b->node->sequence;
+  }
+};
+
+}  // namespace
+
+// Walks the graph as execute_alone() would and notes, for every edge, the how-manieth arrival at
+// its target it is. A node's place in tasks_ replaces its dependency count in the books.
+void ParallelRun::plan() {
+  const std::vector<Node*>& nodes = run_.visited_;
+  tasks_ = std::vector<Task>(nodes.size());
+  std::vector<uint32_t> arrived(nodes.size(), 0);
+  size_t edges = 0;
+  const std::vector<Node*> roots = run_.ready_roots();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    Task& t = tasks_[i];
+    t.node = nodes[i];
+    Books& b = run_.books(t.node);
+    t.expected = static_cast<uint32_t>(b.dependencies);
+    b.dependencies = static_cast<int32_t>(i);
+    for (size_t k = 0; k < t.node->num_outputs(); ++k)
+      t.heavy |= elements(t.node->output(k)) >= kHeavyNode && !t.node->is_accumulator();
+    for (const Edge& e : t.node->edges())
+      t.heavy |= e.node != nullptr && elements(e.node->output(e.input_nr)) >= kHeavyNode;
+    edges += t.node->edges().size();
+  }
+  ordinals_.reserve(edges);
+  std::vector<Node*> heap;
+  const auto push = [&heap](Node* n) {
+    heap.push_back(n);
+    std::push_heap(heap.begin(), heap.end(), Newest{});
+  };
+  for (Node* n : roots) push(n);
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), Newest{});
+    Node* n = heap.back();
+    heap.pop_back();
+    task_of(n).first_ordinal = static_cast<uint32_t>(ordinals_.size());
+    for (const Edge& e : n->edges()) {
+      ordinals_.push_back(0);
+      if (e.node == nullptr) continue;
+      Task& target = task_of(e.node);
+      uint32_t& count = arrived[static_cast<size_t>(&target - tasks_.data())];
+      ordinals_.back() = count++;
+      if (count == target.expected) push(e.node);
+    }
+  }
+  left_.store(static_cast<int64_t>(tasks_.size()), std::memory_order_relaxed);
+  for (Node* n : roots) make_ready(task_of(n));
+}
+
+void ParallelRun::make_ready(Task& t) {
+  {
+    const std::lock_guard lock(mutex_);
+    ready_.push_back(&t);
+    std::push_heap(ready_.begin(), ready_.end(), NewestTask{});
+    ready_count_.fetch_add(1, std::memory_order_relaxed);
+    if (t.heavy) ready_heavy_.fetch_add(1, std::memory_order_relaxed);
+  }
+  changed_.notify_one();
+}
+
+Task* ParallelRun::take() {
+  if (ready_count_.load(std::memory_order_relaxed) == 0) return nullptr;
+  const std::lock_guard lock(mutex_);
+  if (ready_.empty()) return nullptr;
+  std::pop_heap(ready_.begin(), ready_.end(), NewestTask{});
+  Task* t = ready_.back();
+  ready_.pop_back();
+  ready_count_.fetch_sub(1, std::memory_order_relaxed);
+  if (t->heavy) ready_heavy_.fetch_sub(1, std::memory_order_relaxed);
+  return t;
+}
+
+void ParallelRun::deliver(Node* from, size_t index, const Edge& edge, Tensor g) {
+  Task& t = task_of(edge.node);
+  uint32_t ordinal = ordinals_[task_of(from).first_ordinal + index];
+  uint32_t input_nr = edge.input_nr;
+  t.acquire();
+  if (t.adding || ordinal != t.next) {
+    t.early.push_back({ordinal, input_nr, std::move(g)});
+    std::push_heap(t.early.begin(), t.early.end(), Later{});
+    t.release();
+    return;
+  }
+  t.adding = true;
+  t.release();
+  Books& b = run_.books(edge.node);
+  for (;;) {
+    if (g.defined()) run_.add(b.slot(input_nr, edge.node->num_outputs()), std::move(g));
+    g.reset();
+    t.acquire();
+    const bool last = ++t.next == t.expected;
+    const bool more = !t.early.empty() && t.early.front().ordinal == t.next;
+    if (more) {
+      std::pop_heap(t.early.begin(), t.early.end(), Later{});
+      input_nr = t.early.back().input_nr;
+      g = std::move(t.early.back().gradient);
+      t.early.pop_back();
+    } else {
+      t.adding = false;
+    }
+    t.release();
+    if (last) make_ready(t);
+    if (!more) return;
+  }
+}
+
+void deliver(ParallelRun& parallel, Node* from, size_t index, const Edge& edge, Tensor g) {
+  parallel.deliver(from, index, edge, std::move(g));
+}
+
+// While several threads work, each runs its kernels alone: the cores are taken.
+void ParallelRun::work(Task* t) {
+  const SerialLoops serial(inside.load(std::memory_order_relaxed) > 0);
+  run_.step(t->node, this);
+  if (ready_heavy_.load(std::memory_order_relaxed) > 1 && wants_help()) Crew::get().call();
+  if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+}
+
+void ParallelRun::fail(std::exception_ptr e) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::move(e);
+  failed_.store(true, std::memory_order_release);
+  changed_.notify_all();
+}
+
+void ParallelRun::help() noexcept {
+  const GradGuard grad(false);
+  ThreadState& mine = thread_state;
+  mine.inference = caller_.inference;
+  mine.saved_hooks = caller_.saved_hooks;
+  current_run = &run_;
+  try {
+    for (int idle = 0; idle < kSpins; ++idle) {
+      if (failed_.load(std::memory_order_acquire)) break;
+      if (left_.load(std::memory_order_acquire) == 0) break;
+      if (Task* t = take()) {
+        work(t);
+        idle = 0;
+      } else {
+        pause_cpu();
+      }
+    }
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  current_run = nullptr;
+  mine.inference = false;
+  mine.saved_hooks = nullptr;
+  live_nodes_.fetch_add(std::exchange(mine.live_nodes, 0), std::memory_order_relaxed);
+}
+
+// The interpreter lock must be taken to look at signals: not more often than every 5 ms.
+void ParallelRun::tick() {
+  const int64_t now = now_ns();
+  if (now - last_tick_ < 5'000'000) return;
+  last_tick_ = now;
+  if (engine_hooks.tick != nullptr) engine_hooks.tick();
+  fail_if_cancelled(run_);
+}
+
+void ParallelRun::caller_loop() {
+  uint64_t count = 0;
+  while (left_.load(std::memory_order_acquire) != 0 && !failed_.load(std::memory_order_acquire)) {
+    Task* t = take();
+    for (int i = 0; t == nullptr && i < kSpins && left_.load(std::memory_order_relaxed) != 0; ++i) {
+      pause_cpu();
+      t = take();
+    }
+    if (t == nullptr) {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, std::chrono::milliseconds(20), [this] {
+        return !ready_.empty() || left_.load(std::memory_order_relaxed) == 0 ||
+               failed_.load(std::memory_order_relaxed);
+      });
+    } else {
+      work(t);
+    }
+    if (t == nullptr || t->heavy || ++count % 64 == 0) tick();
+  }
+}
+
+void ParallelRun::execute() {
+  void* held = engine_hooks.release != nullptr ? engine_hooks.release() : nullptr;
+  Crew& crew = Crew::get();
+  crew.open(this, helpers_);
+  if (ready_heavy_.load(std::memory_order_relaxed) > 1) crew.call();
+  try {
+    caller_loop();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  crew.close(this);
+  if (held != nullptr) engine_hooks.restore(held);
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void execute_shared(Run& run, int threads) { ParallelRun(run, threads).execute(); }
+
+int num_backward_threads() noexcept { return backward_threads.load(std::memory_order_relaxed); }
+void set_num_backward_threads(int n) {
+  COGRAD_CHECK(n > 0, "set_num_backward_threads(): expected a positive number of threads, got ", n);
+  backward_threads.store(std::min(n, 64), std::memory_order_relaxed);
+}
+bool set_multithreading(bool on) noexcept { return std::exchange(multithreading_on, on); }
+bool multithreading() noexcept { return multithreading_on; }
+
+}  // namespace cograd

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Run: one backward run and its books. Internal to the executor.
+#pragma once
+#include <mutex>
+#include <unordered_map>
+
+#include "autograd/engine.h"
+
+namespace cograd {
+
+class ParallelRun;
+
+struct Newest {
+  bool operator()(const Node* a, const Node* b) const noexcept { return a->sequence < b->sequence; }
+};
+
+class Run {
+ public:
+  explicit Run(BackwardRequest& request);
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  std::vector<Tensor> execute();
+  void queue(std::function<void()> f);
+  uint64_t id() const noexcept { return id_; }
+  bool to_every_leaf() const noexcept { return request_.inputs.empty(); }
+  bool will_run(Node* n) {
+    if (n->run.load(std::memory_order_acquire) != id_ && !side_.contains(n)) return false;
+    const Books& b = books(n);
+    return b.needed || b.captured;
+  }
+  Run* outer() const noexcept { return outer_; }
+  // Set when the thread that waits for this run was interrupted.
+  std::atomic<bool>& cancelled() noexcept { return *cancelled_; }
+
+ private:
+  friend class ParallelRun;
+  // What the walk over the graph found, to decide whether several threads are worth it.
+  struct Shape {
+    int64_t heavy = 0;
+    bool branches = false;
+  };
+
+  Books& books(Node* n) {
+    return n->run.load(std::memory_order_relaxed) == id_ ? n->books : side_.find(n)->second;
+  }
+  bool claim(Node* n);
+  void count_dependencies();
+  void survey(Node* n);
+  void mark_needed();
+  void place_roots();
+  std::vector<Node*> ready_roots();
+  void execute_alone();
+  // Runs one node, telling the watchers; results go to the nodes' slots or to `parallel`.
+  void step(Node* n, ParallelRun* parallel);
+  void run_node(Node* n, ParallelRun* parallel);
+  void call_backward(Node* n, BackwardArgs& args);
+  void pass_on(Node* n, size_t index, const Edge& edge, Tensor g, ParallelRun* parallel);
+  void add(Tensor& slot, Tensor g);
+  void push(Node* n);
+  Node* pop();
+  void capture(Node* n, std::span<Tensor> grads);
+  void set_needs(Node* n, BackwardArgs& args, std::vector<bool>& more);
+  void abandon() noexcept;
+
+  BackwardRequest& request_;
+  const uint64_t id_;
+  Run* outer_;
+  Node* outer_node_;
+  const uint32_t watch_;
+  bool finished_ = false;
+  bool may_share_ = false;  // several threads are allowed
+  Shape shape_;
+  std::vector<Node*> visited_;             // only if may_share_
+  std::unordered_map<Node*, Books> side_;  // nodes another run has its books in
+  std::vector<Node*> heap_;
+  std::vector<Tensor> captured_;
+  std::unordered_multimap<Node*, size_t> capture_at_;
+  std::mutex callbacks_mutex_;
+  std::vector<std::function<void()>> callbacks_;
+  std::atomic<bool> own_cancelled_{false};
+  std::atomic<bool>* cancelled_;
+};
+
+extern constinit thread_local Run* current_run;
+extern constinit thread_local Node* current_node;
+// Gradients of this many elements make a node worth another thread's attention.
+inline constexpr int64_t kHeavyNode = 8192;
+
+inline int64_t elements(const OutputMeta& m) noexcept {
+  int64_t n = 1;
+  for (const int64_t s : m.sizes) n *= s;
+  return n;
+}
+void fail_if_cancelled(Run& run);
+// In engine_parallel.cpp: hands gradient `index` of `from` over in the order a lone thread would.
+void deliver(ParallelRun& parallel, Node* from, size_t index, const Edge& edge, Tensor g);
+
+// In engine_parallel.cpp: executes a run whose books are ready on several threads.
+void execute_shared(Run& run, int threads);
+// In engine_nested.cpp: runs `request` on a new thread that acts for this one.
+std::vector<Tensor> run_on_new_thread(BackwardRequest& request, bool* started);
+
+}  // namespace cograd

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Calls of OpenBLAS's LAPACK: workspace sizes, index widths and Fortran's calling convention.
+#include "kernels/lapack.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "cograd/error.h"
+
+// The trailing size_t are the lengths of the character arguments, as Fortran compilers pass them.
+#define COGRAD_LAPACK(T, p)                                                                        \
+  void scipy_##p##getrf_(const int* m, const int* n, T* a, const int* lda, int* ipiv, int* info);  \
+  void scipy_##p##getrs_(const char* trans, const int* n, const int* nrhs, const T* a,             \
+                         const int* lda, const int* ipiv, T* b, const int* ldb, int* info,         \
+                         size_t);                                                                  \
+  void scipy_##p##getri_(const int* n, T* a, const int* lda, const int* ipiv, T* work,             \
+                         const int* lwork, int* info);                                             \
+  void scipy_##p##potrf_(const char* uplo, const int* n, T* a, const int* lda, int* info, size_t); \
+  void scipy_##p##trsm_(const char* side, const char* uplo, const char* trans, const char* diag,   \
+                        const int* m, const int* n, const T* alpha, const T* a, const int* lda,    \
+                        T* b, const int* ldb, size_t, size_t, size_t, size_t);                     \
+  void scipy_##p##geqrf_(const int* m, const int* n, T* a, const int* lda, T* tau, T* work,        \
+                         const int* lwork, int* info);                                             \
+  void scipy_##p##orgqr_(const int* m, const int* n, const int* k, T* a, const int* lda,           \
+                         const T* tau, T* work, const int* lwork, int* info);                      \
+  void scipy_##p##syevd_(const char* jobz, const char* uplo, const int* n, T* a, const int* lda,   \
+                         T* w, T* work, const int* lwork, int* iwork, const int* liwork,           \
+                         int* info, size_t, size_t);                                               \
+  void scipy_##p##gesdd_(const char* jobz, const int* m, const int* n, T* a, const int* lda, T* s, \
+                         T* u, const int* ldu, T* vt, const int* ldvt, T* work, const int* lwork,  \
+                         int* iwork, int* info, size_t);
+extern "C" {
+COGRAD_LAPACK(float, s)
+COGRAD_LAPACK(double, d)
+}
+#undef COGRAD_LAPACK
+
+namespace cograd::kernels {
+namespace {
+
+// One name for the two precisions: fn<float> is sgetrf, fn<double> is dgetrf.
+#define COGRAD_PAIR(name)                   \
+  template <class T>                        \
+  constexpr auto* name = [] {               \
+    if constexpr (std::is_same_v<T, float>) \
+      return &scipy_s##name##_;             \
+    else                                    \
+      return &scipy_d##name##_;             \
+  }();
+COGRAD_PAIR(getrf)
+COGRAD_PAIR(getrs)
+COGRAD_PAIR(getri)
+COGRAD_PAIR(potrf)
+COGRAD_PAIR(trsm)
+COGRAD_PAIR(geqrf)
+COGRAD_PAIR(orgqr)
+COGRAD_PAIR(syevd)
+COGRAD_PAIR(gesdd)
+#undef COGRAD_PAIR
+
+int narrow(int64_t v) {
+  COGRAD_CHECK(v <= std::numeric_limits<int>::max(), "linalg: a matrix has ", v,
+               " rows or columns, expected at most 2147483647");
+  return static_cast<int>(v);
+}
+// Leading dimensions must be positive even of empty matrices.
+int leading(int64_t rows) { return std::max(1, narrow(rows)); }
+
+// Room for `run`, which is first asked for the size with lwork = -1. The size comes back as a
+// floating number, in float rounded: 1 % more covers that.
+template <class T, class F>
+void with_workspace(const F& run) {
+  T size = 0;
+  run(&size, -1);
+  const auto n = static_cast<int64_t>(static_cast<double>(size) * 1.01) + 1;
+  std::vector<T> work(static_cast<size_t>(n));
+  run(work.data(), narrow(n));
+}
+
+}  // namespace
+
+template <class T>
+int lu_factor(int64_t m, int64_t n, T* a, int* pivots) {
+  const int im = narrow(m), in = narrow(n), ld = leading(m);
+  int info = 0;
+  if (m > 0 && n > 0) getrf<T>(&im, &in, a, &ld, pivots, &info);
+  return info;
+}
+
+template <class T>
+void lu_solve(bool transpose, int64_t n, int64_t k, const T* lu, const int* pivots, T* b) {
+  const int in = narrow(n), ik = narrow(k), ld = leading(n);
+  int info = 0;
+  if (n > 0 && k > 0) getrs<T>(transpose ? "T" : "N", &in, &ik, lu, &ld, pivots, b, &ld, &info, 1);
+}
+
+template <class T>
+int lu_inverse(int64_t n, T* lu, const int* pivots) {
+  const int in = narrow(n), ld = leading(n);
+  int info = 0;
+  if (n == 0) return 0;
+  with_workspace<T>([&](T* work, int size) { getri<T>(&in, lu, &ld, pivots, work, &size, &info); });
+  return info;
+}
+
+template <class T>
+int cholesky(int64_t n, T* a) {
+  const int in = narrow(n), ld = leading(n);
+  int info = 0;
+  if (n > 0) potrf<T>("L", &in, a, &ld, &info, 1);
+  for (int64_t j = 1; j < n; ++j) std::fill_n(a + j * n, j, T(0));
+  return info;
+}
+
+template <class T>
+void triangular_solve(bool upper, bool transpose, bool unit, int64_t n, int64_t k, const T* a,
+                      T* b) {
+  const int in = narrow(n), ik = narrow(k), ld = leading(n);
+  const T one = 1;
+  if (n > 0 && k > 0)
+    trsm<T>("L", upper ? "U" : "L", transpose ? "T" : "N", unit ? "U" : "N", &in, &ik, &one, a, &ld,
+            b, &ld, 1, 1, 1, 1);
+}
+
+template <class T>
+void qr(int64_t m, int64_t n, int64_t columns, T* a, T* r) {
+  const int im = narrow(m), in = narrow(n), ld = leading(m);
+  const int64_t rank = std::min(m, n);
+  const int reflectors = narrow(rank);
+  std::vector<T> tau(static_cast<size_t>(rank));
+  int info = 0;
+  if (rank > 0)
+    with_workspace<T>(
+        [&](T* work, int size) { geqrf<T>(&im, &in, a, &ld, tau.data(), work, &size, &info); });
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < columns; ++i)
+      r[j * columns + i] = i <= j && i < rank ? a[j * m + i] : T(0);
+  const int wanted = narrow(columns);
+  if (columns > 0)
+    with_workspace<T>([&](T* work, int size) {
+      orgqr<T>(&im, &wanted, &reflectors, a, &ld, tau.data(), work, &size, &info);
+    });
+}
+
+template <class T>
+int eigh(bool vectors, bool upper, int64_t n, T* a, T* values) {
+  const int in = narrow(n), ld = leading(n);
+  int info = 0;
+  if (n == 0) return 0;
+  std::vector<int> integers(static_cast<size_t>(vectors ? 3 + 5 * n : 1));
+  const int count = narrow(static_cast<int64_t>(integers.size()));
+  with_workspace<T>([&](T* work, int size) {
+    syevd<T>(vectors ? "V" : "N", upper ? "U" : "L", &in, a, &ld, values, work, &size,
+             integers.data(), &count, &info, 1, 1);
+  });
+  return info;
+}
+
+template <class T>
+int svd(bool full, int64_t m, int64_t n, T* a, T* s, T* u, T* vt) {
+  const int im = narrow(m), in = narrow(n), ld = leading(m);
+  const int64_t rank = std::min(m, n);
+  if (rank == 0) return 0;
+  const char* job = u == nullptr ? "N" : full ? "A" : "S";
+  const int ldv = u == nullptr ? 1 : leading(full ? n : rank);
+  std::vector<int> integers(static_cast<size_t>(8 * rank));
+  int info = 0;
+  with_workspace<T>([&](T* work, int size) {
+    gesdd<T>(job, &im, &in, a, &ld, s, u, &ld, vt, &ldv, work, &size, integers.data(), &info, 1);
+  });
+  return info;
+}
+
+#define COGRAD_INSTANTIATE(T)                                                       \
+  template int lu_factor(int64_t, int64_t, T*, int*);                               \
+  template void lu_solve(bool, int64_t, int64_t, const T*, const int*, T*);         \
+  template int lu_inverse(int64_t, T*, const int*);                                 \
+  template int cholesky(int64_t, T*);                                               \
+  template void triangular_solve(bool, bool, bool, int64_t, int64_t, const T*, T*); \
+  template void qr(int64_t, int64_t, int64_t, T*, T*);                              \
+  template int eigh(bool, bool, int64_t, T*, T*);                                   \
+  template int svd(bool, int64_t, int64_t, T*, T*, T*, T*);
+COGRAD_INSTANTIATE(float)
+COGRAD_INSTANTIATE(double)
+#undef COGRAD_INSTANTIATE
+
+}  // namespace cograd::kernels

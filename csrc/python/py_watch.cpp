@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Anomaly mode, the log of in-place writes and the profiler: what they need of Python.
+#include <cstring>
+
+#include "python/py_ops.h"
+#include "python/py_saved.h"
+
+namespace cograd::python {
+
+namespace {
+
+PyObject* write_callback = nullptr;  // called before in-place writes, if set
+
+// Frames of the running Python code, innermost first: (code, line) pairs. Sets no error.
+PyObject* capture_frames() noexcept {
+  PyThreadState* state = PyThreadState_Get();
+  PyFrameObject* f = PyThreadState_GetFrame(state);  // new reference
+  PyObject* list = PyList_New(0);
+  while (f != nullptr && list != nullptr) {
+    PyObject* code = reinterpret_cast<PyObject*>(PyFrame_GetCode(f));
+    PyObject* pair = Py_BuildValue("(Ni)", code, PyFrame_GetLineNumber(f));
+    if (pair != nullptr) PyList_Append(list, pair);
+    Py_XDECREF(pair);
+    PyFrameObject* back = PyFrame_GetBack(f);
+    Py_DECREF(f);
+    f = back;
+  }
+  Py_XDECREF(f);
+  return list;
+}
+
+struct KeepError {  // an error that is under way stays so
+  PyObject *type, *value, *trace;
+  KeepError() { PyErr_Fetch(&type, &value, &trace); }
+  ~KeepError() { PyErr_Restore(type, value, trace); }
+  KeepError(const KeepError&) = delete;
+  KeepError& operator=(const KeepError&) = delete;
+};
+
+void node_made(Node* n) noexcept {
+  if (!Py_IsInitialized()) return;
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  {
+    const KeepError keep;
+    n->extra().made_at = capture_frames();
+    PyErr_Clear();
+  }
+  PyGILState_Release(gil);
+}
+
+py::object helper(const char* name) {
+  return py::module_::import("cograd.autograd.anomaly_mode").attr(name);
+}
+
+std::string place_of(PyObject* frames) {
+  return py::cast<std::string>(helper("_place")(py::handle(frames)));
+}
+
+std::string caller() {
+  if (!Py_IsInitialized()) return {};
+  const py::gil_scoped_acquire gil;
+  const KeepError keep;
+  try {
+    const py::object frames = py::reinterpret_steal<py::object>(capture_frames());
+    return frames ? place_of(frames.ptr()) : "";
+  } catch (py::error_already_set&) {
+    return {};
+  }
+}
+
+std::string made_at(const Node* n) {
+  PyObject* frames = made_at_frames(n);
+  if (frames == nullptr) return {};
+  const py::gil_scoped_acquire gil;
+  const KeepError keep;
+  try {
+    return place_of(frames);
+  } catch (py::error_already_set&) {
+    return {};
+  }
+}
+
+py::object frames_or_none(const Node* n) {
+  PyObject* frames = made_at_frames(n);
+  return frames != nullptr ? py::reinterpret_borrow<py::object>(frames) : py::none();
+}
+
+// [(name, frames), ...] of a node and of the nodes that were running when it was made.
+py::list origins(Node* n) {
+  py::list out;
+  NodeRef keep;
+  while (n != nullptr) {
+    out.append(py::make_tuple(n->name(), frames_or_none(n)));
+    NodeExtra* extra = n->extra_or_null();
+    keep = extra != nullptr ? extra->made_by : NodeRef();
+    n = keep.get();
+  }
+  return out;
+}
+
+// Warns as torch does and puts the forward call's traceback into the exception.
+void node_failed(Node* n, std::exception_ptr& error) noexcept {
+  if (!Py_IsInitialized()) return;
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  {
+    const KeepError keep;
+    try {
+      try {
+        std::rethrow_exception(error);
+      } catch (...) {
+        translate_exception();
+      }
+      py::error_already_set raised;
+      helper("_explain")(raised.value(), origins(n));
+      error = std::make_exception_ptr(std::move(raised));
+    } catch (py::error_already_set& e) {
+      error = std::make_exception_ptr(std::move(e));
+    } catch (...) {
+      PyErr_Clear();
+    }
+  }
+  PyGILState_Release(gil);
+}
+
+void before_write(const Tensor& t, const char* op) {
+  const py::gil_scoped_acquire gil;
+  if (write_callback == nullptr) return;
+  const PyRef arg(wrap(t));
+  const PyRef name(PyUnicode_FromString(op));
+  const PyRef r(PyObject_CallFunctionObjArgs(write_callback, arg.get(), name.get(), nullptr));
+  if (r.get() == nullptr) throw_python_error();
+}
+
+// --- ops called from Python ------------------------------------------------------------------
+
+bool finite(const Value& v) {
+  switch (v.kind) {
+    case Value::Kind::Tensor:
+      return v.tensor == nullptr || find_nonfinite(Tensor::borrow(v.tensor), true, true) < 0;
+    case Value::Kind::Tensors:
+      for (size_t i = 0; i < v.length; ++i)
+        if (find_nonfinite(static_cast<const Tensor*>(v.list)[i], true, true) >= 0) return false;
+      return true;
+    case Value::Kind::Scalar: {
+      const double x = v.scalar.to_double();
+      return x - x == 0;
+    }
+    case Value::Kind::Double:
+      return v.number - v.number == 0;
+    default:
+      return true;
+  }
+}
+
+// Ops without tensor arguments make values; empty_like and its kin make none at all.
+bool judged(const OpRecord* r) {
+  if (std::strstr(r->spec.name, "empty") != nullptr) return false;
+  for (const ArgInfo& a : r->args)
+    if (a.kind == ArgKind::Tensor || a.kind == ArgKind::TensorOrScalar ||
+        a.kind == ArgKind::Tensors)
+      return true;
+  return false;
+}
+
+bool finite_arguments(const OpRecord* r, const Value* args) {
+  for (size_t i = 0; i < r->args.size(); ++i)
+    if (!finite(args[i])) return false;
+  return true;
+}
+
+void check_result(const OpRecord* r, const char* suffix, const Tensor& t, size_t index) {
+  if (!t.defined()) return;
+  const int64_t at = find_nonfinite(t, true, watching(kWatchInf));
+  if (at < 0) return;
+  const std::string text = element_text(t, at);
+  const std::string place = caller();
+  detail::fail(ErrorKind::Runtime, "Function '", r->spec.name, suffix, "' returned ",
+               text.find("nan") != std::string::npos ? "nan" : "inf",
+               " values in the forward pass, in its ", index,
+               "th output, though its inputs are "
+               "finite. The first is ",
+               text, " at index ", coordinates(t, at), " of a tensor of shape ",
+               to_string(t.sizes()), place.empty() ? "." : ", computed at " + place + ".");
+}
+
+template <class F, class Check>
+void watched(const OpRecord* r, const Value* args, F&& run, Check&& check) {
+  const bool judge = watching(kWatchForward) && judged(r) && finite_arguments(r, args);
+  const int64_t begin = now_ns();
+  run();
+  if (watching(kWatchProfile))
+    add_profile_event({ProfileEvent::Kind::Op, r->spec.name, 0, begin, now_ns()});
+  if (judge) check();
+}
+
+py::list profile_events() {
+  py::list out;
+  for (const ProfileEvent& e : take_profile_events()) {
+    constexpr const char* kKinds[] = {"op", "node", "user"};
+    out.append(py::make_tuple(kKinds[static_cast<int>(e.kind)], e.name, e.sequence, e.begin_ns,
+                              e.end_ns, e.thread));
+  }
+  return out;
+}
+
+void set_anomaly(bool on, bool nan, bool forward, bool inf) {
+  set_watch(kWatchNodes | kWatchWrites | kWatchNan | kWatchInf | kWatchForward, false);
+  if (!on) return;
+  set_watch(kWatchNodes | kWatchWrites, true);
+  set_watch(kWatchNan, nan);
+  if (nan && forward) set_watch(kWatchForward, true);
+  if (nan && inf) set_watch(kWatchInf, true);
+}
+
+}  // namespace
+
+void call_watched(const OpRecord* r, const Value* args, Result& out) {
+  watched(
+      r, args, [&] { call_plain(r, args, out); },
+      [&] {
+        if (out.kind == Result::Kind::Tensor) check_result(r, "", out.tensor, 0);
+        for (size_t i = 0; i < out.tensors.size(); ++i) check_result(r, "", out.tensors[i], i);
+      });
+}
+void inplace_watched(const OpRecord* r, const Tensor& self, const Value* args) {
+  watched(r, args, [&] { r->call_inplace(self, args); }, [&] { check_result(r, "_", self, 0); });
+}
+
+PyObject* made_at_frames(const Node* n) {
+  const NodeExtra* extra = n->extra_or_null();
+  return extra == nullptr ? nullptr : static_cast<PyObject*>(extra->made_at);
+}
+
+void fill_metadata(Node* n, PyObject* dict) {
+  const py::dict d = py::reinterpret_borrow<py::dict>(dict);
+  if (PyObject* frames = made_at_frames(n); frames != nullptr && !d.contains("traceback_"))
+    d["traceback_"] = helper("_format")(py::handle(frames));
+  const NodeExtra* extra = n->extra_or_null();
+  if (extra != nullptr && extra->made_by && !d.contains("parent_"))
+    d["parent_"] = py::reinterpret_steal<py::object>(node_object(extra->made_by.get()));
+}
+
+void init_watch(py::module_& m) {
+  watch_handlers.node_made = node_made;
+  watch_handlers.node_failed = node_failed;
+  watch_handlers.caller = caller;
+  watch_handlers.made_at = made_at;
+  watch_handlers.before_write = before_write;
+  m.def("_set_anomaly", &set_anomaly);
+  m.def("is_anomaly_enabled", [] { return watching(kWatchNodes); }, "Whether anomaly mode is on.");
+  m.def(
+      "is_anomaly_check_nan_enabled", [] { return !watching(kWatchNodes) || watching(kWatchNan); },
+      "Whether anomaly mode searches gradients for nan.");
+  m.def("_anomaly_state", [] {
+    return py::make_tuple(watching(kWatchNodes), watching(kWatchNan), watching(kWatchForward),
+                          watching(kWatchInf));
+  });
+  m.def("_set_write_callback", [](const py::object& f) {
+    set_watch(kWatchCallback, !f.is_none());
+    PyObject* fresh = f.is_none() ? nullptr : f.inc_ref().ptr();
+    Py_XDECREF(std::exchange(write_callback, fresh));
+  });
+  m.def("_set_profiling", [](bool on) { set_watch(kWatchProfile, on); });
+  m.def("_profiling", [] { return watching(kWatchProfile); });
+  m.def("_profile_events", &profile_events);
+  m.def("_profile_now", &now_ns);
+  m.def("_profile_add", [](const std::string& name, int64_t begin, int64_t end) {
+    add_profile_event({ProfileEvent::Kind::User, name, 0, begin, end});
+  });
+  m.def("_node_profile_ns", [](py::handle node) {
+    const NodeExtra* extra = node_of(node.ptr())->extra_or_null();
+    return extra == nullptr ? int64_t{-1} : extra->profiled_ns;
+  });
+  m.def("_node_outputs", [](py::handle node) {
+    Node* n = node_of(node.ptr());
+    py::list out;
+    for (size_t i = 0; i < n->num_outputs(); ++i)
+      out.append(
+          py::make_tuple(py::reinterpret_steal<py::object>(size_object(n->output(i).sizes)),
+                         py::reinterpret_borrow<py::object>(dtype_object(n->output(i).dtype))));
+    return out;
+  });
+}
+
+}  // namespace cograd::python

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Norms of vectors and matrices, and what is counted from singular values: cond, matrix_rank."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cograd import _C
+from cograd._C import Tensor
+
+__all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "tolerances", "vector_norm"]
+
+_ops = _C._ops
+_EPS = {_C.float32: 2.0**-23, _C.float64: 2.0**-52}
+
+
+def stored(result: Tensor, out: Tensor | None) -> Tensor:
+    """``result``, written to ``out`` if that is given, which takes its shape."""
+    return result if out is None else _ops.mul(result, 1, out=out)
+
+
+def vector_norm(
+    x: Tensor,
+    ord: float = 2,
+    dim: int | tuple[int, ...] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """(sum abs(x)^ord)^(1/ord) over ``dim`` (None: all elements); ``ord`` may be 0, inf or -inf.
+
+    Raises:
+        RuntimeError: integer input, or an empty dim for an ``ord`` without identity.
+    """
+    return stored(_ops.linalg_vector_norm(x, ord, dim, keepdim, dtype=dtype), out)
+
+
+def _check_order(ord: float | str) -> None:
+    known = ("fro", "nuc") if isinstance(ord, str) else (1, -1, 2, -2, math.inf, -math.inf)
+    if ord not in known:
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+
+
+def matrix_norm(
+    A: Tensor,
+    ord: float | str = "fro",
+    dim: tuple[int, int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The norm of the matrices in the two dims ``dim``.
+
+    Args:
+        ord: "fro", "nuc" (sum of the singular values), 2 and -2 (largest and smallest singular
+            value), 1 and -1 (of the columns' absolute sums), inf and -inf (of the rows').
+
+    Raises:
+        RuntimeError: another ``ord``, fewer than two dims, or an integer input.
+    """
+    if A.dim() < 2:
+        raise RuntimeError(
+            "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."
+        )
+    if len(dim) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {tuple(dim)}")
+    _check_order(ord)
+    if dtype is not None:
+        A = A.to(dtype)
+    if ord == "fro":
+        return vector_norm(A, 2, tuple(dim), keepdim, out=out)
+    rows, cols = (d % A.dim() for d in dim)
+    if rows == cols:
+        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got {tuple(dim)}")
+    if ord in ("nuc", 2, -2):
+        s = _ops.linalg_svdvals(A.movedim((rows, cols), (-2, -1)))
+        result = s.sum(-1) if ord == "nuc" else s.amax(-1) if ord == 2 else s.amin(-1)
+        if keepdim:
+            for d in sorted((rows, cols)):
+                result = result.unsqueeze(d)
+        return stored(result, out)
+    assert not isinstance(ord, str)
+    summed, other = (rows, cols) if abs(ord) == 1 else (cols, rows)
+    sums = vector_norm(A, 1, summed, True)
+    result = sums.amax(other, True) if ord > 0 else sums.amin(other, True)
+    return stored(result if keepdim else result.squeeze((rows, cols)), out)
+
+
+def norm(
+    A: Tensor,
+    ord: float | str | None = None,
+    dim: int | tuple[int, ...] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The vector norm over one dim or (``ord`` None) all, the matrix norm over two dims.
+
+    Raises:
+        RuntimeError: an ``ord`` that does not suit the number of dims, or an integer input.
+    """
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
+    if dim is None and A.dim() > 2:
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+            f"{A.dim()}D."
+        )
+    two = A.dim() == 2 if dim is None else not isinstance(dim, int) and len(dim) == 2
+    if two:
+        dims = (0, 1) if dim is None else dim
+        assert isinstance(dims, tuple | list)
+        return matrix_norm(A, ord, (dims[0], dims[1]), keepdim, dtype=dtype, out=out)
+    if isinstance(ord, str):
+        raise RuntimeError(f"linalg.norm(): the order {ord!r} needs two dims, got dim={dim}")
+    return vector_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
+
+
+def cond(A: Tensor, p: float | str | None = None, *, out: Tensor | None = None) -> Tensor:
+    """The condition number of each matrix in the norm ``p`` (None: 2), inf for a singular one.
+
+    Raises:
+        RuntimeError: a matrix that is not square, for norms other than 2 and -2.
+    """
+    if p is None or p in (2, -2):
+        s = _ops.linalg_svdvals(A)
+        largest, smallest = s[..., 0], s[..., -1]
+        return stored(smallest / largest if p == -2 else largest / smallest, out)
+    _check_order(p)
+    inverse, info = _ops.linalg_inv_ex(A)
+    regular = info == 0
+    inverse = _ops.where(regular.unsqueeze(-1).unsqueeze(-1), inverse, 0.0)
+    result = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return stored(_ops.where(regular, result, math.inf), out)
+
+
+def tolerances(
+    A: Tensor, atol: float | Tensor | None, rtol: float | Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """``atol`` (default 0) and ``rtol`` as tensors of A's dtype.
+
+    The default of ``rtol`` is max(rows, columns) times the dtype's epsilon, but 0 where ``atol``
+    is positive.
+    """
+    if A.dtype not in _EPS or A.dim() < 2:
+        raise RuntimeError(
+            f"expected a tensor of at least 2 dimensions and dtype float32 or float64, got "
+            f"{A.dim()} dimensions of {A.dtype}"
+        )
+
+    def as_tensor(value: float | Tensor) -> Tensor:
+        return value.to(A.dtype) if isinstance(value, Tensor) else _C.tensor(value, dtype=A.dtype)
+
+    absolute = as_tensor(0.0 if atol is None else atol)
+    if rtol is not None:
+        return absolute, as_tensor(rtol)
+    eps = max(A.shape[-2:]) * _EPS[A.dtype]
+    if atol is None:
+        return absolute, as_tensor(eps)
+    return absolute, _ops.where(absolute > 0, 0.0, as_tensor(eps))
+
+
+def matrix_rank(
+    A: Tensor,
+    tol: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """How many singular values exceed max(atol, rtol * the largest one): int64, one per matrix.
+
+    Args:
+        tol: ``atol`` under its older name, with ``rtol`` 0.
+        hermitian: whether the matrices are symmetric; only the lower triangle is read then.
+        atol: 0 by default.
+        rtol: max(rows, columns) times the dtype's epsilon by default, 0 where ``atol`` is given.
+    """
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    absolute, relative = tolerances(A, atol, rtol)
+    A = A.detach()
+    s = _ops.linalg_eigvalsh(A).abs() if hermitian else _ops.linalg_svdvals(A)
+    if s.shape[-1] == 0:
+        return stored(_ops.zeros(s.shape[:-1], dtype=_C.int64), out)
+    limit = _ops.maximum(absolute, relative * s.amax(-1))
+    return stored((s > limit.unsqueeze(-1)).sum(-1), out)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Pictures of a recorded graph."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from typing import Any
+
+from cograd import _C
+from cograd._C import Node, Tensor
+
+__all__ = ["draw", "to_dot", "to_mermaid"]
+
+
+def _human(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return ""
+
+
+def _roots(value: Tensor | Node | Iterable[Any]) -> list[Node]:
+    items = [value] if isinstance(value, (Tensor, Node)) else list(value)
+    nodes = []
+    for item in items:
+        node = item.grad_fn if isinstance(item, Tensor) else item
+        if not isinstance(node, Node):
+            raise RuntimeError(
+                "to_dot(): expected tensors with a grad_fn, or nodes, got "
+                + ("a tensor without history" if isinstance(item, Tensor) else repr(item))
+            )
+        nodes.append(node)
+    return nodes
+
+
+def _walk(roots: list[Node]) -> list[Node]:
+    """All nodes below the roots, each once."""
+    seen: dict[int, Node] = {}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen[id(node)] = node
+        stack.extend(n for n, _ in node.next_functions if n is not None)
+    return list(seen.values())
+
+
+def _saved_bytes(node: Node) -> int:
+    """Bytes of the tensors a node keeps, shared memory counted once."""
+    storages: dict[int, int] = {}
+    for name in dir(node):
+        if not name.startswith("_raw_saved_") or name == "_raw_saved_tensors":
+            continue
+        storages.update(_raw_bytes(getattr(node, name)))
+    if isinstance(node, _C._FunctionBase):
+        try:
+            for raw in node._raw_saved_tensors:
+                storages.update(_raw_bytes(raw))
+        except RuntimeError:
+            pass
+    return sum(storages.values())
+
+
+def _raw_bytes(raw: Any) -> dict[int, int]:
+    try:
+        value = raw.data
+    except RuntimeError:  # released
+        return {}
+    if not isinstance(value, Tensor):
+        return {}
+    storage = value.untyped_storage()
+    return {storage.data_ptr(): storage.nbytes()}
+
+
+def _label(node: Node) -> list[str]:
+    """Name, shapes and dtypes of the outputs, saved bytes, time."""
+    lines = [node.name()]
+    for shape, dtype in _C._node_outputs(node):
+        lines.append(f"{list(shape)} {str(dtype).removeprefix('cograd.')}")
+    saved = _saved_bytes(node)
+    if saved:
+        lines.append(f"saves {_human(saved)}")
+    ns = _C._node_profile_ns(node)
+    if ns >= 0:
+        lines.append(f"{ns / 1e3:.1f} us")
+    return lines
+
+
+def _names(params: dict[str, Tensor] | None) -> dict[int, str]:
+    return {id(t): name for name, t in (params or {}).items()}
+
+
+def _describe(
+    value: Tensor | Node | Iterable[Any], params: dict[str, Tensor] | None
+) -> tuple[list[tuple[str, list[str], bool]], list[tuple[str, str, int]]]:
+    """(identifier, label lines, is a leaf) of each node, and (from, to, output number) edges."""
+    nodes = _walk(_roots(value))
+    names = _names(params)
+    index = {id(n): f"n{i}" for i, n in enumerate(nodes)}
+    boxes, edges = [], []
+    for node in nodes:
+        lines = _label(node)
+        leaf = node.name() == "AccumulateGrad"
+        if leaf and id(node.variable) in names:
+            lines[0] = names[id(node.variable)]
+        boxes.append((index[id(node)], lines, leaf))
+        for below, number in node.next_functions:
+            if below is not None:
+                edges.append((index[id(below)], index[id(node)], number))
+    return boxes, edges
+
+
+def to_dot(value: Tensor | Node | Iterable[Any], params: dict[str, Tensor] | None = None) -> str:
+    """The graph of ``value`` in Graphviz' language.
+
+    Args:
+        value: a tensor with a grad_fn, a node, or several of them.
+        params: names for leaves, for example ``dict(module.named_parameters())``.
+
+    Nodes show the shape and dtype of their outputs, the bytes they keep for backward and, after a
+    backward under ``autograd.profiler.profile``, the time they took.
+
+    Raises:
+        RuntimeError: a tensor has no history.
+    """
+    boxes, edges = _describe(value, params)
+    lines = ["digraph graph_of_ops {", '  node [shape=box, fontname="monospace", fontsize=10];']
+    for name, label, leaf in boxes:
+        text = "\\n".join(x.replace("\\", "\\\\").replace('"', '\\"') for x in label)
+        style = ", style=filled, fillcolor=lightblue" if leaf else ""
+        lines.append(f'  {name} [label="{text}"{style}];')
+    for below, above, number in edges:
+        extra = f' [label="{number}"]' if number else ""
+        lines.append(f"  {below} -> {above}{extra};")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def to_mermaid(
+    value: Tensor | Node | Iterable[Any], params: dict[str, Tensor] | None = None
+) -> str:
+    """The graph of ``value`` as a Mermaid flowchart; arguments as for :func:`to_dot`."""
+    boxes, edges = _describe(value, params)
+    lines = ["flowchart TD"]
+    for name, label, leaf in boxes:
+        text = "<br/>".join(x.replace('"', "#quot;") for x in label)
+        lines.append(f'  {name}(["{text}"])' if leaf else f'  {name}["{text}"]')
+    for below, above, number in edges:
+        lines.append(f"  {below} -->|{number}| {above}" if number else f"  {below} --> {above}")
+    return "\n".join(lines) + "\n"
+
+
+def draw(
+    value: Tensor | Node | Iterable[Any],
+    path: str | os.PathLike[str],
+    params: dict[str, Tensor] | None = None,
+) -> str:
+    """Writes a picture of the graph; returns the path of the file that was written.
+
+    ``.dot``/``.gv`` and ``.mmd``/``.md`` are text and always work. Other suffixes (svg, png, pdf)
+    need Graphviz: the ``dot`` program or the ``graphviz`` package that calls it. Without it a
+    Mermaid file is written beside the wanted name.
+    """
+    target = os.fspath(path)
+    suffix = os.path.splitext(target)[1].lower().lstrip(".")
+    if suffix in ("mmd", "md"):
+        text = to_mermaid(value, params)
+        return _write(target, f"```mermaid\n{text}```\n" if suffix == "md" else text)
+    if suffix in ("dot", "gv", ""):
+        return _write(target, to_dot(value, params))
+    dot = shutil.which("dot")
+    if dot is None:
+        return _write(os.path.splitext(target)[0] + ".mmd", to_mermaid(value, params))
+    subprocess.run(
+        [dot, f"-T{suffix}", "-o", target], input=to_dot(value, params), text=True, check=True
+    )
+    return target
+
+
+def _write(path: str, text: str) -> str:
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return path

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What graphs keep for backward: a list of it, and a cap on it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import weakref
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import cograd
+from cograd import _C
+from cograd._C import Tensor
+from cograd.autograd._saved import saved_tensors_hooks
+
+__all__ = ["SavedMemory", "SavedRecord", "saved_memory", "saved_tensor_budget"]
+
+
+@dataclass(frozen=True)
+class SavedRecord:
+    """One saved tensor.
+
+    ``bytes`` is the size of the memory it keeps alive; ``shared`` that an earlier record of the
+    list counts the same memory; ``made_at`` the line that ran the op (anomaly mode only);
+    ``spilled`` that it lies on disk.
+    """
+
+    node: str
+    slot: str
+    shape: tuple[int, ...] | None
+    dtype: Any
+    bytes: int
+    shared: bool
+    packed: bool
+    spilled: bool
+    made_at: str
+    sequence_nr: int
+
+
+class SavedMemory(list[SavedRecord]):
+    """Records of saved tensors, largest first."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes kept alive in memory, shared storage counted once."""
+        return sum(r.bytes for r in self if not r.shared and not r.spilled)
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes that lie on disk."""
+        return sum(r.bytes for r in self if r.spilled)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self)} saved tensors, {self.total_bytes} bytes"]
+        for r in self:
+            shape = "?" if r.shape is None else "x".join(map(str, r.shape)) or "scalar"
+            marks = "".join(
+                f" ({m})"
+                for m, on in (("shared", r.shared), ("hooks", r.packed), ("disk", r.spilled))
+                if on
+            )
+            at = f" at {r.made_at}" if r.made_at else ""
+            lines.append(f"{r.bytes:>12}  {shape:<20} {r.node}.{r.slot}{marks}{at}")
+        return "\n".join(lines)
+
+
+def saved_memory() -> SavedMemory:
+    """Every tensor that graphs reachable from Python objects keep for backward, largest first."""
+    raw = _C._saved_memory()
+    raw.sort(key=lambda d: (-_size_of(d), d["sequence"]))
+    seen: set[int] = set()
+    out = SavedMemory()
+    for d in raw:
+        held = d["held"]
+        spilled = isinstance(held, _Entry) and held.spilled
+        tensor = held.tensor if isinstance(held, _Entry) else None
+        storage = d["storage"]
+        shape, dtype = d["shape"], d["dtype"]
+        if isinstance(held, _Entry):
+            shape, dtype = held.shape, held.dtype
+            storage = 0 if tensor is None else tensor.untyped_storage().data_ptr()
+        shared = storage in seen and storage != 0
+        seen.add(storage)
+        out.append(
+            SavedRecord(
+                d["node"],
+                d["slot"],
+                shape,
+                dtype,
+                _size_of(d),
+                shared,
+                d["packed"],
+                spilled,
+                d["made_at"],
+                d["sequence"],
+            )
+        )
+    return out
+
+
+def _size_of(d: dict[str, Any]) -> int:
+    held = d["held"]
+    return held.bytes if isinstance(held, _Entry) else int(d["bytes"])
+
+
+_UNITS = {"": 1, "b": 1}
+for _i, _letter in enumerate("kmgt", 1):
+    _UNITS[f"{_letter}ib"] = 1024**_i
+    _UNITS[f"{_letter}b"] = 1000**_i
+    _UNITS[_letter] = 1024**_i
+
+
+def _parse_size(size: int | str) -> int:
+    """Bytes from 1048576, "1MiB", "2 GB" or "1.5g"."""
+    if isinstance(size, int):
+        value = float(size)
+    else:
+        text = size.strip().lower()
+        digits = text.rstrip("bikmgt ")
+        unit = text[len(digits) :].strip()
+        try:
+            value = float(digits) * _UNITS[unit]
+        except (ValueError, KeyError):
+            raise ValueError(
+                f'saved_tensor_budget(): expected a size such as "2GiB" or a number of bytes, got '
+                f"{size!r}"
+            ) from None
+    if value < 0:
+        raise ValueError(f"saved_tensor_budget(): the budget is negative: {size!r}")
+    return int(value)
+
+
+class _Entry:
+    """A packed tensor: in memory until it is spilled, then a place in the file."""
+
+    __slots__ = (
+        "__weakref__",
+        "bytes",
+        "dtype",
+        "key",
+        "offset",
+        "shape",
+        "spilled",
+        "start",
+        "strides",
+        "tensor",
+        "version",
+    )
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor: Tensor | None = tensor
+        self.shape = tuple(tensor.shape)
+        self.strides = tensor.stride()
+        self.dtype = tensor.dtype
+        self.version = tensor._version
+        self.bytes = _span(tensor) * tensor.element_size()
+        self.key = tensor.untyped_storage().data_ptr()
+        self.spilled = False
+        self.offset = 0  # in the file
+
+
+def _span(tensor: Tensor) -> int:
+    """Elements from the first to the last that a tensor touches."""
+    if tensor.numel() == 0:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+class _SpillFile:
+    """An unlinked temporary file; space of dead entries is used again."""
+
+    def __init__(self, directory: str | None) -> None:
+        self._file = tempfile.TemporaryFile(prefix="cograd-spill-", dir=directory)  # noqa: SIM115
+        self._free: list[tuple[int, int]] = []  # (offset, length)
+        self._end = 0
+
+    def write(self, data: memoryview) -> int:
+        """Stores the bytes; their offset.
+
+        Raises:
+            RuntimeError: the disk is full (nothing is changed then).
+        """
+        need = -(-len(data) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        offset = self._take(need)
+        try:
+            done = 0
+            while done < len(data):
+                done += os.pwrite(self._file.fileno(), data[done:], offset + done)
+        except OSError as error:
+            self.give(offset, need)
+            raise RuntimeError(
+                f"saved_tensor_budget(): could not spill {len(data)} bytes to disk "
+                f"({os.strerror(error.errno or 0)}); the tensors stay in memory and the graph is "
+                "unharmed. Raise the budget, or pass a directory with more room."
+            ) from error
+        return offset
+
+    def _take(self, need: int) -> int:
+        for i, (offset, length) in enumerate(self._free):
+            if length >= need:
+                if length == need:
+                    del self._free[i]
+                else:
+                    self._free[i] = (offset + need, length - need)
+                return offset
+        offset = self._end
+        self._end += need
+        return offset
+
+    def give(self, offset: int, length: int) -> None:
+        """Marks a region as unused."""
+        length = -(-length // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        if length == 0:
+            return
+        if offset + length == self._end:
+            self._end = offset
+        else:
+            self._free.append((offset, length))
+
+    def map(self, offset: int, length: int) -> mmap.mmap:
+        """The bytes as private memory: written pages are copied, the file does not change."""
+        return mmap.mmap(self._file.fileno(), length, access=mmap.ACCESS_COPY, offset=offset)
+
+
+class saved_tensor_budget(saved_tensors_hooks):
+    """Context manager that keeps the memory of saved tensors under a cap by moving them to disk.
+
+    When the tensors saved inside exceed the budget, those that backward needs last (the oldest)
+    are written to an unlinked temporary file and mapped back when they are needed; gradients are
+    bit for bit the same. Leaves, and tensors whose memory a leaf that requires grad owns, are not
+    counted: moving them frees nothing. Shared memory is counted once.
+
+    Args:
+        budget: bytes, or text such as "2GiB".
+        spill: "disk".
+        directory: where the file is made; default: the system's directory for temporary files.
+
+    Attributes:
+        spilled_bytes: bytes written so far.
+        resident_bytes: bytes of saved tensors in memory now.
+
+    Raises:
+        ValueError: the budget or ``spill`` is not understood.
+        RuntimeError: (from the op that saves) the disk is full; or (in backward) a saved tensor
+            was written in place after it was saved.
+    """
+
+    def __init__(
+        self, budget: int | str, spill: str = "disk", directory: str | None = None
+    ) -> None:
+        if spill == "recompute":
+            raise NotImplementedError(
+                'saved_tensor_budget(): spill="recompute" is not offered; wrap the part to be '
+                "recomputed in utils.checkpoint.checkpoint"
+            )
+        if spill != "disk":
+            raise ValueError(f'saved_tensor_budget(): spill must be "disk", got {spill!r}')
+        self.budget = _parse_size(budget)
+        self.directory = directory
+        self.spilled_bytes = 0
+        self.resident_bytes = 0
+        self._entries: OrderedDict[int, weakref.ref[_Entry]] = OrderedDict()  # oldest first
+        self._counts: dict[int, list[int]] = {}  # storage -> [entries, bytes]
+        self._file: _SpillFile | None = None
+        super().__init__(self._pack, self._unpack)
+
+    def _pack(self, tensor: Tensor) -> Any:
+        base = tensor._base if tensor._base is not None else tensor
+        if tensor.numel() == 0 or (base.is_leaf and base.requires_grad):
+            return tensor
+        entry = _Entry(tensor)
+        self._count(entry.key, tensor.untyped_storage().nbytes())
+        number = id(entry)
+        self._entries[number] = weakref.ref(entry)
+        weakref.finalize(entry, self._forget, number, entry.key)
+        self._shrink()
+        return entry
+
+    def _count(self, key: int, size: int) -> None:
+        count = self._counts.setdefault(key, [0, size])
+        if count[0] == 0:
+            self.resident_bytes += count[1]
+        count[0] += 1
+
+    def _uncount(self, key: int) -> None:
+        count = self._counts.get(key)
+        if count is None:
+            return
+        count[0] -= 1
+        if count[0] == 0:
+            self.resident_bytes -= count[1]
+            del self._counts[key]
+
+    def _forget(self, number: int, key: int) -> None:
+        if self._entries.pop(number, None) is not None:
+            self._uncount(key)
+
+    def _shrink(self) -> None:
+        while self.resident_bytes > self.budget and self._entries:
+            number, reference = next(iter(self._entries.items()))
+            entry = reference()
+            if entry is None or entry.tensor is None:
+                self._entries.pop(number, None)
+                continue
+            self._spill(entry)
+            self._forget(number, entry.key)
+
+    def _spill(self, entry: _Entry) -> None:
+        tensor = entry.tensor
+        assert tensor is not None
+        self._check_version(entry)
+        if self._file is None:
+            self._file = _SpillFile(self.directory)
+        flat = tensor.detach().as_strided((_span(tensor),), (1,))
+        entry.offset = self._file.write(memoryview(flat.view(cograd.uint8)).cast("B"))
+        entry.spilled = True
+        entry.tensor = None
+        self.spilled_bytes += entry.bytes
+        weakref.finalize(entry, self._file.give, entry.offset, entry.bytes)
+
+    def _unpack(self, packed: Any) -> Tensor:
+        if isinstance(packed, Tensor):
+            return packed
+        entry: _Entry = packed
+        if entry.tensor is not None:
+            self._check_version(entry)
+            return entry.tensor
+        assert self._file is not None
+        memory = self._file.map(entry.offset, entry.bytes)
+        flat = cograd.frombuffer(memory, dtype=entry.dtype)
+        return flat.as_strided(entry.shape, entry.strides)
+
+    def _check_version(self, entry: _Entry) -> None:
+        assert entry.tensor is not None
+        if entry.tensor._version != entry.version:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an "
+                f"inplace operation: a saved tensor of shape {list(entry.shape)} is at version "
+                f"{entry.tensor._version}; expected version {entry.version} instead. Hint: write "
+                "into a copy (.clone())."
+            )

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hooks of saved tensors: pack and unpack, moving them away, and letting them be written."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Generator, MutableMapping
+from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from cograd import _C
+from cograd._C import Tensor
+
+
+class saved_tensors_hooks:
+    """Context manager under which tensors saved for backward go through a pair of functions.
+
+    ``pack_hook(tensor)`` is called when a tensor is saved (recording is off inside) and may return
+    anything; ``unpack_hook`` gets that and must return a tensor of the same shape when backward
+    needs it. The tensor given to ``pack_hook`` must not be written in place.
+
+    Nested managers compose: the innermost packs first, and if it returns a tensor the one around
+    it packs that; unpacking goes the other way round. (torch runs the innermost only.)
+
+    Raises:
+        RuntimeError: hooks are disabled on this thread, or ``pack_hook`` wrote its argument.
+        TypeError: ``unpack_hook`` returned something that is not a tensor.
+    """
+
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        _C._push_saved_tensors_default_hooks(self.pack_hook, self.unpack_hook)
+
+    def __exit__(self, *args: object) -> None:
+        _C._pop_saved_tensors_default_hooks()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Saved tensors are copied, as torch does to move them from a device to the CPU.
+
+    Every tensor lives on the CPU here, so this protects saved tensors from later in-place writes
+    and costs their memory a second time.
+
+    Args:
+        pin_memory: accepted and ignored.
+        device_type: accepted and ignored.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack(tensor: Tensor) -> Tensor:
+            return tensor.detach().clone()
+
+        def unpack(packed: Tensor) -> Tensor:
+            return packed
+
+        super().__init__(pack, unpack)
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Generator[None, None, None]:
+    """Entering :class:`saved_tensors_hooks` inside raises RuntimeError with this message.
+
+    Raises:
+        RuntimeError: hooks are active already.
+    """
+    previous = _C._saved_tensors_hooks_disable(error_message)
+    try:
+        yield
+    finally:
+        _C._saved_tensors_hooks_restore(previous)
+
+
+class _Handle:
+    """Stands for a saved tensor; dies with the graph that holds it."""
+
+    __slots__ = ("__weakref__",)
+
+
+_Key = tuple[int, int, int]
+_mutation_allowed = False
+
+
+class _AllowMutationOnSavedContext:
+    """What :func:`allow_mutation_on_saved_tensors` keeps: originals, and clones of the written."""
+
+    def __init__(self) -> None:
+        self.cloned: MutableMapping[_Handle, Tensor] = WeakKeyDictionary()
+        self.original: MutableMapping[_Handle, Tensor] = WeakKeyDictionary()
+        self._handle_of: MutableMapping[_Key, _Handle] = WeakValueDictionary()
+        self._keys_of: dict[int, set[_Key]] = defaultdict(set)
+
+    def clear(self) -> None:
+        """Forgets everything; graphs recorded under the context cannot run any more."""
+        self.cloned.clear()
+        self.original.clear()
+        self._handle_of.clear()
+        self._keys_of.clear()
+
+    def pack(self, tensor: Tensor) -> _Handle:
+        """The handle of ``tensor`` at its present version."""
+        storage = tensor.untyped_storage().data_ptr()
+        key = (storage, id(tensor), tensor._version)
+        handle = self._handle_of.get(key)
+        if handle is None or self.original.get(handle) is not tensor:
+            handle = _Handle()
+            self._handle_of[key] = handle
+            self.original[handle] = tensor
+            self._keys_of[storage].add(key)
+        return handle
+
+    def unpack(self, handle: _Handle) -> Tensor:
+        """The tensor as it was when it was saved."""
+        found = self.cloned.get(handle)
+        if found is None:
+            found = self.original.get(handle)
+        if not _mutation_allowed or found is None:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context "
+                "in which the graph was originally recorded."
+            )
+        return found
+
+    def before_write(self, tensor: Tensor, op: str) -> None:
+        """Clones whatever was saved from the memory that ``op`` is about to write."""
+        storage = tensor.untyped_storage().data_ptr()
+        for key in self._keys_of.pop(storage, ()):
+            handle = self._handle_of.pop(key, None)
+            if handle is None or handle in self.cloned or handle not in self.original:
+                continue
+            original = self.original.pop(handle)
+            enabled = _C._set_grad_enabled(False)
+            try:
+                self.cloned[handle] = original.detach().clone()
+            finally:
+                _C._set_grad_enabled(enabled)
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Generator[_AllowMutationOnSavedContext, None, None]:
+    """Tensors saved for backward may be written in place: they are cloned before the write.
+
+    Forward and backward must both run inside. Cannot be nested.
+
+    Returns:
+        A context with the mappings ``original`` and ``cloned``, and ``clear()``.
+    """
+    global _mutation_allowed
+    if _mutation_allowed:
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    context = _AllowMutationOnSavedContext()
+    with saved_tensors_hooks(context.pack, context.unpack):
+        _mutation_allowed = True
+        _C._set_write_callback(context.before_write)
+        try:
+            yield context
+        finally:
+            _C._set_write_callback(None)
+            context.clear()
+            _mutation_allowed = False

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the time goes: every op of the forward pass and every node of the backward pass."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from cograd import _C
+
+__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class FunctionEvent:
+    """One timed call. Times in microseconds since the profiler was entered.
+
+    ``kind`` is "op" (forward), "node" (backward) or "user" (record_function); ``self_cpu_time``
+    leaves out events nested inside on the same thread.
+    """
+
+    name: str
+    kind: str
+    start: float
+    end: float
+    thread: int
+    sequence_nr: int = -1
+    self_cpu_time_total: float = 0.0
+
+    @property
+    def cpu_time_total(self) -> float:
+        """Duration in microseconds."""
+        return self.end - self.start
+
+    @property
+    def key(self) -> str:
+        """What events are grouped by."""
+        return self.name
+
+
+@dataclass(frozen=True)
+class FunctionEventAvg:
+    """All events of one name. Times in microseconds."""
+
+    key: str
+    kind: str
+    count: int
+    cpu_time_total: float
+    self_cpu_time_total: float
+
+    @property
+    def cpu_time(self) -> float:
+        """Mean duration."""
+        return self.cpu_time_total / self.count
+
+
+def _text(us: float) -> str:
+    if us >= 1e6:
+        return f"{us / 1e6:.3f}s"
+    return f"{us / 1e3:.3f}ms" if us >= 1e3 else f"{us:.3f}us"
+
+
+_SORT = ("cpu_time", "cpu_time_total", "self_cpu_time_total", "count", "key")
+
+
+class EventList(list[Any]):
+    """Events, or their averages, with a table."""
+
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_name_column_width: int = 55,
+        top_level_events_only: bool = False,
+        **_ignored: Any,
+    ) -> str:
+        """The events as text.
+
+        Args:
+            sort_by: cpu_time, cpu_time_total, self_cpu_time_total, count or key; as recorded if
+                None.
+            row_limit: rows shown at most; -1 for all.
+            max_name_column_width: longer names are cut.
+            top_level_events_only: accepted and ignored.
+
+        Raises:
+            ValueError: ``sort_by`` is none of these.
+        """
+        rows = self if self and isinstance(self[0], FunctionEventAvg) else self._averages()
+        if sort_by is not None:
+            if sort_by not in _SORT:
+                raise ValueError(f"table(): sort_by must be one of {_SORT}, got {sort_by!r}")
+            rows = sorted(rows, key=lambda r: getattr(r, sort_by), reverse=sort_by != "key")
+        total = sum(r.self_cpu_time_total for r in rows) or 1.0
+        shown = list(rows) if row_limit < 0 else list(rows)[:row_limit]
+        head = ("Name", "Self CPU %", "Self CPU", "CPU total", "CPU time avg", "# of Calls")
+        cells = [head] + [
+            (
+                r.key[:max_name_column_width],
+                f"{100 * r.self_cpu_time_total / total:.2f}%",
+                _text(r.self_cpu_time_total),
+                _text(r.cpu_time_total),
+                _text(r.cpu_time),
+                str(r.count),
+            )
+            for r in shown
+        ]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+        rule = "  ".join("-" * w for w in widths)
+        lines = [
+            "  ".join(
+                [row[0].ljust(widths[0])]
+                + [c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)]
+            )
+            for row in cells
+        ]
+        body = [rule, lines[0], rule, *lines[1:], rule, f"Self CPU time total: {_text(total)}"]
+        return "\n".join(body) + "\n"
+
+    def _averages(self) -> list[FunctionEventAvg]:
+        groups: dict[tuple[str, str], list[FunctionEvent]] = {}
+        for e in self:
+            groups.setdefault((e.name, e.kind), []).append(e)
+        return [
+            FunctionEventAvg(
+                name,
+                kind,
+                len(events),
+                sum(e.cpu_time_total for e in events),
+                sum(e.self_cpu_time_total for e in events),
+            )
+            for (name, kind), events in groups.items()
+        ]
+
+    def key_averages(self, *_: Any, **__: Any) -> EventList:
+        """One entry per name, in the order of first appearance."""
+        return EventList(self._averages())
+
+    def total_average(self) -> FunctionEventAvg:
+        """All events as one entry."""
+        return FunctionEventAvg(
+            "Total",
+            "total",
+            len(self),
+            sum(e.cpu_time_total for e in self),
+            sum(e.self_cpu_time_total for e in self),
+        )
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds spent in all events, nested ones counted once."""
+        return float(sum(e.self_cpu_time_total for e in self))
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes the events as JSON for chrome://tracing or Perfetto."""
+        threads = {t: i for i, t in enumerate(dict.fromkeys(e.thread for e in self))}
+        events = [
+            {
+                "name": e.name,
+                "cat": {"op": "cpu_op", "node": "backward", "user": "user_annotation"}[e.kind],
+                "ph": "X",
+                "ts": e.start,
+                "dur": e.cpu_time_total,
+                "pid": os.getpid(),
+                "tid": threads[e.thread],
+                "args": {"Sequence number": e.sequence_nr} if e.kind == "node" else {},
+            }
+            for e in self
+        ]
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, f)
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def _with_self_times(raw: Iterable[tuple[Any, ...]], begin: int) -> EventList:
+    """Sorts events and takes nested time out of the events around it, thread by thread."""
+    events = sorted(raw, key=lambda e: (e[5], e[3], -e[4]))
+    own = [float(e[4] - e[3]) for e in events]
+    stack: list[int] = []
+    for i, e in enumerate(events):
+        while stack and (events[stack[-1]][5] != e[5] or events[stack[-1]][4] <= e[3]):
+            stack.pop()
+        if stack:
+            own[stack[-1]] -= e[4] - e[3]
+        stack.append(i)
+    out = EventList()
+    for i in sorted(range(len(events)), key=lambda i: events[i][3]):
+        kind, name, sequence, start, end, thread = events[i]
+        out.append(
+            FunctionEvent(
+                name,
+                kind,
+                (start - begin) / 1e3,
+                (end - begin) / 1e3,
+                thread,
+                sequence if kind == "node" else -1,
+                max(own[i], 0.0) / 1e3,
+            )
+        )
+    return out
+
+
+class profile:
+    """Context manager that times ops, backward nodes and ``record_function`` blocks.
+
+    Only one may be active at a time. Afterwards the nodes that ran know their time, and
+    ``autograd.graph.to_dot`` shows it.
+
+    Args:
+        enabled: False makes it do nothing.
+        use_cpu, record_shapes, with_flops, profile_memory, with_stack, with_modules: accepted and
+            ignored.
+
+    Raises:
+        RuntimeError: entered while another profile is active, or read while it is.
+    """
+
+    def __init__(
+        self,
+        enabled: bool = True,
+        *,
+        use_cpu: bool = True,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        **_ignored: Any,
+    ) -> None:
+        self.enabled = enabled
+        self.entered = False
+        self._begin = 0
+        self._events: EventList | None = None
+
+    def __enter__(self) -> profile:
+        if not self.enabled:
+            return self
+        if self.entered:
+            raise RuntimeError("Profiler context manager is not reentrant")
+        if _C._profiling():
+            raise RuntimeError("Profiler is already enabled on this process")
+        self.entered = True
+        _C._profile_events()
+        self._begin = _C._profile_now()
+        _C._set_profiling(True)
+        return self
+
+    def __exit__(self, *exc: object) -> bool:
+        if self.enabled:
+            _C._set_profiling(False)
+            self._events = _with_self_times(_C._profile_events(), self._begin)
+        return False
+
+    @property
+    def function_events(self) -> EventList:
+        """The events, in order of their beginning."""
+        if self._events is None:
+            raise RuntimeError("Profiler didn't finish running")
+        return self._events
+
+    def key_averages(self, *_: Any, **__: Any) -> EventList:
+        """One entry per name."""
+        return self.function_events.key_averages()
+
+    def total_average(self) -> FunctionEventAvg:
+        """All events as one entry."""
+        return self.function_events.total_average()
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: Any) -> str:
+        """The averages as text; see :meth:`EventList.table`."""
+        return self.function_events.table(sort_by, row_limit, **kwargs)
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes the events as JSON for chrome://tracing or Perfetto."""
+        self.function_events.export_chrome_trace(path)
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds spent in all events."""
+        return self.function_events.self_cpu_time_total
+
+    def __str__(self) -> str:
+        return "<unfinished autograd.profiler.profile>" if self._events is None else self.table()
+
+    __repr__ = __str__
+
+
+class record_function:
+    """Names a block (or, as a decorator, a function) in the profile.
+
+    Args:
+        name: what the table and the trace show.
+        args: accepted and ignored.
+    """
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        self.name = name
+        self.args = args
+        self._begin = 0
+
+    def __enter__(self) -> record_function:
+        self._begin = _C._profile_now()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if _C._profiling():
+            _C._profile_add(self.name, self._begin, _C._profile_now())
+
+    def __call__(self, func: F) -> F:
+        @functools.wraps(func)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with record_function(self.name):
+                return func(*args, **kwargs)
+
+        return cast(F, wrapper)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ops of your own, written in Python, under a name: torch.library's names.
+
+``custom_op`` turns a function with annotations into an op ``namespace::name``; it is found as
+``cograd.ops.namespace.name``. Its gradient is registered with ``register_autograd``. ``opcheck``
+looks for undeclared writes and aliases, missing registrations and wrong gradients.
+"""
+
+from __future__ import annotations
+
+from ._custom_op import CustomOpDef, custom_op
+from ._opcheck import OpCheckError, opcheck
+from ._registry import (
+    Library,
+    define,
+    impl,
+    register_autograd,
+    register_fake,
+    register_kernel,
+    register_vmap,
+)
+from ._schema import infer_schema
+from ._table import _python_ops
+
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "OpCheckError",
+    "_python_ops",
+    "custom_op",
+    "define",
+    "impl",
+    "infer_schema",
+    "opcheck",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_vmap",
+]

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The Python code of an op's call, made from its schema; no argument is looked at twice.
+
+For "(Tensor x, float a=1.0) -> Tensor" the made function is, in short:
+
+    def __call__(self, x=missing, a=1.0, *extra):
+        if extra: wrong_count(extra)
+        if type(a) is not float: a = convert(...)
+        try: recorded = x.requires_grad
+        except AttributeError: wrong_type(...)
+        out = apply(x, a) if recorded and is_grad_enabled() else kernel(x, a)
+        if out._is_view() or out.data_ptr() == x.data_ptr(): alias(...)
+        return out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import cograd
+from cograd import _C, Tensor
+from cograd.autograd import _pytree
+
+from ._schema import REQUIRED, Argument, Schema
+
+__all__ = ["composite", "function_methods", "make", "missing_kernel", "no_formula"]
+
+Fn = Callable[..., Any]
+
+
+# ---------------------------------------------------------------------- slow paths
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    leaves: list[Any] = []
+    _pytree.flatten(value, leaves)
+    return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+
+
+class _Checks:
+    """What the made function calls when something is unusual; one for each op."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def count(self, given: dict[str, Any], extra: tuple[Any, ...]) -> NoReturn:
+        """Raises for missing arguments or too many."""
+        name = self.schema.name
+        if extra:
+            limit = sum(not a.keyword_only for a in self.schema.arguments)
+            text = f"expected at most {limit} argument(s) but received {limit + len(extra)}"
+        else:
+            absent = [a.name for a in self.schema.arguments if given.get(a.name) is REQUIRED]
+            text = f"is missing value for argument '{absent[0]}'"
+        raise TypeError(f"{name}() {text}. Declaration: {self.schema}")
+
+    def wrong(self, argument: Argument, value: Any) -> NoReturn:
+        """Raises for an argument of a wrong type."""
+        raise TypeError(
+            f"{self.schema.name}() Expected a value of type '{argument.type}' for argument "
+            f"'{argument.name}' but instead found type '{type(value).__name__}'. "
+            f"Declaration: {self.schema}"
+        )
+
+    def tensors(self, given: dict[str, Any]) -> None:
+        """Raises for the first tensor argument that is none."""
+        for argument in self.schema.arguments:
+            value = given[argument.name]
+            if argument.type.startswith("Tensor") and not _is_tensor(argument, value):
+                self.wrong(argument, value)
+
+    def convert(self, index: int, value: Any) -> Any:
+        """``value`` as the argument's type, if it is a number that fits."""
+        argument = self.schema.arguments[index]
+        converted = _CONVERTERS[argument.type.rstrip("?")](value)
+        if converted is None:
+            self.wrong(argument, value)
+        return converted
+
+    def any_requires(self, value: Any) -> bool:
+        """Whether a list of tensors, or None, has one that requires grad.
+
+        Raises:
+            TypeError: it is no list; AttributeError: its elements are no tensors.
+        """
+        if value is None:
+            return False
+        if not isinstance(value, (list, tuple)):
+            raise TypeError
+        return any(t is not None and t.requires_grad for t in value)
+
+    def no_grad_write(self, given: dict[str, Any]) -> None:
+        """Raises if an argument that is written is part of a graph."""
+        for argument in self.schema.arguments:
+            if argument.mutated and any(t.requires_grad for t in _tensors(given[argument.name])):
+                raise RuntimeError(
+                    f"{self.schema.name}(): the argument '{argument.name}' is written and requires "
+                    "grad, but an op that writes its arguments has no autograd formula, so its "
+                    "gradient would be wrong. Call it under no_grad, or write a functional op and "
+                    "register its formula"
+                )
+
+    def bump(self, value: Any, versions: list[int]) -> None:
+        """Counts up the versions of what was written behind the engine's back."""
+        for tensor, version in zip(_tensors(value), versions):
+            if tensor._version == version:
+                _C._increment_version(tensor)
+
+    def versions(self, value: Any) -> list[int]:
+        """The versions of the tensors in an argument."""
+        return [tensor._version for tensor in _tensors(value)]
+
+    def alias(self, out: Any, inputs: Sequence[Any]) -> None:
+        """Raises if an output shares memory with an input or another output."""
+        from cograd.testing._subject import overlap
+
+        outputs, given = _tensors(out), _tensors(list(inputs))
+        for k, output in enumerate(outputs):
+            others = given + outputs[:k]
+            if any(output is other or overlap(output, other) for other in others):
+                raise RuntimeError(
+                    f"{self.schema.name}: The output of this custom operator (1) must not also be "
+                    "an input to this custom operator and (2) may not alias any inputs to this "
+                    "custom operator or other returns. The most common way to trigger this error "
+                    "is if we have y = custom_op(x) and y and x are the same Tensor. Please "
+                    "instead return a clone of the offending output tensor(s) (e.g. return "
+                    "x.clone()) or refactor the custom operator to not return y."
+                )
+
+    def detach(self, out: Any) -> Any:
+        """The result without the history that a kernel recorded through its closure."""
+        if isinstance(out, Tensor):
+            return out.detach()
+        leaves: list[Any] = []
+        spec = _pytree.flatten(out, leaves)
+        plain = (t.detach() if isinstance(t, Tensor) else t for t in leaves)
+        return _pytree.unflatten(spec, iter(plain))
+
+
+def _is_tensor(argument: Argument, value: Any) -> bool:
+    if argument.is_tensor:
+        return isinstance(value, Tensor) or (value is None and argument.type.endswith("?"))
+    if value is None:
+        return argument.type.endswith("]?")
+    if not isinstance(value, (list, tuple)):
+        return False
+    none = argument.type.startswith("Tensor?")
+    return all(isinstance(v, Tensor) or (none and v is None) for v in value)
+
+
+def _as_float(value: Any) -> float | None:
+    if isinstance(value, (str, bytes, bool)) or not hasattr(value, "__float__"):
+        return float(value) if isinstance(value, bool) else None
+    return None if isinstance(value, Tensor) and value.numel() != 1 else float(value)
+
+
+def _as_int(value: Any) -> int | None:
+    if isinstance(value, float) or not hasattr(value, "__index__"):
+        return None
+    return None if isinstance(value, Tensor) and value.numel() != 1 else value.__index__()
+
+
+def _as_bool(value: Any) -> bool | None:
+    return bool(value) if type(value).__name__ in ("bool", "bool_") else None
+
+
+_CONVERTERS: dict[str, Fn] = {
+    "float": _as_float,
+    "SymInt": _as_int,
+    "bool": _as_bool,
+    "str": lambda value: value if isinstance(value, str) else None,
+}
+_PYTHON = {"float": "float", "SymInt": "int", "bool": "bool", "str": "str"}
+
+
+# ---------------------------------------------------------------------- made code
+
+
+def _header(schema: Schema, scope: dict[str, Any]) -> str:
+    """The def line; defaults are values of the scope."""
+    parts, star = ["self"], False
+    for index, argument in enumerate(schema.arguments):
+        if argument.keyword_only and not star:
+            parts.append("*_extra")
+            star = True
+        scope[f"_d{index}"] = argument.default
+        parts.append(f"{argument.name}=_d{index}")
+    if not star:
+        parts.append("*_extra")
+    return f"def __call__({', '.join(parts)}):\n"
+
+
+def _forwarded(schema: Schema) -> str:
+    """The arguments as a call of the kernel passes them."""
+    return ", ".join(f"{a.name}={a.name}" if a.keyword_only else a.name for a in schema.arguments)
+
+
+def _argument_checks(schema: Schema) -> str:
+    """Counts and types of everything but tensors."""
+    required = [a.name for a in schema.arguments if a.default is REQUIRED]
+    conditions = ["_extra", *(f"{name} is _required" for name in required)]
+    code = f" if {' or '.join(conditions)}:\n  _checks.count(locals(), _extra)\n"
+    for index, argument in enumerate(schema.arguments):
+        base = argument.type.rstrip("?")
+        if base in _PYTHON:
+            optional = f"{argument.name} is not None and " if argument.type.endswith("?") else ""
+            code += f" if {optional}type({argument.name}) is not _{_PYTHON[base]}:\n"
+            code += f"  {argument.name} = _checks.convert({index}, {argument.name})\n"
+    return code
+
+
+def _requires(argument: Argument) -> str:
+    """An expression for whether an argument requires grad; AttributeError if it is no tensor."""
+    if argument.is_tensor_list:
+        return f"_any_requires({argument.name})"
+    if argument.type == "Tensor?":
+        return f"({argument.name} is not None and {argument.name}.requires_grad)"
+    return f"{argument.name}.requires_grad"
+
+
+def _compile(schema: Schema, code: str, scope: dict[str, Any]) -> Fn:
+    exec(compile(code, f"<op {schema.name}>", "exec"), scope)
+    made: Fn = scope["__call__"]
+    made.__qualname__ = schema.name
+    return made
+
+
+def _scope(schema: Schema) -> dict[str, Any]:
+    checks = _Checks(schema)
+    return {
+        "_checks": checks,
+        "_any_requires": checks.any_requires,
+        "_required": REQUIRED,
+        "_grad_enabled": cograd.is_grad_enabled,
+        "_set_grad": _C._set_grad_enabled,
+        "_increment": _C._increment_version,
+        "_float": float,
+        "_int": int,
+        "_bool": bool,
+        "_str": str,
+        "_Tensor": Tensor,
+    }
+
+
+def make(schema: Schema, kernel: Fn, apply: Fn) -> Fn:
+    """The call of an op: ``apply`` where an argument requires grad, else ``kernel``."""
+    scope = _scope(schema) | {"_kernel": kernel, "_apply": apply}
+    tensors = [a for a in schema.arguments if a.type.startswith("Tensor")]
+    code = _header(schema, scope) + _argument_checks(schema)
+    code += " try:\n  _recorded = " + (" | ".join(map(_requires, tensors)) or "False") + "\n"
+    code += " except (AttributeError, TypeError):\n  _checks.tensors(locals())\n  raise\n"
+    if schema.is_mutable:
+        code += _mutable_body(schema)
+    else:
+        everything = ", ".join(a.name for a in schema.arguments)
+        code += " if _recorded and _grad_enabled():\n"
+        code += f"  _out = _apply({everything})\n"
+        code += f" else:\n  _out = _kernel({_forwarded(schema)})\n"
+        code += _unrecorded(schema)
+    return _compile(schema, code + _alias_check(schema, tensors) + " return _out\n", scope)
+
+
+def _unrecorded(schema: Schema) -> str:
+    """Drops history that the kernel recorded itself, from a closure."""
+    if schema.returns == ("Tensor",):
+        return "  if _out.requires_grad:\n   _out = _out.detach()\n"
+    if any(kind.startswith("Tensor") for kind in schema.returns):
+        return "  _out = _checks.detach(_out) if _grad_enabled() else _out\n"
+    return ""
+
+
+def _alias_check(schema: Schema, tensors: Sequence[Argument]) -> str:
+    """A quick look at single tensors, a full one at lists."""
+    if not any(kind.startswith("Tensor") for kind in schema.returns):
+        return ""
+    names = ", ".join(a.name for a in tensors)
+    full = f"_checks.alias(_out, ({names},))\n" if names else "_checks.alias(_out, ())\n"
+    if schema.returns != ("Tensor",) or any(not a.is_tensor for a in tensors):
+        return " " + full
+    if not tensors:
+        return ""
+    quick = "_out._is_view() or " + " or ".join(
+        (f"({a.name} is not None and " if a.type == "Tensor?" else "(")
+        + f"{a.name}.data_ptr() == _pointer)"
+        for a in tensors
+    )
+    return f" _pointer = _out.data_ptr()\n if {quick}:\n  {full}"
+
+
+def _mutable_body(schema: Schema) -> str:
+    """The call of an op that writes its arguments: no graph, and versions are counted up."""
+    mutated = [a for a in schema.arguments if a.mutated]
+    code = " _mode = _set_grad(False)\n try:\n"
+    code += "  if _recorded and _mode:\n   _checks.no_grad_write(locals())\n"
+    for i, a in enumerate(mutated):
+        version = f"{a.name}._version" if a.type == "Tensor" else f"_checks.versions({a.name})"
+        code += f"  _v{i} = {version}\n"
+    code += f"  _out = _kernel({_forwarded(schema)})\n"
+    for i, a in enumerate(mutated):
+        if a.type == "Tensor":
+            code += f"  if {a.name}._version == _v{i}:\n   _increment({a.name})\n"
+        else:
+            code += f"  _checks.bump({a.name}, _v{i})\n"
+    return code + " finally:\n  _set_grad(_mode)\n"
+
+
+def composite(schema: Schema, fn: Fn) -> Fn:
+    """The call of an op that is made of differentiable ones."""
+    scope = _scope(schema) | {"_kernel": fn}
+    code = _header(schema, scope) + _argument_checks(schema)
+    return _compile(schema, code + f" return _kernel({_forwarded(schema)})\n", scope)
+
+
+def missing_kernel(schema: Schema, known: str) -> Fn:
+    """The call of an op that has no kernel for the CPU."""
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        raise NotImplementedError(
+            f"{schema.name}: there is no kernel for the device 'cpu' (kernels: {known}). Register "
+            f"one with register_kernel('cpu') or Library.impl. Declaration: {schema}"
+        )
+
+    return __call__
+
+
+# ---------------------------------------------------------------------- autograd
+
+
+def no_formula(name: str) -> Fn:
+    """The backward of an op without one."""
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(
+            f"Trying to backward through {name} but no autograd formula was registered. Please use "
+            "register_autograd to add one."
+        )
+
+    return backward
+
+
+def function_methods(
+    schema: Schema, kernel: Fn, backward: Fn, setup_context: Fn | None
+) -> dict[str, Any]:
+    """The methods of the Function of an op; simple ops get the registered functions themselves."""
+    names = [a.name for a in schema.arguments]
+    positional = [a.name for a in schema.arguments if not a.keyword_only]
+    keywords = names[len(positional) :]
+    count = len(positional)
+    trees = any(a.is_tensor_list for a in schema.arguments) or "Tensor[]" in schema.returns
+    setup = setup_context or (lambda ctx, inputs, output: None)
+    if keywords:
+        inner_kernel, inner_setup, inner_backward = kernel, setup_context, backward
+
+        def kernel(*args: Any) -> Any:
+            return inner_kernel(*args[:count], **dict(zip(keywords, args[count:])))
+
+        def setup(ctx: Any, inputs: Any, output: Any) -> None:
+            if inner_setup is not None:
+                named = dict(zip(keywords, inputs[count:]))
+                inner_setup(ctx, tuple(inputs[:count]), named, output)
+
+        def backward(ctx: Any, *grads: Any) -> Any:
+            result = inner_backward(ctx, *grads)
+            result = result if isinstance(result, tuple) else (result,)
+            return (*result, *[None] * len(keywords))
+
+    if trees:
+        return {
+            "pytree": True,
+            "forward": staticmethod(kernel),
+            "setup_context": staticmethod(lambda c, i, o: setup(_TreeContext(c), i, o)),
+            "backward": staticmethod(lambda c, *g: backward(_TreeContext(c), *g)),
+        }
+    return {
+        "forward": staticmethod(kernel),
+        "setup_context": staticmethod(setup),
+        "backward": staticmethod(backward),
+    }
+
+
+class _TreeContext:
+    """A context whose ``needs_input_grad`` has the structure of the arguments."""
+
+    def __init__(self, ctx: Any) -> None:
+        object.__setattr__(self, "_ctx", ctx)
+
+    @property
+    def needs_input_grad(self) -> Any:
+        ctx = object.__getattribute__(self, "_ctx")
+        return _pytree.unflatten(ctx._in_spec, iter(ctx.needs_input_grad[1:]))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_ctx"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(object.__getattribute__(self, "_ctx"), name, value)

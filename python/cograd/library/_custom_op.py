@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""custom_op: a Python function as a named op with kernels and a gradient."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from cograd.autograd import Function
+
+from . import _call, _table
+from ._schema import Schema, infer, parse
+
+__all__ = ["CustomOpDef", "custom_op"]
+
+Fn = Callable[..., Any]
+
+
+def _devices(device_types: str | Sequence[str] | None) -> list[str | None]:
+    if device_types is None:
+        return [None]
+    return [device_types] if isinstance(device_types, str) else list(device_types)
+
+
+class CustomOpDef:
+    """An op registered from Python: call it, or register more about it.
+
+    Each op is the one instance of a subclass of its own, whose ``__call__`` is made from the
+    schema: calls bind their arguments like those of any Python function.
+    """
+
+    _forbids_aliases = True  # testing.check: outputs may not even be views of arguments
+    __call__: Fn
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> CustomOpDef:
+        return object.__new__(type("CustomOpDef", (cls,), {"__module__": cls.__module__}))
+
+    def __init__(
+        self, namespace: str, name: str, schema: Schema, fn: Fn | None = None, tags: Any = None
+    ) -> None:
+        self._namespace, self._name = namespace, name
+        self._qualname = f"{namespace}::{name}"
+        self._schema_object = Schema(self._qualname, schema.arguments, schema.returns)
+        self._schema = str(self._schema_object).removeprefix(self._qualname)
+        self._mutated_names = tuple(a.name for a in schema.arguments if a.mutated)
+        self._tags = tags
+        self._kernels: dict[str | None, Fn] = {} if fn is None else {None: fn}
+        self._disabled: set[str] = set()
+        self._backward_fn: Fn | None = None
+        self._setup_context_fn: Fn | None = None
+        self._autograd_impl: Fn | None = None
+        self._composite = False
+        self._abstract_fn: Fn | None = None
+        self._vmap_fn: Fn | None = None
+        self.__signature__ = schema.signature()
+        self.__name__ = name
+        self.__qualname__ = self._qualname
+        self.__doc__ = getattr(fn, "__doc__", None)
+        self._rebuild()
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
+
+    def __reduce__(self) -> Any:
+        return _table.find, (self._qualname,)
+
+    @property
+    def default(self) -> CustomOpDef:
+        """The op itself: there are no overloads."""
+        return self
+
+    @property
+    def tags(self) -> Any:
+        """What was given as ``tags``."""
+        return self._tags
+
+    # ------------------------------------------------------------------ the call
+
+    def _kernel(self) -> Fn | None:
+        """The function that computes on the CPU."""
+        if "cpu" in self._kernels and "cpu" not in self._disabled:
+            return self._kernels["cpu"]
+        return self._kernels.get(None)
+
+    def _rebuild(self) -> None:
+        """Makes the call anew from what is registered."""
+        cls: Any = type(self)
+        kernel = self._kernel()
+        if kernel is None:
+            known = ", ".join(sorted(str(k) for k in self._kernels)) or "none"
+            cls.__call__ = _call.missing_kernel(self._schema_object, known)
+        elif self._composite:
+            cls.__call__ = _call.composite(self._schema_object, kernel)
+        else:
+            apply = self._autograd_impl or self._make_function(kernel).apply
+            cls.__call__ = _call.make(self._schema_object, kernel, apply)
+
+    def _make_function(self, kernel: Fn) -> Any:
+        """The autograd Function that carries out a call when an argument requires grad."""
+        schema = self._schema_object
+        backward = self._backward_fn or _call.no_formula(self._qualname)
+        methods = _call.function_methods(schema, kernel, backward, self._setup_context_fn)
+        return type(f"{self._namespace}_{self._name}", (Function,), methods)
+
+    # ------------------------------------------------------------------ registrations
+
+    def register_autograd(self, backward: Fn, /, *, setup_context: Fn | None = None) -> None:
+        """Registers the gradient.
+
+        Args:
+            backward: ``backward(ctx, *grads)`` gives one gradient for each positional argument:
+                None for what is no tensor, a list for a list of tensors.
+            setup_context: ``setup_context(ctx, inputs, output)`` keeps what backward needs; ops
+                with keyword-only arguments get ``(ctx, inputs, keyword_only_inputs, output)``.
+
+        Raises:
+            RuntimeError: the op writes its arguments.
+        """
+        if self._schema_object.is_mutable:
+            raise RuntimeError(
+                f"Cannot register autograd formula for non-functional operator {self} with schema "
+                f"{self._schema_object}. Please create a functional operator and register an "
+                "autograd formula for that."
+            )
+        for argument in self._schema_object.arguments:
+            if argument.keyword_only and argument.type.startswith("Tensor"):
+                raise NotImplementedError(
+                    f"register_autograd with kwarg-only Tensor args: {self._qualname} has the "
+                    f"argument '{argument.name}'. Please make it an ordinary argument."
+                )
+        self._backward_fn, self._setup_context_fn = backward, setup_context
+        self._rebuild()
+
+    def register_kernel(
+        self, device_types: str | Sequence[str] | None, fn: Fn | None = None, /
+    ) -> Fn:
+        """Registers how to compute on some devices, None: on all; usable as a decorator."""
+
+        def register(fn: Fn) -> Fn:
+            for device in _devices(device_types):
+                self._kernels[device] = fn
+            self._rebuild()
+            return fn
+
+        return register if fn is None else register(fn)
+
+    @contextlib.contextmanager
+    def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
+        """Within the block the kernel of a device is switched off (or on again)."""
+        before = set(self._disabled)
+        (self._disabled.discard if enabled else self._disabled.add)(device_type)
+        self._rebuild()
+        try:
+            yield
+        finally:
+            self._disabled = before
+            self._rebuild()
+
+    def register_fake(self, fn: Fn, /) -> Fn:
+        """Keeps a function that makes outputs of the right shape and dtype; opcheck compares."""
+        self._abstract_fn = fn
+        return fn
+
+    def register_vmap(self, func: Fn | None = None) -> Fn:
+        """Keeps a batching rule. There is no vmap yet, so nothing calls it."""
+
+        def register(func: Fn) -> Fn:
+            self._vmap_fn = func
+            return func
+
+        return register if func is None else register(func)
+
+    def _batched_call(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            f"{self._qualname}: vmap is not offered yet; the rule of register_vmap is kept for it"
+        )
+
+
+def custom_op(
+    name: str,
+    fn: Fn | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: str | Sequence[str] | None = None,
+    schema: str | None = None,
+    tags: Any = None,
+) -> Any:
+    """Registers a Python function as the op ``name``; usable as a decorator.
+
+    The function runs without recording. It may not return an argument or anything that shares
+    memory with one. An op of the same name is replaced.
+
+    Args:
+        name: "namespace::name".
+        fn: the function, with annotations (see ``infer_schema``) unless ``schema`` is given.
+        mutates_args: names of the tensors it writes; their versions are counted up.
+        device_types: the devices it is for; None means all.
+        schema: "(Tensor x, float a=1.0) -> Tensor", instead of annotations.
+        tags: kept as they are.
+
+    Returns:
+        the CustomOpDef, or a decorator that makes it.
+
+    Raises:
+        ValueError: the name or the signature is none an op can have.
+    """
+    namespace, opname = _table.split(name)
+
+    def register(fn: Fn) -> CustomOpDef:
+        found = infer(fn, mutates_args) if schema is None else parse(schema)
+        op = CustomOpDef(namespace, opname, found, tags=tags)
+        op.__doc__ = fn.__doc__
+        op.__module__ = fn.__module__
+        op.register_kernel(device_types, fn)
+        _table.add(op)
+        return op
+
+    return register if fn is None else register(fn)

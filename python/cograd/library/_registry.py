@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Library, and the functions that register something about an op given by name."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import _table
+from ._custom_op import CustomOpDef
+from ._schema import parse
+
+__all__ = [
+    "Library",
+    "define",
+    "impl",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_vmap",
+]
+
+Fn = Callable[..., Any]
+_KINDS = ("DEF", "FRAGMENT", "IMPL")
+_owners: dict[str, weakref.ref[Library]] = {}  # of namespaces, by Library(ns, "DEF")
+
+
+def _resolve(op: Any) -> CustomOpDef:
+    """The definition of an op given as itself or by name.
+
+    Raises:
+        ValueError: there is no such op. TypeError: it is an op of C++, or no op at all.
+    """
+    if isinstance(op, CustomOpDef):
+        return op
+    if isinstance(op, str):
+        return _table.find(op.removesuffix(".default"))
+    raise TypeError(
+        f"expected an op of cograd.library or its name, got {type(op).__name__}; ops of C++ and C "
+        "register their gradient where they are defined"
+    )
+
+
+def register_autograd(
+    op: Any, backward: Fn, /, *, setup_context: Fn | None = None, lib: Any = None
+) -> None:
+    """Registers the gradient of an op; see ``CustomOpDef.register_autograd``."""
+    _resolve(op).register_autograd(backward, setup_context=setup_context)
+
+
+def register_kernel(
+    op: Any,
+    device_types: str | Sequence[str] | None,
+    func: Fn | None = None,
+    /,
+    *,
+    lib: Any = None,
+) -> Fn:
+    """Registers how an op computes on some devices; see ``CustomOpDef.register_kernel``."""
+    return _resolve(op).register_kernel(device_types, func)
+
+
+def register_fake(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
+    """Keeps a function that makes outputs of the right shape; see ``CustomOpDef.register_fake``."""
+    definition = _resolve(op)
+    return definition.register_fake if func is None else definition.register_fake(func)
+
+
+def register_vmap(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
+    """Keeps a batching rule; see ``CustomOpDef.register_vmap``."""
+    return _resolve(op).register_vmap(func)
+
+
+def _remove(ops: list[CustomOpDef]) -> None:
+    for op in ops:
+        _table.remove(op)
+    ops.clear()
+
+
+class Library:
+    """Defines ops from schemas and says how they compute. They go when the Library goes.
+
+    Args:
+        ns: the namespace.
+        kind: "DEF" (the one that owns the namespace), "FRAGMENT" or "IMPL" (no ``define``).
+        dispatch_key: what ``impl`` registers for, unless it says so itself.
+
+    Raises:
+        ValueError: another kind. RuntimeError: the namespace has an owner already.
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in _KINDS:
+            raise ValueError(f"Unsupported kind: {kind}, expected one of {_KINDS}")
+        if not ns.isidentifier():
+            raise ValueError(f"Library: the namespace must be an identifier, got {ns!r}")
+        if kind == "DEF":
+            owner = _owners.get(ns)
+            if owner is not None and owner() is not None:
+                raise RuntimeError(
+                    f'Library("{ns}", "DEF"): only a single Library can own the namespace {ns}; '
+                    'use the kind "FRAGMENT" to add to it'
+                )
+            _owners[ns] = weakref.ref(self)
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self._ops: list[CustomOpDef] = []
+        self._finalizer = weakref.finalize(self, _remove, self._ops)
+
+    def __repr__(self) -> str:
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})"
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Defines an op, "name(Tensor x, float a=1.0) -> Tensor", and returns its name.
+
+        Raises:
+            ValueError: the schema cannot be read. RuntimeError: there is such an op already, or
+                the kind of this Library is "IMPL".
+        """
+        if self.kind == "IMPL":
+            raise RuntimeError(f"{self}: a Library of the kind IMPL cannot define ops")
+        parsed = parse(schema)
+        name = parsed.name.removeprefix(f"{self.ns}::")
+        qualname = "::".join(_table.split(f"{self.ns}::{name}"))
+        if qualname in _table._python_ops:
+            raise RuntimeError(f"{self}: the op {qualname} is defined already")
+        op = CustomOpDef(self.ns, name, parsed, tags=tags)
+        self._ops.append(op)
+        _table.add(op)
+        return name
+
+    def impl(
+        self, op_name: Any, fn: Fn, dispatch_key: str = "", *, allow_override: bool = True
+    ) -> None:
+        """Says how an op computes.
+
+        Args:
+            op_name: "name", "namespace::name" or the op.
+            dispatch_key: "CPU" or "CompositeExplicitAutograd" (a kernel, nothing is recorded),
+                "CompositeImplicitAutograd" (made of differentiable ops), "Autograd" (called where
+                an argument requires grad) or "Meta" (outputs of the right shape).
+
+        Raises:
+            RuntimeError: no such op, or no such dispatch key.
+        """
+        op = op_name if isinstance(op_name, CustomOpDef) else self._find(str(op_name))
+        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        if key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd"):
+            op._composite = key == "CompositeImplicitAutograd"
+            op.register_kernel(None, fn)
+        elif key in ("Autograd", "AutogradCPU"):
+            op._autograd_impl = fn
+            op._rebuild()
+        elif key == "Meta":
+            op.register_fake(fn)
+        elif key.isalpha() and key.isupper():  # CPU, and devices that are not here
+            op._composite = op._composite and key != "CPU"
+            op.register_kernel(key.lower(), fn)
+        else:
+            raise RuntimeError(f"{self}.impl({op._qualname}): unknown dispatch key {key!r}")
+
+    def _find(self, name: str) -> CustomOpDef:
+        qualname = name if "::" in name else f"{self.ns}::{name}"
+        try:
+            return _table.find(qualname.removesuffix(".default"))
+        except ValueError as error:
+            raise RuntimeError(f"{self}.impl: {error}") from None
+
+    def _destroy(self) -> None:
+        """Removes the ops that were defined here."""
+        _remove(self._ops)
+        if _owners.get(self.ns) is not None and _owners[self.ns]() is self:
+            del _owners[self.ns]
+
+
+_kept: dict[str, Library] = {}  # of define() without a Library
+
+
+def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> None:
+    """Defines the op ``qualname`` with a schema without name, "(Tensor x) -> Tensor"."""
+    namespace, name = _table.split(qualname)
+    if lib is None:
+        lib = _kept.setdefault(namespace, Library(namespace, "FRAGMENT"))
+    lib.define(name + schema, tags=tags)
+
+
+def impl(
+    qualname: str, types: str | Sequence[str], func: Fn | None = None, *, lib: Any = None
+) -> Any:
+    """Says how an op computes on devices ("cpu") or for dispatch keys; usable as a decorator."""
+    namespace, name = _table.split(qualname)
+    library = lib or _kept.setdefault(namespace, Library(namespace, "FRAGMENT"))
+
+    def register(func: Fn) -> Fn:
+        for kind in [types] if isinstance(types, str) else types:
+            if kind == "default":
+                key = "CompositeExplicitAutograd"
+            else:
+                key = kind.upper() if kind.islower() else kind
+            library.impl(name, func, key)
+        return func
+
+    return register if func is None else register(func)

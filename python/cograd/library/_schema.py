@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Signatures of ops: read from text and from annotations, written as text."""
+
+from __future__ import annotations
+
+import ast
+import collections.abc
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import cograd
+from cograd import Tensor
+
+__all__ = ["REQUIRED", "Argument", "Schema", "infer", "infer_schema", "parse"]
+
+REQUIRED = inspect.Parameter.empty
+_SIMPLE: dict[Any, str] = {
+    int: "SymInt",
+    float: "float",
+    bool: "bool",
+    str: "str",
+    cograd.dtype: "ScalarType",
+    cograd.device: "Device",
+}
+_NUMBERS = frozenset((int, float, bool))
+_SEQUENCES = (list, collections.abc.Sequence)
+_RETURNS = {"Tensor", "Tensor[]", "SymInt", "float", "bool", "Scalar"}
+# Types in schemas as people write them, and the name used here.
+_SYNONYMS = {"int": "SymInt", "complex": "Scalar", "number": "Scalar"}
+_BASES = {"Tensor", "SymInt", "float", "bool", "str", "Scalar", "ScalarType", "Device"}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter: its type is such as "Tensor", "Tensor?", "Tensor[]" or "SymInt"."""
+
+    name: str
+    type: str
+    default: Any = REQUIRED
+    keyword_only: bool = False
+    mutated: bool = False
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor or None."""
+        return self.type in ("Tensor", "Tensor?")
+
+    @property
+    def is_tensor_list(self) -> bool:
+        """Whether it holds several tensors."""
+        return self.type.startswith("Tensor") and "[]" in self.type
+
+    def text(self, index: int) -> str:
+        """As in a schema; mutated tensors get the letter a and the argument's index."""
+        kind = self.type
+        if self.mutated:
+            kind = kind.replace("Tensor", f"Tensor(a{index}!)", 1)
+        if self.default is REQUIRED:
+            return f"{kind} {self.name}"
+        default = f'"{self.default}"' if isinstance(self.default, str) else repr(self.default)
+        return f"{kind} {self.name}={default.removeprefix('cograd.')}"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The signature of an op: ``str()`` gives "name(Tensor x, float a=1.0) -> Tensor"."""
+
+    name: str
+    arguments: tuple[Argument, ...] = ()
+    returns: tuple[str, ...] = ()
+    _text: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        parts, star = [], False
+        for index, argument in enumerate(self.arguments):
+            if argument.keyword_only and not star:
+                parts.append("*")
+                star = True
+            parts.append(argument.text(index))
+        returns = self.returns[0] if len(self.returns) == 1 else f"({', '.join(self.returns)})"
+        return f"{self.name}({', '.join(parts)}) -> {returns}"
+
+    @property
+    def is_mutable(self) -> bool:
+        """Whether an argument is written."""
+        return any(argument.mutated for argument in self.arguments)
+
+    def signature(self) -> inspect.Signature:
+        """For inspect.signature and help()."""
+        kinds = inspect.Parameter
+        return inspect.Signature(
+            [
+                kinds(
+                    argument.name,
+                    kinds.KEYWORD_ONLY if argument.keyword_only else kinds.POSITIONAL_OR_KEYWORD,
+                    default=argument.default,
+                    annotation=argument.type,
+                )
+                for argument in self.arguments
+            ]
+        )
+
+
+# ---------------------------------------------------------------------- annotations
+
+
+def _type_name(annotation: Any) -> str | None:
+    """The schema's word for an annotation; None if there is none."""
+    if annotation is Tensor:
+        return "Tensor"
+    if annotation in _SIMPLE:
+        return _SIMPLE[annotation]
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (Union, types.UnionType):
+        rest = [a for a in args if a is not type(None)]
+        if _NUMBERS.issuperset(rest) and len(rest) > 1:
+            inner: str | None = "Scalar"
+        elif len(rest) == 1:
+            inner = _type_name(rest[0])
+        else:
+            return None
+        return inner if inner is None or len(rest) == len(args) else f"{inner}?"
+    if origin in _SEQUENCES and len(args) == 1:
+        inner = _type_name(args[0])
+        return None if inner is None or "[]" in inner else f"{inner}[]"
+    return None
+
+
+def _return_types(annotation: Any) -> tuple[str, ...] | None:
+    if annotation in (None, type(None)):
+        return ()
+    if typing.get_origin(annotation) is tuple:
+        names = [_type_name(part) for part in typing.get_args(annotation)]
+    else:
+        names = [_type_name(annotation)]
+    return None if any(n not in _RETURNS for n in names) else tuple(str(n) for n in names)
+
+
+def infer(fn: Callable[..., Any], mutates_args: str | Iterable[str], name: str = "") -> Schema:
+    """The schema of an annotated function; the errors are those of ``infer_schema``."""
+    signature = inspect.signature(fn)
+
+    def fail(text: str) -> typing.NoReturn:
+        raise ValueError(f"infer_schema(func): {text} Got func with signature {signature})")
+
+    try:
+        hints = typing.get_type_hints(fn)
+    except (NameError, TypeError) as error:
+        fail(f"The annotations cannot be evaluated ({error}).")
+    unknown = mutates_args == "unknown"
+    if isinstance(mutates_args, str) and not unknown:
+        raise ValueError("infer_schema(func): mutates_args must be a list of names or 'unknown'.")
+    mutated = set() if unknown else set(mutates_args)
+    if extra := mutated - set(signature.parameters):
+        fail(
+            f"{extra} in mutates_args were not found in the custom op's signature. mutates_args "
+            "should contain the names of all args that the custom op mutates, or just the string "
+            "'unknown' if you don't know."
+        )
+    arguments = []
+    for parameter in signature.parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            fail("We do not support positional-only args, varargs, or varkwargs.")
+        if parameter.annotation is REQUIRED:
+            fail(f"Parameter {parameter.name} must have a type annotation.")
+        kind = _type_name(hints[parameter.name])
+        # An annotation of X with the default None means X or None.
+        if kind is None:
+            fail(
+                f"Parameter {parameter.name} has unsupported type {hints[parameter.name]}. The "
+                "valid types are Tensor, int, float, bool, str, dtype, device, int | float | bool, "
+                "and X | None or list[X] of these."
+            )
+        writes = parameter.name in mutated or (unknown and kind.startswith("Tensor"))
+        if writes and not kind.startswith("Tensor"):
+            fail(f"Parameter {parameter.name} is in mutates_args but is not a Tensor.")
+        arguments.append(
+            Argument(
+                parameter.name,
+                kind,
+                parameter.default,
+                parameter.kind is parameter.KEYWORD_ONLY,
+                writes,
+            )
+        )
+    if signature.return_annotation is inspect.Signature.empty:
+        fail("No return type annotation was provided. Please add one.")
+    returns = _return_types(hints.get("return"))
+    if returns is None:
+        fail(
+            f"Return has unsupported type {hints.get('return')}. The valid types are Tensor, int, "
+            "float, bool, list[Tensor], tuples of these and None."
+        )
+    return Schema(name, tuple(arguments), returns)
+
+
+def infer_schema(
+    prototype_function: Callable[..., Any],
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    op_name: str | None = None,
+) -> str:
+    """The schema of a function as text, from its annotations.
+
+    Args:
+        mutates_args: names of the tensors that the function writes, or "unknown" for all.
+        op_name: put before the parenthesis.
+
+    Raises:
+        ValueError: an annotation is missing or of a type that an op cannot have.
+    """
+    return str(infer(prototype_function, mutates_args, op_name or ""))
+
+
+# ---------------------------------------------------------------------- text
+
+_ARGUMENT = re.compile(
+    r"(?P<base>[A-Za-z]+)(?P<alias>\([^)]*\))?(?P<suffix>(?:\?|\[\d*\])*)\s+"
+    r"(?P<name>[A-Za-z_]\w*)\s*(?:=\s*(?P<default>.+))?$",
+    re.S,
+)
+
+
+def _split_commas(text: str) -> list[str]:
+    """Splits at commas outside of brackets and quotes."""
+    parts, depth, quote, current = [], 0, "", ""
+    for c in text:
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "([":
+            depth += 1
+        elif c in ")]":
+            depth -= 1
+        if c == "," and depth == 0 and not quote:
+            parts.append(current.strip())
+            current = ""
+        else:
+            current += c
+    return [part for part in (*parts, current.strip()) if part]
+
+
+def _kind(base: str, suffix: str, text: str) -> str:
+    base = _SYNONYMS.get(base, base)
+    if base not in _BASES:
+        raise ValueError(f"schema {text!r}: unknown type {base!r}, there are {sorted(_BASES)}")
+    return base + re.sub(r"\[\d+\]", "[]", suffix)
+
+
+def _default(value: str | None, text: str) -> Any:
+    if value is None:
+        return REQUIRED
+    value = {"true": "True", "false": "False", "none": "None"}.get(value.strip(), value.strip())
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        found = getattr(cograd, value, None)
+        if isinstance(found, cograd.dtype):
+            return found
+        raise ValueError(f"schema {text!r}: cannot read the default value {value!r}") from None
+
+
+def parse(text: str, name: str = "") -> Schema:
+    """Reads "name(Tensor x, float a=1.0, *, Tensor(a!) out) -> Tensor"; the name may be missing.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    found = re.fullmatch(r"\s*([\w:.]*)\s*\((.*)\)\s*->\s*(.+?)\s*", text, re.S)
+    if found is None:
+        raise ValueError(
+            f"schema {text!r}: expected 'name(type name, ...) -> type', such as "
+            "'axpby(Tensor x, Tensor y, float a=1.0) -> Tensor'"
+        )
+    arguments: list[Argument] = []
+    keyword_only = False
+    for part in _split_commas(found[2]):
+        if part == "*":
+            keyword_only = True
+            continue
+        match = _ARGUMENT.match(part)
+        if match is None:
+            raise ValueError(f"schema {text!r}: cannot read the argument {part!r}")
+        kind = _kind(match["base"], match["suffix"], text)
+        mutated = "!" in (match["alias"] or "")
+        default = _default(match["default"], text)
+        arguments.append(Argument(match["name"], kind, default, keyword_only, mutated))
+    outside = found[3]
+    inner = outside[1:-1] if outside.startswith("(") and outside.endswith(")") else outside
+    returns = []
+    for part in _split_commas(inner):
+        word = re.match(r"([A-Za-z]+)(?:\([^)]*\))?((?:\?|\[\d*\])*)", part)
+        if word is None:
+            raise ValueError(f"schema {text!r}: cannot read the result {part!r}")
+        returns.append(_kind(word[1], word[2], text))
+    return Schema(name or found[1], tuple(arguments), tuple(returns))

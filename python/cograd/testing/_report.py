@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What an audit found: one result per check, and the table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+__all__ = ["CheckError", "CheckReport", "CheckResult", "Fault", "Inapplicable", "Remark"]
+
+
+class CheckError(AssertionError):
+    """Raised by ``check`` when it finds a fault; ``report`` holds all results."""
+
+    def __init__(self, report: CheckReport) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+
+class Fault(Exception):  # noqa: N818
+    """A check failed: where, what was seen and, for numbers, by how much."""
+
+    def __init__(self, where: str, detail: str, amount: float | None = None) -> None:
+        super().__init__(where, detail, amount)
+        self.where, self.detail, self.amount = where, detail, amount
+
+
+class Remark(Fault):
+    """Worth knowing, but no wrong result follows from it."""
+
+
+class Inapplicable(Exception):  # noqa: N818
+    """A check does not apply, and why."""
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The outcome of one check.
+
+    Attributes:
+        check: its name.
+        outcome: "pass", "fail", "note" (a fault that costs time or memory only) or "skip".
+        where: the input, output or gradient and the element, if one is to blame.
+        detail: what was seen and what was expected; what was tried, or why the check was skipped.
+        amount: the largest difference, if numbers were compared and differ.
+        seconds: how long it took.
+    """
+
+    check: str
+    outcome: str
+    where: str = ""
+    detail: str = ""
+    amount: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass
+class CheckReport:
+    """All results of one audit; ``str()`` gives the table, ``bool()`` says whether it passed."""
+
+    name: str
+    results: list[CheckResult] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[CheckResult]:
+        return iter(self.results)
+
+    def __getitem__(self, check: str) -> CheckResult:
+        for result in self.results:
+            if result.check == check:
+                return result
+        raise KeyError(f"no check {check!r} in this report, there are {self.checks}")
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    @property
+    def checks(self) -> list[str]:
+        """The names of the checks, in order."""
+        return [result.check for result in self.results]
+
+    @property
+    def failures(self) -> list[CheckResult]:
+        """The results that failed."""
+        return [result for result in self.results if result.outcome == "fail"]
+
+    @property
+    def notes(self) -> list[CheckResult]:
+        """The results that are worth knowing."""
+        return [result for result in self.results if result.outcome == "note"]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check failed."""
+        return not self.failures
+
+    def __str__(self) -> str:
+        counts = dict.fromkeys(("pass", "fail", "note", "skip"), 0)
+        for result in self.results:
+            counts[result.outcome] += 1
+        summary = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        lines = [f"check of {self.name}: {summary}"]
+        width = max((len(result.check) for result in self.results), default=0)
+        margin = " " * (width + 8)
+        for result in self.results:
+            head = f"  {result.check:<{width}}  {result.outcome}"
+            texts = [text for text in (result.where, result.detail) if text]
+            if result.outcome in ("pass", "skip"):
+                lines.append(f"{head}  {': '.join(texts)}".rstrip())
+                continue
+            lines.append(f"{head}  {texts[0] if texts else ''}".rstrip())
+            for text in texts[1:]:
+                lines.extend(margin + line for line in text.splitlines())
+        return "\n".join(lines)

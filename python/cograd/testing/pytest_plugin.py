@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The pytest plugin: the fixture ``cograd_check``. An installed cograd registers it by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def cograd_check(record_property: Callable[[str, object], None]) -> Callable[..., Any]:
+    """``cograd.testing.check``; the table of a passed audit is added to the test's properties."""
+    from cograd.testing import check
+
+    def run(fn: Any, args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any) -> Any:
+        __tracebackhide__ = True
+        report = check(fn, args, kwargs, **options)
+        record_property(f"cograd_check of {report.name}", str(report))
+        return report
+
+    return run

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The points in the graph that feed the full backward hooks of one call of a module."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cograd import _C
+
+Tensor = _C.Tensor
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _replaced(what: str, grads: str, result: Any, old: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The gradients after a hook returned ``result``; None keeps them."""
+    if result is None:
+        return old
+    new = _as_tuple(result)
+    if len(new) != len(old):
+        raise RuntimeError(
+            f"{what} hook returned an invalid number of {grads}, got {len(new)}, but expected "
+            f"{len(old)}"
+        )
+    return new
+
+
+class BackwardHook:
+    """Runs the full backward hooks of one call of a module.
+
+    The tensors that require grad pass an identity node at the call's inputs and one at its
+    outputs. In-place writes on either side keep their meaning: a module may write its input, and
+    its output may be written. What torch forbids and is forbidden here too: writing an input that
+    is a leaf or a view, and writing an output that is an input, a leaf or a view.
+
+    Args:
+        module: the first argument of every hook.
+        user_hooks: called with (module, grad_input, grad_output).
+        user_pre_hooks: called with (module, grad_output) before.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        user_hooks: Iterable[Callable[..., Any]],
+        user_pre_hooks: Iterable[Callable[..., Any]],
+    ) -> None:
+        self.module = module
+        self.user_hooks = tuple(user_hooks)
+        self.user_pre_hooks = tuple(user_pre_hooks)
+        self.grad_outputs: tuple[Any, ...] | None = None
+        self.input_count = 0
+        self.input_slots: list[int] = []
+        self.output_count = 0
+        self.output_slots: list[int] = []
+        self._entered: list[_Entered] = []
+
+    def setup_input_hook(self, args: Any) -> Any:
+        """``args`` with the tensors that require grad passed through the point of the inputs."""
+        values = _as_tuple(args)
+        self.input_count = len(values)
+        if not self.user_hooks:
+            return args
+        self.input_slots = _slots(values)
+        tensors = [values[slot] for slot in self.input_slots]
+        writable = [_may_be_written(t, tensors) for t in tensors]
+        marked = _through_point(self._at_inputs, tensors, writable)
+        self._entered = [
+            _Entered(t, m) for t, m, w in zip(tensors, marked, writable, strict=True) if w
+        ]
+        full = _filled(values, self.input_slots, marked)
+        return full if isinstance(args, tuple) else full[0]
+
+    def setup_output_hook(self, result: Any) -> Any:
+        """``result`` with the tensors that require grad passed through the outputs' point."""
+        entered, self._entered = self._entered, []  # the graph must not keep the inputs
+        values = _as_tuple(result)
+        self.output_count = len(values)
+        self.output_slots = _slots(values)
+        tensors = [values[slot] for slot in self.output_slots]
+        written = [next((e for e in entered if e.wrote(t)), None) for t in tensors]
+        held = {e.marked.untyped_storage().data_ptr() for e in entered}
+        writable = [
+            source is not None
+            or (_may_be_written(t, tensors) and t.untyped_storage().data_ptr() not in held)
+            for t, source in zip(tensors, written, strict=True)
+        ]
+        marked = _through_point(self._at_outputs, tensors, writable)
+        for e in entered:
+            e.give_history()
+        for i, (inner, source) in enumerate(zip(tensors, written, strict=True)):
+            if source is not None:  # the module returns its input: so do we, the same object
+                _C._rebase_like(source.given, marked[i])
+                marked[i] = source.given
+            elif writable[i]:
+                _C._follow_alias(inner, marked[i])
+        full = _filled(values, self.output_slots, marked)
+        return full if isinstance(result, tuple) else full[0]
+
+    def _at_inputs(self, *grads: Any) -> tuple[Any, ...]:
+        if self.grad_outputs is None:  # this run did not come through the outputs
+            return grads
+        new = _spread(grads, self.input_slots, self.input_count)
+        for hook in self.user_hooks:
+            result = hook(self.module, new, self.grad_outputs)
+            new = _replaced("Backward", "grad_input", result, new)
+        self.grad_outputs = None
+        return tuple(new[slot] for slot in self.input_slots)
+
+    def _at_outputs(self, *grads: Any) -> tuple[Any, ...]:
+        new = _spread(grads, self.output_slots, self.output_count)
+        for hook in self.user_pre_hooks:
+            new = _replaced("Backward pre", "grad_output", hook(self.module, new), new)
+        self.grad_outputs = new
+        if not self.input_slots and self.user_hooks:
+            self._without_inputs(new)
+        return tuple(new[slot] for slot in self.output_slots)
+
+    def _without_inputs(self, grad_outputs: tuple[Any, ...]) -> None:
+        warnings.warn(
+            "Full backward hook is firing when gradients are computed with respect to module "
+            "outputs since no inputs require gradients.",
+            stacklevel=2,
+        )
+        nothing = (None,) * self.input_count
+        for hook in self.user_hooks:
+            result = hook(self.module, nothing, grad_outputs)
+            if result is not None and any(r is not None for r in _as_tuple(result)):
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always "
+                    "return None or None for all gradients."
+                )
+        self.grad_outputs = None
+
+
+class _Entered:
+    """An input as the caller gave it, and the alias of it that the module works with."""
+
+    def __init__(self, given: Tensor, marked: Tensor) -> None:
+        self.given = given
+        self.marked = marked
+        self.version = marked._version
+
+    def wrote(self, output: Any) -> bool:
+        """Whether the module wrote this input and returns it."""
+        return output is self.marked and self.marked._version != self.version
+
+    def give_history(self) -> None:
+        """If the module wrote its alias, the caller's tensor has been written too."""
+        if self.marked._version != self.version:
+            _C._rebase_like(self.given, self.marked)
+
+
+def _slots(values: tuple[Any, ...]) -> list[int]:
+    from cograd import is_grad_enabled
+
+    if not is_grad_enabled():
+        return []
+    return [i for i, v in enumerate(values) if isinstance(v, Tensor) and v.requires_grad]
+
+
+def _may_be_written(tensor: Tensor, among: list[Tensor]) -> bool:
+    """Whether writes to an alias of ``tensor`` can be given to it: it must own its history."""
+    if tensor.grad_fn is None or tensor._base is not None:
+        return False
+    place = tensor.untyped_storage().data_ptr()
+    return sum(other.untyped_storage().data_ptr() == place for other in among) == 1
+
+
+def _spread(grads: tuple[Any, ...], slots: list[int], count: int) -> tuple[Any, ...]:
+    full: list[Any] = [None] * count
+    for slot, grad in zip(slots, grads, strict=True):
+        full[slot] = grad
+    return tuple(full)
+
+
+def _filled(values: tuple[Any, ...], slots: list[int], tensors: list[Any]) -> tuple[Any, ...]:
+    full = list(values)
+    for slot, tensor in zip(slots, tensors, strict=True):
+        full[slot] = tensor
+    return tuple(full)
+
+
+_point_class: Any = None
+
+
+def _through_point(
+    run: Callable[..., Any], tensors: list[Tensor], writable: list[bool]
+) -> list[Any]:
+    """Aliases of ``tensors`` behind one node that calls ``run``; the unwritable ones are views."""
+    global _point_class
+    if not tensors:
+        return []
+    if _point_class is None:
+        _point_class = _make_point_class()
+    return list(_point_class.apply(run, writable, *tensors))
+
+
+def _make_point_class() -> Any:
+    """The identity Function, made on first use: autograd imports this module."""
+    from cograd.autograd.function import Function
+
+    class BackwardHookFunction(Function):
+        @staticmethod
+        def forward(
+            ctx: Any, run: Callable[..., Any], writable: list[bool], *tensors: Tensor
+        ) -> tuple[Any, ...]:
+            ctx.run = run
+            ctx.set_materialize_grads(False)
+            pairs = zip(tensors, writable, strict=True)
+            return tuple(t.detach() if w else t.view_as(t) for t, w in pairs)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+            return (None, None, *ctx.run(*grads))
+
+    return BackwardHookFunction

@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is checked of every op of the table; each check takes a record and mostly one sample."""
+
+import math
+import warnings
+
+import numpy as np
+from op_table import (
+    F8,
+    FLAGS,
+    OPS,
+    TOLERANCE,
+    arguments,
+    assert_same,
+    bind,
+    call,
+    evaluate_ref,
+    is_float,
+    plain,
+    reads_bytes,
+    results,
+    samples_of,
+    tensors_in,
+    tree_map,
+)
+
+import cograd as torch
+from cograd.autograd import gradcheck, gradgradcheck
+
+
+def check_record(record):
+    assert record["doc"].strip(), f"{record['name']}: empty docstring"
+    assert all(isinstance(record[flag], bool) for flag in FLAGS), record["name"]
+    assert record["namespace"] in ("", "_nn")
+    text = record["samples"].strip()
+    assert text, f"{record['name']}: no samples; give some or say samples='none: <reason>'"
+    if text.startswith("none:"):
+        assert text[5:].strip(), f"{record['name']}: samples='none:' needs a reason"
+    for sample in samples_of(record):
+        bind(record, *arguments(record, sample))
+
+
+def compare_with_ref(record, got, want, label, rtol):
+    got = results(got)
+    assert len(got) == len(want), f"{label}: {len(got)} results, ref gives {len(want)}"
+    for i, (g, w) in enumerate(zip(got, want, strict=True)):
+        w = np.asarray(w)
+        assert tuple(g.shape) == w.shape, (
+            f"{label}: result {i} has shape {tuple(g.shape)}, ref {w.shape}"
+        )
+        if is_float(g):
+            np.testing.assert_allclose(
+                plain(g).astype(np.float64),
+                w.astype(np.float64),
+                rtol=rtol,
+                atol=rtol,
+                err_msg=f"{label}: result {i}",
+            )
+        else:
+            np.testing.assert_array_equal(
+                plain(g), w.astype(plain(g).dtype), err_msg=f"{label}: result {i}"
+            )
+
+
+def check_forward(record, sample, ops=OPS):
+    """Against the NumPy expression in float64 and float32."""
+    args, kwargs = arguments(record, sample)
+    f = ops.function(record)
+    for dtype in (F8,) if reads_bytes(record) else (F8, torch.float32):
+        a, k = tree_map(lambda t, d=dtype: t.to(d) if is_float(t) else t, (args, kwargs))
+        label = f"{record['name']}({sample}) in {dtype}"
+        before = [t.clone() for t in tensors_in((a, k))]
+        got = call(f, a, k)
+        if not record["name"].endswith("_"):
+            for t, b in zip(tensors_in((a, k)), before, strict=True):
+                assert torch.equal(t, b), f"{label}: an argument was changed"
+        if record["ref"]:
+            want = evaluate_ref(
+                record, a, k, lambda t: plain(t).astype(np.float64) if is_float(t) else plain(t)
+            )
+            made = not tensors_in((a, k))  # a creation op: its results have the default dtype
+            rtol = TOLERANCE[torch.get_default_dtype() if made else dtype]
+            compare_with_ref(record, got, want, label, rtol)
+
+
+def check_small_floats(record, sample, ops=OPS):
+    """float16 and bfloat16 work like a rounded float64, or are refused by name."""
+    if reads_bytes(record):
+        return
+    args, kwargs = arguments(record, sample)
+    f = ops.function(record)
+    for dtype in (torch.float16, torch.bfloat16):
+        a, k = tree_map(lambda t, d=dtype: t.to(d) if is_float(t) else t, (args, kwargs))
+        label = f"{record['name']}({sample}) in {dtype}"
+        try:
+            got = call(f, a, k)
+        except (RuntimeError, TypeError) as e:
+            clear = (record["name"].strip("_"), "not implemented", "dtype")
+            assert any(word in str(e) for word in clear), f"{label}: unclear refusal: {e}"
+            continue
+        wide = call(f, *tree_map(lambda t: t.double() if is_float(t) else t, (a, k)))
+        for g, w in zip(results(got), results(wide), strict=True):
+            assert g.shape == w.shape, label
+            if is_float(g):
+                finite = np.abs(plain(w).astype(np.float64)) < torch.finfo(dtype).max / 2
+                np.testing.assert_allclose(
+                    plain(g).astype(np.float64)[finite],
+                    plain(w)[finite],
+                    rtol=TOLERANCE[dtype],
+                    atol=TOLERANCE[dtype],
+                    err_msg=label,
+                )
+
+
+def check_integers(record, sample, ops=OPS):
+    """Integer and bool inputs agree with the NumPy expression, or are refused by name."""
+    if not record["ref"] or reads_bytes(record):
+        return
+    args, kwargs = arguments(record, sample)
+    f = ops.function(record)
+    for dtype in (torch.int64, torch.int32, torch.uint8, torch.bool):
+
+        def convert(t, dtype=dtype):
+            if not is_float(t):
+                return t
+            t = (t * 3).round()
+            return (t.abs() if dtype is torch.uint8 else t).to(dtype)
+
+        a, k = tree_map(convert, (args, kwargs))
+        made = {id(t) for t in tensors_in((a, k))} - {id(t) for t in tensors_in((args, kwargs))}
+        label = f"{record['name']}({sample}) in {dtype}"
+        try:
+            got = call(f, a, k)
+        except (RuntimeError, TypeError) as e:
+            assert len(str(e)) > 10, f"{label}: unclear refusal: {e!r}"
+            continue
+        kinds = [g.dtype for g in results(got)]
+        kind = (
+            np.float64
+            if any(d.is_floating_point for d in kinds)
+            else np.bool_
+            if kinds and all(d is torch.bool for d in kinds)
+            else np.int64
+        )
+        masks = {id(t) for t in tensors_in((args, kwargs)) if t.dtype is torch.bool}
+
+        def wide(t, kind=kind, masks=masks, made=made):
+            x = plain(t)
+            if id(t) in masks or (x.dtype == bool and kind is np.bool_):
+                return x
+            return x.astype(np.float64 if kind is np.float64 and id(t) in made else np.int64)
+
+        # torch cuts the scalar factors of integer sums.
+        k = {n: int(v) if n in ("alpha", "beta", "value") else v for n, v in k.items()}
+        try:
+            want = evaluate_ref(record, a, k, wide)
+        except (TypeError, ValueError, np.exceptions.AxisError):
+            continue
+        if all(np.isfinite(np.asarray(w, dtype=np.float64)).all() for w in want):
+            compare_with_ref(record, got, want, label, 1e-4)
+
+
+def strided_copies(t):
+    """Tensors equal to t that lie differently in memory."""
+    wide = torch.zeros(
+        tuple(t.shape[:-1]) + (2 * t.shape[-1] + 1,) if t.ndim else (3,), dtype=t.dtype
+    )
+    spaced = wide[..., 1::2] if t.ndim else wide[1]
+    spaced.copy_(t)
+    yield "spaced", spaced
+    if t.ndim >= 2:
+        order = tuple(reversed(range(t.ndim)))
+        yield "transposed", t.permute(order).contiguous().permute(order)
+    if t.ndim and t.shape[0] > 0:
+        yield "offset", torch.cat([t[:1], t])[1:]
+
+
+def check_non_contiguous(record, sample, ops=OPS):
+    args, kwargs = arguments(record, sample)
+    f = ops.function(record)
+    want = call(f, args, kwargs)
+    for layout in ("spaced", "transposed", "offset"):
+        a, k = tree_map(lambda t, w=layout: dict(strided_copies(t)).get(w, t), (args, kwargs))
+        try:
+            got = call(f, a, k)
+        except RuntimeError as e:
+            # view() and its kin are the only ops that may depend on the layout.
+            words = "must be 1 to view" if reads_bytes(record) else "view size is not compatible"
+            assert words in str(e), f"{record['name']}({sample}) {layout}: {e}"
+            continue
+        if not record["name"].startswith(("empty_like", "as_strided", "is_contiguous", "stride")):
+            assert_same(got, want, f"{record['name']}({sample}) {layout}")
+
+
+def is_elementwise(record, sample, ops=OPS):
+    """Whether same-shaped tensors give one such tensor, and permuting them permutes it."""
+    if "elementwise" in record:
+        return record["elementwise"]
+    if record["name"].endswith(("_as", "_like")) or record["name"].startswith("new_"):
+        return False
+    if record.get("internal"):
+        return False  # its callers have checked the shapes: only the samples' fit
+    args, kwargs = arguments(record, sample)
+    inputs = tensors_in((args, kwargs))
+    shapes = {tuple(t.shape) for t in inputs if t.ndim}
+    if len(shapes) != 1 or not inputs:
+        return False
+    n = math.prod(next(iter(shapes)))
+    if n < 2:
+        return False
+    order = torch.tensor(np.random.default_rng(0).permutation(n))
+    try:
+        flat = tree_map(lambda t: t.reshape(-1) if t.ndim else t, (args, kwargs))
+        mixed = tree_map(lambda t: t[order] if t.ndim else t, flat)
+        r = call(ops.function(record), *flat)
+        s = call(ops.function(record), *mixed)
+    except (RuntimeError, TypeError, ValueError):
+        return False
+    except IndexError:
+        return False
+    if not isinstance(r, torch.Tensor) or tuple(r.shape) != (n,) or tuple(s.shape) != (n,):
+        return False
+    if any(r.data_ptr() == t.data_ptr() for t in tensors_in(flat)):
+        return False  # a view takes shapes, not elements
+    return np.array_equal(plain(r[order]), plain(s), equal_nan=True)
+
+
+def check_elementwise_shapes(record, sample, ops=OPS):
+    """0-dim, empty, large and broadcast inputs of an element-wise op."""
+    if not is_elementwise(record, sample, ops):
+        return
+    args, kwargs = arguments(record, sample)
+    f = ops.function(record)
+    flat = tree_map(lambda t: t.reshape(-1) if t.ndim else t, (args, kwargs))
+    want = call(f, *flat)
+    label = f"{record['name']}({sample})"
+    zero_dim = call(f, *tree_map(lambda t: t[0] if t.ndim else t, flat))
+    assert zero_dim.shape == (), f"{label}: 0-dim input gave {zero_dim.shape}"
+    np.testing.assert_allclose(
+        plain(zero_dim), plain(want[0]), rtol=1e-10, err_msg=f"{label}: 0-dim"
+    )
+    for shape in ((0,), (0, 3), (2, 0, 1)):
+        r = call(
+            f, *tree_map(lambda t, s=shape: torch.zeros(s, dtype=t.dtype) if t.ndim else t, flat)
+        )
+        assert r.shape == shape and r.dtype is want.dtype, (
+            f"{label}: empty {shape} gave {r.shape} {r.dtype}"
+        )
+    many = call(f, *tree_map(lambda t: t.repeat(5000) if t.ndim else t, flat))
+    np.testing.assert_allclose(
+        plain(many), plain(want.repeat(5000)), rtol=1e-10, err_msg=f"{label}: large"
+    )
+    tensors = [t for t in tensors_in(flat) if t.ndim]
+    if len(tensors) >= 2:
+        # The i-th tensor keeps dim i only; the result must be that of the expanded tensors.
+        k, size = len(tensors), 2
+        position = iter(range(k))
+
+        def alone(t):
+            if not t.ndim:
+                return t
+            shape = [1] * k
+            shape[next(position)] = size
+            return t[:size].reshape(shape)
+
+        a = tree_map(alone, flat)
+        full = tree_map(lambda t: t.expand((size,) * k).contiguous() if t.ndim else t, a)
+        assert_same(call(f, *a), call(f, *full), f"{label}: broadcast")
+
+
+# Steps and tolerances of the numeric derivative, by the coarsest dtype among the results.
+STEPS = {
+    F8: {"eps": 1e-6, "atol": 1e-5},
+    torch.float32: {"eps": 2.0**-7, "atol": 1e-3},
+    torch.float16: {"eps": 0.25, "atol": 2e-2},
+    torch.bfloat16: {"eps": 0.25, "atol": 1e-1},
+}
+# Samples whose gradient is by definition not the derivative of the values.
+OTHER_GRADIENT = {
+    ("embedding", "I(4, hi=5), T(5, 4), 1"): "the row padding_idx gets no gradient",
+    ("embedding", "I(4, hi=5), T(5, 2), -1"): "the row padding_idx gets no gradient",
+}
+# Floating arguments that torch refuses to differentiate; test_class_weights_are_constants.
+CONSTANTS = {("nll_loss", 2), ("cross_entropy", 2)}
+
+
+def constants_of(record, args):
+    """ids of the tensors that must not require grad: class weights, with class targets."""
+    return {
+        id(args[i])
+        for name, i in CONSTANTS
+        if name == record["name"] and len(args) > i and not is_float(args[1])
+    }
+
+
+def check_gradients(record, sample, ops=OPS):
+    if (record["name"], sample) in OTHER_GRADIENT:
+        return False
+    args, kwargs = arguments(record, sample)
+    f = ops.function(record)
+    constants = constants_of(record, args)
+    leaves = [
+        t.requires_grad_()
+        for t in tensors_in((args, kwargs))
+        if t.dtype is F8 and id(t) not in constants
+    ]
+    if not leaves:
+        return False
+    label = f"{record['name']}({sample})"
+    positions = {id(t): i for i, t in enumerate(leaves)}
+
+    def run(*values):
+        a, k = tree_map(
+            lambda t: values[positions[id(t)]] if id(t) in positions else t, (args, kwargs)
+        )
+        return tuple(r for r in results(call(f, a, k)) if is_float(r))
+
+    outputs = run(*leaves)
+    if not outputs:  # a conversion to integers has no history
+        every = results(call(f, args, kwargs))
+        assert every and not any(r.requires_grad for r in every), f"{label}: integers with history"
+        return True
+    assert outputs and any(o.requires_grad for o in outputs), f"{label}: no result requires grad"
+    if any(t.numel() == 0 for t in leaves):
+        sum(o.sum() for o in outputs).backward()
+        assert all(t.grad is None or t.grad.shape == t.shape for t in leaves), label
+        return True
+    coarsest = max((o.dtype for o in outputs), key=lambda d: torch.finfo(d).eps)
+    step = STEPS[coarsest]
+    try:
+        with warnings.catch_warnings():
+            if coarsest is not F8:
+                warnings.simplefilter("ignore")  # not double precision: the step is wider instead
+            assert gradcheck(run, leaves, **step, rtol=1e-3), label
+        if coarsest is F8:
+            assert gradgradcheck(run, leaves, atol=1e-4, rtol=1e-3), label
+    except RuntimeError as e:
+        raise AssertionError(f"{label}: {e}") from e
+    return True
+
+
+def check_not_differentiable(record, sample, ops=OPS):
+    """An op declared without a derivative gives results without history."""
+    args, kwargs = arguments(record, sample)
+    args, kwargs = tree_map(lambda t: t.requires_grad_() if t.dtype is F8 else t, (args, kwargs))
+    for r in results(call(ops.function(record), args, kwargs)):
+        assert not r.requires_grad or any(r is t for t in tensors_in((args, kwargs))), (
+            f"{record['name']}({sample})"
+        )
+
+
+def check_method(record, sample, ops=OPS):
+    args, kwargs = arguments(record, sample)
+    if not (args and isinstance(args[0], torch.Tensor)):
+        return False
+    want = call(ops.function(record), args, kwargs)
+    assert_same(call(ops.method(record), args, kwargs), want, f"Tensor.{record['name']}({sample})")
+    return True
+
+
+def check_inplace(record, sample, ops=OPS):
+    """Same values as out of place, the same object, one version more, the same gradient."""
+    args, kwargs = arguments(record, sample)
+    if not (args and isinstance(args[0], torch.Tensor)):
+        return False
+    label = f"Tensor.{record['name']}_({sample})"
+    want = call(ops.function(record), args, kwargs)
+    if not isinstance(want, torch.Tensor) or want.shape != args[0].shape:
+        return False
+    if not torch.can_cast(want.dtype, args[0].dtype):
+        return False
+    target = args[0].clone()
+    alias, version = target.view(target.shape), target._version
+    assert call(ops.inplace(record), (target, *args[1:]), kwargs) is target, (
+        f"{label}: returns another object"
+    )
+    assert target._version == version + 1, (
+        f"{label}: version went from {version} to {target._version}"
+    )
+    assert target.dtype is args[0].dtype, f"{label}: dtype changed"
+    assert_same(target, want.to(target.dtype), label)
+    assert torch.equal(alias, target) or target.isnan().any(), f"{label}: storage was replaced"
+    if record["differentiable"] and args[0].dtype is F8 and want.dtype is F8:
+        grads = []
+        for form in (
+            lambda x: call(ops.function(record), (x * 1, *args[1:]), kwargs),
+            lambda x: call(ops.inplace(record), (x * 1, *args[1:]), kwargs),
+        ):
+            x = args[0].clone().requires_grad_()
+            y = form(x)
+            y.backward(
+                torch.linspace(1, 2, max(y.numel(), 1), dtype=F8)[: y.numel()].reshape(y.shape)
+            )
+            grads.append(x.grad)
+        assert_same(grads[1], grads[0], f"{label}: gradient")
+    return True
+
+
+def check_out(record, sample, ops=OPS):
+    args, kwargs = arguments(record, sample)
+    f = ops.function(record)
+    label = f"{record['name']}({sample}, out=...)"
+    want = call(f, args, kwargs)
+    fresh = [torch.zeros_like(w) for w in results(want)]
+    pointers = [o.data_ptr() for o in fresh]
+    got = call(
+        f, args, kwargs | {"out": fresh[0] if isinstance(want, torch.Tensor) else tuple(fresh)}
+    )
+    assert_same(fresh, want, label)
+    assert [o.data_ptr() for o in fresh] == pointers, f"{label}: memory was replaced"
+    for g, o in zip(results(got), fresh, strict=True):
+        assert g is o, f"{label}: returned another tensor"
+        assert o._version > 0 or o.numel() == 0, f"{label}: version not bumped"
+    if isinstance(want, torch.Tensor) and want.ndim:
+        wide = torch.zeros(tuple(want.shape[:-1]) + (2 * want.shape[-1],), dtype=want.dtype)
+        call(f, args, kwargs | {"out": wide[..., ::2]})
+        assert_same(wide[..., ::2], want, f"{label} strided")
+        assert not wide[..., 1::2].any().item(), f"{label}: wrote outside its strides"
+    return True

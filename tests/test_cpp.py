@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The kernels' own C++ tests (tests/cpp), compiled against the objects of the last build."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+PROGRAMS = sorted(p.stem for p in (HERE / "cpp").glob("*_test.cpp"))
+
+
+def newest_build():
+    """The folder CMake built in last, or None."""
+    found = [p.parent.parent for p in (ROOT / "build").glob("**/CMakeFiles/cograd_core.dir")]
+    return max(found, key=lambda p: (p / "build.ninja").stat().st_mtime, default=None)
+
+
+def cached(build, name):
+    """A value from CMake's cache, or ""."""
+    for line in (build / "CMakeCache.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith(name + ":"):
+            return line.partition("=")[2]
+    return ""
+
+
+@pytest.fixture(scope="module")
+def command():
+    """Compiler, flags and what to link, as two lists; skips where something is missing."""
+    if not (ROOT / "csrc").is_dir():
+        pytest.skip("csrc/ is not here: not a source checkout")
+    build = newest_build()
+    if build is None:
+        pytest.skip("build/ has no object files of libcograd")
+    compiler = os.environ.get("CXX") or cached(build, "CMAKE_CXX_COMPILER") or "c++"
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no C++ compiler {compiler}")
+    objects = [str(o) for d in build.glob("CMakeFiles/cograd_*.dir") for o in d.rglob("*.o")]
+    blas = cached(build, "OpenBLAS32_LIBRARY")
+    if not Path(blas).exists():
+        pytest.skip(f"the OpenBLAS of the build is gone: {blas}")
+    sanitize = cached(build, "COGRAD_SANITIZE")
+    flags = [
+        "-std=c++20",
+        "-O1",
+        "-pthread",
+        f"-I{ROOT / 'csrc'}",
+        f"-I{ROOT / 'csrc' / 'include'}",
+    ]
+    flags += [f"-fsanitize={sanitize}"] if sanitize else []
+    return [compiler, *flags], [*objects, blas, f"-Wl,-rpath,{Path(blas).parent}", "-ldl"]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_kernels(command, name, tmp_path):
+    compile_, link = command
+    program = tmp_path / name
+    source = HERE / "cpp" / f"{name}.cpp"
+    built = subprocess.run(
+        [*compile_, str(source), *link, "-o", str(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr[-4000:]
+    ran = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-2000:]
