@@ -216,11 +216,12 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
         with open(os.path.join(folder, name), "wb") as file:
             file.write(data)
     prelude: list[str] = []
-    extra_deps: list[str] = []
+    deps: list[str] = []
+    beside = None
     if job.uses_python:
         from cograd.utils.cpp_extension import _python
 
-        prelude, extra_deps = _python.precompiled(job, beat)
+        prelude, deps, beside = _python.precompiled(job)
     commands: list[Command] = []
     objects: list[str] = []
     linked: list[str] = []
@@ -240,7 +241,17 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
         objects.append(name)
     if not objects and not linked:
         raise ExtensionError(f"{job.name}: there are no sources")
-    results = run_all(commands, folder, title=job.name, verbose=job.verbose, beat=beat)
+    header_status = 1
+    try:
+        extra = [beside.command] if beside is not None else []
+        results = run_all(
+            [*commands, *extra], folder, title=job.name, verbose=job.verbose, beat=beat
+        )
+        header_status = next((r.status for r in results if r.command.optional), 1)
+        results = [r for r in results if not r.command.optional]
+    finally:
+        if beside is not None:
+            beside.finish(header_status)
     if any(r.status for r in results):
         raise _diagnostics.failure(job, results, folder)
     if not job.verbose:
@@ -254,7 +265,6 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
     )
     if results[0].status:
         raise _diagnostics.failure(job, results, folder)
-    deps = list(extra_deps)
     for name in objects:
         path = os.path.join(folder, f"{name}.d")
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
