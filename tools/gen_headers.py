@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the C++ functions and methods of every op (csrc/include/cograd/ops*) from the op table."""
+"""Writes the C++ functions and methods of every op (csrc/include/cograd/ops*) from the op table.
+
+gen_headers.py [--check]: writes them, or says which are not those of the installed build.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -241,10 +246,24 @@ def generate() -> dict[str, str]:
     }
 
 
-def main() -> None:
+def main() -> int:
+    """Writes or compares the files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    status = 0
     for name, text in generate().items():
-        (INCLUDE / name).write_text(text)
+        path = INCLUDE / name
+        if path.exists() and path.read_text() == text:
+            continue
+        if check:
+            print(f"{path.relative_to(ROOT)} is out of date; run: make stubs")
+            status = 1
+        else:
+            path.write_text(text)
+            print(f"wrote {path.relative_to(ROOT)}")
+    return status
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

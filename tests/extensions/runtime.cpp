@@ -236,7 +236,7 @@ int64_t calls_by_name(const Tensor& x) {
   const auto best = topk.call<std::tuple<Tensor, Tensor>>(y, int64_t{1});
   return own.call<int64_t>(int64_t{10}) + std::get<1>(best).item<int64_t>();
 }
-void no_such_op(const Tensor& x) { Op("t_runtime::no_such_op").call<Tensor>(x); }
+void no_such_op(const Tensor& x) { Op("t_runtime::nowhere").call<Tensor>(x); }
 void wrong_arguments(const Tensor& x) { Op("t_runtime::parallel_sum").call<int64_t>(x); }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Members of Tensor that need more than its declaration: indexing, operators, hooks, creation.
 #pragma once
 #include "cograd/accessor.h"
+#include "cograd/tensor.h"
 
 namespace cograd {
 inline namespace abi1 {
