@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PYTEST_ARGS ?= -n auto --maxprocesses 8
-SMOKE ?= tests/test_autograd_backward.py tests/test_function_basic.py tests/test_interop_numpy.py \
+SMOKE ?= tests/test_abi.py tests/test_autograd_backward.py tests/test_function_basic.py tests/test_interop_numpy.py \
   tests/test_nn_module.py tests/test_optim.py tests/test_ops_shape.py tests/test_serialization.py \
   tests/test_tensor_creation.py tests/test_tensor_protocol.py tests/test_threads.py
 BENCH_ARGS ?=
