@@ -468,6 +468,19 @@ def test_saved_intermediate_is_poisoned_in_double_backward(functions, op):
         g.backward()
 
 
+def test_once_differentiable_raises_in_double_backward(functions):
+    x = leaf([1.0, 2.0])
+    assert gradcheck(functions.raw_cube, (x,))
+    (g,) = torch.autograd.grad(functions.raw_cube(x).sum(), x, create_graph=True)
+    assert g.tolist() == [3.0, 12.0]
+    with pytest.raises(RuntimeError, match="RawCube.*once differentiable"):
+        g.sum().backward()
+    h = x * 1
+    (g,) = torch.autograd.grad(functions.raw_cube(h).sum(), h, create_graph=True)
+    with pytest.raises(RuntimeError, match="once differentiable"):
+        torch.autograd.grad(g.sum(), x)
+
+
 @pytest.mark.parametrize("op", ["cycle", "saved", "exp", "square_data"])
 def test_nothing_leaks(functions, op):
     f = getattr(functions, op)

@@ -188,13 +188,29 @@ void UserNode::backward(BackwardArgs& args) {
     grads.push_back(handle(g));
   }
   for (size_t i = 0; i < args.out.size(); ++i) found.push_back(nullptr);
-  const Running running{this, &args, t_running};
-  t_running = &running;
-  const cograd_status s = function_.backward(handle(this), state_, grads.data(), grads.size(),
-                                             found.data(), found.size());
-  t_running = running.outer;
+  const bool once = (function_.flags & COGRAD_FUNCTION_ONCE_DIFFERENTIABLE) != 0 &&
+                    thread_state.grad_enabled;
+  cograd_status s = COGRAD_OK;
+  {
+    const GradGuard mode(thread_state.grad_enabled && !once);
+    const Running running{this, &args, t_running};
+    t_running = &running;
+    s = function_.backward(handle(this), state_, grads.data(), grads.size(), found.data(),
+                           found.size());
+    t_running = running.outer;
+  }
   for (size_t i = 0; i < found.size(); ++i) args.out[i] = Tensor::steal(impl(found[i]));
   if (s != COGRAD_OK) raise(s, name());
+  if (once) poison(args.out);
+}
+
+void UserNode::poison(std::span<Tensor> gradients) const {
+  const std::string why = detail::concat(
+      name(),
+      ": trying to differentiate twice a function that was marked as once differentiable: its "
+      "backward computes without recording");
+  for (Tensor& g : gradients)
+    if (g.defined() && g.is_floating()) g = poisoned(g, edges(), why);
 }
 
 void UserNode::release_saved() noexcept {

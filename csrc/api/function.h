@@ -44,6 +44,8 @@ class UserNode final : public Node {
   void restore_modes() noexcept;
   void require_forward(const char* what) const;
   void join(std::span<Tensor> outputs);
+  // Makes a derivative of these gradients raise.
+  void poison(std::span<Tensor> gradients) const;
 
   cograd_function function_{};
   void* state_;

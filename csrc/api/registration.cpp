@@ -205,6 +205,8 @@ void call_with_gradient(const ForeignOp& op, const Value* values,
   f.struct_size = sizeof f;
   f.name = op.node_name.c_str();
   f.backward = run_backward_fn;
+  if ((op.flags & COGRAD_OP_ONCE_DIFFERENTIABLE) != 0)
+    f.flags = COGRAD_FUNCTION_ONCE_DIFFERENTIABLE;
   const NodeRef hold = UserNode::begin(f, nullptr, {inputs.data(), inputs.size()});
   auto* node = static_cast<UserNode*>(hold.get());
   node->set_call_data(&op);

@@ -278,6 +278,24 @@ struct SingleGradient : Function<SingleGradient> {
   static Tensor forward(AutogradContext*, const Tensor& x) { return x * 2; }
   static Tensor backward(AutogradContext*, variable_list grads) { return grads[0] * 2; }
 };
+// Computes backward on the numbers; says so or not.
+template <bool Once>
+struct RawCube : Function<RawCube<Once>> {
+  static constexpr bool once_differentiable = Once;
+  static Tensor forward(AutogradContext* ctx, const Tensor& x) {
+    ctx->save_for_backward({x});
+    return x * x * x;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const Tensor x = ctx->get_saved_variables()[0].contiguous(), g = grads[0].contiguous();
+    COGRAD_CHECK(!(Once && GradMode::is_enabled()), "grad mode is on");
+    Tensor out = empty(x.sizes(), x.options());
+    const double *px = x.data_ptr<double>(), *pg = g.data_ptr<double>();
+    double* po = out.data_ptr<double>();
+    for (int64_t i = 0; i < x.numel(); ++i) po[i] = pg[i] * 3 * px[i] * px[i];
+    return {out};
+  }
+};
 // apply from C++ with what callers write there.
 Tensor applied(const Tensor& x) {
   std::vector<Tensor> list = {x, x};
@@ -314,5 +332,6 @@ COGRAD_LIBRARY(t_functions, m) {
   m.def<ForANumber>("for_a_number", "x, a");
   m.def<WrongShape>("wrong_shape", "x");
   m.def<SingleGradient>("single_gradient", "x");
+  m.def<RawCube<true>>("raw_cube", "x");
   m.def("applied", &applied, "x");
 }

@@ -261,6 +261,11 @@ COGRAD_C_API const char* cograd_op_signature(cograd_op op) COGRAD_NOEXCEPT;
 
 /* ---- functions with a gradient of their own ----------------------------------------------- */
 typedef struct cograd_context_s* cograd_context; /* a call under way, and later its graph node */
+enum {
+  /* backward computes on the numbers, not with ops: a second derivative raises, instead of
+   * missing its part silently. */
+  COGRAD_FUNCTION_ONCE_DIFFERENTIABLE = 1
+};
 typedef struct cograd_function {
   size_t struct_size;
   const char* name; /* of the node: "MyOpBackward" */
@@ -270,6 +275,7 @@ typedef struct cograd_function {
                             size_t n_grads, cograd_tensor* out, size_t n_inputs);
   void (*release)(void* state); /* drop what backward needs: it will not run again; may be NULL */
   void (*destroy)(void* state); /* may be NULL */
+  uint32_t flags;
 } cograd_function;
 
 /* Starts a call. From here to end or abort, on this thread, nothing is recorded. `inputs` are all
@@ -328,7 +334,8 @@ enum {
   COGRAD_OP_LIST = 1,              /* the results are one list, even if there is one */
   COGRAD_OP_DIFFERENTIABLE = 2,    /* `forward` records its node itself */
   COGRAD_OP_TUPLE = 4,             /* the results are one tuple, even if there is one */
-  COGRAD_OP_NON_DIFFERENTIABLE = 8 /* no gradient by nature: else a backward through it raises */
+  COGRAD_OP_NON_DIFFERENTIABLE = 8, /* no gradient by nature: else a backward through it raises */
+  COGRAD_OP_ONCE_DIFFERENTIABLE = 16 /* COGRAD_FUNCTION_ONCE_DIFFERENTIABLE, of `backward` */
 };
 typedef struct cograd_op_desc {
   size_t struct_size;

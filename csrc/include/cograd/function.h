@@ -297,6 +297,18 @@ void hand_out(const FunctionState<Tag>& st, const char* name, variable_list& gra
                grads.size(), ")");
 }
 
+// A Function that has `static constexpr bool once_differentiable = true` computes its backward on
+// the numbers, not with ops: a second derivative through it raises.
+template <class T, class = void>
+struct OnceDifferentiable : std::false_type {};
+template <class T>
+struct OnceDifferentiable<T, std::void_t<decltype(T::once_differentiable)>>
+    : std::bool_constant<T::once_differentiable> {};
+template <class T>
+constexpr uint32_t flags_of() {
+  return OnceDifferentiable<T>::value ? COGRAD_FUNCTION_ONCE_DIFFERENTIABLE : 0;
+}
+
 template <class T>
 const char* type_name() {
   // "... [with T = ns::MyOp; ...]" or "[T = ns::MyOp]": the last part of the name.
@@ -323,7 +335,8 @@ struct Function {
     auto* state = new State;
     state->is_tensor = std::move(in.is_tensor);
     static const cograd_function description{sizeof(cograd_function), ext::type_name<T>(),
-                                             run_backward, nullptr, destroy};
+                                             run_backward, nullptr, destroy,
+                                             ext::flags_of<T>()};
     cograd_context ctx = nullptr;
     ext::check(
         cograd_function_begin(&description, state, in.tensors.data(), in.tensors.size(), &ctx));
