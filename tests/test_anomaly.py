@@ -318,7 +318,7 @@ def test_the_writer_is_named():
 
     error, _, _ = raised(RuntimeError, run)
     text = str(error)
-    assert "It was written by mul_() at " in text or "It was written by mul() at " in text
+    assert "It was written by mul_() at " in text
     assert f"{FILE}:" in text and "in run" in text
     line = int(text.split(f"{FILE}:")[-1].split(" ")[0])
     with open(__file__, encoding="utf-8") as f:

@@ -11,11 +11,15 @@
 namespace cograd {
 
 EngineHooks engine_hooks;
-constinit thread_local Run* current_run = nullptr;
-constinit thread_local Node* current_node = nullptr;
+constinit thread_local Run* current_run __attribute__((tls_model("initial-exec"))) = nullptr;
+constinit thread_local Node* current_node __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
 
+constinit thread_local int depth __attribute__((tls_model("initial-exec"))) =
+    0;  // runs on the stack
+// Over all runs: nested ones may be short.
+constinit thread_local uint64_t nodes_run __attribute__((tls_model("initial-exec"))) = 0;
 constexpr uint64_t kTickEvery = 64;  // light nodes between two looks at signals
 
 // Ids of the runs in progress. A node stamped with another id is free to be taken.
@@ -376,15 +380,17 @@ std::vector<Node*> Run::ready_roots() {
 }
 
 // Signals are looked at every few nodes, and after every node that may have taken long.
-void Run::execute_alone() {
-  for (Node* n : ready_roots()) push(n);
-  thread_local uint64_t count = 0;  // over all runs: nested ones may be short
+[[gnu::flatten]] void Run::execute_alone() {
+  for (const Edge& root : request_.roots)
+    if (books(root.node).dependencies == 0 &&
+        std::find(heap_.begin(), heap_.end(), root.node) == heap_.end())
+      push(root.node);
   while (!heap_.empty()) {
     Node* n = pop();
     const Tensor& g = books(n).first;
     const bool heavy = g.defined() && g.numel() >= kHeavyNode;
     step(n, nullptr);
-    if ((heavy || ++count % kTickEvery == 0)) {
+    if ((heavy || ++nodes_run % kTickEvery == 0)) {
       if (engine_hooks.tick != nullptr) engine_hooks.tick();
       fail_if_cancelled(*this);
     }
@@ -435,7 +441,6 @@ void Run::abandon() noexcept {
 }
 
 std::vector<Tensor> run_backward(BackwardRequest request) {
-  thread_local int depth = 0;  // runs on this thread's stack
   struct Hold {  // the graph must outlive the run, whatever hooks and other threads drop
     std::vector<NodeRef> nodes;
   } hold;

@@ -82,8 +82,9 @@ class Run {
   std::atomic<bool>* cancelled_;
 };
 
-extern constinit thread_local Run* current_run;
-extern constinit thread_local Node* current_node;
+// Looked at for every node: their model spares the call that a shared library makes otherwise.
+extern constinit thread_local Run* current_run __attribute__((tls_model("initial-exec")));
+extern constinit thread_local Node* current_node __attribute__((tls_model("initial-exec")));
 // Gradients of this many elements make a node worth another thread's attention.
 inline constexpr int64_t kHeavyNode = 8192;
 

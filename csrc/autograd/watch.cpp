@@ -79,10 +79,15 @@ int64_t find_in(const Tensor& t, bool nan, bool inf) {
 }  // namespace
 
 void set_watch(uint32_t modes, bool on) noexcept {
-  if (on)
-    watch_modes.fetch_or(modes, std::memory_order_relaxed);
-  else
+  if (on) {
+    const uint32_t before = watch_modes.fetch_or(modes, std::memory_order_relaxed);
+    if ((modes & ~before & kWatchWrites) == 0) return;
+    WriteLog& log = write_log();  // addresses may belong to other storages by now
+    const std::lock_guard lock(log.mutex);
+    log.of.clear();
+  } else {
     watch_modes.fetch_and(~modes, std::memory_order_relaxed);
+  }
 }
 
 void log_write(const Tensor& t, const char* op) {
@@ -97,13 +102,19 @@ void log_write(const Tensor& t, const char* op) {
   if (log.of.size() >= WriteLog::kStorages) log.of.clear();
   std::vector<Write>& writes = log.of[version_key(t)];
   const uint32_t version = t->current_version();
-  if (version == 0) writes.clear();
-  std::erase_if(writes, [version](const Write& w) { return w.version >= version; });
+  if (version == 0 && !writes.empty() && writes.back().version > 0) writes.clear();
+  std::erase_if(writes, [version](const Write& w) { return w.version > version; });
+  if (!writes.empty() && writes.back().version == version) {
+    // An op that is made of others announces its write first; an op that failed announced in vain.
+    if (!place.empty() && writes.back().what.ends_with(" at " + place)) return;
+    writes.pop_back();
+  }
   if (writes.size() >= WriteLog::kWrites) writes.erase(writes.begin());
   writes.push_back({version, std::move(what)});
 }
 
 std::string writer_of(const Tensor& t, uint32_t version) {
+  if (!watching(kWatchWrites)) return {};
   WriteLog& log = write_log();
   const std::lock_guard lock(log.mutex);
   const auto it = log.of.find(version_key(t));

@@ -276,12 +276,14 @@ void FunctionNode::last_reference() noexcept {
 void FunctionNode::release_saved() noexcept {
   if (owner_->saved.empty()) return;
   std::vector<SavedSlot> dropped;
-  const PyGILState_STATE gil = PyGILState_Ensure();  // readers of the slots hold it
+  // Readers of the slots hold the interpreter lock; mostly this thread does already.
+  const bool held = PyGILState_Check() != 0;
+  const PyGILState_STATE gil = held ? PyGILState_LOCKED : PyGILState_Ensure();
   lock();
   owner_->saved.swap(dropped);
   released = true;
   unlock();
-  PyGILState_Release(gil);
+  if (!held) PyGILState_Release(gil);
 }
 size_t FunctionNode::num_saved() const noexcept { return owner_->saved.size(); }
 SavedTensor* FunctionNode::saved_slot(size_t i) noexcept { return &owner_->saved[i].tensor; }

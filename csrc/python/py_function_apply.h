@@ -13,7 +13,6 @@ PyObject* function_call_instance(PyObject* self, PyObject* const* args, Py_ssize
 void register_function(py::type cls, const std::string& style, py::object ctx_type,
                        py::object helper, Py_ssize_t parameters);
 
-
 // Visits what a node owns: proxies of nodes and tensors during a collection (py_gc.cpp).
 int visit_contents(Node* n, visitproc visit, void* arg);
 }  // namespace cograd::python

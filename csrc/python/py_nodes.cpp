@@ -123,17 +123,12 @@ PyObject* node_getattro(PyObject* o, PyObject* name) {
   if (text == nullptr ||
       (std::strncmp(text, "_saved_", 7) != 0 && std::strncmp(text, "_raw_saved_", 11) != 0))
     return nullptr;
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
+  PyErr_Clear();
   found = guarded([&] { return node_saved_attribute(node_of(o), text); });
-  if (found != nullptr || PyErr_Occurred()) {
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-    return found;
-  }
-  PyErr_Restore(type, value, trace);
-  return nullptr;
+  if (found == nullptr && !PyErr_Occurred())
+    PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%s'", Py_TYPE(o)->tp_name,
+                 text);
+  return found;
 }
 PyObject* node_dir(PyObject* o, PyObject*) {
   return guarded([&] {

@@ -29,19 +29,11 @@ PyObject* capture_frames() noexcept {
   return list;
 }
 
-struct KeepError {  // an error that is under way stays so
-  PyObject *type, *value, *trace;
-  KeepError() { PyErr_Fetch(&type, &value, &trace); }
-  ~KeepError() { PyErr_Restore(type, value, trace); }
-  KeepError(const KeepError&) = delete;
-  KeepError& operator=(const KeepError&) = delete;
-};
-
 void node_made(Node* n) noexcept {
   if (!Py_IsInitialized()) return;
   const PyGILState_STATE gil = PyGILState_Ensure();
   {
-    const KeepError keep;
+    const py::error_scope keep;  // an error that is under way stays so
     n->extra().made_at = capture_frames();
     PyErr_Clear();
   }
@@ -59,7 +51,7 @@ std::string place_of(PyObject* frames) {
 std::string caller() {
   if (!Py_IsInitialized()) return {};
   const py::gil_scoped_acquire gil;
-  const KeepError keep;
+  const py::error_scope keep;  // an error that is under way stays so
   try {
     const py::object frames = py::reinterpret_steal<py::object>(capture_frames());
     return frames ? place_of(frames.ptr()) : "";
@@ -72,7 +64,7 @@ std::string made_at(const Node* n) {
   PyObject* frames = made_at_frames(n);
   if (frames == nullptr) return {};
   const py::gil_scoped_acquire gil;
-  const KeepError keep;
+  const py::error_scope keep;  // an error that is under way stays so
   try {
     return place_of(frames);
   } catch (py::error_already_set&) {
@@ -103,7 +95,7 @@ void node_failed(Node* n, std::exception_ptr& error) noexcept {
   if (!Py_IsInitialized()) return;
   const PyGILState_STATE gil = PyGILState_Ensure();
   {
-    const KeepError keep;
+    const py::error_scope keep;  // an error that is under way stays so
     try {
       try {
         std::rethrow_exception(error);
@@ -204,12 +196,10 @@ py::list profile_events() {
 }
 
 void set_anomaly(bool on, bool nan, bool forward, bool inf) {
-  set_watch(kWatchNodes | kWatchWrites | kWatchNan | kWatchInf | kWatchForward, false);
-  if (!on) return;
-  set_watch(kWatchNodes | kWatchWrites, true);
-  set_watch(kWatchNan, nan);
-  if (nan && forward) set_watch(kWatchForward, true);
-  if (nan && inf) set_watch(kWatchInf, true);
+  set_watch(kWatchNodes | kWatchWrites, on);
+  set_watch(kWatchNan, on && nan);
+  set_watch(kWatchForward, on && nan && forward);
+  set_watch(kWatchInf, on && nan && inf);
 }
 
 }  // namespace

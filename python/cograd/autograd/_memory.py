@@ -9,7 +9,7 @@ import tempfile
 import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import cograd
 from cograd import _C
@@ -173,7 +173,9 @@ class _SpillFile:
     """An unlinked temporary file; space of dead entries is used again."""
 
     def __init__(self, directory: str | None) -> None:
-        self._file = tempfile.TemporaryFile(prefix="cograd-spill-", dir=directory)  # noqa: SIM115
+        self._fd, name = tempfile.mkstemp(prefix="cograd-spill-", dir=directory)
+        os.unlink(name)
+        weakref.finalize(self, os.close, self._fd).atexit = False
         self._free: list[tuple[int, int]] = []  # (offset, length)
         self._end = 0
 
@@ -188,7 +190,7 @@ class _SpillFile:
         try:
             done = 0
             while done < len(data):
-                done += os.pwrite(self._file.fileno(), data[done:], offset + done)
+                done += os.pwrite(self._fd, data[done:], offset + done)
         except OSError as error:
             self.give(offset, need)
             raise RuntimeError(
@@ -222,7 +224,7 @@ class _SpillFile:
 
     def map(self, offset: int, length: int) -> mmap.mmap:
         """The bytes as private memory: written pages are copied, the file does not change."""
-        return mmap.mmap(self._file.fileno(), length, access=mmap.ACCESS_COPY, offset=offset)
+        return mmap.mmap(self._fd, length, access=mmap.ACCESS_COPY, offset=offset)
 
 
 class saved_tensor_budget(saved_tensors_hooks):
@@ -275,7 +277,7 @@ class saved_tensor_budget(saved_tensors_hooks):
         self._count(entry.key, tensor.untyped_storage().nbytes())
         number = id(entry)
         self._entries[number] = weakref.ref(entry)
-        weakref.finalize(entry, self._forget, number, entry.key)
+        weakref.finalize(entry, self._forget, number, entry.key).atexit = False
         self._shrink()
         return entry
 
@@ -315,11 +317,11 @@ class saved_tensor_budget(saved_tensors_hooks):
         if self._file is None:
             self._file = _SpillFile(self.directory)
         flat = tensor.detach().as_strided((_span(tensor),), (1,))
-        entry.offset = self._file.write(memoryview(flat.view(cograd.uint8)).cast("B"))
+        entry.offset = self._file.write(memoryview(cast(Any, flat.view(cograd.uint8))).cast("B"))
         entry.spilled = True
         entry.tensor = None
         self.spilled_bytes += entry.bytes
-        weakref.finalize(entry, self._file.give, entry.offset, entry.bytes)
+        weakref.finalize(entry, self._file.give, entry.offset, entry.bytes).atexit = False
 
     def _unpack(self, packed: Any) -> Tensor:
         if isinstance(packed, Tensor):

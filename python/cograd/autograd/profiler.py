@@ -253,11 +253,10 @@ class profile:
         _C._set_profiling(True)
         return self
 
-    def __exit__(self, *exc: object) -> bool:
+    def __exit__(self, *exc: object) -> None:
         if self.enabled:
             _C._set_profiling(False)
             self._events = _with_self_times(_C._profile_events(), self._begin)
-        return False
 
     @property
     def function_events(self) -> EventList:

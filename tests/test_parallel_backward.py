@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Backward on several threads: the same bits whatever the number, hooks, errors, fallbacks."""
+
+import threading
+
+import pytest
+from conftest import leaf, same
+
+import cograd as torch
+from cograd.autograd import Function, set_num_backward_threads
+
+
+@pytest.fixture(autouse=True)
+def one_thread_again():
+    assert torch.autograd.get_num_backward_threads() == 1
+    yield
+    set_num_backward_threads(1)
+
+
+SIZE = 20_000  # heavy enough to be worth a thread
+
+
+def branches(x, w, count=6, depth=8):
+    """Independent chains that start at x and w and end in one sum of rounding-prone terms."""
+    total = None
+    for b in range(count):
+        y = x * (1.0 + 0.1 * b)
+        for k in range(depth):
+            y = (y * w).tanh() + x * (0.01 * k)
+        part = y.exp().log1p()
+        total = part if total is None else total + part * 0.3
+    return total.sum()
+
+
+def gradients(n, make):
+    set_num_backward_threads(n)
+    torch.manual_seed(0)
+    leaves, result = make()
+    result.backward()
+    return [t.grad.clone() for t in leaves]
+
+
+def equal_bits(a, b):
+    return all(bool((p == q).all()) for p, q in zip(a, b, strict=True))
+
+
+def make_elementwise():
+    x = torch.randn(SIZE, requires_grad=True)
+    w = torch.randn(SIZE, requires_grad=True)
+    return [x, w], branches(x, w)
+
+
+def make_matrices():
+    x = torch.randn(160, 160, requires_grad=True)
+    ws = [torch.randn(160, 160, requires_grad=True) for _ in range(5)]
+    total = None
+    for w in ws:
+        y = x
+        for _ in range(4):
+            y = torch.relu(y @ w * 0.1) + x
+        total = y if total is None else total + y
+    return [x, *ws], (total * total).mean()
+
+
+def make_layers():
+    x = torch.randn(64, 200, requires_grad=True)
+    w = torch.randn(200, 200, requires_grad=True)
+    b = torch.randn(200, requires_grad=True)
+    heads = [torch.softmax(torch.addmm(b, x, w * (1 + i)), 1) for i in range(4)]
+    parts = torch.stack(heads).unbind(0)
+    return [x, w, b], sum((p * p).sum() for p in parts)
+
+
+@pytest.mark.parametrize("make", [make_elementwise, make_matrices, make_layers])
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_results_do_not_depend_on_the_number_of_threads(make, n):
+    alone = gradients(1, make)
+    for _ in range(5):
+        assert equal_bits(alone, gradients(n, make))
+
+
+def test_branches_really_run_on_several_threads():
+    """Two Python nodes wait for each other: only two threads can get past that."""
+    barrier = threading.Barrier(2, timeout=20)
+    seen = []
+
+    class Meet(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            barrier.wait()
+            seen.append(threading.get_ident())
+            return g
+
+    set_num_backward_threads(2)
+    x = torch.ones(SIZE, requires_grad=True)
+    (Meet.apply(x) + Meet.apply(x)).sum().backward()
+    assert len(set(seen)) == 2
+    assert bool((x.grad == 2).all())
+
+
+def test_grad_with_inputs_and_retained_intermediates():
+    def run(n):
+        set_num_backward_threads(n)
+        torch.manual_seed(0)
+        x = torch.randn(SIZE, requires_grad=True)
+        w = torch.randn(SIZE, requires_grad=True)
+        a = x * w
+        a.retain_grad()
+        out = branches(a, w, 3, 3)
+        first = torch.autograd.grad(out, [x, a], retain_graph=True)
+        out.backward()
+        return [*first, a.grad, x.grad, w.grad]
+
+    assert equal_bits(run(1), run(2))
+
+
+def test_second_order_runs_too():
+    def run(n):
+        set_num_backward_threads(n)
+        torch.manual_seed(0)
+        x = torch.randn(SIZE, requires_grad=True)
+        y = branches(x, x.detach() * 0.5, 3, 2)
+        (g,) = torch.autograd.grad(y, x, create_graph=True)
+        (g * g).sum().backward()
+        return [x.grad]
+
+    assert equal_bits(run(1), run(2))
+
+
+def test_hooks_and_python_functions_take_part():
+    class Double(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * x * g
+
+    def run(n):
+        set_num_backward_threads(n)
+        torch.manual_seed(0)
+        calls = []
+        x = torch.randn(SIZE, requires_grad=True)
+        parts = []
+        for i in range(4):
+            y = Double.apply(x * (i + 1))
+            y.register_hook(lambda g, i=i: calls.append(i) or g * 2)
+            parts.append(y)
+        x.register_post_accumulate_grad_hook(lambda t: calls.append("leaf"))
+        sum(parts).sum().backward()
+        assert sorted(map(str, calls)) == ["0", "1", "2", "3", "leaf"]
+        return [x.grad]
+
+    alone = run(1)
+    for _ in range(5):
+        assert equal_bits(alone, run(2))
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_an_error_stops_the_run_and_leaks_nothing(n):
+    class Special(Exception):
+        pass
+
+    class Fails(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            raise Special("this branch")
+
+    def attempt():
+        x = torch.ones(SIZE, requires_grad=True)
+        y = branches(x, x, 3, 4) + Fails.apply(x * 2).sum()
+        with pytest.raises(Special, match="this branch"):
+            y.backward(retain_graph=True)
+        return x
+
+    set_num_backward_threads(n)
+    attempt()
+    nodes = torch._C._live_nodes()
+    for _ in range(10):
+        attempt()
+    assert torch._C._live_nodes() == nodes
+    x = torch.ones(SIZE, requires_grad=True)
+    branches(x, x, 3, 2).backward()
+    assert x.grad is not None
+
+
+def test_nodes_freed_on_helpers_are_counted():
+    set_num_backward_threads(2)
+    x = torch.ones(SIZE, requires_grad=True)
+    branches(x, x, 4, 4).backward()
+    before = torch._C._live_nodes()
+    for _ in range(20):
+        branches(x, x, 4, 4).backward()
+    assert torch._C._live_nodes() == before
+
+
+def test_several_parallel_backwards_at_once():
+    set_num_backward_threads(2)
+    expected = gradients(2, make_elementwise)
+    errors = []
+
+    def work():
+        try:
+            for _ in range(3):
+                leaves, total = None, None
+                x = torch.ones(SIZE, requires_grad=True)
+                total = branches(x, x, 3, 3)
+                total.backward()
+                leaves = x.grad
+                assert bool((leaves == reference).all())
+        except BaseException as error:
+            errors.append(error)
+
+    x = torch.ones(SIZE, requires_grad=True)
+    branches(x, x, 3, 3).backward()
+    reference = x.grad
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert errors == []
+    assert len(expected) == 2
+
+
+def test_nested_backward_inside_a_parallel_one():
+    set_num_backward_threads(2)
+    x = torch.ones(SIZE, requires_grad=True)
+    inner = []
+
+    def hook(g):
+        with torch.enable_grad():
+            z = torch.ones(SIZE, requires_grad=True)
+            branches(z, z, 2, 2).backward()
+        inner.append(z.grad)
+
+    a = x * 2
+    a.register_hook(hook)
+    b = x * 3
+    b.register_hook(hook)
+    (a + b).sum().backward()
+    assert len(inner) == 2 and bool((inner[0] == inner[1]).all())
+
+
+def test_set_multithreading_enabled():
+    assert torch.autograd.is_multithreading_enabled()
+    with torch.autograd.set_multithreading_enabled(False):
+        assert not torch.autograd.is_multithreading_enabled()
+        set_num_backward_threads(2)
+        idents = set()
+        x = torch.ones(SIZE, requires_grad=True)
+        parts = []
+        for i in range(4):
+            y = (x * (i + 1)).exp()
+            y.register_hook(lambda g: idents.add(threading.get_ident()))
+            parts.append(y)
+        sum(parts).sum().backward()
+        assert idents == {threading.get_ident()}
+    assert torch.autograd.is_multithreading_enabled()
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_the_number_must_be_positive(n):
+    with pytest.raises(RuntimeError, match="expected a positive number of threads"):
+        set_num_backward_threads(n)
+
+
+def test_small_graphs_stay_on_the_caller():
+    set_num_backward_threads(2)
+    idents = set()
+    x = leaf([1.0, 2.0])
+    parts = [x * i for i in range(5)]
+    for y in parts:
+        if y.requires_grad:
+            y.register_hook(lambda g: idents.add(threading.get_ident()))
+    sum(parts).sum().backward()
+    assert idents == {threading.get_ident()}
+    assert same(x.grad, [10.0, 10.0])
