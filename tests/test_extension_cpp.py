@@ -791,7 +791,9 @@ def test_accessors_and_data_pointers(runtime):
 
 def test_debug_builds_check_bounds():
     code = """
-    double at(const cograd::Tensor& x, int64_t i, int64_t j) { return x.accessor<double, 2>()[i][j]; }
+    double at(const cograd::Tensor& x, int64_t i, int64_t j) {
+      return x.accessor<double, 2>()[i][j];
+    }
     """
     module = cpp_extension.load_inline(
         "t_bounds", code, functions=["at"], extra_cflags=["-O0", "-DCOGRAD_DEBUG"]
@@ -812,5 +814,7 @@ def test_operators_and_calls_by_name(runtime):
     assert runtime.calls_by_name(a) == 45 + 1
     with pytest.raises(RuntimeError, match="no op 't_runtime::nowhere'"):
         runtime.no_such_op(a)
-    with pytest.raises(TypeError, match=r"cannot be called with \(Tensor\); expected.*parallel_sum"):
+    with pytest.raises(
+        TypeError, match=r"cannot be called with \(Tensor\); expected.*parallel_sum"
+    ):
         runtime.wrong_arguments(a)

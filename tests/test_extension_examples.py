@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""examples/extensions, each built and run; with COGRAD_WHEEL, from that wheel in a new environment."""
+"""examples/extensions, each built and run; with COGRAD_WHEEL, from that wheel in a clean venv."""
 
 import os
 import shutil

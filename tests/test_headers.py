@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The public C++ and C headers: each compiles alone, is small, fast to parse, and self-contained."""
+"""The public C++ and C headers: each compiles alone, is small, quick to parse, self-contained."""
 
 import os
 import re

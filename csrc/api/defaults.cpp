@@ -67,7 +67,8 @@ bool read_double(std::string_view s, double& out) {
   return !text.empty() && *end == '\0';
 }
 bool read_text(std::string_view s, std::string_view& out) {
-  if (s.size() < 2 || s.front() != s.back() || (s.front() != '\'' && s.front() != '"')) return false;
+  if (s.size() < 2 || s.front() != s.back() || (s.front() != '\'' && s.front() != '"'))
+    return false;
   out = s.substr(1, s.size() - 2);
   return true;
 }

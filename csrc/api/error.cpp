@@ -31,7 +31,9 @@ ErrorKind kind_of(cograd_status s) noexcept {
 }
 static_assert(static_cast<int>(ErrorKind::Memory) + 1 == COGRAD_MEMORY_ERROR);
 
-bool in_word(char c) noexcept { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool in_word(char c) noexcept {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
 bool has_word(std::string_view text, std::string_view word) noexcept {
   for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
     const size_t end = at + word.size();
@@ -91,8 +93,7 @@ void raise(cograd_status status, std::string_view who) {
   // "library::op" and "OpBackward": the message may already say it in a shorter form.
   const size_t colon = who.rfind(':');
   const std::string_view name = colon == std::string_view::npos ? who : who.substr(colon + 1);
-  if (!who.empty() && !has_word(text, name))
-    text = detail::concat(who, "(): ", text);
+  if (!who.empty() && !has_word(text, name)) text = detail::concat(who, "(): ", text);
   throw Error(kind_of(status), std::move(text));
 }
 

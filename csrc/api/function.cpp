@@ -188,8 +188,8 @@ void UserNode::backward(BackwardArgs& args) {
     grads.push_back(handle(g));
   }
   for (size_t i = 0; i < args.out.size(); ++i) found.push_back(nullptr);
-  const bool once = (function_.flags & COGRAD_FUNCTION_ONCE_DIFFERENTIABLE) != 0 &&
-                    thread_state.grad_enabled;
+  const bool once =
+      (function_.flags & COGRAD_FUNCTION_ONCE_DIFFERENTIABLE) != 0 && thread_state.grad_enabled;
   cograd_status s = COGRAD_OK;
   {
     const GradGuard mode(thread_state.grad_enabled && !once);

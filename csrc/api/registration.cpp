@@ -86,13 +86,12 @@ void add(const cograd_op_desc& given) {
   const auto found = t.ops.find(op->qualified);
   const auto& names = loading.done.names;
   const bool again = std::find(names.begin(), names.end(), op->qualified) != names.end();
-  COGRAD_CHECK(found == t.ops.end() ||
-                   (!again && !op->owner.empty() && found->second->owner == op->owner),
-               "op '", op->qualified, "' is registered already",
-               found != t.ops.end() && !found->second->owner.empty()
-                   ? ", by '" + found->second->owner + "'"
-                   : std::string(),
-               ": a name can be defined once");
+  COGRAD_CHECK(
+      found == t.ops.end() || (!again && !op->owner.empty() && found->second->owner == op->owner),
+      "op '", op->qualified, "' is registered already",
+      found != t.ops.end() && !found->second->owner.empty() ? ", by '" + found->second->owner + "'"
+                                                            : std::string(),
+      ": a name can be defined once");
   std::string name = op->qualified;
   t.ops[name] = op.release();  // an earlier one lives on in whoever holds it
   if (loading.active) loading.done.names.push_back(std::move(name));

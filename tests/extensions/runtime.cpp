@@ -87,7 +87,8 @@ std::tuple<Tensor, double> hooks(const Tensor& x) {
   Tensor y = x * 2;
   y.register_hook([&](const Tensor& g) { seen += g.sum().item<double>(); });
   y.register_hook([](const Tensor& g) { return g * 10; });
-  const uint64_t id = y.register_hook([](const Tensor&) -> Tensor { throw Error(ErrorKind::Value, "removed"); });
+  const uint64_t id =
+      y.register_hook([](const Tensor&) -> Tensor { throw Error(ErrorKind::Value, "removed"); });
   y.remove_hook(id);
   Tensor g = autograd::grad({y.sum()}, {x})[0];
   return {g, seen};
@@ -114,9 +115,8 @@ int64_t parallel_sum(int64_t n) {
   return sum;
 }
 void parallel_raise(int64_t n) {
-  parallel_for(0, n, 1, [&](int64_t lo, int64_t) {
-    COGRAD_CHECK_VALUE(lo < n / 2, "item ", lo >= n / 2);
-  });
+  parallel_for(0, n, 1,
+               [&](int64_t lo, int64_t) { COGRAD_CHECK_VALUE(lo < n / 2, "item ", lo >= n / 2); });
 }
 bool parallel_nested() {
   std::atomic<bool> inside{true};

@@ -331,10 +331,10 @@ enum {
   COGRAD_MUTATED = 0x200   /* or-ed to COGRAD_TENSOR: the op writes its elements */
 };
 enum {
-  COGRAD_OP_LIST = 1,              /* the results are one list, even if there is one */
-  COGRAD_OP_DIFFERENTIABLE = 2,    /* `forward` records its node itself */
-  COGRAD_OP_TUPLE = 4,             /* the results are one tuple, even if there is one */
-  COGRAD_OP_NON_DIFFERENTIABLE = 8, /* no gradient by nature: else a backward through it raises */
+  COGRAD_OP_LIST = 1,                /* the results are one list, even if there is one */
+  COGRAD_OP_DIFFERENTIABLE = 2,      /* `forward` records its node itself */
+  COGRAD_OP_TUPLE = 4,               /* the results are one tuple, even if there is one */
+  COGRAD_OP_NON_DIFFERENTIABLE = 8,  /* no gradient by nature: else a backward through it raises */
   COGRAD_OP_ONCE_DIFFERENTIABLE = 16 /* COGRAD_FUNCTION_ONCE_DIFFERENTIABLE, of `backward` */
 };
 typedef struct cograd_op_desc {

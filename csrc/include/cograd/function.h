@@ -27,18 +27,20 @@ class BasicIValue {
   BasicIValue() = default;
   BasicIValue(bool v) : kind_(Kind::Bool), i_(v) {}  // NOLINT: implicit by intent, as all below
   template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
-  BasicIValue(T v) : kind_(Kind::Int), i_(static_cast<int64_t>(v)) {}  // NOLINT
-  BasicIValue(double v) : kind_(Kind::Double), d_(v) {}                // NOLINT
-  BasicIValue(float v) : kind_(Kind::Double), d_(v) {}                 // NOLINT
-  BasicIValue(const char* v) : kind_(Kind::String), s_(v) {}           // NOLINT
-  BasicIValue(std::string v) : kind_(Kind::String), s_(std::move(v)) {}                   // NOLINT
-  BasicIValue(Tensor v) : kind_(Kind::Tensor), tensors_{std::move(v)} {}                  // NOLINT
-  BasicIValue(variable_list v) : kind_(Kind::Tensors), tensors_(std::move(v)) {}          // NOLINT
-  BasicIValue(std::vector<int64_t> v) : kind_(Kind::Ints), ints_(std::move(v)) {}         // NOLINT
-  BasicIValue(IntArrayRef v) : kind_(Kind::Ints), ints_(v.vec()) {}                       // NOLINT
-  BasicIValue(std::vector<double> v) : kind_(Kind::Doubles), doubles_(std::move(v)) {}    // NOLINT
-  BasicIValue(Scalar v)                                                                   // NOLINT
-      : kind_(v.is_float() ? Kind::Double : v.is_bool() ? Kind::Bool : Kind::Int) {
+  BasicIValue(T v) : kind_(Kind::Int), i_(static_cast<int64_t>(v)) {}                   // NOLINT
+  BasicIValue(double v) : kind_(Kind::Double), d_(v) {}                                 // NOLINT
+  BasicIValue(float v) : kind_(Kind::Double), d_(v) {}                                  // NOLINT
+  BasicIValue(const char* v) : kind_(Kind::String), s_(v) {}                            // NOLINT
+  BasicIValue(std::string v) : kind_(Kind::String), s_(std::move(v)) {}                 // NOLINT
+  BasicIValue(Tensor v) : kind_(Kind::Tensor), tensors_{std::move(v)} {}                // NOLINT
+  BasicIValue(variable_list v) : kind_(Kind::Tensors), tensors_(std::move(v)) {}        // NOLINT
+  BasicIValue(std::vector<int64_t> v) : kind_(Kind::Ints), ints_(std::move(v)) {}       // NOLINT
+  BasicIValue(IntArrayRef v) : kind_(Kind::Ints), ints_(v.vec()) {}                     // NOLINT
+  BasicIValue(std::vector<double> v) : kind_(Kind::Doubles), doubles_(std::move(v)) {}  // NOLINT
+  BasicIValue(Scalar v)                                                                 // NOLINT
+      : kind_(v.is_float()  ? Kind::Double
+              : v.is_bool() ? Kind::Bool
+                            : Kind::Int) {
     if (v.is_float())
       d_ = v.to_double();
     else
@@ -285,9 +287,9 @@ void hand_out(const FunctionState<Tag>& st, const char* name, variable_list& gra
   const size_t expected = st.is_tensor.size();
   for (size_t i = 0; i < grads.size(); ++i) {
     if (i >= expected || !st.is_tensor[i]) {
-      COGRAD_CHECK(!grads[i].defined(), "function ", name, " returned a gradient at position ", i,
-                   i >= expected ? ", but it has fewer arguments"
-                                 : ", but that argument is no tensor");
+      COGRAD_CHECK(
+          !grads[i].defined(), "function ", name, " returned a gradient at position ", i,
+          i >= expected ? ", but it has fewer arguments" : ", but that argument is no tensor");
       continue;
     }
     if (at < n) out[at++] = grads[i].release();
@@ -334,9 +336,9 @@ struct Function {
     (in.collect(args), ...);
     auto* state = new State;
     state->is_tensor = std::move(in.is_tensor);
-    static const cograd_function description{sizeof(cograd_function), ext::type_name<T>(),
-                                             run_backward, nullptr, destroy,
-                                             ext::flags_of<T>()};
+    static const cograd_function description{
+        sizeof(cograd_function), ext::type_name<T>(), run_backward, nullptr, destroy,
+        ext::flags_of<T>()};
     cograd_context ctx = nullptr;
     ext::check(
         cograd_function_begin(&description, state, in.tensors.data(), in.tensors.size(), &ctx));
@@ -377,5 +379,5 @@ struct Function {
 };
 
 }  // namespace autograd
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd

@@ -361,15 +361,15 @@ inline bool run_library(const char* name, void (*init)(Library&)) {
 }
 }  // namespace ext
 
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd
 
 #define COGRAD_CAT_(a, b) a##b
 #define COGRAD_CAT(a, b) COGRAD_CAT_(a, b)
-#define COGRAD_LIBRARY_IMPL_(ns, m, id)                                                   \
-  static void COGRAD_CAT(cograd_library_##ns##_, id)(::cograd::Library&);                 \
-  [[maybe_unused]] static const bool COGRAD_CAT(cograd_registered_##ns##_, id) =          \
-      ::cograd::ext::run_library(#ns, &COGRAD_CAT(cograd_library_##ns##_, id));           \
+#define COGRAD_LIBRARY_IMPL_(ns, m, id)                                          \
+  static void COGRAD_CAT(cograd_library_##ns##_, id)(::cograd::Library&);        \
+  [[maybe_unused]] static const bool COGRAD_CAT(cograd_registered_##ns##_, id) = \
+      ::cograd::ext::run_library(#ns, &COGRAD_CAT(cograd_library_##ns##_, id));  \
   static void COGRAD_CAT(cograd_library_##ns##_, id)([[maybe_unused]] ::cograd::Library & m)
 // Registers ops under cograd.ops.<ns> when the library is loaded.
 #define COGRAD_LIBRARY(ns, m) COGRAD_LIBRARY_IMPL_(ns, m, library)

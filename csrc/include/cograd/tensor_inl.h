@@ -136,9 +136,9 @@ Tensor from_blob(void* data, const Ints& sizes, D deleter, const TensorOptions& 
     }
   };
   cograd_tensor r = nullptr;
-  ext::check(cograd_tensor_from_blob(
-      data, static_cast<int32_t>(o.dtype()), static_cast<int32_t>(sizes.size()), sizes.data(),
-      nullptr, Context::run, new Context{std::move(deleter), data}, &r));
+  ext::check(cograd_tensor_from_blob(data, static_cast<int32_t>(o.dtype()),
+                                     static_cast<int32_t>(sizes.size()), sizes.data(), nullptr,
+                                     Context::run, new Context{std::move(deleter), data}, &r));
   Tensor t = Tensor::steal(r);
   if (o.requires_grad()) t.set_requires_grad(true);
   return t;
@@ -172,5 +172,5 @@ Tensor tensor(T value, const TensorOptions& o = {}) {
   return t;
 }
 
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd

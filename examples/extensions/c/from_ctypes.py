@@ -2,7 +2,17 @@
 """Drives the C interface from another language, here Python's ctypes: tensors, ops, gradients."""
 
 import ctypes
-from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import (
+    POINTER,
+    byref,
+    c_char_p,
+    c_double,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_void_p,
+)
 from pathlib import Path
 
 from cograd.utils.cpp_extension import library_paths
@@ -17,7 +27,12 @@ FLOAT64, TENSOR, FLOAT = 9, 1, 4
 class Payload(ctypes.Union):
     """The union in cograd_value."""
 
-    _fields_ = [("tensor", c_void_p), ("integer", c_int64), ("number", c_double), ("list", c_void_p)]
+    _fields_ = [
+        ("tensor", c_void_p),
+        ("integer", c_int64),
+        ("number", c_double),
+        ("list", c_void_p),
+    ]
 
 
 class Value(ctypes.Structure):

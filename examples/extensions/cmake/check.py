@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks the installed package: gradients, and rates found again from a trajectory."""
 
+from rk4 import rk4
+
 import cograd as torch
 from cograd.autograd import gradcheck
-from rk4 import rk4
 
 y = (torch.rand(3, 2, dtype=torch.float64) + 0.5).requires_grad_()
 rates = torch.tensor([1.1, 0.4, 0.4, 0.1], dtype=torch.float64, requires_grad=True)

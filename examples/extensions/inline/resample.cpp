@@ -44,11 +44,12 @@ struct Resample : autograd::Function<Resample> {
       const auto o = out.accessor<scalar_t, 2>();
       parallel_for(0, points.size(0), 1024, [&](int64_t begin, int64_t end) {
         for (int64_t n = begin; n < end; ++n)
-          Corners(at[n][0], at[n][1]).each(im.size(1), im.size(2),
-              [&](int64_t y, int64_t x, double weight, double, double) {
-                for (int64_t c = 0; c < im.size(0); ++c)
-                  o[c][n] += static_cast<scalar_t>(weight) * im[c][y][x];
-              });
+          Corners(at[n][0], at[n][1])
+              .each(im.size(1), im.size(2),
+                    [&](int64_t y, int64_t x, double weight, double, double) {
+                      for (int64_t c = 0; c < im.size(0); ++c)
+                        o[c][n] += static_cast<scalar_t>(weight) * im[c][y][x];
+                    });
       });
     });
     return out;
@@ -65,14 +66,15 @@ struct Resample : autograd::Function<Resample> {
       const auto di = d_image.accessor<scalar_t, 3>();
       const auto dp = d_points.accessor<scalar_t, 2>();
       for (int64_t n = 0; n < points.size(0); ++n)
-        Corners(at[n][0], at[n][1]).each(im.size(1), im.size(2),
-            [&](int64_t y, int64_t x, double weight, double by_y, double by_x) {
-              for (int64_t c = 0; c < im.size(0); ++c) {
-                di[c][y][x] += static_cast<scalar_t>(weight) * g[c][n];
-                dp[n][0] += static_cast<scalar_t>(by_y) * im[c][y][x] * g[c][n];
-                dp[n][1] += static_cast<scalar_t>(by_x) * im[c][y][x] * g[c][n];
-              }
-            });
+        Corners(at[n][0], at[n][1])
+            .each(im.size(1), im.size(2),
+                  [&](int64_t y, int64_t x, double weight, double by_y, double by_x) {
+                    for (int64_t c = 0; c < im.size(0); ++c) {
+                      di[c][y][x] += static_cast<scalar_t>(weight) * g[c][n];
+                      dp[n][0] += static_cast<scalar_t>(by_y) * im[c][y][x] * g[c][n];
+                      dp[n][1] += static_cast<scalar_t>(by_x) * im[c][y][x] * g[c][n];
+                    }
+                  });
     });
     return {ctx->needs_input_grad(0) ? d_image : Tensor(),
             ctx->needs_input_grad(1) ? d_points : Tensor()};

@@ -64,8 +64,8 @@ int main() {
     }
 
     const Linear first(2, 32, random), second(32, 32, random), last(32, 1, random);
-    const std::vector<Tensor> parameters = {first.weight,  first.bias,  second.weight,
-                                            second.bias,   last.weight, last.bias};
+    const std::vector<Tensor> parameters = {first.weight, first.bias,  second.weight,
+                                            second.bias,  last.weight, last.bias};
     std::vector<Tensor> momentum;
     for (const Tensor& p : parameters) momentum.push_back(zeros_like(p));
     double accuracy = 0;
