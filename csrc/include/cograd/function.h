@@ -334,11 +334,11 @@ struct Function {
                                           std::forward<Args>(args)...))> {
     ext::Inputs<void> in;
     (in.collect(args), ...);
-    auto* state = new State;
+    auto* state = new FunctionState_;
     state->is_tensor = std::move(in.is_tensor);
-    static const cograd_function description{
-        sizeof(cograd_function), ext::type_name<T>(), run_backward, nullptr, destroy,
-        ext::flags_of<T>()};
+    static const cograd_function description{sizeof(cograd_function), ext::type_name<T>(),
+                                             cograd_run_backward_,    nullptr,
+                                             cograd_destroy_,         ext::flags_of<T>()};
     cograd_context ctx = nullptr;
     ext::check(
         cograd_function_begin(&description, state, in.tensors.data(), in.tensors.size(), &ctx));
@@ -357,12 +357,14 @@ struct Function {
   }
 
  private:
-  using State = ext::FunctionState<void>;
-  static void destroy(void* state) { delete static_cast<State*>(state); }
-  static cograd_status run_backward(cograd_context ctx, void* state, const cograd_tensor* grads,
-                                    size_t n_grads, cograd_tensor* out, size_t n_inputs) {
+  // Names that no user's struct or namespace has: they would hide them.
+  using FunctionState_ = ext::FunctionState<void>;
+  static void cograd_destroy_(void* state) { delete static_cast<FunctionState_*>(state); }
+  static cograd_status cograd_run_backward_(cograd_context ctx, void* state,
+                                            const cograd_tensor* grads, size_t n_grads,
+                                            cograd_tensor* out, size_t n_inputs) {
     return ext::guarded([&] {
-      const auto& st = *static_cast<const State*>(state);
+      const auto& st = *static_cast<const FunctionState_*>(state);
       variable_list in;
       in.reserve(n_grads);
       for (size_t i = 0; i < n_grads; ++i) in.push_back(Tensor::borrow(grads[i]));
