@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PYTEST_ARGS ?= -n auto --maxprocesses 8
-SMOKE ?= tests/test_autograd_backward.py tests/test_function_basic.py tests/test_interop_numpy.py \
+SMOKE ?= tests/test_abi.py tests/test_autograd_backward.py tests/test_function_basic.py tests/test_interop_numpy.py \
   tests/test_nn_module.py tests/test_optim.py tests/test_ops_shape.py tests/test_serialization.py \
   tests/test_tensor_creation.py tests/test_tensor_protocol.py tests/test_threads.py
 BENCH_ARGS ?=
@@ -39,7 +39,7 @@ help:
 	@echo "make wheel   build the manylinux wheel into dist/"
 	@echo "make docs    build the documentation into docs/_build/html"
 	@echo "make pictures  put the examples' pictures and the last bench's figures into the docs"
-	@echo "make stubs   rewrite the generated type stubs and op pages"
+	@echo "make stubs   rewrite the generated type stubs, op pages and C++ headers"
 	@echo "make clean   remove build products; make distclean removes the environments too"
 
 $(STAMPS)/venv: tools/preflight.sh
@@ -104,6 +104,7 @@ pictures: demo
 
 stubs: $(STAMPS)/installed
 	$(PY) tools/gen_stubs.py
+	$(PY) tools/gen_headers.py
 
 clean:
 	rm -rf build dist wheelhouse docs/_build benchmarks/results demo.png legendre.png

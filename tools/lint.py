@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the linters: lint.py [--fix] [--tidy core|changed|all] [step ...].
 
-Steps, all of them by default: ruff, format, clang-format, files, stubs, mypy, clang-tidy.
+Steps, all of them by default: ruff, format, clang-format, files, stubs, headers, abi, mypy,
+clang-tidy.
 clang-tidy takes seconds a file, so by default it sees the autograd core and the first files that
 differ from the branch main; `--tidy all` sees everything. Every step runs; the exit status is 1 if
 any of them complained.
@@ -81,6 +82,16 @@ def stubs(fix: bool) -> bool:
     return run(sys.executable, "tools/gen_stubs.py", *([] if fix else ["--check"]))
 
 
+def headers(fix: bool) -> bool:
+    """Checks that the generated C++ headers are those of the installed build."""
+    return run(sys.executable, "tools/gen_headers.py", *([] if fix else ["--check"]))
+
+
+def abi(_fix: bool) -> bool:
+    """Checks that the public symbols, prototypes and structs are those of the stored baseline."""
+    return run(sys.executable, "tools/abi_check.py")
+
+
 def mypy(_fix: bool) -> bool:
     """Type-checks the package."""
     return run(sys.executable, "-m", "mypy")
@@ -141,6 +152,8 @@ def main() -> int:
         "clang-format": clang_format,
         "files": files,
         "stubs": stubs,
+        "headers": headers,
+        "abi": abi,
         "mypy": mypy,
         "clang-tidy": lambda _fix: clang_tidy(args.tidy),
     }

@@ -2,6 +2,7 @@
 // The last error of each thread.
 #include "api/error.h"
 
+#include <cctype>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -29,6 +30,18 @@ ErrorKind kind_of(cograd_status s) noexcept {
   return static_cast<ErrorKind>(s - 1);
 }
 static_assert(static_cast<int>(ErrorKind::Memory) + 1 == COGRAD_MEMORY_ERROR);
+
+bool in_word(char c) noexcept {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+bool has_word(std::string_view text, std::string_view word) noexcept {
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || !in_word(text[at - 1])) && (end == text.size() || !in_word(text[end])))
+      return true;
+  }
+  return false;
+}
 
 uint64_t next_token() noexcept {
   static thread_local uint64_t last = 0;
@@ -80,8 +93,7 @@ void raise(cograd_status status, std::string_view who) {
   // "library::op" and "OpBackward": the message may already say it in a shorter form.
   const size_t colon = who.rfind(':');
   const std::string_view name = colon == std::string_view::npos ? who : who.substr(colon + 1);
-  if (!who.empty() && text.find(name) == std::string::npos)
-    text = detail::concat(who, "(): ", text);
+  if (!who.empty() && !has_word(text, name)) text = detail::concat(who, "(): ", text);
   throw Error(kind_of(status), std::move(text));
 }
 

@@ -21,6 +21,20 @@ std::span<const Tensor> tensors_of(const V& v) noexcept {
   return {v.data(), v.size()};
 }
 
+// The backwards under way on this thread: several threads may run one node at a time.
+struct Running {
+  const UserNode* node;
+  const BackwardArgs* args;
+  const Running* outer;
+};
+thread_local const Running* t_running = nullptr;
+
+const BackwardArgs* running_of(const UserNode* node) noexcept {
+  for (const Running* r = t_running; r != nullptr; r = r->outer)
+    if (r->node == node) return r->args;
+  return nullptr;
+}
+
 std::string describe_input(const void*, size_t i) {
   return detail::concat("its tensor argument ", i);
 }
@@ -101,7 +115,9 @@ bool UserNode::needs_input_grad(size_t i) const {
   COGRAD_CHECK_INDEX(i < input_needs_.size(), name(), ": needs_input_grad(", i,
                      "), expected less than ", input_needs_.size());
   if (!input_needs_[i]) return false;
-  return running_ != nullptr ? running_->needs(i) : in_forward_ ? recording_ : true;
+  if (in_forward_) return recording_;
+  const BackwardArgs* args = running_of(this);
+  return args == nullptr || args->needs(i);
 }
 
 void UserNode::set_state(void* state, void (*destroy)(void*)) noexcept {
@@ -162,6 +178,7 @@ Tensor UserNode::saved(size_t i) {
 }
 
 void UserNode::backward(BackwardArgs& args) {
+  COGRAD_CHECK(function_.backward != nullptr, name(), " has no backward");
   SmallVec<cograd_tensor, 4> grads, found;
   for (size_t i = 0; i < args.grads.size(); ++i) {
     Tensor& g = args.grads[i];
@@ -171,16 +188,29 @@ void UserNode::backward(BackwardArgs& args) {
     grads.push_back(handle(g));
   }
   for (size_t i = 0; i < args.out.size(); ++i) found.push_back(nullptr);
-  struct Running {
-    const BackwardArgs*& slot;
-    const BackwardArgs* outer;
-    ~Running() { slot = outer; }
-  } running{running_, std::exchange(running_, &args)};
-  COGRAD_CHECK(function_.backward != nullptr, name(), " has no backward");
-  const cograd_status s = function_.backward(handle(this), state_, grads.data(), grads.size(),
-                                             found.data(), found.size());
+  const bool once =
+      (function_.flags & COGRAD_FUNCTION_ONCE_DIFFERENTIABLE) != 0 && thread_state.grad_enabled;
+  cograd_status s = COGRAD_OK;
+  {
+    const GradGuard mode(thread_state.grad_enabled && !once);
+    const Running running{this, &args, t_running};
+    t_running = &running;
+    s = function_.backward(handle(this), state_, grads.data(), grads.size(), found.data(),
+                           found.size());
+    t_running = running.outer;
+  }
   for (size_t i = 0; i < found.size(); ++i) args.out[i] = Tensor::steal(impl(found[i]));
   if (s != COGRAD_OK) raise(s, name());
+  if (once) poison(args.out);
+}
+
+void UserNode::poison(std::span<Tensor> gradients) const {
+  const std::string why = detail::concat(
+      name(),
+      ": trying to differentiate twice a function that was marked as once differentiable: its "
+      "backward computes without recording");
+  for (Tensor& g : gradients)
+    if (g.defined() && g.is_floating()) g = poisoned(g, edges(), why);
 }
 
 void UserNode::release_saved() noexcept {
@@ -250,8 +280,8 @@ void cograd_context_set_materialize_grads(cograd_context ctx, int32_t value) noe
 }
 int32_t cograd_context_needs_input_grad(cograd_context ctx, size_t i) noexcept {
   int32_t needed = 0;
-  guarded([&] { needed = node_of(ctx)->needs_input_grad(i); });
-  return needed;
+  const cograd_status s = guarded([&] { needed = node_of(ctx)->needs_input_grad(i); });
+  return s == COGRAD_OK ? needed : -1;
 }
 void cograd_context_set_state(cograd_context ctx, void* state, void (*destroy)(void*)) noexcept {
   node_of(ctx)->set_state(state, destroy);

@@ -44,6 +44,8 @@ class UserNode final : public Node {
   void restore_modes() noexcept;
   void require_forward(const char* what) const;
   void join(std::span<Tensor> outputs);
+  // Makes a derivative of these gradients raise.
+  void poison(std::span<Tensor> gradients) const;
 
   cograd_function function_{};
   void* state_;
@@ -55,7 +57,6 @@ class UserNode final : public Node {
   SmallVec<bool, 4> input_needs_;
   SmallVec<uint32_t, 2> versions_;
   SmallVec<Tensor, 1> dirty_, non_differentiable_;
-  const BackwardArgs* running_ = nullptr;
   bool in_forward_ = false, recording_ = false, materialize_ = true;
   bool grad_before_ = false, taint_before_ = false;
 };

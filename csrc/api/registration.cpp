@@ -80,15 +80,18 @@ void add(const cograd_op_desc& given) {
   parse_schema(*op, d.schema, d.kinds, d.n_params);
   op->opaque = d.backward == nullptr && (op->flags & COGRAD_OP_DIFFERENTIABLE) == 0;
   op->record.differentiable = !op->opaque;
+  op->writes = std::find(op->mutated.begin(), op->mutated.end(), true) != op->mutated.end();
   Table& t = table();
   const std::lock_guard lock(t.mutex);
   const auto found = t.ops.find(op->qualified);
-  COGRAD_CHECK(found == t.ops.end() || (!op->owner.empty() && found->second->owner == op->owner),
-               "op '", op->qualified, "' is registered already",
-               found != t.ops.end() && !found->second->owner.empty()
-                   ? ", by '" + found->second->owner + "'"
-                   : std::string(),
-               ": two libraries may not define the same name");
+  const auto& names = loading.done.names;
+  const bool again = std::find(names.begin(), names.end(), op->qualified) != names.end();
+  COGRAD_CHECK(
+      found == t.ops.end() || (!again && !op->owner.empty() && found->second->owner == op->owner),
+      "op '", op->qualified, "' is registered already",
+      found != t.ops.end() && !found->second->owner.empty() ? ", by '" + found->second->owner + "'"
+                                                            : std::string(),
+      ": a name can be defined once");
   std::string name = op->qualified;
   t.ops[name] = op.release();  // an earlier one lives on in whoever holds it
   if (loading.active) loading.done.names.push_back(std::move(name));
@@ -129,6 +132,54 @@ void each_tensor(const OpRecord& r, const Value* args, F&& f) {
   }
 }
 
+// Calls f on each tensor among a result's parts.
+template <class F>
+void each_result(Result& r, F&& f) {
+  if (r.tensor.defined()) f(r.tensor);
+  if (r.more != nullptr)
+    for (Result& part : r.more->items) each_result(part, f);
+}
+
+// The tensors that an op declares to write, Tensor(a!), and their versions before.
+class Written {
+ public:
+  Written(const ForeignOp& op, const Value* values) : op_(op) {
+    if (!op.writes || (op.flags & COGRAD_OP_DIFFERENTIABLE) != 0) return;
+    tracked_ = thread_state.grad_enabled && any_requires_grad(op.record, values);
+    for (size_t i = 0; i < op.record.args.size(); ++i) {
+      if (!op.mutated[i]) continue;
+      const Value& v = values[i];
+      if (v.kind == Value::Kind::Tensor) add(Tensor::borrow(v.tensor));
+      if (v.kind == Value::Kind::Tensors)
+        for (const Tensor& t : TensorList(static_cast<const Tensor*>(v.list), v.length)) add(t);
+    }
+  }
+  const std::vector<Tensor>& tensors() const noexcept { return tensors_; }
+  bool tracked() const noexcept { return tracked_; }
+  // Written through data pointers, they look untouched.
+  void bump() const {
+    for (size_t i = 0; i < tensors_.size(); ++i)
+      if (tensors_[i]->current_version() == versions_[i]) tensors_[i]->bump_version();
+  }
+
+ private:
+  static bool any_requires_grad(const OpRecord& r, const Value* values) {
+    bool any = false;
+    each_tensor(r, values, [&](const Tensor& t) { any |= requires_grad(t); });
+    return any;
+  }
+  void add(const Tensor& t) {
+    if (!t.defined()) return;
+    check_inplace(t, op_.qualified.c_str(), tracked_);
+    tensors_.push_back(t);
+    versions_.push_back(t->current_version());
+  }
+  const ForeignOp& op_;
+  bool tracked_ = false;
+  std::vector<Tensor> tensors_;
+  std::vector<uint32_t> versions_;
+};
+
 void run_forward(const ForeignOp& op, UserNode* node, std::span<const cograd_value> args,
                  cograd_results_s& results) {
   const cograd_status s = op.forward(node == nullptr ? nullptr : handle(node), op.user, args.data(),
@@ -145,30 +196,44 @@ cograd_status run_backward_fn(cograd_context ctx, void* state, const cograd_tens
 }
 
 void call_with_gradient(const ForeignOp& op, const Value* values,
-                        std::span<const cograd_value> args, cograd_results_s& results) {
+                        std::span<const cograd_value> args, const Written& written,
+                        cograd_results_s& results) {
   SmallVec<Tensor, 4> inputs;
   each_tensor(op.record, values, [&](const Tensor& t) { inputs.push_back(t); });
   cograd_function f{};
   f.struct_size = sizeof f;
   f.name = op.node_name.c_str();
   f.backward = run_backward_fn;
+  if ((op.flags & COGRAD_OP_ONCE_DIFFERENTIABLE) != 0)
+    f.flags = COGRAD_FUNCTION_ONCE_DIFFERENTIABLE;
   const NodeRef hold = UserNode::begin(f, nullptr, {inputs.data(), inputs.size()});
   auto* node = static_cast<UserNode*>(hold.get());
   node->set_call_data(&op);
   try {
     run_forward(op, node, args, results);
+    node->mark_dirty(written.tensors());
   } catch (...) {
     node->abort();
     throw;
   }
+  SmallVec<Tensor*, 4> slots;
   SmallVec<Tensor, 2> outputs;
-  for (Result& r : results.items) outputs.push_back(std::move(r.tensor));
+  for (Result& r : results.items) {
+    each_result(r, [&](Tensor& t) {
+      slots.push_back(&t);
+      outputs.push_back(std::move(t));
+    });
+    if (r.kind != Result::Kind::None) continue;
+    slots.push_back(&r.tensor);  // None counts as an output
+    outputs.push_back(Tensor());
+  }
   node->finish({outputs.data(), outputs.size()});
-  for (size_t i = 0; i < outputs.size(); ++i) results.items[i].tensor = std::move(outputs[i]);
+  for (size_t i = 0; i < outputs.size(); ++i) *slots[i] = std::move(outputs[i]);
 }
 
 // An op that computes by itself and has no gradient: a backward through it must not be silent.
-void guard_outputs(const ForeignOp& op, const Value* values, cograd_results_s& results) {
+void guard_outputs(const ForeignOp& op, const Value* values, const Written& written,
+                   cograd_results_s& results) {
   if (!thread_state.grad_enabled) return;
   std::vector<Edge> edges;
   struct Release {
@@ -185,16 +250,25 @@ void guard_outputs(const ForeignOp& op, const Value* values, cograd_results_s& r
     if (requires_grad(t)) edges.push_back(gradient_edge(t.impl()));
   });
   if (edges.empty()) return;
-  for (Result& r : results.items) {
-    Tensor& t = r.tensor;
-    if (!t.defined() || !t.is_floating() || requires_grad(t)) continue;
-    if (std::find(inputs.begin(), inputs.end(), t.impl()) != inputs.end()) continue;
-    t = poisoned(t, edges,
-                 detail::concat("op '", op.qualified,
-                                "' has no gradient: register one (autograd::Function, or a "
-                                "backward), or mark it with .non_differentiable() if its result "
-                                "does not depend on its inputs smoothly"));
+  const bool by_nature = (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) != 0;
+  const std::string why =
+      by_nature ? detail::concat("op '", op.qualified,
+                                 "' wrote this tensor, and is marked as not differentiable")
+                : detail::concat("op '", op.qualified,
+                                 "' has no gradient: register one (autograd::Function, or a "
+                                 "backward), or mark it with .non_differentiable() if its result "
+                                 "does not depend on its inputs smoothly");
+  for (const Tensor& t : written.tensors()) {
+    if (!t.is_floating() || (by_nature && !requires_grad(t))) continue;
+    rebase_history(t, error_node(why, edges).get());
   }
+  if (by_nature) return;
+  for (Result& r : results.items)
+    each_result(r, [&](Tensor& t) {
+      if (!t.is_floating() || requires_grad(t)) return;
+      if (std::find(inputs.begin(), inputs.end(), t.impl()) != inputs.end()) return;
+      t = poisoned(t, edges, why);
+    });
 }
 
 }  // namespace
@@ -233,12 +307,14 @@ void call_foreign(const ForeignOp& op, const Value* values, Result& out) {
     args.push_back(to_c(op.record.args[i], values[i], room));
   const std::span<const cograd_value> given(args.data(), args.size());
   cograd_results_s results;
+  const Written written(op, values);
   if (op.backward != nullptr) {
-    call_with_gradient(op, values, given, results);
+    call_with_gradient(op, values, given, written, results);
   } else {
     run_forward(op, nullptr, given, results);
-    if (op.opaque && (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) == 0)
-      guard_outputs(op, values, results);
+    written.bump();
+    if (op.opaque && (op.writes || (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) == 0))
+      guard_outputs(op, values, written, results);
   }
   set_result(op, results.items, out);
 }

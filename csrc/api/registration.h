@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops of extensions: their records, who registered them, and how the record is called.
 #pragma once
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,18 +11,29 @@
 
 namespace cograd {
 
+// The elements of default values that are lists.
+struct DefaultLists {
+  std::deque<std::vector<int64_t>> ints;
+  std::deque<std::vector<double>> doubles;
+  std::deque<std::vector<uint8_t>> bools;
+  std::deque<std::string> texts;
+  std::deque<std::vector<std::string_view>> strings;
+};
+
 // What an extension gave for one op. Never freed: handles on it stay valid.
 struct ForeignOp {
   std::string library, name, qualified, params, doc, node_name, owner;
   std::string tuple_of;  // unused names of results
   uint32_t flags = 0;
   bool opaque = false;  // computes without recording and has no gradient
+  bool writes = false;  // has a mutated parameter
   decltype(cograd_op_desc::forward) forward = nullptr;
   decltype(cograd_op_desc::backward) backward = nullptr;
   void* user = nullptr;
   void* backward_user = nullptr;
   std::vector<bool> mutated;       // per parameter: declared as written, Tensor(a!)
   std::vector<std::string> types;  // per parameter, as schemas spell them
+  DefaultLists lists;
   OpRecord record;
 };
 

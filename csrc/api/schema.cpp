@@ -4,7 +4,7 @@
 #include <cctype>
 #include <cstring>
 
-#include "api/registration.h"
+#include "api/defaults.h"
 
 namespace cograd::api {
 
@@ -22,35 +22,6 @@ constexpr TypeName kTypes[] = {
     {"bool", ArgKind::Bool},        {"str", ArgKind::String},      {"Scalar", ArgKind::Scalar},
     {"ScalarType", ArgKind::DType}, {"dtype", ArgKind::DType},     {"Device", ArgKind::Device},
 };
-
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && std::isspace(static_cast<unsigned char>(s.front()))) s.remove_prefix(1);
-  while (!s.empty() && std::isspace(static_cast<unsigned char>(s.back()))) s.remove_suffix(1);
-  return s;
-}
-
-[[noreturn]] void bad(const ForeignOp& op, const char* why, std::string_view what) {
-  detail::fail(ErrorKind::Value, "op '", op.qualified, "': ", why, " '", what, "' in its schema");
-}
-
-// Items between commas that stand in no bracket.
-std::vector<std::string_view> split(std::string_view s) {
-  std::vector<std::string_view> out;
-  int depth = 0;
-  size_t begin = 0;
-  for (size_t i = 0; i <= s.size(); ++i) {
-    if (i == s.size() || (s[i] == ',' && depth == 0)) {
-      const std::string_view item = trim(s.substr(begin, i - begin));
-      if (!item.empty()) out.push_back(item);
-      begin = i + 1;
-    } else if (s[i] == '(' || s[i] == '[') {
-      ++depth;
-    } else if (s[i] == ')' || s[i] == ']') {
-      --depth;
-    }
-  }
-  return out;
-}
 
 // "Tensor(a!)? x=None" -> the parameter, and "x=None" for the names.
 std::string typed_parameter(ForeignOp& op, std::string_view item) {
@@ -78,9 +49,9 @@ std::string typed_parameter(ForeignOp& op, std::string_view item) {
   const TypeName* found = nullptr;
   for (const TypeName& t : kTypes)
     if (type == t.name) found = &t;
-  if (found == nullptr) bad(op, "unknown type", item.substr(0, end));
+  if (found == nullptr) bad_schema(op, "unknown type", item.substr(0, end));
   const std::string_view name = trim(item.substr(end));
-  if (name.empty()) bad(op, "a parameter needs a name after its type:", item);
+  if (name.empty()) bad_schema(op, "a parameter needs a name after its type:", item);
   a.kind = found->kind;
   op.record.args.push_back(a);
   op.mutated.push_back(mutated);
@@ -92,8 +63,8 @@ void parse_typed(ForeignOp& op, std::string_view text) {
   const size_t open = text.find('('), arrow = text.rfind("->");
   const size_t close = text.rfind(')', arrow == std::string_view::npos ? text.size() : arrow);
   if (open == std::string_view::npos || close == std::string_view::npos || close < open)
-    bad(op, "expected (parameters) -> result, got", text);
-  for (const std::string_view item : split(text.substr(open + 1, close - open - 1))) {
+    bad_schema(op, "expected (parameters) -> result, got", text);
+  for (const std::string_view item : split_items(text.substr(open + 1, close - open - 1))) {
     if (!op.params.empty()) op.params += ", ";
     op.params += item == "*" ? std::string(item) : typed_parameter(op, item);
   }
@@ -105,7 +76,7 @@ void parse_typed(ForeignOp& op, std::string_view text) {
 ArgInfo parameter_of(const ForeignOp& op, int32_t code) {
   ArgInfo a;
   a.nullable = (code & COGRAD_NULLABLE) != 0;
-  switch (code & ~COGRAD_NULLABLE) {
+  switch (code & ~(COGRAD_NULLABLE | COGRAD_MUTATED)) {
     case COGRAD_TENSOR:
       a.kind = ArgKind::Tensor;
       break;
@@ -162,25 +133,39 @@ const char* type_name(ArgKind k) {
 
 }  // namespace
 
+namespace {
+
+// A typed schema beside the kinds of a C++ signature: both must say the same.
+void check_kinds(const ForeignOp& op, const int32_t* kinds, size_t n) {
+  COGRAD_CHECK_VALUE(op.record.args.size() == n, "op '", op.qualified, "': its schema has ",
+                     op.record.args.size(), " parameters, its function ", n);
+  for (size_t i = 0; i < n; ++i) {
+    const ArgInfo a = parameter_of(op, kinds[i]);
+    COGRAD_CHECK_VALUE(a.kind == op.record.args[i].kind, "op '", op.qualified, "': parameter ", i,
+                       " is '", op.types[i], "' in its schema, but its function takes '",
+                       type_name(a.kind), "'");
+  }
+}
+
+}  // namespace
+
 void parse_schema(ForeignOp& op, const char* schema, const int32_t* kinds, size_t n) {
   const std::string_view text = schema == nullptr ? std::string_view() : trim(schema);
-  std::vector<bool> nullable;
-  if (kinds == nullptr) {
+  if (kinds == nullptr || text.starts_with('(')) {
     parse_typed(op, text);
+    if (kinds != nullptr) check_kinds(op, kinds, n);
   } else {
     for (size_t i = 0; i < n; ++i) {
       op.record.args.push_back(parameter_of(op, kinds[i]));
+      op.mutated.push_back((kinds[i] & COGRAD_MUTATED) != 0);
       op.types.push_back(std::string(type_name(op.record.args[i].kind)) +
                          (op.record.args[i].nullable ? "?" : ""));
       if (text.empty()) op.params += (i > 0 ? ", arg" : "arg") + std::to_string(i);
     }
     if (!text.empty()) op.params = text;
   }
-  for (const ArgInfo& a : op.record.args) nullable.push_back(a.nullable);
   op.record.spec = OpSpec{op.name.c_str(), op.params.c_str(), kFunction, op.doc.c_str()};
-  parse_parameters(op.record);
-  for (size_t i = 0; i < nullable.size(); ++i)
-    op.record.args[i].nullable = op.record.args[i].nullable || nullable[i];
+  parse_names(op);
   op.mutated.resize(op.record.args.size());
 }
 

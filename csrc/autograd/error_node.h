@@ -17,18 +17,22 @@ class ErrorNode final : public Node {
   std::string message_;
 };
 
-// `t`'s values as the output of an ErrorNode that leads to `inputs`, so that a run towards them
-// meets it.
-inline Tensor poisoned(const Tensor& t, std::span<const Edge> inputs, std::string message) {
-  auto* node = new ErrorNode(std::move(message));
-  const NodeRef hold(node);
+// An ErrorNode that leads to `inputs`, so that a run towards them meets it.
+inline NodeRef error_node(std::string message, std::span<const Edge> inputs) {
+  NodeRef node(new ErrorNode(std::move(message)));
   for (const Edge& e : inputs) {
     if (e.node == nullptr) continue;
     e.node->retain();
     node->add_edge(e.node, e.input_nr);
   }
+  return node;
+}
+
+// `t`'s values as the output of such a node.
+inline Tensor poisoned(const Tensor& t, std::span<const Edge> inputs, std::string message) {
+  const NodeRef node = error_node(std::move(message), inputs);
   Tensor out = Tensor::steal(t->alias());
-  set_history(out, node, 0);
+  set_history(out, node.get(), 0);
   return out;
 }
 

@@ -62,5 +62,5 @@ using PackedTensorAccessor64 = TensorAccessor<T, N>;
 template <class T, int N>
 using PackedTensorAccessor32 = TensorAccessor<T, N>;
 
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd

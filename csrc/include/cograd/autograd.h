@@ -85,5 +85,5 @@ inline variable_list grad(TensorList outputs, TensorList inputs, TensorList grad
 }
 }  // namespace autograd
 
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd

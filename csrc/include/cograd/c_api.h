@@ -27,7 +27,8 @@ extern "C" {
 typedef int32_t cograd_status;
 enum {
   COGRAD_OK = 0,
-  COGRAD_RUNTIME_ERROR = 1, /* each becomes the Python exception of that name */
+  COGRAD_RUNTIME_ERROR = 1, /* each becomes the Python exception of that name, except MEMORY,
+                             * which becomes a RuntimeError as in torch */
   COGRAD_VALUE_ERROR = 2,
   COGRAD_TYPE_ERROR = 3,
   COGRAD_INDEX_ERROR = 4,
@@ -260,6 +261,11 @@ COGRAD_C_API const char* cograd_op_signature(cograd_op op) COGRAD_NOEXCEPT;
 
 /* ---- functions with a gradient of their own ----------------------------------------------- */
 typedef struct cograd_context_s* cograd_context; /* a call under way, and later its graph node */
+enum {
+  /* backward computes on the numbers, not with ops: a second derivative raises, instead of
+   * missing its part silently. */
+  COGRAD_FUNCTION_ONCE_DIFFERENTIABLE = 1
+};
 typedef struct cograd_function {
   size_t struct_size;
   const char* name; /* of the node: "MyOpBackward" */
@@ -269,6 +275,7 @@ typedef struct cograd_function {
                             size_t n_grads, cograd_tensor* out, size_t n_inputs);
   void (*release)(void* state); /* drop what backward needs: it will not run again; may be NULL */
   void (*destroy)(void* state); /* may be NULL */
+  uint32_t flags;
 } cograd_function;
 
 /* Starts a call. From here to end or abort, on this thread, nothing is recorded. `inputs` are all
@@ -303,7 +310,8 @@ COGRAD_C_API cograd_status cograd_context_mark_non_differentiable(cograd_context
 /* Whether backward gets zeros in place of gradients that did not arrive (it does unless told). */
 COGRAD_C_API void cograd_context_set_materialize_grads(cograd_context ctx,
                                                        int32_t value) COGRAD_NOEXCEPT;
-/* Whether input i's gradient is asked for: in this run, or, in forward, ever. */
+/* Whether input i's gradient is asked for: in this run, or, in forward, ever. Negative: an error,
+ * there is no such input. */
 COGRAD_C_API int32_t cograd_context_needs_input_grad(cograd_context ctx, size_t i) COGRAD_NOEXCEPT;
 /* A pointer of the op's own, for ops registered with function pointers. */
 COGRAD_C_API void cograd_context_set_state(cograd_context ctx, void* state,
@@ -318,19 +326,24 @@ COGRAD_C_API cograd_status cograd_results_push(cograd_results results,
 COGRAD_C_API cograd_status cograd_results_push_tensor(cograd_results results,
                                                       cograd_tensor t) COGRAD_NOEXCEPT;
 
-enum { COGRAD_NULLABLE = 0x100 }; /* or-ed to a parameter's kind: takes None */
 enum {
-  COGRAD_OP_LIST = 1,              /* the results are one list, even if there is one */
-  COGRAD_OP_DIFFERENTIABLE = 2,    /* `forward` records its node itself */
-  COGRAD_OP_TUPLE = 4,             /* the results are one tuple, even if there is one */
-  COGRAD_OP_NON_DIFFERENTIABLE = 8 /* no gradient by nature: else a backward through it raises */
+  COGRAD_NULLABLE = 0x100, /* or-ed to a parameter's kind: takes None */
+  COGRAD_MUTATED = 0x200   /* or-ed to COGRAD_TENSOR: the op writes its elements */
+};
+enum {
+  COGRAD_OP_LIST = 1,                /* the results are one list, even if there is one */
+  COGRAD_OP_DIFFERENTIABLE = 2,      /* `forward` records its node itself */
+  COGRAD_OP_TUPLE = 4,               /* the results are one tuple, even if there is one */
+  COGRAD_OP_NON_DIFFERENTIABLE = 8,  /* no gradient by nature: else a backward through it raises */
+  COGRAD_OP_ONCE_DIFFERENTIABLE = 16 /* COGRAD_FUNCTION_ONCE_DIFFERENTIABLE, of `backward` */
 };
 typedef struct cograd_op_desc {
   size_t struct_size;
   const char* library; /* namespace */
   const char* name;
-  /* "(Tensor x, float alpha=1.0, int[] dims, Tensor? w=None) -> Tensor", or, with kinds given,
-   * names and defaults: "x, alpha=1.0"; "" makes names up. "*," begins keyword-only ones. */
+  /* "(Tensor x, float alpha=1.0, int[] dims, Tensor? w=None) -> Tensor"; "Tensor(a!) x" is written
+   * by the op. Or, with kinds given, names and defaults: "x, alpha=1.0"; "" makes names up. "*,"
+   * begins keyword-only ones. */
   const char* schema;
   const int32_t* kinds; /* of the parameters, or NULL */
   size_t n_params;

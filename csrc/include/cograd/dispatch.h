@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One lambda for several element types: inside it scalar_t is the type of the elements.
-//   COGRAD_DISPATCH_FLOATING(x.dtype(), "axpby", [&] { scalar_t* p = x.data_ptr<scalar_t>(); ... });
+//   COGRAD_DISPATCH_FLOATING(x.dtype(), "axpby", [&] { scalar_t* p = x.data_ptr<scalar_t>(); ...
+//   });
 #pragma once
 #include "cograd/dtype.h"
 #include "cograd/error.h"
 
-#define COGRAD_DISPATCH_CASE(T, ...)                 \
-  case ::cograd::dtype_of<T>: {                      \
-    using scalar_t [[maybe_unused]] = T;             \
-    return __VA_ARGS__();                            \
+#define COGRAD_DISPATCH_CASE(T, ...)     \
+  case ::cograd::dtype_of<T>: {          \
+    using scalar_t [[maybe_unused]] = T; \
+    return __VA_ARGS__();                \
   }
-#define COGRAD_DISPATCH(dtype, name, ...)                                                     \
-  [&] {                                                                                       \
-    const ::cograd::DType cograd_dtype_ = (dtype);                                            \
-    switch (cograd_dtype_) {                                                                  \
-      __VA_ARGS__                                                                             \
-      default:                                                                                \
-        ::cograd::detail::fail(::cograd::ErrorKind::NotImplemented, name,                     \
-                               "(): not implemented for '",                                   \
-                               ::cograd::dtype_name(cograd_dtype_), "'");                     \
-    }                                                                                         \
+#define COGRAD_DISPATCH(dtype, name, ...)                                                        \
+  [&] {                                                                                          \
+    const ::cograd::DType cograd_dtype_ = (dtype);                                               \
+    switch (cograd_dtype_) {                                                                     \
+      __VA_ARGS__                                                                                \
+      default:                                                                                   \
+        ::cograd::detail::fail(::cograd::ErrorKind::NotImplemented, name,                        \
+                               "(): not implemented for '", ::cograd::dtype_name(cograd_dtype_), \
+                               "'");                                                             \
+    }                                                                                            \
   }()
 #define COGRAD_CASES_FLOATING(...) \
   COGRAD_DISPATCH_CASE(double, __VA_ARGS__) COGRAD_DISPATCH_CASE(float, __VA_ARGS__)
-#define COGRAD_CASES_HALF(...)                          \
-  COGRAD_DISPATCH_CASE(::cograd::Half, __VA_ARGS__)     \
+#define COGRAD_CASES_HALF(...)                      \
+  COGRAD_DISPATCH_CASE(::cograd::Half, __VA_ARGS__) \
   COGRAD_DISPATCH_CASE(::cograd::BFloat16, __VA_ARGS__)
-#define COGRAD_CASES_INTEGRAL(...)                                                      \
-  COGRAD_DISPATCH_CASE(uint8_t, __VA_ARGS__) COGRAD_DISPATCH_CASE(int8_t, __VA_ARGS__)   \
-  COGRAD_DISPATCH_CASE(int16_t, __VA_ARGS__) COGRAD_DISPATCH_CASE(int32_t, __VA_ARGS__)  \
-  COGRAD_DISPATCH_CASE(int64_t, __VA_ARGS__)
+#define COGRAD_CASES_INTEGRAL(...)                                                     \
+  COGRAD_DISPATCH_CASE(uint8_t, __VA_ARGS__)                                           \
+  COGRAD_DISPATCH_CASE(int8_t, __VA_ARGS__) COGRAD_DISPATCH_CASE(int16_t, __VA_ARGS__) \
+      COGRAD_DISPATCH_CASE(int32_t, __VA_ARGS__) COGRAD_DISPATCH_CASE(int64_t, __VA_ARGS__)
 // float32, float64.
 #define COGRAD_DISPATCH_FLOATING(dtype, name, ...) \
   COGRAD_DISPATCH(dtype, name, COGRAD_CASES_FLOATING(__VA_ARGS__))
@@ -40,4 +41,5 @@
   COGRAD_DISPATCH(dtype, name, COGRAD_CASES_INTEGRAL(__VA_ARGS__))
 // Integers, float32, float64.
 #define COGRAD_DISPATCH_ALL(dtype, name, ...) \
-  COGRAD_DISPATCH(dtype, name, COGRAD_CASES_FLOATING(__VA_ARGS__) COGRAD_CASES_INTEGRAL(__VA_ARGS__))
+  COGRAD_DISPATCH(dtype, name,                \
+                  COGRAD_CASES_FLOATING(__VA_ARGS__) COGRAD_CASES_INTEGRAL(__VA_ARGS__))

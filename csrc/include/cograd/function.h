@@ -18,32 +18,37 @@
 namespace cograd {
 inline namespace abi1 {
 
+// Templates from here on only so that an extension without Functions does not pay for them.
+
 // A value of AutogradContext::saved_data: a number, a string, a tensor, or a list of these.
-class IValue {
+template <class>
+class BasicIValue {
  public:
-  IValue() = default;
-  IValue(bool v) : kind_(Kind::Bool), i_(v) {}  // NOLINT: implicit by intent, as all below
+  BasicIValue() = default;
+  BasicIValue(bool v) : kind_(Kind::Bool), i_(v) {}  // NOLINT: implicit by intent, as all below
   template <class T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, int> = 0>
-  IValue(T v) : kind_(Kind::Int), i_(static_cast<int64_t>(v)) {}  // NOLINT
-  IValue(double v) : kind_(Kind::Double), d_(v) {}                // NOLINT
-  IValue(float v) : kind_(Kind::Double), d_(v) {}                 // NOLINT
-  IValue(const char* v) : kind_(Kind::String), s_(v) {}           // NOLINT
-  IValue(std::string v) : kind_(Kind::String), s_(std::move(v)) {}                   // NOLINT
-  IValue(Tensor v) : kind_(Kind::Tensor), tensors_{std::move(v)} {}                  // NOLINT
-  IValue(variable_list v) : kind_(Kind::Tensors), tensors_(std::move(v)) {}          // NOLINT
-  IValue(std::vector<int64_t> v) : kind_(Kind::Ints), ints_(std::move(v)) {}         // NOLINT
-  IValue(IntArrayRef v) : kind_(Kind::Ints), ints_(v.vec()) {}                       // NOLINT
-  IValue(std::vector<double> v) : kind_(Kind::Doubles), doubles_(std::move(v)) {}    // NOLINT
-  IValue(Scalar v)                                                                   // NOLINT
-      : kind_(v.is_float() ? Kind::Double : v.is_bool() ? Kind::Bool : Kind::Int) {
+  BasicIValue(T v) : kind_(Kind::Int), i_(static_cast<int64_t>(v)) {}                   // NOLINT
+  BasicIValue(double v) : kind_(Kind::Double), d_(v) {}                                 // NOLINT
+  BasicIValue(float v) : kind_(Kind::Double), d_(v) {}                                  // NOLINT
+  BasicIValue(const char* v) : kind_(Kind::String), s_(v) {}                            // NOLINT
+  BasicIValue(std::string v) : kind_(Kind::String), s_(std::move(v)) {}                 // NOLINT
+  BasicIValue(Tensor v) : kind_(Kind::Tensor), tensors_{std::move(v)} {}                // NOLINT
+  BasicIValue(variable_list v) : kind_(Kind::Tensors), tensors_(std::move(v)) {}        // NOLINT
+  BasicIValue(std::vector<int64_t> v) : kind_(Kind::Ints), ints_(std::move(v)) {}       // NOLINT
+  BasicIValue(IntArrayRef v) : kind_(Kind::Ints), ints_(v.vec()) {}                     // NOLINT
+  BasicIValue(std::vector<double> v) : kind_(Kind::Doubles), doubles_(std::move(v)) {}  // NOLINT
+  BasicIValue(Scalar v)                                                                 // NOLINT
+      : kind_(v.is_float()  ? Kind::Double
+              : v.is_bool() ? Kind::Bool
+                            : Kind::Int) {
     if (v.is_float())
       d_ = v.to_double();
     else
       i_ = v.to_int();
   }
   template <class T>
-  IValue(const std::optional<T>& v) {  // NOLINT
-    if (v) *this = IValue(*v);
+  BasicIValue(const std::optional<T>& v) {  // NOLINT
+    if (v) *this = BasicIValue(*v);
   }
   bool isNone() const noexcept { return kind_ == Kind::None; }
   bool isTensor() const noexcept { return kind_ == Kind::Tensor; }
@@ -87,7 +92,7 @@ class IValue {
 
  private:
   enum class Kind : uint8_t { None, Bool, Int, Double, String, Tensor, Tensors, Ints, Doubles };
-  const IValue& need(Kind k, const char* what) const {
+  const BasicIValue& need(Kind k, const char* what) const {
     COGRAD_CHECK_TYPE(kind_ == k, "IValue: it holds no ", what);
     return *this;
   }
@@ -99,6 +104,7 @@ class IValue {
   std::vector<int64_t> ints_;
   std::vector<double> doubles_;
 };
+using IValue = BasicIValue<void>;
 
 namespace autograd {
 
@@ -106,7 +112,8 @@ namespace autograd {
 using IndexRange = std::pair<size_t, size_t>;
 
 // What backward needs besides tensors, by name.
-class SavedData {
+template <class>
+class BasicSavedData {
  public:
   IValue& operator[](std::string_view name) {
     if (IValue* v = find_or_null(name)) return *v;
@@ -133,11 +140,14 @@ class SavedData {
   std::vector<std::pair<std::string, IValue>> entries_;
 };
 
-class AutogradContext {
+using SavedData = BasicSavedData<void>;
+
+template <class Tag>
+class BasicContext {
  public:
-  AutogradContext() = default;
-  AutogradContext(const AutogradContext&) = delete;
-  AutogradContext& operator=(const AutogradContext&) = delete;
+  BasicContext() = default;
+  BasicContext(const BasicContext&) = delete;
+  BasicContext& operator=(const BasicContext&) = delete;
 
   // Keeps inputs, outputs or other tensors for backward; writes in place in between are found out.
   void save_for_backward(TensorList tensors) {
@@ -166,7 +176,11 @@ class AutogradContext {
   // Whether gradients that do not arrive are given to backward as zeros (the start) or undefined.
   void set_materialize_grads(bool value) { cograd_context_set_materialize_grads(ctx_, value); }
   // Whether the gradient of tensor argument i is asked for; each tensor of a list counts.
-  bool needs_input_grad(size_t i) const { return cograd_context_needs_input_grad(ctx_, i) != 0; }
+  bool needs_input_grad(size_t i) const {
+    const int32_t needed = cograd_context_needs_input_grad(ctx_, i);
+    if (needed < 0) ext::throw_last_error(cograd_error_get(nullptr, nullptr, nullptr));
+    return needed != 0;
+  }
   bool needs_input_grad(std::initializer_list<IndexRange> ranges) const {
     for (const IndexRange& r : ranges)
       for (size_t i = r.first; i < r.second; ++i)
@@ -177,7 +191,8 @@ class AutogradContext {
   bool recording() const { return cograd_context_recording(ctx_) != 0; }
   cograd_context handle() const noexcept { return ctx_; }
 
-  SavedData saved_data;
+  // What backward writes here is not kept: each run sees what forward left.
+  BasicSavedData<Tag> saved_data;
 
   // For Function only.
   void attach(cograd_context c) noexcept { ctx_ = c; }
@@ -190,14 +205,14 @@ class AutogradContext {
       for (Tensor& t : list) t.reset();
     }
   }
-  void restore() {
+  // The context of one run of backward; several threads may be in one at a time.
+  void restore(const BasicContext& forward, cograd_context c) {
+    ctx_ = c;
+    num_saved_ = forward.num_saved_;
+    saved_data = forward.saved_data;
     size_t i = num_saved_;
     for (auto& entry : saved_data)
       for (Tensor& t : entry.second.tensors()) t = saved(i++);
-  }
-  void drop() noexcept {
-    for (auto& entry : saved_data)
-      for (Tensor& t : entry.second.tensors()) t.reset();
   }
 
  private:
@@ -209,15 +224,18 @@ class AutogradContext {
   cograd_context ctx_ = nullptr;
   size_t num_saved_ = 0;
 };
+using AutogradContext = BasicContext<void>;
 
 namespace ext {
 
 // One call of a Function: owned by the node, destroyed with it.
+template <class Tag>
 struct FunctionState {
-  AutogradContext ctx;
+  BasicContext<Tag> ctx;
   std::vector<bool> is_tensor;  // per gradient that backward returns
 };
 
+template <class>
 struct Inputs {
   std::vector<cograd_tensor> tensors;
   std::vector<bool> is_tensor;
@@ -225,46 +243,53 @@ struct Inputs {
     tensors.push_back(t);
     is_tensor.push_back(true);
   }
+  void collect(const Tensor& t) { add(t.handle()); }
+  void collect(const std::optional<Tensor>& t) { add(t ? t->handle() : nullptr); }
+  void collect(std::nullopt_t) { add(nullptr); }
+  void collect(TensorList l) {
+    for (const Tensor& t : l) add(t.handle());
+  }
+  void collect(const std::vector<Tensor>& l) { collect(TensorList(l)); }
+  template <class T, std::enable_if_t<!std::is_convertible_v<const T&, const Tensor&>, int> = 0>
+  void collect(const T&) {
+    is_tensor.push_back(false);
+  }
 };
-inline void collect(Inputs& in, const Tensor& t) { in.add(t.handle()); }
-inline void collect(Inputs& in, const std::optional<Tensor>& t) {
-  in.add(t ? t->handle() : nullptr);
+
+// The tensors of a result, one after the other.
+template <class F>
+void each_output(Tensor& t, F&& f) {
+  f(t);
 }
-inline void collect(Inputs& in, TensorList l) {
-  for (const Tensor& t : l) in.add(t.handle());
+template <class F>
+void each_output(std::vector<Tensor>& l, F&& f) {
+  for (Tensor& t : l) f(t);
 }
-inline void collect(Inputs& in, const std::vector<Tensor>& l) { collect(in, TensorList(l)); }
-template <class T, std::enable_if_t<!std::is_convertible_v<const T&, const Tensor&>, int> = 0>
-void collect(Inputs& in, const T&) {
-  in.is_tensor.push_back(false);
+template <class F, class... T>
+void each_output(std::tuple<T...>& t, F&& f) {
+  std::apply([&](auto&... x) { (each_output(x, f), ...); }, t);
 }
 
-inline void give(std::vector<Tensor*>& out, Tensor& t) { out.push_back(&t); }
-inline void give(std::vector<Tensor*>& out, std::vector<Tensor>& l) {
-  for (Tensor& t : l) out.push_back(&t);
-}
-template <class... T>
-void give(std::vector<Tensor*>& out, std::tuple<T...>& t) {
-  std::apply([&](auto&... x) { (out.push_back(&x), ...); }, t);
-}
-
-inline void end_call(cograd_context ctx, const std::vector<Tensor*>& outputs) {
+template <class Out>
+void end_call(cograd_context ctx, Out& out) {
   std::vector<cograd_tensor> handles;
-  for (Tensor* t : outputs) handles.push_back(t->release());
+  each_output(out, [&](Tensor& t) { handles.push_back(t.release()); });
   const cograd_status s = cograd_function_end(ctx, handles.data(), handles.size());
-  for (size_t i = 0; i < outputs.size(); ++i) *outputs[i] = Tensor::steal(handles[i]);
+  size_t i = 0;
+  each_output(out, [&](Tensor& t) { t = Tensor::steal(handles[i++]); });
   check(s);
 }
 
-inline void hand_out(FunctionState& st, const char* name, variable_list& grads, cograd_tensor* out,
-                     size_t n) {
+template <class Tag>
+void hand_out(const FunctionState<Tag>& st, const char* name, variable_list& grads,
+              cograd_tensor* out, size_t n) {
   size_t at = 0;
   const size_t expected = st.is_tensor.size();
   for (size_t i = 0; i < grads.size(); ++i) {
     if (i >= expected || !st.is_tensor[i]) {
-      COGRAD_CHECK(!grads[i].defined(), "function ", name, " returned a gradient at position ", i,
-                   i >= expected ? ", but it has fewer arguments"
-                                 : ", but that argument is no tensor");
+      COGRAD_CHECK(
+          !grads[i].defined(), "function ", name, " returned a gradient at position ", i,
+          i >= expected ? ", but it has fewer arguments" : ", but that argument is no tensor");
       continue;
     }
     if (at < n) out[at++] = grads[i].release();
@@ -274,8 +299,17 @@ inline void hand_out(FunctionState& st, const char* name, variable_list& grads, 
                grads.size(), ")");
 }
 
-inline variable_list as_list(variable_list v) { return v; }
-inline variable_list as_list(Tensor t) { return {std::move(t)}; }
+// A Function that has `static constexpr bool once_differentiable = true` computes its backward on
+// the numbers, not with ops: a second derivative through it raises.
+template <class T, class = void>
+struct OnceDifferentiable : std::false_type {};
+template <class T>
+struct OnceDifferentiable<T, std::void_t<decltype(T::once_differentiable)>>
+    : std::bool_constant<T::once_differentiable> {};
+template <class T>
+constexpr uint32_t flags_of() {
+  return OnceDifferentiable<T>::value ? COGRAD_FUNCTION_ONCE_DIFFERENTIABLE : 0;
+}
 
 template <class T>
 const char* type_name() {
@@ -298,12 +332,13 @@ struct Function {
   static auto apply(Args&&... args)
       -> std::decay_t<decltype(X::forward(std::declval<AutogradContext*>(),
                                           std::forward<Args>(args)...))> {
-    ext::Inputs in;
-    (ext::collect(in, args), ...);
-    auto* state = new ext::FunctionState;
+    ext::Inputs<void> in;
+    (in.collect(args), ...);
+    auto* state = new FunctionState_;
     state->is_tensor = std::move(in.is_tensor);
     static const cograd_function description{sizeof(cograd_function), ext::type_name<T>(),
-                                             run_backward, nullptr, destroy};
+                                             cograd_run_backward_,    nullptr,
+                                             cograd_destroy_,         ext::flags_of<T>()};
     cograd_context ctx = nullptr;
     ext::check(
         cograd_function_begin(&description, state, in.tensors.data(), in.tensors.size(), &ctx));
@@ -316,34 +351,35 @@ struct Function {
     state->ctx.attach(ctx);
     auto out = X::forward(&state->ctx, std::forward<Args>(args)...);
     state->ctx.stow();
-    std::vector<Tensor*> outputs;
-    ext::give(outputs, out);
     guard.ctx = nullptr;
-    ext::end_call(ctx, outputs);
+    ext::end_call(ctx, out);
     return out;
   }
 
  private:
-  static void destroy(void* state) { delete static_cast<ext::FunctionState*>(state); }
-  static cograd_status run_backward(cograd_context ctx, void* state, const cograd_tensor* grads,
-                                    size_t n_grads, cograd_tensor* out, size_t n_inputs) {
+  // Names that no user's struct or namespace has: they would hide them.
+  using FunctionState_ = ext::FunctionState<void>;
+  static void cograd_destroy_(void* state) { delete static_cast<FunctionState_*>(state); }
+  static cograd_status cograd_run_backward_(cograd_context ctx, void* state,
+                                            const cograd_tensor* grads, size_t n_grads,
+                                            cograd_tensor* out, size_t n_inputs) {
     return ext::guarded([&] {
-      auto& st = *static_cast<ext::FunctionState*>(state);
-      st.ctx.attach(ctx);
+      const auto& st = *static_cast<const FunctionState_*>(state);
       variable_list in;
       in.reserve(n_grads);
       for (size_t i = 0; i < n_grads; ++i) in.push_back(Tensor::borrow(grads[i]));
-      struct Drop {
-        AutogradContext& ctx;
-        ~Drop() { ctx.drop(); }
-      } drop{st.ctx};
-      st.ctx.restore();
-      variable_list found = ext::as_list(T::backward(&st.ctx, std::move(in)));
+      AutogradContext run;
+      run.restore(st.ctx, ctx);
+      variable_list found;
+      if constexpr (std::is_same_v<decltype(T::backward(&run, std::move(in))), Tensor>)
+        found.push_back(T::backward(&run, std::move(in)));
+      else
+        found = T::backward(&run, std::move(in));
       ext::hand_out(st, ext::type_name<T>(), found, out, n_inputs);
     });
   }
 };
 
 }  // namespace autograd
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd

@@ -17,8 +17,17 @@ struct Argument {
 };
 template <int32_t Kind>
 struct Of {
+  static_assert(Kind >= 0, "lists may hold Tensor, int64_t, double, bool or std::string");
   static constexpr int32_t kind = Kind;
 };
+// Templates, so that only the lists an extension uses are compiled with it.
+template <class T>
+inline constexpr int32_t list_kind = std::is_same_v<T, Tensor>        ? COGRAD_TENSORS
+                                     : std::is_same_v<T, int64_t>     ? COGRAD_INTS
+                                     : std::is_same_v<T, double>      ? COGRAD_FLOATS
+                                     : std::is_same_v<T, bool>        ? COGRAD_BOOLEANS
+                                     : std::is_same_v<T, std::string> ? COGRAD_STRINGS
+                                                                      : -1;
 template <>
 struct Argument<Tensor> : Of<COGRAD_TENSOR> {
   static const Tensor& get(const cograd_value& v) {
@@ -71,57 +80,35 @@ template <>
 struct Argument<Device> : Of<COGRAD_DEVICE> {
   static Device get(const cograd_value&) { return Device(); }
 };
-template <>
-struct Argument<TensorList> : Of<COGRAD_TENSORS> {
-  static TensorList get(const cograd_value& v) {
-    return {static_cast<const Tensor*>(v.u.list), v.length};
-  }
-};
-template <>
-struct Argument<IntArrayRef> : Of<COGRAD_INTS> {
-  static IntArrayRef get(const cograd_value& v) {
-    return {static_cast<const int64_t*>(v.u.list), v.length};
+template <class T>
+struct Argument<ArrayRef<T>> : Of<list_kind<T>> {
+  static_assert(list_kind<T> != COGRAD_STRINGS && list_kind<T> != COGRAD_BOOLEANS,
+                "take a std::vector of these");
+  static ArrayRef<T> get(const cograd_value& v) {
+    return {static_cast<const T*>(v.u.list), v.length};
   }
 };
 template <>
 struct Argument<Ints> : Of<COGRAD_INTS> {
-  static Ints get(const cograd_value& v) { return Argument<IntArrayRef>::get(v); }
-};
-template <>
-struct Argument<ArrayRef<double>> : Of<COGRAD_FLOATS> {
-  static ArrayRef<double> get(const cograd_value& v) {
-    return {static_cast<const double*>(v.u.list), v.length};
+  static Ints get(const cograd_value& v) {
+    return IntArrayRef(static_cast<const int64_t*>(v.u.list), v.length);
   }
 };
-template <>
-struct Argument<std::vector<Tensor>> : Of<COGRAD_TENSORS> {
-  static std::vector<Tensor> get(const cograd_value& v) { return Argument<TensorList>::get(v).vec(); }
-};
-template <>
-struct Argument<std::vector<int64_t>> : Of<COGRAD_INTS> {
-  static std::vector<int64_t> get(const cograd_value& v) {
-    return Argument<IntArrayRef>::get(v).vec();
-  }
-};
-template <>
-struct Argument<std::vector<double>> : Of<COGRAD_FLOATS> {
-  static std::vector<double> get(const cograd_value& v) {
-    return Argument<ArrayRef<double>>::get(v).vec();
-  }
-};
-template <>
-struct Argument<std::vector<bool>> : Of<COGRAD_BOOLEANS> {
-  static std::vector<bool> get(const cograd_value& v) {
-    const auto* p = static_cast<const uint8_t*>(v.u.list);
-    return std::vector<bool>(p, p + v.length);
-  }
-};
-template <>
-struct Argument<std::vector<std::string>> : Of<COGRAD_STRINGS> {
-  static std::vector<std::string> get(const cograd_value& v) {
-    std::vector<std::string> out;
-    const auto* s = static_cast<const cograd_string*>(v.u.list);
-    for (size_t i = 0; i < v.length; ++i) out.emplace_back(s[i].data, s[i].length);
+template <class T>
+struct Argument<std::vector<T>> : Of<list_kind<T>> {
+  static std::vector<T> get(const cograd_value& v) {
+    std::vector<T> out;
+    out.reserve(v.length);
+    if constexpr (std::is_same_v<T, std::string>) {
+      const auto* s = static_cast<const cograd_string*>(v.u.list);
+      for (size_t i = 0; i < v.length; ++i) out.emplace_back(s[i].data, s[i].length);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      const auto* p = static_cast<const uint8_t*>(v.u.list);
+      out.assign(p, p + v.length);
+    } else {
+      const auto* p = static_cast<const T*>(v.u.list);
+      out.assign(p, p + v.length);
+    }
     return out;
   }
 };
@@ -134,26 +121,39 @@ struct Argument<std::optional<T>> : Of<Argument<T>::kind | COGRAD_NULLABLE> {
   }
 };
 
+// A parameter `Tensor&` is one that the op writes.
+template <class A>
+inline constexpr int32_t kind_of =
+    Argument<std::decay_t<A>>::kind | (std::is_same_v<A, Tensor&> ? COGRAD_MUTATED : 0);
+struct Writable {
+  Tensor tensor;
+  operator Tensor&() noexcept { return tensor; }
+};
+template <class A>
+decltype(auto) argument(const cograd_value& v) {
+  if constexpr (std::is_same_v<A, Tensor&>)
+    return Writable{Argument<Tensor>::get(v)};
+  else
+    return Argument<std::decay_t<A>>::get(v);
+}
+
 // --- results ---
 inline void push(cograd_results r, const cograd_value& v) { check(cograd_results_push(r, &v)); }
 inline void push(cograd_results r, const Tensor& t) {
   check(cograd_results_push_tensor(r, t.handle()));
 }
-inline void push(cograd_results r, const std::vector<Tensor>& l) { push(r, boxed(TensorList(l))); }
-inline void push(cograd_results r, const std::vector<int64_t>& l) {
-  push(r, boxed_list(COGRAD_INTS, l.data(), l.size()));
-}
-inline void push(cograd_results r, const std::vector<double>& l) {
-  push(r, boxed_list(COGRAD_FLOATS, l.data(), l.size()));
-}
-inline void push(cograd_results r, const std::vector<bool>& l) {
-  const std::vector<uint8_t> bytes(l.begin(), l.end());
-  push(r, boxed_list(COGRAD_BOOLEANS, bytes.data(), bytes.size()));
-}
-inline void push(cograd_results r, const std::vector<std::string>& l) {
-  std::vector<cograd_string> views;
-  for (const std::string& s : l) views.push_back({s.data(), s.size()});
-  push(r, boxed_list(COGRAD_STRINGS, views.data(), views.size()));
+template <class T>
+void push(cograd_results r, const std::vector<T>& l) {
+  if constexpr (std::is_same_v<T, bool>) {
+    const std::vector<uint8_t> bytes(l.begin(), l.end());
+    push(r, boxed_list(COGRAD_BOOLEANS, bytes.data(), bytes.size()));
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    std::vector<cograd_string> views;
+    for (const std::string& s : l) views.push_back({s.data(), s.size()});
+    push(r, boxed_list(COGRAD_STRINGS, views.data(), views.size()));
+  } else {
+    push(r, boxed_list(list_kind<T>, l.data(), l.size()));
+  }
 }
 inline void push(cograd_results r, const std::string& s) { push(r, boxed(std::string_view(s))); }
 inline void push(cograd_results r, bool v) { push(r, boxed(v)); }
@@ -193,7 +193,7 @@ template <class R, class... A>
 struct Signature {
   static constexpr size_t count = sizeof...(A);
   static const int32_t* kinds() {
-    static constexpr int32_t k[sizeof...(A) + 1] = {Argument<std::decay_t<A>>::kind..., 0};
+    static constexpr int32_t k[sizeof...(A) + 1] = {kind_of<A>..., 0};
     return k;
   }
   static constexpr uint32_t flags = IsTuple<R>::value ? COGRAD_OP_TUPLE : 0;
@@ -207,9 +207,9 @@ struct Signature {
   static void run(F& f, [[maybe_unused]] const cograd_value* args,
                   [[maybe_unused]] cograd_results results, std::index_sequence<I...>) {
     if constexpr (std::is_void_v<R>)
-      f(Argument<std::decay_t<A>>::get(args[I])...);
+      f(argument<A>(args[I])...);
     else
-      push(results, f(Argument<std::decay_t<A>>::get(args[I])...));
+      push(results, f(argument<A>(args[I])...));
   }
 };
 template <class F>
@@ -218,14 +218,20 @@ template <class R, class... A>
 struct SignatureOf<R (*)(A...)> {
   using type = Signature<std::decay_t<R>, A...>;
 };
-template <class R, class C, class... A>
-struct SignatureOf<R (C::*)(A...) const> {
-  using type = Signature<std::decay_t<R>, A...>;
-};
 template <class R, class... A>
 struct SignatureOf<R (*)(autograd::AutogradContext*, A...)> {
   using type = Signature<std::decay_t<R>, A...>;
 };
+template <class R, class... A>
+struct SignatureOf<R (*)(A...) noexcept> : SignatureOf<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...)> : SignatureOf<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) const> : SignatureOf<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) noexcept> : SignatureOf<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) const noexcept> : SignatureOf<R (*)(A...)> {};
 
 template <class F>
 struct Trampoline {
@@ -242,6 +248,8 @@ struct Trampoline<R (*)(A...)> {
                                                   results);
   }
 };
+template <class R, class... A>
+struct Trampoline<R (*)(A...) noexcept> : Trampoline<R (*)(A...)> {};
 template <class Op>
 struct FunctionTrampoline {
   static cograd_status call(cograd_context, void*, const cograd_value* args, size_t,
@@ -293,7 +301,8 @@ class Library {
  public:
   explicit Library(const char* name) : name_(name) {}
   const char* name() const noexcept { return name_; }
-  // A function, or a lambda. args: the parameters' names and defaults, "x, alpha=1.0, *, dim=None".
+  // A function, or a lambda. args: the parameters' names and defaults, "x, alpha=1.0, *, dim=None",
+  // or a schema with types, "(Tensor(a!) x, float alpha=1.0) -> ()", which is checked against f's.
   template <class F>
   OpDefinition def(const char* name, F f, const char* args = "", const char* doc = nullptr) {
     using S = typename ext::SignatureOf<F>::type;
@@ -352,17 +361,17 @@ inline bool run_library(const char* name, void (*init)(Library&)) {
 }
 }  // namespace ext
 
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd
 
 #define COGRAD_CAT_(a, b) a##b
 #define COGRAD_CAT(a, b) COGRAD_CAT_(a, b)
-#define COGRAD_LIBRARY_IMPL_(ns, m, id)                                                   \
-  static void COGRAD_CAT(cograd_library_##ns##_, id)(::cograd::Library&);                 \
-  [[maybe_unused]] static const bool COGRAD_CAT(cograd_registered_##ns##_, id) =          \
-      ::cograd::ext::run_library(#ns, &COGRAD_CAT(cograd_library_##ns##_, id));           \
+#define COGRAD_LIBRARY_IMPL_(ns, m, id)                                          \
+  static void COGRAD_CAT(cograd_library_##ns##_, id)(::cograd::Library&);        \
+  [[maybe_unused]] static const bool COGRAD_CAT(cograd_registered_##ns##_, id) = \
+      ::cograd::ext::run_library(#ns, &COGRAD_CAT(cograd_library_##ns##_, id));  \
   static void COGRAD_CAT(cograd_library_##ns##_, id)([[maybe_unused]] ::cograd::Library & m)
 // Registers ops under cograd.ops.<ns> when the library is loaded.
-#define COGRAD_LIBRARY(ns, m) COGRAD_LIBRARY_IMPL_(ns, m, 0)
+#define COGRAD_LIBRARY(ns, m) COGRAD_LIBRARY_IMPL_(ns, m, library)
 // The same, for further parts of a namespace (several in one file, or in several files).
 #define COGRAD_LIBRARY_FRAGMENT(ns, m) COGRAD_LIBRARY_IMPL_(ns, m, __COUNTER__)

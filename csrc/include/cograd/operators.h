@@ -38,5 +38,5 @@ COGRAD_OPERATOR(^, bitwise_xor)
 inline Tensor operator~(const Tensor& a) { return bitwise_not(a); }
 inline Tensor operator!(const Tensor& a) { return logical_not(a); }
 
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd

@@ -30,7 +30,8 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, const F& f) {
           k.f(lo, hi);
           return COGRAD_OK;
         } catch (...) {
-          if (!__atomic_exchange_n(&k.failed, true, __ATOMIC_ACQ_REL)) k.error = std::current_exception();
+          if (!__atomic_exchange_n(&k.failed, true, __ATOMIC_ACQ_REL))
+            k.error = std::current_exception();
           return ext::set_error(COGRAD_RUNTIME_ERROR, "parallel_for");
         }
       },
@@ -54,5 +55,5 @@ class HeavyGuard {
   void* state_;
 };
 
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd

@@ -36,7 +36,7 @@ inline void translate(std::exception_ptr p) {
 inline const bool translated = (pybind11::register_local_exception_translator(translate), true);
 
 }  // namespace ext
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd
 
 namespace pybind11::detail {

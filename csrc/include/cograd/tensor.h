@@ -141,7 +141,8 @@ class Tensor {
   }
   const void* const_data_ptr() const { return data_ptr(); }
   void* mutable_data_ptr() const { return data_ptr(); }
-  // To be called after writing through a data pointer of a tensor that somebody else may have saved.
+  // To be called after writing through a data pointer of a tensor that somebody else may have
+  // saved.
   void bump_version() const { cograd_tensor_bump_version(need()); }
   uint32_t _version() const { return describe().version; }
   // Elements by N indices, x[i][j]; TypeError / RuntimeError unless dtype and dim are T and N.
@@ -262,7 +263,6 @@ class Tensor {
 };
 static_assert(sizeof(Tensor) == sizeof(cograd_tensor), "lists of tensors are lists of handles");
 
-
 inline TensorOrScalar::TensorOrScalar(const Tensor& t) noexcept : v_(ext::boxed(t)) {}
 
 namespace ext {
@@ -297,7 +297,6 @@ inline Tensor OpRef::tensor(std::initializer_list<cograd_value> args) {
 }
 template <>
 struct Unboxed<std::vector<Tensor>> {
-
   static std::vector<Tensor> get(cograd_value& v) {
     expect(v, COGRAD_TENSORS, "list of Tensors");
     auto* list = static_cast<cograd_tensor*>(const_cast<void*>(v.u.list));
@@ -325,7 +324,7 @@ struct Unboxed<std::tuple<T...>> {
 };
 }  // namespace ext
 
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd
 
 #include "cograd/tensor_inl.h"

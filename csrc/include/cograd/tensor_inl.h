@@ -2,6 +2,7 @@
 // Members of Tensor that need more than its declaration: indexing, operators, hooks, creation.
 #pragma once
 #include "cograd/accessor.h"
+#include "cograd/tensor.h"
 
 namespace cograd {
 inline namespace abi1 {
@@ -140,9 +141,9 @@ Tensor from_blob(void* data, const Ints& sizes, D deleter, const TensorOptions& 
     }
   };
   cograd_tensor r = nullptr;
-  ext::check(cograd_tensor_from_blob(
-      data, static_cast<int32_t>(o.dtype()), static_cast<int32_t>(sizes.size()), sizes.data(),
-      nullptr, Context::run, new Context{std::move(deleter), data}, &r));
+  ext::check(cograd_tensor_from_blob(data, static_cast<int32_t>(o.dtype()),
+                                     static_cast<int32_t>(sizes.size()), sizes.data(), nullptr,
+                                     Context::run, new Context{std::move(deleter), data}, &r));
   Tensor t = Tensor::steal(r);
   if (o.requires_grad()) t.set_requires_grad(true);
   return t;
@@ -150,15 +151,12 @@ Tensor from_blob(void* data, const Ints& sizes, D deleter, const TensorOptions& 
 // A 1-D tensor of the numbers; the default dtype for floating T, int64 for integers.
 template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 Tensor tensor(ArrayRef<T> values, const TensorOptions& o = {}) {
-  const DType natural = std::is_same_v<T, bool>         ? DType::Bool
-                        : std::is_floating_point_v<T> ? o.dtype()
-                                                        : DType::Int64;
-  Tensor t = empty({static_cast<int64_t>(values.size())}, o.has_dtype() ? o.dtype() : natural);
-  dispatch_all(t.dtype(), [&](auto tag) {
-    using E = typename decltype(tag)::type;
-    E* p = t.data_ptr<E>();
-    for (size_t i = 0; i < values.size(); ++i) p[i] = static_cast<E>(values[i]);
-  });
+  using Wide = std::conditional_t<std::is_same_v<T, bool>, bool,
+                                  std::conditional_t<std::is_floating_point_v<T>, double, int64_t>>;
+  Tensor t = empty({static_cast<int64_t>(values.size())}, dtype_of<Wide>);
+  Wide* p = t.data_ptr<Wide>();
+  for (size_t i = 0; i < values.size(); ++i) p[i] = static_cast<Wide>(values[i]);
+  if (o.has_dtype() || std::is_floating_point_v<T>) t = t.to(o.dtype());
   if (o.requires_grad()) t.set_requires_grad(true);
   return t;
 }
@@ -179,5 +177,5 @@ Tensor tensor(T value, const TensorOptions& o = {}) {
   return t;
 }
 
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd

@@ -26,8 +26,8 @@ inline constexpr DType kBool = DType::Bool, kByte = DType::UInt8, kUInt8 = DType
                        kInt16 = DType::Int16, kInt = DType::Int32, kInt32 = DType::Int32,
                        kLong = DType::Int64, kInt64 = DType::Int64, kHalf = DType::Float16,
                        kFloat16 = DType::Float16, kBFloat16 = DType::BFloat16,
-                       kFloat = DType::Float32, kFloat32 = DType::Float32,
-                       kDouble = DType::Float64, kFloat64 = DType::Float64;
+                       kFloat = DType::Float32, kFloat32 = DType::Float32, kDouble = DType::Float64,
+                       kFloat64 = DType::Float64;
 using BFloat16_t = BFloat16;
 
 enum class Layout : int8_t { Strided };
@@ -58,7 +58,7 @@ class ArrayRef {
  public:
   constexpr ArrayRef() noexcept = default;
   constexpr ArrayRef(const T* data, size_t n) noexcept : data_(data), n_(n) {}
-  constexpr ArrayRef(const T& one) noexcept : data_(&one), n_(1) {}             // NOLINT: implicit
+  constexpr ArrayRef(const T& one) noexcept : data_(&one), n_(1) {}              // NOLINT: implicit
   ArrayRef(const std::vector<T>& v) noexcept : data_(v.data()), n_(v.size()) {}  // NOLINT
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
@@ -108,10 +108,10 @@ class Ints {
  public:
   Ints() noexcept = default;
   template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0>
-  Ints(I one) noexcept : one_(static_cast<int64_t>(one)), n_(1) {}  // NOLINT: implicit
-  Ints(IntArrayRef r) noexcept : data_(r.data()), n_(r.size()) {}   // NOLINT
-  Ints(const std::vector<int64_t>& v) noexcept : Ints(IntArrayRef(v)) {}             // NOLINT
-  Ints(const std::initializer_list<int64_t>& l) noexcept : Ints(IntArrayRef(l)) {}   // NOLINT
+  Ints(I one) noexcept : one_(static_cast<int64_t>(one)), n_(1) {}        // NOLINT: implicit
+  Ints(IntArrayRef r) noexcept : data_(r.data()), n_(r.size()) {}         // NOLINT
+  Ints(const std::vector<int64_t>& v) noexcept : Ints(IntArrayRef(v)) {}  // NOLINT
+  Ints(const std::initializer_list<int64_t>& l) noexcept : Ints(IntArrayRef(l)) {}  // NOLINT
   const int64_t* data() const noexcept { return data_ != nullptr || n_ == 0 ? data_ : &one_; }
   size_t size() const noexcept { return n_; }
 
@@ -126,10 +126,10 @@ class OptInts : public Ints {
   OptInts() noexcept = default;
   OptInts(std::nullopt_t) noexcept {}  // NOLINT: implicit
   template <class I, std::enable_if_t<std::is_integral_v<I>, int> = 0>
-  OptInts(I one) noexcept : Ints(one), given_(true) {}                                    // NOLINT
-  OptInts(IntArrayRef r) noexcept : Ints(r), given_(true) {}                              // NOLINT
-  OptInts(const std::vector<int64_t>& v) noexcept : Ints(v), given_(true) {}              // NOLINT
-  OptInts(const std::initializer_list<int64_t>& l) noexcept : Ints(l), given_(true) {}    // NOLINT
+  OptInts(I one) noexcept : Ints(one), given_(true) {}                                  // NOLINT
+  OptInts(IntArrayRef r) noexcept : Ints(r), given_(true) {}                            // NOLINT
+  OptInts(const std::vector<int64_t>& v) noexcept : Ints(v), given_(true) {}            // NOLINT
+  OptInts(const std::initializer_list<int64_t>& l) noexcept : Ints(l), given_(true) {}  // NOLINT
   bool has_value() const noexcept { return given_; }
 
  private:
@@ -140,9 +140,9 @@ class OptInts : public Ints {
 class TensorOptions {
  public:
   TensorOptions() = default;
-  TensorOptions(DType t) : dtype_(t) {}        // NOLINT: implicit
-  TensorOptions(Device) {}                     // NOLINT
-  TensorOptions(DeviceType) {}                 // NOLINT
+  TensorOptions(DType t) : dtype_(t) {}  // NOLINT: implicit
+  TensorOptions(Device) {}               // NOLINT
+  TensorOptions(DeviceType) {}           // NOLINT
   TensorOptions dtype(optional<DType> t) const {
     TensorOptions o = *this;
     o.dtype_ = t;
@@ -198,7 +198,7 @@ class TensorIndex {
  public:
   template <class I, std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>, int> = 0>
   TensorIndex(I i) : v_{COGRAD_INDEX_INT, 0, static_cast<int64_t>(i), 0, 1, nullptr} {}  // NOLINT
-  TensorIndex(indexing::Slice s)                                                          // NOLINT
+  TensorIndex(indexing::Slice s)                                                         // NOLINT
       : v_{COGRAD_INDEX_SLICE, 0, s.start(), s.stop(), s.step(), nullptr} {}
   TensorIndex(std::nullopt_t) : v_{COGRAD_INDEX_NONE, 0, 0, 0, 1, nullptr} {}  // NOLINT
   TensorIndex(indexing::EllipsisIndex)                                         // NOLINT
@@ -214,5 +214,5 @@ class TensorIndex {
 };
 static_assert(sizeof(TensorIndex) == sizeof(cograd_index), "lists of them are passed as they are");
 
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd

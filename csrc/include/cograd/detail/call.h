@@ -202,5 +202,5 @@ R call(OpRef& op, const A&... args) {
 }
 
 }  // namespace ext
-}  // inline namespace abi1
+}  // namespace abi1
 }  // namespace cograd
