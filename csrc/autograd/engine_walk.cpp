@@ -99,12 +99,13 @@ void Run::count_dependencies() {
 // Is there work for several threads: heavy nodes, and a place where the graph is wider than a
 // chain?
 void Run::survey(Node* n) {
-  visited_.push_back(n);
-  if (n->is_accumulator()) return;
+  if (n->sequence == ~uint64_t{0}) return;  // a leaf
   shape_.heavy += elements(n->output(0)) >= kHeavyNode;
+  const auto edges = n->edges();
+  if (shape_.branches || edges.size() < 2) return;
   int inner = 0;
-  for (const Edge& e : n->edges()) inner += e.node != nullptr && e.node->sequence != ~uint64_t{0};
-  shape_.branches |= inner > 1;
+  for (const Edge& e : edges) inner += e.node != nullptr && e.node->sequence != ~uint64_t{0};
+  shape_.branches = inner > 1;
 }
 
 // Post-order walk: a node is needed if a node below it is an input (or, accumulating, is one).
