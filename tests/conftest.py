@@ -17,6 +17,7 @@ MARKERS = (
     "slow: takes more than a few seconds; leave out with -m 'not slow'",
     "beyond_torch: cograd differs from torch 2.13 here on purpose",
     "needs_torch: compares with an installed torch; skipped where there is none",
+    "keeps_nodes: leaves graph nodes behind on purpose, or makes and frees them on other threads",
 )
 
 
@@ -46,6 +47,30 @@ def clean_state():
     torch.set_default_dtype(dtype)
     assert grad_mode, "the test left grad mode switched off"
     assert left_dtype == dtype, "the test left another default dtype"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Tells the leak check which tests failed: their tracebacks hold on to everything."""
+    report = yield
+    if call.when == "call":
+        item.call_passed = report.passed
+    return report
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaks(request):
+    """A test that leaves graph nodes (Function contexts are nodes) behind fails."""
+    before = torch._C._live_nodes()
+    yield
+    if not getattr(request.node, "call_passed", False):
+        return
+    if request.node.get_closest_marker("keeps_nodes") is not None:
+        return
+    if torch._C._live_nodes() > before:
+        gc.collect()  # cycles are allowed, as long as the collector finds them
+    left = torch._C._live_nodes() - before
+    assert left <= 0, f"{left} graph nodes that the test made are still alive"
 
 
 def leaf(values, dtype=None):

@@ -2,6 +2,7 @@
 """cograd.utils.cpp_extension and cograd.ops with real ops: loading, reloading, gradients."""
 
 import ast
+import json
 import os
 import shutil
 import subprocess
@@ -344,6 +345,56 @@ def test_loads_from_several_threads():
     for thread in threads:
         thread.join()
     assert not errors
+
+
+PYBIND11 = """
+#include <pybind11/pybind11.h>
+static cograd::Tensor twice(const cograd::Tensor& x) { return x * VALUE; }
+PYBIND11_MODULE(COGRAD_EXTENSION_NAME, m) {
+  m.def("twice", &twice, "Two times x.", pybind11::arg("x"));
+  m.def("same", [](pybind11::object o) { return o; });
+  m.attr("value") = VALUE;
+}
+"""
+
+
+@pytest.mark.slow
+def test_pybind11_module(root):
+    """The first build makes a precompiled header, the second uses it; headers stay in the key."""
+    pytest.importorskip("pybind11")
+    code = PYBIND11.replace("VALUE", "2.0")
+    module = cpp_extension.load_inline("t_pybind", code)
+    assert module.twice(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert module.same("x") == "x"
+    assert "Two times x." in module.twice.__doc__
+    stub = Path(module.__file__).with_suffix(".pyi").read_text()
+    assert "def twice(x: Tensor) -> Tensor:" in stub
+    headers = list((root / ".precompiled").glob("*/*.gch"))
+    assert len(headers) == 1
+    again = cpp_extension.load_inline("t_pybind", PYBIND11.replace("VALUE", "3.0"), verbose=True)
+    assert again.twice(torch.ones(1)).item() == 3
+    assert module.twice(torch.ones(1)).item() == 2
+    for made in (module, again):
+        record = json.loads((Path(made.__file__).parent / "build.json").read_text())
+        assert any(d[0].endswith("pybind11/cast.h") for d in record["deps"])
+    assert cpp_extension.load_inline("t_pybind", code).twice(torch.ones(1)).item() == 2
+    assert main(["list"]) == 0
+    assert main(["prune"]) == 0
+    assert headers[0].exists()
+    cpp_extension.remove_extension_h_precompiler_headers()
+    assert not headers[0].exists()
+
+
+@pytest.mark.slow
+def test_functions_of_a_source_that_uses_pybind11(root):
+    pytest.importorskip("pybind11")
+    code = """
+    // Counts.
+    int64_t count(pybind11::list items, int64_t start = 0) { return start + items.size(); }
+    """
+    module = cpp_extension.load_inline("t_pylist", code, functions=["count"])
+    assert module.count([1, 2], start=3) == 5
+    assert "Counts." in module.count.__doc__
 
 
 @pytest.mark.slow

@@ -104,6 +104,7 @@ def listings():
 
 
 @pytest.mark.parametrize("page", list(listings()))
+@pytest.mark.keeps_nodes
 def test_listings_of_a_page_run(page, tmp_path, monkeypatch):
     """The blocks of a page are one program; a block that says it raises must raise that."""
     monkeypatch.chdir(tmp_path)

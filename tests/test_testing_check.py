@@ -657,6 +657,7 @@ fault("pickle", where="the callable", text="cannot be pickled by its name")(Rena
 
 
 @pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.keeps_nodes
 def test_planted_faults_are_found(name):
     fn, checks, where, text, args, outcome = FAULTS[name]
     report = audit(fn, *args)
@@ -677,6 +678,7 @@ def test_planted_faults_are_found(name):
             check(fn, args, strict=True)
 
 
+@pytest.mark.keeps_nodes
 def test_a_fault_shows_in_few_rows():
     """A fault is not reported by checks that have nothing to do with it."""
     for name, allowed in {
@@ -699,6 +701,7 @@ def test_every_check_has_a_planted_fault():
     assert set(CHECKS) | {"call", "float32"} == found
 
 
+@pytest.mark.keeps_nodes
 def test_gradcheck_alone_misses_what_check_finds():
     """The reason for all this: torch's own check passes these."""
     for name in ("IgnoresGradientStrides", "ReturnsAlias", "GlobalBuffer", "KeepsContext"):

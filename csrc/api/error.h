@@ -14,7 +14,7 @@ cograd_status capture() noexcept;
 // message names `who`.
 [[noreturn]] COGRAD_API void raise(cograd_status status, std::string_view who);
 // Drops an exception that a callback swallowed.
-void forget() noexcept;
+COGRAD_API void forget() noexcept;
 
 // Runs f, which may throw, behind the C boundary.
 template <class F>

@@ -10,7 +10,8 @@ CopySlices::CopySlices(const Tensor& base, const Tensor& view, NodeRef fn)
       base_strides_(base.strides()),
       view_sizes_(view.sizes()),
       view_strides_(view.strides()),
-      offset_((view.bytes() - base.bytes()) / base.itemsize()) {
+      // Each against its own storage: `.data =` may have given the base another one.
+      offset_(view.storage_offset() - base.storage_offset()) {
   Edge to_base = gradient_edge(base.impl());
   add_edge(to_base.node, to_base.input_nr);
   for (size_t i = 1; i < fn_->edges().size(); ++i) {

@@ -29,9 +29,22 @@ void check_dirty_returned(const CustomCall& call, std::span<TensorImpl* const> o
                  "Function. (",
                  call.name, ")");
     if (!call.recording) continue;
-    COGRAD_CHECK(!requires_grad(t) || !is_leaf(t),
-                 "a leaf Variable that requires grad has been used in an in-place operation. (",
-                 call.name, ".forward marked it dirty)");
+    if (t->base == nullptr) {
+      COGRAD_CHECK(!requires_grad(t) || !is_leaf(t),
+                   "a leaf Variable that requires grad has been used in an in-place operation. (",
+                   call.name, ".forward marked it dirty)");
+      continue;
+    }
+    check_inplace(t, std::string(call.name).c_str(), true);
+    const auto tensors = std::count_if(outputs.begin(), outputs.end(),
+                                       [](const TensorImpl* o) { return o != nullptr; });
+    COGRAD_CHECK(
+        tensors == 1,
+        "If your Function modifies inplace an input that is a view of another Tensor, your "
+        "Function cannot return more than one Tensor. This is not supported by the "
+        "current autograd engine. You should either make sure the input is not a view "
+        "(using .clone() for example) or make your Function only return one Tensor. (",
+        call.name, ")");
   }
 }
 
@@ -61,7 +74,11 @@ Tensor join_output(const CustomCall& call, Tensor t, uint32_t nr, size_t views) 
     if (input) return whole_view(t);
     return requires_grad(t) ? detach(t) : t;
   }
-  if (!call.recording) return input ? whole_view(t) : t;
+  if (!call.recording) {
+    if (t->base != nullptr && !input)
+      t->flags = (t->flags & ~uint32_t{kViewKinds}) | kViewCustomFunction;
+    return input ? whole_view(t) : t;
+  }
   if (input) {
     Tensor v = whole_view(t);
     if (t->base != nullptr || requires_grad(t)) {
@@ -75,9 +92,11 @@ Tensor join_output(const CustomCall& call, Tensor t, uint32_t nr, size_t views) 
   const bool view = t->base != nullptr;
   set_history(t, call.node, nr);
   t->flags &= ~uint32_t{kTaint};
-  if (view)
+  if (view) {
+    const bool several = views > 1 || call.node->num_outputs() > 1;
     t->flags =
-        (t->flags & ~uint32_t{kViewKinds}) | (views > 1 ? kViewMultiOutput : kViewCustomFunction);
+        (t->flags & ~uint32_t{kViewKinds}) | (several ? kViewMultiOutput : kViewCustomFunction);
+  }
   return t;
 }
 

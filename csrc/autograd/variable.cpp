@@ -20,24 +20,35 @@ constexpr const char* kAmbiguous =
 void check_view_kind(const TensorImpl* t, bool indirect) {
   const uint32_t kind = t->flags & kViewKinds;
   if (kind == 0) return;
-  const char* modified = indirect
-                             ? " and its base or another view of its base has been modified inplace"
-                             : " and is being modified inplace";
-  if ((kind & kViewMultiOutput) != 0 || (kind & kViewCustomFunction) != 0) {
-    const std::string fn = t->grad_fn != nullptr ? t->grad_fn->name() : "None";
-    detail::fail(ErrorKind::Runtime, "Output ", t->output_nr, " of ", fn, " is a view", modified,
-                 (kind & kViewMultiOutput) != 0
-                     ? ". This view is the output of a function that returns multiple views. Such "
-                       "functions do not allow the output views to be modified inplace. You should "
-                       "replace the inplace operation by an out-of-place one."
-                     : ". This view was created inside a custom Function (or because an input was "
-                       "returned as-is) and the autograd logic to handle view+inplace would "
-                       "override the custom backward associated with the custom Function, leading "
-                       "to incorrect gradients. This behavior is forbidden. You can fix this by "
-                       "cloning the output of the custom Function.");
-  }
-  detail::fail(ErrorKind::Runtime, "A view was created in no_grad mode", modified,
-               " with grad mode enabled.", kAmbiguous);
+  const bool multi = (kind & kViewMultiOutput) != 0;
+  const bool custom = (kind & kViewCustomFunction) != 0;
+  const bool untracked = t->grad_fn == nullptr || !(multi || custom);
+  if ((kind & kViewInference) != 0)
+    detail::fail(ErrorKind::Runtime, "A view was created in inference mode and ",
+                 indirect ? "its base or another view of its base has been" : "is being",
+                 " modified inplace in normal mode. Given that this use case is ambiguous and "
+                 "error-prone, it is forbidden. You can clarify your code by moving both the view "
+                 "and the inplace either both inside the inference_mode block (if you don't want "
+                 "the inplace to be tracked) or both outside (if you want the inplace to be "
+                 "tracked).");
+  std::string head = "A view was created in no_grad mode";
+  if (t->grad_fn != nullptr)
+    head = detail::concat("Output ", t->output_nr, " of ", t->grad_fn->name(), " is a view",
+                          untracked ? " of a view which was created in no_grad mode" : "");
+  detail::fail(
+      ErrorKind::Runtime, head,
+      indirect ? " and its base or another view of its base has been modified inplace"
+               : " and is being modified inplace",
+      untracked ? " with grad mode enabled." : ".",
+      multi ? " This view is the output of a function that returns multiple views. Such functions "
+              "do not allow the output views to be modified inplace. You should replace the "
+              "inplace operation by an out-of-place one."
+      : custom
+          ? " This view was created inside a custom Function (or because an input was returned "
+            "as-is) and the autograd logic to handle view+inplace would override the custom "
+            "backward associated with the custom Function, leading to incorrect gradients. This "
+            "behavior is forbidden. You can fix this by cloning the output of the custom Function."
+          : kAmbiguous);
 }
 
 void note_inplace(const Tensor& t, const char* op) {
@@ -142,6 +153,7 @@ void check_inplace(const Tensor& t, const char* op, bool tracked) {
 
 void rebase_history(const Tensor& t, Node* node, uint32_t nr) {
   TensorImpl* p = t.impl();
+  if (!is_floating(p->dtype)) return;  // a converting copy: no gradient can flow
   if (p->base == nullptr) {
     node->set_output(nr, t);
     node->retain();

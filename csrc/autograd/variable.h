@@ -61,7 +61,7 @@ inline void set_history(const Tensor& t, Node* node, uint32_t nr) {
   p->output_nr = nr;
   if (p->base != nullptr) {
     p->view_version = p->current_version();
-    p->flags &= ~uint32_t{kViewNoGrad};
+    p->flags &= ~uint32_t{kViewNoGrad | kViewInference};
   }
 }
 
@@ -72,7 +72,9 @@ inline void link_view(const Tensor& in, const Tensor& out) {
   out->base = base;
   out->view_version = out->current_version();
   out->flags |= in->flags & kViewKinds;
+  if ((in->flags & kViewNoGrad) != 0) out->flags |= kViewOfNoGrad;
   if (!thread_state.grad_enabled) out->flags |= kViewNoGrad;
+  if (thread_state.inference) out->flags |= kViewInference;
 }
 
 // Raises torch's errors if `t` may not be written in place now. `tracked`: history will be

@@ -193,6 +193,10 @@ void check_out(const char* op, const Tensor& out, bool any_grad) {
   COGRAD_CHECK(!thread_state.grad_enabled || (!any_grad && !requires_grad(out)), op,
                "(): functions with out=... arguments don't support automatic differentiation, but "
                "one of the arguments requires grad.");
+  COGRAD_CHECK((out->flags & kInference) == 0 || thread_state.inference, op,
+               "(): out= is an inference tensor. Inplace update to inference tensor outside "
+               "InferenceMode is not allowed. You can make a clone to get a normal tensor before "
+               "doing inplace update.");
   COGRAD_CHECK(!out->storage->read_only, op,
                "(): out= shares memory with a read-only buffer and cannot be written");
   note_write(out, op);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The extension module cograd._C.
+#include "python/py_overrides.h"
 #include "python/py_tensor.h"
 #include "tensor/warn.h"
 
@@ -21,6 +22,7 @@ PYBIND11_MODULE(_C, m) {
   init_types(m);
   init_tensor(m);
   init_random(m);
+  init_overrides(m);
   init_ops(m);
   init_indexing(m);
   init_nodes(m);

@@ -139,6 +139,8 @@ constexpr cograd_python_bridge kBridge{sizeof(cograd_python_bridge),
 
 void init_extension(py::module_& m) {
   cograd_set_python(&kBridge);
+  // A Python exception that C++ code swallowed must not outlive the interpreter.
+  py::module_::import("atexit").attr("register")(py::cpp_function(&api::forget));
   m.def("_load_library", &load_library, py::arg("path"), py::arg("owner") = "");
   m.def("_find_op", &find_foreign_op);
   m.def("_describe_op", &describe_op);

@@ -3,6 +3,7 @@
 #include "ops/indexing.h"
 #include "python/py_index_data.h"
 #include "python/py_ops.h"
+#include "python/py_overrides.h"
 
 namespace cograd::python {
 
@@ -246,7 +247,12 @@ void set_advanced(const Tensor& target, const std::vector<Tensor>& indices, PyOb
 }  // namespace
 
 PyObject* tensor_getitem(PyObject* self, PyObject* key) {
-  return guarded([&] {
+  return guarded([&]() -> PyObject* {
+    if (overrides_possible) [[unlikely]] {
+      PyObject* const given[] = {self, key};
+      PyObject* other = nullptr;
+      if (overridden_method("__getitem__", given, 2, &other)) return other;
+    }
     const Tensor& x = unwrap(self);
     const Key k(x, key);
     if (!k.advanced()) [[likely]]
@@ -258,6 +264,14 @@ PyObject* tensor_getitem(PyObject* self, PyObject* key) {
 int tensor_setitem(PyObject* self, PyObject* key, PyObject* value) {
   return guarded_int([&] {
     COGRAD_CHECK_TYPE(value != nullptr, "Tensor does not support deleting items");
+    if (overrides_possible) [[unlikely]] {
+      PyObject* const given[] = {self, key, value};
+      PyObject* other = nullptr;
+      if (overridden_method("__setitem__", given, 3, &other)) {
+        Py_XDECREF(other);
+        return other == nullptr ? -1 : 0;
+      }
+    }
     const Tensor& x = unwrap(self);
     const Key k(x, key);
     if (k.advanced())

@@ -2,6 +2,7 @@
 // Attributes and hand-written methods of Tensor.
 #include "python/py_nodes.h"
 #include "python/py_ops.h"
+#include "python/py_overrides.h"
 
 namespace cograd::python {
 
@@ -146,6 +147,9 @@ PyObject* get_by_op(PyObject* o, void*) {
   static const OpRecord* record = find_op(Name);
   return guarded([&]() -> PyObject* {
     if (record == nullptr) detail::fail(ErrorKind::NotImplemented, Name);
+    PyObject* other = nullptr;
+    if (overrides_possible && overridden_getter(Name == kT ? "T" : "mT", o, &other)) [[unlikely]]
+      return other;
     if (Name == kT && unwrap(o).dim() != 2 && unwrap(o).dim() != 0 &&
         PyErr_WarnEx(PyExc_UserWarning,
                      "The use of `x.T` on tensors of dimension other than 2 to reverse their "
@@ -221,7 +225,12 @@ PyObject* method_item(PyObject* o, PyObject*) {
   return guarded([&] { return scalar_object(item(unwrap(o))); });
 }
 PyObject* method_detach(PyObject* o, PyObject*) {
-  return guarded([&] { return wrap(detach(unwrap(o))); });
+  return guarded([&]() -> PyObject* {
+    PyObject* other = nullptr;
+    if (overrides_possible && overridden_method("detach", &o, 1, &other)) [[unlikely]]
+      return other;
+    return wrap(detach(unwrap(o)));
+  });
 }
 PyObject* method_detach_(PyObject* o, PyObject*) {
   return guarded([&] {
@@ -324,6 +333,8 @@ PyMethodDef tensor_methods[] = {
     {"requires_grad_", FASTCALL(method_requires_grad_), METH_FASTCALL | METH_KEYWORDS,
      "Sets requires_grad and returns the tensor."},
     {"retain_grad", method_retain_grad, METH_NOARGS, "Keeps .grad for a tensor that is no leaf."},
+    {"as_subclass", tensor_as_subclass, METH_O,
+     "The same tensor as an object of a subclass; it stays in the graph."},
     {"_make_subclass", FASTCALL(method_make_subclass), METH_FASTCALL | METH_STATIC,
      "A tensor of a subclass over the data of another."},
     {"backward", FASTCALL(tensor_backward), METH_FASTCALL | METH_KEYWORDS,

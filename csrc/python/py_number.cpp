@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Operators of Tensor: the number protocol and comparisons, straight to the op records.
 #include "python/py_ops.h"
+#include "python/py_overrides.h"
 
 namespace cograd::python {
 
@@ -11,6 +12,7 @@ namespace {
 // Looked up by name when the first operator of its kind runs.
 struct Slot {
   const char* name;
+  const char* reflected = nullptr;  // the method for a number on the left
   const OpRecord* record = nullptr;
   const OpRecord* get() {
     if (record == nullptr) [[unlikely]] {
@@ -37,11 +39,25 @@ bool fill(const OpRecord* r, PyObject* a, PyObject* b, Value* args) noexcept {
   return true;
 }
 
+// Whether `a op b` was settled by an override.
+bool taken_over(const Slot& slot, PyObject* a, PyObject* b, PyObject** out) {
+  PyObject* const given[] = {a, b};
+  PyObject* const turned[] = {b, a};
+  if (is_tensor(a) || slot.reflected == nullptr) return overridden_method(slot.name, given, 2, out);
+  return overridden_method(slot.reflected, turned, 2, out);
+}
+
 PyObject* binary(Slot& slot, PyObject* a, PyObject* b) noexcept {
   return guarded([&]() -> PyObject* {
     const OpRecord* r = slot.get();
+    PyObject* other = nullptr;
+    if (overrides_possible && taken_over(slot, a, b, &other)) [[unlikely]]
+      return other;
     Value args[4];
-    if (!fill(r, a, b, args)) Py_RETURN_NOTIMPLEMENTED;
+    if (!fill(r, a, b, args)) {
+      if (taken_over(slot, a, b, &other)) return other;
+      Py_RETURN_NOTIMPLEMENTED;
+    }
     Result result;
     call_record(r, args, result);
     return wrap(std::move(result.tensor));
@@ -51,6 +67,11 @@ PyObject* binary(Slot& slot, PyObject* a, PyObject* b) noexcept {
 PyObject* inplace(Slot& slot, PyObject* a, PyObject* b) noexcept {
   return guarded([&]() -> PyObject* {
     const OpRecord* r = slot.get();
+    PyObject* other = nullptr;
+    if (overrides_possible) [[unlikely]] {
+      PyObject* const given[] = {a, b};
+      if (overridden_method((slot.name + std::string("_")).c_str(), given, 2, &other)) return other;
+    }
     Value args[4];
     if (!fill(r, a, b, args)) Py_RETURN_NOTIMPLEMENTED;
     inplace_record(r, unwrap(a), args);
@@ -63,6 +84,9 @@ PyObject* inplace(Slot& slot, PyObject* a, PyObject* b) noexcept {
 PyObject* unary(Slot& slot, PyObject* a) noexcept {
   return guarded([&]() -> PyObject* {
     const OpRecord* r = slot.get();
+    PyObject* other = nullptr;
+    if (overrides_possible && overridden_method(slot.name, &a, 1, &other)) [[unlikely]]
+      return other;
     Value args[1];
     operand(a, args[0]);
     Result result;
@@ -71,12 +95,15 @@ PyObject* unary(Slot& slot, PyObject* a) noexcept {
   });
 }
 
-constinit Slot add_slot{"add"}, sub_slot{"sub"}, mul_slot{"mul"}, div_slot{"div"},
-    floor_slot{"floor_divide"}, rem_slot{"remainder"}, pow_slot{"pow"}, matmul_slot{"matmul"},
-    and_slot{"bitwise_and"}, or_slot{"bitwise_or"}, xor_slot{"bitwise_xor"},
-    left_slot{"bitwise_left_shift"}, right_slot{"bitwise_right_shift"}, neg_slot{"neg"},
-    pos_slot{"positive"}, abs_slot{"abs"}, not_slot{"bitwise_not"}, eq_slot{"eq"}, ne_slot{"ne"},
-    lt_slot{"lt"}, le_slot{"le"}, gt_slot{"gt"}, ge_slot{"ge"};
+constinit Slot add_slot{"add", "__radd__"}, sub_slot{"sub", "__rsub__"},
+    mul_slot{"mul", "__rmul__"}, div_slot{"div", "__rtruediv__"},
+    floor_slot{"floor_divide", "__rfloordiv__"}, rem_slot{"remainder", "__rmod__"},
+    pow_slot{"pow", "__rpow__"}, matmul_slot{"matmul", "__rmatmul__"},
+    and_slot{"bitwise_and", "__rand__"}, or_slot{"bitwise_or", "__ror__"},
+    xor_slot{"bitwise_xor", "__rxor__"}, left_slot{"bitwise_left_shift", "__rlshift__"},
+    right_slot{"bitwise_right_shift", "__rrshift__"}, neg_slot{"neg"}, pos_slot{"positive"},
+    abs_slot{"abs"}, not_slot{"bitwise_not"}, eq_slot{"eq"}, ne_slot{"ne"}, lt_slot{"lt"},
+    le_slot{"le"}, gt_slot{"gt"}, ge_slot{"ge"};
 
 template <Slot& S>
 PyObject* nb(PyObject* a, PyObject* b) {

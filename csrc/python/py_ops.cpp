@@ -12,6 +12,7 @@
 #include "api/registration.h"
 #include "ops/generator.h"
 #include "ops/out.h"
+#include "python/py_overrides.h"
 
 namespace cograd::python {
 
@@ -430,10 +431,14 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
   return guarded([&]() -> PyObject* {
     const OpGroup& g = *reinterpret_cast<PyOp*>(callable)->group;
     const auto n = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
+    PyObject* other = nullptr;
+    if (overrides_possible && overridden(callable, args, n, kwnames, &other)) [[unlikely]]
+      return other;
     for (const OpRecord* r : g.records) {
       Parsed p;
       if (parse(*r, args, n, kwnames, p, nullptr)) return run(g, *r, args, p);
     }
+    if (overridden(callable, args, n, kwnames, &other)) return other;
     return fail_parse(g, args, n, kwnames);
   });
 }

@@ -37,8 +37,11 @@ enum TensorFlags : uint32_t {
   kViewMultiOutput = 128,
   kViewCustomFunction = 256,
   kWrappedNumber = 512,  // a Python number turned 0-dim tensor: weak in type promotion
+  kViewOfNoGrad = 1024,  // a view, made with grad mode on, of a kViewNoGrad one
+  kViewInference = 2048,
 };
-inline constexpr uint32_t kViewKinds = kViewNoGrad | kViewMultiOutput | kViewCustomFunction;
+inline constexpr uint32_t kViewKinds =
+    kViewNoGrad | kViewMultiOutput | kViewCustomFunction | kViewOfNoGrad | kViewInference;
 
 // The layers above set these; until then a tensor has neither autograd state nor Python object.
 struct TensorHooks {

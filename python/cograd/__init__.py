@@ -65,6 +65,7 @@ from cograd._dtypes import *
 from cograd._interop import *
 from cograd._indexing import *
 from cograd.functional import *
+from cograd import overrides as overrides
 from cograd import random
 from cograd.random import (
     Generator,

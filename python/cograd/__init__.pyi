@@ -49,6 +49,7 @@ from cograd._dtypes import is_tensor as is_tensor
 from cograd.random import manual_seed as manual_seed
 from cograd.autograd.grad_mode import no_grad as no_grad
 from cograd._dtypes import numel as numel
+from cograd import overrides as overrides
 from cograd._preload import preload_openblas as preload_openblas
 from cograd._C import promote_types as promote_types
 from cograd import random as random

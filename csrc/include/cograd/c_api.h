@@ -378,7 +378,15 @@ COGRAD_C_API void cograd_set_python(const cograd_python_bridge* bridge) COGRAD_N
 #define COGRAD_ABI_TEXT_(x) #x
 #define COGRAD_ABI_TEXT(a, b) "COGRAD_ABI:" COGRAD_ABI_TEXT_(a) "." COGRAD_ABI_TEXT_(b) ";"
 #if !defined(COGRAD_BUILDING) && defined(__GNUC__) && defined(__ELF__)
-__attribute__((used, section(".cograd.abi"))) static const char cograd_abi_marker[] =
+#if defined(__has_attribute)
+#if __has_attribute(retain)
+#define COGRAD_RETAIN_ , retain
+#endif
+#endif
+#ifndef COGRAD_RETAIN_
+#define COGRAD_RETAIN_
+#endif
+__attribute__((used COGRAD_RETAIN_, section(".cograd.abi"))) static const char cograd_abi_marker[] =
     COGRAD_ABI_TEXT(COGRAD_ABI_MAJOR, COGRAD_ABI_MINOR);
 #endif
 

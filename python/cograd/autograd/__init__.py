@@ -64,6 +64,8 @@ Inputs = Tensors | dict[Any, Tensor | graph.GradientEdge]
 def __getattr__(name: str) -> Any:
     if name == "profiler":  # imported when first asked for
         return import_module("cograd.autograd.profiler")
+    if name in ("handle_torch_function", "has_torch_function", "is_tensor_like"):
+        return getattr(import_module("cograd.overrides"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

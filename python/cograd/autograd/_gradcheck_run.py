@@ -167,6 +167,12 @@ class Check:
             self._check_attributes(first, again)
             for j, target in enumerate(self.targets):
                 n, a = numerical[j][i], first.jacobians[j]
+                if n.shape != a.shape:
+                    raise GradcheckError(
+                        _mismatch(n, a, i, j)
+                        + f"output {i} had {n.shape[1]} elements when inputs were perturbed and "
+                        f"{a.shape[1]} before: the function is not deterministic.\n"
+                    )
                 if not _allclose(a, n, self.rtol, self.atol):
                     raise GradcheckError(
                         _mismatch(n, a, i, j)

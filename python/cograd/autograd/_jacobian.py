@@ -163,9 +163,10 @@ class Analytical:
 
 def vjp(inputs: Sequence[Tensor], output: Tensor, seed: Tensor) -> tuple[Tensor | None, ...]:
     """The gradients of ``output`` for the output gradient ``seed``; the graph is kept."""
-    return cograd.autograd.grad(
+    grads: tuple[Tensor | None, ...] = cograd.autograd.grad(
         [output], list(inputs), [seed], retain_graph=True, allow_unused=True
     )
+    return grads
 
 
 def equal_within(a: Sequence[Tensor], b: Sequence[Tensor], atol: float) -> bool:

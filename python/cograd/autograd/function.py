@@ -17,9 +17,19 @@ from cograd import _C
 from cograd._C import Tensor
 from cograd.autograd import _pytree
 
-__all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
+__all__ = [
+    "BackwardCFunction",
+    "Function",
+    "FunctionCtx",
+    "FunctionMeta",
+    "InplaceFunction",
+    "NestedIOFunction",
+    "once_differentiable",
+]
 
 FunctionCtx = _C._FunctionBase
+BackwardCFunction = _C._FunctionBase  # the base of every context
+FunctionMeta = type(_C._FunctionBase)
 
 
 class _Helper:
@@ -123,6 +133,7 @@ class Function(_C._FunctionBase):
     """
 
     pytree: bool = False
+    generate_vmap_rule: bool = False
     _style: str = "static"
     _backward_cls: Any = None
     if TYPE_CHECKING:
@@ -194,6 +205,14 @@ class Function(_C._FunctionBase):
     vjp = backward
 
 
+_SingleLevelFunction = Function
+
+
+def _is_setup_context_defined(fn: Any) -> bool:
+    """Whether ``fn``, a ``setup_context``, is a subclass's own."""
+    return fn is not Function.setup_context
+
+
 _C._register_function(Function, "static", FunctionCtx, _Helper, -1)
 
 
@@ -222,6 +241,48 @@ class InplaceFunction(Function):
 
     def __init__(self, inplace: bool = False) -> None:
         self.inplace = inplace
+
+
+class NestedIOFunction(Function):
+    """Old base class of instance-style Functions over nested lists, tuples and dicts.
+
+    Subclasses define ``forward_extended(*args)`` and ``backward_extended(*grads)``; both see the
+    arguments (the gradients) in the structure of the call (of the results).
+    """
+
+    _nested_inputs: Any = None
+    _nested_outputs: Any = None
+
+    def forward(self, *leaves: Any) -> Any:  # type: ignore[override]
+        """Runs ``forward_extended`` on the arguments as they were nested."""
+        result = self.forward_extended(*_pytree.unflatten(self._nested_inputs, iter(leaves)))
+        flat: list[Any] = []
+        self._nested_outputs = _pytree.flatten(result, flat)
+        return tuple(flat)
+
+    def backward(self, *grads: Any) -> Any:  # type: ignore[override]
+        """Runs ``backward_extended`` on the gradients as the results were nested."""
+        nested = _pytree.unflatten(self._nested_outputs, iter(grads))
+        parts = nested if isinstance(nested, tuple) else (nested,)
+        result = self.backward_extended(*parts)
+        flat: list[Any] = []
+        _pytree.flatten(result if isinstance(result, tuple) else (result,), flat)
+        return tuple(flat)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the Function on nested arguments; the results are nested as it made them."""
+        leaves: list[Any] = []
+        self._nested_inputs = _pytree.flatten(tuple(args), leaves)
+        out = self._call_instance(*leaves, **kwargs)
+        return _pytree.unflatten(self._nested_outputs, iter(out))
+
+    def forward_extended(self, *args: Any) -> Any:
+        """Computes the results; to be overridden."""
+        raise NotImplementedError
+
+    def backward_extended(self, *grads: Any) -> Any:
+        """Gradients of the arguments, nested like them; to be overridden."""
+        raise NotImplementedError
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -40,6 +40,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         RuntimeError: ``data`` is of a Tensor subclass whose ``detach()`` changes its type.
     """
 
+    __torch_function__ = cograd._C._disabled_torch_function_impl
+    __cograd_function__ = cograd._C._disabled_torch_function_impl
+
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         """Makes ``data`` a parameter."""
         if data is None:
@@ -97,6 +100,9 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         data: the values, any shape. ``None`` makes an empty tensor.
         persistent: whether the buffer is part of the module's ``state_dict``.
     """
+
+    __torch_function__ = cograd._C._disabled_torch_function_impl
+    __cograd_function__ = cograd._C._disabled_torch_function_impl
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         """Makes ``data`` a buffer."""

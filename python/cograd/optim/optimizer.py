@@ -12,8 +12,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
-
-from ..nn.modules._hooks import RemovableHandle
+from cograd.utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer", "required"]
 

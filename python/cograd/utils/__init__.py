@@ -1,26 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Helpers around the engine."""
+"""Helpers around the engine; the submodules are imported when first asked for."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from cograd.utils import dlpack, hooks
-
-__all__ = ["cmake_prefix_path", "cpp_extension", "dlpack", "hooks"]
+__all__ = ["checkpoint", "cmake_prefix_path", "cpp_extension", "dlpack", "hooks"]
 
 cmake_prefix_path: str
 
 
 def __getattr__(name: str) -> Any:
-    if name == "cpp_extension":
-        from importlib import import_module
+    from importlib import import_module
 
-        return import_module("cograd.utils.cpp_extension")
     if name == "cmake_prefix_path":
         from cograd.utils.cpp_extension import _paths
 
         return _paths.cmake_prefix_path()
+    if name in __all__:
+        return import_module(f"cograd.utils.{name}")
     raise AttributeError(f"module 'cograd.utils' has no attribute '{name}'")
 
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, MutableMapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cograd import _C
-from cograd.utils._backward_hook import BackwardHook
+
+if TYPE_CHECKING:
+    from cograd.utils._backward_hook import BackwardHook
 
 __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 
@@ -116,3 +118,12 @@ def warn_if_has_hooks(tensor: Any) -> None:
                 "@cograd.utils.hooks.unserializable_hook to suppress this warning",
                 stacklevel=2,
             )
+
+
+def __getattr__(name: str) -> Any:
+    """BackwardHook is imported when first asked for: tensors need the handles only."""
+    if name == "BackwardHook":
+        from cograd.utils._backward_hook import BackwardHook
+
+        return BackwardHook
+    raise AttributeError(f"module 'cograd.utils.hooks' has no attribute '{name}'")

@@ -25,9 +25,24 @@ _global_forward_hooks_with_kwargs: dict[int, bool] = OrderedDict()
 _global_forward_hooks_always_called: dict[int, bool] = OrderedDict()
 _global_backward_pre_hooks: dict[int, Hook] = OrderedDict()
 _global_backward_hooks: dict[int, Hook] = OrderedDict()
+_called_hooks = (
+    _global_forward_pre_hooks,
+    _global_forward_hooks,
+    _global_backward_pre_hooks,
+    _global_backward_hooks,
+)
 _global_buffer_registration_hooks: dict[int, Hook] = OrderedDict()
 _global_module_registration_hooks: dict[int, Hook] = OrderedDict()
 _global_parameter_registration_hooks: dict[int, Hook] = OrderedDict()
+
+
+class _GlobalHandle(RemovableHandle):
+    """The handle of a hook of every module: with the last one calls are fast again."""
+
+    def remove(self) -> None:
+        """Removes the hook; a second call does nothing."""
+        super().remove()
+        _GlobalState.hooked = any(_called_hooks)
 
 
 def _register_global(hooks: dict[int, Hook], hook: Hook) -> RemovableHandle:
@@ -71,7 +86,7 @@ def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
     """Runs ``hook(module, args)`` before the forward of every module."""
-    handle = RemovableHandle(_global_forward_pre_hooks)
+    handle = _GlobalHandle(_global_forward_pre_hooks)
     _global_forward_pre_hooks[handle.id] = hook
     _GlobalState.hooked = True
     return handle
@@ -81,7 +96,7 @@ def register_module_forward_hook(
     hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
     """Runs ``hook(module, args, output)`` after the forward of every module."""
-    handle = RemovableHandle(
+    handle = _GlobalHandle(
         _global_forward_hooks,
         extra_dict=[_global_forward_hooks_with_kwargs, _global_forward_hooks_always_called],
     )
@@ -96,7 +111,7 @@ def register_module_forward_hook(
 
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
     """Runs ``hook(module, grad_output)`` before the backward of every module."""
-    handle = RemovableHandle(_global_backward_pre_hooks)
+    handle = _GlobalHandle(_global_backward_pre_hooks)
     _global_backward_pre_hooks[handle.id] = hook
     _GlobalState.hooked = True
     return handle
@@ -114,7 +129,7 @@ def _set_global_backward_kind(full: bool) -> None:
 def register_module_backward_hook(hook: Hook) -> RemovableHandle:
     """Deprecated: ``hook(module, grad_input, grad_output)`` of the last op of every module."""
     _set_global_backward_kind(False)
-    handle = RemovableHandle(_global_backward_hooks)
+    handle = _GlobalHandle(_global_backward_hooks)
     _global_backward_hooks[handle.id] = hook
     _GlobalState.hooked = True
     return handle
@@ -123,7 +138,7 @@ def register_module_backward_hook(hook: Hook) -> RemovableHandle:
 def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
     """Runs ``hook(module, grad_input, grad_output)`` after the backward of every module."""
     _set_global_backward_kind(True)
-    handle = RemovableHandle(_global_backward_hooks)
+    handle = _GlobalHandle(_global_backward_hooks)
     _global_backward_hooks[handle.id] = hook
     _GlobalState.hooked = True
     return handle

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import cograd
 from cograd import Tensor
+from cograd.utils.hooks import RemovableHandle
 
 from ..parameter import Parameter
-from ._hooks import Hook, RemovableHandle
+from ._hooks import Hook
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 

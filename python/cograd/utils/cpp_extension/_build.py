@@ -18,7 +18,9 @@ from cograd.utils.cpp_extension._job import Job, Source, digest
 _OPTIMISE = ("-O2",)
 _DEBUG = ("-O1", "-g", "-fno-omit-frame-pointer", "-DCOGRAD_DEBUG", "-D_GLIBCXX_ASSERTIONS")
 _CODE = ("-fPIC", "-fvisibility=hidden", "-pipe")
-_CXX = ("-std=c++20", "-fvisibility-inlines-hidden")
+# C++17 is what the headers need, and a third quicker to parse; code written for torch may use C++20.
+_CXX = ("-std=c++17", "-fvisibility-inlines-hidden")
+_CXX_TORCH = ("-std=c++20", "-fvisibility-inlines-hidden")
 _C = ("-std=gnu17",)
 _LINK = ("-Wl,-O1", "-Wl,--as-needed")
 
@@ -151,7 +153,7 @@ def _stamp(deps: list[str], job: Job) -> tuple[list[list[Any]], bool]:
 def compile_flags(job: Job, language: str) -> list[str]:
     """Returns the flags one source of this job is compiled with, includes excepted."""
     flags = [*(_DEBUG if job.debug else _OPTIMISE), *_CODE]
-    flags += _CXX if language == "c++" else _C
+    flags += _C if language != "c++" else _CXX_TORCH if job.torch_compat else _CXX
     if job.sanitizers:
         flags += [f"-fsanitize={','.join(job.sanitizers)}", "-fno-sanitize=vptr"]
     flags.append(f"-DCOGRAD_EXTENSION_NAME={job.name}")
@@ -216,11 +218,12 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
         with open(os.path.join(folder, name), "wb") as file:
             file.write(data)
     prelude: list[str] = []
-    extra_deps: list[str] = []
+    deps: list[str] = []
+    beside = None
     if job.uses_python:
         from cograd.utils.cpp_extension import _python
 
-        prelude, extra_deps = _python.precompiled(job, beat)
+        prelude, deps, beside = _python.precompiled(job)
     commands: list[Command] = []
     objects: list[str] = []
     linked: list[str] = []
@@ -240,7 +243,17 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
         objects.append(name)
     if not objects and not linked:
         raise ExtensionError(f"{job.name}: there are no sources")
-    results = run_all(commands, folder, title=job.name, verbose=job.verbose, beat=beat)
+    header_status = 1
+    try:
+        extra = [beside.command] if beside is not None else []
+        results = run_all(
+            [*commands, *extra], folder, title=job.name, verbose=job.verbose, beat=beat
+        )
+        header_status = next((r.status for r in results if r.command.optional), 1)
+        results = [r for r in results if not r.command.optional]
+    finally:
+        if beside is not None:
+            beside.finish(header_status)
     if any(r.status for r in results):
         raise _diagnostics.failure(job, results, folder)
     if not job.verbose:
@@ -254,7 +267,6 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
     )
     if results[0].status:
         raise _diagnostics.failure(job, results, folder)
-    deps = list(extra_deps)
     for name in objects:
         path = os.path.join(folder, f"{name}.d")
         with open(path, encoding="utf-8", errors="surrogateescape") as file:

@@ -49,7 +49,7 @@ def _state(folder: str, record: dict[str, Any] | None) -> str:
     if record is None:
         return "damaged"
     if record.get("kind") == "header":
-        return "ok" if _python._valid(folder) is not None else "old"
+        return "ok" if _python._valid(folder) else "old"
     if not _entry.intact(_entry.Entry(folder, record)):
         return "damaged"
     current = {_compiler.identities(("c++",)), _compiler.identities(("c++", "c"))}

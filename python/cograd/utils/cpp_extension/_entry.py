@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from typing import Any
 
@@ -18,6 +19,11 @@ from cograd.utils.cpp_extension._job import Job, digest
 
 RECORD = "build.json"
 TEMPORARY = ".tmp-"
+_SYSTEM = (
+    *("/usr/", "/opt/", "/nix/store/"),
+    *(os.path.join(p, "include", "") for p in (sys.prefix, sys.base_prefix)),
+    *(os.path.join(p, "lib", "") for p in (sys.prefix, sys.base_prefix)),  # site-packages
+)
 _RACY = 2.0  # seconds within which an equal time stamp does not prove an equal file
 
 
@@ -92,8 +98,8 @@ def intact(entry: Entry) -> bool:
 
 
 def is_system(path: str) -> bool:
-    """Whether a header belongs to the compiler, the system or cograd, not to the user."""
-    return path.startswith(("/usr/", "/opt/", "/nix/store/", _paths.include_dir() + os.sep))
+    """Whether a header belongs to the compiler, the system, Python or cograd, not to the user."""
+    return path.startswith((*_SYSTEM, _paths.include_dir() + os.sep))
 
 
 def stamp_file(path: str) -> list[Any]:

@@ -14,6 +14,7 @@ from cograd.utils.cpp_extension._job import abi_version
 
 _MARK = re.compile(rb"COGRAD_ABI:(\d+)\.(\d+);")
 _modules: dict[str, types.ModuleType] = {}  # by path: what that file gave
+_versions: dict[str, int] = {}  # by name: how many Python modules were made
 _current: dict[str, str] = {}  # by owner: the path whose registrations are valid now
 _opened: set[str] = set()  # paths that were loaded once: their initialisers will not run again
 _names: dict[str, list[str]] = {}  # by owner: the ops it has now
@@ -138,11 +139,16 @@ def load_python(name: str, path: str, registers: bool, data: bytes | None = None
         register(path, f"extension:{name}", data)
     else:
         check_abi(path, data)
-    loader = ExtensionFileLoader(name, path)
-    spec = spec_from_file_location(name, path, loader=loader)
+    # pybind11 answers a full name it has seen with the old module; what follows the dot names the
+    # entry point.
+    count = _versions[name] = _versions.get(name, 0) + 1
+    full = name if count == 1 else f"{name}_v{count - 1}.{name}"
+    loader = ExtensionFileLoader(full, path)
+    spec = spec_from_file_location(full, path, loader=loader)
     assert spec is not None
     module = module_from_spec(spec)
     loader.exec_module(module)
+    module.__name__ = name
     _modules[path] = module
     return module
 

@@ -47,6 +47,29 @@ class BuildLock:
         with _thread_locks_guard:
             self._thread_lock = _thread_locks.setdefault(path, threading.Lock())
 
+    def acquire_now(self) -> bool:
+        """Takes the lock if it is free; `__exit__` or `release` gives it back."""
+        if not self._thread_lock.acquire(blocking=False):
+            return False
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._is_current(fd):
+                    self._hold(fd)
+                    return True
+            except OSError:
+                pass
+            os.close(fd)
+        except OSError:
+            pass
+        self._thread_lock.release()
+        return False
+
+    def release(self) -> None:
+        """Ends what `acquire_now` began."""
+        self.__exit__(None, None, None)
+
     def __enter__(self) -> BuildLock:
         self._thread_lock.acquire()
         try:
@@ -94,9 +117,7 @@ class BuildLock:
                     return
             else:
                 if self._is_current(fd):
-                    os.ftruncate(fd, 0)
-                    os.write(fd, f"{os.getpid()} {_HOST}\n".encode())
-                    self._fd = fd
+                    self._hold(fd)
                     return
                 os.close(fd)
                 continue
@@ -112,6 +133,11 @@ class BuildLock:
                     file=sys.stderr,
                 )
             time.sleep(0.01 if waited < 1 else 0.05)
+
+    def _hold(self, fd: int) -> None:
+        os.ftruncate(fd, 0)
+        os.write(fd, f"{os.getpid()} {_HOST}\n".encode())
+        self._fd = fd
 
     def _is_current(self, fd: int) -> bool:
         """Whether the path still names the file that was opened: another may have broken it."""

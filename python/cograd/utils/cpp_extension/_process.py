@@ -15,10 +15,19 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command to run: its arguments and what to call it in messages."""
+    """A command to run.
+
+    Attributes:
+        args: its arguments.
+        label: what to call it in messages.
+        folder: where to run it, "" for the folder of all.
+        optional: whether the others go on when it fails; it is killed when one of them fails.
+    """
 
     args: list[str]
     label: str
+    folder: str = ""
+    optional: bool = False
 
 
 class Result(NamedTuple):
@@ -110,7 +119,7 @@ def run_all(
             print(f"cograd: {shlex.join(commands[index].args)}", flush=True)
         process = subprocess.Popen(
             commands[index].args,
-            cwd=folder,
+            cwd=commands[index].folder or folder,
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -137,7 +146,11 @@ def run_all(
                 continue
             del processes[index]
             results[index] = result
-            failed = failed or result.status != 0
+            failed = failed or (result.status != 0 and not result.command.optional)
+            if failed:
+                for i, process in processes.items():
+                    if commands[i].optional:
+                        process.kill()
             if verbose and result.output.strip():
                 print(result.output.rstrip(), flush=True)
     finally:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What only modules written with pybind11 or Python's C API need: headers, and a precompiled one.
 
-`cograd/python.h` with pybind11 takes seconds to read. The first such build keeps GCC's
-precompiled form of it in the cache, for each set of flags that it depends on.
+`cograd/python.h` with pybind11 takes seconds to read. Beside the first such build its precompiled
+form is made and kept in the cache, one for each set of flags that it depends on.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable
-from typing import Any
+import time
+from typing import NamedTuple
 
 from cograd.utils.cpp_extension import _compiler, _entry, _paths
 from cograd.utils.cpp_extension._errors import ExtensionError
 from cograd.utils.cpp_extension._job import Job, digest
+from cograd.utils.cpp_extension._lock import BuildLock
+from cograd.utils.cpp_extension._process import Command
 
 FOLDER = ".precompiled"
 HEADER = "cograd_python.h"
@@ -54,25 +56,78 @@ def include_dirs() -> list[str]:
     return [python_include(), *([pybind11] if pybind11 else [])]
 
 
-def precompiled(job: Job, beat: Callable[[], None] | None) -> tuple[list[str], list[str]]:
-    """Makes sure that the precompiled header for a job exists.
+class Precompiling:
+    """The command that makes the precompiled header, to be run beside the first build."""
 
-    Returns:
-        The flags that use it and the files it was made from; two empty lists when the job does
-        not use pybind11 or precompiling does not work here.
+    def __init__(self, job: Job, folder: str, command: list[str], lock: BuildLock) -> None:
+        self.folder, self.lock = folder, lock
+        self.temporary = _entry.make_temporary(os.path.dirname(folder))
+        with open(os.path.join(self.temporary, HEADER), "w", encoding="utf-8") as file:
+            file.write("#include <cograd/python.h>\n")
+        self.output = f"{HEADER}.gch"
+        arguments = [*command, "-x", "c++-header", "-MD", "-MF", "deps", HEADER, "-o", self.output]
+        label = "cograd/python.h, for later builds"
+        self.command = Command(arguments, label, self.temporary, optional=True)
+
+    def finish(self, status: int) -> None:
+        """Publishes the header if it compiled, and cleans up."""
+        try:
+            if status == 0:
+                self._publish()
+        except OSError:
+            pass  # the next build tries again
+        finally:
+            shutil.rmtree(self.temporary, ignore_errors=True)
+            self.lock.release()
+
+    def _publish(self) -> None:
+        from cograd.utils.cpp_extension._build import read_depfile
+
+        with open(os.path.join(self.temporary, "deps"), encoding="utf-8") as file:
+            deps = [d for d in read_depfile(file.read()) if os.path.isabs(d)]
+        record = {
+            "name": HEADER,
+            "file": self.output,
+            "kind": "header",
+            "size": os.path.getsize(os.path.join(self.temporary, self.output)),
+            "digest": "",
+            "compiler": "",
+            "deps": [_entry.stamp_file(d) for d in sorted(set(deps))],
+            "built": time.time(),
+        }
+        _entry.write_record(self.temporary, record)
+        os.chmod(self.temporary, 0o755)
+        _entry.publish(self.temporary, self.folder)
+
+
+class Prelude(NamedTuple):
+    """The flags that use the precompiled header, the files in it, or the command that makes it."""
+
+    flags: list[str]
+    deps: list[str]
+    beside: Precompiling | None
+
+
+def precompiled(job: Job) -> Prelude:
+    """Returns how a job gets at the precompiled header.
+
+    The first build compiles without it while it is made on another core. All is empty for a job
+    without pybind11, and where precompiling does not work.
+
+    Raises:
+        ExtensionError: the sources use pybind11, which is not installed.
     """
     texts = [s.text for s in job.sources if s.language == "c++"]
     if not any("pybind11" in t.lower() or "py::" in t or "cograd/python.h" in t for t in texts):
-        return [], []
+        return Prelude([], [], None)
     if pybind11_include() is None:
         raise ExtensionError(
             f"{job.name}: the sources use pybind11, which is not installed; "
             "run pip install pybind11, or list the functions in `functions`"
         )
     if job.debug or not os.path.exists(os.path.join(_paths.include_dir(), "cograd", "python.h")):
-        return [], []
+        return Prelude([], [], None)
     from cograd.utils.cpp_extension import _build
-    from cograd.utils.cpp_extension._lock import BuildLock
 
     flags = [f for f in _build.compile_flags(job, "c++") if not f.startswith("-D")]
     defines = [f for f in job.cflags if f.startswith(("-D", "-U"))]
@@ -84,24 +139,23 @@ def precompiled(job: Job, beat: Callable[[], None] | None) -> tuple[list[str], l
     if job.explicit:
         root = os.path.join(_paths.build_root(), FOLDER)
     folder = os.path.join(root, key)
-    use = ["-include", os.path.join(folder, HEADER)]
+    record = _entry.read_record(folder)
+    if record is not None and _valid(folder):
+        flags = ["-include", os.path.join(folder, HEADER)]
+        return Prelude(flags, [dep[0] for dep in record["deps"]], None)
     try:
         os.makedirs(root, exist_ok=True)
-        record = _valid(folder)
-        if record is None:
-            with BuildLock(os.path.join(root, f"{key}.lock"), job.verbose) as lock:
-
-                def both() -> None:
-                    lock.beat()
-                    if beat is not None:
-                        beat()
-
-                record = _valid(folder) or _precompile(job, [*compiler, *flags], folder, both)
+        _entry.sweep(root)
+        lock = BuildLock(os.path.join(root, f"{key}.lock"))
+        if lock.acquire_now():
+            try:
+                beside = Precompiling(job, folder, [*compiler, *flags], lock)
+                return Prelude([], [], beside)
+            except OSError:
+                lock.release()
     except OSError:
-        return [], []  # the cache cannot be written: compile without
-    if record is None:
-        return [], []
-    return use, [dep[0] for dep in record]
+        pass  # the cache cannot be written
+    return Prelude([], [], None)
 
 
 def _without_user_folders(job: Job) -> Job:
@@ -112,66 +166,14 @@ def _without_user_folders(job: Job) -> Job:
     return plain
 
 
-def _valid(folder: str) -> list[list[Any]] | None:
-    """Returns the stamps of the headers when the precompiled one is still right."""
+def _valid(folder: str) -> bool:
+    """Whether a precompiled header exists and its headers have not changed."""
     record = _entry.read_record(folder)
     if record is None:
-        return None
+        return False
     try:
         if os.path.getsize(os.path.join(folder, f"{HEADER}.gch")) != record["size"]:
-            return None
-        for dep in record["deps"]:
-            if _entry.stamp_file(dep[0])[3] != dep[3]:
-                return None
+            return False
+        return all(_entry.stamp_file(dep[0])[3] == dep[3] for dep in record["deps"])
     except OSError:
-        return None
-    deps: list[list[Any]] = record["deps"]
-    return deps
-
-
-def _precompile(
-    job: Job, command: list[str], folder: str, beat: Callable[[], None]
-) -> list[list[Any]] | None:
-    """Compiles the header and publishes it; None when the compiler refuses."""
-    import time
-
-    from cograd.utils.cpp_extension._build import read_depfile
-    from cograd.utils.cpp_extension._process import Command, run_all
-
-    root = os.path.dirname(folder)
-    _entry.sweep(root)
-    temporary = _entry.make_temporary(root)
-    try:
-        header = os.path.join(temporary, HEADER)
-        with open(header, "w", encoding="utf-8") as file:
-            file.write("#include <cograd/python.h>\n")
-        output = f"{HEADER}.gch"
-        arguments = [*command, "-x", "c++-header", "-MD", "-MF", "deps", HEADER, "-o", output]
-        results = run_all(
-            [Command(arguments, "cograd/python.h, precompiled once")],
-            temporary,
-            title=job.name,
-            verbose=job.verbose,
-            beat=beat,
-        )
-        if results[0].status:
-            return None
-        with open(os.path.join(temporary, "deps"), encoding="utf-8") as file:
-            deps = [d for d in read_depfile(file.read()) if os.path.isabs(d)]
-        stamps = [_entry.stamp_file(d) for d in sorted(set(deps)) if not d.startswith(temporary)]
-        record = {
-            "name": HEADER,
-            "file": output,
-            "kind": "header",
-            "size": os.path.getsize(os.path.join(temporary, output)),
-            "digest": "",
-            "compiler": "",
-            "deps": stamps,
-            "built": time.time(),
-        }
-        _entry.write_record(temporary, record)
-        os.chmod(temporary, 0o755)
-        _entry.publish(temporary, folder)
-        return stamps
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        return False

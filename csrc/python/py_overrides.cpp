@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Finds the arguments that override an op and hands the call to cograd.overrides.
+#include "python/py_overrides.h"
+
+namespace cograd::python {
+
+bool overrides_possible = false;
+
+namespace {
+
+enum Off : int { kNone = 0, kSubclasses = 1, kEverything = 2 };
+struct ThreadOverrides {
+  int modes = 0;  // depth of the mode stack, which cograd.overrides keeps
+  int off = kNone;
+};
+thread_local ThreadOverrides thread_overrides;
+
+PyObject* disabled_impl = nullptr;  // a class with this for __torch_function__ overrides nothing
+
+bool is_plain(PyObject* o) noexcept {
+  PyTypeObject* t = Py_TYPE(o);
+  return t == tensor_type || o == Py_None || t == &PyLong_Type || t == &PyFloat_Type ||
+         t == &PyBool_Type || t == &PyUnicode_Type || t == &PySlice_Type || t == &PyDict_Type ||
+         t == &PyEllipsis_Type || t == &PyComplex_Type || is_dtype(o) || is_device(o);
+}
+
+// Whether nothing among the arguments, or in lists and tuples among them, can override.
+bool all_plain(PyObject* const* args, size_t n, bool inside = false) noexcept {
+  for (size_t i = 0; i < n; ++i) {
+    PyObject* o = args[i];
+    if (is_plain(o)) continue;
+    if (inside || !(PyTuple_CheckExact(o) || PyList_CheckExact(o))) return false;
+    if (!all_plain(PySequence_Fast_ITEMS(o), static_cast<size_t>(PySequence_Fast_GET_SIZE(o)),
+                   true))
+      return false;
+  }
+  return true;
+}
+
+// The common end of a look: no mode is active and no argument can override.
+bool nobody(PyObject* const* args, size_t n) noexcept {
+  const ThreadOverrides& here = thread_overrides;
+  if (here.off == kEverything) return true;
+  return here.modes == 0 && (here.off == kSubclasses || all_plain(args, n));
+}
+
+bool type_overrides(PyTypeObject* type) {
+  for (const char* name : {"__cograd_function__", "__torch_function__"}) {
+    PyObject* f = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name);
+    if (f == nullptr) {
+      PyErr_Clear();
+      continue;
+    }
+    Py_DECREF(f);
+    if (f == disabled_impl) return false;
+    return true;
+  }
+  return false;
+}
+
+// Adds `o`, or what it holds if it is a list or tuple, to the overriding arguments: one per type.
+void collect(PyObject* o, py::list& found, bool inside = false) {
+  if (is_plain(o)) return;
+  if (!inside && (PyTuple_CheckExact(o) || PyList_CheckExact(o))) {
+    PyObject** items = PySequence_Fast_ITEMS(o);
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) collect(items[i], found, true);
+    return;
+  }
+  for (const py::handle h : found)
+    if (Py_TYPE(h.ptr()) == Py_TYPE(o)) return;
+  if (type_overrides(Py_TYPE(o))) found.append(py::handle(o));
+}
+
+py::tuple tuple_of(PyObject* const* items, size_t n) {
+  py::tuple out(n);
+  for (size_t i = 0; i < n; ++i) out[i] = py::handle(items[i]);
+  return out;
+}
+
+PyObject* call_python(PyObject* func, const py::list& found, PyObject* const* args, size_t n,
+                      PyObject* kwnames) {
+  static PyObject* dispatch =
+      py::object(py::module_::import("cograd.overrides").attr("_dispatch")).release().ptr();
+  py::dict kwargs;
+  const Py_ssize_t names = kwnames == nullptr ? 0 : PyTuple_GET_SIZE(kwnames);
+  for (Py_ssize_t k = 0; k < names; ++k)
+    kwargs[py::handle(PyTuple_GET_ITEM(kwnames, k))] = py::handle(args[n + static_cast<size_t>(k)]);
+  return PyObject_CallFunctionObjArgs(dispatch, func, found.ptr(), tuple_of(args, n).ptr(),
+                                      kwargs.ptr(), nullptr);
+}
+
+}  // namespace
+
+bool overridden(PyObject* func, PyObject* const* args, size_t n, PyObject* kwnames,
+                PyObject** out) {
+  const ThreadOverrides& here = thread_overrides;
+  const size_t all = n + (kwnames == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(kwnames)));
+  if (nobody(args, all)) return false;
+  py::list found;
+  if (here.off == kNone)
+    for (size_t i = 0; i < all; ++i) collect(args[i], found);
+  if (found.empty() && here.modes == 0) return false;
+  PyObject* r = call_python(func, found, args, n, kwnames);
+  if (r == Py_NotImplemented) {  // nobody was interested
+    Py_DECREF(r);
+    return false;
+  }
+  *out = r;
+  return true;
+}
+
+bool overridden_method(const char* name, PyObject* const* args, size_t n, PyObject** out) {
+  if (nobody(args, n)) return false;
+  const py::object f = py::handle(reinterpret_cast<PyObject*>(tensor_type)).attr(name);
+  return overridden(f.ptr(), args, n, nullptr, out);
+}
+
+bool overridden_getter(const char* name, PyObject* self, PyObject** out) {
+  if (nobody(&self, 1)) return false;
+  const py::object f =
+      py::handle(reinterpret_cast<PyObject*>(tensor_type)).attr(name).attr("__get__");
+  return overridden(f.ptr(), &self, 1, nullptr, out);
+}
+
+// The same tensor as an object of a subclass: history and, unless it is a leaf, identity of the
+// node that made it are shared.
+PyObject* tensor_as_subclass(PyObject* self, PyObject* cls) {
+  return guarded([&]() -> PyObject* {
+    COGRAD_CHECK_TYPE(
+        PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type),
+        "as_subclass(): cls must be a subclass of Tensor");
+    const Tensor& t = unwrap(self);
+    Node* fn = grad_fn(t.impl());
+    Tensor out;
+    if (fn == nullptr && requires_grad(t)) {
+      out = autograd_ops.as_strided(
+          t, t.sizes(), t.strides(),
+          (t->data - static_cast<char*>(t->storage->data)) / dtype_size(t->dtype));
+    } else {
+      out = Tensor::steal(t->alias());
+      if (t->base != nullptr) {
+        t->base->retain();
+        out->base = t->base;
+        out->flags |= t->flags & kViewKinds;
+      }
+      if (fn != nullptr) {
+        fn->retain();
+        out->grad_fn = fn;
+        out->output_nr = t->output_nr;
+      }
+      if (t->base != nullptr) out->view_version = t->view_version;
+    }
+    PyObject* o = wrap_as(reinterpret_cast<PyTypeObject*>(cls), std::move(out));
+    ensure_tracked(o);
+    return o;
+  });
+}
+
+void init_overrides(py::module_& m) {
+  m.def("_overrides_possible", [] { overrides_possible = true; });
+  m.def("_overrides_enter_mode", [](int by) {
+    overrides_possible = true;
+    thread_overrides.modes += by;
+  });
+  m.def("_overrides_set_off", [](int off) { return std::exchange(thread_overrides.off, off); });
+  m.def("_overrides_off", [] { return thread_overrides.off; });
+  m.def(
+      "_disabled_torch_function_impl",
+      [](py::object func, py::object, py::args args, py::kwargs kwargs) {
+        struct Guard {
+          int before = std::exchange(thread_overrides.off, static_cast<int>(kSubclasses));
+          ~Guard() { thread_overrides.off = before; }
+        } guard;
+        const py::object given = args.empty() ? py::object(py::tuple()) : py::object(args[0]);
+        const py::object named =
+            args.size() < 2 || args[1].is_none() ? py::object(kwargs) : py::object(args[1]);
+        return func(*py::tuple(given), **py::dict(named));
+      },
+      "For __torch_function__ of a subclass that overrides nothing: results are plain Tensors.");
+  disabled_impl = py::object(m.attr("_disabled_torch_function_impl")).release().ptr();
+}
+
+}  // namespace cograd::python

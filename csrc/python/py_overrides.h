@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Overrides: arguments whose type (or a mode) takes an op over through __cograd_function__ or
+// __torch_function__.
+#pragma once
+#include "python/py_tensor.h"
+
+namespace cograd::python {
+
+// Set for good once a class or a mode that can override exists: until then a call costs one load.
+extern bool overrides_possible;
+
+// Asks overriding arguments and modes for func(*args, **kwargs). True if the call is settled:
+// *out is its result (new reference) or null with an error set.
+bool overridden(PyObject* func, PyObject* const* args, size_t n, PyObject* kwnames, PyObject** out);
+// The same for Tensor.<name>, looked up when it is needed.
+bool overridden_method(const char* name, PyObject* const* args, size_t n, PyObject** out);
+// The same for the getter of a property.
+bool overridden_getter(const char* name, PyObject* self, PyObject** out);
+
+PyObject* tensor_as_subclass(PyObject* self, PyObject* cls);
+void init_overrides(py::module_& m);
+
+}  // namespace cograd::python

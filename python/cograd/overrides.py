@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Taking ops over: types and modes with ``__cograd_function__`` or ``__torch_function__``.
+
+An op asks its arguments, and the items of lists and tuples among them, in this order: the innermost
+mode, then each overriding type, subclasses before their bases. The first result that is not
+NotImplemented is the op's result. Tensor subclasses override by inheritance: their results are of
+the subclass. ``Parameter`` and ``Buffer`` do not.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any
+
+from cograd import _C
+from cograd._C import Tensor
+
+__all__ = [
+    "BaseTorchFunctionMode",
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+    "TorchFunctionMode",
+    "get_default_nowrap_functions",
+    "handle_torch_function",
+    "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
+    "is_tensor_like",
+    "wrap_torch_function",
+]
+
+_NAMES = ("__cograd_function__", "__torch_function__")
+_disabled = _C._disabled_torch_function_impl
+
+
+def _protocol_name(kind: type) -> str:
+    """Which of the two names the most derived class of ``kind`` defines; "" for neither."""
+    for base in kind.__mro__:
+        for name in _NAMES:
+            if name in vars(base):
+                # An installed torch's tensors have the method too, but not for our functions.
+                return "" if base.__module__.split(".")[0] == "torch" else name
+    return ""
+
+
+def _protocol(kind: type) -> Any:
+    """The bound protocol method of ``kind``, None without one."""
+    name = _protocol_name(kind)
+    method = getattr(kind, name) if name else None
+    return None if method is _disabled else method
+
+
+def _overloaded(args: Iterable[Any]) -> list[Any]:
+    """The overriding arguments, one per type, subclasses before the types they derive from."""
+    found: list[Any] = []
+    for arg in args:
+        kind = type(arg)
+        if kind is Tensor or any(type(other) is kind for other in found):
+            continue
+        if _protocol(kind) is None:
+            continue
+        place = len(found)
+        for i, other in enumerate(found):
+            if issubclass(kind, type(other)):
+                place = i
+                break
+        found.insert(place, arg)
+    return found
+
+
+class _ThreadModes(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+
+
+_modes = _ThreadModes()
+
+
+def _call_mode(
+    func: Callable[..., Any], types: tuple[type, ...], args: Any, kwargs: dict[str, Any]
+) -> Any:
+    """Asks the innermost mode; while it runs, the next one out is the innermost."""
+    mode = _modes.stack.pop()
+    _C._overrides_enter_mode(-1)
+    try:
+        return getattr(mode, _protocol_name(type(mode)))(func, types, args, kwargs)
+    finally:
+        _modes.stack.append(mode)
+        _C._overrides_enter_mode(1)
+
+
+def _dispatch(func: Callable[..., Any], candidates: Any, args: Any, kwargs: Any) -> Any:
+    """Called by ops that have candidates; NotImplemented if none of them overrides after all."""
+    found = _overloaded(candidates)
+    modes = bool(_modes.stack) and _C._overrides_off() < 2
+    if not found and not modes:
+        return NotImplemented
+    types = tuple(map(type, found))
+    if modes:
+        result = _call_mode(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    for arg in found:
+        method = _protocol(type(arg))
+        result = method(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    name = getattr(func, "__name__", repr(func))
+    who = [kind.__name__ for kind in types]
+    if modes:
+        who.insert(0, type(_modes.stack[-1]).__name__)
+    raise TypeError(
+        f"Multiple dispatch failed for 'cograd.{name}'; all __torch_function__ handlers returned "
+        f"NotImplemented: {', '.join(who)}"
+    )
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Whether one of the arguments, or a mode, overrides functions."""
+    off = _C._overrides_off()
+    if off >= 2:
+        return False
+    return bool(_modes.stack) or (off == 0 and bool(_overloaded(relevant_args)))
+
+
+def has_torch_function_unary(arg: Any) -> bool:
+    """``has_torch_function((arg,))``."""
+    return has_torch_function((arg,))
+
+
+def has_torch_function_variadic(*args: Any) -> bool:
+    """``has_torch_function(args)``."""
+    return has_torch_function(args)
+
+
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """The result that the overriding arguments or modes give for ``public_api(*args, **kwargs)``.
+
+    Raises:
+        TypeError: all of them returned NotImplemented, or there are none.
+    """
+    candidates = relevant_args if _C._overrides_off() == 0 else ()
+    result = _dispatch(public_api, candidates, args, kwargs)
+    if result is NotImplemented:
+        raise TypeError(
+            f"handle_torch_function(): no argument of {public_api!r} overrides functions"
+        )
+    return result
+
+
+def wrap_torch_function(
+    dispatcher: Callable[..., Any],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates a function so that it can be overridden.
+
+    Args:
+        dispatcher: takes the function's arguments, gives those that may override it.
+    """
+
+    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(func)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = tuple(dispatcher(*args, **kwargs))
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return func(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+def is_tensor_like(value: Any) -> bool:
+    """Whether ``value`` is a Tensor or has the override protocol."""
+    return isinstance(value, Tensor) or any(hasattr(type(value), name) for name in _NAMES)
+
+
+@functools.cache
+def get_default_nowrap_functions() -> frozenset[Any]:
+    """Functions whose results the default implementation does not turn into the subclass."""
+    return frozenset((Tensor._make_subclass, Tensor.as_subclass))
+
+
+class DisableTorchFunctionSubclass:
+    """While it is active types override nothing; modes still do. Thread-local."""
+
+    _level = 1
+
+    def __enter__(self) -> None:
+        self._before = _C._overrides_set_off(max(self._level, _C._overrides_off()))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: Any, trace: TracebackType | None
+    ) -> None:
+        _C._overrides_set_off(self._before)
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """While it is active nothing is overridden. Thread-local."""
+
+    _level = 2
+
+
+class TorchFunctionMode:
+    """A context manager that sees every op called inside, on this thread.
+
+    Subclass it and define ``__torch_function__(self, func, types, args=(), kwargs=None)`` (or
+    ``__cograd_function__``). Inside that method the mode itself is off.
+    """
+
+    def __init__(self) -> None:
+        pass
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must define __torch_function__")
+
+    def __enter__(self) -> Any:
+        _modes.stack.append(self)
+        _C._overrides_enter_mode(1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: Any, trace: TracebackType | None
+    ) -> None:
+        _modes.stack.pop()
+        _C._overrides_enter_mode(-1)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that changes nothing."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def _convert(value: Any, cls: type) -> Any:
+    """``value`` with its tensors as objects of ``cls``, where they are not of it already."""
+    if cls is Tensor:
+        return value
+    if isinstance(value, Tensor):
+        return value if isinstance(value, cls) else value.as_subclass(cls)
+    if isinstance(value, (tuple, list)):
+        items = [_convert(item, cls) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def _default(
+    cls: type, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """Runs ``func`` as if there were no subclasses, and makes its tensors objects of ``cls``."""
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    with DisableTorchFunctionSubclass():
+        result = func(*args, **(kwargs or {}))
+    return result if func in get_default_nowrap_functions() else _convert(result, cls)
+
+
+def _announce(cls: Any, /, **kwargs: Any) -> None:
+    """Tensor.__init_subclass__: from the first overriding subclass on ops look at types."""
+    super(Tensor, cls).__init_subclass__(**kwargs)
+    if _protocol(cls) is not None:
+        _C._overrides_possible()
+
+
+def _install() -> None:
+    tensor: Any = Tensor
+    tensor.__torch_function__ = classmethod(_default)
+    tensor.__cograd_function__ = classmethod(_default)
+    tensor.__init_subclass__ = classmethod(_announce)
+    module: Any = _C
+    module.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
+    module.DisableTorchFunction = DisableTorchFunction
+
+
+_install()

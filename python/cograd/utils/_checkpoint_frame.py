@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the non-re-entrant checkpoint keeps: placeholders for saved tensors, and how they refill."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import traceback
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+ContextFn = Callable[[], tuple[Any, Any]]
+
+_TIP = (
+    "\n\nTip: pass `debug=True` to cograd.utils.checkpoint.checkpoint(...), or use `with "
+    "cograd.utils.checkpoint.set_checkpoint_debug_enabled(True):`, to see where each tensor was "
+    "saved in the forward and in the recomputation."
+)
+
+
+class CheckpointError(RuntimeError):
+    """The recomputation of a checkpoint did not do what its forward did."""
+
+
+class StopRecomputation(Exception):  # noqa: N818
+    """Ends a recomputation when all that is needed is there."""
+
+
+class _Active(threading.local):
+    """The checkpoint whose forward, or recomputation, runs on this thread; innermost last."""
+
+    def __init__(self) -> None:
+        self.forwards: list[Frame] = []
+        self.refills: list[Callable[[Tensor], list[Tensor]]] = []
+
+
+active = _Active()
+
+
+class _Handle:
+    """Key of one recomputed tensor: it dies with its holder, and takes the tensor along."""
+
+
+class Holder:
+    """What the graph keeps instead of a saved tensor."""
+
+    def __init__(self) -> None:
+        self.handles: dict[int, _Handle | None] = {}
+
+
+def metadata(tensor: Tensor) -> dict[str, Any]:
+    """What a recomputed tensor must have in common with the one it replaces."""
+    return {"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device}
+
+
+def _where() -> str:
+    """The user's lines that led here, innermost last."""
+    frames = [
+        f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}"
+        for frame in traceback.extract_stack()
+        if "cograd/utils/" not in frame.filename.replace("\\", "/")
+    ]
+    return "\n    ".join(frames[-4:])
+
+
+class Frame:
+    """One call of a checkpointed function.
+
+    Args:
+        recompute: called with the input saver's tensors and arguments; runs the function again.
+        early_stop: end a recomputation as soon as the last tensor has been saved.
+        compare: what the determinism check compares of a tensor, or None for no check.
+        debug: remember where each tensor was saved.
+    """
+
+    def __init__(
+        self,
+        recompute: Callable[..., Any],
+        early_stop: bool,
+        compare: Callable[[Tensor], Any] | None,
+        debug: bool,
+    ) -> None:
+        self.recompute = recompute
+        self.early_stop = early_stop
+        self.compare = compare
+        self.debug = debug
+        self.input_saver: Any = None
+        self.holders: list[weakref.ref[Holder]] = []
+        self.metadata: list[Any] = []
+        self.places: list[str] = []
+        self.recomputed_places: list[str] = []
+        self.recomputed: dict[int, weakref.WeakKeyDictionary[_Handle, Tensor]] = defaultdict(
+            weakref.WeakKeyDictionary
+        )
+        self.counter: dict[int, int] = defaultdict(int)
+        self.is_recomputed: dict[int, bool] = defaultdict(bool)
+        self.forward_completed = False
+        self.ignore_mismatch = False
+        self.packed: list[Tensor] | None = None  # what one op saves, while somebody listens
+
+    def check(self, run: int) -> None:
+        """Raises CheckpointError if the recomputation saved other tensors than the forward."""
+        if self.ignore_mismatch:
+            return
+        saved, again = len(self.holders), self.counter[run]
+        if saved != again:
+            raise CheckpointError(
+                "checkpoint: A different number of tensors was saved during the original forward "
+                f"and recomputation.\nNumber of tensors saved during forward: {saved}\nNumber of "
+                f"tensors saved during recomputation: {again}." + self._explanation()
+            )
+        if self.compare is None:
+            return
+        different = ""
+        for index, reference in enumerate(self.holders):
+            holder = reference()
+            handle = None if holder is None else holder.handles.get(run)
+            if handle is None or handle not in self.recomputed[run]:
+                continue
+            new = self.compare(self.recomputed[run][handle])
+            if new != self.metadata[index]:
+                different += (
+                    f"tensor at position {index}:\nsaved metadata: {self.metadata[index]}\n"
+                    f"recomputed metadata: {new}\n"
+                )
+        if different:
+            raise CheckpointError(
+                "checkpoint: Recomputed values for the following tensors have different metadata "
+                f"than during the forward pass.\n{different}" + self._explanation()
+            )
+
+    def too_many(self) -> CheckpointError:
+        """The error of a recomputation that saves more than the forward did."""
+        return CheckpointError(
+            "checkpoint: trying to save more tensors during recomputation than during the original "
+            "forward pass." + self._explanation()
+        )
+
+    def _explanation(self) -> str:
+        if not self.debug:
+            return _TIP
+        lines = ["\n"]
+        for title, places in (
+            ("original forward", self.places),
+            ("recomputation", self.recomputed_places),
+        ):
+            lines.append(f"Tensors saved during the {title}:")
+            lines += [f"  {i}: {place}" for i, place in enumerate(places)] or ["  none"]
+        return "\n".join(lines)
+
+
+def pack_hook(frame: Frame) -> Callable[[Tensor], Holder]:
+    """Puts a holder in the place of each tensor the forward saves."""
+
+    def pack(tensor: Tensor) -> Holder:
+        if frame.packed is not None:
+            frame.packed.append(tensor.detach())
+        holder = Holder()
+        frame.holders.append(weakref.ref(holder))
+        if frame.compare is not None:
+            frame.metadata.append(frame.compare(tensor))
+        if frame.debug:
+            frame.places.append(f"{tuple(tensor.shape)} {tensor.dtype}\n    {_where()}")
+        return holder
+
+    return pack
+
+
+_outside_backward = itertools.count(-2, -1)
+
+
+def unpack_hook(frame: Frame) -> Callable[[Holder], Tensor]:
+    """Gives a holder's tensor; the first one asked for in a backward runs the function again."""
+
+    def unpack(holder: Holder) -> Tensor:
+        run = cograd._C._current_graph_task_id()
+        if run == -1:  # read by hand: nothing may be kept from one read to the next
+            run = next(_outside_backward)
+        if not frame.is_recomputed[run]:
+            _recompute(frame, run)
+        if run not in holder.handles:
+            raise CheckpointError(
+                "checkpoint: a saved tensor was not recomputed: the function saved fewer tensors "
+                "than in its forward." + _TIP
+            )
+        handle = holder.handles[run]
+        if handle is None:
+            raise CheckpointError(
+                "checkpoint: Unpack is being triggered for a tensor that was already unpacked "
+                "once. If you are calling ctx.saved_tensors in backward, make sure to do so only "
+                "once."
+            )
+        tensor = frame.recomputed[run][handle]
+        holder.handles[run] = None
+        return tensor
+
+    return unpack
+
+
+def _recompute(frame: Frame, run: int) -> None:
+    saver = frame.input_saver.grad_fn
+    args = saver.arguments(saver.saved_tensors)
+    try:
+        with recomputation_hooks(frame, run), cograd.enable_grad():
+            frame.recompute(*args)
+    except StopRecomputation:
+        pass
+    frame.is_recomputed[run] = True
+    frame.check(run)
+
+
+def _refill(frame: Frame, run: int, tensor: Tensor) -> Tensor:
+    """The pack hook of a recomputation: hands ``tensor`` to the holder whose turn it is."""
+    value = tensor.detach() if tensor.requires_grad else tensor
+    index = frame.counter[run]
+    frame.counter[run] += 1
+    if frame.debug:
+        if index == 0:
+            frame.recomputed_places.clear()
+        place = f"{tuple(tensor.shape)} {tensor.dtype}\n    {_where()}"
+        frame.recomputed_places.append(place)
+    if index >= len(frame.holders):
+        if not frame.forward_completed:  # a backward inside the forward: more is to come
+            frame.ignore_mismatch = True
+            return value
+        raise frame.too_many()
+    holder = frame.holders[index]()
+    if holder is not None:
+        handle = holder.handles[run] = _Handle()
+        frame.recomputed[run][handle] = value
+    if frame.early_stop and frame.counter[run] == len(frame.holders):
+        raise StopRecomputation
+    return value
+
+
+@contextlib.contextmanager
+def recomputation_hooks(frame: Frame, run: int) -> Iterator[None]:
+    """While it is active, what ops save goes to the holders of ``frame``."""
+    target = weakref.ref(frame)
+
+    def refill(tensor: Tensor) -> list[Tensor]:
+        alive = target()
+        assert alive is not None
+        return [_refill(alive, run, tensor)]  # boxed: hooks around these do not see it
+
+    active.refills.append(refill)
+    try:
+        with cograd.autograd.graph.saved_tensors_hooks(refill, lambda box: box[0]):
+            yield
+    finally:
+        active.refills.pop()

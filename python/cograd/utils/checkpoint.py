@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checkpointing: the backward runs a function again instead of keeping what it saved."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any
+
+import cograd
+from cograd import Tensor
+from cograd.autograd import Function
+from cograd.utils._checkpoint_frame import (
+    CheckpointError,
+    ContextFn,
+    Frame,
+    active,
+    metadata,
+    pack_hook,
+    unpack_hook,
+)
+from cograd.utils._selective import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
+
+__all__ = [
+    "SAC_IGNORED_OPS",
+    "CheckpointError",
+    "CheckpointFunction",
+    "CheckpointPolicy",
+    "DefaultDeviceType",
+    "SelectiveCheckpointContext",
+    "check_backward_validity",
+    "checkpoint",
+    "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
+    "detach_variable",
+    "get_device_states",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+    "set_device_states",
+]
+
+
+class _Settings:
+    """What the two ``set_checkpoint_...`` managers override; None leaves the argument alone."""
+
+    early_stop = True
+    debug: bool | None = None
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Whether checkpoints made inside end a recomputation as soon as they can."""
+    before, _Settings.early_stop = _Settings.early_stop, enable
+    try:
+        yield
+    finally:
+        _Settings.early_stop = before
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Overrides ``debug`` of all checkpoints made inside; None leaves it to them."""
+    before, _Settings.debug = _Settings.debug, enabled
+    try:
+        yield
+    finally:
+        _Settings.debug = before
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """Two contexts that do nothing, for the forward and for the recomputation."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+class DefaultDeviceType:
+    """The device whose generator is saved beside the CPU's: there is only the CPU."""
+
+    _device_type = "cpu"
+
+    @staticmethod
+    def set_device_type(device: str = "cpu") -> None:
+        """Sets the device type; only "cpu" exists."""
+        if device != "cpu":
+            raise ValueError(f"set_device_type(): only 'cpu' is supported, got {device!r}")
+
+    @staticmethod
+    def get_device_type() -> str:
+        """The device type."""
+        return DefaultDeviceType._device_type
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Ids and generator states of the devices of ``args`` other than the CPU: none."""
+    return [], []
+
+
+def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
+    """Sets the generator states that ``get_device_states`` gave."""
+    if list(devices) or list(states):
+        raise ValueError("set_device_states(): there are no devices besides the CPU")
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs with every tensor detached; ``requires_grad`` is kept."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(
+            "Only tuple of tensors is supported. Got Unsupported input type: "
+            + type(inputs).__name__
+        )
+
+    def detached(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        return value.detach().requires_grad_(value.requires_grad)
+
+    return tuple(map(detached, inputs))
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warns if no input requires grad: a re-entrant checkpoint of them has no gradient."""
+    if not any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
+        warnings.warn(
+            "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
+        )
+
+
+@contextlib.contextmanager
+def _random_state(state: Tensor | None) -> Iterator[None]:
+    """The generator as it was in ``state``, and as it is now afterwards."""
+    if state is None:
+        yield
+        return
+    with cograd.random.fork_rng():
+        cograd.set_rng_state(state)
+        yield
+
+
+class CheckpointFunction(Function):
+    """The re-entrant form: its backward runs the function again and a backward inside."""
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
+        check_backward_validity(args)
+        ctx.run_function = run_function
+        ctx.random_state = cograd.get_rng_state() if preserve_rng_state else None
+        ctx.tensor_slots = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
+        ctx.args = [None if isinstance(arg, Tensor) else arg for arg in args]
+        ctx.save_for_backward(*(args[i] for i in ctx.tensor_slots))
+        with cograd.no_grad():
+            return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        if not cograd._C._is_checkpoint_valid():
+            raise RuntimeError(
+                "When use_reentrant=True, checkpoint is incompatible with .grad() or passing an "
+                "`inputs` parameter to .backward(). To resolve this error, you can either set "
+                "use_reentrant=False, or call .backward() without passing the `inputs` argument."
+            )
+        args = list(ctx.args)
+        for slot, tensor in zip(ctx.tensor_slots, ctx.saved_tensors, strict=True):
+            args[slot] = tensor
+        detached = detach_variable(tuple(args))
+        with _random_state(ctx.random_state), cograd.enable_grad():
+            outputs = ctx.run_function(*detached)
+        if isinstance(outputs, Tensor):
+            outputs = (outputs,)
+        roots = [
+            (out, grad)
+            for out, grad in zip(outputs, grad_outputs)
+            if isinstance(out, Tensor) and out.requires_grad
+        ]
+        if not roots:
+            raise RuntimeError(
+                "none of output has requires_grad=True, this checkpoint() is not necessary"
+            )
+        cograd.autograd.backward([out for out, _ in roots], [grad for _, grad in roots])
+        grads = tuple(arg.grad if isinstance(arg, Tensor) else None for arg in detached)
+        return (None, None, *grads)
+
+
+class _SaveInputs(Function):
+    """Keeps the arguments of a checkpoint the way the graph around it keeps its tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, dummy: Tensor, *args: Any) -> Tensor:
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        slots = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
+        others = [None if isinstance(arg, Tensor) else arg for arg in args]
+
+        def arguments(saved: tuple[Tensor, ...]) -> list[Any]:
+            full = list(others)
+            for slot, tensor in zip(slots, saved, strict=True):
+                full[slot] = tensor
+            return full
+
+        ctx.arguments = arguments
+        ctx.save_for_backward(*tensors)
+        return cograd.empty((0,))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise AssertionError("the input saver of a checkpoint takes no part in backward")
+
+
+_COMPARISONS: dict[str, Callable[[Tensor], Any] | None] = {"default": metadata, "none": None}
+
+
+def _frame_generator(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    preserve_rng_state: bool,
+    context_fn: ContextFn,
+    determinism_check: str,
+    debug: bool,
+    early_stop: bool,
+) -> Generator[None, None, None]:
+    """The non-re-entrant form, before and after the forward that runs at the ``yield``."""
+    if determinism_check not in _COMPARISONS:
+        raise ValueError(
+            f"determinism_check should be one of {list(_COMPARISONS)}, but got {determinism_check}"
+        )
+    debug = debug if _Settings.debug is None else _Settings.debug
+    forward_context, recompute_context = context_fn()
+    state = cograd.get_rng_state() if preserve_rng_state else None
+
+    def recompute(kwargs: dict[str, Any], *args: Any) -> None:
+        with _random_state(state), recompute_context:
+            function(*args, **kwargs)
+
+    frame = Frame(
+        recompute,
+        _Settings.early_stop and early_stop,
+        _COMPARISONS[determinism_check],
+        debug,
+    )
+    dummy = cograd.empty((0,), requires_grad=True)
+    frame.input_saver = _SaveInputs.apply(dummy, kwargs, *args)
+    if frame.input_saver.grad_fn is None:  # ops are not being recorded
+        yield
+        return
+    hooks = cograd.autograd.graph.saved_tensors_hooks(pack_hook(frame), unpack_hook(frame))
+    active.forwards.append(frame)
+    try:
+        with hooks, forward_context:
+            yield
+    finally:
+        active.forwards.pop()
+    frame.forward_completed = True
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: ContextFn = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """``function(*args, **kwargs)`` that keeps its inputs only, and runs again in the backward.
+
+    Args:
+        function: must do the same thing both times; random numbers are repeated.
+        use_reentrant: False: the graph is recorded as usual, with placeholders instead of saved
+            tensors, that the first one asked for fills by running ``function`` again. It works
+            with ``grad()``, ``inputs=``, nesting, keyword arguments and higher derivatives. True:
+            one node runs ``function`` without a graph now, and with one inside its backward. None
+            is True with a warning; pass it.
+        context_fn: gives two context managers, for the forward and for the recomputation.
+        determinism_check: "default" compares shapes, dtypes and devices of what is saved in the
+            two runs, "none" does not.
+        debug: errors tell where tensors were saved in the two runs.
+        early_stop: end the recomputation when the last saved tensor is there.
+        preserve_rng_state: keyword, default True: repeat the random numbers.
+
+    Raises:
+        CheckpointError: (in the backward) the two runs differ.
+        ValueError: keyword arguments or a ``context_fn`` with ``use_reentrant=True``.
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "checkpoint: the use_reentrant parameter should be passed explicitly. "
+            "use_reentrant=False is recommended, but if you need to preserve the current default "
+            "behavior, you can pass use_reentrant=True.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if use_reentrant:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if context_fn is not noop_context_fn or debug is not False:
+            raise ValueError(
+                "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
+            )
+        return CheckpointFunction.apply(function, preserve, *args)
+    steps = _frame_generator(
+        function, args, kwargs, preserve, context_fn, determinism_check, debug, early_stop
+    )
+    next(steps)
+    try:
+        result = function(*args, **kwargs)
+    except BaseException as error:
+        try:
+            steps.throw(error)
+        except StopIteration:
+            pass
+        raise
+    try:
+        next(steps)
+    except StopIteration:
+        return result
+    raise AssertionError("unreachable")
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
+    """Runs ``functions`` one after the other, in ``segments`` pieces, each a checkpoint.
+
+    The last piece is run without one: its backward comes first.
+
+    Args:
+        functions: an ``nn.Sequential`` or a list of callables of one argument.
+        segments: number of pieces, at least 1 and at most ``len(functions)``.
+        use_reentrant, preserve_rng_state: as for ``checkpoint``.
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "checkpoint_sequential: the use_reentrant parameter should be passed explicitly. "
+            "use_reentrant=False is recommended, but if you need to preserve the current default "
+            "behavior, you can pass use_reentrant=True.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    from cograd.nn import Sequential
+
+    chained = isinstance(functions, Sequential)
+    layers = list(functions.children() if chained else functions)
+    if not 1 <= segments <= len(layers):
+        raise ValueError(
+            f"checkpoint_sequential(): segments must be between 1 and the number of functions "
+            f"({len(layers)}), got {segments}"
+        )
+
+    def piece(start: int, stop: int) -> Callable[[Any], Any]:
+        def forward(value: Any) -> Any:
+            for layer in layers[start:stop]:
+                value = layer(value)
+            return value
+
+        return forward
+
+    size = len(layers) // segments
+    last = size * (segments - 1)
+    for start in range(0, last, size):
+        input = checkpoint(
+            piece(start, start + size),
+            input,
+            use_reentrant=use_reentrant,
+            preserve_rng_state=preserve,
+        )
+    return piece(last, len(layers))(input)
