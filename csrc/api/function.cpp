@@ -145,7 +145,7 @@ void UserNode::join(std::span<Tensor> outputs) {
   const Impls inputs = impls_of(tensors_of(inputs_)), dirty = impls_of(tensors_of(dirty_)),
               fixed = impls_of(tensors_of(non_differentiable_));
   const CustomCall call{this,       span_of(inputs), span_of(dirty), span_of(fixed),
-                        recording_, describe_input,  nullptr,        name()};
+                        recording_, describe_input,  nullptr,        function_.name};
   check_dirty_returned(call, span_of(before));
   if (recording_) check_unmarked_writes(call, {versions_.data(), versions_.size()});
   set_num_outputs(outputs.size());

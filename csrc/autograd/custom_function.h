@@ -16,7 +16,7 @@ struct COGRAD_API CustomCall {
   bool recording = false;
   std::string (*describe)(const void* context, size_t input) = nullptr;  // for messages
   const void* context = nullptr;
-  std::string name;
+  const char* name = "";
 
   bool is_input(const Tensor& t) const noexcept;
   bool is_dirty(const Tensor& t) const noexcept;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One backward run: count dependencies, execute ready nodes newest first, accumulate in order.
+// One backward run: execute ready nodes newest first, add gradients in order.
 #include "autograd/engine.h"
-
-#include <pthread.h>
 
 #include <algorithm>
 
@@ -16,146 +14,13 @@ constinit thread_local Node* current_node __attribute__((tls_model("initial-exec
 
 namespace {
 
-constinit thread_local int depth __attribute__((tls_model("initial-exec"))) =
-    0;  // runs on the stack
+// Runs on this thread's stack.
+constinit thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
 // Over all runs: nested ones may be short.
 constinit thread_local uint64_t nodes_run __attribute__((tls_model("initial-exec"))) = 0;
 constexpr uint64_t kTickEvery = 64;  // light nodes between two looks at signals
 
-// Ids of the runs in progress. A node stamped with another id is free to be taken.
-struct ActiveRuns {
-  std::mutex mutex;
-  std::vector<uint64_t> ids;
-  uint64_t last = 0;
-  uint64_t start() {
-    std::lock_guard lock(mutex);
-    ids.push_back(++last);
-    return last;
-  }
-  void end(uint64_t id) {
-    std::lock_guard lock(mutex);
-    std::erase(ids, id);
-  }
-  bool active(uint64_t id) {
-    std::lock_guard lock(mutex);
-    return std::find(ids.begin(), ids.end(), id) != ids.end();
-  }
-};
-ActiveRuns& active_runs() {
-  static auto* runs = [] {
-    auto* made = new ActiveRuns;  // leaked: threads may still run at exit
-    // A fork must not happen while another thread holds the list; the child keeps the runs of
-    // the thread that forked and no other.
-    pthread_atfork([] { active_runs().mutex.lock(); }, [] { active_runs().mutex.unlock(); },
-                   [] {
-                     ActiveRuns& r = active_runs();
-                     r.ids.clear();
-                     for (Run* run = current_run; run != nullptr; run = run->outer())
-                       r.ids.push_back(run->id());
-                     r.mutex.unlock();
-                   });
-    return made;
-  }();
-  return *runs;
-}
-
 }  // namespace
-
-Run::Run(BackwardRequest& request)
-    : request_(request),
-      id_(active_runs().start()),
-      outer_(std::exchange(current_run, this)),
-      outer_node_(std::exchange(current_node, nullptr)),
-      watch_(watch_modes.load(std::memory_order_relaxed)),
-      cancelled_(outer_ != nullptr ? &outer_->cancelled() : &own_cancelled_) {
-  may_share_ = num_backward_threads() > 1 && multithreading() && outer_ == nullptr &&
-               !request.create_graph && (watch_ & ~uint32_t{kWatchProfile}) == 0;
-}
-
-Run::~Run() {
-  if (!finished_) abandon();
-  current_run = outer_;
-  current_node = outer_node_;
-  active_runs().end(id_);
-}
-
-// First visit of a node in this run.
-bool Run::claim(Node* n) {
-  uint64_t seen = n->run.load(std::memory_order_acquire);
-  if (seen == id_) return false;
-  if ((seen == 0 || !active_runs().active(seen)) &&
-      n->run.compare_exchange_strong(seen, id_, std::memory_order_acq_rel)) {
-    n->books.reset();
-    return true;
-  }
-  return side_.try_emplace(n).second;
-}
-
-void Run::count_dependencies() {
-  std::vector<Node*> stack;
-  for (const Edge& root : request_.roots)
-    if (claim(root.node)) stack.push_back(root.node);
-  while (!stack.empty()) {
-    Node* n = stack.back();
-    stack.pop_back();
-    if (may_share_) survey(n);
-    for (const Edge& e : n->edges()) {
-      if (e.node == nullptr) continue;
-      if (claim(e.node)) stack.push_back(e.node);
-      ++books(e.node).dependencies;
-    }
-  }
-}
-
-// Is there work for several threads: heavy nodes, and a place where the graph is wider than a
-// chain?
-void Run::survey(Node* n) {
-  visited_.push_back(n);
-  if (n->is_accumulator()) return;
-  shape_.heavy += elements(n->output(0)) >= kHeavyNode;
-  int inner = 0;
-  for (const Edge& e : n->edges()) inner += e.node != nullptr && e.node->sequence != ~uint64_t{0};
-  shape_.branches |= inner > 1;
-}
-
-// Post-order walk: a node is needed if a node below it is an input (or, accumulating, is one).
-void Run::mark_needed() {
-  for (size_t i = 0; i < request_.inputs.size(); ++i)
-    capture_at_.emplace(request_.inputs[i].node, i);
-  captured_.resize(request_.inputs.size());
-  using Walk = Books::Walk;
-  struct Frame {
-    Node* node;
-    size_t next_edge;
-    bool reaches;
-  };
-  std::vector<Frame> stack;
-  for (const Edge& root : request_.roots) {
-    if (books(root.node).walk == Walk::Unseen) stack.push_back({root.node, 0, false});
-    while (!stack.empty()) {
-      Frame& f = stack.back();
-      const auto edges = f.node->edges();
-      Node* below = nullptr;  // not walked yet
-      for (; f.next_edge < edges.size() && below == nullptr; ++f.next_edge) {
-        Node* next = edges[f.next_edge].node;
-        if (next == nullptr) continue;
-        const Walk w = books(next).walk;
-        if (w == Walk::Unseen) below = next;
-        f.reaches |= w == Walk::Reaches;
-      }
-      if (below != nullptr) {
-        --f.next_edge;  // looked at again when `below` is known
-        stack.push_back({below, 0, false});
-        continue;
-      }
-      Books& b = books(f.node);
-      b.captured = capture_at_.contains(f.node);
-      b.needed = f.reaches || (request_.accumulate && b.captured);
-      b.walk = f.reaches || b.captured ? Walk::Reaches : Walk::Misses;
-      stack.pop_back();
-    }
-  }
-}
 
 void Run::push(Node* n) {
   heap_.push_back(n);
@@ -423,21 +288,6 @@ void Run::queue(std::function<void()> f) {
 void fail_if_cancelled(Run& run) {
   if (run.cancelled().load(std::memory_order_relaxed))
     detail::fail(ErrorKind::Runtime, "backward() was interrupted");
-}
-
-// After an error: gradients under way must not stay in the nodes.
-void Run::abandon() noexcept {
-  std::vector<Node*> stack;
-  for (const Edge& root : request_.roots) stack.push_back(root.node);
-  while (!stack.empty()) {
-    Node* n = stack.back();
-    stack.pop_back();
-    if (n->run.load(std::memory_order_relaxed) != id_) continue;
-    n->books.reset();
-    n->run.store(0, std::memory_order_release);
-    for (const Edge& e : n->edges())
-      if (e.node != nullptr) stack.push_back(e.node);
-  }
 }
 
 std::vector<Tensor> run_backward(BackwardRequest request) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <thread>
+#include <tuple>
 
 #include "autograd/run.h"
 #include "tensor/threads.h"
@@ -14,7 +15,7 @@ namespace cograd {
 
 namespace {
 
-constexpr int kSpins = 4000;  // looks at the queue before a thread sleeps: about 40 us
+constexpr int kSpins = 4000;  // looks at the queue before a thread sleeps: 40 to 170 us
 std::atomic<int> backward_threads{1};
 constinit thread_local bool multithreading_on = true;
 
@@ -70,7 +71,8 @@ class ParallelRun {
   std::atomic<int> inside{0};  // helpers at work; changed under the crew's lock
 
  private:
-  Task& task_of(Node* n) { return tasks_[static_cast<size_t>(run_.books(n).dependencies)]; }
+  Task& task_of(Node* n) { return tasks_[static_cast<size_t>(~run_.books(n).dependencies)]; }
+  void list_tasks();
   void plan();
   void make_ready(Task& t);
   Task* take();
@@ -173,27 +175,42 @@ struct NewestTask {
 
 }  // namespace
 
-// Walks the graph as execute_alone() would and notes, for every edge, the how-manieth arrival at
-// its target it is. A node's place in tasks_ replaces its dependency count in the books.
-void ParallelRun::plan() {
-  const std::vector<Node*>& nodes = run_.visited_;
-  tasks_ = std::vector<Task>(nodes.size());
-  std::vector<uint32_t> arrived(nodes.size(), 0);
-  size_t edges = 0;
-  const std::vector<Node*> roots = run_.ready_roots();
-  for (size_t i = 0; i < nodes.size(); ++i) {
+// Lists the nodes of the run. A node's place in tasks_ (negative, as ~place) replaces its
+// dependency count in the books.
+void ParallelRun::list_tasks() {
+  std::vector<std::pair<Node*, uint32_t>> found;
+  std::vector<Node*> stack;
+  const auto see = [&](Node* n) {
+    Books& b = run_.books(n);
+    if (b.dependencies < 0) return;
+    found.emplace_back(n, static_cast<uint32_t>(b.dependencies));
+    b.dependencies = ~static_cast<int32_t>(found.size() - 1);
+    stack.push_back(n);
+  };
+  for (const Edge& root : run_.request_.roots) see(root.node);
+  while (!stack.empty()) {
+    Node* n = stack.back();
+    stack.pop_back();
+    for (const Edge& e : n->edges())
+      if (e.node != nullptr) see(e.node);
+  }
+  tasks_ = std::vector<Task>(found.size());
+  for (size_t i = 0; i < found.size(); ++i) {
     Task& t = tasks_[i];
-    t.node = nodes[i];
-    Books& b = run_.books(t.node);
-    t.expected = static_cast<uint32_t>(b.dependencies);
-    b.dependencies = static_cast<int32_t>(i);
+    std::tie(t.node, t.expected) = found[i];
     for (size_t k = 0; k < t.node->num_outputs(); ++k)
       t.heavy |= elements(t.node->output(k)) >= kHeavyNode && !t.node->is_accumulator();
     for (const Edge& e : t.node->edges())
       t.heavy |= e.node != nullptr && elements(e.node->output(e.input_nr)) >= kHeavyNode;
-    edges += t.node->edges().size();
   }
-  ordinals_.reserve(edges);
+}
+
+// Walks the graph as execute_alone() would and notes, for every edge, the how-manieth arrival at
+// its target it is.
+void ParallelRun::plan() {
+  const std::vector<Node*> roots = run_.ready_roots();
+  list_tasks();
+  std::vector<uint32_t> arrived(tasks_.size(), 0);
   std::vector<Node*> heap;
   const auto push = [&heap](Node* n) {
     heap.push_back(n);

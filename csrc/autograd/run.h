@@ -71,7 +71,6 @@ class Run {
   bool finished_ = false;
   bool may_share_ = false;  // several threads are allowed
   Shape shape_;
-  std::vector<Node*> visited_;             // only if may_share_
   std::unordered_map<Node*, Books> side_;  // nodes another run has its books in
   std::vector<Node*> heap_;
   std::vector<Tensor> captured_;

@@ -35,7 +35,7 @@ const ClassInfo& info_of(PyTypeObject* type) {
 
 PyObject* interned(const char* s) { return PyUnicode_InternFromString(s); }
 
-std::string class_name(const ClassInfo& info) {
+const char* class_name(const ClassInfo& info) {
   const char* name = reinterpret_cast<PyTypeObject*>(info.cls)->tp_name;
   const char* dot = std::strrchr(name, '.');
   return dot != nullptr ? dot + 1 : name;
