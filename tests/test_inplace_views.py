@@ -770,3 +770,27 @@ def test_random_writes_match_a_slow_oracle():
     (got,) = autograd.grad((in_place(x) * weights).sum(), x)
     (expected,) = autograd.grad((with_masks(x) * weights).sum(), x)
     assert same(in_place(x), arr(with_masks(x))) and same(got, arr(expected))
+
+
+def test_disjoint_slices_of_one_tensor_may_be_source_and_target():
+    b = torch.arange(12.0).view(3, 4)
+    b[:, 2:] += b[:, :2]
+    assert b.tolist() == [[0, 1, 2, 4], [4, 5, 10, 12], [8, 9, 18, 20]]
+    c = torch.arange(6.0)
+    c[::2].add_(c[1::2])
+    assert c.tolist() == [1, 1, 5, 3, 9, 5]
+
+
+@pytest.mark.parametrize(
+    ("target", "source"),
+    [
+        (lambda b: b[:, 1:], lambda b: b[:, :-1]),
+        (lambda b: b[1:], lambda b: b[:-1]),
+        (lambda b: b.view(-1)[1:], lambda b: b.view(-1)[:-1]),
+        (lambda b: b[:2].t()[:2], lambda b: b[:2, :2]),
+    ],
+)
+def test_overlapping_source_and_target_raise(target, source):
+    b = torch.arange(12.0).view(3, 4)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        target(b).add_(source(b))

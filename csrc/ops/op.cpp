@@ -2,6 +2,7 @@
 // In-place and out= targets, node names: the parts of the op mechanism that are not templates.
 #include "ops/op.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include "ops/ops.h"
@@ -43,6 +44,37 @@ bool shares_elements(const Tensor& t) {
   return false;
 }
 
+// Whether elements of two tensors with the same strides can have one address, `d` elements apart.
+// Exact where inner dims lie within one step of the outer ones, as in slices; else it may say yes.
+bool same_address(const Tensor& out, const Tensor& in, std::span<const int> dims, int64_t d) {
+  if (dims.empty()) return d == 0;
+  const int k = dims[0];
+  const int64_t stride = out.stride(k);
+  if (stride == 0) return same_address(out, in, dims.subspan(1), d);
+  const int64_t floor = d >= 0 ? d / stride : -((stride - 1 - d) / stride);
+  for (const int64_t i : {floor, floor + 1})
+    if (i > -in.size(k) && i < out.size(k) &&
+        same_address(out, in, dims.subspan(1), d - i * stride))
+      return true;
+  return false;
+}
+
+bool share_elements(const Tensor& out, const Tensor& in) {
+  if (out.dtype() != in.dtype() || !same(out.strides(), in.strides()) || out.dim() > 8) return true;
+  const int64_t bytes = in.bytes() - out.bytes();
+  if (bytes % out.itemsize() != 0) return true;
+  int dims[8];
+  for (int i = 0; i < out.dim(); ++i) dims[i] = i;
+  std::sort(dims, dims + out.dim(), [&](int a, int b) { return out.stride(a) > out.stride(b); });
+  int64_t within = 0;  // how far the inner dims reach
+  for (int i = out.dim() - 1; i >= 0; --i) {
+    const int k = dims[i];
+    if (out.stride(k) <= within && out.size(k) > 1) return true;
+    within += out.stride(k) * (std::max(out.size(k), in.size(k)) - 1);
+  }
+  return same_address(out, in, {dims, static_cast<size_t>(out.dim())}, bytes / out.itemsize());
+}
+
 // True if writing `out` element by element could change `in` before it is read.
 bool overlaps_partially(const Tensor& out, const Tensor& in) {
   if (out->storage != in->storage || out.numel() == 0 || in.numel() == 0) return false;
@@ -51,7 +83,7 @@ bool overlaps_partially(const Tensor& out, const Tensor& in) {
     return false;
   const auto [a0, a1] = extent(out);
   const auto [b0, b1] = extent(in);
-  return a0 < b1 && b0 < a1;
+  return a0 < b1 && b0 < a1 && share_elements(out, in);
 }
 
 void check_shape_inplace(const Tensor& self, IntList sizes) {

@@ -22,11 +22,7 @@ from ._jacobian import (
     numerical_product,
     vjp,
 )
-
-
-class GradcheckError(RuntimeError):
-    """Raised by gradcheck and gradgradcheck when gradients are wrong."""
-
+from .gradcheck import GradcheckError
 
 _NONDETERMINISTIC = (
     "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "

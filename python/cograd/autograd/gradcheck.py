@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import cograd
 from cograd import Tensor
 
-from ._gradcheck_run import Check, GradcheckError, check_inputs
-from ._jacobian import as_tuple, diff_inputs, diff_outputs
-from ._jacobian_api import (
-    get_analytical_jacobian,
-    get_numerical_jacobian,
-    get_numerical_jacobian_wrt_specific_input,
-)
+if TYPE_CHECKING:
+    from ._jacobian_api import (
+        get_analytical_jacobian,
+        get_numerical_jacobian,
+        get_numerical_jacobian_wrt_specific_input,
+    )
 
 __all__ = [
     "GradcheckError",
@@ -25,6 +25,17 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
 ]
+
+
+class GradcheckError(RuntimeError):
+    """Raised by gradcheck and gradgradcheck when gradients are wrong."""
+
+
+def __getattr__(name: str) -> Any:
+    # What does the work is imported when it is first used: `import cograd` pays for none of it.
+    if name.startswith("get_"):
+        return getattr(import_module("cograd.autograd._jacobian_api"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _refuse(**flags: bool) -> None:
@@ -92,6 +103,9 @@ def gradcheck(
         check_batched_grad=check_batched_grad,
         check_batched_forward_grad=check_batched_forward_grad,
     )
+    from ._gradcheck_run import Check, check_inputs
+    from ._jacobian import as_tuple
+
     tupled = as_tuple(inputs)
     check_inputs(tupled)
     check = Check(
@@ -174,6 +188,8 @@ def gradgradcheck(
             "Setting check_batched_grad=True requires check_rev_over_rev to be True"
         )
     _refuse(check_fwd_over_rev=check_fwd_over_rev, check_batched_grad=check_batched_grad)
+    from ._jacobian import as_tuple, diff_inputs, diff_outputs
+
     tupled = as_tuple(inputs)
     if grad_outputs is None:
         outputs = diff_outputs(func(*tupled))
