@@ -32,10 +32,11 @@ using variable_list = std::vector<Tensor>;
 // A tensor or a number, as the operands of arithmetic are. Refers to the tensor it is made of.
 class TensorOrScalar {
  public:
-  TensorOrScalar(const Tensor& t) noexcept;                    // NOLINT: implicit
-  TensorOrScalar(Scalar s) noexcept : v_(ext::boxed(s)) {}     // NOLINT
+  TensorOrScalar(const Tensor& t) noexcept;                 // NOLINT: implicit
+  TensorOrScalar(Scalar s) noexcept : v_(ext::boxed(s)) {}  // NOLINT
   template <class T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_same_v<T, Half> ||
-                                          std::is_same_v<T, BFloat16>, int> = 0>
+                                          std::is_same_v<T, BFloat16>,
+                                      int> = 0>
   TensorOrScalar(T v) noexcept : v_(ext::boxed(Scalar(v))) {}  // NOLINT
   const cograd_value& value() const noexcept { return v_; }
 
@@ -228,7 +229,8 @@ class Tensor {
 #endif
 
  private:
-  // In-place ops write elements, not the handle: they are const, and give the handle back as it came.
+  // In-place ops write elements, not the handle: they are const, and give the handle back as it
+  // came.
   Tensor& self() const noexcept { return const_cast<Tensor&>(*this); }
   cograd_tensor need() const {
     if (p_ == nullptr) detail::fail(ErrorKind::Runtime, "got an undefined Tensor (None)");
