@@ -63,6 +63,9 @@ py::object foreign_op_object(const ForeignOp& op);
 // Attribute of an op; those of a registered op `f` are its overloads too. NULL with an error set.
 PyObject* op_attribute(PyObject* op, PyObject* name, const ForeignOp* f);
 
+// Everything the table says, for tests, stubs and docs: one dict per record.
+py::list op_table_list();
+
 PyObject* wrap_result(const OpRecord* r, Result& result);
 
 // Parameters that are shapes: one int does not stand for them, as it does for a list of dims.

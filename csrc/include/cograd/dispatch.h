@@ -27,11 +27,11 @@
 #define COGRAD_CASES_HALF(...)                      \
   COGRAD_DISPATCH_CASE(::cograd::Half, __VA_ARGS__) \
   COGRAD_DISPATCH_CASE(::cograd::BFloat16, __VA_ARGS__)
-#define COGRAD_CASES_INTEGRAL(...)                                                      \
-  COGRAD_DISPATCH_CASE(uint8_t, __VA_ARGS__)                                            \
-  COGRAD_DISPATCH_CASE(int8_t, __VA_ARGS__)                                             \
-  COGRAD_DISPATCH_CASE(int16_t, __VA_ARGS__) COGRAD_DISPATCH_CASE(int32_t, __VA_ARGS__) \
-      COGRAD_DISPATCH_CASE(int64_t, __VA_ARGS__)
+#define COGRAD_CASES_INTEGRAL(...)           \
+  COGRAD_DISPATCH_CASE(uint8_t, __VA_ARGS__) \
+  COGRAD_DISPATCH_CASE(int8_t, __VA_ARGS__)  \
+  COGRAD_DISPATCH_CASE(int16_t, __VA_ARGS__) \
+  COGRAD_DISPATCH_CASE(int32_t, __VA_ARGS__) COGRAD_DISPATCH_CASE(int64_t, __VA_ARGS__)
 // float32, float64.
 #define COGRAD_DISPATCH_FLOATING(dtype, name, ...) \
   COGRAD_DISPATCH(dtype, name, COGRAD_CASES_FLOATING(__VA_ARGS__))

@@ -17,8 +17,14 @@ enum class DType : uint8_t {
   Float32,
   Float64,
   // Their other names.
-  Byte = UInt8, Char = Int8, Short = Int16, Int = Int32, Long = Int64,
-  Half = Float16, Float = Float32, Double = Float64,
+  Byte = UInt8,
+  Char = Int8,
+  Short = Int16,
+  Int = Int32,
+  Long = Int64,
+  Half = Float16,
+  Float = Float32,
+  Double = Float64,
 };
 inline constexpr int kNumDTypes = 10;
 
@@ -64,9 +70,7 @@ struct BFloat16 {
   uint16_t bits;
   BFloat16() = default;
   BFloat16(float f) noexcept : bits(from_float(f)) {}  // NOLINT: implicit by intent
-  operator float() const noexcept {
-    return detail::float_of(static_cast<uint32_t>(bits) << 16);
-  }
+  operator float() const noexcept { return detail::float_of(static_cast<uint32_t>(bits) << 16); }
   static uint16_t from_float(float f) noexcept {
     const uint32_t u = detail::bits_of(f);
     if ((u & 0x7FFFFFFFu) > 0x7F800000u) return 0x7FC0u;

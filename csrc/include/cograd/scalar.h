@@ -16,11 +16,12 @@ class Scalar {
   constexpr Scalar(long v) noexcept : kind_(Kind::Int), i_(v) {}       // NOLINT
   constexpr Scalar(long long v) noexcept : kind_(Kind::Int), i_(v) {}  // NOLINT
   constexpr Scalar(unsigned v) noexcept : kind_(Kind::Int), i_(v) {}   // NOLINT
-  constexpr Scalar(unsigned long v) noexcept : kind_(Kind::Int), i_(static_cast<int64_t>(v)) {}  // NOLINT
-  Scalar(Half v) noexcept : Scalar(static_cast<float>(v)) {}           // NOLINT
-  Scalar(BFloat16 v) noexcept : Scalar(static_cast<float>(v)) {}       // NOLINT
-  constexpr Scalar(float v) noexcept : kind_(Kind::Float), d_(v) {}    // NOLINT
-  constexpr Scalar(double v) noexcept : kind_(Kind::Float), d_(v) {}   // NOLINT
+  constexpr Scalar(unsigned long v) noexcept
+      : kind_(Kind::Int), i_(static_cast<int64_t>(v)) {}              // NOLINT
+  Scalar(Half v) noexcept : Scalar(static_cast<float>(v)) {}          // NOLINT
+  Scalar(BFloat16 v) noexcept : Scalar(static_cast<float>(v)) {}      // NOLINT
+  constexpr Scalar(float v) noexcept : kind_(Kind::Float), d_(v) {}   // NOLINT
+  constexpr Scalar(double v) noexcept : kind_(Kind::Float), d_(v) {}  // NOLINT
 
   constexpr Kind kind() const noexcept { return kind_; }
   constexpr bool is_float() const noexcept { return kind_ == Kind::Float; }

@@ -18,7 +18,7 @@ from cograd.utils.cpp_extension._job import Job, Source, digest
 _OPTIMISE = ("-O2",)
 _DEBUG = ("-O1", "-g", "-fno-omit-frame-pointer", "-DCOGRAD_DEBUG", "-D_GLIBCXX_ASSERTIONS")
 _CODE = ("-fPIC", "-fvisibility=hidden", "-pipe")
-# C++17 is what the headers need, and a third quicker to parse; code written for torch may use C++20.
+# The headers need C++17, which parses a third quicker; code written for torch may use C++20.
 _CXX = ("-std=c++17", "-fvisibility-inlines-hidden")
 _CXX_TORCH = ("-std=c++20", "-fvisibility-inlines-hidden")
 _C = ("-std=gnu17",)

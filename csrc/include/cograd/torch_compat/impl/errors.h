@@ -137,7 +137,10 @@ std::string str(const Parts&... parts) {
 #define C10_STRINGIZE_IMPL(x) #x
 #define C10_STRINGIZE(x) C10_STRINGIZE_IMPL(x)
 #define C10_CONCATENATE(a, b) COGRAD_CAT(a, b)
-#define AT_FORALL_COGRAD_DTYPES(_)                                                                 \
-  _(uint8_t, Byte)                                                                                 \
-  _(int8_t, Char) _(int16_t, Short) _(int, Int) _(int64_t, Long) _(at::Half, Half) _(float, Float) \
+// clang-format off
+#define AT_FORALL_COGRAD_DTYPES(_)                                                 \
+  _(uint8_t, Byte)                                                                 \
+  _(int8_t, Char)                                                                  \
+  _(int16_t, Short) _(int, Int) _(int64_t, Long) _(at::Half, Half) _(float, Float) \
       _(double, Double) _(bool, Bool) _(at::BFloat16, BFloat16)
+// clang-format on

@@ -5,6 +5,7 @@
 #include "cograd/torch_compat/impl/library.h"
 
 #ifdef TORCH_EXTENSION_NAME
-extern "C" __attribute__((visibility("default"))) struct _object* COGRAD_CAT(
-    PyInit_, TORCH_EXTENSION_NAME)();
+extern "C"
+    __attribute__((visibility("default"))) struct _object* COGRAD_CAT(PyInit_,
+                                                                      TORCH_EXTENSION_NAME)();
 #endif
