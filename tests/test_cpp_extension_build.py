@@ -73,7 +73,9 @@ def write(path, text):
 
 def run_python(code, **kwargs):
     """Starts a Python that runs code in which the names of `kwargs` are defined."""
-    header = "".join(f"{k} = {v!r}\n" for k, v in kwargs.items())
+    # A shell's background job starts with SIGINT ignored, and Python then leaves it so.
+    header = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    header += "".join(f"{k} = {v!r}\n" for k, v in kwargs.items())
     text = header + textwrap.dedent(code)
     return subprocess.Popen(
         [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -264,7 +264,10 @@ def script(body, timeout=60):
     )
 
 
+# A shell's background job starts with SIGINT ignored, and Python then leaves it so.
 INTERRUPT = """
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 def later(seconds):
     threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 """
