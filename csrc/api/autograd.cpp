@@ -45,6 +45,14 @@ struct Edges {
   void add(const Tensor& t) { list.push_back(gradient_edge(t.impl())); }
 };
 
+// Without the interpreter lock, if this thread had it.
+struct Unlocked {
+  void* held = engine_hooks.release != nullptr ? engine_hooks.release() : nullptr;
+  ~Unlocked() {
+    if (held != nullptr) engine_hooks.restore(held);
+  }
+};
+
 struct Job {
   BackwardRequest request;
   Edges roots, inputs;
@@ -85,7 +93,9 @@ struct Job {
   }
   // The Python lock, if this thread has it, is let go: nodes and hooks take it when they need it.
   std::vector<Tensor> run() {
-    const HeavyScope heavy(kHeavyWork);
+    if (reading_graphs_here()) return run_backward(std::move(request));
+    const Unlocked lock;
+    const UnlockedRun open;
     return run_backward(std::move(request));
   }
 };

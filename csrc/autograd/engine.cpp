@@ -118,7 +118,7 @@ void store_retained(NodeExtra& extra, std::span<Tensor> grads) {
     AutogradMeta& m = meta_of(r.tensor);
     // A later addition into the slot must not reach the retained gradient: it holds a reference.
     if (!m.grad.defined())
-      m.grad = g;
+      m.grad = autograd_ops.clone(g);
     else
       m.grad = autograd_ops.add(m.grad, g);
   }
@@ -268,7 +268,8 @@ std::vector<Tensor> Run::execute() {
   count_dependencies();
   if (!request_.inputs.empty()) mark_needed();
   place_roots();
-  if (may_share_ && shape_.heavy >= 2 && (shape_.branches || request_.roots.size() > 1))
+  if (may_share_ && !reading_graphs_here() && shape_.heavy >= 2 &&
+      (shape_.branches || request_.roots.size() > 1))
     execute_shared(*this, num_backward_threads());
   else
     execute_alone();

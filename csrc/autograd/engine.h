@@ -39,6 +39,21 @@ COGRAD_API void set_num_backward_threads(int n);
 COGRAD_API bool set_multithreading(bool on) noexcept;
 COGRAD_API bool multithreading() noexcept;
 
+// Held by a run that works on graphs without the interpreter lock, from after it let go of it until
+// it has it again. Waits while a collector of another thread reads graphs.
+class COGRAD_API UnlockedRun {
+ public:
+  UnlockedRun() noexcept;
+  ~UnlockedRun();
+  UnlockedRun(const UnlockedRun&) = delete;
+  UnlockedRun& operator=(const UnlockedRun&) = delete;
+};
+// For the collector: false if such a run is open, and it must not look.
+COGRAD_API bool begin_graph_reading() noexcept;
+COGRAD_API void end_graph_reading() noexcept;
+// Whether this thread is the one that reads: it must not let go of the lock for a run.
+COGRAD_API bool reading_graphs_here() noexcept;
+
 // The node that is running on this thread, or null.
 COGRAD_API Node* running_node() noexcept;
 // The id of the backward that is running on this thread, or -1; whether it will run `node`.

@@ -61,6 +61,7 @@ class ParallelRun {
   }
   ~ParallelRun() { thread_state.live_nodes += live_nodes_.load(std::memory_order_relaxed); }
   void execute();
+  void run_crew();
   void deliver(Node* from, size_t index, const Edge& edge, Tensor g);
   // On a helper: works until nothing is ready.
   void help() noexcept;
@@ -167,8 +168,10 @@ class Crew {
 };
 std::atomic<Crew*> Crew::instance_{nullptr};
 
+// Light work first: it may make heavy work ready. The order of additions is fixed elsewhere.
 struct NewestTask {
   bool operator()(const Task* a, const Task* b) const noexcept {
+    if (a->heavy != b->heavy) return a->heavy;
     return a->node->sequence < b->node->sequence;
   }
 };
@@ -370,8 +373,51 @@ void ParallelRun::caller_loop() {
   }
 }
 
+namespace {
+std::atomic<int> unlocked_runs{0};
+std::atomic<bool> graph_reading{false};
+thread_local bool reading_here = false;
+}  // namespace
+
+UnlockedRun::UnlockedRun() noexcept {
+  for (;;) {  // each side announces itself before it looks for the other
+    unlocked_runs.fetch_add(1);
+    if (!graph_reading.load()) return;
+    unlocked_runs.fetch_sub(1);
+    std::this_thread::yield();
+  }
+}
+UnlockedRun::~UnlockedRun() { unlocked_runs.fetch_sub(1); }
+bool begin_graph_reading() noexcept {
+  graph_reading.store(true);
+  reading_here = unlocked_runs.load() == 0;
+  if (!reading_here) graph_reading.store(false);
+  return reading_here;
+}
+void end_graph_reading() noexcept {
+  reading_here = false;
+  graph_reading.store(false);
+}
+bool reading_graphs_here() noexcept { return reading_here; }
+
 void ParallelRun::execute() {
-  void* held = engine_hooks.release != nullptr ? engine_hooks.release() : nullptr;
+  struct Restore {
+    void* held;
+    ~Restore() {
+      if (held != nullptr) engine_hooks.restore(held);
+    }
+  };
+  std::unique_ptr<UnlockedRun> open;  // outlives `lock`: the lock comes back first
+  {
+    const Restore lock{engine_hooks.release != nullptr ? engine_hooks.release() : nullptr};
+    open = std::make_unique<UnlockedRun>();
+    run_crew();
+  }
+  open.reset();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void ParallelRun::run_crew() {
   Crew& crew = Crew::get();
   crew.open(this, helpers_);
   if (ready_heavy_.load(std::memory_order_relaxed) > 1) crew.call();
@@ -381,8 +427,6 @@ void ParallelRun::execute() {
     fail(std::current_exception());
   }
   crew.close(this);
-  if (held != nullptr) engine_hooks.restore(held);
-  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
 void execute_shared(Run& run, int threads) { ParallelRun(run, threads).execute(); }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "autograd/run.h"
+#include "autograd/saved_tensor.h"
 
 namespace cograd {
 
@@ -72,6 +73,7 @@ Run::~Run() {
 bool Run::claim(Node* n) {
   uint64_t seen = n->run.load(std::memory_order_acquire);
   if (seen == id_) return false;
+  if (!side_.empty() && side_.contains(n)) return false;  // its owner has ended since
   if ((seen == 0 || !active_runs().active(seen)) &&
       n->run.compare_exchange_strong(seen, id_, std::memory_order_acq_rel)) {
     n->books.reset();
@@ -96,9 +98,28 @@ void Run::count_dependencies() {
   }
 }
 
+namespace {
+bool has_callbacks(Node& n) {
+  if (const NodeExtra* extra = n.extra_or_null()) {
+    if (!extra->tensor_hooks.empty() || !extra->pre_hooks.empty() || !extra->post_hooks.empty() ||
+        !extra->accumulate_hooks.empty())
+      return true;
+  }
+  for (size_t i = 0; i < n.num_saved(); ++i)
+    if (n.saved_slot(i)->packed()) return true;
+  return false;
+}
+}  // namespace
+
 // Is there work for several threads: heavy nodes, and a place where the graph is wider than a
 // chain?
 void Run::survey(Node* n) {
+  // Python code in a graph (Functions, hooks, checkpoints) may count on one thread, and on the
+  // order of nodes; it would hold the interpreter lock anyway.
+  if (n->is_python() || has_callbacks(*n)) {
+    may_share_ = false;
+    return;
+  }
   if (n->sequence == ~uint64_t{0}) return;  // a leaf
   shape_.heavy += elements(n->output(0)) >= kHeavyNode;
   const auto edges = n->edges();

@@ -153,7 +153,7 @@ bool SavedTensor::pack(const Tensor& t, bool output) {
   return true;
 }
 
-void SavedTensor::register_hook(const std::shared_ptr<SavedHook>& hook) {
+SavedTensor SavedTensor::with_hook(const std::shared_ptr<SavedHook>& hook) const {
   SavedHookScope one{hook, nullptr};
   const Tensor original = tensor_;
   // The hook sees values only; the history of an input is kept by the slot.
@@ -161,11 +161,12 @@ void SavedTensor::register_hook(const std::shared_ptr<SavedHook>& hook) {
   if (!is_output_) edge = gradient_edge(original.impl());
   const NodeRef hold(edge.node);
   SavedTensor packed;
+  const bool output = is_output_;
   packed.ids_ = ids_;
-  packed.pack_with(is_output_ ? original : detach(original), is_output_, &one);
+  packed.pack_with(output ? original : detach(original), output, &one);
   packed.packed_->edge = edge;
   if (edge.node != nullptr) edge.node->retain();
-  swap(packed);
+  return packed;
 }
 
 void SavedTensor::visit_packed(GraphVisitor& v) const {

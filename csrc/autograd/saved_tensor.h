@@ -81,11 +81,17 @@ class COGRAD_API SavedTensor {
     is_output_ = false;
   }
   // Keeps an output of the saving node: its bytes without its history, re-attached on unpack.
-  void save_output(const Tensor& t, uint32_t output_nr = 0) {
+  // `now`: hooks see it at once, not at pack_output().
+  void save_output(const Tensor& t, uint32_t output_nr = 0, bool now = true) {
     tensor_ = Tensor::steal(t->alias());
     ids_ = {t->current_version(), output_nr};
     is_output_ = true;
-    if (thread_state.saved_hooks != nullptr) [[unlikely]]
+    if (now) pack_output();
+  }
+  // Hands a kept output to the hooks. May throw: in-place ops do this when all else is done.
+  void pack_output() {
+    if (thread_state.saved_hooks != nullptr && is_output_ && !packed_state_ && tensor_.defined())
+        [[unlikely]]
       pack(tensor_, true);
   }
   // After an in-place op whose output this is: `self` holds the values now.
@@ -101,8 +107,8 @@ class COGRAD_API SavedTensor {
   const Tensor& raw() const noexcept { return tensor_; }
   // The hooks' value of a slot with hooks; null otherwise.
   PackedSlot* packed_slot() const noexcept { return packed_state_ ? packed_ : nullptr; }
-  // Hands a slot without hooks to one.
-  void register_hook(const std::shared_ptr<SavedHook>& hook);
+  // What a slot without hooks becomes with one; the hook may do anything to the slot meanwhile.
+  SavedTensor with_hook(const std::shared_ptr<SavedHook>& hook) const;
   void visit(GraphVisitor& v) const {
     if (packed_state_) [[unlikely]]
       visit_packed(v);

@@ -50,7 +50,8 @@ bool same_address(const Tensor& out, const Tensor& in, std::span<const int> dims
   if (dims.empty()) return d == 0;
   const int k = dims[0];
   const int64_t stride = out.stride(k);
-  if (stride == 0) return same_address(out, in, dims.subspan(1), d);
+  if (stride == 0 || (out.size(k) == 1 && in.size(k) == 1))
+    return same_address(out, in, dims.subspan(1), d);
   const int64_t floor = d >= 0 ? d / stride : -((stride - 1 - d) / stride);
   for (const int64_t i : {floor, floor + 1})
     if (i > -in.size(k) && i < out.size(k) &&

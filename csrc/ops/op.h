@@ -191,7 +191,7 @@ template <class Op>
 void Ctx<Op>::save_output(const Tensor& t, uint32_t output_nr) {
   if (node_ == nullptr) return;
   auto* n = static_cast<OpNode<Op>*>(node_);
-  n->saved[static_cast<size_t>(used_++)].save_output(t, output_nr);
+  n->saved[static_cast<size_t>(used_++)].save_output(t, output_nr, !inplace_);
 }
 template <class Op>
 Tensor Ctx<Op>::saved(int i) const {
@@ -423,6 +423,7 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
         }
         for (SavedTensor& s : node->saved) s.follow_inplace(self);
         rebase_history(self, node);
+        for (SavedTensor& s : node->saved) s.pack_output();
         return;
       }
     }

@@ -4,6 +4,7 @@
 // which visits what the C++ object owns. The proxies are gone when the collection ends.
 #include <unordered_map>
 
+#include "autograd/engine.h"
 #include "python/py_function_apply.h"
 #include "python/py_saved.h"
 
@@ -145,6 +146,7 @@ void end_collection() {
   delete proxies;
   live_proxies = nullptr;
   proxies = nullptr;
+  end_graph_reading();
 }
 
 // Every tensor and node that a Python object holds.
@@ -163,6 +165,7 @@ void add_python_roots(Discover& discover) {
 
 void begin_collection() {
   end_collection();
+  if (!begin_graph_reading()) return;  // everything counts as alive this time
   proxies = new ProxyMap;
   live_proxies = new std::vector<PyObject*>;
   Discover discover(*proxies);

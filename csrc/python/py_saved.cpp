@@ -79,7 +79,8 @@ struct RawSaved {
     COGRAD_CHECK(!s.packed(),
                  "Calling register_hooks on a saved tensor whose hooks have already "
                  "been set. Hint: only one pair of hooks is allowed at a time.");
-    s.register_hook(std::make_shared<PySavedHook>(pack.ptr(), unpack.ptr()));
+    SavedTensor made = s.with_hook(std::make_shared<PySavedHook>(pack.ptr(), unpack.ptr()));
+    slot("Calling register_hooks").swap(made);  // the hook may have released the node
   }
   Tensor unpack() const {
     Node* owner = node->saved_owner();

@@ -133,6 +133,18 @@ def _parse_size(size: int | str) -> int:
     return int(value)
 
 
+class _Region:
+    """A piece of the file, free again when neither an entry nor a mapping holds it."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Mapping(mmap.mmap):
+    """A mapped region, which it keeps from being written again."""
+
+    region: _Region
+
+
 class _Entry:
     """A packed tensor: in memory until it is spilled, then a place in the file."""
 
@@ -142,6 +154,7 @@ class _Entry:
         "dtype",
         "key",
         "offset",
+        "region",
         "shape",
         "spilled",
         "start",
@@ -222,9 +235,11 @@ class _SpillFile:
         else:
             self._free.append((offset, length))
 
-    def map(self, offset: int, length: int) -> mmap.mmap:
+    def map(self, offset: int, length: int, region: _Region) -> _Mapping:
         """The bytes as private memory: written pages are copied, the file does not change."""
-        return mmap.mmap(self._fd, length, access=mmap.ACCESS_COPY, offset=offset)
+        memory = _Mapping(self._fd, length, access=mmap.ACCESS_COPY, offset=offset)
+        memory.region = region
+        return memory
 
 
 class saved_tensor_budget(saved_tensors_hooks):
@@ -307,13 +322,13 @@ class saved_tensor_budget(saved_tensors_hooks):
             if entry is None or entry.tensor is None:
                 self._entries.pop(number, None)
                 continue
-            self._spill(entry)
+            if entry.tensor._version == entry.version:  # else backward says so when it asks
+                self._spill(entry)
             self._forget(number, entry.key)
 
     def _spill(self, entry: _Entry) -> None:
         tensor = entry.tensor
         assert tensor is not None
-        self._check_version(entry)
         if self._file is None:
             self._file = _SpillFile(self.directory)
         flat = tensor.detach().as_strided((_span(tensor),), (1,))
@@ -321,7 +336,8 @@ class saved_tensor_budget(saved_tensors_hooks):
         entry.spilled = True
         entry.tensor = None
         self.spilled_bytes += entry.bytes
-        weakref.finalize(entry, self._file.give, entry.offset, entry.bytes).atexit = False
+        entry.region = _Region()
+        weakref.finalize(entry.region, self._file.give, entry.offset, entry.bytes).atexit = False
 
     def _unpack(self, packed: Any) -> Tensor:
         if isinstance(packed, Tensor):
@@ -331,7 +347,7 @@ class saved_tensor_budget(saved_tensors_hooks):
             self._check_version(entry)
             return entry.tensor
         assert self._file is not None
-        memory = self._file.map(entry.offset, entry.bytes)
+        memory = self._file.map(entry.offset, entry.bytes, entry.region)
         flat = cograd.frombuffer(memory, dtype=entry.dtype)
         return flat.as_strided(entry.shape, entry.strides)
 
