@@ -20,7 +20,15 @@ struct CHook final : Hook {
     cograd_tensor replacement = nullptr;
     const cograd_status s = fn(context, handle(call.values[0]), &replacement);
     if (s != COGRAD_OK) raise(s, "tensor hook");
-    if (replacement != nullptr) call.values[0] = Tensor::steal(impl(replacement));
+    if (replacement == nullptr) return;
+    Tensor g = Tensor::steal(impl(replacement));
+    const Tensor& before = call.values[0];
+    COGRAD_CHECK(same(g.sizes(), before.sizes()),
+                 "a tensor hook has changed the size of value: got ", to_string(g.sizes()),
+                 ", expected ", to_string(before.sizes()));
+    COGRAD_CHECK(g.dtype() == before.dtype(), "a tensor hook has changed the type of value: got ",
+                 dtype_name(g.dtype()), ", expected ", dtype_name(before.dtype()));
+    call.values[0] = std::move(g);
   }
   cograd_hook_fn fn;
   void* context;

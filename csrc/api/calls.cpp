@@ -70,12 +70,22 @@ const cograd_op_s* find(std::string_view name) {
 
 constexpr size_t kMaxArgs = 32;
 
+// Built-in ops take no undefined tensor in a list, but for those whose lists are indices.
+void check_elements(const OpRecord& r, const ArgInfo& a, const Value& v) {
+  if (std::string_view(r.spec.name).starts_with("index") || r.spec.name[0] == '_') return;
+  const TensorList list(static_cast<const Tensor*>(v.list), v.length);
+  for (size_t i = 0; i < list.size(); ++i)
+    COGRAD_CHECK_TYPE(list[i].defined(), r.spec.name, "(): element ", i, " of ", a.name,
+                      " is None (an undefined Tensor), expected a Tensor");
+}
+
 bool fill(const OpRecord& r, std::span<const cograd_value> args, Room& room, Value* out) {
   if (args.size() > r.args.size()) return false;
   for (size_t i = 0; i < r.args.size(); ++i) {
     const ArgInfo& a = r.args[i];
     if (i < args.size() && args[i].kind != COGRAD_DEFAULT) {
       if (!from_c(a, args[i], room, out[i])) return false;
+      if (r.foreign == nullptr && a.kind == ArgKind::Tensors) check_elements(r, a, out[i]);
     } else if (a.has_default) {
       out[i] = a.default_value;
     } else if (a.variadic) {
@@ -128,6 +138,7 @@ void run(const cograd_op_s& op, std::span<const cograd_value> args, cograd_value
     Room room;
     if (!fill(*r, args, room, values)) continue;
     if (op.inplace) {
+      if (args.empty() || args[0].kind != COGRAD_TENSOR || args[0].u.tensor == nullptr) continue;
       const Tensor& self = view_of(args[0].u.tensor, op.name.c_str());
       r->call_inplace(self, values);
       cograd_tensor_retain(args[0].u.tensor);

@@ -2,6 +2,7 @@
 // The last error of each thread.
 #include "api/error.h"
 
+#include <atomic>
 #include <cctype>
 #include <cstdarg>
 #include <cstdio>
@@ -44,8 +45,9 @@ bool has_word(std::string_view text, std::string_view word) noexcept {
 }
 
 uint64_t next_token() noexcept {
-  static thread_local uint64_t last = 0;
-  return ++last;
+  // Of the process: an error may be passed on to another thread.
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 cograd_status keep(cograd_status status, const char* text, size_t length,

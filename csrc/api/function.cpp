@@ -171,7 +171,6 @@ Tensor UserNode::saved(size_t i) {
                        " was asked for, expected less than ", to_save_.size());
     return to_save_[i];
   }
-  if (released) fail_released(this);
   COGRAD_CHECK_INDEX(i < saved_.size(), name(), ": saved tensor ", i,
                      " was asked for, expected less than ", saved_.size());
   return saved_[i].unpack(this, i);
@@ -214,10 +213,11 @@ void UserNode::poison(std::span<Tensor> gradients) const {
 }
 
 void UserNode::release_saved() noexcept {
-  std::vector<SavedSlot> dropped;
+  // The slots stay: another thread may be reading one in a backward of its own.
+  std::vector<SavedSlot> dropped(saved_.size());
   lock();
-  saved_.swap(dropped);
   released = true;
+  for (size_t i = 0; i < saved_.size(); ++i) saved_[i].tensor.swap(dropped[i].tensor);
   unlock();
   if (function_.release != nullptr) function_.release(state_);
 }

@@ -42,9 +42,9 @@ bool is_name(const char* s) {
   return true;
 }
 
-void check_abi(const cograd_op_desc& d, const std::string& op) {
-  COGRAD_CHECK(d.abi_major == COGRAD_ABI_MAJOR && d.abi_minor <= COGRAD_ABI_MINOR, "op '", op,
-               "' was built against cograd's ABI ", d.abi_major, ".", d.abi_minor,
+void check_abi(const cograd_op_desc& d) {
+  COGRAD_CHECK(d.abi_major == COGRAD_ABI_MAJOR && d.abi_minor <= COGRAD_ABI_MINOR,
+               "an op was built against cograd's ABI ", d.abi_major, ".", d.abi_minor,
                ", this library has ", COGRAD_ABI_MAJOR, ".", COGRAD_ABI_MINOR,
                ": rebuild the extension");
 }
@@ -58,6 +58,7 @@ std::string node_name(const std::string& op) {
 void add(const cograd_op_desc& given) {
   cograd_op_desc d{};
   std::memcpy(&d, &given, std::min(given.struct_size, sizeof d));
+  check_abi(d);  // before anything of another layout is read
   COGRAD_CHECK_VALUE(is_name(d.library) && is_name(d.name),
                      "an op needs a library and a name made "
                      "of letters, digits and '_', got '",
@@ -67,7 +68,6 @@ void add(const cograd_op_desc& given) {
   op->library = d.library;
   op->name = d.name;
   op->qualified = op->library + "::" + op->name;
-  check_abi(d, op->qualified);
   COGRAD_CHECK_VALUE(d.forward != nullptr, "op '", op->qualified, "' has no forward function");
   op->doc = d.doc == nullptr ? "" : d.doc;
   op->flags = d.flags;
@@ -156,6 +156,8 @@ class Written {
   }
   const std::vector<Tensor>& tensors() const noexcept { return tensors_; }
   bool tracked() const noexcept { return tracked_; }
+  // Whether differentiable ops wrote tensor i, which then has a history of its own.
+  bool recorded(size_t i) const { return grad_fn(tensors_[i].impl()) != makers_[i].get(); }
   // Written through data pointers, they look untouched.
   void bump() const {
     for (size_t i = 0; i < tensors_.size(); ++i)
@@ -173,11 +175,13 @@ class Written {
     check_inplace(t, op_.qualified.c_str(), tracked_);
     tensors_.push_back(t);
     versions_.push_back(t->current_version());
+    makers_.push_back(NodeRef::borrow(grad_fn(t.impl())));
   }
   const ForeignOp& op_;
   bool tracked_ = false;
   std::vector<Tensor> tensors_;
   std::vector<uint32_t> versions_;
+  std::vector<NodeRef> makers_;
 };
 
 void run_forward(const ForeignOp& op, UserNode* node, std::span<const cograd_value> args,
@@ -258,8 +262,9 @@ void guard_outputs(const ForeignOp& op, const Value* values, const Written& writ
                                  "' has no gradient: register one (autograd::Function, or a "
                                  "backward), or mark it with .non_differentiable() if its result "
                                  "does not depend on its inputs smoothly");
-  for (const Tensor& t : written.tensors()) {
-    if (!t.is_floating() || (by_nature && !requires_grad(t))) continue;
+  for (size_t i = 0; i < written.tensors().size(); ++i) {
+    const Tensor& t = written.tensors()[i];
+    if (!t.is_floating() || (by_nature && !requires_grad(t)) || written.recorded(i)) continue;
     rebase_history(t, error_node(why, edges).get());
   }
   if (by_nature) return;
@@ -300,11 +305,28 @@ Loaded end_loading() {
   return done;
 }
 
+namespace {
+
+// A parameter int[N] takes N numbers, or one that stands for all.
+cograd_value sized(const ForeignOp& op, size_t i, cograd_value v, Room& room) {
+  const size_t n = op.lengths[i];
+  if (n == 0 || v.kind == COGRAD_NONE || v.length == n) return v;
+  COGRAD_CHECK_VALUE(v.kind == COGRAD_INTS && v.length == 1, op.qualified, "(): argument '",
+                     op.record.args[i].name, "' has ", v.length, " elements, expected ", n);
+  auto& list = room.ints();
+  list.assign(n, *static_cast<const int64_t*>(v.u.list));
+  v.u.list = list.data();
+  v.length = n;
+  return v;
+}
+
+}  // namespace
+
 void call_foreign(const ForeignOp& op, const Value* values, Result& out) {
   Room room;
   SmallVec<cograd_value, 8> args;
   for (size_t i = 0; i < op.record.args.size(); ++i)
-    args.push_back(to_c(op.record.args[i], values[i], room));
+    args.push_back(sized(op, i, to_c(op.record.args[i], values[i], room), room));
   const std::span<const cograd_value> given(args.data(), args.size());
   cograd_results_s results;
   const Written written(op, values);

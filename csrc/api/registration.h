@@ -32,6 +32,7 @@ struct ForeignOp {
   void* user = nullptr;
   void* backward_user = nullptr;
   std::vector<bool> mutated;       // per parameter: declared as written, Tensor(a!)
+  std::vector<size_t> lengths;     // per parameter: N of int[N], else 0
   std::vector<std::string> types;  // per parameter, as schemas spell them
   DefaultLists lists;
   OpRecord record;

@@ -34,10 +34,14 @@ std::string typed_parameter(ForeignOp& op, std::string_view item) {
   }
   std::string type;
   bool mutated = false, in_alias = false;
+  size_t length = 0;
   for (const char c : item.substr(0, end)) {  // "(a!)" says what aliases and what is written
     if (c == '(') in_alias = true;
     if (in_alias) mutated |= c == '!';
-    if (!in_alias && (c < '0' || c > '9')) type.push_back(c);  // int[2] is int[]
+    const bool digit = c >= '0' && c <= '9';  // int[2] is int[] of two
+    if (digit && !in_alias)
+      length = std::min<size_t>(length * 10 + static_cast<size_t>(c - '0'), 1 << 16);
+    if (!in_alias && !digit) type.push_back(c);
     if (c == ')') in_alias = false;
   }
   ArgInfo a;
@@ -55,6 +59,7 @@ std::string typed_parameter(ForeignOp& op, std::string_view item) {
   a.kind = found->kind;
   op.record.args.push_back(a);
   op.mutated.push_back(mutated);
+  op.lengths.push_back(length);
   op.types.push_back(type + (a.nullable ? "?" : ""));
   return std::string(name);
 }
@@ -144,6 +149,12 @@ void check_kinds(const ForeignOp& op, const int32_t* kinds, size_t n) {
     COGRAD_CHECK_VALUE(a.kind == op.record.args[i].kind, "op '", op.qualified, "': parameter ", i,
                        " is '", op.types[i], "' in its schema, but its function takes '",
                        type_name(a.kind), "'");
+    COGRAD_CHECK_VALUE(a.nullable || !op.record.args[i].nullable || a.kind == ArgKind::Tensor,
+                       "op '", op.qualified, "': parameter ", i, " is '", op.types[i],
+                       "' in its schema, but its function cannot take None");
+    COGRAD_CHECK_VALUE((kinds[i] & COGRAD_MUTATED) == 0 || op.mutated[i], "op '", op.qualified,
+                       "': its function may write parameter ", i,
+                       ", which the schema must declare: Tensor(a!)");
   }
 }
 
@@ -167,6 +178,7 @@ void parse_schema(ForeignOp& op, const char* schema, const int32_t* kinds, size_
   op.record.spec = OpSpec{op.name.c_str(), op.params.c_str(), kFunction, op.doc.c_str()};
   parse_names(op);
   op.mutated.resize(op.record.args.size());
+  op.lengths.resize(op.record.args.size());
 }
 
 }  // namespace cograd::api

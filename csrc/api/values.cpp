@@ -2,6 +2,7 @@
 // Conversion of boxed arguments and results at the C boundary.
 #include "api/values.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -218,6 +219,14 @@ cograd_value result_to_c(Result& r) {
     }
     case Result::Kind::Items: {
       auto& items = r.more->items;
+      const bool tensors = std::all_of(items.begin(), items.end(), [](const Result& x) {
+        return x.kind == Result::Kind::Tensor || x.kind == Result::Kind::None;
+      });
+      if (tensors) {
+        auto* list = owned_list<cograd_tensor>(v, COGRAD_TENSORS, items.size());
+        for (size_t i = 0; i < items.size(); ++i) list[i] = give(std::move(items[i].tensor));
+        break;
+      }
       auto* list =
           owned_list<cograd_value>(v, r.more->tuple ? COGRAD_TUPLE : COGRAD_ITEMS, items.size());
       for (size_t i = 0; i < items.size(); ++i) list[i] = result_to_c(items[i]);

@@ -339,6 +339,9 @@ enum {
 };
 typedef struct cograd_op_desc {
   size_t struct_size;
+  /* What the caller was compiled against: COGRAD_ABI_MAJOR, COGRAD_ABI_MINOR. */
+  int32_t abi_major;
+  int32_t abi_minor;
   const char* library; /* namespace */
   const char* name;
   /* "(Tensor x, float alpha=1.0, int[] dims, Tensor? w=None) -> Tensor"; "Tensor(a!) x" is written
@@ -357,9 +360,6 @@ typedef struct cograd_op_desc {
   cograd_status (*backward)(cograd_context ctx, void* user, const cograd_tensor* grads,
                             size_t n_grads, cograd_tensor* out, size_t n_inputs);
   void* user;
-  /* What the caller was compiled against: COGRAD_ABI_MAJOR, COGRAD_ABI_MINOR. */
-  int32_t abi_major;
-  int32_t abi_minor;
 } cograd_op_desc;
 /* Strings are copied. A failure is also kept for whoever loads the library, since an initialiser
  * cannot report it. */

@@ -246,6 +246,15 @@ struct Inputs {
   void collect(const Tensor& t) { add(t.handle()); }
   void collect(const std::optional<Tensor>& t) { add(t ? t->handle() : nullptr); }
   void collect(std::nullopt_t) { add(nullptr); }
+  void collect(const std::optional<std::vector<Tensor>>& l) {
+    if (l) collect(*l);
+  }
+  void collect(const std::optional<TensorList>& l) {
+    if (l) collect(*l);
+  }
+  void collect(const std::vector<std::optional<Tensor>>& l) {
+    for (const std::optional<Tensor>& t : l) collect(t);
+  }
   void collect(TensorList l) {
     for (const Tensor& t : l) add(t.handle());
   }

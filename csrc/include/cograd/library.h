@@ -43,8 +43,9 @@ struct Argument<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, 
     : Of<COGRAD_INT> {
   static T get(const cograd_value& v) {
     const T t = static_cast<T>(v.u.integer);
-    COGRAD_CHECK_VALUE(static_cast<int64_t>(t) == v.u.integer, "got ", v.u.integer,
-                       ", which does not fit the C++ type of the parameter");
+    COGRAD_CHECK_VALUE(
+        static_cast<int64_t>(t) == v.u.integer && (std::is_signed_v<T> || v.u.integer >= 0), "got ",
+        v.u.integer, ", which does not fit the C++ type of the parameter");
     return t;
   }
 };
@@ -129,6 +130,12 @@ struct Writable {
   Tensor tensor;
   operator Tensor&() noexcept { return tensor; }
 };
+// What Function::apply is given for it.
+template <class A>
+A&& given(A&& a) noexcept {
+  return std::forward<A>(a);
+}
+inline Tensor& given(Writable&& w) noexcept { return w.tensor; }
 template <class A>
 decltype(auto) argument(const cograd_value& v) {
   if constexpr (std::is_same_v<A, Tensor&>)
@@ -152,10 +159,13 @@ void push(cograd_results r, const std::vector<T>& l) {
     for (const std::string& s : l) views.push_back({s.data(), s.size()});
     push(r, boxed_list(COGRAD_STRINGS, views.data(), views.size()));
   } else {
+    static_assert(list_kind<T> >= 0, "no list of this type can be a result");
     push(r, boxed_list(list_kind<T>, l.data(), l.size()));
   }
 }
 inline void push(cograd_results r, const std::string& s) { push(r, boxed(std::string_view(s))); }
+inline void push(cograd_results r, std::string_view s) { push(r, boxed(s)); }
+inline void push(cograd_results r, const char* s) { push(r, boxed(std::string_view(s))); }
 inline void push(cograd_results r, bool v) { push(r, boxed(v)); }
 inline void push(cograd_results r, double v) { push(r, boxed(v)); }
 inline void push(cograd_results r, float v) { push(r, boxed(static_cast<double>(v))); }
@@ -255,7 +265,8 @@ struct FunctionTrampoline {
   static cograd_status call(cograd_context, void*, const cograd_value* args, size_t,
                             cograd_results results) {
     return SignatureOf<decltype(&Op::forward)>::type::call(
-        [](auto&&... a) { return Op::apply(std::forward<decltype(a)>(a)...); }, args, results);
+        [](auto&&... a) { return Op::apply(given(std::forward<decltype(a)>(a))...); }, args,
+        results);
   }
 };
 

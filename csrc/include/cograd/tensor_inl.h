@@ -7,8 +7,9 @@
 namespace cograd {
 inline namespace abi1 {
 
-inline TensorIndex::TensorIndex(const Tensor& t)
-    : v_{COGRAD_INDEX_TENSOR, 0, 0, 0, 1, t.handle()} {}
+inline TensorIndex::TensorIndex(const Tensor& t) : v_{COGRAD_INDEX_TENSOR, 0, 0, 0, 1, t.handle()} {
+  cograd_tensor_retain(v_.tensor);
+}
 
 namespace ext {
 inline Tensor index(const Tensor& x, const TensorIndex* items, size_t n) {

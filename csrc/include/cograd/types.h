@@ -193,7 +193,7 @@ class Slice {
 };
 }  // namespace indexing
 
-// One item of x.index({...}). Refers to the tensor it is made of.
+// One item of x.index({...}).
 class TensorIndex {
  public:
   template <class I, std::enable_if_t<std::is_integral_v<I> && !std::is_same_v<I, bool>, int> = 0>
@@ -207,6 +207,14 @@ class TensorIndex {
     COGRAD_CHECK_VALUE(std::string(dots) == "...", "an index may be \"...\", got \"", dots, "\"");
   }
   TensorIndex(const Tensor& t);  // NOLINT
+  TensorIndex(const TensorIndex& o) noexcept : v_(o.v_) { cograd_tensor_retain(v_.tensor); }
+  TensorIndex& operator=(const TensorIndex& o) noexcept {
+    cograd_tensor_retain(o.v_.tensor);
+    cograd_tensor_release(v_.tensor);
+    v_ = o.v_;
+    return *this;
+  }
+  ~TensorIndex() { cograd_tensor_release(v_.tensor); }
   const cograd_index& value() const noexcept { return v_; }
 
  private:

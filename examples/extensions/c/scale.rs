@@ -30,6 +30,8 @@ type Backward =
 #[repr(C)]
 struct OpDesc {
     struct_size: usize,
+    abi_major: i32,
+    abi_minor: i32,
     library: *const c_char,
     name: *const c_char,
     schema: *const c_char,
@@ -40,8 +42,6 @@ struct OpDesc {
     forward: Forward,
     backward: Backward,
     user: *mut c_void,
-    abi_major: i32,
-    abi_minor: i32,
 }
 extern "C" {
     fn cograd_op_register(desc: *const OpDesc) -> Status;
