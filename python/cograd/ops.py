@@ -109,6 +109,9 @@ def _changed(names: Iterable[str], gone: Iterable[str]) -> None:
     """Takes note of ops that were registered anew, and of those a rebuilt library lacks."""
     _gone.difference_update(names)
     _gone.update(gone)
+    adopted = sys.modules.get("cograd.library._foreign")
+    if adopted is not None:
+        adopted.refresh(names, gone)
     _forget((*names, *gone))
 
 

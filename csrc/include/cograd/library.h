@@ -365,9 +365,48 @@ class Op {
 };
 
 namespace ext {
+// What the blocks of this shared object could not register; cograd/python.h raises it at import.
+COGRAD_API inline std::string& refusals() {
+  static auto* text = new std::string;
+  return *text;
+}
+
+// Initialisers cannot throw: the loader hears of a block's exception through a schema that is
+// refused, whose text is the message.
+inline void refuse_library(const char* name, std::string why) {
+  for (char& c : why)
+    if (c == '(' || c == ')') c = '\'';
+  const std::string text = "the block raised: " + why;
+  cograd_op_desc d{};
+  d.struct_size = sizeof d;
+  d.library = name;
+  d.name = "COGRAD_LIBRARY";
+  d.schema = text.c_str();
+  d.abi_major = COGRAD_ABI_MAJOR;
+  d.abi_minor = COGRAD_ABI_MINOR;
+  d.forward = [](cograd_context, void*, const cograd_value*, size_t, cograd_results) {
+    return static_cast<cograd_status>(COGRAD_RUNTIME_ERROR);
+  };
+  cograd_op_register(&d);
+}
+
 inline bool run_library(const char* name, void (*init)(Library&)) {
-  Library m(name);
-  init(m);
+  uint64_t before = 0, after = 0;
+  cograd_error_get(nullptr, nullptr, &before);
+  try {
+    Library m(name);
+    init(m);
+  } catch (const std::exception& e) {
+    refuse_library(name, e.what());
+  } catch (...) {
+    refuse_library(name, "something that is no std::exception");
+  }
+  // A refused op leaves an error that begins with its name; others are of code that handled them.
+  const char* text = "";
+  cograd_error_get(&text, nullptr, &after);
+  const std::string begin = std::string("op '") + name + "::";
+  if (after != before && std::string_view(text).substr(0, begin.size()) == begin)
+    refusals() += (refusals().empty() ? "" : "; ") + std::string(text);
   return true;
 }
 }  // namespace ext

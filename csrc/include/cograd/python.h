@@ -6,6 +6,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cstdlib>
+
 #include "cograd/extension.h"
 
 namespace cograd {
@@ -32,12 +34,42 @@ inline void translate(std::exception_ptr p) {
     bridge().raise();
   }
 }
+// Whether the entry point of a module may run; if not, ImportError is set.
+COGRAD_API inline bool may_import() {
+  const char* version = Py_GetVersion();
+  char* end = nullptr;
+  const long python_major = std::strtol(version, &end, 10);
+  if (python_major != PY_MAJOR_VERSION || std::strtol(end + 1, nullptr, 10) != PY_MINOR_VERSION) {
+    PyErr_Format(PyExc_ImportError, "this module was compiled for Python %d.%d, but this is %s",
+                 PY_MAJOR_VERSION, PY_MINOR_VERSION, version);
+    return false;
+  }
+  int32_t major = 0, minor = 0;
+  cograd_abi_version(&major, &minor);
+  if (major != COGRAD_ABI_MAJOR || minor < COGRAD_ABI_MINOR) {
+    PyErr_Format(PyExc_ImportError,
+                 "this module was built for cograd's ABI %d.%d, but this cograd (%s) has ABI "
+                 "%d.%d; rebuild it with this cograd, or install the cograd it was built with",
+                 COGRAD_ABI_MAJOR, COGRAD_ABI_MINOR, cograd_version(), static_cast<int>(major),
+                 static_cast<int>(minor));
+    return false;
+  }
+  if (refusals().empty()) return true;
+  PyErr_SetString(PyExc_ImportError, refusals().c_str());
+  return false;
+}
+
 // Modules register it when they are loaded, which an import does with the interpreter at hand.
 inline const bool translated = (pybind11::register_local_exception_translator(translate), true);
 
 }  // namespace ext
 }  // namespace abi1
 }  // namespace cograd
+
+// PYBIND11_MODULE begins its entry point with this: the one place that can refuse an import.
+#undef PYBIND11_CHECK_PYTHON_VERSION
+#define PYBIND11_CHECK_PYTHON_VERSION \
+  if (!::cograd::ext::may_import()) return nullptr;
 
 namespace pybind11::detail {
 

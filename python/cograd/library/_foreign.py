@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import cograd
@@ -51,6 +52,15 @@ class ForeignOpDef:
 
     def __init__(self, qualname: str) -> None:
         self._qualname = qualname
+        self._formula: tuple[Fn, Fn | None] | None = None
+        self._function: Any = None
+        self._abstract_fn: Fn | None = None
+        self._vmap_fn: Fn | None = None
+        self._look_up()
+
+    def _look_up(self) -> None:
+        """Takes the op of this name as it is registered now."""
+        qualname = self._qualname
         self._raw: Any = _C._find_op(qualname)
         described = _C._describe_op(qualname)
         arguments = described["args"]
@@ -59,9 +69,7 @@ class ForeignOpDef:
         self._lists = any(a["type"].rstrip("?") == "Tensor[]" for a in arguments)
         self._keywords = [a["name"] for a in arguments if a["keyword_only"]]
         self._positional = len(arguments) - len(self._keywords)
-        self._function: Any = None
-        self._abstract_fn: Fn | None = None
-        self._vmap_fn: Fn | None = None
+        self._own_gradient = bool(described["differentiable"])
         self.__signature__ = inspect.Signature([_parameter(a) for a in arguments])
         self.__name__ = self._name
         self.__qualname__ = qualname
@@ -104,17 +112,39 @@ class ForeignOpDef:
         Raises:
             RuntimeError: the op writes its arguments, or records its gradient itself.
         """
+        self._check_formula()
+        self._formula = (backward, setup_context)
+        self._function = self._make_function(backward, setup_context)
+
+    def _check_formula(self) -> None:
         if self._written:
             raise RuntimeError(
                 f"Cannot register autograd formula for non-functional operator {self}: it writes "
                 f"{', '.join(self._written)}. Please create a functional operator and register an "
                 "autograd formula for that."
             )
-        if _C._describe_op(self._qualname)["differentiable"]:
+        if self._own_gradient:
             raise RuntimeError(
                 f"register_autograd: {self._qualname} has a gradient of its own, from C++ or C"
             )
-        self._function = self._make_function(backward, setup_context)
+
+    def _reload(self) -> None:
+        """Goes over to the op that a rebuilt library registered in the place of this one."""
+        self._look_up()
+        if self._formula is None:
+            return
+        try:
+            self._check_formula()
+        except RuntimeError as e:
+            self._formula = self._function = None
+            warnings.warn(
+                f"{self._qualname} was loaded anew, and the gradient registered for it from "
+                f"Python is dropped: {e}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        else:
+            self._function = self._make_function(*self._formula)
 
     def _make_function(self, backward: Fn, setup_context: Fn | None) -> Any:
         """The autograd Function around the op. Keyword-only arguments come last in its inputs."""
@@ -178,6 +208,20 @@ def adopt(qualname: str) -> ForeignOpDef | None:
         return None
     _table.add(definition)
     return definition
+
+
+def refresh(names: Iterable[str], gone: Iterable[str]) -> None:
+    """After a library was loaded anew: its ops replace those adopted here, `gone` are dropped."""
+    from . import _table
+
+    for name in names:
+        definition = _table._python_ops.get(name)
+        if isinstance(definition, ForeignOpDef):
+            definition._reload()
+    for name in gone:
+        definition = _table._python_ops.get(name)
+        if isinstance(definition, ForeignOpDef):
+            _table.remove(definition)
 
 
 def _find(qualname: str) -> Any:

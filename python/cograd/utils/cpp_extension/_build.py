@@ -144,11 +144,24 @@ def _stamp(deps: list[str], job: Job) -> tuple[list[list[Any]], bool]:
         except OSError:
             volatile = True
             continue
-        changed = stamp[1] / 1e9 > job.started and not _entry.is_system(path)
+        changed = _changed_since(job.started, path) and not _entry.is_system(path)
         if changed or sources.get(path, stamp[3]) != stamp[3]:
             volatile = True
         stamps.append(stamp)
     return stamps, volatile
+
+
+def _changed_since(start: float, path: str) -> bool:
+    """Whether a file was written between `start` and now.
+
+    A time in the future says nothing: it came from an archive, or from another host's clock.
+    """
+    try:
+        status = os.stat(path)
+    except OSError:
+        return True
+    now = time.time()
+    return start < status.st_mtime <= now or start < status.st_ctime <= now
 
 
 def compile_flags(job: Job, language: str) -> list[str]:

@@ -21,6 +21,16 @@ _thread_locks: dict[str, threading.Lock] = {}
 _thread_locks_guard = threading.Lock()
 
 
+def _forget_threads() -> None:
+    """After a fork: the threads that held these locks are not in the child."""
+    global _thread_locks_guard
+    _thread_locks_guard = threading.Lock()
+    _thread_locks.clear()
+
+
+os.register_at_fork(after_in_child=_forget_threads)
+
+
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
