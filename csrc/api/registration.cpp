@@ -157,7 +157,7 @@ class Written {
   const std::vector<Tensor>& tensors() const noexcept { return tensors_; }
   bool tracked() const noexcept { return tracked_; }
   // Whether differentiable ops wrote tensor i, which then has a history of its own.
-  bool recorded(size_t i) const { return grad_fn(tensors_[i].impl()) != makers_[i].get(); }
+  bool recorded(size_t i) const { return maker(tensors_[i]) != makers_[i].get(); }
   // Written through data pointers, they look untouched.
   void bump() const {
     for (size_t i = 0; i < tensors_.size(); ++i)
@@ -165,6 +165,10 @@ class Written {
   }
 
  private:
+  // Of a view, its base's: a write to either makes a new one there.
+  static Node* maker(const Tensor& t) noexcept {
+    return t->base != nullptr ? t->base->grad_fn : t->grad_fn;
+  }
   static bool any_requires_grad(const OpRecord& r, const Value* values) {
     bool any = false;
     each_tensor(r, values, [&](const Tensor& t) { any |= requires_grad(t); });
@@ -175,7 +179,7 @@ class Written {
     check_inplace(t, op_.qualified.c_str(), tracked_);
     tensors_.push_back(t);
     versions_.push_back(t->current_version());
-    makers_.push_back(NodeRef::borrow(grad_fn(t.impl())));
+    makers_.push_back(NodeRef::borrow(maker(t)));
   }
   const ForeignOp& op_;
   bool tracked_ = false;
