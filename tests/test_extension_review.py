@@ -504,3 +504,10 @@ def test_file_written_during_the_build_is_noticed_whatever_its_time(tmp_path):
         assert not _build._changed_since(time.time(), str(path))
     path.unlink()
     assert _build._changed_since(0.0, str(path))
+
+
+def test_list_results_of_typed_schemas_are_not_nested(ops):
+    x = torch.ones(2, 3)
+    assert ops.ints(x) == [2, 6]
+    first, second = ops.twice(x)
+    assert first.sum().item() == 6 and second.sum().item() == 12

@@ -106,6 +106,11 @@ void set_result(const ForeignOp& op, std::vector<Result>& items, Result& out) {
     out = std::move(items[0]);
     return;
   }
+  // A C++ function gives its list as one value; a C one pushes the elements.
+  if (list && items.size() == 1 && items[0].kind == Result::Kind::Items && !items[0].more->tuple) {
+    out = std::move(items[0]);
+    return;
+  }
   bool tensors = true;
   for (const Result& r : items)
     tensors &= r.kind == Result::Kind::Tensor || r.kind == Result::Kind::None;

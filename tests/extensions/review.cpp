@@ -161,3 +161,13 @@ COGRAD_LIBRARY(t_review, m) {
   m.def("pair_of", &pair_of, "(Tensor x, int[2] s=1)");
   m.def("maybe_int", &maybe_int, "(Tensor x, int? n=None) -> int");
 }
+
+// --- typed schemas with list results ---
+COGRAD_LIBRARY_FRAGMENT(t_review, lists) {
+  lists.def(
+      "ints", [](const Tensor& x) { return std::vector<int64_t>{x.dim(), x.numel()}; },
+      "(Tensor x) -> int[]");
+  lists.def(
+      "twice", [](const Tensor& x) { return std::vector<Tensor>{x, x * 2}; },
+      "(Tensor x) -> Tensor[]");
+}

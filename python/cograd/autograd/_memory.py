@@ -142,7 +142,7 @@ class _Region:
 class _Mapping(mmap.mmap):
     """A mapped region, which it keeps from being written again."""
 
-    region: _Region
+    region: _Region | None
 
 
 class _Entry:
@@ -173,6 +173,7 @@ class _Entry:
         self.key = tensor.untyped_storage().data_ptr()
         self.spilled = False
         self.offset = 0  # in the file
+        self.region: _Region | None = None
 
 
 def _span(tensor: Tensor) -> int:
@@ -235,7 +236,7 @@ class _SpillFile:
         else:
             self._free.append((offset, length))
 
-    def map(self, offset: int, length: int, region: _Region) -> _Mapping:
+    def map(self, offset: int, length: int, region: _Region | None) -> _Mapping:
         """The bytes as private memory: written pages are copied, the file does not change."""
         memory = _Mapping(self._fd, length, access=mmap.ACCESS_COPY, offset=offset)
         memory.region = region
