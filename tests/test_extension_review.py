@@ -511,3 +511,8 @@ def test_list_results_of_typed_schemas_are_not_nested(ops):
     assert ops.ints(x) == [2, 6]
     first, second = ops.twice(x)
     assert first.sum().item() == 6 and second.sum().item() == 12
+
+
+def test_checks_print_tensors_and_their_parts(ops):
+    with pytest.raises(RuntimeError, match=r"\[2, 3\] float32 cpu float32\[2, 3\] 2.5"):
+        ops.describe(torch.ones(2, 3))

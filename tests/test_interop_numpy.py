@@ -252,3 +252,11 @@ def test_optimised_round_trip_is_identity_of_memory():
     a = np.arange(3.0)
     assert np.shares_memory(torch.from_numpy(a).numpy(), a)
     assert torch.from_numpy(torch.arange(3).numpy()).tolist() == [0, 1, 2]
+
+
+def test_numpy_of_a_tensor_that_requires_grad_while_nothing_is_recorded():
+    x = torch.ones(3, requires_grad=True)
+    with torch.no_grad():
+        assert x.numpy().tolist() == np.asarray(x).tolist() == [1, 1, 1]
+    with pytest.raises(RuntimeError, match="requires grad"):
+        x.numpy()

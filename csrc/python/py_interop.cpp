@@ -80,7 +80,8 @@ void check_layout(const char* op, const py::array& a) {
 }
 
 void check_exportable(const char* op, const Tensor& t) {
-  COGRAD_CHECK(!requires_grad(t), "Can't call ", op,
+  // With recording off nothing is lost by it, as in the forward of a Function.
+  COGRAD_CHECK(!requires_grad(t) || !thread_state.grad_enabled, "Can't call ", op,
                "() on Tensor that requires grad. Use tensor.detach().", op, "() instead.");
 }
 

@@ -171,3 +171,10 @@ COGRAD_LIBRARY_FRAGMENT(t_review, lists) {
       "twice", [](const Tensor& x) { return std::vector<Tensor>{x, x * 2}; },
       "(Tensor x) -> Tensor[]");
 }
+
+// --- what COGRAD_CHECK prints ---
+COGRAD_LIBRARY_FRAGMENT(t_review, texts) {
+  texts.def("describe", [](const Tensor& x) {
+    COGRAD_CHECK(false, x.sizes(), ' ', x.dtype(), ' ', x.device(), ' ', x, ' ', Scalar(2.5));
+  });
+}

@@ -326,6 +326,8 @@ struct Unboxed<std::tuple<T...>> {
 };
 }  // namespace ext
 
+inline void put(std::string& s, const Tensor& t) { s += t.summary(); }
+
 }  // namespace abi1
 }  // namespace cograd
 

@@ -222,5 +222,26 @@ class TensorIndex {
 };
 static_assert(sizeof(TensorIndex) == sizeof(cograd_index), "lists of them are passed as they are");
 
+// What COGRAD_CHECK prints of these types; found through their namespace.
+template <class T>
+void put(std::string& s, ArrayRef<T> v) {
+  s += '[';
+  for (size_t i = 0; i < v.size(); ++i) {
+    if (i > 0) s += ", ";
+    cograd::detail::put(s, v[i]);
+  }
+  s += ']';
+}
+inline void put(std::string& s, DType t) { s += dtype_name(t); }
+inline void put(std::string& s, const Device&) { s += "cpu"; }
+inline void put(std::string& s, const Scalar& v) {
+  if (v.is_float())
+    cograd::detail::put(s, v.to_double());
+  else if (v.is_bool())
+    cograd::detail::put(s, v.to_bool());
+  else
+    cograd::detail::put(s, v.to_int());
+}
+
 }  // namespace abi1
 }  // namespace cograd

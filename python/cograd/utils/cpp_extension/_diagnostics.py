@@ -140,6 +140,10 @@ def _hints(job: Job, output: str) -> list[str]:
                 "the error is in the code that registers `functions`: a parameter or result has a "
                 "type that cograd cannot convert, or the function is overloaded"
             )
+    std = re.findall(r"error: ['‘](\w+)['’] is not a member of ['‘]std['’]", output)
+    if std:
+        headers = "<cmath>, <algorithm>, <memory> and the like are not among cograd's headers"
+        hints.append(f"include the standard header that declares std::{std[0]}: {headers}")
     undefined = dict.fromkeys(re.findall(r"undefined reference to [`'‘]([^'’`]+)['’]", output))
     for name in list(undefined)[:3]:
         hints.append(f"{name} is declared but not defined in the sources or linked libraries")

@@ -144,6 +144,14 @@ class BuildExtension(build_ext):  # type: ignore[misc]
         folder, file = os.path.split(name)
         return os.path.join(folder, file.split(".")[0] + os.path.splitext(file)[1])
 
+    def copy_extensions_to_source(self) -> None:
+        """Copies whatever the times say: setuptools compares whole seconds, builds take less."""
+        force, self.force = self.force, True
+        try:
+            super().copy_extensions_to_source()
+        finally:
+            self.force = force
+
     def build_extension(self, ext: Any) -> None:
         """Compiles and links one extension, unless the build folder has it already."""
         if not isinstance(ext, _Extension):
