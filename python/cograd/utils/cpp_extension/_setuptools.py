@@ -146,7 +146,8 @@ class BuildExtension(build_ext):  # type: ignore[misc]
 
     def copy_extensions_to_source(self) -> None:
         """Copies whatever the times say: setuptools compares whole seconds, builds take less."""
-        force, self.force = self.force, True
+        force: Any = self.force
+        self.force: Any = True
         try:
             super().copy_extensions_to_source()
         finally:
