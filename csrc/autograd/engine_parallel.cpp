@@ -72,7 +72,10 @@ class ParallelRun {
   std::atomic<int> inside{0};  // helpers at work; changed under the crew's lock
 
  private:
-  Task& task_of(Node* n) { return tasks_[static_cast<size_t>(~run_.books(n).dependencies)]; }
+  Task& task_of(Node* n) {
+    const int32_t number = ~run_.books(n).dependencies;
+    return tasks_[static_cast<size_t>(number)];
+  }
   void list_tasks();
   void plan();
   void make_ready(Task& t);
@@ -277,7 +280,7 @@ void ParallelRun::deliver(Node* from, size_t index, const Edge& edge, Tensor g) 
   Books& b = run_.books(edge.node);
   for (;;) {
     if (g.defined()) run_.add(b.slot(input_nr, edge.node->num_outputs()), std::move(g));
-    g.reset();
+    g = Tensor();
     t.acquire();
     const bool last = ++t.next == t.expected;
     const bool more = !t.early.empty() && t.early.front().ordinal == t.next;

@@ -148,7 +148,7 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* hooks)
 // False for numbers in tensors' clothes, which users never see.
 bool SavedTensor::pack(const Tensor& t, bool output) {
   if ((t->flags & kWrappedNumber) != 0) return false;
-  const Tensor hold = t;
+  const Tensor hold = t;  // NOLINT(performance-unnecessary-copy-initialization): `t` may be a slot
   pack_with(hold, output, thread_state.saved_hooks);
   return true;
 }
@@ -177,6 +177,8 @@ void SavedTensor::visit_packed(GraphVisitor& v) const {
 Tensor PackedSlot::unpack(Node* owner) {
   Tensor t;
   for (size_t i = layers.size(); i-- > 0;) t = layers[i]->unpack(t);
+  COGRAD_CHECK(t.defined(), "a saved tensor unpack hook returned no tensor for one of shape ",
+               to_string(sizes), " that ", owner->name(), " saved");
   COGRAD_CHECK(same(t.sizes(), sizes), "a saved tensor unpack hook returned a tensor of shape ",
                to_string(t.sizes()), " for one of shape ", to_string(sizes), " that ",
                owner->name(), " saved");
