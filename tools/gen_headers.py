@@ -88,7 +88,7 @@ class Parameter:
         if self.name in CPP_KEYWORDS:
             self.name += "_"
         self.type = TYPES[arg["kind"]][1 if nullable else 0]
-        self.default = default_of(arg, nullable)
+        self.default = default_of(arg)
         self.box = (
             f"ext::box_{'opt_' if nullable and arg['kind'] != 'Tensor' else ''}{BOXES[arg['kind']]}"
         )
@@ -98,7 +98,7 @@ class Parameter:
         return f"{self.type} {self.name}{tail}"
 
 
-def default_of(arg: dict[str, Any], nullable: bool) -> str | None:
+def default_of(arg: dict[str, Any]) -> str | None:
     """Returns a Python default as C++ text, None if there is none."""
     text = arg["default"]
     if text is None:
@@ -115,9 +115,7 @@ def default_of(arg: dict[str, Any], nullable: bool) -> str | None:
         value = "-__builtin_inf()" if text.startswith("-") else "__builtin_inf()"
     else:
         value = text
-    if arg["kind"] in ("Scalar", "TensorOrScalar") and not nullable:
-        return f"Scalar({value})"
-    if nullable and arg["kind"] in ("Scalar", "TensorOrScalar"):
+    if arg["kind"] in ("Scalar", "TensorOrScalar"):
         return f"Scalar({value})"
     return value
 
@@ -145,7 +143,6 @@ class Op:
         args = record["args"]
         names = [a["name"] for a in args]
         factory = names[names.index("dtype") :][:5] == FACTORY if "dtype" in names else False
-        required_after = factory_required(args)
         for arg in args:
             if factory and arg["name"] in FACTORY:
                 self.add_factory(arg["name"])
@@ -158,8 +155,6 @@ class Op:
                 self.passed.append(DEFAULT)
             else:
                 p = Parameter(arg)
-                if arg["variadic"] and p.default is None and arg["name"] in required_after:
-                    p.default = None
                 self.parameters.append(p)
                 self.passed.append(f"{p.box}({p.name})")
         while self.passed and self.passed[-1] == DEFAULT:
@@ -217,11 +212,6 @@ class Op:
     @staticmethod
     def boxed(passed: list[str]) -> str:
         return "{" + ", ".join(passed) + "}"
-
-
-def factory_required(args: list[dict[str, Any]]) -> set[str]:
-    """Returns the names of parameters that have no default."""
-    return {a["name"] for a in args if a["default"] is None}
 
 
 def usable(op: Op, record: dict[str, Any]) -> bool:

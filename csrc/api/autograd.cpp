@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "api/handles.h"
-#include "autograd/engine.h"
+#include "autograd/backward_job.h"
 #include "ops/ops.h"
 #include "tensor/threads.h"
 
@@ -35,70 +35,26 @@ struct CHook final : Hook {
   void (*destroy)(void*);
 };
 
-// Owned edges of a request, released when it has run.
-struct Edges {
-  std::vector<Edge> list;
-  ~Edges() {
-    for (const Edge& e : list)
-      if (e.node != nullptr) e.node->release();
-  }
-  void add(const Tensor& t) { list.push_back(gradient_edge(t.impl())); }
-};
+BackwardJob make_job(const char* who, const cograd_tensor* roots, const cograd_tensor* grads,
+                     size_t n, const cograd_tensor* inputs, size_t n_inputs, uint32_t flags,
+                     bool accumulate) {
+  BackwardJob job(who);
+  for (size_t i = 0; i < n; ++i)
+    job.add_root(view_of(roots[i], who), grads == nullptr ? Tensor() : borrow(grads[i]), i);
+  for (size_t i = 0; i < n_inputs; ++i) job.add_input(view_of(inputs[i], who), accumulate);
+  job.request.accumulate = accumulate;
+  job.request.create_graph = (flags & COGRAD_CREATE_GRAPH) != 0;
+  job.request.keep_graph = (flags & (COGRAD_CREATE_GRAPH | COGRAD_RETAIN_GRAPH)) != 0;
+  return job;
+}
 
-// Without the interpreter lock, if this thread had it.
-struct Unlocked {
-  void* held = engine_hooks.release != nullptr ? engine_hooks.release() : nullptr;
-  ~Unlocked() {
-    if (held != nullptr) engine_hooks.restore(held);
-  }
-};
-
-struct Job {
-  BackwardRequest request;
-  Edges roots, inputs;
-
-  Job(const char* who, const cograd_tensor* r, const cograd_tensor* grads, size_t n,
-      const cograd_tensor* in, size_t n_in, uint32_t flags) {
-    for (size_t i = 0; i < n; ++i)
-      add_root(who, i, view_of(r[i], who), grads == nullptr ? nullptr : grads[i]);
-    for (size_t i = 0; i < n_in; ++i) {
-      const Tensor& t = view_of(in[i], who);
-      COGRAD_CHECK(requires_grad(t), who,
-                   "(): One of the differentiated Tensors does not require "
-                   "grad (input ",
-                   i, ")");
-      inputs.add(t);
-    }
-    request.roots = roots.list;
-    request.inputs = inputs.list;
-    request.create_graph = (flags & COGRAD_CREATE_GRAPH) != 0;
-    request.keep_graph = (flags & (COGRAD_CREATE_GRAPH | COGRAD_RETAIN_GRAPH)) != 0;
-  }
-  void add_root(const char* who, size_t i, const Tensor& t, cograd_tensor grad) {
-    COGRAD_CHECK(requires_grad(t), who, "(): element ", i,
-                 " of tensors does not require grad and does not have a grad_fn");
-    Tensor g = borrow(grad);
-    if (!g.defined()) {
-      COGRAD_CHECK(t.numel() == 1, who,
-                   "(): grad can be implicitly created only for scalar outputs, got shape ",
-                   to_string(t.sizes()));
-      g = ones(t.sizes(), t.dtype());
-    }
-    COGRAD_CHECK(same(g.sizes(), t.sizes()), who, "(): Mismatch in shape: grad_output[", i,
-                 "] has a shape of ", to_string(g.sizes()), " and output[", i, "] has a shape of ",
-                 to_string(t.sizes()), ".");
-    if (g.dtype() != t.dtype()) g = cast(g, t.dtype());
-    roots.add(t);
-    request.grads.push_back(std::move(g));
-  }
-  // The Python lock, if this thread has it, is let go: nodes and hooks take it when they need it.
-  std::vector<Tensor> run() {
-    if (reading_graphs_here()) return run_backward(std::move(request));
-    const Unlocked lock;
-    const UnlockedRun open;
-    return run_backward(std::move(request));
-  }
-};
+// The Python lock, if this thread has it, is let go: nodes and hooks take it when they need it.
+std::vector<Tensor> run(BackwardJob& job) {
+  if (reading_graphs_here()) return job.run();
+  const Unlocked lock;
+  const UnlockedRun open;
+  return job.run();
+}
 
 }  // namespace
 
@@ -121,17 +77,7 @@ cograd_status cograd_tensor_grad(cograd_tensor t, cograd_tensor* out) noexcept {
 cograd_status cograd_tensor_set_grad(cograd_tensor t, cograd_tensor grad) noexcept {
   return guarded([&] {
     const Tensor& x = view_of(t, "grad");
-    const Tensor g = borrow(grad);
-    if (!g.defined()) {
-      if (x->meta != nullptr) x->meta->grad.reset();
-      return;
-    }
-    COGRAD_CHECK(same(g.sizes(), x.sizes()), "assigned grad has data of a different size: got ",
-                 to_string(g.sizes()), ", expected ", to_string(x.sizes()));
-    COGRAD_CHECK(g.dtype() == x.dtype(), "assigned grad has data of a different type: got ",
-                 dtype_name(g.dtype()), ", expected ", dtype_name(x.dtype()));
-    COGRAD_CHECK(!g.is(x), "can't assign Variable as its own grad");
-    meta_of(x.impl()).grad = g;
+    set_gradient(x, borrow(grad));
   });
 }
 
@@ -183,9 +129,8 @@ cograd_status cograd_backward(const cograd_tensor* roots, const cograd_tensor* g
                               size_t n_roots, const cograd_tensor* inputs, size_t n_inputs,
                               uint32_t flags) noexcept {
   return guarded([&] {
-    Job job("backward", roots, grads, n_roots, inputs, n_inputs, flags);
-    job.request.accumulate = true;
-    job.run();
+    BackwardJob job = make_job("backward", roots, grads, n_roots, inputs, n_inputs, flags, true);
+    run(job);
   });
 }
 
@@ -194,8 +139,8 @@ cograd_status cograd_grad(const cograd_tensor* roots, const cograd_tensor* grads
                           cograd_tensor* out) noexcept {
   return guarded([&] {
     COGRAD_CHECK_VALUE(n_inputs > 0, "grad(): grad requires non-empty inputs.");
-    Job job("grad", roots, grads, n_roots, inputs, n_inputs, flags);
-    std::vector<Tensor> found = job.run();
+    BackwardJob job = make_job("grad", roots, grads, n_roots, inputs, n_inputs, flags, false);
+    std::vector<Tensor> found = run(job);
     for (size_t i = 0; i < n_inputs; ++i)
       COGRAD_CHECK(found[i].defined() || (flags & COGRAD_ALLOW_UNUSED) != 0,
                    "grad(): One of the differentiated Tensors appears to not have been used in the "

@@ -5,6 +5,7 @@
 
 #include "api/registration.h"
 #include "api/values.h"
+#include "ops/arguments.h"
 #include "tensor/alloc.h"
 
 // All records behind one name; their first suitable one is called.
@@ -86,13 +87,7 @@ bool fill(const OpRecord& r, std::span<const cograd_value> args, Room& room, Val
     if (i < args.size() && args[i].kind != COGRAD_DEFAULT) {
       if (!from_c(a, args[i], room, out[i])) return false;
       if (r.foreign == nullptr && a.kind == ArgKind::Tensors) check_elements(r, a, out[i]);
-    } else if (a.has_default) {
-      out[i] = a.default_value;
-    } else if (a.variadic) {
-      out[i].kind = a.kind == ArgKind::Ints ? Value::Kind::Ints : Value::Kind::Tensors;
-      out[i].list = nullptr;
-      out[i].length = 0;
-    } else {
+    } else if (!fill_missing(a, out[i])) {
       return false;
     }
   }

@@ -9,6 +9,7 @@
 
 #include "api/function.h"
 #include "api/values.h"
+#include "autograd/backward_job.h"
 #include "ops/op.h"
 
 struct cograd_results_s {
@@ -248,19 +249,12 @@ void call_with_gradient(const ForeignOp& op, const Value* values,
 void guard_outputs(const ForeignOp& op, const Value* values, const Written& written,
                    cograd_results_s& results) {
   if (!thread_state.grad_enabled) return;
-  std::vector<Edge> edges;
-  struct Release {
-    std::vector<Edge>& list;
-    ~Release() {
-      for (const Edge& e : list)
-        if (e.node != nullptr) e.node->release();
-    }
-  } release{edges};
+  OwnedEdges edges;
   SmallVec<TensorImpl*, 4> inputs;
   each_tensor(op.record, values, [&](const Tensor& t) {
     if (!t.defined()) return;
     inputs.push_back(t.impl());
-    if (requires_grad(t)) edges.push_back(gradient_edge(t.impl()));
+    if (requires_grad(t)) edges.add(t);
   });
   if (edges.empty()) return;
   const bool by_nature = (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) != 0;
@@ -274,14 +268,14 @@ void guard_outputs(const ForeignOp& op, const Value* values, const Written& writ
   for (size_t i = 0; i < written.tensors().size(); ++i) {
     const Tensor& t = written.tensors()[i];
     if (!t.is_floating() || (by_nature && !requires_grad(t)) || written.recorded(i)) continue;
-    rebase_history(t, error_node(why, edges).get());
+    rebase_history(t, error_node(why, edges.list()).get());
   }
   if (by_nature) return;
   for (Result& r : results.items)
     each_result(r, [&](Tensor& t) {
       if (!t.is_floating() || requires_grad(t)) return;
       if (std::find(inputs.begin(), inputs.end(), t.impl()) != inputs.end()) return;
-      t = poisoned(t, edges, why);
+      t = poisoned(t, edges.list(), why);
     });
 }
 

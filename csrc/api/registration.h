@@ -23,7 +23,6 @@ struct DefaultLists {
 // What an extension gave for one op. Never freed: handles on it stay valid.
 struct ForeignOp {
   std::string library, name, qualified, params, doc, node_name, owner;
-  std::string tuple_of;  // unused names of results
   uint32_t flags = 0;
   bool opaque = false;  // computes without recording and has no gradient
   bool writes = false;  // has a mutated parameter

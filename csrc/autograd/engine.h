@@ -39,6 +39,17 @@ COGRAD_API void set_num_backward_threads(int n);
 COGRAD_API bool set_multithreading(bool on) noexcept;
 COGRAD_API bool multithreading() noexcept;
 
+// Lets go of the interpreter lock, if this thread has it, until its end.
+struct Unlocked {
+  void* held = engine_hooks.release != nullptr ? engine_hooks.release() : nullptr;
+  Unlocked() = default;
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+  ~Unlocked() {
+    if (held != nullptr) engine_hooks.restore(held);
+  }
+};
+
 // Held by a run that works on graphs without the interpreter lock, from after it let go of it until
 // it has it again. Waits while a collector of another thread reads graphs.
 class COGRAD_API UnlockedRun {

@@ -404,15 +404,9 @@ void end_graph_reading() noexcept {
 bool reading_graphs_here() noexcept { return reading_here; }
 
 void ParallelRun::execute() {
-  struct Restore {
-    void* held;
-    ~Restore() {
-      if (held != nullptr) engine_hooks.restore(held);
-    }
-  };
   std::unique_ptr<UnlockedRun> open;  // outlives `lock`: the lock comes back first
   {
-    const Restore lock{engine_hooks.release != nullptr ? engine_hooks.release() : nullptr};
+    const Unlocked lock;
     open = std::make_unique<UnlockedRun>();
     run_crew();
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Attributes and hand-written methods of Tensor.
+#include "autograd/backward_job.h"
 #include "python/py_nodes.h"
 #include "python/py_ops.h"
 #include "python/py_overrides.h"
@@ -78,21 +79,13 @@ int set_grad(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     const Tensor& t = unwrap(o);
     if (value == nullptr || value == Py_None) {
-      if (t->meta != nullptr) Tensor dropped = std::move(t->meta->grad);
+      set_gradient(t, Tensor());
       return 0;
     }
     COGRAD_CHECK_TYPE(is_tensor(value),
                       "assigned grad expected to be a Tensor or None but got grad of type ",
                       Py_TYPE(value)->tp_name);
-    const Tensor& g = unwrap(value);
-    COGRAD_CHECK(!g.is(t), "can't assign Variable as its own grad");
-    COGRAD_CHECK(g.dtype() == t.dtype(), "attempting to assign a gradient with dtype '",
-                 dtype_name(g.dtype()), "' to a tensor with dtype '", dtype_name(t.dtype()),
-                 "'. Please ensure that the gradient and the tensor have the same dtype");
-    COGRAD_CHECK(same(g.sizes(), t.sizes()), "attempting to assign a gradient of size '",
-                 to_string(g.sizes()), "' to a tensor of size '", to_string(t.sizes()),
-                 "'. Please ensure that the gradient and the tensor are the same size");
-    meta_of(t.impl()).grad = g;
+    set_gradient(t, unwrap(value));
     ensure_tracked(o);
     return 0;
   });

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "autograd/backward_job.h"
 #include "python/py_saved.h"
 
 namespace cograd::python {
@@ -343,88 +344,47 @@ PyObject* node_register_prehook(PyObject* o, PyObject* hook) {
 
 // --- the executor ------------------------------------------------------------------------------
 
-// The owned edge of a tensor that is differentiated, or an error naming what is wrong with it.
-struct OwnedEdges {
-  std::vector<NodeRef> keep;
-  std::vector<Edge> edges;
-  void add(const Tensor& t) {
-    const Edge e = gradient_edge(t.impl());
-    keep.emplace_back(e.node);
-    edges.push_back(e);
-  }
-};
-
 // A GradientEdge, or any tuple that starts with a node and an output number.
 bool is_edge(PyObject* o) {
   return PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2 &&
          PyType_IsSubtype(Py_TYPE(PyTuple_GET_ITEM(o, 0)), node_type);
 }
-Edge edge_of(PyObject* o, OwnedEdges& edges) {
+// Its node and output number.
+std::pair<NodeRef, uint32_t> edge_of(PyObject* o) {
   Node* n = node_of(PyTuple_GET_ITEM(o, 0));
   const size_t nr = PyLong_AsSize_t(PyTuple_GET_ITEM(o, 1));
   if (PyErr_Occurred() != nullptr) throw_python_error();
   COGRAD_CHECK(nr < n->num_outputs(), "GradientEdge: output_nr ", nr, " of ", n->name(),
                ", which has ", n->num_outputs(), " outputs");
-  edges.keep.push_back(NodeRef::borrow(n));
-  edges.edges.push_back({n, static_cast<uint32_t>(nr)});
-  return edges.edges.back();
+  return {NodeRef::borrow(n), static_cast<uint32_t>(nr)};
 }
 
-Tensor root_gradient(IntList sizes, DType dtype, PyObject* grad, size_t index) {
-  if (grad == nullptr || grad == Py_None) {
-    int64_t numel = 1;
-    for (const int64_t n : sizes) numel *= n;
-    COGRAD_CHECK(numel == 1, "grad can be implicitly created only for scalar outputs");
-    return autograd_ops.ones(sizes, dtype);
-  }
+Tensor gradient_of(PyObject* grad) {
+  if (grad == nullptr || grad == Py_None) return {};
   COGRAD_CHECK_TYPE(is_tensor(grad), "gradients can be either Tensors or None, but got ",
                     Py_TYPE(grad)->tp_name);
-  const Tensor& g = unwrap(grad);
-  COGRAD_CHECK(same(g.sizes(), sizes), "Mismatch in shape: grad_output[", index,
-               "] has a shape of cograd.Size(", to_string(g.sizes()), ") and output[", index,
-               "] has a shape of cograd.Size(", to_string(sizes), ").");
-  return g.dtype() == dtype ? g : autograd_ops.cast(g, dtype);
+  return unwrap(grad);
 }
 
-struct Job {
-  OwnedEdges roots, inputs;
-  BackwardRequest request;
-};
-
-void add_root(Job& job, PyObject* tensor, PyObject* grad, size_t index) {
+void add_root(BackwardJob& job, PyObject* tensor, PyObject* grad, size_t index) {
   if (is_edge(tensor)) {
-    const Edge e = edge_of(tensor, job.roots);
-    const OutputMeta& m = e.node->output(e.input_nr);
-    job.request.grads.push_back(root_gradient(m.sizes, m.dtype, grad, index));
-    return;
+    const auto [node, nr] = edge_of(tensor);
+    return job.add_root(node, nr, gradient_of(grad), index);
   }
   COGRAD_CHECK_TYPE(is_tensor(tensor),
                     "backward(): expected Tensors or GradientEdges to differentiate, got ",
                     Py_TYPE(tensor)->tp_name);
-  const Tensor& t = unwrap(tensor);
-  COGRAD_CHECK(requires_grad(t), "element ", index,
-               " of tensors does not require grad and does not have a grad_fn");
-  job.request.grads.push_back(root_gradient(t.sizes(), t.dtype(), grad, index));
-  job.roots.add(t);
+  job.add_root(unwrap(tensor), gradient_of(grad), index);
 }
 
-void add_input(Job& job, PyObject* tensor, bool accumulate) {
+void add_input(BackwardJob& job, PyObject* tensor, bool accumulate) {
   if (is_edge(tensor)) {
-    edge_of(tensor, job.inputs);
-    return;
+    const auto [node, nr] = edge_of(tensor);
+    return job.add_input(node, nr);
   }
   COGRAD_CHECK_TYPE(is_tensor(tensor), "all inputs have to be Tensors or GradientEdges, but got ",
                     Py_TYPE(tensor)->tp_name);
-  const Tensor& t = unwrap(tensor);
-  COGRAD_CHECK(requires_grad(t), "One of the differentiated Tensors does not require grad");
-  if (accumulate) retain_grad(t);
-  job.inputs.add(t);
-}
-
-std::vector<Tensor> run_job(Job& job) {
-  job.request.roots = job.roots.edges;
-  job.request.inputs = job.inputs.edges;
-  return run_backward(std::move(job.request));
+  job.add_input(unwrap(tensor), accumulate);
 }
 
 // `t` was written through `alias`, which shares its memory: `alias`'s history becomes t's.
@@ -455,7 +415,7 @@ std::vector<PyObject*> items_of(PyObject* o) {
 // _run_backward(tensors, grads, keep_graph, create_graph, inputs or None, accumulate): tuples.
 py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool create,
                           py::object inputs, bool accumulate) {
-  Job job;
+  BackwardJob job;
   const auto roots = items_of(tensors.ptr());
   const auto given = items_of(grads.ptr());
   COGRAD_CHECK(roots.size() == given.size(), "got ", roots.size(), " tensors and ", given.size(),
@@ -466,7 +426,7 @@ py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool cr
   job.request.accumulate = accumulate;
   job.request.keep_graph = keep;
   job.request.create_graph = create;
-  const std::vector<Tensor> out = run_job(job);
+  const std::vector<Tensor> out = job.run();
   py::tuple result(out.size());
   for (size_t i = 0; i < out.size(); ++i)
     result[i] = py::reinterpret_steal<py::object>(wrap(out[i]));
@@ -488,10 +448,6 @@ void serve_python() {
   PyEval_RestoreThread(state);
 }
 
-void* release_gil() {
-  return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
-}
-void restore_gil(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
 int attach_thread() { return Py_IsInitialized() ? static_cast<int>(PyGILState_Ensure()) : -1; }
 void detach_thread(int token) {
   if (token >= 0) PyGILState_Release(static_cast<PyGILState_STATE>(token));
@@ -553,7 +509,7 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
     COGRAD_CHECK_TYPE(used == static_cast<size_t>(given),
                       "backward(): unexpected arguments; expected backward(gradient=None, "
                       "retain_graph=None, create_graph=False, inputs=None)");
-    Job job;
+    BackwardJob job;
     add_root(job, self, gradient, 0);
     job.request.create_graph = create != nullptr && PyObject_IsTrue(create) == 1;
     job.request.keep_graph = retain == nullptr || retain == Py_None ? job.request.create_graph
@@ -567,11 +523,10 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
         const PyRef list(values.get() == nullptr ? nullptr : PySequence_Tuple(values.get()));
         if (list.get() == nullptr) throw_python_error();
         for (PyObject* t : items_of(list.get())) add_input(job, t, true);
-        COGRAD_CHECK(!job.inputs.edges.empty(),
-                     "`inputs` argument to `backward()` cannot be empty.");
+        COGRAD_CHECK(job.has_inputs(), "`inputs` argument to `backward()` cannot be empty.");
       }
     }
-    run_job(job);
+    job.run();
     Py_RETURN_NONE;
   });
 }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "api/registration.h"
+#include "ops/arguments.h"
 #include "ops/generator.h"
 #include "ops/out.h"
 #include "python/py_overrides.h"
@@ -339,13 +340,7 @@ bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames
   for (size_t i = 0; i < r.args.size(); ++i) {
     if ((seen >> i & 1) != 0) continue;
     const ArgInfo& a = r.args[i];
-    if (a.has_default) {
-      p.values[i] = a.default_value;
-    } else if (a.variadic) {
-      p.values[i].kind = a.kind == ArgKind::Ints ? Value::Kind::Ints : Value::Kind::Tensors;
-      p.values[i].list = nullptr;
-      p.values[i].length = 0;
-    } else {
+    if (!fill_missing(a, p.values[i])) {
       if (why != nullptr) *why = "missing required argument '" + a.name + "'";
       return false;
     }

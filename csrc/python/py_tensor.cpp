@@ -177,11 +177,14 @@ int tensor_setattro(PyObject* o, PyObject* name, PyObject* value) {
   return r;
 }
 
-// Large kernels run without the GIL.
-void* begin_heavy() {
+}  // namespace
+
+void* release_gil() {
   return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
 }
-void end_heavy(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+void restore_gil(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+
+namespace {
 
 PyTypeObject* make_tensor_type() {
   static PyMemberDef members[] = {
@@ -347,7 +350,7 @@ void init_tensor(py::module_& m) {
   if (linalg_error == nullptr) throw_python_error();
   m.attr("_LinAlgError") = py::handle(linalg_error);
   tensor_hooks.release_pyobj = release_pyobj;
-  set_heavy_hooks(begin_heavy, end_heavy);
+  set_heavy_hooks(release_gil, restore_gil);
   m.def("get_num_threads", &num_threads, "Threads that loops and BLAS may use.");
   m.def("set_num_threads", &set_num_threads, py::arg("n"), "Sets the threads of loops and BLAS.");
   m.def("_cached_bytes", &cached_bytes);

@@ -37,6 +37,10 @@ PyObject* wrap_as(PyTypeObject* type, Tensor t);
 // Shows the object to the cycle collector once it can be part of a cycle.
 void ensure_tracked(PyObject* o) noexcept;
 
+// Lets go of the GIL for large kernels and runs of their own; null if this thread does not have it.
+void* release_gil();
+void restore_gil(void* state);
+
 // Sets the Python error that corresponds to the C++ exception being handled. Returns nullptr.
 PyObject* translate_exception() noexcept;
 

@@ -43,7 +43,6 @@ struct GradMode {
 namespace autograd {
 using Variable = Tensor;
 using variable_list = std::vector<Tensor>;
-using edge_list = std::vector<Tensor>;
 
 namespace ext {
 using namespace cograd::abi1::ext;

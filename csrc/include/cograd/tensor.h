@@ -112,9 +112,9 @@ class Tensor {
     const cograd_tensor_info i = describe();
     return Device(static_cast<DeviceType>(i.device_type), static_cast<int8_t>(i.device_index));
   }
-  bool is_cpu() const { return need() != nullptr; }
-  bool is_cuda() const { return need() == nullptr; }
-  Layout layout() const { return need() != nullptr ? Layout::Strided : Layout::Strided; }
+  bool is_cpu() const { return device().is_cpu(); }
+  bool is_cuda() const { return device().is_cuda(); }
+  Layout layout() const { return options().layout(); }
   TensorOptions options() const { return TensorOptions().dtype(dtype()).device(device()); }
   // "float32[2, 3]"
   std::string summary() const {

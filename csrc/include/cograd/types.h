@@ -28,7 +28,6 @@ inline constexpr DType kBool = DType::Bool, kByte = DType::UInt8, kUInt8 = DType
                        kFloat16 = DType::Float16, kBFloat16 = DType::BFloat16,
                        kFloat = DType::Float32, kFloat32 = DType::Float32, kDouble = DType::Float64,
                        kFloat64 = DType::Float64;
-using BFloat16_t = BFloat16;
 
 enum class Layout : int8_t { Strided };
 inline constexpr Layout kStrided = Layout::Strided;

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cograd.autograd import Function
 
 from . import _call, _table
+from ._rules import Fn, KeptRules
 from ._schema import Schema, infer, parse
 
 __all__ = ["CustomOpDef", "custom_op"]
-
-Fn = Callable[..., Any]
 
 
 def _devices(device_types: str | Sequence[str] | None) -> list[str | None]:
@@ -23,7 +22,7 @@ def _devices(device_types: str | Sequence[str] | None) -> list[str | None]:
     return [device_types] if isinstance(device_types, str) else list(device_types)
 
 
-class CustomOpDef:
+class CustomOpDef(KeptRules):
     """An op registered from Python: call it, or register more about it.
 
     Each op is the one instance of a subclass of its own, whose ``__call__`` is made from the
@@ -51,8 +50,6 @@ class CustomOpDef:
         self._setup_context_fn: Fn | None = None
         self._autograd_impl: Fn | None = None
         self._composite = False
-        self._abstract_fn: Fn | None = None
-        self._vmap_fn: Fn | None = None
         self.__signature__ = schema.signature()
         self.__name__ = name
         self.__qualname__ = self._qualname
@@ -156,20 +153,6 @@ class CustomOpDef:
         finally:
             self._disabled = before
             self._rebuild()
-
-    def register_fake(self, fn: Fn, /) -> Fn:
-        """Keeps a function that makes outputs of the right shape and dtype; opcheck compares."""
-        self._abstract_fn = fn
-        return fn
-
-    def register_vmap(self, func: Fn | None = None) -> Fn:
-        """Keeps a batching rule. There is no vmap yet, so nothing calls it."""
-
-        def register(func: Fn) -> Fn:
-            self._vmap_fn = func
-            return func
-
-        return register if func is None else register(func)
 
     def _batched_call(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(

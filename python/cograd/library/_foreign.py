@@ -11,16 +11,16 @@ from __future__ import annotations
 import ast
 import inspect
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import cograd
 from cograd import _C, Tensor
 from cograd.autograd import Function
 
-__all__ = ["ForeignOpDef", "adopt"]
+from ._rules import Fn, KeptRules
 
-Fn = Callable[..., Any]
+__all__ = ["ForeignOpDef", "adopt"]
 
 
 def _requires_grad(value: Any) -> bool:
@@ -47,15 +47,13 @@ def _parameter(argument: dict[str, Any]) -> inspect.Parameter:
     return inspect.Parameter(argument["name"], kind, default=default)
 
 
-class ForeignOpDef:
+class ForeignOpDef(KeptRules):
     """A compiled op with what was registered for it from Python."""
 
     def __init__(self, qualname: str) -> None:
         self._qualname = qualname
         self._formula: tuple[Fn, Fn | None] | None = None
         self._function: Any = None
-        self._abstract_fn: Fn | None = None
-        self._vmap_fn: Fn | None = None
         self._look_up()
 
     def _look_up(self) -> None:
@@ -175,20 +173,6 @@ class ForeignOpDef:
         if self._lists:
             methods["pytree"] = True
         return type(f"{self._namespace}_{self._name}", (Function,), methods)
-
-    def register_fake(self, fn: Fn, /) -> Fn:
-        """Keeps a function that makes outputs of the right shape and dtype."""
-        self._abstract_fn = fn
-        return fn
-
-    def register_vmap(self, func: Fn | None = None) -> Fn:
-        """Keeps a batching rule. There is no vmap yet, so nothing calls it."""
-
-        def register(func: Fn) -> Fn:
-            self._vmap_fn = func
-            return func
-
-        return register if func is None else register(func)
 
     def register_kernel(self, device_types: Any, fn: Fn | None = None, /) -> Fn:
         """Raises: the op computes in C++ or C."""

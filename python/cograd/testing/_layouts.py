@@ -70,6 +70,25 @@ def _seed_variants(seeds: Sequence[Tensor | None]) -> Iterator[tuple[str, list[T
     yield from variants.items()
 
 
+def _compare_gradients(
+    audit: Audit,
+    outputs: Sequence[Tensor],
+    targets: Sequence[Tensor],
+    seeds: Sequence[Tensor | None],
+    expected: Sequence[Any],
+    situation: str,
+) -> None:
+    """Raises a Fault unless the gradients for these seeds are the expected ones."""
+    try:
+        grads = audit.gradients(outputs, targets, seeds)
+    except Exception as error:
+        raise Fault("backward", f"{situation}: {raised(error)}") from error
+    found = audit.arrays(grads, targets)
+    for i, actual, right in zip(audit.subject.targets, found, expected, strict=True):
+        name = f"gradient of {audit.subject.names[i]}"
+        compare(actual, right, name, f"{situation} ", **audit.tolerance(right))
+
+
 def check_incoming_gradients(audit: Audit) -> str:
     """Incoming gradients of any strides give what contiguous ones of the same values give."""
     subject = audit.subject
@@ -83,21 +102,9 @@ def check_incoming_gradients(audit: Audit) -> str:
             audit.gradients(outputs, targets, copies(seeds), retain_graph=True), targets
         )
         before = [None if s is None else array(s) for s in seeds]
-        try:
-            grads = audit.gradients(outputs, targets, seeds)
-        except Exception as error:
-            text = f"with an incoming gradient that is {label}: {raised(error)}"
-            raise Fault("backward", text) from error
-        for i, actual, right in zip(
-            subject.targets, audit.arrays(grads, targets), expected, strict=True
-        ):
-            compare(
-                actual,
-                right,
-                f"gradient of {subject.names[i]}",
-                f"with an incoming gradient that is {label} ",
-                **audit.tolerance(right),
-            )
+        _compare_gradients(
+            audit, outputs, targets, seeds, expected, f"with an incoming gradient that is {label}"
+        )
         for k, (seed, values) in enumerate(zip(seeds, before, strict=True)):
             if seed is not None:
                 compare(
@@ -137,20 +144,9 @@ def check_missing_gradients(audit: Audit) -> str:
             seeds = copies(plain)
             point = _no_grad_point()
             outputs = [o if s is None else point.apply(o) for o, s in zip(outputs, plain)]
-        try:
-            grads = audit.gradients(outputs, targets, seeds)
-        except Exception as error:
-            raise Fault("backward", f"without a gradient for {names}: {raised(error)}") from error
-        for i, actual, right in zip(
-            subject.targets, audit.arrays(grads, targets), expected, strict=True
-        ):
-            compare(
-                actual,
-                right,
-                f"gradient of {subject.names[i]}",
-                f"without a gradient for {names} ",
-                **audit.tolerance(right),
-            )
+        _compare_gradients(
+            audit, outputs, targets, seeds, expected, f"without a gradient for {names}"
+        )
     return f"None for {len(present)} output{'s' if len(present) > 1 else ''}"
 
 

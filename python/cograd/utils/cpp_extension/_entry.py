@@ -198,7 +198,7 @@ def sweep(directory: str) -> int:
             old = time.time() - os.stat(path).st_mtime > 86400
         except OSError:
             continue
-        if old or (mine and pid.isdigit() and not _alive(int(pid))):
+        if old or (mine and pid.isdigit() and not is_alive(int(pid))):
             shutil.rmtree(path, ignore_errors=True)
             removed += 1
     return removed
@@ -215,7 +215,8 @@ def hash_host() -> int:
     return zlib.crc32(f"{os.uname().nodename} {namespace}".encode())
 
 
-def _alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Returns whether a process of this host exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -15,6 +15,8 @@ import threading
 import time
 from types import TracebackType
 
+from cograd.utils.cpp_extension._entry import is_alive
+
 SILENCE = 30.0  # seconds without a sign of life after which a holder counts as stuck
 _HOST = os.uname().nodename
 _thread_locks: dict[str, threading.Lock] = {}
@@ -29,16 +31,6 @@ def _forget_threads() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_threads)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 class BuildLock:
@@ -164,7 +156,7 @@ class BuildLock:
 
     def _stale(self, holder: str) -> bool:
         pid, _, host = holder.partition(" ")
-        if pid.isdigit() and host == _HOST and not _alive(int(pid)):
+        if pid.isdigit() and host == _HOST and not is_alive(int(pid)):
             return True
         try:
             return time.time() - os.stat(self.path).st_mtime > SILENCE

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Checks of roots, gradients and inputs before a backward.
+#include "autograd/backward_job.h"
+
+namespace cograd {
+
+Tensor BackwardJob::root_gradient(IntList sizes, DType dtype, const Tensor& grad,
+                                  size_t index) const {
+  if (!grad.defined()) {
+    COGRAD_CHECK(product(sizes) == 1, who_,
+                 "grad can be implicitly created only for scalar outputs");
+    return autograd_ops.ones(sizes, dtype);
+  }
+  COGRAD_CHECK(same(grad.sizes(), sizes), who_, "Mismatch in shape: grad_output[", index,
+               "] has a shape of cograd.Size(", to_string(grad.sizes()), ") and output[", index,
+               "] has a shape of cograd.Size(", to_string(sizes), ").");
+  return grad.dtype() == dtype ? grad : autograd_ops.cast(grad, dtype);
+}
+
+void BackwardJob::add_root(const Tensor& t, const Tensor& grad, size_t index) {
+  COGRAD_CHECK(requires_grad(t), who_, "element ", index,
+               " of tensors does not require grad and does not have a grad_fn");
+  request.grads.push_back(root_gradient(t.sizes(), t.dtype(), grad, index));
+  roots_.add(t);
+}
+
+void BackwardJob::add_root(const NodeRef& node, uint32_t nr, const Tensor& grad, size_t index) {
+  const OutputMeta& m = node->output(nr);
+  request.grads.push_back(root_gradient(m.sizes, m.dtype, grad, index));
+  roots_.add(node, nr);
+}
+
+void BackwardJob::add_input(const Tensor& t, bool accumulate) {
+  COGRAD_CHECK(requires_grad(t), who_, "One of the differentiated Tensors does not require grad");
+  if (accumulate) retain_grad(t);
+  inputs_.add(t);
+}
+
+std::vector<Tensor> BackwardJob::run() {
+  request.roots = roots_.list();
+  request.inputs = inputs_.list();
+  return run_backward(std::move(request));
+}
+
+void set_gradient(const Tensor& t, const Tensor& g) {
+  if (!g.defined()) {
+    if (t->meta != nullptr) Tensor dropped = std::move(t->meta->grad);
+    return;
+  }
+  COGRAD_CHECK(!g.is(t), "can't assign Variable as its own grad");
+  COGRAD_CHECK(g.dtype() == t.dtype(), "attempting to assign a gradient with dtype '",
+               dtype_name(g.dtype()), "' to a tensor with dtype '", dtype_name(t.dtype()),
+               "'. Please ensure that the gradient and the tensor have the same dtype");
+  COGRAD_CHECK(same(g.sizes(), t.sizes()), "attempting to assign a gradient of size '",
+               to_string(g.sizes()), "' to a tensor of size '", to_string(t.sizes()),
+               "'. Please ensure that the gradient and the tensor are the same size");
+  meta_of(t.impl()).grad = g;
+}
+
+}  // namespace cograd
