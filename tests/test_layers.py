@@ -79,7 +79,7 @@ def test_folders_are_layers():
     ("where", "line", "complaint"),
     [
         ("kernels", '#include "autograd/node.h"', "must not use autograd"),
-        ("tensor", '#include "ops/op.h"', "must not use ops"),
+        ("tensor", '#include "ops/core/op.h"', "must not use ops"),
         ("ops", "#include <Python.h>", "csrc/python only"),
         ("autograd", "#include <pybind11/pybind11.h>", "csrc/python only"),
         ("ops", '#include "nowhere/at_all.h"', "names no file"),

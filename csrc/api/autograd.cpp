@@ -4,7 +4,7 @@
 
 #include "api/handles.h"
 #include "autograd/backward_job.h"
-#include "ops/ops.h"
+#include "ops/core/ops.h"
 #include "tensor/threads.h"
 
 namespace cograd::api {

@@ -5,7 +5,7 @@
 
 #include "api/registration.h"
 #include "api/values.h"
-#include "ops/arguments.h"
+#include "ops/core/arguments.h"
 #include "tensor/alloc.h"
 
 // All records behind one name; their first suitable one is called.

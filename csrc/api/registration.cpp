@@ -10,7 +10,7 @@
 #include "api/function.h"
 #include "api/values.h"
 #include "autograd/backward_job.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 struct cograd_results_s {
   std::vector<cograd::Result> items;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cograd/c_api.h"
-#include "ops/registry.h"
+#include "ops/core/registry.h"
 
 namespace cograd {
 

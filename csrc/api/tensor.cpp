@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "api/handles.h"
-#include "ops/indexing.h"
+#include "ops/index/indexing.h"
 #include "tensor/foreign.h"
 
 namespace cograd::api {

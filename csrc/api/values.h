@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "api/handles.h"
-#include "ops/registry.h"
+#include "ops/core/registry.h"
 
 namespace cograd::api {
 

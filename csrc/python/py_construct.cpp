@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/promote.h"
+#include "ops/core/promote.h"
 #include "python/py_interop.h"
 
 namespace cograd::python {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // x[key] and x[key] = value: one pass over the key makes one view; index tensors come on top.
-#include "ops/indexing.h"
+#include "ops/index/indexing.h"
 #include "python/py_index_data.h"
 #include "python/py_ops.h"
 #include "python/py_overrides.h"

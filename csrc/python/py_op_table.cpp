@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The op table as Python data.
-#include "ops/out.h"
+#include "ops/core/out.h"
 #include "python/py_ops.h"
 
 namespace cograd::python {

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "api/registration.h"
-#include "ops/arguments.h"
-#include "ops/generator.h"
-#include "ops/out.h"
+#include "ops/core/arguments.h"
+#include "ops/core/out.h"
+#include "ops/random/generator.h"
 #include "python/py_overrides.h"
 
 namespace cograd::python {

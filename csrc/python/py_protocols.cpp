@@ -2,7 +2,7 @@
 // Tensors as Python containers and values: tolist, iteration, membership, type queries.
 #include <algorithm>
 
-#include "ops/promote.h"
+#include "ops/core/promote.h"
 #include "python/py_interop.h"
 #include "python/py_ops.h"
 

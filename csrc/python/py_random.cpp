@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Generator and the default stream of random numbers.
-#include "ops/generator.h"
+#include "ops/random/generator.h"
 #include "python/py_tensor.h"
 
 namespace cograd::python {

@@ -6,7 +6,7 @@
 
 #include <new>
 
-#include "ops/linalg.h"
+#include "ops/linalg/linalg.h"
 #include "python/py_interop.h"
 #include "tensor/threads.h"
 

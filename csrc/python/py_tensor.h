@@ -6,7 +6,7 @@
 #include <pybind11/pybind11.h>
 
 #include "autograd/variable.h"
-#include "ops/registry.h"
+#include "ops/core/registry.h"
 
 namespace cograd::python {
 

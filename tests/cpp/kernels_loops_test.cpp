@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "kernels/cast.h"
-#include "ops/elementwise_kernels.h"
+#include "ops/elementwise/tables.h"
 #include "tensor/threads.h"
 
 using namespace cograd;

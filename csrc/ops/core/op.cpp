@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// In-place and out= targets, node names: the parts of the op mechanism that are not templates.
+#include "ops/core/op.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "ops/core/ops.h"
+#include "ops/core/raw.h"
+#include "tensor/warn.h"
+
+namespace cograd {
+
+std::string camel_backward(const char* op_name) {
+  std::string s;
+  bool upper = true;
+  for (const char* p = op_name; *p != '\0'; ++p) {
+    if (*p == '_') {
+      upper = true;
+      continue;
+    }
+    s.push_back(upper ? static_cast<char>(std::toupper(*p)) : *p);
+    upper = false;
+  }
+  return s + "Backward0";
+}
+
+namespace {
+
+// First and one-past-last byte a strided tensor touches.
+std::pair<const char*, const char*> extent(const Tensor& t) {
+  const char* lo = t.bytes();
+  const char* hi = t.bytes() + t.itemsize();
+  for (int i = 0; i < t.dim(); ++i) {
+    const int64_t span = (t.size(i) - 1) * t.stride(i) * t.itemsize();
+    (span < 0 ? lo : hi) += span;
+  }
+  return {lo, hi};
+}
+
+bool shares_elements(const Tensor& t) {
+  for (int i = 0; i < t.dim(); ++i)
+    if (t.size(i) > 1 && t.stride(i) == 0) return true;
+  return false;
+}
+
+// Whether elements of two tensors with the same strides can have one address, `d` elements apart.
+// Exact where inner dims lie within one step of the outer ones, as in slices; else it may say yes.
+bool same_address(const Tensor& out, const Tensor& in, std::span<const int> dims, int64_t d) {
+  if (dims.empty()) return d == 0;
+  const int k = dims[0];
+  const int64_t stride = out.stride(k);
+  if (stride == 0 || (out.size(k) == 1 && in.size(k) == 1))
+    return same_address(out, in, dims.subspan(1), d);
+  const int64_t floor = d >= 0 ? d / stride : -((stride - 1 - d) / stride);
+  for (const int64_t i : {floor, floor + 1})
+    if (i > -in.size(k) && i < out.size(k) &&
+        same_address(out, in, dims.subspan(1), d - i * stride))
+      return true;
+  return false;
+}
+
+bool share_elements(const Tensor& out, const Tensor& in) {
+  if (out.dtype() != in.dtype() || !same(out.strides(), in.strides()) || out.dim() > 8) return true;
+  const int64_t bytes = in.bytes() - out.bytes();
+  if (bytes % out.itemsize() != 0) return true;
+  int dims[8];
+  for (int i = 0; i < out.dim(); ++i) dims[i] = i;
+  std::sort(dims, dims + out.dim(), [&](int a, int b) { return out.stride(a) > out.stride(b); });
+  int64_t within = 0;  // how far the inner dims reach
+  for (int i = out.dim() - 1; i >= 0; --i) {
+    const int k = dims[i];
+    if (out.stride(k) <= within && out.size(k) > 1) return true;
+    within += out.stride(k) * (std::max(out.size(k), in.size(k)) - 1);
+  }
+  return same_address(out, in, {dims, static_cast<size_t>(out.dim())}, bytes / out.itemsize());
+}
+
+// True if writing `out` element by element could change `in` before it is read.
+bool overlaps_partially(const Tensor& out, const Tensor& in) {
+  if (out->storage != in->storage || out.numel() == 0 || in.numel() == 0) return false;
+  if (out.bytes() == in.bytes() && same(out.sizes(), in.sizes()) &&
+      same(out.strides(), in.strides()))
+    return false;
+  const auto [a0, a1] = extent(out);
+  const auto [b0, b1] = extent(in);
+  return a0 < b1 && b0 < a1 && share_elements(out, in);
+}
+
+void check_shape_inplace(const Tensor& self, IntList sizes) {
+  if (!same(self.sizes(), sizes))
+    detail::fail(ErrorKind::Runtime, "output with shape ", to_string(self.sizes()),
+                 " doesn't match the broadcast shape ", to_string(sizes));
+}
+
+std::string type_name(DType t) {
+  constexpr const char* kName[kNumDTypes] = {"Bool", "Byte", "Char",     "Short", "Int",
+                                             "Long", "Half", "BFloat16", "Float", "Double"};
+  return kName[static_cast<int>(t)];
+}
+
+void check_castable(DType from, DType to) {
+  COGRAD_CHECK(can_cast(from, to), "result type ", type_name(from),
+               " can't be cast to the desired output type ", type_name(to));
+}
+
+// Ops whose out= must have the result's dtype. Others, elementwise ones and those of reductions
+// that take a dtype, convert into it.
+constexpr std::string_view kSameDTypeOut[] = {"mm",
+                                              "bmm",
+                                              "matmul",
+                                              "addmm",
+                                              "addmv",
+                                              "mv",
+                                              "baddbmm",
+                                              "addbmm",
+                                              "dot",
+                                              "vdot",
+                                              "inner",
+                                              "chain_matmul",
+                                              "amax",
+                                              "amin",
+                                              "argmax",
+                                              "argmin",
+                                              "softmax",
+                                              "log_softmax",
+                                              "tril",
+                                              "triu",
+                                              "index_select",
+                                              "gather",
+                                              "take",
+                                              "take_along_dim",
+                                              "masked_select",
+                                              "diag",
+                                              "index_add",
+                                              "index_copy",
+                                              "scatter",
+                                              "scatter_add",
+                                              "logcumsumexp",
+                                              "quantile",
+                                              "norm"};
+
+void check_out_dtype(const char* op, DType result, DType out) {
+  if (result == out) return;
+  for (std::string_view name : kSameDTypeOut)
+    COGRAD_CHECK(name != op, op, "(): Expected out tensor to have dtype ", dtype_name(result),
+                 ", but got ", dtype_name(out), " instead");
+}
+
+// Gives an out= tensor the result's shape; only tensors that own their whole storage may grow.
+void resize_out(const char* op, const Tensor& out, IntList sizes) {
+  if (same(out.sizes(), sizes)) return;
+  TensorImpl* p = out.impl();
+  COGRAD_CHECK(p->base == nullptr, op, "(): out= has shape ", to_string(out.sizes()),
+               " but the result has shape ", to_string(sizes), ", and a view cannot be resized");
+  if (p->numel != 0)
+    warn(detail::concat(
+        "An output with one or more elements was resized since it had shape ",
+        to_string(out.sizes()), ", which does not match the required output shape ",
+        to_string(sizes),
+        ". This behavior is deprecated, and in a future release outputs will not be resized unless "
+        "they have zero elements. You can explicitly reuse an out tensor t by resizing it, "
+        "inplace, "
+        "to zero elements with t.resize_(0)."));
+  const int64_t bytes = product(sizes) * dtype_size(p->dtype);
+  if (bytes > p->storage->nbytes - (p->data - static_cast<char*>(p->storage->data))) {
+    Storage* fresh = Storage::make(bytes);
+    p->storage->release();
+    p->storage = fresh;
+    p->data = static_cast<char*>(fresh->data);
+  }
+  const Dims copy(sizes);
+  p->set_ndim(static_cast<int>(copy.size()));
+  p->set_contiguous_geometry(copy.data());
+}
+
+}  // namespace
+
+Tensor CtxBase::out_target(IntList sizes, DType dtype) {
+  const Tensor& t = *target_;
+  check_castable(dtype, t.dtype());
+  if (inplace_) check_shape_inplace(t, sizes);
+  COGRAD_CHECK(!shares_elements(t), op_,
+               "(): unsupported operation: more than one element of the written-to tensor refers "
+               "to a single memory location. Please clone() the tensor before performing the "
+               "operation.");
+  if (t.dtype() != dtype) return empty(sizes, dtype);
+  if (!inplace_ && !same(t.sizes(), sizes)) return empty(sizes, dtype);
+  for (const Value& v : values_) {
+    if (v.kind != Value::Kind::Tensor) continue;
+    COGRAD_CHECK(!overlaps_partially(t, Tensor::borrow(v.tensor)), op_,
+                 "(): unsupported operation: some elements of the input tensor and the written-to "
+                 "tensor refer to a single memory location. Please clone() the tensor before "
+                 "performing the operation.");
+  }
+  return t;
+}
+
+Tensor CtxBase::keep_target(const Tensor& t) {
+  GradGuard grad(requires_grad(t));
+  return clone(t);
+}
+
+namespace detail {
+
+void mark_outputs(const Tensor& t, uint32_t flags) {
+  // A view or an argument handed back keeps what it was.
+  if (!t.defined() || (flags == kInference && t->base != nullptr)) return;
+  t->flags |= t.is_floating() ? flags : flags & ~uint32_t{kTaint};
+}
+
+void finish_target(const char* op, const Tensor& target, const Tensor& result, bool inplace) {
+  check_castable(result.dtype(), target.dtype());
+  if (!inplace) check_out_dtype(op, result.dtype(), target.dtype());
+  if (inplace)
+    check_shape_inplace(target, result.sizes());
+  else
+    resize_out(op, target, result.sizes());
+  if (thread_state.grad_enabled)
+    copy_(target, result);
+  else
+    raw_copy(target, result);
+}
+
+void check_out(const char* op, const Tensor& out, bool any_grad) {
+  COGRAD_CHECK(!thread_state.grad_enabled || (!any_grad && !requires_grad(out)), op,
+               "(): functions with out=... arguments don't support automatic differentiation, but "
+               "one of the arguments requires grad.");
+  COGRAD_CHECK((out->flags & kInference) == 0 || thread_state.inference, op,
+               "(): out= is an inference tensor. Inplace update to inference tensor outside "
+               "InferenceMode is not allowed. You can make a clone to get a normal tensor before "
+               "doing inplace update.");
+  COGRAD_CHECK(!out->storage->read_only, op,
+               "(): out= shares memory with a read-only buffer and cannot be written");
+  note_write(out, op);
+}
+
+}  // namespace detail
+
+}  // namespace cograd

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The op mechanism: from one struct (spec, forward, backward) come the C++ call, the graph node,
+// the in-place and out= forms and the boxed record that everything else is derived from.
+//
+//   struct Hypot {
+//     static constexpr OpSpec spec{"hypot", "input, other", kElementwise, "sqrt(a^2 + b^2).", ...};
+//     static constexpr int kSaved = 2;                     // slots for saved tensors
+//     struct State { double scale; };                      // optional: plain values for backward
+//     static Tensor forward(Ctx<Hypot>& ctx, const Tensor& a, const Tensor& b);
+//     static void backward(Ctx<Hypot>& ctx, const Tensor& g);   // ctx.grad(i) = ...
+//   };
+//   COGRAD_OP(Hypot)
+// A struct whose forward takes no Ctx is a composition of other ops and needs no backward. If these
+// save its first input, `static constexpr bool kCopiesTarget = true` lets the in-place form record.
+#pragma once
+#include <array>
+
+#include "autograd/saved_tensor.h"
+#include "ops/core/registry.h"
+
+namespace cograd {
+
+namespace detail {
+struct NoState {};
+template <class Op>
+struct StateOf {
+  using type = NoState;
+};
+template <class Op>
+  requires requires { typename Op::State; }
+struct StateOf<Op> {
+  using type = typename Op::State;
+};
+template <class Op>
+constexpr int saved_of() {
+  if constexpr (requires { Op::kSaved; })
+    return Op::kSaved;
+  else
+    return 0;
+}
+}  // namespace detail
+
+template <class Op>
+class OpNode;
+
+// What forward and backward see; see Ctx for the typed rest.
+class CtxBase {
+ public:
+  // Whether a node is being recorded: otherwise save() does nothing.
+  bool recording() const noexcept { return node_ != nullptr; }
+  // In backward: whether input i's gradient is asked for in this run. In forward: whether it could.
+  bool needs(size_t i) const noexcept {
+    if (args_ != nullptr) return args_->needs(i);
+    return node_ != nullptr && i < node_->edges().size() && node_->edges()[i].node != nullptr;
+  }
+  // Where to put input i's gradient in backward.
+  Tensor& grad(size_t i) const noexcept { return args_->out[i]; }
+  size_t num_inputs() const noexcept { return args_->out.size(); }
+  const BackwardArgs& args() const noexcept { return *args_; }
+  Node* node() const noexcept { return node_; }
+  const OutputMeta& output_meta(size_t i) const noexcept { return node_->output(i); }
+
+  // A tensor for an elementwise result: the target of an in-place or out= call when it fits
+  // (checking broadcast and casting rules), otherwise a new one. Do not save() after this.
+  Tensor out(IntList sizes, DType dtype) {
+    if (target_ == nullptr) [[likely]]
+      return empty(sizes, dtype);
+    return out_target(sizes, dtype);
+  }
+  // The tensor an in-place call writes, or null.
+  const Tensor* inplace_target() const noexcept { return inplace_ ? target_ : nullptr; }
+  // The tensor an in-place or out= call writes, or null.
+  const Tensor* target() const noexcept { return target_; }
+  // Marks that the op reads inputs after it has begun to write: the target must not be handed out.
+  void set_target(const Tensor* t, bool inplace, const char* op, std::span<const Value> args) {
+    target_ = t;
+    inplace_ = inplace;
+    op_ = op;
+    values_ = args;
+  }
+
+ protected:
+  Tensor out_target(IntList sizes, DType dtype);
+  // The bytes of an in-place target are about to be overwritten: keep a copy with its history.
+  Tensor keep_target(const Tensor& t);
+  Node* node_ = nullptr;
+  BackwardArgs* args_ = nullptr;
+  const Tensor* target_ = nullptr;
+  const char* op_ = "";
+  std::span<const Value> values_;
+  bool inplace_ = false;
+};
+
+template <class Op>
+class Ctx : public CtxBase {
+ public:
+  using State = typename detail::StateOf<Op>::type;
+  Ctx() noexcept : state_(&local_) {}
+  explicit Ctx(OpNode<Op>* n) noexcept;
+  Ctx(OpNode<Op>* n, BackwardArgs& args) noexcept : Ctx(n) { args_ = &args; }
+
+  // The op's State.
+  State* operator->() const noexcept { return state_; }
+  // Keeps tensors for backward in the next free slots. Not for results: see save_output.
+  template <class... T>
+  void save(const T&... tensors) {
+    if (node_ != nullptr) (save_one(tensors), ...);
+  }
+  void save_output(const Tensor& t, uint32_t output_nr = 0);
+  // Saved tensor i, checked against in-place writes.
+  Tensor saved(int i) const;
+
+ private:
+  void save_one(const Tensor& t);
+  void save_one(const TensorOrScalar& t) { save_one(t.is_tensor() ? t.tensor() : Tensor()); }
+  int used_ = 0;
+  State* state_;
+  [[no_unique_address]] State local_{};
+};
+
+template <class Op>
+class OpNode final : public Node {
+ public:
+  static constexpr int kSaved = detail::saved_of<Op>();
+  std::string name() const override {
+    if constexpr (requires { Op::node_name(state); })
+      return Op::node_name(state);
+    else if constexpr (requires { Op::kNodeName; })
+      return Op::kNodeName;
+    else
+      return node_name(Op::spec.name);
+  }
+  void backward(BackwardArgs& args) override {
+    if constexpr (requires(Ctx<Op>& c, std::span<Tensor> gs) { Op::backward(c, gs); }) {
+      Ctx<Op> ctx(this, args);
+      Op::backward(ctx, args.grads);
+    } else if constexpr (requires(Ctx<Op>& c, const Tensor& g) { Op::backward(c, g); }) {
+      if (!args.grads[0].defined()) return;
+      Ctx<Op> ctx(this, args);
+      if constexpr (std::is_void_v<decltype(Op::backward(ctx, args.grads[0]))>)
+        Op::backward(ctx, args.grads[0]);
+      else
+        args.out[0] = Op::backward(ctx, args.grads[0]);
+    }
+  }
+  void release_saved() noexcept override {
+    if constexpr (kSaved > 0) {
+      SavedTensor dropped[kSaved];
+      lock();
+      released = true;
+      for (int i = 0; i < kSaved; ++i) saved[i].swap(dropped[i]);
+      unlock();
+    }
+  }
+  void visit(GraphVisitor& v) const override {
+    Node::visit(v);
+    for (const SavedTensor& s : saved) s.visit(v);
+  }
+  size_t num_saved() const noexcept override { return kSaved; }
+  SavedTensor* saved_slot(size_t i) noexcept override { return saved.data() + i; }
+  OpText op_text() const noexcept override {
+    return {Op::spec.name, Op::spec.args, Op::spec.returns};
+  }
+  static std::string node_name(const char* op_name);
+
+  [[no_unique_address]] typename Ctx<Op>::State state{};
+  std::array<SavedTensor, static_cast<size_t>(kSaved)> saved;
+};
+
+// "leaky_relu" -> "LeakyReluBackward0"
+COGRAD_API std::string camel_backward(const char* op_name);
+template <class Op>
+std::string OpNode<Op>::node_name(const char* op_name) {
+  return camel_backward(op_name);
+}
+
+template <class Op>
+Ctx<Op>::Ctx(OpNode<Op>* n) noexcept : state_(&n->state) {
+  node_ = n;
+}
+template <class Op>
+void Ctx<Op>::save_one(const Tensor& t) {
+  auto* n = static_cast<OpNode<Op>*>(node_);
+  static_assert(OpNode<Op>::kSaved > 0, "declare kSaved to save tensors");
+  if (inplace_ && t.is(*target_))
+    n->saved[static_cast<size_t>(used_++)].save(keep_target(t));
+  else
+    n->saved[static_cast<size_t>(used_++)].save(t);
+}
+template <class Op>
+void Ctx<Op>::save_output(const Tensor& t, uint32_t output_nr) {
+  if (node_ == nullptr) return;
+  auto* n = static_cast<OpNode<Op>*>(node_);
+  n->saved[static_cast<size_t>(used_++)].save_output(t, output_nr, !inplace_);
+}
+template <class Op>
+Tensor Ctx<Op>::saved(int i) const {
+  auto* n = static_cast<OpNode<Op>*>(node_);
+  return unpack_saved(n, n->saved[static_cast<size_t>(i)]);
+}
+
+namespace detail {
+
+// Calls f on every tensor among the arguments; one call per edge, undefined tensors included.
+template <class F>
+void each_edge(F&&) {}
+template <class F, class... Rest>
+void each_edge(F&& f, const Tensor& t, const Rest&... rest);
+template <class F, class... Rest>
+void each_edge(F&& f, const TensorOrScalar& t, const Rest&... rest);
+template <class F, class... Rest>
+void each_edge(F&& f, const std::optional<TensorOrScalar>& t, const Rest&... rest);
+template <class F, class... Rest>
+void each_edge(F&& f, const TensorList& t, const Rest&... rest);
+template <class F, class T, class... Rest>
+void each_edge(F&& f, const T&, const Rest&... rest);
+
+template <class F, class... Rest>
+void each_edge(F&& f, const Tensor& t, const Rest&... rest) {
+  f(&t);
+  each_edge(f, rest...);
+}
+template <class F, class... Rest>
+void each_edge(F&& f, const TensorOrScalar& t, const Rest&... rest) {
+  f(t.tensor_or_null());
+  each_edge(f, rest...);
+}
+template <class F, class... Rest>
+void each_edge(F&& f, const std::optional<TensorOrScalar>& t, const Rest&... rest) {
+  f(t ? t->tensor_or_null() : nullptr);
+  each_edge(f, rest...);
+}
+template <class F, class... Rest>
+void each_edge(F&& f, const TensorList& t, const Rest&... rest) {
+  for (const Tensor& x : t) f(&x);
+  each_edge(f, rest...);
+}
+template <class F, class T, class... Rest>
+void each_edge(F&& f, const T&, const Rest&... rest) {
+  each_edge(f, rest...);
+}
+
+template <class... Args>
+bool any_requires_grad(const Args&... args) {
+  bool any = false;
+  each_edge([&](const Tensor* t) { any |= t != nullptr && requires_grad(*t); }, args...);
+  return any;
+}
+template <class... Args>
+bool any_tainted(const Args&... args) {
+  bool any = false;
+  each_edge(
+      [&](const Tensor* t) {
+        any |= t != nullptr && t->defined() && (((*t)->flags & kTaint) != 0 || requires_grad(*t));
+      },
+      args...);
+  return any;
+}
+
+inline void connect(Node* n, const Tensor* t) {
+  if (t != nullptr && t->defined()) {
+    const Edge e = gradient_edge(t->impl());
+    n->add_edge(e.node, e.input_nr);
+  } else {
+    n->add_edge(nullptr, 0);
+  }
+}
+
+template <class F>
+void each_output(const Tensor& out, F&& f) {
+  f(out, 0u);
+}
+template <class F>
+void each_output(const std::vector<Tensor>& out, F&& f) {
+  for (uint32_t i = 0; i < out.size(); ++i) f(out[i], i);
+}
+template <class F, class... T>
+void each_output(const std::tuple<T...>& out, F&& f) {
+  uint32_t i = 0;
+  std::apply([&](const auto&... t) { (f(t, i++), ...); }, out);
+}
+inline size_t count_outputs(const Tensor&) { return 1; }
+inline size_t count_outputs(const std::vector<Tensor>& v) { return v.size(); }
+template <class... T>
+size_t count_outputs(const std::tuple<T...>&) {
+  return sizeof...(T);
+}
+
+template <class F>
+struct ForwardTraits;
+template <class R, class C, class... A>
+struct ForwardTraits<R (*)(Ctx<C>&, A...)> {
+  using Out = R;
+  using Args = std::tuple<std::remove_cvref_t<A>...>;
+  static constexpr bool composite = false;
+};
+template <class R, class... A>
+struct ForwardTraits<R (*)(A...)> {
+  using Out = R;
+  using Args = std::tuple<std::remove_cvref_t<A>...>;
+  static constexpr bool composite = true;
+};
+template <class Op>
+using Traits = ForwardTraits<decltype(&Op::forward)>;
+
+template <class Op>
+constexpr bool has_backward() {
+  return requires(Ctx<Op>& c, std::span<Tensor> gs) { Op::backward(c, gs); } ||
+         requires(Ctx<Op>& c, const Tensor& g) { Op::backward(c, g); };
+}
+template <class Op>
+constexpr bool is_view() {
+  return requires { Op::kView; };
+}
+template <class Op>
+constexpr bool nondiff_output(uint32_t i) {
+  if constexpr (requires { Op::kNondiffOutputs; })
+    return (Op::kNondiffOutputs >> i) & 1;
+  else
+    return false;
+}
+COGRAD_API void mark_outputs(const Tensor& t, uint32_t flags);
+
+// A composition that made its tensors without an op of its own, under inference_mode.
+template <class F>
+auto marked_inference(F&& f) {
+  if constexpr (std::is_void_v<decltype(f())>) {
+    f();
+  } else {
+    auto out = f();
+    if constexpr (requires { each_output(out, [](const Tensor&, uint32_t) {}); })
+      each_output(out, [](const Tensor& t, uint32_t) { mark_outputs(t, kInference); });
+    return out;
+  }
+}
+
+// Copies `result` into `target` when the op did not write it itself; checks shape and casting.
+void finish_target(const char* op, const Tensor& target, const Tensor& result, bool inplace);
+// Raises if out= is used where a gradient would be lost.
+void check_out(const char* op, const Tensor& out, bool any_grad);
+
+struct NodeGuard {  // a node whose forward throws was never part of a graph
+  Node* node;
+  ~NodeGuard() {
+    if (node != nullptr) node->release();
+  }
+};
+
+}  // namespace detail
+
+// Runs an op on typed arguments, recording it if a gradient may be asked for.
+template <class Op, class... Args>
+typename detail::Traits<Op>::Out apply(const Args&... args) {
+  if constexpr (detail::Traits<Op>::composite) {
+    if (!thread_state.inference) [[likely]]
+      return Op::forward(args...);
+    return detail::marked_inference([&] { return Op::forward(args...); });
+  } else {
+    const ThreadState& ts = thread_state;
+    if constexpr (detail::has_backward<Op>()) {
+      if (ts.grad_enabled && detail::any_requires_grad(args...)) {
+        auto* node = new OpNode<Op>;
+        detail::NodeGuard guard{node};
+        detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
+        Ctx<Op> ctx(node);
+        GradGuard no_grad(detail::is_view<Op>());
+        auto out = Op::forward(ctx, args...);
+        node->set_num_outputs(detail::count_outputs(out));
+        detail::each_output(out, [&](const Tensor& t, uint32_t i) {
+          if (t.defined() && t.is_floating() && !detail::nondiff_output<Op>(i))
+            set_history(t, node, i);
+        });
+        return out;
+      }
+    }
+    Ctx<Op> ctx;
+    auto out = Op::forward(ctx, args...);
+    if (ts.taint || ts.inference) [[unlikely]] {
+      uint32_t flags = ts.inference ? uint32_t{kInference} : 0;
+      if (detail::has_backward<Op>() && ts.taint && detail::any_tainted(args...)) flags |= kTaint;
+      if constexpr (!std::is_void_v<decltype(out)>)
+        detail::each_output(out,
+                            [&](const Tensor& t, uint32_t) { detail::mark_outputs(t, flags); });
+    }
+    return out;
+  }
+}
+
+// The in-place form: `self` is the first argument and receives the result.
+template <class Op, class... Args>
+void apply_inplace(const Tensor& self, std::span<const Value> values, const Args&... args) {
+  const char* name = Op::spec.name;
+  const bool tracked = thread_state.grad_enabled && detail::any_requires_grad(args...);
+  check_inplace(self, name, tracked);
+  if constexpr (detail::Traits<Op>::composite) {
+    auto forward = [&](const auto& first, const auto&... rest) {
+      if constexpr (requires { Op::kCopiesTarget; })
+        return Op::forward(thread_state.grad_enabled ? clone(first) : first, rest...);
+      else
+        return Op::forward(first, rest...);
+    };
+    detail::finish_target(name, self, forward(args...), true);
+    if (!thread_state.grad_enabled) self->bump_version();
+  } else {
+    auto run = [&](Ctx<Op>& ctx) {
+      ctx.set_target(&self, true, name, values);
+      Tensor result = Op::forward(ctx, args...);
+      self->bump_version();
+      if (!result.is(self)) {
+        GradGuard no_grad(false);
+        detail::finish_target(name, self, result, true);
+      }
+    };
+    if (tracked) {
+      if constexpr (detail::has_backward<Op>()) {
+        auto* node = new OpNode<Op>;
+        detail::NodeGuard guard{node};
+        detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
+        Ctx<Op> ctx(node);
+        {
+          GradGuard no_grad(false);
+          run(ctx);
+        }
+        for (SavedTensor& s : node->saved) s.follow_inplace(self);
+        rebase_history(self, node);
+        for (SavedTensor& s : node->saved) s.pack_output();
+        return;
+      }
+    }
+    Ctx<Op> ctx;
+    run(ctx);
+    if (thread_state.taint && detail::any_tainted(args...)) self->flags |= kTaint;
+  }
+}
+
+template <class Op, class... Args>
+void apply_out(const Tensor& out, std::span<const Value> values, const Args&... args) {
+  const char* name = Op::spec.name;
+  detail::check_out(name, out, detail::any_requires_grad(args...));
+  GradGuard no_grad(false);
+  if constexpr (detail::Traits<Op>::composite) {
+    detail::finish_target(name, out, Op::forward(args...), false);
+    out->bump_version();
+  } else {
+    Ctx<Op> ctx;
+    ctx.set_target(&out, false, name, values);
+    Tensor result = Op::forward(ctx, args...);
+    out->bump_version();
+    if (!result.is(out)) detail::finish_target(name, out, result, false);
+  }
+}
+
+namespace detail {
+
+template <class Op, size_t... I>
+void boxed_call(const Value* v, Result& r, std::index_sequence<I...>) {
+  using Args = typename Traits<Op>::Args;
+  if constexpr (std::is_void_v<typename Traits<Op>::Out>)
+    apply<Op>(ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
+  else
+    box(r, apply<Op>(ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...));
+}
+template <class Op, size_t... I>
+void boxed_inplace(const Tensor& self, const Value* v, std::index_sequence<I...>) {
+  using Args = typename Traits<Op>::Args;
+  apply_inplace<Op>(self, std::span<const Value>(v, sizeof...(I)),
+                    ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
+}
+template <class Op, size_t... I>
+void boxed_out(const Tensor& out, const Value* v, std::index_sequence<I...>) {
+  using Args = typename Traits<Op>::Args;
+  apply_out<Op>(out, std::span<const Value>(v, sizeof...(I)),
+                ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
+}
+
+template <class Out>
+constexpr Result::Kind result_kind() {
+  if constexpr (std::is_same_v<Out, Tensor>)
+    return Result::Kind::Tensor;
+  else if constexpr (std::is_same_v<Out, std::vector<Tensor>>)
+    return Result::Kind::List;
+  else if constexpr (std::is_same_v<Out, bool>)
+    return Result::Kind::Bool;
+  else if constexpr (std::is_same_v<Out, int64_t>)
+    return Result::Kind::Int;
+  else if constexpr (std::is_same_v<Out, double>)
+    return Result::Kind::Double;
+  else if constexpr (std::is_void_v<Out>)
+    return Result::Kind::None;
+  else
+    return Result::Kind::Tuple;
+}
+
+template <class Tuple>
+struct ArgKinds;
+template <class... A>
+struct ArgKinds<std::tuple<A...>> {
+  static std::vector<ArgInfo> make() {
+    std::vector<ArgInfo> v(sizeof...(A));
+    size_t i = 0;
+    ((v[i].kind = ArgTraits<A>::kind, v[i].nullable = ArgTraits<A>::nullable, ++i), ...);
+    return v;
+  }
+};
+
+}  // namespace detail
+
+template <class Op>
+bool add_op() {
+  using T = detail::Traits<Op>;
+  using Index = std::make_index_sequence<std::tuple_size_v<typename T::Args>>;
+  auto* r = new OpRecord;
+  r->spec = Op::spec;
+  r->args = detail::ArgKinds<typename T::Args>::make();
+  r->differentiable =
+      (T::composite || detail::has_backward<Op>()) && (Op::spec.flags & kNondiff) == 0;
+  r->result = detail::result_kind<typename T::Out>();
+  if constexpr (requires { std::tuple_size<typename T::Out>::value; })
+    r->num_results = std::tuple_size_v<typename T::Out>;
+  r->call = [](const Value* v, Result& out) { detail::boxed_call<Op>(v, out, Index{}); };
+  if constexpr (std::is_same_v<typename T::Out, Tensor>) {
+    if constexpr ((Op::spec.flags & kInplace) != 0)
+      r->call_inplace = [](const Tensor& t, const Value* v) {
+        detail::boxed_inplace<Op>(t, v, Index{});
+      };
+    if constexpr ((Op::spec.flags & kOut) != 0)
+      r->call_out = [](const Tensor& t, const Value* v) { detail::boxed_out<Op>(t, v, Index{}); };
+  }
+  return add_record(r);
+}
+
+#define COGRAD_OP(Op) \
+  [[maybe_unused]] static const bool cograd_registered_##Op = ::cograd::add_op<Op>();
+
+}  // namespace cograd

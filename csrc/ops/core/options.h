@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The keyword arguments every creation op takes (dtype, layout, device, ...) and their checks.
+#pragma once
+#include "ops/core/op.h"
+
+namespace cograd {
+
+// The end of a creation op's parameter string, and the C++ parameters that go with it.
+#define COGRAD_FACTORY_ARGS \
+  "dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False"
+#define COGRAD_FACTORY_PARAMS                                                                \
+  std::optional<DType> dtype, std::optional<std::string_view> layout, std::optional<Device>, \
+      std::optional<bool> pin_memory, bool requires_grad
+#define COGRAD_LIKE_ARGS COGRAD_FACTORY_ARGS ", memory_format=None"
+#define COGRAD_LIKE_PARAMS COGRAD_FACTORY_PARAMS, std::optional<std::string_view> memory_format
+
+// Raises unless the tensor can be made: strided, not pinned, and floating if it is to require grad.
+void check_factory(const char* op, DType dtype, std::optional<std::string_view> layout,
+                   std::optional<bool> pin_memory, bool requires_grad);
+// The dtype to make: what was asked, else out='s, else `otherwise`.
+DType factory_dtype(const CtxBase& ctx, std::optional<DType> asked, DType otherwise);
+// The tensor a factory fills: out= when it fits, else a new one of checked size.
+Tensor factory_out(CtxBase& ctx, const char* op, IntList sizes, DType t);
+inline Tensor finish_factory(Tensor t, bool requires_grad) {
+  if (requires_grad) set_requires_grad(t, true);
+  return t;
+}
+// Whether memory_format asks for C order; raises for formats that do not exist here.
+bool wants_contiguous(const char* op, std::optional<std::string_view> memory_format);
+// A tensor like `x` of dtype t: x's order of dims unless memory_format says contiguous.
+Tensor empty_like_format(const char* op, const Tensor& x, DType t,
+                         std::optional<std::string_view> memory_format);
+// Raises if a number cannot be represented in dtype t even approximately.
+void check_representable(const Scalar& v, DType t);
+
+}  // namespace cograd

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The promotion lattice.
+#include "ops/core/promote.h"
+
+namespace cograd {
+
+DType promote_types(DType a, DType b) noexcept {
+  if (a == b) return a;
+  if (a > b) std::swap(a, b);  // a comes first in the enum
+  if (a == DType::Bool) return b;
+  if (is_floating(b)) {
+    if (is_floating(a) && a == DType::Float16 && b == DType::BFloat16) return DType::Float32;
+    return b;
+  }
+  // Two integer types; only uint8 with int8 needs a third.
+  if (a == DType::UInt8 && b == DType::Int8) return DType::Int16;
+  return b;
+}
+
+bool can_cast(DType from, DType to) noexcept {
+  if (is_floating(from) && !is_floating(to)) return false;
+  return !(from != DType::Bool && to == DType::Bool);
+}
+
+COGRAD_API DType ResultType::get() const noexcept {  // the bindings use it
+  auto combine = [](bool has_high, DType high, bool has_low, DType low) {
+    if (!has_high) return low;
+    if (!has_low || is_floating(high)) return high;
+    if (high == DType::Bool || is_floating(low)) return promote_types(high, low);
+    return high;
+  };
+  const DType low = combine(has_[1], dtype_[1], has_[2], dtype_[2]);
+  return combine(has_[0], dtype_[0], has_[1] || has_[2], low);
+}
+
+}  // namespace cograd

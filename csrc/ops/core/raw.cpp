@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Elementwise computation: shapes, promotion, the fast path for small tensors, targets.
+#include "ops/core/raw.h"
+
+#include <bit>
+#include <cstring>
+
+namespace cograd {
+
+using kernels::LoopFn;
+
+namespace {
+
+constexpr int64_t kDirectMax = 16384;  // elements up to which a loop runs without the iterator
+
+Dims byte_strides(IntList strides, int64_t itemsize) {
+  Dims out(strides);
+  for (int64_t& s : out) s *= itemsize;
+  return out;
+}
+
+[[noreturn, gnu::cold]] void fail_dtype(const char* name, DType t) {
+  detail::fail(ErrorKind::Runtime, name, "(): not implemented for dtype ", dtype_name(t));
+}
+
+[[noreturn, gnu::cold]] void fail_broadcast(const char* name, IntList a, IntList b) {
+  const size_t n = std::max(a.size(), b.size());
+  for (size_t i = n; i-- > 0;) {
+    const int64_t x = i < n - a.size() ? 1 : a[i - (n - a.size())];
+    const int64_t y = i < n - b.size() ? 1 : b[i - (n - b.size())];
+    if (x != y && x != 1 && y != 1)
+      detail::fail(ErrorKind::Runtime, "The size of tensor a (", x,
+                   ") must match the size of tensor b (", y, ") at non-singleton dimension ", i,
+                   "; ", name, "() got shapes ", to_string(a), " and ", to_string(b));
+  }
+  detail::fail(ErrorKind::Runtime, name, "(): shapes ", to_string(a), " and ", to_string(b),
+               " do not broadcast");
+}
+
+DType computed_dtype(DType promoted, Rule rule) noexcept {
+  return rule == Rule::Float && !is_floating(promoted) ? default_dtype() : promoted;
+}
+
+// As pow(x, 2) has it, the square of a bool is an int64.
+DType unary_dtype(kernels::UnaryOp op, DType t, Rule rule) noexcept {
+  if (t == DType::Bool && op == kernels::UnaryOp::square) return DType::Int64;
+  return computed_dtype(t, rule);
+}
+
+// Integer division by zero is flagged by the loop, never trapped.
+struct DivisionCheck {
+  int flag = 0;
+  void check() const { COGRAD_CHECK(flag == 0, "ZeroDivisionError"); }
+};
+
+}  // namespace
+
+ScalarBytes::ScalarBytes(Scalar s, DType t) {
+  dispatch_all(t, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T v;
+    if constexpr (std::is_same_v<T, bool>)
+      v = s.to_bool();
+    else if constexpr (std::is_integral_v<T>)
+      v = static_cast<T>(s.to_int());
+    else if constexpr (std::is_same_v<T, double>)
+      v = s.to_double();
+    else
+      v = T(static_cast<float>(s.to_double()));
+    std::memcpy(bytes, &v, sizeof v);
+  });
+}
+
+Dims broadcast_strides(const Tensor& t, IntList sizes) {
+  Dims out(sizes.size());
+  const size_t skip = sizes.size() - static_cast<size_t>(t.dim());
+  for (size_t i = skip; i < sizes.size(); ++i)
+    out[i] = t.sizes()[i - skip] == 1 && sizes[i] != 1 ? 0 : t.strides()[i - skip];
+  return out;
+}
+
+void run_elementwise(LoopFn fn, const Tensor& out, std::span<const Tensor* const> inputs,
+                     const void* params, int cost) {
+  if (out.numel() == 0) return;
+  Dims strides[kernels::kMaxOperands];
+  kernels::Operand operands[kernels::kMaxOperands];
+  strides[0] = byte_strides(out.strides(), out.itemsize());
+  operands[0] = {out.bytes(), strides[0].data()};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& t = *inputs[i];
+    strides[i + 1] = byte_strides(broadcast_strides(t, out.sizes()), t.itemsize());
+    operands[i + 1] = {t.bytes(), strides[i + 1].data()};
+  }
+  kernels::run_loop(fn, out.dim(), out.sizes().data(), operands,
+                    static_cast<int>(inputs.size()) + 1, params, cost);
+}
+
+void raw_copy(const Tensor& dst, const Tensor& src) {
+  if (dst.numel() == 0) return;
+  if (dst.is_contiguous() && src.is_contiguous() && dst.numel() == src.numel() &&
+      dst.numel() <= kDirectMax) {
+    char* ptrs[2] = {dst.bytes(), src.bytes()};
+    const int64_t steps[2] = {dst.itemsize(), src.itemsize()};
+    kernels::cast_loop(src.dtype(), dst.dtype())(ptrs, steps, dst.numel(), nullptr);
+    return;
+  }
+  const Dims to = byte_strides(dst.strides(), dst.itemsize());
+  const Dims from = byte_strides(broadcast_strides(src, dst.sizes()), src.itemsize());
+  kernels::copy_strided(src.dtype(), dst.dtype(), dst.dim(), dst.sizes().data(),
+                        {dst.bytes(), to.data()}, {src.bytes(), from.data()});
+}
+
+Tensor raw_cast(const Tensor& x, DType t) {
+  if (x.dtype() == t) return x;
+  Tensor out = empty(x.sizes(), t);
+  raw_copy(out, x);
+  return out;
+}
+
+Tensor raw_contiguous(const Tensor& x) {
+  if (x.is_contiguous()) return x;
+  Tensor out = empty(x.sizes(), x.dtype());
+  raw_copy(out, x);
+  return out;
+}
+
+void raw_fill(const Tensor& t, Scalar v) {
+  const ScalarBytes bytes(v, t.dtype());
+  run_elementwise(kernels::fill_loop(t.dtype()), t, {}, bytes.bytes);
+}
+
+Tensor raw_full(IntList sizes, DType t, Scalar v) {
+  Tensor out = empty(sizes, t);
+  raw_fill(out, v);
+  return out;
+}
+
+Tensor wrapped_number(Scalar s, DType t) {
+  Tensor out = empty({}, t);
+  std::memcpy(out.bytes(), ScalarBytes(s, t).bytes, static_cast<size_t>(out.itemsize()));
+  out->flags |= kWrappedNumber;
+  return out;
+}
+
+Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, const char* name,
+                const kernels::ElementParams* params) {
+  const DType compute = unary_dtype(op, x.dtype(), rule);
+  const LoopFn fn = kernels::unary_loop(op, compute);
+  if (fn == nullptr) fail_dtype(name, x.dtype());
+  const Tensor in = raw_cast(x, compute);
+  const DType result = rule == Rule::Bool ? DType::Bool : compute;
+  Tensor out = ctx.out(x.sizes(), result);
+  if (out.is_contiguous() && in.is_contiguous() && in.numel() <= kDirectMax) {
+    char* ptrs[2] = {out.bytes(), in.bytes()};
+    const int64_t steps[2] = {out.itemsize(), in.itemsize()};
+    fn(ptrs, steps, in.numel(), params);
+    return out;
+  }
+  const Tensor* inputs[1] = {&in};
+  run_elementwise(fn, out, inputs, params, kernels::unary_cost(op));
+  return out;
+}
+
+namespace {
+
+// A tensor with a number on one side: the number is one element with stride 0.
+Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
+                          const TensorOrScalar& b, Rule rule, const char* name,
+                          kernels::ElementParams* params) {
+  const bool left = !a.is_tensor();
+  const Tensor& x = left ? b.tensor() : a.tensor();
+  const Scalar s = left ? a.scalar() : b.scalar();
+  const bool strong = is_floating(x.dtype()) && (x->flags & kWrappedNumber) == 0;
+  const DType compute =
+      strong ? x.dtype() : computed_dtype(result_type(x, TensorOrScalar(s)), rule);
+  const LoopFn fn = kernels::binary_loop(op, compute);
+  if (fn == nullptr) fail_dtype(name, compute);
+  const Tensor in = raw_cast(x, compute);
+  Tensor out = ctx.out(x.sizes(), rule == Rule::Bool ? DType::Bool : compute);
+  ScalarBytes number(s, compute);
+  const int64_t n = in.numel();
+  if (out.is_contiguous() && in.is_contiguous() && n <= kDirectMax) {
+    const int64_t step = in.itemsize();
+    char* ptrs[3] = {out.bytes(), left ? number.bytes : in.bytes(),
+                     left ? in.bytes() : number.bytes};
+    const int64_t steps[3] = {out.itemsize(), left ? 0 : step, left ? step : 0};
+    fn(ptrs, steps, n, params);
+    return out;
+  }
+  const Tensor boxed = wrapped_number(s, compute);
+  const Tensor* inputs[2] = {left ? &boxed : &in, left ? &in : &boxed};
+  run_elementwise(fn, out, inputs, params, kernels::binary_cost(op));
+  return out;
+}
+
+}  // namespace
+
+Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
+                 const TensorOrScalar& b, Rule rule, const char* name,
+                 kernels::ElementParams* params) {
+  DivisionCheck division;
+  if (params != nullptr) params->division_by_zero = &division.flag;
+  if (!a.is_tensor() || !b.is_tensor()) {
+    Tensor out = binary_with_scalar(ctx, op, a, b, rule, name, params);
+    division.check();
+    return out;
+  }
+  const Tensor& ta = a.tensor();
+  const Tensor& tb = b.tensor();
+  const bool same_type = ta.dtype() == tb.dtype();
+  const DType compute = computed_dtype(same_type ? ta.dtype() : result_type(a, b), rule);
+  const LoopFn fn = kernels::binary_loop(op, compute);
+  if (fn == nullptr) fail_dtype(name, compute);
+  const Tensor xa = raw_cast(ta, compute);
+  const Tensor xb = raw_cast(tb, compute);
+  const DType result = rule == Rule::Bool ? DType::Bool : compute;
+  if (same(ta.sizes(), tb.sizes()) && xa.is_contiguous() && xb.is_contiguous() &&
+      xa.numel() <= kDirectMax) {
+    Tensor out = ctx.out(ta.sizes(), result);
+    if (out.is_contiguous()) {
+      char* ptrs[3] = {out.bytes(), xa.bytes(), xb.bytes()};
+      const int64_t steps[3] = {out.itemsize(), xa.itemsize(), xb.itemsize()};
+      fn(ptrs, steps, xa.numel(), params);
+      division.check();
+      return out;
+    }
+    const Tensor* inputs[2] = {&xa, &xb};
+    run_elementwise(fn, out, inputs, params, kernels::binary_cost(op));
+    division.check();
+    return out;
+  }
+  Dims shape;
+  if (!broadcast_shapes(ta.sizes(), tb.sizes(), shape))
+    fail_broadcast(name, ta.sizes(), tb.sizes());
+  Tensor out = ctx.out(shape, result);
+  const Tensor* inputs[2] = {&xa, &xb};
+  run_elementwise(fn, out, inputs, params, kernels::binary_cost(op));
+  division.check();
+  return out;
+}
+
+Tensor ternary_op(CtxBase& ctx, kernels::TernaryOp op, const Tensor& a, const Tensor& b,
+                  const Tensor& c, Rule rule, const char* name,
+                  const kernels::ElementParams* params) {
+  ResultType type;
+  type.add(a);
+  type.add(b);
+  type.add(c);
+  const DType compute = computed_dtype(type.get(), rule);
+  const LoopFn fn = kernels::ternary_loop(op, compute);
+  if (fn == nullptr) fail_dtype(name, compute);
+  Dims ab;
+  Dims shape;
+  if (!broadcast_shapes(a.sizes(), b.sizes(), ab)) fail_broadcast(name, a.sizes(), b.sizes());
+  if (!broadcast_shapes(ab, c.sizes(), shape)) fail_broadcast(name, ab, c.sizes());
+  const Tensor xa = raw_cast(a, compute);
+  const Tensor xb = raw_cast(b, compute);
+  const Tensor xc = raw_cast(c, compute);
+  Tensor out = ctx.out(shape, compute);
+  const Tensor* inputs[3] = {&xa, &xb, &xc};
+  run_elementwise(fn, out, inputs, params, kernels::ternary_cost(op));
+  return out;
+}
+
+Tensor where_op(CtxBase& ctx, const Tensor& cond, const TensorOrScalar& a,
+                const TensorOrScalar& b) {
+  COGRAD_CHECK(cond.dtype() == DType::Bool || cond.dtype() == DType::UInt8,
+               "where expected condition to be a boolean tensor, but got a tensor with dtype ",
+               dtype_name(cond.dtype()));
+  const DType compute = result_type(a, b);
+  const Tensor xa =
+      a.is_tensor() ? raw_cast(a.tensor(), compute) : wrapped_number(a.scalar(), compute);
+  const Tensor xb =
+      b.is_tensor() ? raw_cast(b.tensor(), compute) : wrapped_number(b.scalar(), compute);
+  Dims ab;
+  Dims shape;
+  if (!broadcast_shapes(xa.sizes(), xb.sizes(), ab))
+    fail_broadcast("where", xa.sizes(), xb.sizes());
+  if (!broadcast_shapes(cond.sizes(), ab, shape)) fail_broadcast("where", cond.sizes(), ab);
+  const Tensor c = raw_cast(cond, DType::Bool);
+  Tensor out = ctx.out(shape, compute);
+  const Tensor* inputs[3] = {&c, &xa, &xb};
+  run_elementwise(kernels::ternary_loop(kernels::TernaryOp::where, compute), out, inputs, nullptr,
+                  kernels::ternary_cost(kernels::TernaryOp::where));
+  return out;
+}
+
+Tensor fused_backward(LoopFn fn, const Tensor& g, std::span<const Tensor> saved,
+                      const void* params) {
+  if (fn == nullptr || thread_state.grad_enabled) return Tensor();
+  const Tensor* inputs[kernels::kMaxOperands];
+  inputs[0] = &g;
+  bool direct = g.is_contiguous() && g.numel() <= kDirectMax;
+  for (size_t i = 0; i < saved.size(); ++i) {
+    if (saved[i].dtype() != g.dtype() || !same(saved[i].sizes(), g.sizes())) return Tensor();
+    direct &= saved[i].is_contiguous();
+    inputs[i + 1] = &saved[i];
+  }
+  Tensor out = empty(g.sizes(), g.dtype());
+  if (!direct) {
+    run_elementwise(fn, out, {inputs, saved.size() + 1}, params, 4);
+    return out;
+  }
+  char* ptrs[kernels::kMaxOperands] = {out.bytes(), g.bytes()};
+  int64_t steps[kernels::kMaxOperands] = {out.itemsize(), g.itemsize()};
+  for (size_t i = 0; i < saved.size(); ++i) {
+    ptrs[i + 2] = saved[i].bytes();
+    steps[i + 2] = saved[i].itemsize();
+  }
+  fn(ptrs, steps, g.numel(), params);
+  return out;
+}
+
+}  // namespace cograd

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// New tensors of counted values: arange, linspace, logspace, indices of triangles.
+#include <cmath>
+
+#include "ops/core/ops.h"
+#include "ops/core/options.h"
+#include "ops/core/raw.h"
+#include "tensor/threads.h"
+
+namespace cograd {
+
+namespace {
+
+template <class T>
+T to_element(double v) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return T(static_cast<float>(v));
+  else
+    return static_cast<T>(v);
+}
+
+// out[i] = value(i), computed in double or int64 and converted.
+template <class F>
+void fill_with(const Tensor& out, const F& value) {
+  const int64_t n = out.numel();
+  HeavyScope heavy(n);
+  dispatch_all(out.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* to = out.data<T>();
+    parallel_for(0, n, 32768, [&](int64_t lo, int64_t hi) {
+      for (int64_t i = lo; i < hi; ++i) {
+        const auto v = value(i);
+        if constexpr (std::is_same_v<decltype(v), const double>)
+          to[i] = to_element<T>(v);
+        else if constexpr (std::is_integral_v<T>)
+          to[i] = static_cast<T>(v);
+        else
+          to[i] = to_element<T>(static_cast<double>(v));
+      }
+    });
+  });
+}
+
+int64_t arange_length(const Scalar& start, const Scalar& end, const Scalar& step) {
+  const double a = start.to_double(), b = end.to_double(), s = step.to_double();
+  COGRAD_CHECK(s != 0, "step must be nonzero");
+  COGRAD_CHECK(std::isfinite(a) && std::isfinite(b), "unsupported range: ", a, " -> ", b);
+  COGRAD_CHECK(std::isfinite(s), "arange(): step must be finite, got ", s);
+  COGRAD_CHECK((s > 0 && b >= a) || (s < 0 && b <= a),
+               "upper bound and lower bound inconsistent with step sign: got start ", a, ", end ",
+               b, ", step ", s);
+  if (!start.is_float() && !end.is_float() && !step.is_float()) {
+    int64_t gap = 0;
+    COGRAD_CHECK(!__builtin_sub_overflow(end.to_int(), start.to_int(), &gap),
+                 "arange(): the range ", start.to_int(), " -> ", end.to_int(), " is too long");
+    return gap / step.to_int() + (gap % step.to_int() != 0);
+  }
+  const double n = std::ceil((b - a) / s);
+  COGRAD_CHECK(n >= 0 && n < 0x1p62, "invalid size, possible overflow? arange() would have ", n,
+               " elements");
+  return static_cast<int64_t>(n);
+}
+
+Scalar whole(const Scalar& v) {
+  check_representable(v, DType::Int64);
+  return v.is_float() ? Scalar(static_cast<long>(v.to_int())) : v;
+}
+
+template <class Op>
+Tensor counted(Ctx<Op>& ctx, Scalar start, Scalar end, Scalar step, COGRAD_FACTORY_PARAMS) {
+  const bool floating = start.is_float() || end.is_float() || step.is_float();
+  const DType t = factory_dtype(ctx, dtype, floating ? default_dtype() : DType::Int64);
+  COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"arange_cpu\" not implemented for 'Bool'");
+  check_factory("arange", t, layout, pin_memory, requires_grad);
+  if (t == DType::Int64 && std::isfinite(start.to_double()) && std::isfinite(end.to_double())) {
+    start = whole(start);
+    end = whole(end);
+    step = whole(step);
+  }
+  const int64_t n = arange_length(start, end, step);
+  Tensor out = empty_checked("arange", Dims{n}, t);
+  if (is_integral(t)) {
+    const int64_t a = start.to_int(), s = step.to_int();
+    fill_with(out, [=](int64_t i) { return a + i * s; });
+  } else {
+    const double a = start.to_double(), s = step.to_double();
+    fill_with(out, [=](int64_t i) { return a + static_cast<double>(i) * s; });
+  }
+  return finish_factory(out, requires_grad);
+}
+
+constexpr const char* kArangeDoc =
+    "Values start, start + step, ... below end; int64 if all of them are ints.";
+
+struct ArangeEnd {
+  static constexpr OpSpec spec{"arange",
+                               "end, *, " COGRAD_FACTORY_ARGS,
+                               kFunction | kOut | kNondiff,
+                               kArangeDoc,
+                               "5; 2.5; 0",
+                               "np.arange(end)"};
+  static Tensor forward(Ctx<ArangeEnd>& ctx, Scalar end, COGRAD_FACTORY_PARAMS) {
+    return counted(ctx, 0, end, 1, dtype, layout, {}, pin_memory, requires_grad);
+  }
+};
+COGRAD_OP(ArangeEnd)
+
+struct Arange {
+  static constexpr OpSpec spec{"arange",
+                               "start, end, step=1, *, " COGRAD_FACTORY_ARGS,
+                               kFunction | kOut | kNondiff,
+                               kArangeDoc,
+                               "1, 5; 0, 1, 0.25; 5, 0, -2; 2, 2",
+                               "np.arange(start, end, step)"};
+  static Tensor forward(Ctx<Arange>& ctx, Scalar start, Scalar end, Scalar step,
+                        COGRAD_FACTORY_PARAMS) {
+    return counted(ctx, start, end, step, dtype, layout, {}, pin_memory, requires_grad);
+  }
+};
+COGRAD_OP(Arange)
+
+void check_steps(const char* op, int64_t steps, DType t) {
+  COGRAD_CHECK(steps >= 0, op, "(): number of steps must be non-negative, got ", steps);
+  COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"", op, "_cpu\" not implemented for 'Bool'");
+}
+
+// The i-th of n evenly spaced values; counted from the nearer end, so that both ends are exact.
+struct Evenly {
+  double start, end, step;
+  int64_t n;
+  Evenly(const Scalar& a, const Scalar& b, int64_t count)
+      : start(a.to_double()),
+        end(b.to_double()),
+        step(count > 1 ? (end - start) / static_cast<double>(count - 1) : 0),
+        n(count) {}
+  double operator()(int64_t i) const {
+    return i < n / 2 || n == 1 ? start + step * static_cast<double>(i)
+                               : end - step * static_cast<double>(n - 1 - i);
+  }
+};
+
+struct Linspace {
+  static constexpr OpSpec spec{"linspace",
+                               "start, end, steps, *, " COGRAD_FACTORY_ARGS,
+                               kFunction | kOut | kNondiff,
+                               "`steps` evenly spaced values from start to end, both included.",
+                               "0.0, 1.0, 5; 3, -3, 4; 2.0, 5.0, 1; 0, 1, 0",
+                               "np.linspace(start, end, steps)"};
+  static Tensor forward(Ctx<Linspace>& ctx, Scalar start, Scalar end, int64_t steps,
+                        COGRAD_FACTORY_PARAMS) {
+    const DType t = factory_dtype(ctx, dtype, default_dtype());
+    check_steps("linspace", steps, t);
+    check_factory("linspace", t, layout, pin_memory, requires_grad);
+    Tensor out = empty_checked("linspace", Dims{steps}, t);
+    fill_with(out, Evenly(start, end, steps));
+    return finish_factory(out, requires_grad);
+  }
+};
+COGRAD_OP(Linspace)
+
+struct Logspace {
+  static constexpr OpSpec spec{
+      "logspace",
+      "start, end, steps, base=10.0, *, " COGRAD_FACTORY_ARGS,
+      kFunction | kOut | kNondiff,
+      "base to the power of `steps` evenly spaced values from start to end.",
+      "0.0, 2.0, 5; -1.0, 1.0, 3, 2.0",
+      "np.logspace(start, end, steps, base=base)"};
+  static Tensor forward(Ctx<Logspace>& ctx, Scalar start, Scalar end, int64_t steps, double base,
+                        COGRAD_FACTORY_PARAMS) {
+    const DType t = factory_dtype(ctx, dtype, default_dtype());
+    check_steps("logspace", steps, t);
+    check_factory("logspace", t, layout, pin_memory, requires_grad);
+    Tensor out = empty_checked("logspace", Dims{steps}, t);
+    const Evenly exponent(start, end, steps);
+    fill_with(out, [&](int64_t i) { return std::pow(base, exponent(i)); });
+    return finish_factory(out, requires_grad);
+  }
+};
+COGRAD_OP(Logspace)
+
+// [2, n]: rows and columns of the elements with column - row <= offset (lower) or >= (upper).
+Tensor triangle_indices(const char* op, int64_t rows, int64_t cols, int64_t offset, bool upper,
+                        DType t) {
+  COGRAD_CHECK(rows >= 0, "row must be non-negative, got ", rows);
+  COGRAD_CHECK(cols >= 0, "col must be non-negative, got ", cols);
+  COGRAD_CHECK_NOT_IMPLEMENTED(t == DType::Int64 || t == DType::Int32, op,
+                               "(): not implemented for dtype ", dtype_name(t),
+                               ", expected int32 or int64");
+  const int64_t shift = std::clamp(offset, -rows - 1, cols + 1);
+  auto range = [&](int64_t r) {
+    const int64_t cut = std::clamp<int64_t>(r + shift + (upper ? 0 : 1), 0, cols);
+    return upper ? std::pair(cut, cols) : std::pair(int64_t{0}, cut);
+  };
+  int64_t n = 0;
+  for (int64_t r = 0; r < rows; ++r) n += range(r).second - range(r).first;
+  const Tensor out = empty_checked(op, Dims{2, n}, DType::Int64);
+  int64_t* row_at = out.data<int64_t>();
+  int64_t* col_at = row_at + n;
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto [lo, hi] = range(r);
+    for (int64_t c = lo; c < hi; ++c) {
+      *row_at++ = r;
+      *col_at++ = c;
+    }
+  }
+  return raw_cast(out, t);
+}
+
+#define COGRAD_TRIANGLE_INDICES(Struct, name, upper, ref)                                    \
+  struct Struct {                                                                            \
+    static constexpr OpSpec spec{name,                                                       \
+                                 "row, col, offset=0, *, " COGRAD_FACTORY_ARGS,              \
+                                 kFunction | kNondiff,                                       \
+                                 "Row and column numbers of a triangle's elements, [2, n].", \
+                                 "3, 3; 3, 4, 1; 4, 3, -1",                                  \
+                                 ref};                                                       \
+    static Tensor forward(Ctx<Struct>&, int64_t row, int64_t col, int64_t offset,            \
+                          COGRAD_FACTORY_PARAMS) {                                           \
+      const DType t = dtype.value_or(DType::Int64);                                          \
+      check_factory(name, t, layout, pin_memory, requires_grad);                             \
+      return triangle_indices(name, row, col, offset, upper, t);                             \
+    }                                                                                        \
+  };                                                                                         \
+  COGRAD_OP(Struct)
+COGRAD_TRIANGLE_INDICES(TrilIndices, "tril_indices", false,
+                        "np.stack(np.tril_indices(row, offset, col))")
+COGRAD_TRIANGLE_INDICES(TriuIndices, "triu_indices", true,
+                        "np.stack(np.triu_indices(row, offset, col))")
+
+}  // namespace
+
+}  // namespace cograd

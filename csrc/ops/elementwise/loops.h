@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Expands rows of the elementwise table into loops. Included by the per-ISA kernel files only,
+// which are compiled once for each instruction set.
+#pragma once
+#include "kernels/isa.h"
+#include "kernels/special.h"
+#include "kernels/staging.h"
+#include "kernels/vecmath.h"
+#include "kernels/vecmath512.h"
+#include "ops/elementwise/tables.h"
+
+namespace cograd::kernels {
+
+namespace {
+
+constexpr unsigned bit(DType t) { return 1u << static_cast<int>(t); }
+constexpr unsigned WIDE = bit(DType::Float32) | bit(DType::Float64);
+constexpr unsigned FLOATS = WIDE | bit(DType::Float16) | bit(DType::BFloat16);
+constexpr unsigned INTEGER = bit(DType::UInt8) | bit(DType::Int8) | bit(DType::Int16) |
+                             bit(DType::Int32) | bit(DType::Int64);
+constexpr unsigned BITS = INTEGER | bit(DType::Bool);
+constexpr unsigned NUMERIC = INTEGER | FLOATS;
+constexpr unsigned ALL = BITS | FLOATS;
+
+enum Cost { CHEAP, MATH, SLOW, DIVIDE };
+
+constexpr int count_params(const char* signature) {
+  if (*signature == 0) return 0;
+  int n = 1;
+  for (; *signature != 0; ++signature) n += *signature == ',';
+  return n;
+}
+
+// Static facts of one row or one gradient; f() stands in the derived class.
+template <unsigned kTypes_, Cost kCost_, int kParams_, int kInputs_>
+struct Row {
+  static constexpr unsigned kTypes = kTypes_;
+  static constexpr Cost kCost = kCost_;
+  static constexpr int kParams = kParams_;
+  static constexpr int kInputs = kInputs_;
+};
+
+template <class T>
+T param(const ElementParams* p, int k) {
+  if constexpr (is_float<T>) return static_cast<T>(p->d[k]);
+  return static_cast<T>(p->i[k]);
+}
+
+// libmvec rows see whole vectors only: no scalar tail, so that an element's result does not
+// depend on where it stands.
+template <class Op, class T, class R>
+constexpr int pad_of() {
+  if (Op::kCost != MATH || !is_float<T>) return 1;
+  return static_cast<int>(64 / sizeof(T));
+}
+
+template <class T>
+constexpr bool kIsBool = false;
+template <>
+constexpr bool kIsBool<bool> = true;
+
+// False when a zero divisor was found (and reported).
+template <class T>
+bool check_divisor(const T* b, int64_t n, const ElementParams* p) {
+  if (p == nullptr || p->division_by_zero == nullptr) return true;
+  bool zero = false;
+  for (int64_t i = 0; i < n; ++i) zero |= b[i] == T(0);
+  if (zero) __atomic_store_n(p->division_by_zero, 1, __ATOMIC_RELAXED);
+  return !zero;
+}
+
+// Loads of bool as a byte vectorise.
+template <class T>
+T element(const T* p) {
+  if constexpr (kIsBool<T>) return *reinterpret_cast<const uint8_t*>(p) != 0;
+  return *p;
+}
+
+// A row that has its own loop over float32 specialises this: run(out, in, n).
+template <class Op>
+struct FloatLoop {
+  static constexpr bool kOwn = false;
+};
+
+template <class Op, class T, class R, class First>
+__attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void* params) {
+  constexpr int kPad = pad_of<Op, T, R>();
+  const auto* p = static_cast<const ElementParams*>(params);
+  const T p0 = Op::kParams > 0 ? param<T>(p, 0) : T(0);
+  const T p1 = Op::kParams > 1 ? param<T>(p, 1) : T(0);
+  const T p2 = Op::kParams > 2 ? param<T>(p, 2) : T(0);
+  auto* out = reinterpret_cast<R*>(ptrs[0]);
+  const auto* a = reinterpret_cast<const First*>(ptrs[1]);
+  const auto* b = reinterpret_cast<const T*>(ptrs[Op::kInputs > 1 ? 2 : 1]);
+  const auto* c = reinterpret_cast<const T*>(ptrs[Op::kInputs > 2 ? 3 : 1]);
+  const auto* d = reinterpret_cast<const T*>(ptrs[Op::kInputs > 3 ? 4 : 1]);
+  if constexpr (Op::kCost == DIVIDE && !is_float<T>) {
+    if (!check_divisor(b, n, p)) return;
+  }
+  n &= -int64_t{kPad};
+  if constexpr (FloatLoop<Op>::kOwn && sizeof(T) == 4 && is_float<T>)
+    return FloatLoop<Op>::run(out, a, n);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const First u = element(a + i);
+    if constexpr (Op::kInputs == 1) {
+      out[i] = R(Op::template f<T>(u, p0, p1, p2));
+    } else if constexpr (Op::kInputs == 2) {
+      out[i] = R(Op::template f<T>(u, element(b + i), p0, p1, p2));
+    } else if constexpr (Op::kInputs == 3) {
+      out[i] = R(Op::template f<T>(u, element(b + i), c[i], p0, p1, p2));
+    } else {
+      out[i] = R(Op::template f<T>(u, b[i], c[i], d[i], p0, p1, p2));
+    }
+  }
+}
+
+// Floating DIVIDE rows: what the vector formula leaves as NaN is done again in long double, where
+// the library's fmod covers every quotient.
+template <class Op, class T>
+__attribute__((noinline)) void divide_kernel(char* const* ptrs, int64_t n, const void*) {
+  auto* out = reinterpret_cast<T*>(ptrs[0]);
+  const auto* a = reinterpret_cast<const T*>(ptrs[1]);
+  const auto* b = reinterpret_cast<const T*>(ptrs[2]);
+  constexpr int64_t kPart = 256;
+  for (; n > 0; n -= kPart, out += kPart, a += kPart, b += kPart) {
+    const int64_t m = n < kPart ? n : kPart;
+    T quick[kPart];
+    for (int64_t i = 0; i < m; ++i) quick[i] = Op::template f<T>(a[i], b[i], T(0), T(0), T(0));
+    int undone = 0;
+    for (int64_t i = 0; i < m; ++i) undone |= quick[i] != quick[i];
+    if (undone != 0) {
+      using Wide = long double;
+      for (int64_t i = 0; i < m; ++i) {
+        if (quick[i] == quick[i]) continue;
+        quick[i] = static_cast<T>(Op::template f<Wide>(a[i], b[i], Wide(0), Wide(0), Wide(0)));
+      }
+    }
+    memcpy(out, quick, static_cast<size_t>(m) * sizeof(T));
+  }
+}
+
+// A kernel with one number for the second input: the hot case x * 2.
+template <class Op, class T>
+void scalar_kernel(char* const* ptrs, int64_t n) {
+  auto* out = reinterpret_cast<T*>(ptrs[0]);
+  const auto* a = reinterpret_cast<const T*>(ptrs[1]);
+  const T b = *reinterpret_cast<const T*>(ptrs[2]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = Op::template f<T>(a[i], b, T(0), T(0), T(0));
+}
+
+template <class Op, class T, class R, class First, Form kForm>
+constexpr Layout make_layout() {
+  Layout l{};
+  l.nops = 1 + Op::kInputs;
+  l.pad = pad_of<Op, T, R>();
+  for (int k = 0; k < l.nops; ++k) {
+    const bool first = k == 1 && sizeof(First) != sizeof(T);
+    const bool plain = kForm == Form::plain || first || (k == 0 && sizeof(R) != sizeof(T));
+    l.form[k] = plain ? Form::plain : kForm;
+    l.size[k] =
+        k == 0 ? static_cast<int>(sizeof(R)) : static_cast<int>(first ? sizeof(First) : sizeof(T));
+    if (!plain) l.size[k] = 2;
+  }
+  return l;
+}
+template <class Op, class T, class R, class First, Form kForm>
+inline constexpr Layout kLayout = make_layout<Op, T, R, First, kForm>();
+
+template <class Op, class T, class R>
+void scalar_or_loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
+  constexpr int64_t kSize = sizeof(T);
+  if (strides[2] == 0 && strides[1] == kSize && strides[0] == kSize)
+    return scalar_kernel<Op, T>(ptrs, n);
+  loop<kernel<Op, T, R, T>, kLayout<Op, T, R, T, Form::plain>>(ptrs, strides, n, params);
+}
+
+// One row of a table. R is T, or bool for rows with a bool output.
+template <class Op, bool kBoolOut, bool kBoolFirst = false>
+struct Loops {
+  template <class T>
+  static constexpr LoopFn plain() {
+    using R = typename Select<kBoolOut, bool, T>::type;
+    using First = typename Select<kBoolFirst, uint8_t, T>::type;
+    if constexpr (Op::kCost == CHEAP && Op::kInputs == 2 && Op::kParams == 0 && !kBoolOut &&
+                  is_float<T>) {
+      return scalar_or_loop<Op, T, R>;
+    } else {
+      return loop<choose<T, R, First>(), kLayout<Op, T, R, First, Form::plain>>;
+    }
+  }
+  template <Form kForm>
+  static constexpr LoopFn narrow_float() {
+    using R = typename Select<kBoolOut, bool, float>::type;
+    using First = typename Select<kBoolFirst, uint8_t, float>::type;
+    return loop<choose<float, R, First>(), kLayout<Op, float, R, First, kForm>>;
+  }
+  static constexpr void fill(LoopFn* row) {
+    put<DType::Bool, bool>(row);
+    put<DType::UInt8, uint8_t>(row);
+    put<DType::Int8, int8_t>(row);
+    put<DType::Int16, int16_t>(row);
+    put<DType::Int32, int32_t>(row);
+    put<DType::Int64, int64_t>(row);
+    put<DType::Float32, float>(row);
+    put<DType::Float64, double>(row);
+    if constexpr ((Op::kTypes & bit(DType::Float16)) != 0) {
+      row[static_cast<int>(DType::Float16)] = narrow_float<Form::half>();
+      row[static_cast<int>(DType::BFloat16)] = narrow_float<Form::bfloat>();
+    }
+  }
+
+ private:
+  template <bool kCondition, class A, class B>
+  struct Select {
+    using type = A;
+  };
+  template <class A, class B>
+  struct Select<false, A, B> {
+    using type = B;
+  };
+  template <class T, class R, class First>
+  static constexpr KernelFn choose() {
+    if constexpr (Op::kCost == DIVIDE && is_float<T> && Op::kInputs == 2)
+      return divide_kernel<Op, T>;
+    else
+      return kernel<Op, T, R, First>;
+  }
+  template <DType t, class T>
+  static constexpr void put(LoopFn* row) {
+    if constexpr ((Op::kTypes & bit(t)) != 0) row[static_cast<int>(t)] = plain<T>();
+  }
+};
+
+template <int kRows>
+struct Table {
+  LoopFn loops[kRows][kNumDTypes];
+};
+
+// What may stand in a formula without being used by it.
+#define COGRAD_UNUSED [[maybe_unused]]
+#define COGRAD_PARAMS COGRAD_UNUSED T p0, COGRAD_UNUSED T p1, COGRAD_UNUSED T p2
+#define COGRAD_LIT COGRAD_UNUSED constexpr auto lit = [](double value) { return T(value); };
+
+}  // namespace
+}  // namespace cograd::kernels

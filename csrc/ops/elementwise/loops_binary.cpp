@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Loops of the rows with two and three inputs, for one instruction set.
+#include "ops/elementwise/loops.h"
+
+namespace cograd::kernels {
+namespace {
+
+#define BINARY_FORWARD(name, types, cost, params, forward)            \
+  struct Forward_##name : Row<types, cost, count_params(params), 2> { \
+    template <class T>                                                \
+    static auto f(T a, T b, COGRAD_PARAMS) {                          \
+      return forward;                                                 \
+    }                                                                 \
+  };
+#define BINARY(name, types, cost, params, forward, ...) \
+  BINARY_FORWARD(name, types, cost, params, T(forward))
+#define BINARY_FLAT(name, types, cost, forward, ...) \
+  BINARY_FORWARD(name, types, cost, "", T(forward))
+#define BINARY_BOOL(name, types, forward, ...) BINARY_FORWARD(name, types, CHEAP, "", forward)
+#define TERNARY(name, types, cost, params, forward, ...)              \
+  struct Forward_##name : Row<types, cost, count_params(params), 3> { \
+    template <class T>                                                \
+    static T f(T a, T b, T c, COGRAD_PARAMS) {                        \
+      return T(forward);                                              \
+    }                                                                 \
+  };
+#define TERNARY_COND(name, types, forward, ...)      \
+  struct Forward_##name : Row<types, CHEAP, 0, 3> {  \
+    template <class T>                               \
+    static T f(uint8_t c, T a, T b, COGRAD_PARAMS) { \
+      return forward;                                \
+    }                                                \
+  };
+#include "ops/elementwise/elementwise.def"
+#undef BINARY_FORWARD
+
+constexpr int kBinaryRows = static_cast<int>(BinaryOp::kCount);
+constexpr int kTernaryRows = static_cast<int>(TernaryOp::kCount);
+
+constexpr Table<kBinaryRows> make_binary() {
+  Table<kBinaryRows> t{};
+  LoopFn(*row)[kNumDTypes] = t.loops;
+#define BINARY(name, ...) Loops<Forward_##name, false>::fill(*row++);
+#define BINARY_FLAT(name, ...) Loops<Forward_##name, false>::fill(*row++);
+#define BINARY_BOOL(name, ...) Loops<Forward_##name, true>::fill(*row++);
+#include "ops/elementwise/elementwise.def"
+  return t;
+}
+constexpr Table<kTernaryRows> make_ternary() {
+  Table<kTernaryRows> t{};
+  LoopFn(*row)[kNumDTypes] = t.loops;
+#define TERNARY(name, ...) Loops<Forward_##name, false>::fill(*row++);
+#define TERNARY_COND(name, ...) Loops<Forward_##name, false, true>::fill(*row++);
+#include "ops/elementwise/elementwise.def"
+  return t;
+}
+constexpr Table<kBinaryRows> kBinary = make_binary();
+constexpr Table<kTernaryRows> kTernary = make_ternary();
+
+}  // namespace
+
+COGRAD_ISA_TABLE(binary_forward) { return kBinary.loops; }
+COGRAD_ISA_TABLE(ternary_forward) { return kTernary.loops; }
+
+}  // namespace cograd::kernels

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Loops of the fused gradients of the binary rows, for one instruction set.
+#include "ops/elementwise/loops.h"
+
+namespace cograd::kernels {
+namespace {
+
+// One macro for each value of a `saves` column: it decides what the formula can name.
+#define GRAD(inputs, arguments, name, types, cost, params, grad)            \
+  struct name : Row<(types) & FLOATS, cost, count_params(params), inputs> { \
+    template <class T>                                                      \
+    static T f arguments {                                                  \
+      COGRAD_LIT return grad;                                               \
+    }                                                                       \
+  };
+#define GRAD_T COGRAD_UNUSED T
+#define GRAD_G(...) GRAD(1, (GRAD_T g, COGRAD_PARAMS), __VA_ARGS__)
+#define GRAD_A(...) GRAD(2, (GRAD_T g, GRAD_T a, COGRAD_PARAMS), __VA_ARGS__)
+#define GRAD_B(...) GRAD(2, (GRAD_T g, GRAD_T b, COGRAD_PARAMS), __VA_ARGS__)
+#define GRAD_AB(...) GRAD(3, (GRAD_T g, GRAD_T a, GRAD_T b, COGRAD_PARAMS), __VA_ARGS__)
+#define GRAD_AY(...) GRAD(3, (GRAD_T g, GRAD_T a, GRAD_T y, COGRAD_PARAMS), __VA_ARGS__)
+#define GRAD_BY(...) GRAD(3, (GRAD_T g, GRAD_T b, GRAD_T y, COGRAD_PARAMS), __VA_ARGS__)
+#define GRAD_ABY(...) GRAD(4, (GRAD_T g, GRAD_T a, GRAD_T b, GRAD_T y, COGRAD_PARAMS), __VA_ARGS__)
+
+#define BINARY(name, types, cost, params, forward, saves_a, grad_a, saves_b, grad_b, ...) \
+  GRAD_##saves_a(GradA_##name, types, cost, params, grad_a)                               \
+      GRAD_##saves_b(GradB_##name, types, cost, params, grad_b)
+#include "ops/elementwise/elementwise.def"
+
+constexpr int kRows = static_cast<int>(BinaryOp::kCount);
+
+constexpr Table<kRows> make_grad_a() {
+  Table<kRows> t{};
+  LoopFn(*row)[kNumDTypes] = t.loops;
+#define BINARY(name, ...) Loops<GradA_##name, false>::fill(*row++);
+#define BINARY_FLAT(...) ++row;
+#define BINARY_BOOL(...) ++row;
+#include "ops/elementwise/elementwise.def"
+  return t;
+}
+constexpr Table<kRows> make_grad_b() {
+  Table<kRows> t{};
+  LoopFn(*row)[kNumDTypes] = t.loops;
+#define BINARY(name, ...) Loops<GradB_##name, false>::fill(*row++);
+#define BINARY_FLAT(...) ++row;
+#define BINARY_BOOL(...) ++row;
+#include "ops/elementwise/elementwise.def"
+  return t;
+}
+constexpr Table<kRows> kGradA = make_grad_a();
+constexpr Table<kRows> kGradB = make_grad_b();
+
+}  // namespace
+
+COGRAD_ISA_TABLE(binary_backward_a) { return kGradA.loops; }
+COGRAD_ISA_TABLE(binary_backward_b) { return kGradB.loops; }
+
+}  // namespace cograd::kernels

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Looks up the loops of the elementwise table in the tables of the chosen instruction set.
+#include "ops/elementwise/tables.h"
+
+#include "kernels/isa.h"
+
+namespace cograd::kernels {
+
+COGRAD_TABLE(unary_forward)
+COGRAD_TABLE(unary_backward)
+COGRAD_TABLE(binary_forward)
+COGRAD_TABLE(binary_backward_a)
+COGRAD_TABLE(binary_backward_b)
+COGRAD_TABLE(ternary_forward)
+
+namespace {
+
+// Measured against one cheap element-operation.
+constexpr int CHEAP = 1, DIVIDE = 4, MATH = 8, SLOW = 40;
+
+constexpr int kUnaryCost[] = {
+#define UNARY(name, types, cost, ...) cost,
+#define UNARY_BOOL(name, ...) CHEAP,
+#include "ops/elementwise/elementwise.def"
+};
+constexpr int kBinaryCost[] = {
+#define BINARY(name, types, cost, ...) cost,
+#define BINARY_FLAT(name, types, cost, ...) cost,
+#define BINARY_BOOL(name, ...) CHEAP,
+#include "ops/elementwise/elementwise.def"
+};
+constexpr int kTernaryCost[] = {
+#define TERNARY(name, types, cost, ...) cost,
+#define TERNARY_COND(name, ...) CHEAP,
+#include "ops/elementwise/elementwise.def"
+};
+
+}  // namespace
+
+LoopFn unary_loop(UnaryOp op, DType t) noexcept {
+  return unary_forward()[static_cast<int>(op)][static_cast<int>(t)];
+}
+LoopFn binary_loop(BinaryOp op, DType t) noexcept {
+  return binary_forward()[static_cast<int>(op)][static_cast<int>(t)];
+}
+LoopFn ternary_loop(TernaryOp op, DType t) noexcept {
+  return ternary_forward()[static_cast<int>(op)][static_cast<int>(t)];
+}
+LoopFn unary_backward_loop(UnaryOp op, DType t) noexcept {
+  return unary_backward()[static_cast<int>(op)][static_cast<int>(t)];
+}
+LoopFn binary_backward_loop(BinaryOp op, int which, DType t) noexcept {
+  const DTypeLoops* table = which == 0 ? binary_backward_a() : binary_backward_b();
+  return table[static_cast<int>(op)][static_cast<int>(t)];
+}
+
+int unary_cost(UnaryOp op) noexcept { return kUnaryCost[static_cast<int>(op)]; }
+int binary_cost(BinaryOp op) noexcept { return kBinaryCost[static_cast<int>(op)]; }
+int ternary_cost(TernaryOp op) noexcept { return kTernaryCost[static_cast<int>(op)]; }
+
+const char* isa_name() noexcept {
+  constexpr const char* kName[] = {"base", "v3", "v4"};
+  return kName[static_cast<int>(isa())];
+}
+
+}  // namespace cograd::kernels

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Loops of the elementwise table: one enumerator per row, one lookup per arity.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "cograd/dtype.h"
+#include "kernels/loops.h"
+
+namespace cograd::kernels {
+
+// Scalar parameters p0..p2 of a row, kept both ways so that int64 stays exact. Pass a pointer to
+// it as `params` of any row with parameters, and of integer division.
+struct ElementParams {
+  double d[3] = {0, 0, 0};
+  int64_t i[3] = {0, 0, 0};
+  // Set to 1 (never trapped) when an integer was divided by zero; may be null.
+  int* division_by_zero = nullptr;
+
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  ElementParams& set(int k, T value) noexcept {
+    d[k] = static_cast<double>(value);
+    if constexpr (std::is_floating_point_v<T>) {
+      const bool fits = value >= T(-9223372036854775808.0) && value < T(9223372036854775808.0);
+      i[k] = fits ? static_cast<int64_t>(value) : value > 0 ? INT64_MAX : INT64_MIN;
+    } else {
+      i[k] = static_cast<int64_t>(value);
+    }
+    return *this;
+  }
+};
+
+#define COGRAD_ROW(name, ...) name,
+enum class UnaryOp : uint8_t {
+#define UNARY COGRAD_ROW
+#define UNARY_BOOL COGRAD_ROW
+#include "ops/elementwise/elementwise.def"
+  kCount
+};
+enum class BinaryOp : uint8_t {
+#define BINARY COGRAD_ROW
+#define BINARY_BOOL COGRAD_ROW
+#define BINARY_FLAT COGRAD_ROW
+#include "ops/elementwise/elementwise.def"
+  kCount
+};
+enum class TernaryOp : uint8_t {
+#define TERNARY COGRAD_ROW
+#define TERNARY_COND COGRAD_ROW
+#include "ops/elementwise/elementwise.def"
+  kCount
+};
+#undef COGRAD_ROW
+
+// Null when the row has no kernel for that dtype (integer input of a float-only row: cast first).
+// Operands: output, inputs in the row's order, all of dtype `t`; the output of a _BOOL row
+// is bool, and `where` takes a bool condition first.
+COGRAD_API LoopFn unary_loop(UnaryOp op, DType t) noexcept;
+COGRAD_API LoopFn binary_loop(BinaryOp op, DType t) noexcept;
+COGRAD_API LoopFn ternary_loop(TernaryOp op, DType t) noexcept;
+
+// Fused gradient of a unary row, floating dtypes only: ptrs = gx, g, then x or y where
+// the row saves it, params as in the forward loop. Null if the row has no gradient.
+COGRAD_API LoopFn unary_backward_loop(UnaryOp op, DType t) noexcept;
+// Fused gradient of a binary row to input `which` (0 or 1): ptrs = the gradient, g, then a, b, y
+// as far as the row's saves column for that gradient names them, in this order.
+COGRAD_API LoopFn binary_backward_loop(BinaryOp op, int which, DType t) noexcept;
+
+// Relative cost of one element, for run_loop's cost_per_element.
+COGRAD_API int unary_cost(UnaryOp op) noexcept;
+COGRAD_API int binary_cost(BinaryOp op) noexcept;
+COGRAD_API int ternary_cost(TernaryOp op) noexcept;
+
+// "base", "v3" or "v4": the instruction set chosen at load.
+COGRAD_API const char* isa_name() noexcept;
+
+}  // namespace cograd::kernels

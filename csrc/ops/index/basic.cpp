@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Basic indexing as one view, and the helpers shared by the indexing ops.
+#include <cstring>
+
+#include "ops/core/view.h"
+#include "ops/index/indexing.h"
+
+namespace cograd {
+
+namespace {
+
+using Kind = BasicIndex::Kind;
+
+constexpr const char* node_name_of(Kind k) {
+  switch (k) {
+    case Kind::Slice:
+      return "SliceBackward0";
+    case Kind::Select:
+      return "SelectBackward0";
+    case Kind::Unsqueeze:
+      return "UnsqueezeBackward0";
+    case Kind::Alias:
+      break;
+  }
+  return "AliasBackward0";
+}
+
+Tensor region_view(const Tensor& whole, IntList sizes, const Region& r);
+
+template <Kind kKind>
+struct BasicView {
+  static constexpr OpSpec spec{"_index_view", "input", kInternal, "A view by basic indexing.",
+                               "none: reached through x[...]"};
+  static constexpr bool kView = true;
+  static constexpr const char* kNodeName = node_name_of(kKind);
+  using State = Region;
+  static Tensor forward(Ctx<BasicView>& ctx, const Tensor& x, const BasicIndex& index) {
+    if (ctx.recording()) {
+      ctx->base_sizes = Dims(x.sizes());
+      ctx->strides = index.region_strides();
+      ctx->offset = index.region_offset();
+    }
+    return make_view(x, index.sizes, index.strides, x.bytes() + index.offset * x.itemsize());
+  }
+  static Tensor backward(Ctx<BasicView>& ctx, const Tensor& g) {
+    return region_grad(g, *ctx.operator->());
+  }
+};
+
+// Adjoint of a region: zeros with g written into it. Elements of a region are distinct.
+struct RegionGrad {
+  static constexpr OpSpec spec{"_region_grad", "input", kInternal, "Zeros with a region set.",
+                               "none: gradient of indexing"};
+  static constexpr const char* kNodeName = "SliceBackwardBackward0";
+  struct State {
+    Region region;
+    Dims sizes;
+  };
+  static Tensor forward(Ctx<RegionGrad>& ctx, const Tensor& g, const Region& r) {
+    if (ctx.recording()) *ctx.operator->() = {r, Dims(g.sizes())};
+    Tensor out = empty(r.base_sizes, g.dtype());
+    std::memset(out.bytes(), 0, static_cast<size_t>(out.numel() * out.itemsize()));
+    raw_copy(alias_strided(out, g.sizes(), r.strides, out.bytes() + r.offset * out.itemsize()), g);
+    return out;
+  }
+  static Tensor backward(Ctx<RegionGrad>& ctx, const Tensor& g) {
+    return region_view(contiguous(g), ctx->sizes, ctx->region);
+  }
+};
+
+struct RegionView {
+  static constexpr OpSpec spec{"_region_view", "input", kInternal, "A region of a tensor.",
+                               "none: gradient of indexing"};
+  static constexpr bool kView = true;
+  static constexpr const char* kNodeName = "SliceBackward0";
+  using State = Region;
+  static Tensor forward(Ctx<RegionView>& ctx, const Tensor& whole, IntList sizes, const Region& r) {
+    if (ctx.recording()) *ctx.operator->() = r;
+    return make_view(whole, sizes, r.strides, whole.bytes() + r.offset * whole.itemsize());
+  }
+  static Tensor backward(Ctx<RegionView>& ctx, const Tensor& g) {
+    return region_grad(g, *ctx.operator->());
+  }
+};
+
+Tensor region_view(const Tensor& whole, IntList sizes, const Region& r) {
+  return apply<RegionView>(whole, sizes, r);
+}
+
+}  // namespace
+
+Tensor index_view(const Tensor& x, const BasicIndex& index) {
+  switch (index.kind) {
+    case Kind::Slice:
+      return apply<BasicView<Kind::Slice>>(x, index);
+    case Kind::Select:
+      return apply<BasicView<Kind::Select>>(x, index);
+    case Kind::Unsqueeze:
+      return apply<BasicView<Kind::Unsqueeze>>(x, index);
+    case Kind::Alias:
+      break;
+  }
+  return apply<BasicView<Kind::Alias>>(x, index);
+}
+
+Tensor region_grad(const Tensor& g, const Region& r) {
+  // A region with all elements is the tensor itself, give or take dims of size 1.
+  if (g.numel() == product(r.base_sizes)) return reshape(g, r.base_sizes);
+  return apply<RegionGrad>(g, r);
+}
+
+Tensor corner(const Tensor& x, IntList sizes) {
+  if (same(x.sizes(), sizes)) return x;
+  BasicIndex index(x);
+  for (size_t i = 0; i < sizes.size(); ++i) index.slice(0, sizes[i], 1);
+  index.kind = Kind::Slice;
+  return index_view(x, index);
+}
+
+Tensor pad_corner(const Tensor& g, IntList sizes) {
+  if (same(g.sizes(), sizes)) return g;
+  return apply<RegionGrad>(g, Region{Dims(sizes), contiguous_strides(sizes), 0});
+}
+
+const char* scalar_type_name(DType t) noexcept {
+  constexpr const char* kName[kNumDTypes] = {"Bool", "Byte", "Char",     "Short", "Int",
+                                             "Long", "Half", "BFloat16", "Float", "Double"};
+  return kName[static_cast<int>(t)];
+}
+
+Tensor index64(const Tensor& index, const char* op) {
+  COGRAD_CHECK(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op,
+               "(): Expected dtype int32/int64 for index, got ", dtype_name(index.dtype()));
+  return raw_cast(index, DType::Int64);
+}
+
+Tensor rewrite_target(CtxBase& ctx, const Tensor& self, bool contiguous,
+                      std::initializer_list<Tensor*> read) {
+  Tensor out = ctx.out(self.sizes(), self.dtype());
+  if (contiguous && !out.is_contiguous()) out = empty(self.sizes(), self.dtype());
+  for (Tensor* t : read) {
+    if (t == nullptr || !t->defined() || (*t)->storage != out->storage) continue;
+    Tensor copy = empty(t->sizes(), t->dtype());
+    raw_copy(copy, *t);
+    *t = std::move(copy);
+  }
+  if (!out.is(self)) raw_copy(out, self);
+  return out;
+}
+
+Dims broadcast_bytes(const Tensor& t, IntList sizes) {
+  Dims out = broadcast_strides(t, sizes);
+  for (int64_t& s : out) s *= t.itemsize();
+  return out;
+}
+
+}  // namespace cograd

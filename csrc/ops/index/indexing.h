@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the indexing ops share: basic indices as view geometry, index checks, rewriting of targets.
+#pragma once
+#include "ops/core/ops.h"
+#include "ops/core/raw.h"
+#include "ops/reduce/reduce.h"
+
+namespace cograd {
+
+// A basic index (ints, slices, None, ...) resolved against one tensor, item by item in one pass.
+class COGRAD_API BasicIndex {
+ public:
+  // The kind of the last item that changes anything; names the graph node.
+  enum class Kind : uint8_t { Alias, Slice, Select, Unsqueeze };
+
+  explicit BasicIndex(const Tensor& x) : x_(x) {
+    if (!x.is_contiguous()) [[unlikely]]
+      whole_strides_ = contiguous_strides(x.sizes());
+  }
+  int remaining() const noexcept { return x_.dim() - dim_; }
+  // Where the next item lands in the view.
+  int out_dim() const noexcept { return static_cast<int>(sizes.size()); }
+  int64_t next_size() const noexcept { return x_->sizes_[dim_]; }
+
+  void select(int64_t index) {
+    need_dims(1);
+    const int64_t n = next_size();
+    if (index < -n || index >= n) [[unlikely]]
+      detail::fail(ErrorKind::Index, "index ", index, " is out of bounds for dimension ", dim_,
+                   " with size ", n);
+    advance(index < 0 ? index + n : index);
+    ++dim_;
+    kind = Kind::Select;
+  }
+  // start and stop as Python's slice has them, clamped here; step > 0.
+  void slice(int64_t start, int64_t stop, int64_t step) {
+    need_dims(1);
+    const int64_t n = next_size();
+    if (start < 0) start = std::max<int64_t>(start + n, 0);
+    if (stop < 0) stop += n;
+    start = std::min(start, n);
+    stop = std::clamp(stop, start, n);
+    const int64_t length = stop == start ? 0 : 1 + (stop - start - 1) / step;
+    if (length != n) kind = Kind::Slice;
+    advance(start);
+    push(length, step);
+    ++dim_;
+  }
+  void unsqueeze() {
+    sizes.push_back(1);
+    const int64_t step = dim_ < x_.dim() ? next_size() * x_->strides_[dim_] : 1;
+    strides.push_back(step);
+    if (!x_.is_contiguous()) region_strides_.push_back(1);
+    kind = Kind::Unsqueeze;
+  }
+  // The next n dims as they are.
+  void keep(int n) {
+    need_dims(n);
+    for (; n > 0; --n, ++dim_) push(next_size(), 1);
+  }
+  void finish() { keep(remaining()); }
+
+  const Tensor& tensor() const noexcept { return x_; }
+  // The same region of a contiguous tensor of the same shape.
+  const Dims& region_strides() const noexcept {
+    return x_.is_contiguous() ? strides : region_strides_;
+  }
+  int64_t region_offset() const noexcept { return x_.is_contiguous() ? offset : region_offset_; }
+
+  Dims sizes, strides;
+  int64_t offset = 0;  // in elements, from x's first
+  Kind kind = Kind::Alias;
+
+ private:
+  void need_dims(int n) const {
+    if (n > remaining()) [[unlikely]]
+      detail::fail(ErrorKind::Index, "too many indices for tensor of dimension ", x_.dim());
+  }
+  void advance(int64_t steps) {
+    offset += steps * x_->strides_[dim_];
+    if (!x_.is_contiguous()) region_offset_ += steps * whole_strides_[static_cast<size_t>(dim_)];
+  }
+  void push(int64_t size, int64_t step) {
+    sizes.push_back(size);
+    strides.push_back(step * x_->strides_[dim_]);
+    if (!x_.is_contiguous())
+      region_strides_.push_back(step * whole_strides_[static_cast<size_t>(dim_)]);
+  }
+
+  const Tensor& x_;
+  int dim_ = 0;
+  Dims whole_strides_, region_strides_;
+  int64_t region_offset_ = 0;
+};
+
+// A strided region of a contiguous tensor of shape base_sizes.
+struct Region {
+  Dims base_sizes, strides;
+  int64_t offset = 0;
+};
+
+// x seen through a finished basic index: one view, one node.
+COGRAD_API Tensor index_view(const Tensor& x, const BasicIndex& index);
+// Zeros of r.base_sizes with g in the region; differentiable.
+Tensor region_grad(const Tensor& g, const Region& r);
+// The leading corner of x of the given sizes, and its adjoint (zeros around g). Same dims.
+Tensor corner(const Tensor& x, IntList sizes);
+Tensor pad_corner(const Tensor& g, IntList sizes);
+
+// x[indices]: one entry per dim (masks take as many dims as they have), undefined ones keep theirs.
+COGRAD_API Tensor index_get(const Tensor& x, TensorList indices);
+COGRAD_API void index_put_(const Tensor& self, TensorList indices, const Tensor& values,
+                           bool accumulate = false);
+COGRAD_API void masked_fill_(const Tensor& self, const Tensor& mask, const TensorOrScalar& value);
+
+// Adjoint of masked_select: zeros of `sizes` with g's elements, in order, where mask is true.
+Tensor masked_select_grad(const Tensor& g, const Tensor& mask, IntList sizes);
+// Zeros of `sizes` with g added at `index` along dim: adjoint of gather, sort, topk.
+Tensor gather_grad(const Tensor& g, int dim, const Tensor& index, IntList sizes);
+
+// A result whose form depends on the arguments: one tensor, or a tuple of them.
+struct Results {
+  std::vector<Tensor> tensors;
+  bool tuple = true;
+};
+inline void box(Result& r, Results v) {
+  if (!v.tuple) return box(r, std::move(v.tensors[0]));
+  box(r, std::move(v.tensors));
+}
+
+// torch's name of a dtype in error messages: "Float", "Long".
+const char* scalar_type_name(DType t) noexcept;
+// An int32 or int64 index as int64; RuntimeError otherwise.
+Tensor index64(const Tensor& index, const char* op);
+// The tensor that an op which changes part of `self` writes: the in-place target if it serves, else
+// a copy of self. Inputs among `read` that share its memory are replaced by copies.
+Tensor rewrite_target(CtxBase& ctx, const Tensor& self, bool contiguous,
+                      std::initializer_list<Tensor*> read);
+// Byte strides with which `t` broadcasts to `sizes`.
+Dims broadcast_bytes(const Tensor& t, IntList sizes);
+
+}  // namespace cograd

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// scatter_reduce and index_reduce: sums, products, means and extremes at index positions.
+#include "ops/index/gather_scatter.h"
+
+namespace cograd {
+
+namespace {
+
+using kernels::ScatterReduce;
+
+ScatterReduce reduction(std::string_view name) {
+  if (name == "sum") return ScatterReduce::Sum;
+  if (name == "prod") return ScatterReduce::Prod;
+  if (name == "mean") return ScatterReduce::Mean;
+  if (name == "amax") return ScatterReduce::Amax;
+  COGRAD_CHECK(name == "amin", "reduce argument must be either sum, prod, mean, amax or amin, got ",
+               name);
+  return ScatterReduce::Amin;
+}
+
+// Values are saved for the reductions whose gradient depends on them.
+constexpr int kReduceSaved = 4;
+struct ReduceState : AlongDim {
+  ScatterReduce op;
+  bool include_self;
+};
+
+template <class Op>
+Tensor reduce_forward(Ctx<Op>& ctx, const Tensor& self, int dim, const Tensor& index,
+                      const Tensor& src, ScatterReduce op, bool include_self) {
+  const char* name = Op::spec.name;
+  COGRAD_CHECK(self.dtype() == src.dtype(), name,
+               "(): Expected self.dtype to be equal to src.dtype, got ", dtype_name(self.dtype()),
+               " and ", dtype_name(src.dtype()));
+  if (index.numel() > 0) check_gather_shapes(name, self, dim, index, &src);
+  ctx->op = op;
+  ctx->dim = dim;
+  ctx->include_self = include_self;
+  ctx->sizes = Dims(src.sizes());
+  const bool values = op != ScatterReduce::Sum && op != ScatterReduce::Mean;
+  ctx.save(index);
+  if (values) ctx.save(self, src);
+  Tensor from = src;
+  Tensor out = rewrite_target(ctx, self, true, {&from});
+  raw_scatter_reduce(op, out, dim, index, from, include_self);
+  if (values) ctx.save_output(out);
+  return out;
+}
+
+Tensor reduced(const Tensor& x, int dim, const Tensor& index, const Tensor& src,
+               std::string_view op);
+
+// d prod / d src_i = product of the others: result / src_i, except where src_i is the only zero.
+template <class Op>
+void product_grads(Ctx<Op>& ctx, const Tensor& g, const Tensor& index, Tensor& g_self,
+                   Tensor& g_src) {
+  const int d = ctx->dim;
+  const Tensor self = ctx.saved(1);
+  const Tensor src = corner(ctx.saved(2), index.sizes());
+  const Tensor result = ctx.saved(3);
+  const Tensor start = ctx->include_self ? self : scatter_value(self, d, index, 1);
+  const Tensor ones_src = ones(index.sizes(), g.dtype());
+  const Tensor others = reduced(ones_like(g), d, index, src, "prod");
+  g_self = mul(g, others);
+  const Tensor zero = eq(src, 0);
+  const Tensor zeros_at =
+      gather(scatter_add(zeros_like(g), d, index, cast(zero, g.dtype())), d, index);
+  const Tensor lonely = logical_and(zero, eq(zeros_at, 1));
+  const Tensor without = reduced(start, d, index, where(lonely, ones_src, src), "prod");
+  g_src = where(lonely, gather(mul(g, without), d, index),
+                div(gather(mul(g, result), d, index), where(zero, ones_src, src)));
+}
+// Ties share the gradient equally.
+template <class Op>
+void extreme_grads(Ctx<Op>& ctx, const Tensor& g, const Tensor& index, Tensor& g_self,
+                   Tensor& g_src) {
+  const int d = ctx->dim;
+  const Tensor self = ctx.saved(1);
+  const Tensor src = corner(ctx.saved(2), index.sizes());
+  const Tensor result = ctx.saved(3);
+  Tensor from_self = cast(eq(self, result), g.dtype());
+  if (!ctx->include_self) from_self = scatter_value(from_self, d, index, 0);
+  const Tensor from_src = cast(eq(src, gather(result, d, index)), g.dtype());
+  const Tensor n = clamp_min(scatter_add(from_self, d, index, from_src), 1);
+  const Tensor share = div(g, n);
+  g_self = mul(from_self, share);
+  g_src = mul(from_src, gather(share, d, index));
+}
+
+template <class Op>
+void reduce_backward(Ctx<Op>& ctx, const Tensor& g) {
+  const Tensor index = ctx.saved(0);
+  Tensor g_self;
+  Tensor g_src;
+  switch (ctx->op) {
+    case ScatterReduce::Sum:
+      g_self = g;
+      g_src = gather(g, ctx->dim, index);
+      break;
+    case ScatterReduce::Mean: {
+      const Tensor start = ctx->include_self ? ones_like(g) : zeros_like(g);
+      const Tensor n =
+          clamp_min(scatter_add(start, ctx->dim, index, ones(index.sizes(), g.dtype())), 1);
+      g_self = div(g, n);
+      g_src = gather(g_self, ctx->dim, index);
+      break;
+    }
+    case ScatterReduce::Prod:
+      product_grads(ctx, g, index, g_self, g_src);
+      break;
+    default:
+      extreme_grads(ctx, g, index, g_self, g_src);
+  }
+  if (ctx.needs(0)) {
+    if (!ctx->include_self) g_self = scatter_value(g_self, ctx->dim, index, 0);
+    ctx.grad(0) = g_self;
+  }
+  if (ctx.needs(2)) ctx.grad(2) = pad_corner(g_src, ctx->sizes);
+}
+
+struct ScatterReduceOp {
+  static constexpr OpSpec spec{
+      "scatter_reduce",
+      "input, dim, index, src, reduce, *, include_self=True",
+      kFunctional | kInplace | kOut,
+      "input reduced with the elements of src at index along dim; reduce is 'sum', 'prod', 'mean', "
+      "'amax' or 'amin'. With include_self False the written positions forget input.",
+      "T(3, 4), 0, I(2, 4, hi=3), T(2, 4), 'sum'; T(3, 4), 1, I(2, 3, hi=4), T(3, 3), 'mean'; "
+      "P(3, 4), 0, I(2, 4, hi=3), P(2, 4), 'prod'; T(3, 4), 0, I(2, 4, hi=3), T(2, 4), 'amax'; "
+      "T(4), 0, I(6, hi=4), T(6), 'amin', include_self=False; "
+      "T(4), 0, I(6, hi=4), T(6), 'mean', include_self=False; "
+      "P(4), 0, I(6, hi=4), P(6), 'prod', include_self=False",
+      ""};
+  static constexpr int kSaved = kReduceSaved;
+  static constexpr const char* kNodeName = "ScatterReduceBackward0";
+  using State = ReduceState;
+  static Tensor forward(Ctx<ScatterReduceOp>& ctx, const Tensor& self, int64_t dim,
+                        const Tensor& index, const Tensor& src, std::string_view reduce,
+                        bool include_self) {
+    const ScatterReduce op = reduction(reduce);
+    const int d = wrap_dim(dim, self.dim());
+    return reduce_forward(ctx, self, d, index64(index, "scatter_reduce"), src, op, include_self);
+  }
+  static void backward(Ctx<ScatterReduceOp>& ctx, const Tensor& g) { reduce_backward(ctx, g); }
+};
+COGRAD_OP(ScatterReduceOp)
+
+Tensor reduced(const Tensor& x, int dim, const Tensor& index, const Tensor& src,
+               std::string_view op) {
+  return apply<ScatterReduceOp>(x, int64_t{dim}, index, src, op, true);
+}
+
+struct IndexReduce {
+  static constexpr OpSpec spec{
+      "index_reduce",
+      "input, dim, index, source, reduce, *, include_self=True",
+      kFunctional | kInplace | kOut,
+      "input with the slices of source reduced into the slices at index along dim; reduce is "
+      "'prod', 'mean', 'amax' or 'amin'.",
+      "T(3, 4), 0, I(5, hi=3), T(5, 4), 'mean'; P(3, 4), 1, I(2, hi=4), P(3, 2), 'prod'; "
+      "T(3, 4), 0, I(5, hi=3), T(5, 4), 'amax', include_self=False",
+      ""};
+  static constexpr int kSaved = kReduceSaved;
+  using State = ReduceState;
+  static Tensor forward(Ctx<IndexReduce>& ctx, const Tensor& self, int64_t dim, const Tensor& index,
+                        const Tensor& source, std::string_view reduce, bool include_self) {
+    COGRAD_CHECK(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin",
+                 "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got ",
+                 reduce, ".");
+    const int d = wrap_dim(dim, self.dim());
+    COGRAD_CHECK_INDEX(index.dim() <= 1, "index_reduce(): Index is supposed to be a vector");
+    COGRAD_CHECK(source.dim() == self.dim() && index.numel() == size_or_1(source, d),
+                 "index_reduce(): Number of indices (", index.numel(),
+                 ") should be equal to source.size(dim): (", size_or_1(source, d),
+                 "), for dim: ", d);
+    const Tensor at = raw_contiguous(index64(index, "index_reduce"));
+    Dims strides(static_cast<size_t>(source.dim()), 0);
+    if (source.dim() > 0) strides[static_cast<size_t>(d)] = 1;
+    const Tensor wide = alias_strided(at, source.sizes(), strides, at.bytes());
+    return reduce_forward(ctx, self, d, wide, source, reduction(reduce), include_self);
+  }
+  static void backward(Ctx<IndexReduce>& ctx, const Tensor& g) { reduce_backward(ctx, g); }
+};
+COGRAD_OP(IndexReduce)
+
+}  // namespace
+
+}  // namespace cograd

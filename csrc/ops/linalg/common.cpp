@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the ops on matrices share: checks, messages and the column-major layout LAPACK works on.
+#include "kernels/gemm.h"
+#include "ops/linalg/linalg.h"
+#include "ops/reduce/reduce.h"
+
+namespace cograd {
+
+void check_matrix(const char* name, const Tensor& x, const char* arg) {
+  COGRAD_CHECK(x.dim() >= 2, name, ": The input tensor ", arg, " must have at least 2 dimensions.");
+  COGRAD_CHECK(x.is_floating(), name,
+               ": Expected a floating point or complex tensor as input. Got ",
+               scalar_type_name(x.dtype()));
+  COGRAD_CHECK(x.itemsize() >= 4, name, ": Low precision dtypes not supported. Got ",
+               scalar_type_name(x.dtype()));
+}
+
+void check_square(const char* name, const Tensor& x, const char* arg) {
+  check_matrix(name, x, arg);
+  COGRAD_CHECK(x.size(-1) == x.size(-2), name, ": ", arg,
+               " must be batches of square matrices, but they are ", x.size(-2), " by ", x.size(-1),
+               " matrices");
+}
+
+void check_info(const char* name, const Tensor& info, std::string (*text)(int)) {
+  const int32_t* values = info.data<int32_t>();
+  for (int64_t i = 0; i < info.numel(); ++i) {
+    if (values[i] == 0) continue;
+    const std::string which = info.dim() == 0 ? "" : detail::concat("(Batch element ", i, "): ");
+    throw LinAlgError(detail::concat(name, ": ", which, text(values[i])));
+  }
+}
+
+Dims batch_and(const Tensor& x, std::initializer_list<int64_t> tail) {
+  Dims out(batch_of(x));
+  out.append(tail.begin(), tail.end());
+  return out;
+}
+
+Tensor empty_columns(const Tensor& batch, int64_t rows, int64_t cols) {
+  const Tensor flat = empty(batch_and(batch, {cols, rows}), batch.dtype());
+  Dims strides(flat.strides());
+  std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
+  return alias_strided(flat, batch_and(batch, {rows, cols}), strides, flat.bytes());
+}
+
+Tensor copy_columns(const Tensor& x) {
+  Tensor out = empty_columns(x, x.size(-2), x.size(-1));
+  raw_copy(out, x);
+  return out;
+}
+
+Tensor first_columns(const Tensor& x, int64_t cols) {
+  return alias_strided(x, batch_and(x, {x.size(-2), cols}), x.strides(), x.bytes());
+}
+
+void sync_lapack_threads() { kernels::sync_blas_threads(); }
+
+}  // namespace cograd

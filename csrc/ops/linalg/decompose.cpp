@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Cholesky, QR and symmetric eigenvalue decompositions. Gradients: I. Murray, "Differentiation of
+// the Cholesky decomposition" (2016); S. F. Walter, L. Lehmann, "Algorithmic differentiation of
+// linear algebra functions" (2010), for QR; M. B. Giles (2008), 3.1, for eigenvalues.
+#include "kernels/lapack.h"
+#include "ops/linalg/linalg.h"
+
+namespace cograd {
+
+namespace {
+
+std::string not_positive(int order) {
+  return detail::concat(
+      "The factorization could not be completed because the input is not positive-definite (the "
+      "leading minor of order ",
+      order, " is not positive-definite).");
+}
+
+// The lower triangle with the diagonal halved: what a symmetric dA leaves of L^-1 dA L^-T.
+Tensor half_lower(const Tensor& x) { return tril(x, -1) + tril(triu(x)) * 0.5; }
+
+struct CholeskyOp {
+  static constexpr OpSpec spec{"linalg_cholesky_ex", "A", kInternal, "", "none: linalg_cholesky"};
+  static constexpr int kSaved = 1;
+  static std::tuple<Tensor, Tensor> forward(Ctx<CholeskyOp>& ctx, const Tensor& a) {
+    const int64_t n = a.size(-1);
+    Tensor l = copy_columns(a);
+    Tensor info = empty(batch_of(a), DType::Int32);
+    each_matrix(a.dtype(), info.numel(), n * n * n / 3, [&](auto tag, int64_t i) {
+      using T = typename decltype(tag)::type;
+      info.data<int32_t>()[i] = kernels::cholesky(n, l.data<T>() + i * n * n);
+    });
+    ctx.save_output(l);
+    return {l, info};
+  }
+  // dL = L half_lower(L^-1 dA L^-T), so gA = L^-T half_lower(L^T g) L^-1, made symmetric.
+  static void backward(Ctx<CholeskyOp>& ctx, std::span<Tensor> gs) {
+    if (!gs[0].defined()) return;
+    const Tensor l = ctx.saved(0);
+    const Tensor lt = matrix_t(l);
+    const Tensor middle = half_lower(matmul_t(l, tril(gs[0]), true, false));
+    const Tensor left = solve_triangular(lt, middle, true);
+    const Tensor whole = matrix_t(solve_triangular(lt, matrix_t(left), true));
+    ctx.grad(0) = (whole + matrix_t(whole)) * 0.5;
+  }
+};
+
+std::pair<Tensor, Tensor> cholesky(const Tensor& a, bool upper) {
+  check_square("linalg.cholesky", a);
+  auto [l, info] = apply<CholeskyOp>(upper ? matrix_t(a) : a);
+  return {upper ? matrix_t(l) : l, info};
+}
+
+struct LinalgCholeskyEx {
+  static constexpr OpSpec spec{"linalg_cholesky_ex",
+                               "input, *, upper=False, check_errors=False",
+                               kInternal | kOut,
+                               "linalg.cholesky and LAPACK's info instead of an error.",
+                               "none: tested by hand",
+                               "",
+                               "L, info"};
+  static std::tuple<Tensor, Tensor> forward(const Tensor& a, bool upper, bool check) {
+    auto [l, info] = cholesky(a, upper);
+    if (check) check_info("linalg.cholesky_ex", info, not_positive);
+    return {l, info};
+  }
+};
+COGRAD_OP(LinalgCholeskyEx)
+
+struct LinalgCholesky {
+  static constexpr OpSpec spec{"linalg_cholesky", "input, *, upper=False", kInternal | kOut,
+                               "L of A = L L^T for a positive definite A, or L^T if upper.",
+                               "none: tested by hand"};
+  static Tensor forward(const Tensor& a, bool upper) {
+    auto [l, info] = cholesky(a, upper);
+    check_info("linalg.cholesky", info, not_positive);
+    return l;
+  }
+};
+COGRAD_OP(LinalgCholesky)
+
+struct Cholesky {
+  static constexpr OpSpec spec{"cholesky", "input, upper=False", kFunctional | kOut,
+                               "linalg.cholesky under its older name.", "none: tested by hand"};
+  static Tensor forward(const Tensor& a, bool upper) {
+    auto [l, info] = cograd::cholesky(a, upper);
+    check_info("cholesky", info, not_positive);
+    return l;
+  }
+};
+COGRAD_OP(Cholesky)
+
+struct CholeskySolve {
+  static constexpr OpSpec spec{"cholesky_solve", "input, input2, upper=False", kFunctional | kOut,
+                               "X of A X = input, given the Cholesky factor input2 of A.",
+                               "none: tested by hand"};
+  static Tensor forward(const Tensor& b, const Tensor& l, bool upper) {
+    COGRAD_CHECK(b.dim() >= 2, "b should have at least 2 dimensions, but has ", b.dim(),
+                 " dimensions instead");
+    COGRAD_CHECK(l.dim() >= 2, "u should have at least 2 dimensions, but has ", l.dim(),
+                 " dimensions instead");
+    check_square("cholesky_solve", l);
+    check_matrix("cholesky_solve", b, "b");
+    COGRAD_CHECK(l.dtype() == b.dtype() && b.size(-2) == l.size(-1),
+                 "cholesky_solve: Incompatible matrix sizes or dtypes: each b matrix is ",
+                 b.size(-2), " by ", b.size(-1), " but each A matrix is ", l.size(-2), " by ",
+                 l.size(-1));
+    Dims batch;
+    COGRAD_CHECK(broadcast_shapes(batch_of(l), batch_of(b), batch),
+                 "cholesky_solve: the batch shapes ", to_string(batch_of(b)), " and ",
+                 to_string(batch_of(l)), " do not broadcast");
+    const auto grown = [&](const Tensor& x) {
+      Dims sizes(batch);
+      sizes.push_back(x.size(-2));
+      sizes.push_back(x.size(-1));
+      return expand(x, sizes);
+    };
+    const Tensor lower = grown(upper ? matrix_t(l) : l);
+    return solve_triangular(matrix_t(lower), solve_triangular(lower, grown(b), false), true);
+  }
+};
+COGRAD_OP(CholeskySolve)
+
+struct CholeskyInverse {
+  static constexpr OpSpec spec{"cholesky_inverse", "input, upper=False", kFunctional | kOut,
+                               "The inverse of A, given its Cholesky factor.",
+                               "none: tested by hand"};
+  static Tensor forward(const Tensor& l, bool upper) {
+    check_square("cholesky_inverse", l);
+    const int64_t n = l.size(-1);
+    const Tensor one = diag_embed(ones(batch_and(l, {n}), l.dtype()));
+    return apply<CholeskySolve>(one, l, upper);
+  }
+};
+COGRAD_OP(CholeskyInverse)
+
+enum class QrMode : uint8_t { Reduced, Complete, TriangleOnly };
+
+struct QrOp {
+  static constexpr OpSpec spec{"linalg_qr", "A, mode", kInternal, "", "none: linalg_qr"};
+  static constexpr int kSaved = 3;
+  struct State {
+    QrMode mode;
+  };
+  static std::tuple<Tensor, Tensor> forward(Ctx<QrOp>& ctx, const Tensor& a, int64_t mode) {
+    ctx->mode = static_cast<QrMode>(mode);
+    const int64_t m = a.size(-2), n = a.size(-1);
+    const int64_t columns = ctx->mode == QrMode::Complete ? m : std::min(m, n);
+    const int64_t room = std::max(n, columns);
+    const Tensor work = empty_columns(a, m, room);
+    raw_copy(first_columns(work, n), a);
+    Tensor r = empty_columns(a, columns, n);
+    each_matrix(a.dtype(), product(batch_of(a)), 2 * m * n * columns, [&](auto tag, int64_t i) {
+      using T = typename decltype(tag)::type;
+      kernels::qr(m, n, columns, work.data<T>() + i * m * room, r.data<T>() + i * columns * n);
+    });
+    Tensor q = room == columns ? work : copy_columns(first_columns(work, columns));
+    ctx.save(a);
+    ctx.save_output(q, 0);
+    ctx.save_output(r, 1);
+    return {q, r};
+  }
+  static void backward(Ctx<QrOp>& ctx, std::span<Tensor> gs) {
+    if (!gs[0].defined() && !gs[1].defined()) return;
+    const Tensor a = ctx.saved(0), q = ctx.saved(1), r = ctx.saved(2);
+    const int64_t m = a.size(-2), n = a.size(-1);
+    COGRAD_CHECK(ctx->mode != QrMode::TriangleOnly,
+                 "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. "
+                 "Please use linalg.qr(A, mode='reduced') if you are going to differentiate "
+                 "through linalg.qr.");
+    COGRAD_CHECK(ctx->mode != QrMode::Complete || m <= n,
+                 "The QR decomposition is not differentiable when mode='complete' and nrows > "
+                 "ncols.");
+    const Tensor gq = gs[0].defined() ? gs[0] : zeros_like(q);
+    const Tensor gr = gs[1].defined() ? gs[1] : zeros_like(r);
+    if (m >= n) {
+      ctx.grad(0) = of_tall(q, r, gq, gr);
+      return;
+    }
+    // [X Y] = Q [R1 R2] with Y = Q R2: R2 = Q^T Y passes its gradient on to Q and Y.
+    const Tensor g2 = narrow(gr, -1, m, n - m);
+    const Tensor y = narrow(a, -1, m, n - m);
+    const Tensor to_q = gq + matmul_t(y, g2, false, true);
+    const Tensor gx = of_tall(q, narrow(r, -1, 0, m), to_q, narrow(gr, -1, 0, m));
+    const Tensor parts[2] = {gx, matmul(q, g2)};
+    ctx.grad(0) = cat(parts, -1);
+  }
+
+ private:
+  // (gQ + Q sym(M)) R^-T, M = R gR^T - gQ^T Q and sym(M) its lower triangle mirrored.
+  static Tensor of_tall(const Tensor& q, const Tensor& r, const Tensor& gq, const Tensor& gr) {
+    const Tensor m = matmul_t(r, triu(gr), false, true) - matmul_t(gq, q, true, false);
+    const Tensor mirrored = tril(m) + matrix_t(tril(m, -1));
+    const Tensor right = gq + matmul(q, mirrored);
+    return matrix_t(solve_triangular(r, matrix_t(right), true));
+  }
+};
+
+std::pair<Tensor, Tensor> decompose_qr(const Tensor& a, QrMode mode) {
+  check_matrix("linalg.qr", a);
+  auto [q, r] = apply<QrOp>(a, static_cast<int64_t>(mode));
+  if (mode == QrMode::TriangleOnly) q = empty(Dims{0}, a.dtype());
+  return {q, r};
+}
+
+struct LinalgQr {
+  static constexpr OpSpec spec{"linalg_qr",
+                               "A, mode='reduced'",
+                               kInternal | kOut,
+                               "A = Q R with orthonormal columns in Q and R upper triangular.",
+                               "none: tested by hand",
+                               "",
+                               "Q, R"};
+  static std::tuple<Tensor, Tensor> forward(const Tensor& a, std::string_view mode) {
+    COGRAD_CHECK(mode == "reduced" || mode == "complete" || mode == "r",
+                 "qr received unrecognized mode '", mode,
+                 "' but expected one of 'reduced' (default), 'r', or 'complete'");
+    return decompose_qr(a, mode == "r"         ? QrMode::TriangleOnly
+                           : mode == "reduced" ? QrMode::Reduced
+                                               : QrMode::Complete);
+  }
+};
+COGRAD_OP(LinalgQr)
+
+struct Qr {
+  static constexpr OpSpec spec{"qr",
+                               "input, some=True",
+                               kFunctional | kOut,
+                               "linalg.qr under its older name: mode 'reduced' if some.",
+                               "none: linalg_qr under another name",
+                               "",
+                               "Q, R"};
+  static std::tuple<Tensor, Tensor> forward(const Tensor& a, bool some) {
+    return decompose_qr(a, some ? QrMode::Reduced : QrMode::Complete);
+  }
+};
+COGRAD_OP(Qr)
+
+struct EighOp {
+  static constexpr OpSpec spec{"linalg_eigh", "A, upper, vectors", kInternal, "",
+                               "none: linalg_eigh"};
+  static constexpr int kSaved = 2;
+  static std::tuple<Tensor, Tensor> forward(Ctx<EighOp>& ctx, const Tensor& a, bool upper,
+                                            bool vectors) {
+    const int64_t n = a.size(-1);
+    Tensor v = copy_columns(a);
+    Tensor values = empty(batch_and(a, {n}), a.dtype());
+    const Tensor info = empty(batch_of(a), DType::Int32);
+    each_matrix(a.dtype(), info.numel(), 9 * n * n * n, [&](auto tag, int64_t i) {
+      using T = typename decltype(tag)::type;
+      info.data<int32_t>()[i] =
+          kernels::eigh(vectors, upper, n, v.data<T>() + i * n * n, values.data<T>() + i * n);
+    });
+    check_info("linalg.eigh", info, [](int code) {
+      return detail::concat(
+          "The algorithm failed to converge because the input matrix is ill-conditioned or has too "
+          "many repeated eigenvalues (error code: ",
+          code, ").");
+    });
+    ctx.save_output(values, 0);
+    ctx.save_output(v, 1);
+    return {values, v};
+  }
+  // gA = V (diag(g) + (V^T gV) / E) V^T with E_ij = value_j - value_i off the diagonal.
+  static void backward(Ctx<EighOp>& ctx, std::span<Tensor> gs) {
+    if (!gs[0].defined() && !gs[1].defined()) return;
+    const Tensor values = ctx.saved(0), v = ctx.saved(1);
+    Tensor middle;
+    if (gs[1].defined()) {
+      const int64_t n = values.size(-1);
+      const Tensor same = diag_embed(ones(Dims{n}, DType::Bool));
+      const Tensor e = unsqueeze(values, -2) - unsqueeze(values, -1);
+      const Tensor turn = matmul_t(v, gs[1], true, false);
+      middle = where(same, 0.0, turn / where(same, 1.0, e));
+      if (gs[0].defined()) middle = middle + diag_embed(gs[0]);
+      middle = matmul(v, middle);
+    } else {
+      middle = v * unsqueeze(gs[0], -2);
+    }
+    ctx.grad(0) = matmul_t(middle, v, false, true);
+  }
+};
+
+std::tuple<Tensor, Tensor> eigenpairs(const char* name, const Tensor& a, std::string_view uplo,
+                                      bool vectors) {
+  check_square(name, a);
+  const bool upper = uplo == "U" || uplo == "u";
+  COGRAD_CHECK(upper || uplo == "L" || uplo == "l",
+               "Expected UPLO argument to be 'L' or 'U', but got ", uplo);
+  return apply<EighOp>(a, upper, vectors);
+}
+
+struct LinalgEigh {
+  static constexpr OpSpec spec{"linalg_eigh",
+                               "A, UPLO='L'",
+                               kInternal | kOut,
+                               "Eigenvalues, ascending, and eigenvectors of symmetric matrices.",
+                               "none: tested by hand",
+                               "",
+                               "eigenvalues, eigenvectors"};
+  static std::tuple<Tensor, Tensor> forward(const Tensor& a, std::string_view uplo) {
+    return eigenpairs("linalg.eigh", a, uplo, true);
+  }
+};
+COGRAD_OP(LinalgEigh)
+
+struct LinalgEigvalsh {
+  static constexpr OpSpec spec{"linalg_eigvalsh", "A, UPLO='L'", kInternal | kOut,
+                               "Eigenvalues, ascending, of symmetric matrices.",
+                               "none: tested by hand"};
+  static Tensor forward(const Tensor& a, std::string_view uplo) {
+    const bool recorded = thread_state.grad_enabled && requires_grad(a);
+    return std::get<0>(eigenpairs("linalg.eigh", a, uplo, recorded));
+  }
+};
+COGRAD_OP(LinalgEigvalsh)
+
+}  // namespace
+
+}  // namespace cograd

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Linear algebra ops that other ops use, and what the LAPACK ones share.
+#pragma once
+#include "ops/core/ops.h"
+#include "ops/core/raw.h"
+#include "tensor/threads.h"
+
+namespace cograd {
+
+// A matrix for which a computation breaks down; torch.linalg.LinAlgError.
+class COGRAD_API LinAlgError : public Error {
+ public:
+  explicit LinAlgError(std::string message) : Error(ErrorKind::Runtime, std::move(message)) {}
+};
+
+// (sum |x|^p)^(1/p) over dims; None: all.
+Tensor vector_norm(const Tensor& x, double p, std::optional<IntList> dims, bool keepdim);
+
+// Batches of matrices, float32 or float64; `name` ("linalg.inv") and `arg` ("A") are for messages.
+void check_matrix(const char* name, const Tensor& x, const char* arg = "A");
+void check_square(const char* name, const Tensor& x, const char* arg = "A");
+// Raises LinAlgError for the first non-zero element of `info`, an int32 tensor with one element per
+// matrix; text(info) says what happened.
+void check_info(const char* name, const Tensor& info, std::string (*text)(int));
+
+inline IntList batch_of(const Tensor& x) {
+  return x.sizes().first(static_cast<size_t>(x.dim()) - 2);
+}
+// The batch dims followed by `tail`.
+Dims batch_and(const Tensor& x, std::initializer_list<int64_t> tail);
+// A new tensor of the batch dims and rows x cols matrices, each column-major without gaps.
+Tensor empty_columns(const Tensor& batch, int64_t rows, int64_t cols);
+// A copy of x in that layout.
+Tensor copy_columns(const Tensor& x);
+// The first `cols` columns of each column-major matrix; not a view.
+Tensor first_columns(const Tensor& x, int64_t cols);
+
+// Calls f(TypeTag<T>{}, i) for each of `count` matrices, in parallel; work: operations of one.
+template <class F>
+void each_matrix(DType t, int64_t count, int64_t work, const F& f);
+
+void sync_lapack_threads();
+
+template <class F>
+void each_matrix(DType t, int64_t count, int64_t work, const F& f) {
+  constexpr int64_t kGrain = 1 << 15;
+  const HeavyScope heavy(count * work);
+  parallel_for(0, count, std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1)),
+               [&](int64_t lo, int64_t hi) {
+                 sync_lapack_threads();
+                 for (; lo < hi; ++lo) {
+                   if (t == DType::Float32)
+                     f(TypeTag<float>{}, lo);
+                   else
+                     f(TypeTag<double>{}, lo);
+                 }
+               });
+}
+
+// Differentiable.
+Tensor solve(const Tensor& a, const Tensor& b);
+Tensor inverse(const Tensor& a);
+Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit = false);
+std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& a, bool full);
+inline Tensor matrix_t(const Tensor& x) { return transpose(x, -2, -1); }
+
+}  // namespace cograd

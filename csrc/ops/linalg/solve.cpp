@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Linear systems, inverses and determinants, from LU factors. Gradients: M. B. Giles, "An extended
+// collection of matrix derivative results" (2008), 2.2.
+#include <cmath>
+#include <limits>
+
+#include "kernels/lapack.h"
+#include "ops/linalg/linalg.h"
+#include "ops/reduce/reduce.h"
+
+namespace cograd {
+
+namespace {
+
+// P A = L U of every matrix: the factors, int32 pivots (.., n) and info (..).
+struct Factors {
+  Tensor lu, pivots, info;
+};
+
+Factors factored(const Tensor& a) {
+  const int64_t n = a.size(-1);
+  Factors f{copy_columns(a), empty(batch_and(a, {n}), DType::Int32),
+            empty(batch_of(a), DType::Int32)};
+  each_matrix(a.dtype(), f.info.numel(), n * n * n, [&](auto tag, int64_t i) {
+    using T = typename decltype(tag)::type;
+    f.info.data<int32_t>()[i] =
+        kernels::lu_factor(n, n, f.lu.data<T>() + i * n * n, f.pivots.data<int32_t>() + i * n);
+  });
+  return f;
+}
+
+Tensor solved(const Factors& f, const Tensor& b, bool transpose) {
+  const int64_t n = b.size(-2), k = b.size(-1);
+  Tensor x = copy_columns(b);
+  each_matrix(b.dtype(), f.info.numel(), n * n * k, [&](auto tag, int64_t i) {
+    using T = typename decltype(tag)::type;
+    kernels::lu_solve(transpose, n, k, f.lu.data<T>() + i * n * n, f.pivots.data<int32_t>() + i * n,
+                      x.data<T>() + i * n * k);
+  });
+  return x;
+}
+
+struct LinalgSolveEx {
+  static constexpr OpSpec spec{"linalg_solve_ex",
+                               "A, B",
+                               kInternal,
+                               "X of A X = B and info, for operands of the same batch shape.",
+                               "none: tested by hand",
+                               "",
+                               "result, info"};
+  static constexpr int kSaved = 5;
+  static std::tuple<Tensor, Tensor> forward(Ctx<LinalgSolveEx>& ctx, const Tensor& a,
+                                            const Tensor& b) {
+    const Factors f = factored(a);
+    Tensor x = solved(f, b, false);
+    if (ctx.recording()) ctx.save(a, f.lu, f.pivots, f.info);
+    ctx.save_output(x);
+    return {x, f.info};
+  }
+  // A X = B: dX = A^-1 (dB - dA X), so gB = A^-T g and gA = -gB X^T.
+  static void backward(Ctx<LinalgSolveEx>& ctx, std::span<Tensor> gs) {
+    if (!gs[0].defined()) return;
+    const Tensor a = ctx.saved(0);
+    const Tensor gb = thread_state.grad_enabled
+                          ? solve(matrix_t(a), gs[0])
+                          : solved({ctx.saved(1), ctx.saved(2), ctx.saved(3)}, gs[0], true);
+    if (ctx.needs(0)) ctx.grad(0) = neg(matmul_t(gb, ctx.saved(4), false, true));
+    if (ctx.needs(1)) ctx.grad(1) = gb;
+  }
+};
+
+std::string singular_solve(int) {
+  return "The solver failed because the input matrix is singular.";
+}
+std::string singular_inverse(int at) {
+  return detail::concat("The diagonal element ", at,
+                        " is zero, the inversion could not be completed because the input matrix "
+                        "is singular.");
+}
+
+// Operands with joint batch dims, B a batch of matrices.
+struct System {
+  Tensor a, b;
+  bool vector;
+};
+
+Tensor with_batch(const Tensor& x, const Dims& batch) {
+  Dims sizes(batch);
+  sizes.push_back(x.size(-2));
+  sizes.push_back(x.size(-1));
+  return same(x.sizes(), sizes) ? x : expand(x, sizes);
+}
+
+Dims joint_batch(const char* name, const Tensor& a, const Tensor& b) {
+  Dims joint;
+  COGRAD_CHECK(broadcast_shapes(batch_of(a), batch_of(b), joint), name, ": the batch shapes ",
+               to_string(batch_of(a)), " and ", to_string(batch_of(b)), " do not broadcast");
+  return joint;
+}
+
+void check_system(const char* name, const Tensor& a, const Tensor& b, bool left) {
+  COGRAD_CHECK(a.dtype() == b.dtype(), name,
+               ": Expected A and B to have the same dtype, but found ", "A of type ",
+               scalar_type_name(a.dtype()), " and B of type ", scalar_type_name(b.dtype()),
+               " instead");
+  const bool fits = b.size(left ? -2 : -1) == a.size(-1);
+  COGRAD_CHECK(fits, name, ": Incompatible shapes of A and B for the equation ",
+               left ? "AX = B" : "XA = B", " (", a.size(-2), "x", a.size(-1), " and ", b.size(-2),
+               "x", b.size(-1), ")");
+}
+
+// The system A X = B, transposed where X A = B was meant.
+System system_of(const char* name, const Tensor& a, const Tensor& b, bool left) {
+  check_square(name, a);
+  const IntList rows = a.sizes().first(static_cast<size_t>(a.dim()) - 1);
+  const bool vector = b.dim() == 1 || (b.dim() == a.dim() - 1 && same(b.sizes(), rows));
+  COGRAD_CHECK(b.dim() >= 1, name, ": The input tensor B must have at least 1 dimension.");
+  COGRAD_CHECK(left || !vector, name, ": Vector broadcasting of the left hand side is not ",
+               "supported for left=False. In this case linalg.solve is equivalent to B / A.squeeze",
+               "(-1)");
+  Tensor right = vector ? unsqueeze(b, -1) : b;
+  check_system(name, a, right, left);
+  const Dims batch = joint_batch(name, a, right);
+  const Tensor lhs = with_batch(a, batch);
+  right = with_batch(right, batch);
+  if (left) return {lhs, right, vector};
+  return {matrix_t(lhs), matrix_t(right), false};
+}
+
+std::pair<Tensor, Tensor> solve_system(const char* name, const Tensor& a, const Tensor& b,
+                                       bool left) {
+  const System s = system_of(name, a, b, left);
+  auto [x, info] = apply<LinalgSolveEx>(s.a, s.b);
+  if (s.vector) x = squeeze(x, -1);
+  return {left ? x : matrix_t(x), info};
+}
+
+struct LinalgSolve {
+  static constexpr OpSpec spec{"linalg_solve", "A, B, *, left=True", kInternal | kOut,
+                               "X of A X = B, or of X A = B unless left.", "none: tested by hand"};
+  static Tensor forward(const Tensor& a, const Tensor& b, bool left) {
+    auto [x, info] = solve_system("linalg.solve", a, b, left);
+    check_info("torch.linalg.solve", info, singular_solve);
+    return x;
+  }
+};
+COGRAD_OP(LinalgSolve)
+
+struct LinalgSolveInfo {
+  static constexpr OpSpec spec{
+      "linalg_solve_ex",      "A, B, *, left=True, check_errors=False",
+      kInternal | kOut,       "linalg.solve and LAPACK's info instead of an error.",
+      "none: tested by hand", "",
+      "result, info"};
+  static std::tuple<Tensor, Tensor> forward(const Tensor& a, const Tensor& b, bool left,
+                                            bool check) {
+    auto [x, info] = solve_system("linalg.solve_ex", a, b, left);
+    if (check) check_info("torch.linalg.solve_ex", info, singular_solve);
+    return {x, info};
+  }
+};
+COGRAD_OP(LinalgSolveInfo)
+
+struct LinalgInvEx {
+  static constexpr OpSpec spec{
+      "linalg_inv_ex",        "A, *, check_errors=False",
+      kInternal | kOut,       "The inverse of each matrix, and LAPACK's info instead of an error.",
+      "none: tested by hand", "",
+      "inverse, info"};
+  static constexpr int kSaved = 1;
+  static std::tuple<Tensor, Tensor> forward(Ctx<LinalgInvEx>& ctx, const Tensor& a, bool check) {
+    check_square("linalg.inv", a);
+    const Factors f = factored(a);
+    if (check) check_info("linalg.inv_ex", f.info, singular_inverse);
+    const int64_t n = a.size(-1);
+    each_matrix(a.dtype(), f.info.numel(), 2 * n * n * n, [&](auto tag, int64_t i) {
+      using T = typename decltype(tag)::type;
+      T* matrix = f.lu.data<T>() + i * n * n;
+      if (f.info.data<int32_t>()[i] == 0)
+        kernels::lu_inverse(n, matrix, f.pivots.data<int32_t>() + i * n);
+      else  // LAPACK leaves a singular matrix as it is
+        std::fill_n(matrix, n * n, std::numeric_limits<T>::quiet_NaN());
+    });
+    ctx.save_output(f.lu);
+    return {f.lu, f.info};
+  }
+  // Y = A^-1: dY = -Y dA Y.
+  static void backward(Ctx<LinalgInvEx>& ctx, std::span<Tensor> gs) {
+    if (!gs[0].defined()) return;
+    const Tensor y = ctx.saved(0);
+    ctx.grad(0) = neg(matmul_t(matmul_t(y, gs[0], true, false), y, false, true));
+  }
+};
+COGRAD_OP(LinalgInvEx)
+
+Tensor checked_inverse(const char* name, const Tensor& a) {
+  check_square(name, a);
+  auto [y, info] = apply<LinalgInvEx>(a, false);
+  check_info(name, info, singular_inverse);
+  return y;
+}
+
+#define COGRAD_INVERSE(Struct, name, flags)                                                \
+  struct Struct {                                                                          \
+    static constexpr OpSpec spec{name, "input", flags,                                     \
+                                 "The inverse of a square matrix, or of each of a batch.", \
+                                 "none: tested by hand"};                                  \
+    static Tensor forward(const Tensor& a) { return checked_inverse("linalg.inv", a); }    \
+  };                                                                                       \
+  COGRAD_OP(Struct)
+COGRAD_INVERSE(Inverse, "inverse", kFunctional | kOut)
+COGRAD_INVERSE(LinalgInv, "linalg_inv", kInternal | kOut)
+#undef COGRAD_INVERSE
+
+// Sign and log|det| from the factors, and the determinant.
+struct Determinants {
+  Tensor det, sign, logabs;
+};
+
+Determinants determinants(const Tensor& a) {
+  const Factors f = factored(a);
+  const int64_t n = a.size(-1);
+  Determinants d{empty(batch_of(a), a.dtype()), empty(batch_of(a), a.dtype()),
+                 empty(batch_of(a), a.dtype())};
+  each_matrix(a.dtype(), f.info.numel(), n, [&](auto tag, int64_t i) {
+    using T = typename decltype(tag)::type;
+    T det = 1, sign = 1, logabs = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      const T u = f.lu.data<T>()[i * n * n + k * n + k];
+      const bool swapped = f.pivots.data<int32_t>()[i * n + k] != k + 1;
+      det *= swapped ? -u : u;
+      sign *=
+          std::isnan(u) ? u : static_cast<T>((u > 0) - (u < 0)) * static_cast<T>(swapped ? -1 : 1);
+      logabs += std::log(std::abs(u));
+    }
+    d.det.data<T>()[i] = det;
+    d.sign.data<T>()[i] = sign;
+    d.logabs.data<T>()[i] = logabs;
+  });
+  return d;
+}
+
+Tensor per_matrix(const Tensor& x) { return unsqueeze(unsqueeze(x, -1), -1); }
+
+// The matrix of cofactors by the SVD A = U S V^T, which a singular A has too:
+// det(U) det(V) U diag(prod_{j != i} s_j) V^T.
+Tensor cofactors(const Tensor& a) {
+  auto [u, s, vh] = svd(a, false);
+  const Tensor sign = determinants(matmul(detach(u), detach(vh))).sign;
+  const Tensor others = product_of_others(s, DimMask{1} << (s.dim() - 1));
+  return per_matrix(sign) * matmul(u * unsqueeze(others, -2), vh);
+}
+
+struct LinalgDet {
+  static constexpr OpSpec spec{"linalg_det", "A", kInternal | kOut,
+                               "The determinant of each matrix.", "none: tested by hand"};
+  static constexpr const char* kNodeName = "LinalgDetBackward0";
+  static constexpr int kSaved = 2;
+  static Tensor forward(Ctx<LinalgDet>& ctx, const Tensor& a) {
+    check_square("linalg.det", a);
+    ctx.save(a);
+    Tensor det = determinants(a).det;
+    ctx.save_output(det);
+    return det;
+  }
+  static Tensor backward(Ctx<LinalgDet>& ctx, const Tensor& g) {
+    const Tensor a = ctx.saved(0), det = ctx.saved(1);
+    if (any_zero(det)) return per_matrix(g) * cofactors(a);
+    return per_matrix(g * det) * matrix_t(inverse(a));
+  }
+
+ private:
+  static bool any_zero(const Tensor& det) {
+    const Tensor values = raw_cast(raw_contiguous(det), DType::Float64);
+    const double* v = values.data<double>();
+    return std::any_of(v, v + values.numel(), [](double x) { return x == 0; });
+  }
+};
+COGRAD_OP(LinalgDet)
+
+struct LinalgSlogdet {
+  static constexpr OpSpec spec{
+      "linalg_slogdet",       "A",
+      kInternal | kOut,       "Sign and logarithm of the absolute value of the determinant.",
+      "none: tested by hand", "",
+      "sign, logabsdet"};
+  static constexpr int kSaved = 1;
+  static std::tuple<Tensor, Tensor> forward(Ctx<LinalgSlogdet>& ctx, const Tensor& a) {
+    check_square("linalg.slogdet", a);
+    ctx.save(a);
+    const Determinants d = determinants(a);
+    return {d.sign, d.logabs};
+  }
+  // d log|det A| = tr(A^-1 dA); the sign is constant where it is smooth.
+  static void backward(Ctx<LinalgSlogdet>& ctx, std::span<Tensor> gs) {
+    if (!gs[1].defined()) return;
+    auto [y, info] = apply<LinalgInvEx>(ctx.saved(0), false);
+    ctx.grad(0) = per_matrix(gs[1]) * matrix_t(y);
+  }
+};
+COGRAD_OP(LinalgSlogdet)
+
+struct Det {
+  static constexpr OpSpec spec{"det", "input", kFunctional, "The determinant of each matrix.",
+                               "none: linalg_det under another name"};
+  static Tensor forward(const Tensor& a) { return apply<LinalgDet>(a); }
+};
+COGRAD_OP(Det)
+
+struct Slogdet {
+  static constexpr OpSpec spec{"slogdet",
+                               "input",
+                               kFunctional | kOut,
+                               "Sign and logarithm of the absolute value of the determinant.",
+                               "none: linalg_slogdet under another name",
+                               "",
+                               "sign, logabsdet"};
+  static std::tuple<Tensor, Tensor> forward(const Tensor& a) { return apply<LinalgSlogdet>(a); }
+};
+COGRAD_OP(Slogdet)
+
+struct Logdet {
+  static constexpr OpSpec spec{"logdet", "input", kFunctional,
+                               "The logarithm of the determinant; NaN where that is negative.",
+                               "none: tested by hand"};
+  static Tensor forward(const Tensor& a) {
+    auto [sign, logabs] = apply<LinalgSlogdet>(a);
+    return where(eq(sign, -1), std::nan(""), logabs);
+  }
+};
+COGRAD_OP(Logdet)
+
+struct MatrixPower {
+  static constexpr OpSpec spec{"matrix_power", "input, n", kFunctional | kOut,
+                               "The n-th power of square matrices; of their inverses for n < 0.",
+                               "none: tested by hand"};
+  static Tensor forward(const Tensor& a, int64_t n) {
+    check_square("linalg.matrix_power", a);
+    if (n == 0) return expand(diag_embed(ones(Dims{a.size(-1)}, a.dtype())), a.sizes()) + 0.0;
+    Tensor square = n < 0 ? checked_inverse("linalg.matrix_power", a) : a;
+    Tensor power;
+    for (uint64_t rest = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);;
+         square = matmul(square, square)) {
+      if ((rest & 1) != 0) power = power.defined() ? matmul(power, square) : square;
+      rest >>= 1;
+      if (rest == 0) break;
+    }
+    return n == 1 ? clone(power) : power;
+  }
+};
+COGRAD_OP(MatrixPower)
+
+struct TriangularState {
+  bool upper, unit;
+};
+
+struct LinalgSolveTriangularOp {
+  static constexpr OpSpec spec{"linalg_solve_triangular", "A, B, upper, unit", kInternal, "",
+                               "none: linalg_solve_triangular"};
+  static constexpr const char* kNodeName = "LinalgSolveTriangularBackward0";
+  static constexpr int kSaved = 2;
+  using State = TriangularState;
+  static Tensor forward(Ctx<LinalgSolveTriangularOp>& ctx, const Tensor& a, const Tensor& b,
+                        bool upper, bool unit) {
+    *ctx.operator->() = {upper, unit};
+    ctx.save(a);
+    const int64_t n = a.size(-1), k = b.size(-1);
+    const Tensor m = copy_columns(a);
+    Tensor x = copy_columns(b);
+    each_matrix(a.dtype(), product(batch_of(a)), n * n * k, [&](auto tag, int64_t i) {
+      using T = typename decltype(tag)::type;
+      kernels::triangular_solve(upper, false, unit, n, k, m.data<T>() + i * n * n,
+                                x.data<T>() + i * n * k);
+    });
+    ctx.save_output(x);
+    return x;
+  }
+  // As for solve, on the half of A that was read.
+  static void backward(Ctx<LinalgSolveTriangularOp>& ctx, const Tensor& g) {
+    const bool upper = ctx->upper, unit = ctx->unit;
+    const Tensor gb = solve_triangular(matrix_t(ctx.saved(0)), g, !upper, unit);
+    if (ctx.needs(1)) ctx.grad(1) = gb;
+    if (!ctx.needs(0)) return;
+    const Tensor ga = neg(matmul_t(gb, ctx.saved(1), false, true));
+    ctx.grad(0) = upper ? triu(ga, unit ? 1 : 0) : tril(ga, unit ? -1 : 0);
+  }
+};
+
+struct LinalgSolveTriangular {
+  static constexpr OpSpec spec{
+      "linalg_solve_triangular", "A, B, *, upper, left=True, unitriangular=False", kInternal | kOut,
+      "X of A X = B (X A = B unless left) for a triangular A.", "none: tested by hand"};
+  static Tensor forward(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit) {
+    constexpr const char* kName = "linalg.solve_triangular";
+    check_matrix(kName, b, "B");
+    check_square(kName, a);
+    check_system(kName, a, b, left);
+    const Dims batch = joint_batch(kName, a, b);
+    const Tensor lhs = with_batch(a, batch), rhs = with_batch(b, batch);
+    if (left) return solve_triangular(lhs, rhs, upper, unit);
+    return matrix_t(solve_triangular(matrix_t(lhs), matrix_t(rhs), !upper, unit));
+  }
+};
+COGRAD_OP(LinalgSolveTriangular)
+
+}  // namespace
+
+Tensor solve(const Tensor& a, const Tensor& b) { return std::get<0>(apply<LinalgSolveEx>(a, b)); }
+Tensor inverse(const Tensor& a) { return checked_inverse("linalg.inv", a); }
+Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit) {
+  return apply<LinalgSolveTriangularOp>(a, b, upper, unit);
+}
+
+}  // namespace cograd

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The singular value decomposition and the pseudoinverse. Gradients: J. Townsend, "Differentiating
+// the singular value decomposition" (2016); G. H. Golub, V. Pereyra, "The differentiation of
+// pseudo-inverses and nonlinear least squares problems whose variables separate" (1973), 4.12.
+#include "kernels/lapack.h"
+#include "ops/linalg/linalg.h"
+
+namespace cograd {
+
+namespace {
+
+void check_finite(const Tensor& a) {
+  const Tensor values = raw_contiguous(a);
+  bool finite = true;
+  const auto scan = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* v = values.data<T>();
+    for (int64_t i = 0; i < values.numel(); ++i) finite &= v[i] - v[i] == 0;
+  };
+  if (a.dtype() == DType::Float32)
+    scan(TypeTag<float>{});
+  else
+    scan(TypeTag<double>{});
+  if (!finite)
+    throw LinAlgError(
+        "linalg.svd: The algorithm failed to converge because the input matrix contained "
+        "non-finite values.");
+}
+
+Tensor skew(const Tensor& x) { return x - matrix_t(x); }
+
+struct SvdOp {
+  static constexpr OpSpec spec{"linalg_svd", "A, full, vectors", kInternal, "", "none: linalg_svd"};
+  static constexpr int kSaved = 3;
+  static std::tuple<Tensor, Tensor, Tensor> forward(Ctx<SvdOp>& ctx, const Tensor& a, bool full,
+                                                    bool vectors) {
+    check_finite(a);
+    const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
+    const int64_t columns = full ? m : k, rows = full ? n : k;
+    const Tensor work = copy_columns(a);
+    Tensor u = empty_columns(a, vectors ? m : 0, vectors ? columns : 0);
+    Tensor vh = empty_columns(a, vectors ? rows : 0, vectors ? n : 0);
+    Tensor s = empty(batch_and(a, {k}), a.dtype());
+    const Tensor info = empty(batch_of(a), DType::Int32);
+    each_matrix(a.dtype(), info.numel(), 20 * m * n * k, [&](auto tag, int64_t i) {
+      using T = typename decltype(tag)::type;
+      info.data<int32_t>()[i] =
+          kernels::svd(full, m, n, work.data<T>() + i * m * n, s.data<T>() + i * k,
+                       vectors ? u.data<T>() + i * m * columns : nullptr,
+                       vectors ? vh.data<T>() + i * rows * n : nullptr);
+    });
+    check_info("linalg.svd", info, [](int code) {
+      return detail::concat(
+          "The algorithm failed to converge because the input matrix is ill-conditioned or has too "
+          "many repeated singular values (error code: ",
+          code, ").");
+    });
+    if (vectors && k == 0) {
+      raw_copy(u, identity(columns, a.dtype()));
+      raw_copy(vh, identity(rows, a.dtype()));
+    }
+    ctx.save_output(u, 0);
+    ctx.save_output(s, 1);
+    ctx.save_output(vh, 2);
+    return {u, s, vh};
+  }
+  static void backward(Ctx<SvdOp>& ctx, std::span<Tensor> gs) {
+    if (!gs[0].defined() && !gs[1].defined() && !gs[2].defined()) return;
+    const Tensor s = ctx.saved(1);
+    const int64_t k = s.size(-1);
+    // The columns beyond the first k of a full decomposition are not determined by A.
+    const Tensor u = narrow(ctx.saved(0), -1, 0, k), vh = narrow(ctx.saved(2), -2, 0, k);
+    if (!gs[0].defined() && !gs[2].defined()) {
+      ctx.grad(0) = matmul(u * unsqueeze(gs[1], -2), vh);
+      return;
+    }
+    Tensor core = gs[1].defined() ? diag_embed(gs[1]) : zeros(batch_and(u, {k, k}), s.dtype());
+    const Tensor row = unsqueeze(s, -2), column = unsqueeze(s, -1);
+    const Tensor on_diagonal = diag_embed(ones(Dims{k}, DType::Bool));
+    const Tensor e = where(on_diagonal, 1.0, (row - column) * (row + column));
+    Tensor left, right;
+    if (gs[0].defined()) {
+      const Tensor gu = narrow(gs[0], -1, 0, k);
+      const Tensor turn = matmul_t(u, gu, true, false);
+      core = core + skew(turn) / e * row;
+      if (u.size(-2) > k) left = (gu - matmul(u, turn)) / row;
+    }
+    if (gs[2].defined()) {
+      const Tensor gvh = narrow(gs[2], -2, 0, k);
+      const Tensor turn = matmul_t(gvh, vh, false, true);
+      core = core + column * (skew(matrix_t(turn)) / e);
+      if (vh.size(-1) > k) right = (gvh - matmul(turn, vh)) / column;
+    }
+    Tensor result = matmul(matmul(u, core), vh);
+    if (left.defined()) result = result + matmul(left, vh);
+    if (right.defined()) result = result + matmul(u, right);
+    ctx.grad(0) = result;
+  }
+
+ private:
+  static Tensor identity(int64_t n, DType t) {
+    const Tensor out = zeros(Dims{n, n}, t);
+    raw_fill(alias_strided(out, Dims{n}, Dims{n + 1}, out.bytes()), 1);
+    return out;
+  }
+};
+
+struct LinalgSvd {
+  static constexpr OpSpec spec{"linalg_svd",
+                               "A, full_matrices=True, *, driver=None",
+                               kInternal | kOut,
+                               "A = U diag(S) Vh with orthonormal U and Vh, S descending.",
+                               "none: tested by hand",
+                               "",
+                               "U, S, Vh"};
+  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& a, bool full,
+                                                    std::optional<std::string_view> driver) {
+    COGRAD_CHECK(!driver,
+                 "linalg.svd: keyword argument `driver=` is only supported on CUDA inputs "
+                 "with cuSOLVER backend.");
+    check_matrix("linalg.svd", a);
+    return svd(a, full);
+  }
+};
+COGRAD_OP(LinalgSvd)
+
+struct LinalgSvdvals {
+  static constexpr OpSpec spec{"linalg_svdvals", "A", kInternal | kOut,
+                               "The singular values of each matrix, descending.",
+                               "none: tested by hand"};
+  static Tensor forward(const Tensor& a) {
+    check_matrix("linalg.svd", a);
+    const bool recorded = thread_state.grad_enabled && requires_grad(a);
+    return std::get<1>(apply<SvdOp>(a, false, recorded));
+  }
+};
+COGRAD_OP(LinalgSvdvals)
+
+struct Svd {
+  static constexpr OpSpec spec{"svd",
+                               "input, some=True, compute_uv=True",
+                               kFunctional | kOut,
+                               "input = U diag(S) V^T; zeros for U and V unless compute_uv.",
+                               "none: tested by hand",
+                               "",
+                               "U, S, V"};
+  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& a, bool some, bool vectors) {
+    check_matrix("linalg.svd", a);
+    if (vectors) {
+      auto [u, s, vh] = svd(a, !some);
+      return {u, s, matrix_t(vh)};
+    }
+    const int64_t m = a.size(-2), n = a.size(-1);
+    return {zeros(batch_and(a, {m, m}), a.dtype()), apply<LinalgSvdvals>(a),
+            zeros(batch_and(a, {n, n}), a.dtype())};
+  }
+};
+COGRAD_OP(Svd)
+
+struct LinalgPinv {
+  static constexpr OpSpec spec{"linalg_pinv", "A, atol, rtol", kInternal,
+                               "The pseudoinverse; singular values up to max(atol, rtol * the "
+                               "largest) count as 0.",
+                               "none: tested by hand"};
+  static constexpr int kSaved = 2;
+  static Tensor forward(Ctx<LinalgPinv>& ctx, const Tensor& a, const Tensor& atol,
+                        const Tensor& rtol) {
+    check_matrix("linalg.pinv", a);
+    ctx.save(a);
+    Tensor p = raw_contiguous(computed(a, atol, rtol));
+    ctx.save_output(p);
+    return p;
+  }
+  // dP = -P dA P + P P^T dA^T (I - A P) + (I - P A) dA^T P^T P.
+  static void backward(Ctx<LinalgPinv>& ctx, const Tensor& g) {
+    if (!ctx.needs(0)) return;
+    const Tensor a = ctx.saved(0), p = ctx.saved(1);
+    const Tensor gp = matmul_t(g, p, true, false);  // g^T P
+    const Tensor pg = matmul_t(p, g, false, true);  // P g^T
+    const Tensor to_a = neg(matmul_t(matmul_t(p, g, true, false), p, false, true));
+    const Tensor one = matmul_t(gp, p, false, true);  // g^T P P^T
+    const Tensor two = matmul_t(p, pg, true, false);  // P^T P g^T
+    ctx.grad(0) = to_a + (one - matmul(a, matmul(p, one))) + (two - matmul(matmul(two, p), a));
+  }
+
+ private:
+  static Tensor computed(const Tensor& a, const Tensor& atol, const Tensor& rtol) {
+    const GradGuard no_grad(false);
+    if (a.numel() == 0) return zeros(batch_and(a, {a.size(-1), a.size(-2)}), a.dtype());
+    auto [u, s, vh] = svd(a, false);
+    const Tensor largest = narrow(s, -1, 0, 1);
+    const Tensor limit = maximum(unsqueeze(atol, -1), unsqueeze(rtol, -1) * largest);
+    const Tensor inverse = where(gt(s, limit), div(1.0, s), 0.0);
+    return matmul_t(matrix_t(vh) * unsqueeze(inverse, -2), u, false, true);
+  }
+};
+COGRAD_OP(LinalgPinv)
+
+struct Pinverse {
+  static constexpr OpSpec spec{"pinverse", "input, rcond=1e-15", kFunctional,
+                               "The pseudoinverse; singular values up to rcond times the largest "
+                               "count as 0.",
+                               "none: tested by hand"};
+  static Tensor forward(const Tensor& a, double rcond) {
+    check_matrix("linalg.pinv", a);
+    return apply<LinalgPinv>(a, zeros({}, a.dtype()), full({}, a.dtype(), rcond));
+  }
+};
+COGRAD_OP(Pinverse)
+
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& a, bool full) {
+  return apply<SvdOp>(a, full, true);
+}
+
+}  // namespace cograd

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Dropout and its variants.
+#include <cmath>
+
+#include "ops/core/ops.h"
+#include "ops/random/fill.h"
+
+namespace cograd {
+
+namespace {
+
+// out[i] = x[i] * mask[i] * scale, all contiguous and of one floating dtype; no branch on the mask,
+// which would be mispredicted half of the time.
+void raw_masked_scale(const Tensor& out, const Tensor& x, const Tensor& mask, double scale) {
+  const int64_t n = x.numel();
+  HeavyScope heavy(n);
+  auto run = [&](auto tag, auto factor) {
+    using T = typename decltype(tag)::type;
+    using A = decltype(factor);
+    T* to = out.data<T>();
+    const T* from = x.data<T>();
+    const bool* keep = mask.data<bool>();
+    parallel_for(0, n, 32768, [=](int64_t lo, int64_t hi) {
+      for (int64_t i = lo; i < hi; ++i)
+        to[i] = static_cast<T>(static_cast<A>(from[i]) * (static_cast<A>(keep[i]) * factor));
+    });
+  };
+  switch (x.dtype()) {
+    case DType::Float16:
+      return run(TypeTag<Half>{}, static_cast<float>(scale));
+    case DType::BFloat16:
+      return run(TypeTag<BFloat16>{}, static_cast<float>(scale));
+    case DType::Float32:
+      return run(TypeTag<float>{}, static_cast<float>(scale));
+    default:
+      return run(TypeTag<double>{}, scale);
+  }
+}
+
+struct MaskScale {
+  double scale;
+};
+
+struct MaskedScale {
+  static constexpr OpSpec spec{"_masked_scale", "input, mask, scale", kInternal,
+                               "input * mask * scale.", "none: reached through dropout"};
+  static constexpr int kSaved = 1;
+  using State = MaskScale;
+  static Tensor forward(Ctx<MaskedScale>& ctx, const Tensor& x, const Tensor& mask, double scale) {
+    COGRAD_CHECK(mask.dtype() == DType::Bool && same(mask.sizes(), x.sizes()) && x.is_floating(),
+                 "_masked_scale(): expected a floating input and a bool mask of its shape");
+    ctx.save(mask);
+    ctx->scale = scale;
+    Tensor out = empty(x.sizes(), x.dtype());
+    raw_masked_scale(out, raw_contiguous(x), raw_contiguous(mask), scale);
+    return out;
+  }
+  static Tensor backward(Ctx<MaskedScale>& ctx, const Tensor& g) {
+    return apply<MaskedScale>(g, ctx.saved(0), ctx->scale);
+  }
+};
+COGRAD_OP(MaskedScale)
+
+struct NativeDropout {
+  static constexpr OpSpec spec{"_dropout", "input, p, generator=None", kInternal,
+                               "dropout in training mode.", "none: random"};
+  static constexpr const char* kNodeName = "NativeDropoutBackward0";
+  static constexpr int kSaved = 1;
+  using State = MaskScale;
+  static Tensor forward(Ctx<NativeDropout>& ctx, const Tensor& x, double p, Generator* g) {
+    const Tensor mask = empty(x.sizes(), DType::Bool);
+    fill_bernoulli(mask, g, 1 - p);
+    const double scale = p < 1 ? 1 / (1 - p) : 0;
+    ctx->scale = scale;
+    Tensor out = empty(x.sizes(), x.dtype());
+    raw_masked_scale(out, raw_contiguous(x), mask, scale);
+    ctx.save(mask);
+    return out;
+  }
+  static Tensor backward(Ctx<NativeDropout>& ctx, const Tensor& g) {
+    return apply<MaskedScale>(g, ctx.saved(0), ctx->scale);
+  }
+};
+COGRAD_OP(NativeDropout)
+
+void check_rate(ErrorKind kind, double p) {
+  if (!(p >= 0 && p <= 1))
+    detail::fail(kind, "dropout probability has to be between 0 and 1, but got ", p);
+}
+
+bool idle(const Tensor& x, double p, bool train) { return !train || p == 0 || x.numel() == 0; }
+
+// x itself when there is nothing to do, as in torch.
+Tensor dropped(const Tensor& x, double p, bool train) {
+  if (idle(x, p, train)) return x;
+  COGRAD_CHECK(x.is_floating(), "dropout(): expected a floating point input, got dtype ",
+               dtype_name(x.dtype()));
+  return apply<NativeDropout>(x, p, static_cast<Generator*>(nullptr));
+}
+
+// One draw per sample and channel: zeros whole features.
+Tensor feature_mask(const Tensor& x, double p) {
+  COGRAD_CHECK(x.dim() >= 2, "Feature dropout requires at least 2 dimensions in the input");
+  Dims sizes(x.sizes());
+  for (size_t i = 2; i < sizes.size(); ++i) sizes[i] = 1;
+  const Tensor mask = empty(sizes, x.dtype());
+  fill_bernoulli(mask, nullptr, 1 - p);
+  return mask;
+}
+
+// Keeps mean and variance of SELU's output: dropped elements take its negative saturation.
+Tensor alpha_dropped(const Tensor& x, double p, const Tensor& keep) {
+  constexpr double kAlpha = 1.7580993408473766;
+  if (p == 1) return mul(x, zeros_like(keep));
+  const double a = 1 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p));
+  const Tensor shift = add(mul(sub(keep, 1.0), kAlpha * a), kAlpha * a * p);
+  return add(mul(x, mul(keep, a)), shift);
+}
+
+struct Dropout {
+  static constexpr OpSpec spec{"dropout",
+                               "input, p, train",
+                               kFunction | kInplace,
+                               "input with elements zeroed with probability p and the others "
+                               "scaled by 1 / (1 - p); input itself unless train.",
+                               "T(3, 4), 0.0, True; T(3, 4), 1.0, True; T(3, 4), 0.5, False",
+                               "input * (1 - p * train) / np.maximum(1 - p * train, 1e-30)"};
+  static Tensor forward(const Tensor& x, double p, bool train) {
+    check_rate(ErrorKind::Runtime, p);
+    return dropped(x, p, train);
+  }
+};
+COGRAD_OP(Dropout)
+
+struct FunctionalDropout {
+  static constexpr OpSpec spec{"dropout",
+                               "input, p=0.5, training=True, inplace=False",
+                               kNN,
+                               "input with elements zeroed with probability p and the others "
+                               "scaled by 1 / (1 - p); input itself unless training.",
+                               "T(3, 4), 0.5, False",
+                               "input"};
+  static Tensor forward(const Tensor& x, double p, bool training, bool inplace) {
+    check_rate(ErrorKind::Value, p);
+    if (!inplace || idle(x, p, training)) return dropped(x, p, training);
+    apply_inplace<Dropout>(x, {}, x, p, training);
+    return x;
+  }
+};
+COGRAD_OP(FunctionalDropout)
+
+struct FeatureDropout {
+  static constexpr OpSpec spec{
+      "feature_dropout",     "input, p, train",
+      kFunction | kInplace,  "dropout of whole features: input[n, c] is kept or zeroed as one.",
+      "T(3, 4), 0.5, False", "input"};
+  static Tensor forward(const Tensor& x, double p, bool train) {
+    check_rate(ErrorKind::Runtime, p);
+    if (idle(x, p, train)) return x;
+    const Tensor keep = feature_mask(x, p);
+    return mul(x, p < 1 ? div(keep, 1 - p) : keep);
+  }
+};
+COGRAD_OP(FeatureDropout)
+
+struct AlphaDropout {
+  static constexpr OpSpec spec{
+      "alpha_dropout",       "input, p, train",
+      kFunction | kInplace,  "dropout that keeps the mean and variance of SELU activations.",
+      "T(3, 4), 0.5, False", "input"};
+  static Tensor forward(const Tensor& x, double p, bool train) {
+    check_rate(ErrorKind::Runtime, p);
+    if (idle(x, p, train)) return x;
+    const Tensor keep = empty(x.sizes(), x.dtype());
+    fill_bernoulli(keep, nullptr, 1 - p);
+    return alpha_dropped(x, p, keep);
+  }
+};
+COGRAD_OP(AlphaDropout)
+
+struct FeatureAlphaDropout {
+  static constexpr OpSpec spec{"feature_alpha_dropout", "input, p, train",
+                               kFunction | kInplace,    "alpha_dropout of whole features.",
+                               "T(3, 4), 0.5, False",   "input"};
+  static Tensor forward(const Tensor& x, double p, bool train) {
+    check_rate(ErrorKind::Runtime, p);
+    if (idle(x, p, train)) return x;
+    return alpha_dropped(x, p, feature_mask(x, p));
+  }
+};
+COGRAD_OP(FeatureAlphaDropout)
+
+}  // namespace
+
+}  // namespace cograd

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// nll_loss and cross_entropy over classes, given as indices or as probabilities.
+#include "kernels/index.h"
+#include "ops/nn/loss.h"
+
+namespace cograd {
+
+namespace {
+
+using kernels::NllGeometry;
+
+struct ClassState {
+  NllGeometry geometry;
+  Dims sizes;  // of the input
+  Dims target_sizes;
+};
+
+// The input is (C), (N, C) or (N, C, ...); the target is the same without C.
+void check_classes(const Tensor& x, const Tensor& t, const Tensor& weight) {
+  COGRAD_CHECK_VALUE(x.dim() >= 1, "Expected 1 or more dimensions (got ", x.dim(), ")");
+  const bool batched = x.dim() > 1;
+  if (batched) {
+    COGRAD_CHECK_VALUE(t.dim() >= 1 && x.size(0) == t.size(0), "Expected input batch_size (",
+                       x.size(0), ") to match target batch_size (", t.dim() == 0 ? 1 : t.size(0),
+                       ").");
+  }
+  if (x.dim() <= 2)
+    COGRAD_CHECK(t.dim() <= 1 && t.dim() == x.dim() - 1,
+                 "0D or 1D target tensor expected, multi-target not supported");
+  const int64_t classes = x.size(batched ? 1 : 0);
+  Dims expected(x.sizes());
+  expected.erase(batched ? 1 : 0);
+  COGRAD_CHECK(same(expected, t.sizes()), "size mismatch (got input: ", to_string(x.sizes()),
+               " , target: ", to_string(t.sizes()), ")");
+  COGRAD_CHECK(t.dtype() == DType::Int64 || t.dtype() == DType::UInt8,
+               "expected target dtype to be Long or Byte, but got ", scalar_type_name(t.dtype()));
+  if (!weight.defined()) return;
+  COGRAD_CHECK(
+      weight.dim() == 1 && weight.numel() == classes,
+      "weight tensor should be defined either for all ", classes,
+      " classes or no classes but got weight tensor of shape: ", to_string(weight.sizes()));
+  COGRAD_CHECK(weight.dtype() == x.dtype(), "expected scalar type ", scalar_type_name(x.dtype()),
+               " but found ", scalar_type_name(weight.dtype()));
+}
+
+NllGeometry geometry_of(const Tensor& x, int64_t ignore_index, double smoothing, Reduction r) {
+  NllGeometry g;
+  g.batch = x.dim() > 1 ? x.size(0) : 1;
+  g.classes = x.size(x.dim() > 1 ? 1 : 0);
+  g.spatial = x.dim() > 2 ? product(x.sizes().subspan(2)) : 1;
+  g.ignore_index = ignore_index;
+  g.label_smoothing = smoothing;
+  g.reduction = r;
+  return g;
+}
+
+const void* bytes_or_null(const Tensor& t) { return t.defined() ? t.bytes() : nullptr; }
+
+// What each log-probability is multiplied with in the unreduced losses: minus the weights of the
+// target distribution, in the input's shape. A constant.
+Tensor class_weights(const ClassState& s, const Tensor& target, const Tensor& weight, DType t) {
+  NllGeometry g = s.geometry;
+  g.reduction = Reduction::Sum;
+  const Tensor one = raw_full({}, t, 1);
+  Tensor out = empty(s.sizes, t);
+  kernels::nll_loss_backward(t, g, one.bytes(), target.data<int64_t>(), bytes_or_null(weight),
+                             one.bytes(), out.bytes());
+  return out;
+}
+
+// The gradient of every position's loss, shaped to broadcast against the input.
+Tensor position_gradient(const ClassState& s, const Tensor& g, const Tensor& total_weight) {
+  switch (s.geometry.reduction) {
+    case Reduction::Sum:
+      return g;
+    case Reduction::Mean:
+      return g / total_weight;
+    case Reduction::None:
+      break;
+  }
+  return s.sizes.size() == 1 ? g : unsqueeze(g, 1);
+}
+
+// The gradient with respect to the class weights is not defined by these losses.
+void check_plain_weight(const Tensor& weight) {
+  COGRAD_CHECK(!thread_state.grad_enabled || !weight.defined() || !requires_grad(weight),
+               "The function 'nll_loss_forward' is not differentiable with respect to argument "
+               "'weight'. This input cannot have requires_grad True.");
+}
+
+struct ClassInputs {
+  Tensor x, target, weight;  // contiguous, int64 target
+};
+ClassInputs prepared(const Tensor& x, const Tensor& target, const Tensor& weight) {
+  return {raw_contiguous(x), raw_contiguous(raw_cast(target, DType::Int64)),
+          weight.defined() ? raw_contiguous(weight) : Tensor()};
+}
+
+Tensor loss_output(const NllGeometry& g, const Tensor& target, DType t) {
+  return g.reduction == Reduction::None ? empty(target.sizes(), t) : empty({}, t);
+}
+
+struct NllOp {
+  static constexpr OpSpec spec{"nll_loss", "input, target, weight, ignore_index, reduction",
+                               kInternal, "", "none: nll_loss"};
+  static constexpr int kSaved = 3;
+  using State = ClassState;
+  static Tensor forward(Ctx<NllOp>& ctx, const Tensor& x, const Tensor& target,
+                        const Tensor& weight, int64_t ignore_index, int64_t reduction) {
+    const ClassInputs in = prepared(x, target, weight);
+    const NllGeometry g = geometry_of(x, ignore_index, 0, static_cast<Reduction>(reduction));
+    Tensor out = loss_output(g, target, x.dtype());
+    const Tensor total = empty({}, x.dtype());
+    kernels::nll_loss_forward(x.dtype(), g, in.x.bytes(), in.target.data<int64_t>(),
+                              bytes_or_null(in.weight), out.bytes(), total.bytes());
+    if (ctx.recording()) {
+      *ctx.operator->() = {g, Dims(x.sizes()), Dims(target.sizes())};
+      ctx.save(in.target, in.weight, total);
+    }
+    return out;
+  }
+  static void backward(Ctx<NllOp>& ctx, const Tensor& g) {
+    if (!ctx.needs(0)) return;
+    const ClassState& s = *ctx.operator->();
+    const Tensor target = ctx.saved(0), weight = ctx.saved(1), total = ctx.saved(2);
+    if (thread_state.grad_enabled) {
+      ctx.grad(0) = class_weights(s, target, weight, g.dtype()) * position_gradient(s, g, total);
+      return;
+    }
+    const Tensor cg = raw_contiguous(g);
+    Tensor gx = empty(s.sizes, g.dtype());
+    kernels::nll_loss_backward(g.dtype(), s.geometry, cg.bytes(), target.data<int64_t>(),
+                               bytes_or_null(weight), total.bytes(), gx.bytes());
+    ctx.grad(0) = gx;
+  }
+};
+
+struct CrossEntropyOp {
+  static constexpr OpSpec spec{"cross_entropy",
+                               "input, target, weight, ignore_index, reduction, label_smoothing",
+                               kInternal, "", "none: cross_entropy"};
+  static constexpr int kSaved = 5;
+  using State = ClassState;
+  static Tensor forward(Ctx<CrossEntropyOp>& ctx, const Tensor& x, const Tensor& target,
+                        const Tensor& weight, int64_t ignore_index, int64_t reduction,
+                        double smoothing) {
+    const ClassInputs in = prepared(x, target, weight);
+    const NllGeometry g =
+        geometry_of(x, ignore_index, smoothing, static_cast<Reduction>(reduction));
+    Tensor out = loss_output(g, target, x.dtype());
+    const Tensor total = empty({}, x.dtype());
+    const Tensor logp = empty(x.sizes(), x.dtype());
+    kernels::cross_entropy_forward(x.dtype(), g, in.x.bytes(), in.target.data<int64_t>(),
+                                   bytes_or_null(in.weight), logp.bytes(), out.bytes(),
+                                   total.bytes());
+    if (ctx.recording()) {
+      *ctx.operator->() = {g, Dims(x.sizes()), Dims(target.sizes())};
+      ctx.save(in.target, in.weight, total, logp, x);
+    }
+    return out;
+  }
+  static void backward(Ctx<CrossEntropyOp>& ctx, const Tensor& g) {
+    if (!ctx.needs(0)) return;
+    const ClassState& s = *ctx.operator->();
+    const Tensor target = ctx.saved(0), weight = ctx.saved(1), total = ctx.saved(2);
+    if (thread_state.grad_enabled) {
+      // d loss / dx = softmax(x) sum(q) - q, with q the weights of the target distribution.
+      const int dim = s.sizes.size() == 1 ? 0 : 1;
+      const Tensor minus_q = class_weights(s, target, weight, g.dtype());
+      const Tensor all = sum_mask(minus_q, DimMask{1} << dim, true);
+      ctx.grad(0) = (minus_q - softmax(ctx.saved(4), dim) * all) * position_gradient(s, g, total);
+      return;
+    }
+    const Tensor cg = raw_contiguous(g);
+    const Tensor logp = ctx.saved(3);
+    Tensor gx = empty(s.sizes, g.dtype());
+    kernels::cross_entropy_backward(g.dtype(), s.geometry, cg.bytes(), logp.bytes(),
+                                    target.data<int64_t>(), bytes_or_null(weight), total.bytes(),
+                                    gx.bytes());
+    ctx.grad(0) = gx;
+  }
+};
+
+struct NllLoss {
+  static constexpr OpSpec spec{
+      "nll_loss",
+      "input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, "
+      "reduction='mean'",
+      kFunction | kNN,
+      "-input[n, target[n]] of log-probabilities (N, C, ...), weighted by class and reduced.",
+      "T(5, 3), I(5, hi=3); T(5, 3), I(5, hi=3), P(3), reduction='sum'; "
+      "T(2, 3, 4), I(2, 4, hi=3), reduction='none'; T(5, 3), I(5, hi=3), P(3), ignore_index=1",
+      ""};
+  static Tensor forward(const Tensor& x, const Tensor& target, const Tensor& weight,
+                        std::optional<bool> size_average, int64_t ignore_index,
+                        std::optional<bool> reduce, std::string_view reduction) {
+    const Reduction r = reduction_of(reduction, size_average, reduce);
+    check_classes(x, target, weight);
+    check_plain_weight(weight);
+    COGRAD_CHECK_NOT_IMPLEMENTED(x.is_floating(), "nll_loss(): not implemented for dtype ",
+                                 scalar_type_name(x.dtype()), ", expected a floating one");
+    return apply<NllOp>(x, target, weight, ignore_index, static_cast<int64_t>(r));
+  }
+};
+COGRAD_OP(NllLoss)
+
+Tensor class_probability_loss(const Tensor& x, const Tensor& target, const Tensor& weight,
+                              Reduction r, double smoothing) {
+  const int dim = x.dim() > 1 ? 1 : 0;
+  const int64_t classes = x.size(dim);
+  COGRAD_CHECK(!weight.defined() || (weight.dim() == 1 && weight.numel() == classes),
+               "cross_entropy: weight tensor should be defined either for all ", classes,
+               " classes or no classes but got weight tensor of shape: ",
+               weight.defined() ? to_string(weight.sizes()) : "");
+  Tensor q = target;
+  if (smoothing > 0) q = q * (1 - smoothing) + smoothing / static_cast<double>(classes);
+  if (weight.defined()) {
+    Dims shape(static_cast<size_t>(x.dim()), 1);
+    shape[static_cast<size_t>(dim)] = classes;
+    q = q * reshape(weight, shape);
+  }
+  const int64_t over[1] = {dim};
+  const Tensor loss = -sum(log_softmax(x, dim) * q, IntList(over));
+  if (r == Reduction::Mean) return sum(loss) / static_cast<double>(loss.numel());
+  return reduced_loss(loss, r);
+}
+
+struct CrossEntropy {
+  static constexpr OpSpec spec{
+      "cross_entropy",
+      "input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, "
+      "reduction='mean', label_smoothing=0.0",
+      kFunction | kNN,
+      "nll_loss of log_softmax over the classes of (N, C, ...); targets are class indices "
+      "(N, ...) or probabilities of the input's shape.",
+      "T(5, 3), I(5, hi=3); T(5, 3), I(5, hi=3), P(3), label_smoothing=0.1; "
+      "T(2, 3, 4), I(2, 4, hi=3), reduction='none'; T(5, 3), I(5, hi=3), ignore_index=1; "
+      "T(3), I(hi=3); T(5, 3), P(5, 3); T(5, 3), P(5, 3), P(3), label_smoothing=0.1, "
+      "reduction='sum'",
+      ""};
+  static Tensor forward(const Tensor& x, const Tensor& target, const Tensor& weight,
+                        std::optional<bool> size_average, int64_t ignore_index,
+                        std::optional<bool> reduce, std::string_view reduction, double smoothing) {
+    const Reduction r = reduction_of(reduction, size_average, reduce);
+    COGRAD_CHECK(smoothing >= 0 && smoothing <= 1,
+                 "label_smoothing must be between 0.0 and 1.0. Got: ", smoothing);
+    const bool probabilities = same(x.sizes(), target.sizes());
+    if (probabilities) {
+      COGRAD_CHECK(ignore_index < 0, "ignore_index is not supported for floating point target");
+      COGRAD_CHECK(is_floating(target.dtype()),
+                   "Expected floating point type for target with class probabilities, got ",
+                   scalar_type_name(target.dtype()));
+      COGRAD_CHECK_VALUE(x.dim() > 0, "Expected 1 or more dimensions (got 0)");
+    } else {
+      check_classes(x, target, weight);
+      check_plain_weight(weight);
+    }
+    COGRAD_CHECK_NOT_IMPLEMENTED(x.is_floating(), "cross_entropy(): not implemented for dtype ",
+                                 scalar_type_name(x.dtype()), ", expected a floating one");
+    if (probabilities) return class_probability_loss(x, target, weight, r, smoothing);
+    return apply<CrossEntropyOp>(x, target, weight, ignore_index, static_cast<int64_t>(r),
+                                 smoothing);
+  }
+};
+COGRAD_OP(CrossEntropy)
+
+}  // namespace
+
+}  // namespace cograd

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// New tensors of random numbers: rand, randn, randint, randperm, normal and the _like forms.
+#include <limits>
+
+#include "ops/core/ops.h"
+#include "ops/core/options.h"
+#include "ops/random/fill.h"
+
+namespace cograd {
+
+#define COGRAD_RANDOM_ARGS "generator=None, " COGRAD_FACTORY_ARGS
+#define COGRAD_RANDOM_PARAMS Generator *generator, COGRAD_FACTORY_PARAMS
+
+void fill_integers(const char* op, const Tensor& out, Generator* g, int64_t lo, int64_t hi) {
+  COGRAD_CHECK(lo < hi, "random_ expects 'from' to be less than 'to', but got from=", lo,
+               " >= to=", hi);
+  const DType t = out.dtype();
+  if (t != DType::Int64 && t != DType::Float32 && t != DType::Float64 && t != DType::BFloat16) {
+    const int bits = 8 * dtype_size(t);
+    const int64_t top = t == DType::Bool      ? 1
+                        : t == DType::Float16 ? 65504
+                        : t == DType::UInt8   ? 255
+                                              : (int64_t{1} << (bits - 1)) - 1;
+    const int64_t low = t == DType::Float16 ? -top : is_signed(t) ? -top - 1 : 0;
+    COGRAD_CHECK(lo >= low && lo <= top, op, "(): from is out of bounds for ", dtype_name(t),
+                 ", got ", lo);
+    COGRAD_CHECK(hi - 1 <= top, op, "(): to - 1 is out of bounds for ", dtype_name(t), ", got ",
+                 hi - 1);
+  }
+  random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
+    kernels::random_int(t, data, n, s, lo, hi);
+  });
+}
+
+namespace {
+
+struct Rand {
+  static constexpr OpSpec spec{"rand", "*size, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
+                               "Numbers uniform in [0, 1).", "none: random"};
+  static Tensor forward(Ctx<Rand>& ctx, IntList size, COGRAD_RANDOM_PARAMS) {
+    const DType t = factory_dtype(ctx, dtype, default_dtype());
+    check_floating("rand", t);
+    check_factory("rand", t, layout, pin_memory, requires_grad);
+    Tensor out = factory_out(ctx, "rand", size, t);
+    fill_uniform(out, generator, 0, 1);
+    return finish_factory(out, requires_grad);
+  }
+};
+COGRAD_OP(Rand)
+
+struct Randn {
+  static constexpr OpSpec spec{"randn", "*size, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
+                               "Standard normal numbers.", "none: random"};
+  static Tensor forward(Ctx<Randn>& ctx, IntList size, COGRAD_RANDOM_PARAMS) {
+    const DType t = factory_dtype(ctx, dtype, default_dtype());
+    check_floating("randn", t);
+    check_factory("randn", t, layout, pin_memory, requires_grad);
+    Tensor out = factory_out(ctx, "randn", size, t);
+    fill_normal(out, generator, 0, 1);
+    return finish_factory(out, requires_grad);
+  }
+};
+COGRAD_OP(Randn)
+
+template <class Op>
+Tensor integers(Ctx<Op>& ctx, int64_t low, int64_t high, IntList size, COGRAD_RANDOM_PARAMS) {
+  const DType t = factory_dtype(ctx, dtype, DType::Int64);
+  check_factory("randint", t, layout, pin_memory, requires_grad);
+  Tensor out = factory_out(ctx, "randint", size, t);
+  fill_integers("randint", out, generator, low, high);
+  return finish_factory(out, requires_grad);
+}
+
+constexpr const char* kRandintDoc = "Integers uniform in [low, high); low defaults to 0.";
+
+struct RandintHigh {
+  static constexpr OpSpec spec{"randint", "high, size, *, " COGRAD_RANDOM_ARGS,
+                               kFunction | kOut | kNondiff, kRandintDoc, "none: random"};
+  static Tensor forward(Ctx<RandintHigh>& ctx, int64_t high, IntList size, COGRAD_RANDOM_PARAMS) {
+    return integers(ctx, 0, high, size, generator, dtype, layout, {}, pin_memory, requires_grad);
+  }
+};
+COGRAD_OP(RandintHigh)
+
+struct Randint {
+  static constexpr OpSpec spec{"randint", "low, high, size, *, " COGRAD_RANDOM_ARGS,
+                               kFunction | kOut | kNondiff, kRandintDoc, "none: random"};
+  static Tensor forward(Ctx<Randint>& ctx, int64_t low, int64_t high, IntList size,
+                        COGRAD_RANDOM_PARAMS) {
+    return integers(ctx, low, high, size, generator, dtype, layout, {}, pin_memory, requires_grad);
+  }
+};
+COGRAD_OP(Randint)
+
+struct Randperm {
+  static constexpr OpSpec spec{"randperm", "n, *, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
+                               "A random permutation of 0, ..., n - 1; int64 by default.",
+                               "none: random"};
+  static Tensor forward(Ctx<Randperm>& ctx, int64_t n, COGRAD_RANDOM_PARAMS) {
+    const DType t = factory_dtype(ctx, dtype, DType::Int64);
+    COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"randperm\" not implemented for 'Bool'");
+    check_factory("randperm", t, layout, pin_memory, requires_grad);
+    if (n > 0) check_representable(Scalar(static_cast<long>(n - 1)), t);
+    const Tensor order = empty_checked("randperm", Dims{n}, DType::Int64);
+    random_fill(order, generator, [](void* data, int64_t count, kernels::PhiloxState s) {
+      kernels::random_permutation(static_cast<int64_t*>(data), count, s);
+    });
+    return finish_factory(raw_cast(order, t), requires_grad);
+  }
+};
+COGRAD_OP(Randperm)
+
+#define COGRAD_RANDOM_LIKE(Struct, name, fill, doc)                                   \
+  struct Struct {                                                                     \
+    static constexpr OpSpec spec{name, "input, *, generator=None, " COGRAD_LIKE_ARGS, \
+                                 kFunction | kNondiff, doc, "none: random"};          \
+    static Tensor forward(Ctx<Struct>&, const Tensor& x, Generator* generator,        \
+                          COGRAD_LIKE_PARAMS) {                                       \
+      const DType t = dtype.value_or(x.dtype());                                      \
+      check_floating(name, t);                                                        \
+      check_factory(name, t, layout, pin_memory, requires_grad);                      \
+      Tensor out = empty_like_format(name, x, t, memory_format);                      \
+      fill(out, generator, 0, 1);                                                     \
+      return finish_factory(out, requires_grad);                                      \
+    }                                                                                 \
+  };                                                                                  \
+  COGRAD_OP(Struct)
+COGRAD_RANDOM_LIKE(RandLike, "rand_like", fill_uniform,
+                   "Numbers uniform in [0, 1), shaped as input.")
+COGRAD_RANDOM_LIKE(RandnLike, "randn_like", fill_normal,
+                   "Standard normal numbers, shaped as input.")
+
+template <class Op>
+Tensor integers_like(Ctx<Op>&, const Tensor& x, int64_t low, int64_t high, Generator* generator,
+                     COGRAD_LIKE_PARAMS) {
+  const DType t = dtype.value_or(x.dtype());
+  check_factory("randint_like", t, layout, pin_memory, requires_grad);
+  Tensor out = empty_like_format("randint_like", x, t, memory_format);
+  fill_integers("randint_like", out, generator, low, high);
+  return finish_factory(out, requires_grad);
+}
+
+struct RandintLikeHigh {
+  static constexpr OpSpec spec{"randint_like", "input, high, *, generator=None, " COGRAD_LIKE_ARGS,
+                               kFunction | kNondiff, kRandintDoc, "none: random"};
+  static Tensor forward(Ctx<RandintLikeHigh>& ctx, const Tensor& x, int64_t high,
+                        Generator* generator, COGRAD_LIKE_PARAMS) {
+    return integers_like(ctx, x, 0, high, generator, dtype, layout, {}, pin_memory, requires_grad,
+                         memory_format);
+  }
+};
+COGRAD_OP(RandintLikeHigh)
+
+struct RandintLike {
+  static constexpr OpSpec spec{"randint_like",
+                               "input, low, high, *, generator=None, " COGRAD_LIKE_ARGS,
+                               kFunction | kNondiff, kRandintDoc, "none: random"};
+  static Tensor forward(Ctx<RandintLike>& ctx, const Tensor& x, int64_t low, int64_t high,
+                        Generator* generator, COGRAD_LIKE_PARAMS) {
+    return integers_like(ctx, x, low, high, generator, dtype, layout, {}, pin_memory, requires_grad,
+                         memory_format);
+  }
+};
+COGRAD_OP(RandintLike)
+
+struct NormalSize {
+  static constexpr OpSpec spec{
+      "normal", "mean, std, size, *, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
+      "Normal numbers of one mean and standard deviation.", "none: random"};
+  static Tensor forward(Ctx<NormalSize>& ctx, double mean, double std, IntList size,
+                        COGRAD_RANDOM_PARAMS) {
+    check_std(std);
+    const DType t = factory_dtype(ctx, dtype, default_dtype());
+    check_floating("normal", t);
+    check_factory("normal", t, layout, pin_memory, requires_grad);
+    Tensor out = factory_out(ctx, "normal", size, t);
+    fill_normal(out, generator, mean, std);
+    return finish_factory(out, requires_grad);
+  }
+};
+COGRAD_OP(NormalSize)
+
+}  // namespace
+
+}  // namespace cograd

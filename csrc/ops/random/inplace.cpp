@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// In-place random ops: uniform_, normal_, random_, bernoulli_ and other distributions.
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "ops/core/ops.h"
+#include "ops/random/fill.h"
+
+namespace cograd {
+
+namespace {
+
+// What all of these share: the old values are lost, so no gradient flows to them.
+struct Refill {
+  template <class Op>
+  static Tensor target(Ctx<Op>& ctx, const Tensor& self) {
+    return ctx.out(self.sizes(), self.dtype());
+  }
+};
+#define COGRAD_NO_GRADIENT(Op) \
+  static Tensor backward(Ctx<Op>&, const Tensor& g) { return zeros_like(g); }
+
+struct Uniform : Refill {
+  static constexpr OpSpec spec{"uniform", "input, from_=0.0, to=1.0, *, generator=None", kInplace,
+                               "Overwrites with numbers uniform in [from, to).", "none: random"};
+  static Tensor forward(Ctx<Uniform>& ctx, const Tensor& self, double from, double to,
+                        Generator* g) {
+    check_floating("uniform_", self.dtype());
+    COGRAD_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from,
+                 " > to=", to);
+    COGRAD_CHECK(std::isfinite(from), "from is out of bounds for ", dtype_name(self.dtype()));
+    COGRAD_CHECK(std::isfinite(to), "to is out of bounds for ", dtype_name(self.dtype()));
+    Tensor out = target(ctx, self);
+    fill_uniform(out, g, from, to);
+    return out;
+  }
+  COGRAD_NO_GRADIENT(Uniform)
+};
+COGRAD_OP(Uniform)
+
+struct Normal : Refill {
+  static constexpr OpSpec spec{"normal", "input, mean=0.0, std=1.0, *, generator=None", kInplace,
+                               "Overwrites with normal numbers.", "none: random"};
+  static Tensor forward(Ctx<Normal>& ctx, const Tensor& self, double mean, double std,
+                        Generator* g) {
+    check_floating("normal_", self.dtype());
+    check_std(std);
+    Tensor out = target(ctx, self);
+    fill_normal(out, g, mean, std);
+    return out;
+  }
+  COGRAD_NO_GRADIENT(Normal)
+};
+COGRAD_OP(Normal)
+
+// random_() covers all non-negative values an integer type has, or all integers that a floating
+// type holds exactly.
+int64_t full_range_end(DType t) {
+  switch (t) {
+    case DType::Bool:
+      return 2;
+    case DType::UInt8:
+      return 256;
+    case DType::Int8:
+      return 128;
+    case DType::Int16:
+      return int64_t{1} << 15;
+    case DType::Int32:
+      return int64_t{1} << 31;
+    case DType::Int64:
+      return std::numeric_limits<int64_t>::max();
+    case DType::Float16:
+      return (int64_t{1} << 11) + 1;
+    case DType::BFloat16:
+      return (int64_t{1} << 8) + 1;
+    case DType::Float32:
+      return (int64_t{1} << 24) + 1;
+    case DType::Float64:
+      break;
+  }
+  return (int64_t{1} << 53) + 1;
+}
+
+constexpr const char* kRandomDoc =
+    "Overwrites with integers uniform in [from, to); without limits, in the dtype's range.";
+
+struct RandomFull : Refill {
+  static constexpr OpSpec spec{"random", "input, *, generator=None", kInplace, kRandomDoc,
+                               "none: random"};
+  static Tensor forward(Ctx<RandomFull>& ctx, const Tensor& self, Generator* g) {
+    Tensor out = target(ctx, self);
+    fill_integers("random_", out, g, 0, full_range_end(self.dtype()));
+    return out;
+  }
+  COGRAD_NO_GRADIENT(RandomFull)
+};
+COGRAD_OP(RandomFull)
+
+struct RandomTo : Refill {
+  static constexpr OpSpec spec{"random", "input, to, *, generator=None", kInplace, kRandomDoc,
+                               "none: random"};
+  static Tensor forward(Ctx<RandomTo>& ctx, const Tensor& self, int64_t to, Generator* g) {
+    Tensor out = target(ctx, self);
+    fill_integers("random_", out, g, 0, to);
+    return out;
+  }
+  COGRAD_NO_GRADIENT(RandomTo)
+};
+COGRAD_OP(RandomTo)
+
+struct RandomFrom : Refill {
+  static constexpr OpSpec spec{"random", "input, from_, to, *, generator=None", kInplace,
+                               kRandomDoc, "none: random"};
+  static Tensor forward(Ctx<RandomFrom>& ctx, const Tensor& self, int64_t from, int64_t to,
+                        Generator* g) {
+    Tensor out = target(ctx, self);
+    fill_integers("random_", out, g, from, to);
+    return out;
+  }
+  COGRAD_NO_GRADIENT(RandomFrom)
+};
+COGRAD_OP(RandomFrom)
+
+struct Exponential : Refill {
+  static constexpr OpSpec spec{"exponential", "input, lambd=1.0, *, generator=None", kInplace,
+                               "Overwrites with exponential numbers of rate lambd.",
+                               "none: random"};
+  static Tensor forward(Ctx<Exponential>& ctx, const Tensor& self, double rate, Generator* g) {
+    COGRAD_CHECK(self.is_floating(),
+                 "Exponential distribution is a continuous probability distribution. dtype must be "
+                 "a floating point but you specified ",
+                 dtype_name(self.dtype()));
+    COGRAD_CHECK(rate > 0, "exponential_ expects lambda > 0.0, but found lambda=", rate);
+    Tensor out = target(ctx, self);
+    random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
+      kernels::random_exponential(out.dtype(), data, n, s, rate);
+    });
+    return out;
+  }
+  COGRAD_NO_GRADIENT(Exponential)
+};
+COGRAD_OP(Exponential)
+
+void check_probability(double p) {
+  COGRAD_CHECK(p >= 0 && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", p);
+}
+
+struct BernoulliFill : Refill {
+  static constexpr OpSpec spec{"bernoulli", "input, p=0.5, *, generator=None", kInplace,
+                               "Overwrites with 1 (probability p) and 0.", "none: random"};
+  static Tensor forward(Ctx<BernoulliFill>& ctx, const Tensor& self, double p, Generator* g) {
+    check_probability(p);
+    Tensor out = target(ctx, self);
+    fill_bernoulli(out, g, p);
+    return out;
+  }
+  COGRAD_NO_GRADIENT(BernoulliFill)
+};
+COGRAD_OP(BernoulliFill)
+
+struct BernoulliFillTensor : Refill {
+  static constexpr OpSpec spec{"bernoulli", "input, p, *, generator=None", kInplace,
+                               "Overwrites with 1 (probabilities p, broadcast) and 0.",
+                               "none: random"};
+  static Tensor forward(Ctx<BernoulliFillTensor>& ctx, const Tensor& self, const Tensor& p,
+                        Generator* g) {
+    Dims shape;
+    COGRAD_CHECK(broadcast_shapes(self.sizes(), p.sizes(), shape) && same(shape, self.sizes()),
+                 "bernoulli_(): the shape of p ", to_string(p.sizes()),
+                 " must broadcast to the tensor's shape ", to_string(self.sizes()));
+    const Tensor chances = bernoulli_chances("bernoulli_", p);
+    Tensor wide = empty(self.sizes(), chances.dtype());
+    raw_copy(wide, chances);
+    Tensor out = target(ctx, self);
+    random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
+      kernels::random_bernoulli(out.dtype(), data, n, s, wide.dtype(), wide.bytes());
+    });
+    return out;
+  }
+  static void backward(Ctx<BernoulliFillTensor>& ctx, const Tensor& g) {
+    if (ctx.needs(0)) ctx.grad(0) = zeros_like(g);
+    if (ctx.needs(1)) ctx.grad(1) = zeros_like(g);
+  }
+};
+COGRAD_OP(BernoulliFillTensor)
+
+template <class T>
+T element(double v) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return T(static_cast<float>(v));
+  else
+    return static_cast<T>(v);
+}
+
+// out = f(u) with u uniform in [0, 1), or standard normal, in double whatever out's dtype.
+template <class F>
+void fill_transformed(const Tensor& out, Generator* g, bool normal, const F& f) {
+  random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
+    const Tensor draws = empty(Dims{n}, DType::Float64);
+    if (normal)
+      kernels::random_normal(DType::Float64, draws.bytes(), n, s, 0, 1);
+    else
+      kernels::random_uniform(DType::Float64, draws.bytes(), n, s, 0, 1);
+    const double* u = draws.data<double>();
+    HeavyScope heavy(n);
+    dispatch_all(out.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      T* to = static_cast<T*>(data);
+      parallel_for(0, n, 8192, [&](int64_t lo, int64_t hi) {
+        for (int64_t i = lo; i < hi; ++i) to[i] = element<T>(f(u[i]));
+      });
+    });
+  });
+}
+
+struct LogNormal : Refill {
+  static constexpr OpSpec spec{"log_normal", "input, mean=1.0, std=2.0, *, generator=None",
+                               kInplace, "Overwrites with exp of normal numbers.", "none: random"};
+  static Tensor forward(Ctx<LogNormal>& ctx, const Tensor& self, double mean, double std,
+                        Generator* g) {
+    check_floating("log_normal_", self.dtype());
+    COGRAD_CHECK(std > 0, "log_normal_ expects std > 0.0, but found std=", std);
+    Tensor out = target(ctx, self);
+    fill_transformed(out, g, true, [=](double z) { return std::exp(mean + std * z); });
+    return out;
+  }
+  COGRAD_NO_GRADIENT(LogNormal)
+};
+COGRAD_OP(LogNormal)
+
+struct Geometric : Refill {
+  static constexpr OpSpec spec{"geometric", "input, p, *, generator=None", kInplace,
+                               "Overwrites with the number of trials up to the first success.",
+                               "none: random"};
+  static Tensor forward(Ctx<Geometric>& ctx, const Tensor& self, double p, Generator* g) {
+    COGRAD_CHECK(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
+    COGRAD_CHECK_NOT_IMPLEMENTED(self.dtype() != DType::Bool,
+                                 "geometric_(): not implemented for dtype bool");
+    Tensor out = target(ctx, self);
+    const double scale = 1 / std::log1p(-p);
+    fill_transformed(out, g, false,
+                     [=](double u) { return std::max(1.0, std::ceil(std::log1p(-u) * scale)); });
+    return out;
+  }
+  COGRAD_NO_GRADIENT(Geometric)
+};
+COGRAD_OP(Geometric)
+
+struct Cauchy : Refill {
+  static constexpr OpSpec spec{"cauchy", "input, median=0.0, sigma=1.0, *, generator=None",
+                               kInplace, "Overwrites with Cauchy numbers.", "none: random"};
+  static Tensor forward(Ctx<Cauchy>& ctx, const Tensor& self, double median, double sigma,
+                        Generator* g) {
+    COGRAD_CHECK(self.is_floating(),
+                 "Cauchy distribution is a continuous probability distribution. dtype must be a "
+                 "floating point but you specified ",
+                 dtype_name(self.dtype()));
+    COGRAD_CHECK(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
+    Tensor out = target(ctx, self);
+    fill_transformed(out, g, false, [=](double u) {
+      return median + sigma * std::tan(std::numbers::pi * (u - 0.5));
+    });
+    return out;
+  }
+  COGRAD_NO_GRADIENT(Cauchy)
+};
+COGRAD_OP(Cauchy)
+
+}  // namespace
+
+}  // namespace cograd

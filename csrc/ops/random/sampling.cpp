@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Draws whose parameters are tensors: bernoulli, multinomial, normal.
+#include <cmath>
+
+#include "ops/core/ops.h"
+#include "ops/random/fill.h"
+
+namespace cograd {
+
+namespace {
+
+// Calls bad(value) for every element as a double until it returns true; whether it did.
+template <class F>
+bool any_element(const Tensor& x, const F& bad) {
+  bool found = false;
+  dispatch_all(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* at = x.data<T>();
+    for (int64_t i = 0; i < x.numel() && !found; ++i) found = bad(static_cast<double>(at[i]));
+  });
+  return found;
+}
+
+}  // namespace
+
+Tensor bernoulli_chances(const char* op, const Tensor& p) {
+  check_floating(op, p.dtype());
+  const Tensor dense = raw_contiguous(p);
+  double seen = 0;
+  const bool bad = any_element(dense, [&](double v) {
+    seen = v;
+    return !(v >= 0 && v <= 1);
+  });
+  COGRAD_CHECK(!bad, op, "(): expected probabilities in [0, 1], got ", seen);
+  return dense;
+}
+
+namespace {
+
+struct Bernoulli {
+  static constexpr OpSpec spec{"bernoulli", "input, *, generator=None", kFunctional | kOut,
+                               "1 with the probabilities in input, else 0.", "none: random"};
+  static Tensor forward(Ctx<Bernoulli>& ctx, const Tensor& p, Generator* g) {
+    const Tensor chances = bernoulli_chances("bernoulli", p);
+    Tensor out = ctx.out(p.sizes(), p.dtype());
+    random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
+      kernels::random_bernoulli(out.dtype(), data, n, s, chances.dtype(), chances.bytes());
+    });
+    return out;
+  }
+  static Tensor backward(Ctx<Bernoulli>&, const Tensor& g) { return zeros_like(g); }
+};
+COGRAD_OP(Bernoulli)
+
+struct BernoulliP {
+  static constexpr OpSpec spec{"bernoulli", "input, p, *, generator=None", kFunctional,
+                               "1 with probability p, else 0, in input's shape and dtype.",
+                               "none: random"};
+  static Tensor forward(Ctx<BernoulliP>&, const Tensor& x, double p, Generator* g) {
+    COGRAD_CHECK(p >= 0 && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", p);
+    Tensor out = empty_preserving(x, x.dtype());
+    fill_bernoulli(out, g, p);
+    return out;
+  }
+  static Tensor backward(Ctx<BernoulliP>&, const Tensor& g) { return zeros_like(g); }
+};
+COGRAD_OP(BernoulliP)
+
+struct Multinomial {
+  static constexpr OpSpec spec{
+      "multinomial", "input, num_samples, replacement=False, *, generator=None",
+      kFunctional | kOut | kNondiff,
+      "Column numbers drawn with the weights in each row of input, [rows, num_samples].",
+      "none: random"};
+  static Tensor forward(Ctx<Multinomial>&, const Tensor& x, int64_t samples, bool replacement,
+                        Generator* g) {
+    COGRAD_CHECK(x.dim() == 1 || x.dim() == 2, "prob_dist must be 1 or 2 dim, got ", x.dim());
+    COGRAD_CHECK(
+        x.is_floating(),
+        "multinomial only supports floating-point dtypes for input, got: ", dtype_name(x.dtype()));
+    COGRAD_CHECK(samples > 0, "cannot sample n_sample <= 0 samples, got ", samples);
+    const int64_t n = x.size(-1);
+    COGRAD_CHECK(replacement || samples <= n,
+                 "cannot sample n_sample > prob_dist.size(-1) samples without replacement, got ",
+                 samples, " samples of ", n);
+    const Tensor weights = raw_contiguous(x);
+    const int64_t rows = x.dim() == 2 ? x.size(0) : 1;
+    check_weights(weights, rows, n, replacement ? 1 : samples);
+    const Tensor out = empty(x.dim() == 2 ? Dims{rows, samples} : Dims{samples}, DType::Int64);
+    if (out.numel() == 0) return out;
+    Generator& generator = g != nullptr ? *g : default_generator();
+    const int64_t draws = rows * (replacement ? samples : n);
+    kernels::random_multinomial(x.dtype(), weights.bytes(), rows, n, samples, replacement,
+                                out.data<int64_t>(),
+                                generator.take(static_cast<uint64_t>(draws) / 2 + 16));
+    return out;
+  }
+
+ private:
+  static void check_weights(const Tensor& w, int64_t rows, int64_t n, int64_t needed) {
+    const bool bad = any_element(w, [](double v) { return !(v >= 0 && std::isfinite(v)); });
+    COGRAD_CHECK(!bad, "probability tensor contains either `inf`, `nan` or element < 0");
+    for (int64_t r = 0; r < rows; ++r) {
+      int64_t positive = 0;
+      const Tensor row = alias_strided(w, Dims{n}, Dims{1}, w.bytes() + r * n * w.itemsize());
+      any_element(row, [&](double v) {
+        positive += v > 0;
+        return positive >= needed;
+      });
+      COGRAD_CHECK(positive > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
+      COGRAD_CHECK(positive >= needed,
+                   "invalid multinomial distribution (with replacement=False, not enough "
+                   "non-negative category to sample): row ",
+                   r, " has ", positive, " positive weights for ", needed, " samples");
+    }
+  }
+};
+COGRAD_OP(Multinomial)
+
+struct NormalTensor {
+  static constexpr OpSpec spec{"normal", "mean, std=1.0, *, generator=None", kFunction | kOut,
+                               "Normal numbers with means and standard deviations, broadcast.",
+                               "none: random"};
+  static Tensor forward(Ctx<NormalTensor>& ctx, const TensorOrScalar& mean,
+                        const TensorOrScalar& std, Generator* g) {
+    COGRAD_CHECK_TYPE(mean.is_tensor() || std.is_tensor(),
+                      "normal(): mean or std must be a tensor when no size is given");
+    if (mean.is_tensor()) check_floating("normal", mean.tensor().dtype());
+    if (std.is_tensor()) {
+      check_floating("normal", std.tensor().dtype());
+      const bool bad =
+          any_element(raw_contiguous(std.tensor()), [](double v) { return !(v >= 0); });
+      COGRAD_CHECK(!bad, "normal expects all elements of std >= 0.0");
+    } else {
+      check_std(std.scalar().to_double());
+    }
+    const IntList a = mean.is_tensor() ? mean.tensor().sizes() : IntList();
+    const IntList b = std.is_tensor() ? std.tensor().sizes() : IntList();
+    Dims shape;
+    COGRAD_CHECK(broadcast_shapes(a, b, shape), "normal(): the shapes of mean ", to_string(a),
+                 " and std ", to_string(b), " do not broadcast");
+    const Tensor z = empty(shape, result_type(mean, std));
+    fill_normal(z, g, 0, 1);
+    CtxBase plain;
+    const Tensor spread = binary_op(plain, kernels::BinaryOp::mul, z, std, Rule::Same, "normal");
+    return binary_op(ctx, kernels::BinaryOp::add, spread, mean, Rule::Same, "normal");
+  }
+  static void backward(Ctx<NormalTensor>& ctx, const Tensor& g) {
+    if (ctx.needs(0)) ctx.grad(0) = zeros_like(g);
+    if (ctx.needs(1)) ctx.grad(1) = zeros_like(g);
+  }
+};
+COGRAD_OP(NormalTensor)
+
+}  // namespace
+
+}  // namespace cograd

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Extreme values over dims: amin, amax, min, max, argmin, argmax, and element picking along a dim.
+#include "ops/reduce/reduce.h"
+
+#include <cstring>
+
+namespace cograd {
+
+using kernels::ReduceOp;
+
+namespace {
+
+template <class Op>
+void remember(Ctx<Op>& ctx, const Tensor& x, DimMask mask) {
+  if (!ctx.recording()) return;
+  ctx->sizes = Dims(x.sizes());
+  ctx->mask = mask;
+}
+
+// An extreme needs at least one element behind every result.
+void check_not_empty(const char* name, const Tensor& x, DimMask mask, bool dims_given) {
+  if (x.numel() > 0) return;
+  if (!dims_given || mask == 0)
+    detail::fail(ErrorKind::Runtime, name,
+                 "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                 "reduction dim with the 'dim' argument.");
+  for (int i = 0; i < x.dim(); ++i)
+    COGRAD_CHECK_INDEX((mask >> i & 1) == 0 || x.size(i) > 0, name, "(): Expected reduction dim ",
+                       i, " to have non-zero size.");
+}
+
+Tensor run(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim) {
+  const ReducePlan plan(x, mask, keepdim);
+  Tensor out = empty(plan.shape, x.dtype());
+  kernels::reduce(op, x.dtype(), x.bytes(), plan.geometry(), x.dtype(), out.bytes());
+  return out;
+}
+
+template <class Op>
+Tensor extreme_over(Ctx<Op>& ctx, ReduceOp op, const Tensor& x, const std::optional<IntList>& dims,
+                    bool keepdim) {
+  const DimMask mask = dim_mask(x, dims);
+  check_not_empty(Op::spec.name, x, mask, dims && !dims->empty());
+  remember(ctx, x, mask);
+  ctx.save(x);
+  Tensor y = run(op, x, mask, keepdim);
+  ctx.save_output(y);
+  return y;
+}
+template <class Op>
+Tensor extreme_gradient(Ctx<Op>& ctx, const Tensor& g) {
+  return split_among_ties(g, ctx.saved(0), ctx.saved(1), ctx->mask);
+}
+
+#define COGRAD_EXTREME(Struct, name, kernel, doc_word, numpy)                                      \
+  struct Struct {                                                                                  \
+    static constexpr OpSpec spec{name,                                                             \
+                                 "input, dim=None, keepdim=False",                                 \
+                                 kFunctional | kOut,                                               \
+                                 doc_word " over dim; ties share the gradient evenly.",            \
+                                 "T(3, 4); T(2, 3, 4), (0, 2), True; T(3, 4), 1; T()",             \
+                                 numpy "(input, axis=dim, keepdims=keepdim)"};                     \
+    static constexpr int kSaved = 2;                                                               \
+    using State = ReduceState;                                                                     \
+    static Tensor forward(Ctx<Struct>& ctx, const Tensor& x, std::optional<IntList> dims,          \
+                          bool keepdim) {                                                          \
+      return extreme_over(ctx, kernel, x, dims, keepdim);                                          \
+    }                                                                                              \
+    static Tensor backward(Ctx<Struct>& ctx, const Tensor& g) { return extreme_gradient(ctx, g); } \
+  };                                                                                               \
+  COGRAD_OP(Struct)
+COGRAD_EXTREME(Amax, "amax", ReduceOp::Max, "Largest value", "np.amax")
+COGRAD_EXTREME(Amin, "amin", ReduceOp::Min, "Smallest value", "np.amin")
+#undef COGRAD_EXTREME
+
+struct Aminmax {
+  static constexpr OpSpec spec{"aminmax",
+                               "input, *, dim=None, keepdim=False",
+                               kFunctional,
+                               "Smallest and largest value over dim.",
+                               "T(3, 4); T(3, 4), dim=1, keepdim=True",
+                               "",
+                               "min, max"};
+  static std::tuple<Tensor, Tensor> forward(const Tensor& x, std::optional<int64_t> dim,
+                                            bool keepdim) {
+    const int64_t d = dim.value_or(0);
+    std::optional<IntList> dims;
+    if (dim) dims = IntList(&d, 1);
+    check_not_empty("aminmax", x, dim_mask(x, dims), dim.has_value());
+    return {apply<Amin>(x, dims, keepdim), apply<Amax>(x, dims, keepdim)};
+  }
+};
+COGRAD_OP(Aminmax)
+
+Tensor fold_extreme(bool largest, const Tensor& x) {
+  const DimMask mask = all_dims(x.dim());
+  check_not_empty(largest ? "max" : "min", x, mask, false);
+  return run(largest ? ReduceOp::Max : ReduceOp::Min, x, mask, false);
+}
+
+template <class Op>
+std::tuple<Tensor, Tensor> extreme_along(Ctx<Op>& ctx, bool largest, const Tensor& x, int64_t dim,
+                                         bool keepdim) {
+  const int d = wrap_dim(dim, x.dim());
+  const DimMask mask = (DimMask{1} << d) & all_dims(x.dim());
+  check_not_empty(Op::spec.name, x, mask, true);
+  const ReducePlan plan(x, mask, keepdim);
+  Tensor values = empty(plan.shape, x.dtype());
+  Tensor indices = empty(plan.shape, DType::Int64);
+  kernels::reduce_extreme(largest, x.dtype(), x.bytes(), plan.geometry(), values.bytes(),
+                          indices.data<int64_t>());
+  if (ctx.recording()) {
+    ctx->sizes = Dims(x.sizes());
+    ctx->dim = d;
+    ctx.save(indices);
+  }
+  return {values, indices};
+}
+
+struct PickState {
+  Dims sizes;
+  int dim = 0;
+};
+
+#define COGRAD_MINMAX(Prefix, name, largest, doc_word, numpy, pairwise)                            \
+  struct Prefix##All {                                                                             \
+    static constexpr OpSpec spec{                                                                  \
+        name,           "input",                                                                   \
+        kFunctional,    doc_word " value of all; ties share the gradient evenly.",                 \
+        "T(3, 4); T()", numpy "(input)"};                                                          \
+    static constexpr const char* kNodeName = #Prefix "Backward1";                                  \
+    static constexpr int kSaved = 2;                                                               \
+    using State = ReduceState;                                                                     \
+    static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                                \
+      remember(ctx, x, all_dims(x.dim()));                                                         \
+      ctx.save(x);                                                                                 \
+      Tensor y = fold_extreme(largest, x);                                                         \
+      ctx.save_output(y);                                                                          \
+      return y;                                                                                    \
+    }                                                                                              \
+    static Tensor backward(Ctx<Prefix##All>& ctx, const Tensor& g) {                               \
+      return extreme_gradient(ctx, g);                                                             \
+    }                                                                                              \
+  };                                                                                               \
+  COGRAD_OP(Prefix##All)                                                                           \
+  struct Prefix##Pair {                                                                            \
+    static constexpr OpSpec spec{name,                                                             \
+                                 "input, other",                                                   \
+                                 kFunctional | kOut,                                               \
+                                 doc_word " of two tensors, element-wise.",                        \
+                                 "T(3, 4), T(3, 4); T(3, 1), T(4)",                                \
+                                 "np." #pairwise "(input, other)"};                                \
+    static Tensor forward(const Tensor& a, const Tensor& b) { return pairwise(a, b); }             \
+  };                                                                                               \
+  COGRAD_OP(Prefix##Pair)                                                                          \
+  struct Prefix##Dim {                                                                             \
+    static constexpr OpSpec spec{name,                                                             \
+                                 "input, dim, keepdim=False",                                      \
+                                 kFunctional | kOut,                                               \
+                                 doc_word                                                          \
+                                 " value along dim and its index, which gets the "                 \
+                                 "gradient.",                                                      \
+                                 "T(3, 4), 1; T(2, 3, 4), 0, True; T(), 0",                        \
+                                 "",                                                               \
+                                 "values, indices"};                                               \
+    static constexpr int kSaved = 1;                                                               \
+    using State = PickState;                                                                       \
+    static std::tuple<Tensor, Tensor> forward(Ctx<Prefix##Dim>& ctx, const Tensor& x, int64_t dim, \
+                                              bool keepdim) {                                      \
+      return extreme_along(ctx, largest, x, dim, keepdim);                                         \
+    }                                                                                              \
+    static void backward(Ctx<Prefix##Dim>& ctx, std::span<Tensor> gs) {                            \
+      if (gs[0].defined()) ctx.grad(0) = put_along(gs[0], ctx->dim, ctx.saved(0), ctx->sizes);     \
+    }                                                                                              \
+  };                                                                                               \
+  COGRAD_OP(Prefix##Dim)
+COGRAD_MINMAX(Max, "max", true, "Largest", "np.max", maximum)
+COGRAD_MINMAX(Min, "min", false, "Smallest", "np.min", minimum)
+#undef COGRAD_MINMAX
+
+Tensor position(const char* name, bool largest, const Tensor& x, std::optional<int64_t> dim,
+                bool keepdim) {
+  DimMask mask = all_dims(x.dim());
+  if (dim) mask &= DimMask{1} << wrap_dim(*dim, x.dim());
+  if (!dim)
+    COGRAD_CHECK_INDEX(x.numel() > 0, name,
+                       "(): Expected reduction dim to be specified for input.numel() == 0.");
+  check_not_empty(name, x, mask, true);
+  const ReducePlan plan(x, mask, keepdim);
+  Tensor out = empty(plan.shape, DType::Int64);
+  kernels::reduce_extreme(largest, x.dtype(), x.bytes(), plan.geometry(), nullptr,
+                          out.data<int64_t>());
+  return out;
+}
+
+struct Argmax {
+  static constexpr OpSpec spec{"argmax",
+                               "input, dim=None, keepdim=False",
+                               kFunctional | kOut | kNondiff,
+                               "Index of the largest value along dim, or in the flattened input.",
+                               "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), -1, True",
+                               "np.argmax(input, axis=dim, keepdims=keepdim)"};
+  static Tensor forward(Ctx<Argmax>&, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+    return position("argmax", true, x, dim, keepdim);
+  }
+};
+COGRAD_OP(Argmax)
+
+struct Argmin {
+  static constexpr OpSpec spec{"argmin",
+                               "input, dim=None, keepdim=False",
+                               kFunctional | kOut | kNondiff,
+                               "Index of the smallest value along dim, or in the flattened input.",
+                               "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), -1, True",
+                               "np.argmin(input, axis=dim, keepdims=keepdim)"};
+  static Tensor forward(Ctx<Argmin>&, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+    return position("argmin", false, x, dim, keepdim);
+  }
+};
+COGRAD_OP(Argmin)
+
+// Calls move(index into the whole, index into the picked) for every picked element.
+template <class F>
+void each_pick(const Axis& a, const Tensor& index, F&& move) {
+  const int64_t rows = a.outer * a.inner;
+  if (rows == 0 || index.numel() == 0) return;
+  const int64_t m = index.numel() / rows;
+  const auto* at = index.data<int64_t>();
+  int64_t k = 0;
+  for (int64_t o = 0; o < a.outer; ++o)
+    for (int64_t j = 0; j < m; ++j)
+      for (int64_t i = 0; i < a.inner; ++i, ++k) move((o * a.n + at[k]) * a.inner + i, k);
+}
+
+struct TakeAlong {
+  static constexpr OpSpec spec{"_take_along", "input, dim, index", kInternal,
+                               "Elements of the input along dim, by checked index.",
+                               "none: used by ops that return indices"};
+  static constexpr int kSaved = 1;
+  using State = PickState;
+  static Tensor forward(Ctx<TakeAlong>& ctx, const Tensor& x, int64_t dim, const Tensor& index) {
+    if (ctx.recording()) {
+      ctx->sizes = Dims(x.sizes());
+      ctx->dim = static_cast<int>(dim);
+      ctx.save(index);
+    }
+    const Tensor in = raw_contiguous(x);
+    const Tensor at = raw_contiguous(index);
+    Tensor out = empty(index.sizes(), x.dtype());
+    const auto size = static_cast<size_t>(x.itemsize());
+    const Axis a = axis_of(x.sizes(), static_cast<int>(dim));
+    each_pick(a, at, [&](int64_t from, int64_t to) {
+      std::memcpy(out.bytes() + static_cast<size_t>(to) * size,
+                  in.bytes() + static_cast<size_t>(from) * size, size);
+    });
+    return out;
+  }
+  static void backward(Ctx<TakeAlong>& ctx, const Tensor& g) {
+    ctx.grad(0) = put_along(g, ctx->dim, ctx.saved(0), ctx->sizes);
+  }
+};
+COGRAD_OP(TakeAlong)
+
+struct PutAlong {
+  static constexpr OpSpec spec{"_put_along", "grad, dim, index, size", kInternal,
+                               "Zeros with the gradient added at the indices along dim.",
+                               "none: gradient of ops that return indices"};
+  static constexpr int kSaved = 1;
+  struct State {
+    int dim = 0;
+  };
+  static Tensor forward(Ctx<PutAlong>& ctx, const Tensor& g, int64_t dim, const Tensor& index,
+                        IntList sizes) {
+    ctx->dim = static_cast<int>(dim);
+    ctx.save(index);
+    const Tensor in = raw_contiguous(g);
+    const Tensor at = raw_contiguous(index);
+    Tensor out = zeros(sizes, g.dtype());
+    const Axis a = axis_of(sizes, static_cast<int>(dim));
+    dispatch_all(g.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const T* from = in.data<T>();
+      T* to = out.data<T>();
+      each_pick(a, at,
+                [&](int64_t whole, int64_t k) { to[whole] = static_cast<T>(to[whole] + from[k]); });
+    });
+    return out;
+  }
+  static void backward(Ctx<PutAlong>& ctx, const Tensor& g) {
+    ctx.grad(0) = take_along(g, ctx->dim, ctx.saved(0));
+  }
+};
+COGRAD_OP(PutAlong)
+
+}  // namespace
+
+Tensor take_along(const Tensor& x, int dim, const Tensor& index) {
+  return apply<TakeAlong>(x, static_cast<int64_t>(dim), index);
+}
+Tensor put_along(const Tensor& g, int dim, const Tensor& index, IntList sizes) {
+  return apply<PutAlong>(g, static_cast<int64_t>(dim), index, sizes);
+}
+Tensor split_among_ties(const Tensor& g, const Tensor& x, const Tensor& y, DimMask mask) {
+  const Tensor best = expand_reduced(y, x.sizes(), mask);
+  const Tensor ties = cast(logical_or(eq(x, best), logical_and(isnan(x), isnan(best))), g.dtype());
+  const Tensor share = ties / sum_mask(ties, mask, true);
+  return expand_reduced(g, x.sizes(), mask) * share;
+}
+
+}  // namespace cograd

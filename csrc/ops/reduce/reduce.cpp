@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sums, means, products and logical reductions over any dims.
+#include "ops/reduce/reduce.h"
+
+#include <bit>
+
+#include "ops/core/view.h"
+
+namespace cograd {
+
+using kernels::ReduceOp;
+
+DimMask dim_mask(const Tensor& x, const std::optional<IntList>& dims) {
+  if (!dims || dims->empty()) return all_dims(x.dim());
+  DimMask mask = 0;
+  for (int64_t d : *dims) {
+    const int at = wrap_dim(d, x.dim());
+    const DimMask bit = DimMask{1} << at;
+    COGRAD_CHECK((mask & bit) == 0, "dim ", at, " appears multiple times in the list of dims");
+    mask |= bit;
+  }
+  return mask & all_dims(x.dim());
+}
+
+Dims mask_dims(DimMask mask) {
+  Dims out;
+  for (int i = 0; mask != 0; ++i, mask >>= 1)
+    if ((mask & 1) != 0) out.push_back(i);
+  return out;
+}
+
+ReducePlan::ReducePlan(const Tensor& x, DimMask mask, bool keepdim) {
+  const bool all = mask == all_dims(x.dim());
+  if (all && x.is_contiguous()) {
+    count = x.numel();
+    reduced.push_back(count);
+    reduced_steps.push_back(x.itemsize());
+    if (keepdim) shape.resize(static_cast<size_t>(x.dim()), 1);
+    return;
+  }
+  for (int i = 0; i < x.dim(); ++i) {
+    const int64_t step = x.stride(i) * x.itemsize();
+    if ((mask >> i & 1) != 0) {
+      count *= x.size(i);
+      reduced.push_back(x.size(i));
+      reduced_steps.push_back(step);
+      if (keepdim) shape.push_back(1);
+    } else {
+      kept.push_back(x.size(i));
+      kept_steps.push_back(step);
+      shape.push_back(x.size(i));
+    }
+  }
+}
+
+Axis axis_of(IntList sizes, int dim) {
+  Axis a;
+  if (sizes.empty()) return a;
+  const auto d = static_cast<size_t>(dim);
+  a.outer = product(sizes.first(d));
+  a.n = sizes[d];
+  a.inner = product(sizes.subspan(d + 1));
+  return a;
+}
+
+namespace {
+
+Tensor run(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DType out_type) {
+  const ReducePlan plan(x, mask, keepdim);
+  Tensor out = empty(plan.shape, out_type);
+  kernels::reduce(op, x.dtype(), x.bytes(), plan.geometry(), out_type, out.bytes());
+  return out;
+}
+
+// The input of a sum or product in the dtype asked for; accumulation widens by itself.
+Tensor accumulated(const Tensor& x, DType t) {
+  if (x.dtype() == t) return x;
+  if (!is_floating(x.dtype()) && !is_floating(t) && t != DType::Bool) return x;
+  return raw_cast(x, t);
+}
+DType sum_dtype(const Tensor& x, std::optional<DType> asked) {
+  if (asked) return *asked;
+  return is_floating(x.dtype()) ? x.dtype() : DType::Int64;
+}
+
+template <class Op>
+void remember(Ctx<Op>& ctx, const Tensor& x, DimMask mask) {
+  if (!ctx.recording()) return;
+  ctx->sizes = Dims(x.sizes());
+  ctx->mask = mask;
+}
+
+struct ExpandReduced {
+  static constexpr OpSpec spec{"_expand_reduced", "input, size, mask", kInternal,
+                               "A reduced tensor viewed at its full size.",
+                               "none: gradient of the reductions"};
+  static constexpr bool kView = true;
+  struct State {
+    DimMask mask = 0;
+    bool keepdim = false;
+  };
+  static Tensor forward(Ctx<ExpandReduced>& ctx, const Tensor& g, IntList sizes, int64_t bits) {
+    const auto mask = static_cast<DimMask>(bits);
+    const bool keepdim = g.dim() == static_cast<int>(sizes.size());
+    ctx->mask = mask;
+    ctx->keepdim = keepdim;
+    Dims strides(sizes.size());
+    int from = 0;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const bool reduced = (mask >> i & 1) != 0;
+      if (!reduced) strides[i] = g.stride(from);
+      if (!reduced || keepdim) ++from;
+    }
+    return make_view(g, sizes, strides, g.bytes());
+  }
+  static Tensor backward(Ctx<ExpandReduced>& ctx, const Tensor& g) {
+    return sum_mask(g, ctx->mask, ctx->keepdim);
+  }
+};
+COGRAD_OP(ExpandReduced)
+
+struct Sum {
+  static constexpr OpSpec spec{
+      "sum",
+      "input, dim=None, keepdim=False, *, dtype=None",
+      kFunctional | kOut,
+      "Sum over dim (an int, a tuple or None for all); integers are summed in int64.",
+      "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), (0, -1), True; T(); I(3, 4), 0",
+      "np.sum(input, axis=dim, keepdims=keepdim)"};
+  struct State : ReduceState {
+    bool over_dims = false;
+  };
+  // torch tells a full sum from one over dims by the name.
+  static std::string node_name(const State& s) {
+    return s.over_dims ? "SumBackward1" : "SumBackward0";
+  }
+  static Tensor forward(Ctx<Sum>& ctx, const Tensor& x, std::optional<IntList> dims, bool keepdim,
+                        std::optional<DType> dtype) {
+    const DimMask mask = dim_mask(x, dims);
+    const DType t = sum_dtype(x, dtype);
+    ctx->over_dims = dims.has_value();
+    remember(ctx, x, mask);
+    return run(ReduceOp::Sum, accumulated(x, t), mask, keepdim, t);
+  }
+  static Tensor backward(Ctx<Sum>& ctx, const Tensor& g) {
+    return expand_reduced(g, ctx->sizes, ctx->mask);
+  }
+};
+COGRAD_OP(Sum)
+
+struct Mean {
+  static constexpr OpSpec spec{
+      "mean",
+      "input, dim=None, keepdim=False, *, dtype=None",
+      kFunctional | kOut,
+      "Mean over dim (an int, a tuple or None for all) of a floating tensor.",
+      "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), (0, -1), True; T()",
+      "np.mean(input, axis=dim, keepdims=keepdim)"};
+  struct State : ReduceState {
+    double count = 1;
+    bool over_dims = false;
+  };
+  static std::string node_name(const State& s) {
+    return s.over_dims ? "MeanBackward1" : "MeanBackward0";
+  }
+  static Tensor forward(Ctx<Mean>& ctx, const Tensor& x, std::optional<IntList> dims, bool keepdim,
+                        std::optional<DType> dtype) {
+    const DType t = dtype.value_or(x.dtype());
+    COGRAD_CHECK(
+        is_floating(t), "mean(): could not infer output dtype. ", dtype ? "Optional" : "Input",
+        " dtype must be either a floating point or complex dtype. Got: ", scalar_type_name(t));
+    const DimMask mask = dim_mask(x, dims);
+    ctx->over_dims = dims.has_value();
+    remember(ctx, x, mask);
+    const Tensor in = accumulated(x, t);
+    const ReducePlan plan(in, mask, keepdim);
+    ctx->count = static_cast<double>(plan.count);
+    Tensor out = empty(plan.shape, t);
+    kernels::reduce(ReduceOp::Mean, in.dtype(), in.bytes(), plan.geometry(), t, out.bytes());
+    return out;
+  }
+  static Tensor backward(Ctx<Mean>& ctx, const Tensor& g) {
+    return expand_reduced(g / ctx->count, ctx->sizes, ctx->mask);
+  }
+};
+COGRAD_OP(Mean)
+
+struct Nansum {
+  static constexpr OpSpec spec{"nansum",
+                               "input, dim=None, keepdim=False, *, dtype=None",
+                               kFunctional | kOut,
+                               "Sum over dim with NaN counted as 0.",
+                               "T(3, 4); T(2, 3, 4), (0, 2), True",
+                               "np.nansum(input, axis=dim, keepdims=keepdim)"};
+  static Tensor forward(const Tensor& x, std::optional<IntList> dims, bool keepdim,
+                        std::optional<DType> dtype) {
+    return apply<Sum>(is_floating(x.dtype()) ? where(isnan(x), 0.0, x) : x, dims, keepdim, dtype);
+  }
+};
+COGRAD_OP(Nansum)
+
+struct Nanmean {
+  static constexpr OpSpec spec{"nanmean",
+                               "input, dim=None, keepdim=False, *, dtype=None",
+                               kFunctional | kOut,
+                               "Mean over dim of the elements that are not NaN.",
+                               "T(3, 4); T(2, 3, 4), (0, 2), True",
+                               "np.nanmean(input, axis=dim, keepdims=keepdim)"};
+  static Tensor forward(const Tensor& x, std::optional<IntList> dims, bool keepdim,
+                        std::optional<DType> dtype) {
+    COGRAD_CHECK(is_floating(x.dtype()),
+                 "nanmean(): expected input to have floating point or complex dtype but got ",
+                 scalar_type_name(x.dtype()));
+    const Tensor there = logical_not(isnan(x));
+    return div(apply<Nansum>(x, dims, keepdim, dtype),
+               apply<Sum>(there, dims, keepdim, std::optional<DType>()));
+  }
+};
+COGRAD_OP(Nanmean)
+
+bool has_zero(const Tensor& x) {
+  const Tensor none = run(ReduceOp::All, x, all_dims(x.dim()), false, DType::Bool);
+  return !*none.data<bool>();
+}
+
+struct ProdOp {
+  static constexpr OpSpec spec{"prod", "input, dims, keepdim, dtype", kInternal, "", "none: prod"};
+  static constexpr int kSaved = 2;
+  struct State : ReduceState {
+    bool over_dim = false;
+  };
+  static std::string node_name(const State& s) {
+    return s.over_dim ? "ProdBackward1" : "ProdBackward0";
+  }
+  static Tensor forward(Ctx<ProdOp>& ctx, const Tensor& x, IntList dims, bool keepdim, DType t) {
+    const DimMask mask = dim_mask(x, dims);
+    ctx->over_dim = !dims.empty();
+    remember(ctx, x, mask);
+    ctx.save(x);
+    Tensor y = run(ReduceOp::Prod, x, mask, keepdim, t);
+    ctx.save_output(y);
+    return y;
+  }
+  static Tensor backward(Ctx<ProdOp>& ctx, const Tensor& g) {
+    const Tensor x = ctx.saved(0);
+    const Tensor whole = expand_reduced(g, ctx->sizes, ctx->mask);
+    if (has_zero(x)) return whole * product_of_others(x, ctx->mask);
+    return whole * expand_reduced(ctx.saved(1), ctx->sizes, ctx->mask) / x;
+  }
+};
+
+Tensor prod_over(const Tensor& x, IntList dims, bool keepdim, std::optional<DType> dtype) {
+  const DType t = sum_dtype(x, dtype);
+  const bool in_place = x.dtype() == t || (!is_floating(x.dtype()) && !is_floating(t));
+  return apply<ProdOp>(in_place && t != DType::Bool ? x : cast(x, t), dims, keepdim, t);
+}
+
+struct ProdAll {
+  static constexpr OpSpec spec{"prod",         "input, *, dtype=None",
+                               kFunctional,    "Product of all elements.",
+                               "T(3, 2); T()", "np.prod(input)"};
+  static Tensor forward(const Tensor& x, std::optional<DType> dtype) {
+    return prod_over(x, {}, false, dtype);
+  }
+};
+COGRAD_OP(ProdAll)
+
+struct Prod {
+  static constexpr OpSpec spec{"prod",
+                               "input, dim, keepdim=False, *, dtype=None",
+                               kFunctional | kOut,
+                               "Product over one dim.",
+                               "T(3, 4), 1; T(2, 3, 2), 0, True",
+                               "np.prod(input, axis=dim, keepdims=keepdim)"};
+  static Tensor forward(const Tensor& x, int64_t dim, bool keepdim, std::optional<DType> dtype) {
+    return prod_over(x, {&dim, 1}, keepdim, dtype);
+  }
+};
+COGRAD_OP(Prod)
+
+Tensor logical(ReduceOp op, const Tensor& x, const std::optional<IntList>& dims, bool keepdim) {
+  const DType t = x.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;
+  return run(op, x, dim_mask(x, dims), keepdim, t);
+}
+
+struct All {
+  static constexpr OpSpec spec{"all",
+                               "input, dim=None, keepdim=False",
+                               kFunctional | kOut | kNondiff,
+                               "True where all elements over dim are non-zero.",
+                               "B(3, 4); B(2, 3, 4), (0, 2), True; I(3, 4, hi=2), 0",
+                               "np.all(input, axis=dim, keepdims=keepdim)"};
+  static Tensor forward(Ctx<All>&, const Tensor& x, std::optional<IntList> dims, bool keepdim) {
+    return logical(ReduceOp::All, x, dims, keepdim);
+  }
+};
+COGRAD_OP(All)
+
+struct Any {
+  static constexpr OpSpec spec{"any",
+                               "input, dim=None, keepdim=False",
+                               kFunctional | kOut | kNondiff,
+                               "True where any element over dim is non-zero.",
+                               "B(3, 4); B(2, 3, 4), (0, 2), True; I(3, 4, hi=2), 0",
+                               "np.any(input, axis=dim, keepdims=keepdim)"};
+  static Tensor forward(Ctx<Any>&, const Tensor& x, std::optional<IntList> dims, bool keepdim) {
+    return logical(ReduceOp::Any, x, dims, keepdim);
+  }
+};
+COGRAD_OP(Any)
+
+struct CountNonzero {
+  static constexpr OpSpec spec{"count_nonzero",
+                               "input, dim=None",
+                               kFunctional | kNondiff,
+                               "Number of non-zero elements over dim.",
+                               "I(3, 4, hi=2); I(2, 3, 4, hi=2), (0, 2)",
+                               "np.count_nonzero(input, axis=dim)"};
+  static Tensor forward(Ctx<CountNonzero>&, const Tensor& x, std::optional<IntList> dims) {
+    return run(ReduceOp::CountNonzero, x, dim_mask(x, dims), false, DType::Int64);
+  }
+};
+COGRAD_OP(CountNonzero)
+
+struct LogSumExpOp {
+  static constexpr OpSpec spec{"logsumexp", "input, dim, keepdim", kInternal, "",
+                               "none: logsumexp"};
+  static constexpr int kSaved = 2;
+  using State = ReduceState;
+  static Tensor forward(Ctx<LogSumExpOp>& ctx, const Tensor& x, IntList dims, bool keepdim) {
+    const DimMask mask = dim_mask(x, dims);
+    remember(ctx, x, mask);
+    ctx.save(x);
+    Tensor y = run(ReduceOp::LogSumExp, x, mask, keepdim, x.dtype());
+    ctx.save_output(y);
+    return y;
+  }
+  static Tensor backward(Ctx<LogSumExpOp>& ctx, const Tensor& g) {
+    const Tensor y = expand_reduced(ctx.saved(1), ctx->sizes, ctx->mask);
+    return expand_reduced(g, ctx->sizes, ctx->mask) * exp(ctx.saved(0) - y);
+  }
+};
+
+struct LogSumExp {
+  static constexpr OpSpec spec{
+      "logsumexp",
+      "input, dim, keepdim=False",
+      kFunctional | kOut,
+      "log(sum(exp(input))) over dim, without overflow.",
+      "T(3, 4), 1; T(2, 3, 4), (0, 2), True; T(), 0",
+      "np.log(np.sum(np.exp(input), axis=dim if input.ndim else None, keepdims=keepdim))"};
+  static Tensor forward(const Tensor& x, IntList dims, bool keepdim) {
+    return apply<LogSumExpOp>(is_floating(x.dtype()) ? x : cast(x, default_dtype()), dims, keepdim);
+  }
+};
+COGRAD_OP(LogSumExp)
+
+}  // namespace
+
+Tensor expand_reduced(const Tensor& g, IntList sizes, DimMask mask) {
+  return apply<ExpandReduced>(g, sizes, static_cast<int64_t>(mask));
+}
+Tensor sum_mask(const Tensor& x, DimMask mask, bool keepdim) {
+  if (mask == 0) return x;
+  const Dims dims = mask_dims(mask);
+  return apply<Sum>(x, std::optional<IntList>(dims), keepdim, std::optional<DType>());
+}
+Tensor sum(const Tensor& x, std::optional<IntList> dims, bool keepdim) {
+  return apply<Sum>(x, dims, keepdim, std::optional<DType>());
+}
+Tensor mean(const Tensor& x, std::optional<IntList> dims, bool keepdim) {
+  return apply<Mean>(x, dims, keepdim, std::optional<DType>());
+}
+
+Tensor product_of_others(const Tensor& x, DimMask mask) {
+  if (mask == 0) return ones_like(x);
+  const int d = static_cast<int>(std::bit_width(mask)) - 1;
+  // Running products from both ends: s[0] = 1, s[k] = x[k - 1] s[k - 1], and mirrored.
+  auto one_at = [&](bool last) {
+    const Tensor e = zeros_like(x);
+    const Axis a = axis_of(x.sizes(), d);
+    Dims sizes(x.sizes());
+    sizes[static_cast<size_t>(d)] = a.n == 0 ? 0 : 1;
+    char* at = e.bytes() + (last && a.n > 0 ? (a.n - 1) * a.inner * e.itemsize() : 0);
+    raw_fill(alias_strided(e, sizes, e.strides(), at), 1);
+    return e;
+  };
+  const Tensor before = linear_recurrence(one_at(false), shift(x, d, 1), d, false);
+  const Tensor after = linear_recurrence(one_at(true), shift(x, d, -1), d, true);
+  const Tensor along = before * after;
+  const DimMask rest = mask & ~(DimMask{1} << d);
+  if (rest == 0) return along;
+  const int64_t dim = d;
+  const Tensor inner = apply<ProdOp>(x, IntList(&dim, 1), true, x.dtype());
+  return along * product_of_others(inner, rest);
+}
+
+}  // namespace cograd

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Combinations of tensors: meshgrid, cartesian products, choices and Kronecker products.
+#include "ops/core/ops.h"
+#include "ops/core/raw.h"
+
+namespace cograd {
+
+namespace {
+
+struct Meshgrid {
+  static constexpr OpSpec spec{"meshgrid", "*tensors, indexing=None", kFunction,
+                               "Coordinate grids of 1-d tensors; indexing 'ij' (default) or 'xy'.",
+                               "none: variadic, tested by hand"};
+  static std::vector<Tensor> forward(TensorList tensors, std::optional<std::string_view> indexing) {
+    COGRAD_CHECK(!tensors.empty(), "meshgrid expects a non-empty TensorList");
+    const std::string_view order = indexing.value_or("ij");
+    COGRAD_CHECK(order == "ij" || order == "xy",
+                 "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: ", order);
+    const bool swap = order == "xy" && tensors.size() >= 2;
+    Dims shape;
+    for (const Tensor& t : tensors) {
+      COGRAD_CHECK(t.dim() <= 1,
+                   "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got "
+                   "a tensor of shape ",
+                   to_string(t.sizes()));
+      COGRAD_CHECK(t.dtype() == tensors[0].dtype(),
+                   "meshgrid expects all tensors to have the same dtype");
+      shape.push_back(t.numel());
+    }
+    if (swap) std::swap(shape[0], shape[1]);
+    std::vector<Tensor> out;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      Dims place(shape.size(), 1);
+      place[swap && i < 2 ? 1 - i : i] = tensors[i].numel();
+      out.push_back(expand(view(tensors[i], place), shape));
+    }
+    return out;
+  }
+};
+COGRAD_OP(Meshgrid)
+
+void check_vector(const Tensor& t) {
+  COGRAD_CHECK(t.dim() == 1, "Expect a 1D vector, but got shape ", to_string(t.sizes()));
+}
+
+struct CartesianProd {
+  static constexpr OpSpec spec{"cartesian_prod", "*tensors", kFunction,
+                               "All combinations of the elements of 1-d tensors, one per row.",
+                               "none: variadic, tested by hand"};
+  static Tensor forward(TensorList tensors) {
+    COGRAD_CHECK(!tensors.empty(), "cartesian_prod expects a non-empty TensorList");
+    for (const Tensor& t : tensors) check_vector(t);
+    if (tensors.size() == 1) return tensors[0];
+    std::vector<Tensor> columns = apply<Meshgrid>(tensors, std::optional<std::string_view>("ij"));
+    for (Tensor& c : columns) c = flatten(c);
+    return stack(columns, 1);
+  }
+};
+COGRAD_OP(CartesianProd)
+
+struct Combinations {
+  static constexpr OpSpec spec{"combinations", "input, r=2, with_replacement=False", kFunction,
+                               "All choices of r elements of a vector, in order, one per row.",
+                               "T(4); T(4), 3; T(3), 2, True; T(2), 3"};
+  static Tensor forward(const Tensor& x, int64_t r, bool with_replacement) {
+    check_vector(x);
+    COGRAD_CHECK(r >= 0, "Expect a non-negative number, but got ", r);
+    if (r == 0) return empty(Dims{0}, x.dtype());
+    // columns[j] holds the index of the j-th element of every choice.
+    std::vector<std::vector<int64_t>> columns(static_cast<size_t>(r));
+    std::vector<int64_t> choice(static_cast<size_t>(r));
+    choose(x.numel(), 0, 0, with_replacement, choice, columns);
+    std::vector<Tensor> parts;
+    for (const auto& column : columns) {
+      const Tensor index = empty(Dims{static_cast<int64_t>(column.size())}, DType::Int64);
+      std::copy(column.begin(), column.end(), index.data<int64_t>());
+      parts.push_back(index_select(x, 0, index));
+    }
+    return stack(parts, 1);
+  }
+
+ private:
+  static void choose(int64_t n, size_t at, int64_t from, bool repeat, std::vector<int64_t>& choice,
+                     std::vector<std::vector<int64_t>>& columns) {
+    if (at == choice.size()) {
+      for (size_t j = 0; j < choice.size(); ++j) columns[j].push_back(choice[j]);
+      return;
+    }
+    for (int64_t i = from; i < n; ++i) {
+      choice[at] = i;
+      choose(n, at + 1, repeat ? i : i + 1, repeat, choice, columns);
+    }
+  }
+};
+COGRAD_OP(Combinations)
+
+// Another shape for a tensor nobody else sees: it shares the memory without being a view.
+struct UnsafeView {
+  static constexpr OpSpec spec{"_unsafe_view", "input, size", kInternal,
+                               "A new shape for a fresh contiguous tensor.", "none: kron"};
+  struct State {
+    Dims sizes;
+  };
+  static Tensor forward(Ctx<UnsafeView>& ctx, const Tensor& x, IntList sizes) {
+    if (ctx.recording()) ctx->sizes = Dims(x.sizes());
+    return alias_strided(x, sizes, contiguous_strides(sizes), x.bytes());
+  }
+  static Tensor backward(Ctx<UnsafeView>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
+};
+
+struct Kron {
+  static constexpr OpSpec spec{"kron",
+                               "input, other",
+                               kFunctional | kOut,
+                               "The Kronecker product.",
+                               "T(2, 3), T(3, 2); T(3), T(2, 2); T(2, 2), T()",
+                               "np.kron(input, other)"};
+  static Tensor forward(const Tensor& a, const Tensor& b) {
+    const int n = std::max(a.dim(), b.dim());
+    Dims left, right, joined;
+    for (int d = 0; d < n; ++d) {
+      const int64_t sa = d < n - a.dim() ? 1 : a.size(d - (n - a.dim()));
+      const int64_t sb = d < n - b.dim() ? 1 : b.size(d - (n - b.dim()));
+      left.push_back(sa);
+      left.push_back(1);
+      right.push_back(1);
+      right.push_back(sb);
+      joined.push_back(sa * sb);
+    }
+    const Tensor all = contiguous(mul(reshape(a, left), reshape(b, right)));
+    return apply<UnsafeView>(all, IntList(joined));
+  }
+};
+COGRAD_OP(Kron)
+
+}  // namespace
+
+}  // namespace cograd

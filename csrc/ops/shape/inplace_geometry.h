@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// In-place forms of view ops: the tensor itself takes the view's geometry (t_, squeeze_, ...).
+#pragma once
+#include "ops/core/op.h"
+
+namespace cograd {
+
+using MakeView = Tensor (*)(const Value* args);
+
+// Gives `self` the geometry and, where recorded, the history of the view make(args) of it.
+void change_geometry(const Tensor& self, const char* op, const Value* args, MakeView make);
+
+namespace detail {
+template <class Op, size_t... I>
+Tensor boxed_view(const Value* v, std::index_sequence<I...>) {
+  using Args = typename Traits<Op>::Args;
+  return apply<Op>(ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
+}
+}  // namespace detail
+
+// Adds the method `name_` of a view op, by default under the op's own name and parameters.
+template <class Op>
+bool add_geometry_op(const char* name = Op::spec.name, const char* args = Op::spec.args) {
+  using Args = typename detail::Traits<Op>::Args;
+  using Index = std::make_index_sequence<std::tuple_size_v<Args>>;
+  auto* r = new OpRecord;
+  r->spec = Op::spec;
+  r->spec.name = name;
+  r->spec.args = args;
+  r->spec.flags = kInplace;
+  r->spec.doc = "The same, changing the shape and strides of the tensor itself.";
+  r->spec.samples = "none: changes the tensor's geometry; tested by hand";
+  r->spec.ref = "";
+  r->args = detail::ArgKinds<Args>::make();
+  r->differentiable = true;
+  r->result = Result::Kind::Tensor;
+  r->call = [](const Value* v, Result& out) { detail::boxed_call<Op>(v, out, Index{}); };
+  r->call_inplace = [](const Tensor& t, const Value* v) {
+    change_geometry(t, Op::spec.name, v,
+                    [](const Value* a) { return detail::boxed_view<Op>(a, Index{}); });
+  };
+  return add_record(r);
+}
+
+}  // namespace cograd

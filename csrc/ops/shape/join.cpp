@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ops that join tensors into a new one: cat, stack and their relatives.
+#include <cstring>
+#include <numeric>
+
+#include "ops/core/ops.h"
+#include "ops/core/raw.h"
+#include "ops/shape/geometry.h"
+
+namespace cograd {
+
+namespace {
+
+constexpr int64_t kMemcpyBytes = 1 << 17;  // above this the threaded copy is used
+
+// torch's legacy: an empty 1-d tensor joins anything and adds nothing.
+bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
+
+// Fills `out` with the parts along `dim`; all have out's other sizes.
+void raw_join(const Tensor& out, TensorList parts, int dim) {
+  bool direct = out.is_contiguous() && out.numel() * out.itemsize() <= kMemcpyBytes;
+  for (const Tensor& t : parts) direct &= t.is_contiguous() && t.dtype() == out.dtype();
+  if (!direct) {
+    int64_t at = 0;
+    for (const Tensor& t : parts) {
+      if (skipped(t)) continue;
+      copy_region(out, t, dim, at);
+      at += t.size(dim);
+    }
+    return;
+  }
+  const int64_t outer = product(out.sizes().first(static_cast<size_t>(dim)));
+  const int64_t inner = product(out.sizes().subspan(static_cast<size_t>(dim) + 1)) * out.itemsize();
+  char* to = out.bytes();
+  for (int64_t o = 0; o < outer; ++o) {
+    for (const Tensor& t : parts) {
+      if (t.numel() == 0) continue;
+      const auto n = static_cast<size_t>(t.size(dim) * inner);
+      std::memcpy(to, t.bytes() + static_cast<size_t>(o) * n, n);
+      to += n;
+    }
+  }
+}
+
+DType joined_dtype(TensorList tensors) {
+  ResultType type;
+  for (const Tensor& t : tensors) type.add(t);
+  return type.get();
+}
+
+// Checks the shapes against the first tensor that counts; the joined sizes.
+Dims joined_sizes(TensorList tensors, const Tensor& first, int dim) {
+  Dims sizes(first.sizes());
+  int64_t total = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& t = tensors[i];
+    if (skipped(t)) continue;
+    COGRAD_CHECK(t.dim() == first.dim(), "Tensors must have same number of dimensions: got ",
+                 first.dim(), " and ", t.dim());
+    for (int d = 0; d < t.dim(); ++d)
+      COGRAD_CHECK(d == dim || t.size(d) == first.size(d),
+                   "Sizes of tensors must match except in dimension ", dim, ". Expected size ",
+                   first.size(d), " but got size ", t.size(d), " for tensor number ", i,
+                   " in the list.");
+    total += t.size(dim);
+  }
+  sizes[static_cast<size_t>(dim)] = total;
+  return sizes;
+}
+
+constexpr const char* kCatSamples = "none: takes a list, tested by hand";
+
+struct Cat {
+  static constexpr OpSpec spec{"cat", "tensors, dim=0", kFunction | kOut,
+                               "The tensors one after the other along dim.", kCatSamples};
+  struct State {
+    SmallVec<int64_t, 6> lengths;  // -1 for a skipped tensor
+    int dim;
+  };
+  static Tensor forward(Ctx<Cat>& ctx, TensorList tensors, int64_t dim) {
+    COGRAD_CHECK_VALUE(!tensors.empty(), "torch.cat(): expected a non-empty list of Tensors");
+    const Tensor* first = nullptr;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      COGRAD_CHECK(tensors[i].dim() > 0, "zero-dimensional tensor (at position ", i,
+                   ") cannot be concatenated");
+      if (first == nullptr && !skipped(tensors[i])) first = &tensors[i];
+    }
+    if (first == nullptr) first = &tensors[0];
+    const int d = wrap_dim(dim, first->dim());
+    const Dims sizes = joined_sizes(tensors, *first, d);
+    if (ctx.recording()) {
+      ctx->dim = d;
+      for (const Tensor& t : tensors) ctx->lengths.push_back(skipped(t) ? -1 : t.size(d));
+    }
+    Tensor out = ctx.out(sizes, joined_dtype(tensors));
+    raw_join(out, tensors, d);
+    return out;
+  }
+  static void backward(Ctx<Cat>& ctx, const Tensor& g) {
+    int64_t at = 0;
+    for (size_t i = 0; i < ctx->lengths.size(); ++i) {
+      const int64_t n = ctx->lengths[i];
+      if (ctx.needs(i))
+        ctx.grad(i) = n < 0 ? zeros(Dims{0}, g.dtype()) : slice(g, ctx->dim, at, at + n);
+      at += std::max<int64_t>(n, 0);
+    }
+  }
+};
+COGRAD_OP(Cat)
+
+#define COGRAD_CAT_ALIAS(Struct, name)                                                             \
+  struct Struct {                                                                                  \
+    static constexpr OpSpec spec{name, "tensors, dim=0", kFunction | kOut, "cat by another name.", \
+                                 kCatSamples};                                                     \
+    static Tensor forward(TensorList tensors, int64_t dim) { return cat(tensors, dim); }           \
+  };                                                                                               \
+  COGRAD_OP(Struct)
+COGRAD_CAT_ALIAS(Concat, "concat")
+COGRAD_CAT_ALIAS(Concatenate, "concatenate")
+
+struct Stack {
+  static constexpr OpSpec spec{"stack", "tensors, dim=0", kFunction | kOut,
+                               "Tensors of one shape joined along a new dim.", kCatSamples};
+  struct State {
+    size_t count;
+    int dim;
+  };
+  static Tensor forward(Ctx<Stack>& ctx, TensorList tensors, int64_t dim) {
+    COGRAD_CHECK(!tensors.empty(), "stack expects a non-empty TensorList");
+    const Tensor& first = tensors[0];
+    const int d = wrap_dim(dim, first.dim() + 1);
+    std::vector<Tensor> parts;
+    parts.reserve(tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const Tensor& t = tensors[i];
+      COGRAD_CHECK(same(t.sizes(), first.sizes()),
+                   "stack expects each tensor to be equal size, but got ", to_string(first.sizes()),
+                   " at entry 0 and ", to_string(t.sizes()), " at entry ", i);
+      Dims sizes(t.sizes());
+      Dims strides(t.strides());
+      sizes.insert(static_cast<size_t>(d), 1);
+      strides.insert(static_cast<size_t>(d), 1);
+      parts.push_back(alias_strided(t, sizes, strides, t.bytes()));
+    }
+    if (ctx.recording()) *ctx.operator->() = {tensors.size(), d};
+    Dims sizes(parts[0].sizes());
+    sizes[static_cast<size_t>(d)] = static_cast<int64_t>(tensors.size());
+    Tensor out = ctx.out(sizes, joined_dtype(tensors));
+    raw_join(out, parts, d);
+    return out;
+  }
+  static void backward(Ctx<Stack>& ctx, const Tensor& g) {
+    for (size_t i = 0; i < ctx->count; ++i)
+      if (ctx.needs(i)) ctx.grad(i) = select(g, ctx->dim, static_cast<int64_t>(i));
+  }
+};
+COGRAD_OP(Stack)
+
+// x with at least n dims, as the atleast_ functions add them.
+Tensor at_least(const Tensor& x, int n) {
+  if (x.dim() >= n) return x;
+  if (x.dim() == 0) return view(x, Dims(static_cast<size_t>(n), 1));
+  if (n == 2) return unsqueeze(x, 0);
+  return x.dim() == 2 ? unsqueeze(x, 2) : unsqueeze(unsqueeze(x, 0), 2);
+}
+
+std::vector<Tensor> all_at_least(TensorList tensors, int n) {
+  std::vector<Tensor> out;
+  out.reserve(tensors.size());
+  for (const Tensor& t : tensors) out.push_back(at_least(t, n));
+  return out;
+}
+
+#define COGRAD_AT_LEAST(Struct, name, n, samples)                                               \
+  struct Struct {                                                                               \
+    static constexpr OpSpec spec{name,      "input",                                            \
+                                 kFunction, "The tensor viewed with at least " #n " dims.",     \
+                                 samples,   "np." name "(input)"};                              \
+    static Tensor forward(const Tensor& x) { return at_least(x, n); }                           \
+  };                                                                                            \
+  COGRAD_OP(Struct)                                                                             \
+  struct Struct##List {                                                                         \
+    static constexpr OpSpec spec{name, "*tensors", kFunction,                                   \
+                                 "The tensors viewed with at least " #n " dims.",               \
+                                 "none: variadic, tested by hand"};                             \
+    static std::vector<Tensor> forward(TensorList tensors) { return all_at_least(tensors, n); } \
+  };                                                                                            \
+  COGRAD_OP(Struct##List)
+COGRAD_AT_LEAST(AtLeast1d, "atleast_1d", 1, "T(); T(3, 4)")
+COGRAD_AT_LEAST(AtLeast2d, "atleast_2d", 2, "T(); T(3); T(3, 4)")
+COGRAD_AT_LEAST(AtLeast3d, "atleast_3d", 3, "T(); T(3); T(3, 4); T(2, 3, 4)")
+
+void check_list(const char* op, TensorList tensors) {
+  COGRAD_CHECK(!tensors.empty(), op, " expects a non-empty TensorList");
+}
+
+struct Hstack {
+  static constexpr OpSpec spec{"hstack", "tensors", kFunction | kOut,
+                               "Tensors joined along dim 1 (dim 0 if 1-d).", kCatSamples};
+  static Tensor forward(TensorList tensors) {
+    check_list("hstack", tensors);
+    const std::vector<Tensor> parts = all_at_least(tensors, 1);
+    return cat(parts, parts[0].dim() == 1 ? 0 : 1);
+  }
+};
+COGRAD_OP(Hstack)
+
+struct Vstack {
+  static constexpr OpSpec spec{"vstack", "tensors", kFunction | kOut, "Tensors joined as rows.",
+                               kCatSamples};
+  static Tensor forward(TensorList tensors) {
+    check_list("vstack", tensors);
+    return cat(all_at_least(tensors, 2), 0);
+  }
+};
+COGRAD_OP(Vstack)
+
+struct RowStack {
+  static constexpr OpSpec spec{"row_stack", "tensors", kFunction | kOut, "vstack by another name.",
+                               kCatSamples};
+  static Tensor forward(TensorList tensors) {
+    check_list("row_stack", tensors);
+    return cat(all_at_least(tensors, 2), 0);
+  }
+};
+COGRAD_OP(RowStack)
+
+struct Dstack {
+  static constexpr OpSpec spec{"dstack", "tensors", kFunction | kOut, "Tensors joined along dim 2.",
+                               kCatSamples};
+  static Tensor forward(TensorList tensors) {
+    check_list("dstack", tensors);
+    return cat(all_at_least(tensors, 3), 2);
+  }
+};
+COGRAD_OP(Dstack)
+
+struct ColumnStack {
+  static constexpr OpSpec spec{"column_stack", "tensors", kFunction | kOut,
+                               "Tensors joined as columns; 0-d and 1-d ones are single columns.",
+                               kCatSamples};
+  static Tensor forward(TensorList tensors) {
+    check_list("column_stack", tensors);
+    std::vector<Tensor> parts;
+    for (const Tensor& t : tensors)
+      parts.push_back(t.dim() <= 1 ? reshape(t, Dims{t.numel(), 1}) : t);
+    return cat(parts, 1);
+  }
+};
+COGRAD_OP(ColumnStack)
+
+struct BlockDiag {
+  static constexpr OpSpec spec{"block_diag", "*tensors", kFunction,
+                               "A matrix with the tensors (at most 2-d) along its diagonal.",
+                               kCatSamples};
+  struct State {
+    std::vector<Dims> sizes;
+  };
+  static Tensor forward(Ctx<BlockDiag>& ctx, TensorList tensors) {
+    Dims total{0, 0};
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      COGRAD_CHECK(tensors[i].dim() <= 2,
+                   "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input ", i,
+                   " has ", tensors[i].dim(), " dimensions");
+      total[0] += rows(tensors[i].sizes());
+      total[1] += cols(tensors[i].sizes());
+      if (ctx.recording()) ctx->sizes.emplace_back(tensors[i].sizes());
+    }
+    if (tensors.empty()) total[0] = 1;
+    Tensor out = zeros(total, tensors.empty() ? default_dtype() : joined_dtype(tensors));
+    int64_t r = 0, c = 0;
+    for (const Tensor& t : tensors) {
+      const int64_t nr = rows(t.sizes()), nc = cols(t.sizes());
+      raw_copy(slice_region(slice_region(out, 0, {r, nr}, 1), 1, {c, nc}, 1), t);
+      r += nr;
+      c += nc;
+    }
+    return out;
+  }
+  static void backward(Ctx<BlockDiag>& ctx, const Tensor& g) {
+    int64_t r = 0, c = 0;
+    for (size_t i = 0; i < ctx->sizes.size(); ++i) {
+      const IntList sizes(ctx->sizes[i]);
+      const int64_t nr = rows(sizes), nc = cols(sizes);
+      if (ctx.needs(i)) ctx.grad(i) = reshape(slice(slice(g, 0, r, r + nr), 1, c, c + nc), sizes);
+      r += nr;
+      c += nc;
+    }
+  }
+
+ private:
+  static int64_t rows(IntList sizes) { return sizes.size() == 2 ? sizes[0] : 1; }
+  static int64_t cols(IntList sizes) { return sizes.empty() ? 1 : sizes.back(); }
+};
+COGRAD_OP(BlockDiag)
+
+}  // namespace
+
+Tensor cat(TensorList tensors, int64_t dim) { return apply<Cat>(tensors, dim); }
+Tensor stack(TensorList tensors, int64_t dim) { return apply<Stack>(tensors, dim); }
+
+}  // namespace cograd
