@@ -21,12 +21,6 @@ inline Value scalar_value(const Scalar& s) noexcept {
   v.scalar = s;
   return v;
 }
-inline Value int_value(int64_t i) noexcept {
-  Value v;
-  v.kind = Value::Kind::Int;
-  v.integer = i;
-  return v;
-}
 
 inline void call_plain(const OpRecord* r, const Value* args, Result& out) {
   if (r->foreign != nullptr) [[unlikely]]
