@@ -267,13 +267,14 @@ void guard_outputs(const ForeignOp& op, const Value* values, const Written& writ
                                  "does not depend on its inputs smoothly");
   for (size_t i = 0; i < written.tensors().size(); ++i) {
     const Tensor& t = written.tensors()[i];
-    if (!t.is_floating() || (by_nature && !requires_grad(t)) || written.recorded(i)) continue;
+    if (!is_differentiable(t.dtype()) || (by_nature && !requires_grad(t)) || written.recorded(i))
+      continue;
     rebase_history(t, error_node(why, edges.list()).get());
   }
   if (by_nature) return;
   for (Result& r : results.items)
     each_result(r, [&](Tensor& t) {
-      if (!t.is_floating() || requires_grad(t)) return;
+      if (!is_differentiable(t.dtype()) || requires_grad(t)) return;
       if (std::find(inputs.begin(), inputs.end(), t.impl()) != inputs.end()) return;
       t = poisoned(t, edges.list(), why);
     });

@@ -24,19 +24,6 @@ __all__ = [
     "typename",
 ]
 
-_LEGACY_NAMES = {
-    "float32": "FloatTensor",
-    "float64": "DoubleTensor",
-    "float16": "HalfTensor",
-    "bfloat16": "BFloat16Tensor",
-    "uint8": "ByteTensor",
-    "int8": "CharTensor",
-    "int16": "ShortTensor",
-    "int32": "IntTensor",
-    "int64": "LongTensor",
-    "bool": "BoolTensor",
-}
-
 
 def _dtype_name(value: Any) -> str:
     return str(value).rsplit(".", 1)[-1]
@@ -196,7 +183,7 @@ def set_default_dtype(d: Any) -> None:
 def typename(obj: Any, /) -> str:
     """The full name of an object's type; for tensors one that tells the dtype."""
     if isinstance(obj, Tensor):
-        return "cograd." + _LEGACY_NAMES[_dtype_name(obj.dtype)]
+        return f"cograd.{_C._scalar_type_name(obj.dtype)}Tensor"
     owner = obj if hasattr(obj, "__qualname__") else obj.__class__
     module = getattr(owner, "__module__", None) or ""
     if module in ("builtins", "__builtin__"):

@@ -93,15 +93,9 @@ void check_shape_inplace(const Tensor& self, IntList sizes) {
                  " doesn't match the broadcast shape ", to_string(sizes));
 }
 
-std::string type_name(DType t) {
-  constexpr const char* kName[kNumDTypes] = {"Bool", "Byte", "Char",     "Short", "Int",
-                                             "Long", "Half", "BFloat16", "Float", "Double"};
-  return kName[static_cast<int>(t)];
-}
-
 void check_castable(DType from, DType to) {
-  COGRAD_CHECK(can_cast(from, to), "result type ", type_name(from),
-               " can't be cast to the desired output type ", type_name(to));
+  COGRAD_CHECK(can_cast(from, to), "result type ", scalar_type_name(from),
+               " can't be cast to the desired output type ", scalar_type_name(to));
 }
 
 // Gives an out= tensor the result's shape; only tensors that own their whole storage may grow.
@@ -163,7 +157,7 @@ namespace detail {
 void mark_outputs(const Tensor& t, uint32_t flags) {
   // A view or an argument handed back keeps what it was.
   if (!t.defined() || (flags == kInference && t->base != nullptr)) return;
-  t->flags |= t.is_floating() ? flags : flags & ~uint32_t{kTaint};
+  t->flags |= is_differentiable(t.dtype()) ? flags : flags & ~uint32_t{kTaint};
 }
 
 void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace) {

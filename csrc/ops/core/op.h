@@ -367,7 +367,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
         auto out = Op::forward(ctx, args...);
         node->set_num_outputs(detail::count_outputs(out));
         detail::each_output(out, [&](const Tensor& t, uint32_t i) {
-          if (t.defined() && t.is_floating() && !detail::nondiff_output<Op>(i))
+          if (t.defined() && is_differentiable(t.dtype()) && !detail::nondiff_output<Op>(i))
             set_history(t, node, i);
         });
         return out;

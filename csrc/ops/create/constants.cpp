@@ -29,7 +29,7 @@ void check_factory(const char* op, DType dtype, std::optional<std::string_view> 
                "(): only the strided layout exists, got ", layout.value_or(""));
   COGRAD_CHECK(!pin_memory.value_or(false), op,
                "(): pin_memory=True requires an accelerator backend, and there is none");
-  COGRAD_CHECK(!requires_grad || is_floating(dtype),
+  COGRAD_CHECK(!requires_grad || is_differentiable(dtype),
                "Only Tensors of floating point and complex dtype can require gradients, ", op,
                "() got dtype ", dtype_name(dtype));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Basic indexing as one view, and the helpers shared by the indexing ops.
+// Basic indexing (ints, slices, None) as one view, and its gradient.
 #include <cstring>
 
 #include "ops/core/view.h"
@@ -120,38 +120,6 @@ Tensor corner(const Tensor& x, IntList sizes) {
 Tensor pad_corner(const Tensor& g, IntList sizes) {
   if (same(g.sizes(), sizes)) return g;
   return apply<RegionGrad>(g, Region{Dims(sizes), contiguous_strides(sizes), 0});
-}
-
-const char* scalar_type_name(DType t) noexcept {
-  constexpr const char* kName[kNumDTypes] = {"Bool", "Byte", "Char",     "Short", "Int",
-                                             "Long", "Half", "BFloat16", "Float", "Double"};
-  return kName[static_cast<int>(t)];
-}
-
-Tensor index64(const Tensor& index, const char* op) {
-  COGRAD_CHECK(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op,
-               "(): Expected dtype int32/int64 for index, got ", dtype_name(index.dtype()));
-  return raw_cast(index, DType::Int64);
-}
-
-Tensor rewrite_target(CtxBase& ctx, const Tensor& self, bool contiguous,
-                      std::initializer_list<Tensor*> read) {
-  Tensor out = ctx.out(self.sizes(), self.dtype());
-  if (contiguous && !out.is_contiguous()) out = empty(self.sizes(), self.dtype());
-  for (Tensor* t : read) {
-    if (t == nullptr || !t->defined() || (*t)->storage != out->storage) continue;
-    Tensor copy = empty(t->sizes(), t->dtype());
-    raw_copy(copy, *t);
-    *t = std::move(copy);
-  }
-  if (!out.is(self)) raw_copy(out, self);
-  return out;
-}
-
-Dims broadcast_bytes(const Tensor& t, IntList sizes) {
-  Dims out = broadcast_strides(t, sizes);
-  for (int64_t& s : out) s *= t.itemsize();
-  return out;
 }
 
 }  // namespace cograd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ops on the vectors along one dim: cross products, and slices limited in norm; polygamma.
+// Cross products of the vectors along one dim; polygamma.
 #include "ops/linalg/linalg.h"
 
 namespace cograd {
@@ -63,30 +63,6 @@ struct Cross {
   }
 };
 COGRAD_OP(Cross)
-
-struct Renorm {
-  static constexpr OpSpec spec{
-      "renorm",
-      "input, p, dim, maxnorm",
-      kForms,
-      "The input with each slice input.select(dim, i) whose p-norm exceeds maxnorm scaled to it.",
-      "T(3, 4), 2, 0, 0.5; T(2, 3, 4), 1, -1, 0.7; T(3, 4), inf, 1, 0.5",
-      ""};
-  static constexpr bool kCopiesTarget = true;
-  static Tensor forward(const Tensor& x, double p, int64_t dim, double maxnorm) {
-    COGRAD_CHECK(p > 0, "renorm: non-positive-norm not supported");
-    COGRAD_CHECK(maxnorm >= 0, "renorm: expected maxnorm to be >= 0 but got ", maxnorm);
-    COGRAD_CHECK(x.dim() > 1, "renorm: input needs at least 2 dimensions, got ", x.dim(),
-                 " dimensions");
-    const int kept = wrap_dim(dim, x.dim());
-    Dims over;
-    for (int d = 0; d < x.dim(); ++d)
-      if (d != kept) over.push_back(d);
-    const Tensor norm = vector_norm(x, p, IntList(over), true);
-    return x * where(gt(norm, maxnorm), div(maxnorm, norm + 1e-7), 1.0);
-  }
-};
-COGRAD_OP(Renorm)
 
 Tensor polygamma(int64_t n, const Tensor& x) {
   COGRAD_CHECK(n >= 0, "polygamma(n, x) does not support negative n.");

@@ -27,11 +27,9 @@ MatrixOperand::MatrixOperand(const Tensor& x, bool transposed) : source(&x) {
 }
 
 void fail_product_dtype(const Tensor& a, const Tensor& b) {
-  constexpr const char* kCName[kNumDTypes] = {
-      "bool",    "unsigned char", "signed char",   "short", "int",
-      "int64_t", "c10::Half",     "c10::BFloat16", "float", "double"};
-  detail::fail(ErrorKind::Runtime, "expected m1 and m2 to have the same dtype, but got: ",
-               kCName[static_cast<int>(a.dtype())], " != ", kCName[static_cast<int>(b.dtype())]);
+  detail::fail(ErrorKind::Runtime,
+               "expected m1 and m2 to have the same dtype, but got: ", dtype_info(a.dtype()).c_name,
+               " != ", dtype_info(b.dtype()).c_name);
 }
 
 void fail_product_shape(int64_t m, int64_t k, int64_t rows, int64_t n) {

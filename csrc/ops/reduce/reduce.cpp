@@ -22,6 +22,11 @@ DimMask dim_mask(const Tensor& x, const std::optional<IntList>& dims) {
   return mask & all_dims(x.dim());
 }
 
+Tensor ratio_or_zero(const Tensor& a, const Tensor& b) {
+  const Tensor none = eq(b, 0);
+  return where(none, 0.0, a / where(none, 1.0, b));
+}
+
 Dims mask_dims(DimMask mask) {
   Dims out;
   for (int i = 0; mask != 0; ++i, mask >>= 1)

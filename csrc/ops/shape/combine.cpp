@@ -2,6 +2,7 @@
 // Combinations of tensors: meshgrid, cartesian products, choices and Kronecker products.
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
+#include "ops/shape/geometry.h"
 
 namespace cograd {
 
@@ -94,20 +95,6 @@ struct Combinations {
 };
 COGRAD_OP(Combinations)
 
-// Another shape for a tensor nobody else sees: it shares the memory without being a view.
-struct UnsafeView {
-  static constexpr OpSpec spec{"_unsafe_view", "input, size", kInternal,
-                               "A new shape for a fresh contiguous tensor.", "none: kron"};
-  struct State {
-    Dims sizes;
-  };
-  static Tensor forward(Ctx<UnsafeView>& ctx, const Tensor& x, IntList sizes) {
-    if (ctx.recording()) ctx->sizes = Dims(x.sizes());
-    return alias_strided(x, sizes, contiguous_strides(sizes), x.bytes());
-  }
-  static Tensor backward(Ctx<UnsafeView>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
-};
-
 struct Kron {
   static constexpr OpSpec spec{"kron",
                                "input, other",
@@ -128,7 +115,7 @@ struct Kron {
       joined.push_back(sa * sb);
     }
     const Tensor all = contiguous(mul(reshape(a, left), reshape(b, right)));
-    return apply<UnsafeView>(all, IntList(joined));
+    return unsafe_view(all, joined);
   }
 };
 COGRAD_OP(Kron)

@@ -175,12 +175,6 @@ struct Unflatten {
 };
 COGRAD_OP(Unflatten)
 
-std::string type_name(DType t) {
-  constexpr const char* kName[kNumDTypes] = {"Bool", "Byte", "Char",     "Short", "Int",
-                                             "Long", "Half", "BFloat16", "Float", "Double"};
-  return kName[static_cast<int>(t)];
-}
-
 // Sizes and strides of x's bytes seen as elements of type `to`, `ratio` times larger.
 void view_larger(const Tensor& x, int64_t ratio, const std::string& what, Dims& sizes,
                  Dims& strides) {
@@ -211,8 +205,8 @@ struct ViewDType {
     const int64_t from_size = x.itemsize();
     const int64_t to_size = dtype_size(to);
     if (from_size != to_size) {
-      const std::string pair = " to view " + type_name(x.dtype()) + " as " + type_name(to) +
-                               " (different element sizes)";
+      const std::string pair = " to view " + std::string(scalar_type_name(x.dtype())) + " as " +
+                               scalar_type_name(to) + " (different element sizes)";
       const std::string what = pair + ", but got ";
       COGRAD_CHECK(x.dim() > 0, "self.dim() cannot be 0", pair);
       if (to_size < from_size) {
@@ -234,6 +228,7 @@ COGRAD_OP(ViewDType)
 }  // namespace
 
 Tensor view(const Tensor& x, IntList sizes) { return apply<View>(x, sizes); }
+Tensor unsafe_view(const Tensor& x, IntList sizes) { return apply<UnsafeView>(x, sizes); }
 Tensor reshape(const Tensor& x, IntList sizes) { return reshaped(x, sizes); }
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   return flattened(x, start_dim, end_dim);
