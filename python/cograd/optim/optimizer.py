@@ -12,7 +12,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
-from cograd.utils.hooks import RemovableHandle
+from cograd._handles import RemovableHandle
 
 __all__ = ["Optimizer", "required"]
 
