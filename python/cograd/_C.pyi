@@ -74,14 +74,6 @@ class _cummin_result(NamedTuple):
     values: Tensor
     indices: Tensor
 
-class _sort_result(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _topk_result(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
 class _median_result(NamedTuple):
     values: Tensor
     indices: Tensor
@@ -95,6 +87,14 @@ class _kthvalue_result(NamedTuple):
     indices: Tensor
 
 class _mode_result(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class _sort_result(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class _topk_result(NamedTuple):
     values: Tensor
     indices: Tensor
 

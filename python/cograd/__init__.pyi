@@ -18,7 +18,7 @@ _device = device
 from cograd._C import Size as Size
 from cograd._C import UntypedStorage as UntypedStorage
 from cograd._C import as_tensor as as_tensor
-from cograd._interop import asarray as asarray
+from cograd._tensor.asarray import asarray as asarray
 from cograd import autograd as autograd
 from cograd.functional import broadcast_shapes as broadcast_shapes
 from cograd._C import can_cast as can_cast
@@ -33,7 +33,7 @@ from cograd import functional as functional
 from cograd._C import get_default_dtype as get_default_dtype
 from cograd._C import get_num_threads as get_num_threads
 from cograd.random import get_rng_state as get_rng_state
-from cograd._indexing import histogram as histogram
+from cograd.functional import histogram as histogram
 from cograd._dtypes import iinfo as iinfo
 from cograd.autograd.grad_mode import inference_mode as inference_mode
 from cograd.random import initial_seed as initial_seed
@@ -63,7 +63,6 @@ from cograd.random import set_rng_state as set_rng_state
 from cograd._C import tensor as tensor
 from cograd.functional import tensordot as tensordot
 from cograd._dtypes import typename as typename
-from cograd import utils as utils
 
 BFloat16Tensor: Any
 BoolTensor: Any

@@ -14,8 +14,8 @@ import numpy as np
 import cograd
 from cograd import Tensor
 
-from ._report import Fault, Inapplicable
-from ._subject import Subject, array, element_text
+from .report import Fault, Inapplicable
+from .subject import Subject, array, element_text
 
 __all__ = ["Audit", "Options", "raised"]
 

@@ -107,7 +107,7 @@ Tensor joined(const Tensor& x, const std::string& how) {
 }
 std::vector<Tensor> two(const Tensor& x) { return {x + 1, x * 2}; }
 Tensor two_by_name(const Tensor& x) {
-  const auto parts = Op("t_review::two").call<std::vector<Tensor>>(x);
+  const auto parts = Op("t_calls::two").call<std::vector<Tensor>>(x);
   COGRAD_CHECK(parts.size() == 2, "expected two parts, got ", parts.size());
   return parts[0] * parts[1];
 }
@@ -140,7 +140,7 @@ int64_t maybe_int(const Tensor&, std::optional<int64_t> n) { return n.value_or(-
 
 }  // namespace
 
-COGRAD_LIBRARY(t_review, m) {
+COGRAD_LIBRARY(t_calls, m) {
   m.def<Doubled>("doubled");
   m.def<Double>("double_");
   m.def<MaybeList>("maybe_list", "x, l=None");
@@ -163,7 +163,7 @@ COGRAD_LIBRARY(t_review, m) {
 }
 
 // --- typed schemas with list results ---
-COGRAD_LIBRARY_FRAGMENT(t_review, lists) {
+COGRAD_LIBRARY_FRAGMENT(t_calls, lists) {
   lists.def(
       "ints", [](const Tensor& x) { return std::vector<int64_t>{x.dim(), x.numel()}; },
       "(Tensor x) -> int[]");
@@ -173,7 +173,7 @@ COGRAD_LIBRARY_FRAGMENT(t_review, lists) {
 }
 
 // --- what COGRAD_CHECK prints ---
-COGRAD_LIBRARY_FRAGMENT(t_review, texts) {
+COGRAD_LIBRARY_FRAGMENT(t_calls, texts) {
   texts.def("describe", [](const Tensor& x) {
     COGRAD_CHECK(false, x.sizes(), ' ', x.dtype(), ' ', x.device(), ' ', x, ' ', Scalar(2.5));
   });

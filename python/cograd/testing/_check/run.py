@@ -10,8 +10,8 @@ from typing import Any
 
 import cograd
 
-from ._audit import Audit, Options, raised
-from ._behaviour import (
+from .audit import Audit, Options, raised
+from .behaviour import (
     check_aliasing,
     check_determinism,
     check_leaks,
@@ -21,17 +21,17 @@ from ._behaviour import (
     check_writes,
     find_writes,
 )
-from ._derivatives import check_create_graph, check_gradcheck, check_gradgradcheck
-from ._layouts import (
+from .derivatives import check_create_graph, check_gradcheck, check_gradgradcheck
+from .layouts import (
     check_empty,
     check_incoming_gradients,
     check_input_layouts,
     check_missing_gradients,
     check_needs_input_grad,
 )
-from ._precision import make_precision_check
-from ._report import CheckError, CheckReport, CheckResult, Fault, Inapplicable, Remark
-from ._subject import Subject, tensors_in
+from .precision import make_precision_check
+from .report import CheckError, CheckReport, CheckResult, Fault, Inapplicable, Remark
+from .subject import Subject, tensors_in
 
 __all__ = ["CHECKS", "check"]
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <numeric>
 
-#include "kern_check.h"
+#include "kernels_check.h"
 #include "kernels/gemm.h"
 #include "kernels/random.h"
 #include "tensor/threads.h"
@@ -143,5 +143,5 @@ int main() {
   test_moments<float>(0.01);
   test_moments<double>(0.01);
   test_integers();
-  return report("kern_gemm_random_test");
+  return report("kernels_gemm_random_test");
 }

@@ -11,9 +11,9 @@ import numpy as np
 import cograd
 from cograd import Tensor
 
-from ._audit import Audit, Rows, raised
-from ._report import Fault, Inapplicable
-from ._subject import array, compare, element_text, factor_text, number
+from .audit import Audit, Rows, raised
+from .report import Fault, Inapplicable
+from .subject import array, compare, element_text, factor_text, number
 
 __all__ = ["check_create_graph", "check_gradcheck", "check_gradgradcheck", "first", "second"]
 

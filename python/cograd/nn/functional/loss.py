@@ -10,9 +10,9 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._activations import logsigmoid
-from ._core import core_function, legacy_reduction, reduce_loss
-from ._misc import pairwise_distance
+from .._reduction import legacy_reduction, reduce_loss
+from .activation import logsigmoid
+from .distance import pairwise_distance
 
 
 def _same_size(input: Tensor, target: Tensor) -> None:
@@ -23,14 +23,6 @@ def _same_size(input: Tensor, target: Tensor) -> None:
             "Please ensure they have the same size.",
             stacklevel=3,
         )
-
-
-_mse_loss_op = core_function("mse_loss")
-_l1_loss_op = core_function("l1_loss")
-_nll_loss_op = core_function("nll_loss")
-_cross_entropy_op = core_function("cross_entropy")
-_bce_op = core_function("binary_cross_entropy")
-_bce_logits_op = core_function("binary_cross_entropy_with_logits")
 
 
 def _elementwise(
@@ -56,7 +48,7 @@ def mse_loss(
     """(input - target)^2; the shapes broadcast."""
     _same_size(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
-    return _elementwise(_mse_loss_op, input, target, reduction, weight)
+    return _elementwise(cograd._C._nn.mse_loss, input, target, reduction, weight)
 
 
 def l1_loss(
@@ -70,7 +62,7 @@ def l1_loss(
     """|input - target|; the shapes broadcast."""
     _same_size(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
-    return _elementwise(_l1_loss_op, input, target, reduction, weight)
+    return _elementwise(cograd._C._nn.l1_loss, input, target, reduction, weight)
 
 
 def nll_loss(
@@ -83,7 +75,7 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Minus the log-probabilities ``input`` (N, C, *) at the classes ``target`` (N, *)."""
-    return _nll_loss_op(
+    return cograd._C._nn.nll_loss(
         input,
         target,
         weight=weight,
@@ -103,7 +95,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:
     """Cross entropy of logits (N, C, *) against classes (N, *) or probabilities (N, C, *)."""
-    return _cross_entropy_op(
+    return cograd._C._nn.cross_entropy(
         input,
         target,
         weight=weight,
@@ -123,7 +115,7 @@ def binary_cross_entropy(
 ) -> Tensor:
     """Binary cross entropy of probabilities ``input`` against ``target``, same shapes."""
     reduction = legacy_reduction(size_average, reduce, reduction)
-    return _bce_op(input, target, weight=weight, reduction=reduction)
+    return cograd._C._nn.binary_cross_entropy(input, target, weight=weight, reduction=reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -136,7 +128,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
 ) -> Tensor:
     """Binary cross entropy of logits ``input`` against ``target``, same shapes."""
-    return _bce_logits_op(
+    return cograd._C._nn.binary_cross_entropy_with_logits(
         input,
         target,
         weight=weight,

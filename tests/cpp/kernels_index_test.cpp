@@ -5,7 +5,7 @@
 #include <memory>
 #include <numeric>
 
-#include "kern_check.h"
+#include "kernels_check.h"
 #include "kernels/index.h"
 #include "kernels/sort.h"
 
@@ -185,5 +185,5 @@ int main() {
   test_advanced();
   test_masks();
   test_embedding();
-  return report("kern_index_test");
+  return report("kernels_index_test");
 }

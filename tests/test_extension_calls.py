@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Corners of the extension API: tests/extensions/review.cpp, load errors, reloads, forks."""
+"""Corners of the extension API: tests/extensions/calls.cpp, load errors, reloads, forks."""
 
 import glob
 import json
@@ -19,16 +19,16 @@ from conftest import leaf, ones
 import cograd as torch
 from cograd import library
 from cograd.utils import cpp_extension
-from cograd.utils.cpp_extension import _build, _python
+from cograd.utils.cpp_extension import _build, _flags
 
 CXX = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
 pytestmark = pytest.mark.skipif(CXX is None, reason="there is no C++ compiler")
-SOURCE = Path(__file__).parent / "extensions" / "review.cpp"
+SOURCE = Path(__file__).parent / "extensions" / "calls.cpp"
 
 
 @pytest.fixture(scope="module")
 def ops():
-    return cpp_extension.load("t_review", SOURCE)
+    return cpp_extension.load("t_calls", SOURCE)
 
 
 @pytest.fixture
@@ -246,12 +246,12 @@ def test_nullable_in_the_schema_needs_a_nullable_parameter(ops, cache, tmp_path)
     text = """
     #include <cograd/extension.h>
     int64_t plain(const cograd::Tensor&, int64_t n) { return n; }
-    COGRAD_LIBRARY(t_review_null, m) { m.def("plain", &plain, "(Tensor x, int? n=None) -> int"); }
+    COGRAD_LIBRARY(t_calls_null, m) { m.def("plain", &plain, "(Tensor x, int? n=None) -> int"); }
     """
-    with pytest.raises(ImportError, match=r"t_review_null::plain.*'int\?'.*None"):
-        cpp_extension.load("t_review_null", write(tmp_path / "a.cpp", text))
+    with pytest.raises(ImportError, match=r"t_calls_null::plain.*'int\?'.*None"):
+        cpp_extension.load("t_calls_null", write(tmp_path / "a.cpp", text))
     with pytest.raises(AttributeError):
-        _ = torch.ops.t_review_null.plain
+        _ = torch.ops.t_calls_null.plain
 
 
 # ---------------------------------------------------------------------------- errors while loading
@@ -260,11 +260,11 @@ THROWING = """
 #include <cograd/extension.h>
 using namespace cograd;
 int64_t f() { return 1; }
-COGRAD_LIBRARY(t_review_throw, m) {
+COGRAD_LIBRARY(t_calls_throw, m) {
   m.def("f", &f);
   COGRAD_CHECK(false, "cannot start (yet)");
 }
-COGRAD_LIBRARY_FRAGMENT(t_review_throw, m) {
+COGRAD_LIBRARY_FRAGMENT(t_calls_throw, m) {
   (void)m;
   throw 5;
 }
@@ -274,18 +274,18 @@ COGRAD_LIBRARY_FRAGMENT(t_review_throw, m) {
 def test_exception_in_a_library_block(cache, tmp_path):
     for _ in range(2):  # the second time from the cache
         with pytest.raises(ImportError) as info:
-            cpp_extension.load("t_review_throw", write(tmp_path / "a.cpp", THROWING))
+            cpp_extension.load("t_calls_throw", write(tmp_path / "a.cpp", THROWING))
         text = str(info.value)
-        assert "t_review_throw::COGRAD_LIBRARY" in text
+        assert "t_calls_throw::COGRAD_LIBRARY" in text
         assert "cannot start 'yet'" in text
         assert "no std::exception" in text
     good = THROWING.replace("COGRAD_CHECK(false", "COGRAD_CHECK(true").replace("throw 5;", "")
-    assert cpp_extension.load("t_review_throw", write(tmp_path / "a.cpp", good)).f() == 1
+    assert cpp_extension.load("t_calls_throw", write(tmp_path / "a.cpp", good)).f() == 1
 
 
 def build_module(folder, name, text, include=None):
     """A pybind11 module made without cograd.utils.cpp_extension; tests import it in a process."""
-    pybind11 = _python.pybind11_include()
+    pybind11 = _flags.pybind11_include()
     if pybind11 is None:
         pytest.skip("pybind11 is not installed")
     source = write(folder / f"{name}.cpp", text)
@@ -293,7 +293,7 @@ def build_module(folder, name, text, include=None):
     flags = ["-std=c++17", "-O0", "-shared", "-fPIC", "-fvisibility=hidden"]
     flags += [f"-I{include or cpp_extension.include_paths()[0]}", f"-isystem{pybind11}"]
     flags += [f"-isystem{sysconfig.get_paths()['include']}", f"-L{lib}", f"-Wl,-rpath,{lib}"]
-    flags += _build._openblas_flags()
+    flags += _flags.openblas_flags()
     subprocess.run(
         [CXX, *flags, str(source), "-lcograd", "-o", str(folder / f"{name}.so")], check=True
     )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ._activations import (
+from .activation import (
     celu,
     elu,
     gelu,
@@ -33,7 +33,12 @@ from ._activations import (
     tanhshrink,
     threshold,
 )
-from ._losses import (
+from .attention import scaled_dot_product_attention
+from .distance import cosine_similarity, pairwise_distance
+from .dropout import dropout
+from .embedding import embedding, one_hot
+from .linear import bilinear, linear
+from .loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cosine_embedding_loss,
@@ -51,20 +56,8 @@ from ._losses import (
     soft_margin_loss,
     triplet_margin_loss,
 )
-from ._misc import (
-    bilinear,
-    cosine_similarity,
-    dropout,
-    embedding,
-    layer_norm,
-    linear,
-    normalize,
-    one_hot,
-    pad,
-    pairwise_distance,
-    rms_norm,
-    scaled_dot_product_attention,
-)
+from .norm import layer_norm, normalize, rms_norm
+from .pad import pad
 
 __all__ = [
     "bilinear",

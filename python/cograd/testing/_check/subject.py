@@ -10,32 +10,17 @@ from typing import Any
 import numpy as np
 
 import cograd
-from cograd import Tensor
-from cograd.autograd import Function, _pytree
+from cograd import Tensor, _pytree
+from cograd.autograd import Function
 
-from ._report import Fault
+from .report import Fault
 
-__all__ = ["Subject", "array", "memory_range", "overlap", "tensors_in"]
+__all__ = ["Subject", "array", "tensors_in"]
 
 
 def array(tensor: Tensor) -> Any:
     """A float64 NumPy copy of the values, whatever the dtype, strides and history."""
     return np.array(tensor.detach().to(cograd.float64).contiguous().numpy(), copy=True)
-
-
-def memory_range(tensor: Tensor) -> tuple[int, int]:
-    """The first address a tensor uses and the first one after it."""
-    start = tensor.data_ptr()
-    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    return start, start + (last + 1) * tensor.element_size()
-
-
-def overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether the memory ranges of two tensors meet."""
-    if a.numel() == 0 or b.numel() == 0:
-        return False
-    (a0, a1), (b0, b1) = memory_range(a), memory_range(b)
-    return a0 < b1 and b0 < a1
 
 
 def _paths(tree: Any, prefix: str) -> Iterator[str]:

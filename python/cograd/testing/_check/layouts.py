@@ -12,9 +12,9 @@ import cograd
 from cograd import Tensor
 from cograd.autograd._gradcheck_run import _no_grad_point
 
-from ._audit import Audit, copies, raised, subsets
-from ._report import Fault, Inapplicable, Remark
-from ._subject import array, compare
+from .audit import Audit, copies, raised, subsets
+from .report import Fault, Inapplicable, Remark
+from .subject import array, compare
 
 __all__ = [
     "check_empty",

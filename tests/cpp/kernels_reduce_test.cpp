@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kern_check.h"
+#include "kernels_check.h"
 #include "kernels/loss.h"
 #include "kernels/norm.h"
 #include "kernels/reduce.h"
@@ -277,5 +277,5 @@ int main() {
   }
   test_scan();
   test_gradients();
-  return report("kern_reduce_test");
+  return report("kernels_reduce_test");
 }
