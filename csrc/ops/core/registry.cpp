@@ -52,9 +52,9 @@ constexpr const char* kArgKindNames[] = {"Tensor", "TensorOrScalar", "Tensors", 
                                          "Dim",    "Dims",           "Shape"};
 static_assert(std::size(kArgKindNames) == kNumArgKinds);
 
-constexpr const char* kOpKindNames[] = {"other",    "elementwise", "reduction", "view",
-                                        "shape",    "contraction", "index",     "random",
-                                        "creation", "loss",        "sorting", "decomposition", "cast"};
+constexpr const char* kOpKindNames[] = {
+    "other",  "elementwise", "reduction", "view",    "shape",         "contraction", "index",
+    "random", "creation",    "loss",      "sorting", "decomposition", "cast"};
 
 }  // namespace
 

@@ -19,7 +19,7 @@ inline constexpr uint32_t kFunction = 1,  // cograd.name(...)
     kAbsentTensors = 256,                  // its lists of tensors may hold None
     kUninitialised = 512,                  // its result's values are whatever the memory held
     kReadsBytes = 1024,  // its result depends on how the bytes lie, not on the values alone
-    kNoCpp = 2048;  // the public headers have no function of it, or a hand-written one
+    kNoCpp = 2048;       // the public headers have no function of it, or a hand-written one
 
 // What an op's struct declares about itself, in one place.
 struct OpSpec {

@@ -34,10 +34,12 @@ Tensor raw_clone(const Tensor& x) {
 }
 
 struct Clone {
-  static constexpr OpSpec spec{
-      "clone",        "input, *, memory_format=None",
-      kFunctional,    "A copy with its own memory; gradients flow through.",
-      "T(3, 4); T()", "np.copy(input)"};
+  static constexpr OpSpec spec{"clone",
+                               "input, *, memory_format=None",
+                               kFunctional | kShape,
+                               "A copy with its own memory; gradients flow through.",
+                               "T(3, 4); T()",
+                               "np.copy(input)"};
   static Tensor forward(Ctx<Clone>&, const Tensor& x, std::optional<std::string_view> format) {
     if (!wants_contiguous("clone", format)) return raw_clone(x);
     Tensor out = empty(x.sizes(), x.dtype());
@@ -49,8 +51,8 @@ struct Clone {
 COGRAD_OP(Clone)
 
 struct ToContiguous {
-  static constexpr OpSpec spec{"_to_contiguous", "input", kInternal, "A contiguous copy.",
-                               "none: reached through contiguous()"};
+  static constexpr OpSpec spec{"_to_contiguous", "input", kInternal | kCreation,
+                               "A contiguous copy.", "none: reached through contiguous()"};
   static constexpr const char* kNodeName = "CloneBackward0";
   static Tensor forward(Ctx<ToContiguous>&, const Tensor& x) {
     Tensor out = empty(x.sizes(), x.dtype());
@@ -62,9 +64,9 @@ struct ToContiguous {
 
 struct Contiguous {
   static constexpr OpSpec spec{
-      "contiguous", "input, memory_format=None",
-      kMethod,      "The tensor itself if its memory is in C order, else such a copy.",
-      "T(3, 4)",    "input"};
+      "contiguous",     "input, memory_format=None",
+      kMethod | kShape, "The tensor itself if its memory is in C order, else such a copy.",
+      "T(3, 4)",        "input"};
   static Tensor forward(const Tensor& x, std::optional<std::string_view> format) {
     if (format) wants_contiguous("contiguous", format);
     return x.is_contiguous() ? x : apply<ToContiguous>(x);
@@ -73,7 +75,7 @@ struct Contiguous {
 COGRAD_OP(Contiguous)
 
 struct Cast {
-  static constexpr OpSpec spec{"_cast", "input, dtype", kInternal,
+  static constexpr OpSpec spec{"_cast", "input, dtype", kInternal | kCast,
                                "A copy of another dtype; the gradient comes back in the old one.",
                                "none: reached through to()"};
   static constexpr const char* kNodeName = "ToCopyBackward0";
@@ -91,7 +93,8 @@ struct Cast {
 COGRAD_OP(Cast)
 
 struct Copy {
-  static constexpr OpSpec spec{"copy", "input, src, non_blocking=False", kInplace | kInternal,
+  static constexpr OpSpec spec{"copy", "input, src, non_blocking=False",
+                               kInplace | kInternal | kShape | kNoCpp,
                                "Writes src, broadcast and converted, into the tensor.",
                                "none: tested by hand, in place only"};
   static constexpr const char* kNodeName = "CopyBackwards";

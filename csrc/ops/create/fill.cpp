@@ -9,9 +9,12 @@ namespace cograd {
 namespace {
 
 struct Fill {
-  static constexpr OpSpec spec{
-      "fill",         "input, value",     kFunction | kInplace, "Every element set to value.",
-      "T(3, 4), 2.0", "input * 0 + value"};
+  static constexpr OpSpec spec{"fill",
+                               "input, value",
+                               kFunction | kInplace | kElementwise,
+                               "Every element set to value.",
+                               "T(3, 4), 2.0",
+                               "input * 0 + value"};
   static Tensor forward(Ctx<Fill>& ctx, const Tensor& x, const TensorOrScalar& value) {
     if (value.is_tensor())
       COGRAD_CHECK(value.tensor().dim() == 0,
@@ -34,8 +37,8 @@ struct Fill {
 COGRAD_OP(Fill)
 
 struct Zero {
-  static constexpr OpSpec spec{"zero", "input", kInplace | kInternal, "Every element set to 0.",
-                               "none: in place only"};
+  static constexpr OpSpec spec{"zero", "input", kInplace | kInternal | kElementwise,
+                               "Every element set to 0.", "none: in place only"};
   static Tensor forward(Ctx<Zero>& ctx, const Tensor& x) {
     Tensor out = ctx.out(x.sizes(), x.dtype());
     raw_fill(out, 0);

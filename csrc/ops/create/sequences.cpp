@@ -95,7 +95,7 @@ constexpr const char* kArangeDoc =
 struct ArangeEnd {
   static constexpr OpSpec spec{"arange",
                                "end, *, " COGRAD_FACTORY_ARGS,
-                               kFunction | kOut | kNondiff,
+                               kFunction | kOut | kNondiff | kCreation,
                                kArangeDoc,
                                "5; 2.5; 0",
                                "np.arange(end)"};
@@ -108,7 +108,7 @@ COGRAD_OP(ArangeEnd)
 struct Arange {
   static constexpr OpSpec spec{"arange",
                                "start, end, step=1, *, " COGRAD_FACTORY_ARGS,
-                               kFunction | kOut | kNondiff,
+                               kFunction | kOut | kNondiff | kCreation,
                                kArangeDoc,
                                "1, 5; 0, 1, 0.25; 5, 0, -2; 2, 2",
                                "np.arange(start, end, step)"};
@@ -142,7 +142,7 @@ struct Evenly {
 struct Linspace {
   static constexpr OpSpec spec{"linspace",
                                "start, end, steps, *, " COGRAD_FACTORY_ARGS,
-                               kFunction | kOut | kNondiff,
+                               kFunction | kOut | kNondiff | kCreation,
                                "`steps` evenly spaced values from start to end, both included.",
                                "0.0, 1.0, 5; 3, -3, 4; 2.0, 5.0, 1; 0, 1, 0",
                                "np.linspace(start, end, steps)"};
@@ -162,7 +162,7 @@ struct Logspace {
   static constexpr OpSpec spec{
       "logspace",
       "start, end, steps, base=10.0, *, " COGRAD_FACTORY_ARGS,
-      kFunction | kOut | kNondiff,
+      kFunction | kOut | kNondiff | kCreation,
       "base to the power of `steps` evenly spaced values from start to end.",
       "0.0, 2.0, 5; -1.0, 1.0, 3, 2.0",
       "np.logspace(start, end, steps, base=base)"};
@@ -211,7 +211,7 @@ Tensor triangle_indices(const char* op, int64_t rows, int64_t cols, int64_t offs
   struct Struct {                                                                            \
     static constexpr OpSpec spec{name,                                                       \
                                  "row, col, offset=0, *, " COGRAD_FACTORY_ARGS,              \
-                                 kFunction | kNondiff,                                       \
+                                 kFunction | kNondiff | kCreation,                           \
                                  "Row and column numbers of a triangle's elements, [2, n].", \
                                  "3, 3; 3, 4, 1; 4, 3, -1",                                  \
                                  ref};                                                       \

@@ -29,9 +29,8 @@ Tensor region_view(const Tensor& whole, IntList sizes, const Region& r);
 
 template <Kind kKind>
 struct BasicView {
-  static constexpr OpSpec spec{"_index_view", "input", kInternal, "A view by basic indexing.",
-                               "none: reached through x[...]"};
-  static constexpr bool kView = true;
+  static constexpr OpSpec spec{"_index_view", "input", kInternal | kView,
+                               "A view by basic indexing.", "none: reached through x[...]"};
   static constexpr const char* kNodeName = node_name_of(kKind);
   using State = Region;
   static Tensor forward(Ctx<BasicView>& ctx, const Tensor& x, const BasicIndex& index) {
@@ -49,8 +48,8 @@ struct BasicView {
 
 // Adjoint of a region: zeros with g written into it. Elements of a region are distinct.
 struct RegionGrad {
-  static constexpr OpSpec spec{"_region_grad", "input", kInternal, "Zeros with a region set.",
-                               "none: gradient of indexing"};
+  static constexpr OpSpec spec{"_region_grad", "input", kInternal | kIndex,
+                               "Zeros with a region set.", "none: gradient of indexing"};
   static constexpr const char* kNodeName = "SliceBackwardBackward0";
   struct State {
     Region region;
@@ -69,9 +68,8 @@ struct RegionGrad {
 };
 
 struct RegionView {
-  static constexpr OpSpec spec{"_region_view", "input", kInternal, "A region of a tensor.",
+  static constexpr OpSpec spec{"_region_view", "input", kInternal | kView, "A region of a tensor.",
                                "none: gradient of indexing"};
-  static constexpr bool kView = true;
   static constexpr const char* kNodeName = "SliceBackward0";
   using State = Region;
   static Tensor forward(Ctx<RegionView>& ctx, const Tensor& whole, IntList sizes, const Region& r) {

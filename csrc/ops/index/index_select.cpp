@@ -54,13 +54,13 @@ Tensor index_select_grad(const Tensor& g, int dim, const Tensor& index, IntList 
 struct IndexSelect {
   static constexpr OpSpec spec{"index_select",
                                "input, dim, index",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kIndex | kExactOut,
                                "The slices of input at index, a vector of ints, along dim.",
                                "T(3, 4), 0, I(5, hi=3); T(2, 3, 4), -1, I(2, hi=4)",
                                "np.take(input, index, axis=dim)"};
   static constexpr int kSaved = 1;
   using State = SliceState;
-  static Tensor forward(Ctx<IndexSelect>& ctx, const Tensor& x, int64_t dim, const Tensor& index) {
+  static Tensor forward(Ctx<IndexSelect>& ctx, const Tensor& x, Dim dim, const Tensor& index) {
     const Slices s = slices_of("index_select", x, dim, index);
     ctx->dim = s.dim;
     if (ctx.recording()) ctx->sizes = Dims(x.sizes());
@@ -87,13 +87,13 @@ COGRAD_OP(IndexSelect)
 
 // Zeros of `sizes` with the slices of g added at index.
 struct IndexSelectGrad {
-  static constexpr OpSpec spec{"_index_select_grad", "grad, dim, index, sizes", kInternal,
+  static constexpr OpSpec spec{"_index_select_grad", "grad, dim, index, sizes", kInternal | kIndex,
                                "Adjoint of index_select.", "none: gradient of index_select"};
   static constexpr int kSaved = 1;
   static constexpr const char* kNodeName = "IndexSelectBackwardBackward0";
   using State = SliceState;
-  static Tensor forward(Ctx<IndexSelectGrad>& ctx, const Tensor& g, int64_t dim,
-                        const Tensor& index, IntList sizes) {
+  static Tensor forward(Ctx<IndexSelectGrad>& ctx, const Tensor& g, Dim dim, const Tensor& index,
+                        Shape sizes) {
     ctx->dim = static_cast<int>(dim);
     ctx.save(index);
     Tensor out = zeros(sizes, g.dtype());
@@ -117,13 +117,13 @@ struct IndexAdd {
   static constexpr OpSpec spec{
       "index_add",
       "input, dim, index, source, *, alpha=1",
-      kFunctional | kInplace | kOut,
+      kFunctional | kInplace | kOut | kIndex | kExactOut,
       "input with alpha times the slices of source added to the slices at index along dim.",
       "T(3, 4), 0, I(5, hi=3), T(5, 4); T(3, 4), 1, I(2, hi=4), T(3, 2), alpha=0.5",
       ""};
   static constexpr int kSaved = 1;
   using State = SliceState;
-  static Tensor forward(Ctx<IndexAdd>& ctx, const Tensor& self, int64_t dim, const Tensor& index,
+  static Tensor forward(Ctx<IndexAdd>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& source, Scalar alpha) {
     const Slices s = slices_of("index_add", self, dim, index);
     check_source("index_add", self, s, source, ErrorKind::Runtime);
@@ -157,13 +157,13 @@ struct IndexCopy {
   static constexpr OpSpec spec{
       "index_copy",
       "input, dim, index, source",
-      kFunctional | kInplace | kOut,
+      kFunctional | kInplace | kOut | kIndex | kExactOut,
       "input with the slices at index along dim replaced by those of source.",
       "T(3, 4), 0, cograd.tensor([2, 0]), T(2, 4); T(3, 4), 1, cograd.tensor([1, 3]), T(3, 2)",
       ""};
   static constexpr int kSaved = 1;
   using State = SliceState;
-  static Tensor forward(Ctx<IndexCopy>& ctx, const Tensor& self, int64_t dim, const Tensor& index,
+  static Tensor forward(Ctx<IndexCopy>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& source) {
     const Slices s = slices_of("index_copy", self, dim, index);
     check_source("index_copy", self, s, source, ErrorKind::Index);
@@ -187,13 +187,13 @@ COGRAD_OP(IndexCopy)
 struct IndexFill {
   static constexpr OpSpec spec{"index_fill",
                                "input, dim, index, value",
-                               kFunctional | kInplace,
+                               kFunctional | kInplace | kIndex,
                                "input with the slices at index along dim set to value.",
                                "T(3, 4), 0, I(2, hi=3), 2.5; T(3, 4), 1, I(2, hi=4), T()",
                                ""};
   static constexpr int kSaved = 1;
   using State = SliceState;
-  static Tensor forward(Ctx<IndexFill>& ctx, const Tensor& self, int64_t dim, const Tensor& index,
+  static Tensor forward(Ctx<IndexFill>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const TensorOrScalar& value) {
     const Slices s = slices_of("index_fill", self, dim, index);
     Tensor v = value.is_tensor() ? value.tensor() : wrapped_number(value.scalar(), self.dtype());

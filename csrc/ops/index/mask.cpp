@@ -58,7 +58,7 @@ struct MaskedFill {
   static constexpr OpSpec spec{
       "masked_fill",
       "input, mask, value",
-      kFunctional | kInplace,
+      kFunctional | kInplace | kElementwise,
       "value where mask is true, else input; mask broadcasts, value is a number or a 0-dim tensor.",
       "T(3, 4), B(3, 4), 2.5; T(2, 3, 4), B(4), T(); T(3, 1), B(4), -1.0",
       "np.where(mask, np.asarray(value, input.dtype), input)"};
@@ -103,7 +103,7 @@ struct MaskedSelect {
   static constexpr OpSpec spec{
       "masked_select",
       "input, mask",
-      kFunctional | kOut,
+      kFunctional | kOut | kIndex | kExactOut,
       "The elements of input where mask is true, in C order; broadcasts.",
       "T(3, 4), B(3, 4); T(2, 3, 4), B(3, 1); T(4), B(3, 1)",
       "np.broadcast_to(input, np.broadcast(input, mask).shape)"
@@ -132,7 +132,7 @@ struct MaskedSelect {
 COGRAD_OP(MaskedSelect)
 
 struct MaskedSelectGrad {
-  static constexpr OpSpec spec{"_masked_select_grad", "grad, mask, sizes", kInternal,
+  static constexpr OpSpec spec{"_masked_select_grad", "grad, mask, sizes", kInternal | kIndex,
                                "Zeros with grad's elements where mask is true.",
                                "none: gradient of masked_select"};
   static constexpr int kSaved = 1;
@@ -141,7 +141,7 @@ struct MaskedSelectGrad {
     int64_t count;
   };
   static Tensor forward(Ctx<MaskedSelectGrad>& ctx, const Tensor& g, const Tensor& mask,
-                        IntList sizes) {
+                        Shape sizes) {
     ctx->count = g.numel();
     ctx.save(mask);
     Tensor out = zeros(sizes, g.dtype());
@@ -163,7 +163,7 @@ struct MaskedScatter {
   static constexpr OpSpec spec{
       "masked_scatter",
       "input, mask, source",
-      kFunctional | kInplace,
+      kFunctional | kInplace | kIndex,
       "input with the elements of source written, in order, where mask is true.",
       "T(3, 4), B(3, 4), T(12); T(2, 3, 4), B(4), T(4, 6); T(3, 1), B(4), T(12)",
       ""};

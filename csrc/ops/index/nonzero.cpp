@@ -36,7 +36,7 @@ struct Nonzero {
   static constexpr OpSpec spec{
       "nonzero",
       "input, *, as_tuple=False",
-      kFunctional | kOut | kNondiff,
+      kFunctional | kOut | kNondiff | kIndex,
       "Coordinates of the non-zero elements in C order: int64 [count, ndim], or with as_tuple one "
       "vector per dim, fit for indexing.",
       "I(3, 4, hi=2); B(5); B(2, 3), as_tuple=True",
@@ -51,7 +51,7 @@ COGRAD_OP(Nonzero)
 struct Argwhere {
   static constexpr OpSpec spec{"argwhere",
                                "input",
-                               kFunctional | kNondiff,
+                               kFunctional | kNondiff | kIndex,
                                "Coordinates of the non-zero elements: int64 [count, ndim].",
                                "I(3, 4, hi=2); B(5)",
                                "np.argwhere(input)"};
@@ -62,7 +62,7 @@ COGRAD_OP(Argwhere)
 struct WhereTrue {
   static constexpr OpSpec spec{"where",
                                "condition",
-                               kFunction | kNondiff,
+                               kFunction | kNondiff | kElementwise,
                                "nonzero(condition, as_tuple=True).",
                                "B(3, 4); I(4, hi=2)",
                                "np.nonzero(condition)"};

@@ -122,7 +122,7 @@ struct ScatterReduceOp {
   static constexpr OpSpec spec{
       "scatter_reduce",
       "input, dim, index, src, reduce, *, include_self=True",
-      kFunctional | kInplace | kOut,
+      kFunctional | kInplace | kOut | kIndex,
       "input reduced with the elements of src at index along dim; reduce is 'sum', 'prod', 'mean', "
       "'amax' or 'amin'. With include_self False the written positions forget input.",
       "T(3, 4), 0, I(2, 4, hi=3), T(2, 4), 'sum'; T(3, 4), 1, I(2, 3, hi=4), T(3, 3), 'mean'; "
@@ -134,9 +134,8 @@ struct ScatterReduceOp {
   static constexpr int kSaved = kReduceSaved;
   static constexpr const char* kNodeName = "ScatterReduceBackward0";
   using State = ReduceState;
-  static Tensor forward(Ctx<ScatterReduceOp>& ctx, const Tensor& self, int64_t dim,
-                        const Tensor& index, const Tensor& src, std::string_view reduce,
-                        bool include_self) {
+  static Tensor forward(Ctx<ScatterReduceOp>& ctx, const Tensor& self, Dim dim, const Tensor& index,
+                        const Tensor& src, std::string_view reduce, bool include_self) {
     const ScatterReduce op = reduction(reduce);
     const int d = wrap_dim(dim, self.dim());
     return reduce_forward(ctx, self, d, index64(index, "scatter_reduce"), src, op, include_self);
@@ -154,7 +153,7 @@ struct IndexReduce {
   static constexpr OpSpec spec{
       "index_reduce",
       "input, dim, index, source, reduce, *, include_self=True",
-      kFunctional | kInplace | kOut,
+      kFunctional | kInplace | kOut | kIndex,
       "input with the slices of source reduced into the slices at index along dim; reduce is "
       "'prod', 'mean', 'amax' or 'amin'.",
       "T(3, 4), 0, I(5, hi=3), T(5, 4), 'mean'; P(3, 4), 1, I(2, hi=4), P(3, 2), 'prod'; "
@@ -162,7 +161,7 @@ struct IndexReduce {
       ""};
   static constexpr int kSaved = kReduceSaved;
   using State = ReduceState;
-  static Tensor forward(Ctx<IndexReduce>& ctx, const Tensor& self, int64_t dim, const Tensor& index,
+  static Tensor forward(Ctx<IndexReduce>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& source, std::string_view reduce, bool include_self) {
     COGRAD_CHECK(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin",
                  "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got ",

@@ -9,12 +9,12 @@ namespace {
 
 struct Take;
 struct PutGrad {
-  static constexpr OpSpec spec{"_take_grad", "grad, index, sizes", kInternal,
+  static constexpr OpSpec spec{"_take_grad", "grad, index, sizes", kInternal | kIndex,
                                "Zeros of `sizes` with grad added at flat positions.",
                                "none: gradient of take"};
   static constexpr int kSaved = 1;
   static constexpr const char* kNodeName = "TakeBackwardBackward0";
-  static Tensor forward(Ctx<PutGrad>& ctx, const Tensor& g, const Tensor& index, IntList sizes) {
+  static Tensor forward(Ctx<PutGrad>& ctx, const Tensor& g, const Tensor& index, Shape sizes) {
     ctx.save(index);
     Tensor out = zeros(sizes, g.dtype());
     const Tensor at = raw_contiguous(index);
@@ -29,7 +29,7 @@ struct PutGrad {
 struct Take {
   static constexpr OpSpec spec{"take",
                                "input, index",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kIndex | kExactOut,
                                "Elements of the flattened input; the result has index's shape.",
                                "T(3, 4), I(2, 3, hi=12); T(4), cograd.tensor([-1, 0, -1])",
                                "np.take(input, index)"};
@@ -64,7 +64,7 @@ struct Put {
   static constexpr OpSpec spec{
       "put",
       "input, index, source, accumulate=False",
-      kFunctional | kInplace,
+      kFunctional | kInplace | kIndex,
       "input with the elements of source written at flat positions; accumulate adds instead.",
       "T(3, 4), cograd.tensor([[0, 5], [-1, 7]]), T(2, 2); T(3, 4), I(5, hi=12), T(5), True",
       ""};

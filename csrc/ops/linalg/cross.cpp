@@ -14,20 +14,21 @@ Tensor turned(const Tensor& x, int64_t dim, int64_t by) {
 struct LinalgCross {
   static constexpr OpSpec spec{"linalg_cross",
                                "input, other, *, dim=-1",
-                               kInternal | kOut,
+                               kInternal | kOut | kOther,
                                "Cross product of the vectors of length 3 along dim.",
                                "T(4, 3), T(4, 3); T(3, 4), T(3, 1), dim=0; T(3), T(3)",
                                "np.cross(input, other, axis=p0)"};
+  static constexpr DTypeSet kDTypes = kNumericTypes;
   static constexpr int kSaved = 2;
   struct State {
     int dim;
   };
-  static Tensor forward(Ctx<LinalgCross>& ctx, const Tensor& a, const Tensor& b, int64_t dim) {
+  static Tensor forward(Ctx<LinalgCross>& ctx, const Tensor& a, const Tensor& b, Dim dim) {
     COGRAD_CHECK(a.dim() == b.dim(),
                  "linalg.cross: inputs must have the same number of dimensions.");
     const int d = wrap_dim(dim, a.dim());
     COGRAD_CHECK(a.dim() > 0 && a.size(d) == 3 && b.size(d) == 3, "linalg.cross: inputs dimension ",
-                 dim, " must have length 3. Got ", a.dim() > 0 ? a.size(d) : 1, " and ",
+                 dim.value, " must have length 3. Got ", a.dim() > 0 ? a.size(d) : 1, " and ",
                  a.dim() > 0 ? b.size(d) : 1);
     ctx->dim = d;
     ctx.save(a, b);
@@ -46,13 +47,14 @@ COGRAD_OP(LinalgCross)
 struct Cross {
   static constexpr OpSpec spec{"cross",
                                "input, other, dim=None",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kOther,
                                "Cross product of the vectors along dim, by default the first dim "
                                "of size 3.",
                                "T(4, 3), T(4, 3); T(3, 4), T(3, 1), 0",
                                ""};
-  static Tensor forward(const Tensor& a, const Tensor& b, std::optional<int64_t> dim) {
-    return apply<LinalgCross>(a, b, dim ? *dim : first_of_three(a));
+  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static Tensor forward(const Tensor& a, const Tensor& b, std::optional<Dim> dim) {
+    return apply<LinalgCross>(a, b, dim ? *dim : Dim(first_of_three(a)));
   }
 
  private:
@@ -73,7 +75,7 @@ Tensor polygamma(int64_t n, const Tensor& x) {
 struct Polygamma {
   static constexpr OpSpec spec{"polygamma",
                                "n, input",
-                               kFunction | kOut,
+                               kFunction | kOut | kElementwise,
                                "The n-th derivative of digamma.",
                                "0, P(4); 1, P(3, 4); 2, P(4); 5, P(4)",
                                ""};
@@ -82,9 +84,12 @@ struct Polygamma {
 COGRAD_OP(Polygamma)
 
 struct PolygammaMethod {
-  static constexpr OpSpec spec{"polygamma",           "input, n",
-                               kMethod | kInplace,    "The n-th derivative of digamma.",
-                               "P(3, 4), 1; P(4), 2", ""};
+  static constexpr OpSpec spec{"polygamma",
+                               "input, n",
+                               kMethod | kInplace | kElementwise,
+                               "The n-th derivative of digamma.",
+                               "P(3, 4), 1; P(4), 2",
+                               ""};
   static constexpr bool kCopiesTarget = true;
   static Tensor forward(const Tensor& x, int64_t n) { return polygamma(n, x); }
 };

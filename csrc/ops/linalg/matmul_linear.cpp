@@ -9,7 +9,8 @@ namespace cograd {
 namespace {
 
 struct LinearOp {
-  static constexpr OpSpec spec{"linear", "input, weight, bias", kInternal, "", "none: linear"};
+  static constexpr OpSpec spec{"linear", "input, weight, bias", kInternal | kContraction, "",
+                               "none: linear"};
   static constexpr int kSaved = 2;
   static Tensor forward(Ctx<LinearOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& bias) {
     check(x, w, bias);
@@ -77,7 +78,7 @@ struct Linear {
   static constexpr OpSpec spec{
       "linear",
       "input, weight, bias=None",
-      kFunction | kNN,
+      kFunction | kNN | kContraction,
       "input (*, I) @ weight (O, I) transposed + bias (O); gives (*, O). A weight (I) gives (*).",
       "T(3, 4), T(2, 4), T(2); T(3, 4), T(2, 4); T(2, 3, 4), T(5, 4), T(5); T(4), T(2, 4), T(2); "
       "T(3, 4), T(4)",
@@ -98,7 +99,7 @@ struct Bilinear {
   static constexpr OpSpec spec{
       "bilinear",
       "input1, input2, weight, bias=None",
-      kFunction,
+      kFunction | kContraction,
       "x1 A x2 + b for input1 (*, I), input2 (*, J), weight (O, I, J), bias (O); gives (*, O).",
       "T(3, 2), T(3, 4), T(5, 2, 4), T(5); T(2), T(4), T(5, 2, 4)",
       ""};

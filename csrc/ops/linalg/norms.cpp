@@ -27,17 +27,17 @@ void check_norm_input(const Tensor& x, double p, DimMask mask, bool dims_given) 
 }
 
 struct VectorNorm {
-  static constexpr OpSpec spec{"linalg_vector_norm",
-                               "input, ord=2.0, dim=None, keepdim=False, *, dtype=None", kInternal,
-                               "(sum |input|^ord)^(1/ord) over dim; ord may be 0, inf and -inf.",
-                               "none: tested through norm"};
+  static constexpr OpSpec spec{
+      "linalg_vector_norm", "input, ord=2.0, dim=None, keepdim=False, *, dtype=None",
+      kInternal | kReduction, "(sum |input|^ord)^(1/ord) over dim; ord may be 0, inf and -inf.",
+      "none: tested through norm"};
   static constexpr int kSaved = 2;
   static constexpr const char* kNodeName = "LinalgVectorNormBackward0";
   struct State : ReduceState {
     double p = 2;
   };
   static Tensor forward(Ctx<VectorNorm>& ctx, const Tensor& input, double p,
-                        std::optional<IntList> dims, bool keepdim, std::optional<DType> dtype) {
+                        std::optional<DimList> dims, bool keepdim, std::optional<DType> dtype) {
     const DimMask mask = dim_mask(input, dims);
     check_norm_input(input, p, mask, dims && !dims->empty());
     if (dtype) check_dtype(input, *dtype);
@@ -88,12 +88,13 @@ COGRAD_OP(VectorNorm)
 struct NormNamed {
   static constexpr OpSpec spec{"norm",
                                "input, p='fro', dim=None, keepdim=False, *, dtype=None",
-                               kFunctional,
+                               kFunctional | kReduction | kExactOut,
                                "Euclidean (Frobenius) norm over dim.",
                                "T(3, 4); T(3, 4), 'fro', 1; T(2, 3, 4), 'fro', (0, 2), True",
                                "np.sqrt(np.sum(input**2, axis=dim, keepdims=keepdim))"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(const Tensor& x, std::optional<std::string_view> p,
-                        std::optional<IntList> dims, bool keepdim, std::optional<DType> dtype) {
+                        std::optional<DimList> dims, bool keepdim, std::optional<DType> dtype) {
     COGRAD_CHECK_NOT_IMPLEMENTED(!p || *p != "nuc", "norm(): p='nuc' is not supported");
     COGRAD_CHECK(!p || *p == "fro", "linalg.matrix_norm: Order ", p.value_or(""),
                  " not supported.");
@@ -105,11 +106,12 @@ COGRAD_OP(NormNamed)
 struct Norm {
   static constexpr OpSpec spec{"norm",
                                "input, p, dim=None, keepdim=False, *, dtype=None",
-                               kFunctional,
+                               kFunctional | kReduction | kExactOut,
                                "p-norm over dim of the elements as one vector.",
                                "T(3, 4), 2; T(3, 4), 1, 1; T(2, 3, 4), 3, (0, 2), True; P(4), 0.5",
                                "np.sum(np.abs(input)**p, axis=dim, keepdims=keepdim)**(1 / p)"};
-  static Tensor forward(const Tensor& x, double p, std::optional<IntList> dims, bool keepdim,
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(const Tensor& x, double p, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     return apply<VectorNorm>(x, p, dims, keepdim, dtype);
   }
@@ -120,12 +122,13 @@ struct Renorm {
   static constexpr OpSpec spec{
       "renorm",
       "input, p, dim, maxnorm",
-      kForms,
+      kForms | kOther,
       "The input with each slice input.select(dim, i) whose p-norm exceeds maxnorm scaled to it.",
       "T(3, 4), 2, 0, 0.5; T(2, 3, 4), 1, -1, 0.7; T(3, 4), inf, 1, 0.5",
       ""};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr bool kCopiesTarget = true;
-  static Tensor forward(const Tensor& x, double p, int64_t dim, double maxnorm) {
+  static Tensor forward(const Tensor& x, double p, Dim dim, double maxnorm) {
     COGRAD_CHECK(p > 0, "renorm: non-positive-norm not supported");
     COGRAD_CHECK(maxnorm >= 0, "renorm: expected maxnorm to be >= 0 but got ", maxnorm);
     COGRAD_CHECK(x.dim() > 1, "renorm: input needs at least 2 dimensions, got ", x.dim(),

@@ -18,7 +18,7 @@ struct EmbeddingState {
 // The gradient of embedding with respect to its weight, itself linear in g.
 struct EmbeddingGrad {
   static constexpr OpSpec spec{"_embedding_grad", "grad, indices, rows, padding_idx, by_freq",
-                               kInternal, "Rows of grad added where the indices say.",
+                               kInternal | kIndex, "Rows of grad added where the indices say.",
                                "none: gradient of embedding"};
   static constexpr int kSaved = 1;
   using State = EmbeddingState;
@@ -48,8 +48,8 @@ void check_rows(const Tensor& index, int64_t rows) {
 }
 
 struct EmbeddingOp {
-  static constexpr OpSpec spec{"embedding", "weight, indices, padding_idx, by_freq", kInternal, "",
-                               "none: embedding"};
+  static constexpr OpSpec spec{"embedding", "weight, indices, padding_idx, by_freq",
+                               kInternal | kIndex, "", "none: embedding"};
   static constexpr int kSaved = 1;
   using State = EmbeddingState;
   static Tensor forward(Ctx<EmbeddingOp>& ctx, const Tensor& weight, const Tensor& indices,
@@ -88,9 +88,10 @@ struct Embedding {
       "embedding",
       "input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, "
       "sparse=False",
-      kFunction | kNN,
+      kFunction | kNN | kIndex,
       "Rows of weight (V, D) at the indices input (*): (*, D). Row padding_idx gets no gradient.",
-      "I(2, 3, hi=5), T(5, 4); I(4, hi=5), T(5, 2)",
+      "I(2, 3, hi=5), T(5, 4); I(4, hi=5), T(5, 2); ~I(4, hi=5), T(5, 4), 1; "
+      "~I(4, hi=5), T(5, 2), -1",
       "weight[input]"};
   static Tensor forward(const Tensor& input, const Tensor& weight, std::optional<int64_t> padding,
                         std::optional<double> max_norm, double norm_type, bool by_freq,

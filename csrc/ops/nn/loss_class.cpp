@@ -102,7 +102,7 @@ Tensor loss_output(const NllGeometry& g, const Tensor& target, DType t) {
 
 struct NllOp {
   static constexpr OpSpec spec{"nll_loss", "input, target, weight, ignore_index, reduction",
-                               kInternal, "", "none: nll_loss"};
+                               kInternal | kLoss, "", "none: nll_loss"};
   static constexpr int kSaved = 3;
   using State = ClassState;
   static Tensor forward(Ctx<NllOp>& ctx, const Tensor& x, const Tensor& target,
@@ -138,7 +138,7 @@ struct NllOp {
 struct CrossEntropyOp {
   static constexpr OpSpec spec{"cross_entropy",
                                "input, target, weight, ignore_index, reduction, label_smoothing",
-                               kInternal, "", "none: cross_entropy"};
+                               kInternal | kLoss, "", "none: cross_entropy"};
   static constexpr int kSaved = 5;
   using State = ClassState;
   static Tensor forward(Ctx<CrossEntropyOp>& ctx, const Tensor& x, const Tensor& target,
@@ -186,11 +186,13 @@ struct NllLoss {
       "nll_loss",
       "input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, "
       "reduction='mean'",
-      kFunction | kNN,
+      kFunction | kNN | kLoss,
       "-input[n, target[n]] of log-probabilities (N, C, ...), weighted by class and reduced.",
       "T(5, 3), I(5, hi=3); T(5, 3), I(5, hi=3), P(3), reduction='sum'; "
       "T(2, 3, 4), I(2, 4, hi=3), reduction='none'; T(5, 3), I(5, hi=3), P(3), ignore_index=1",
       ""};
+  static constexpr uint32_t kConstants = parameter_bits({2});
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(const Tensor& x, const Tensor& target, const Tensor& weight,
                         std::optional<bool> size_average, int64_t ignore_index,
                         std::optional<bool> reduce, std::string_view reduction) {
@@ -230,7 +232,7 @@ struct CrossEntropy {
       "cross_entropy",
       "input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, "
       "reduction='mean', label_smoothing=0.0",
-      kFunction | kNN,
+      kFunction | kNN | kLoss,
       "nll_loss of log_softmax over the classes of (N, C, ...); targets are class indices "
       "(N, ...) or probabilities of the input's shape.",
       "T(5, 3), I(5, hi=3); T(5, 3), I(5, hi=3), P(3), label_smoothing=0.1; "
@@ -238,6 +240,8 @@ struct CrossEntropy {
       "T(3), I(hi=3); T(5, 3), P(5, 3); T(5, 3), P(5, 3), P(3), label_smoothing=0.1, "
       "reduction='sum'",
       ""};
+  static constexpr uint32_t kConstants = parameter_bits({2});
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(const Tensor& x, const Tensor& target, const Tensor& weight,
                         std::optional<bool> size_average, int64_t ignore_index,
                         std::optional<bool> reduce, std::string_view reduction, double smoothing) {

@@ -46,8 +46,8 @@ DimMask last_dims(int ndim, size_t count) {
 }
 
 struct LayerNormOp {
-  static constexpr OpSpec spec{"native_layer_norm", "input, weight, bias, count, eps", kInternal,
-                               "", "none: layer_norm"};
+  static constexpr OpSpec spec{"native_layer_norm", "input, weight, bias, count, eps",
+                               kInternal | kReduction, "", "none: layer_norm"};
   static constexpr const char* kNodeName = "NativeLayerNormBackward0";
   static constexpr int kSaved = 4;
   struct State {
@@ -121,13 +121,14 @@ struct LayerNorm {
   static constexpr OpSpec spec{
       "layer_norm",
       "input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True",
-      kFunction,
+      kFunction | kReduction,
       "(input - mean) / sqrt(var + eps) * weight + bias over the last dims, normalized_shape.",
       "T(3, 4), (4,); T(2, 3, 4), (3, 4), T(3, 4), T(3, 4); T(5, 4), (4,), T(4), T(4), 0.1",
       "(input - input.mean(tuple(range(-len(normalized_shape), 0)), keepdims=True)) / "
       "np.sqrt(input.var(tuple(range(-len(normalized_shape), 0)), keepdims=True) + eps) * "
       "(1 if weight is None else weight) + (0 if bias is None else bias)"};
-  static Tensor forward(const Tensor& x, IntList shape, const Tensor& weight, const Tensor& bias,
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(const Tensor& x, Shape shape, const Tensor& weight, const Tensor& bias,
                         double eps, bool) {
     check_normalized(x, shape, weight, bias);
     return apply<LayerNormOp>(x, weight, bias, static_cast<int64_t>(shape.size()), eps);
@@ -139,12 +140,13 @@ struct RmsNorm {
   static constexpr OpSpec spec{
       "rms_norm",
       "input, normalized_shape, weight=None, eps=None",
-      kFunction,
+      kFunction | kReduction,
       "input / sqrt(mean(input^2) + eps) * weight over the last dims, normalized_shape.",
       "T(3, 4), (4,), T(4), 0.1; T(2, 3, 4), (3, 4), None, 0.01",
       "input / np.sqrt(np.square(input).mean(tuple(range(-len(normalized_shape), 0)), "
       "keepdims=True) + eps) * (1 if weight is None else weight)"};
-  static Tensor forward(const Tensor& x, IntList shape, const Tensor& weight,
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(const Tensor& x, Shape shape, const Tensor& weight,
                         std::optional<double> eps) {
     check_normalized(x, shape, weight, Tensor());
     const Dims dims = mask_dims(last_dims(x.dim(), shape.size()));

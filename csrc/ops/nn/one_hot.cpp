@@ -11,11 +11,12 @@ struct OneHot {
   static constexpr OpSpec spec{
       "_one_hot",
       "input, num_classes=-1",
-      kInternal | kNondiff,
+      kInternal | kNondiff | kIndex,
       "Rows of zeros with a one where input says; num_classes -1 takes the largest + 1.",
       "I(3, 4); I(5), 7",
       "np.eye(num_classes if num_classes > 0 else input.max() + 1, "
       "dtype=np.int64)[input]"};
+  static constexpr DTypeSet kDTypes = dtype_set({DType::Int64});
   static Tensor forward(const Tensor& x, int64_t num_classes) {
     COGRAD_CHECK(x.dtype() == DType::Int64,
                  "one_hot is only applicable to index tensor of type LongTensor, got ",

@@ -13,7 +13,7 @@ struct Bincount {
   static constexpr OpSpec spec{
       "bincount",
       "input, weights=None, minlength=0",
-      kFunctional | kNondiff,
+      kFunctional | kNondiff | kReduction,
       "How often each of 0, 1, ..., max(input) occurs (or the sum of their weights); at least "
       "minlength entries.",
       "I(9); I(9), minlength=8; I(9), T(9)",
@@ -72,11 +72,12 @@ struct Histc {
   static constexpr OpSpec spec{
       "histc",
       "input, bins=100, min=0, max=0",
-      kFunctional | kOut | kNondiff,
+      kFunctional | kOut | kNondiff | kReduction,
       "Counts of input in equal bins between min and max (both 0: the range of the data), in "
       "input's dtype.",
       "T(30), 7; T(3, 4), 5, -0.5, 0.5",
       "np.histogram(input, bins, (min, max) if min != max else None)[0].astype(input.dtype)"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(const Tensor& x, int64_t bins, double min, double max) {
     check_histogram_input("torch.histc", x);
     COGRAD_CHECK(bins > 0, "torch.histc(): bins must be > 0, but got ", bins);
@@ -99,9 +100,9 @@ void check_weight(const Tensor& x, const Tensor& weight) {
 }
 
 struct HistogramUniform {
-  static constexpr OpSpec spec{"_histogram_uniform", "input, bins, lo, hi, weight=None",
-                               kInternal | kNondiff, "Counts in equal bins, and the bins' edges.",
-                               "none: reached through histogram()"};
+  static constexpr OpSpec spec{
+      "_histogram_uniform", "input, bins, lo, hi, weight=None", kInternal | kNondiff | kReduction,
+      "Counts in equal bins, and the bins' edges.", "none: reached through histogram()"};
   static std::tuple<Tensor, Tensor> forward(const Tensor& x, int64_t bins, double lo, double hi,
                                             const Tensor& weight) {
     check_histogram_input("torch.histogram", x);
@@ -126,7 +127,7 @@ COGRAD_OP(HistogramUniform)
 
 struct HistogramEdges {
   static constexpr OpSpec spec{"_histogram_edges", "input, edges, weight=None",
-                               kInternal | kNondiff, "Counts between ascending edges.",
+                               kInternal | kNondiff | kReduction, "Counts between ascending edges.",
                                "none: reached through histogram()"};
   static Tensor forward(const Tensor& x, const Tensor& edges, const Tensor& weight) {
     check_histogram_input("torch.histogram", x);

@@ -61,11 +61,11 @@ Tensor mean_gradient(const Tensor& g, const Moments& m) {
 }
 
 struct VarOp {
-  static constexpr OpSpec spec{"var", "input, dim, correction, keepdim", kInternal, "",
+  static constexpr OpSpec spec{"var", "input, dim, correction, keepdim", kInternal | kReduction, "",
                                "none: var"};
   static constexpr int kSaved = 1;
   using State = Moments;
-  static Tensor forward(Ctx<VarOp>& ctx, const Tensor& x, std::optional<IntList> dims,
+  static Tensor forward(Ctx<VarOp>& ctx, const Tensor& x, std::optional<DimList> dims,
                         std::optional<Scalar> correction, bool keepdim) {
     check_floating("std and var", "support", x);
     return std::get<0>(run_var(ctx, x, dims, correction, keepdim, false, false));
@@ -76,11 +76,11 @@ struct VarOp {
 };
 
 struct StdOp {
-  static constexpr OpSpec spec{"std", "input, dim, correction, keepdim", kInternal, "",
+  static constexpr OpSpec spec{"std", "input, dim, correction, keepdim", kInternal | kReduction, "",
                                "none: std"};
   static constexpr int kSaved = 2;
   using State = Moments;
-  static Tensor forward(Ctx<StdOp>& ctx, const Tensor& x, std::optional<IntList> dims,
+  static Tensor forward(Ctx<StdOp>& ctx, const Tensor& x, std::optional<DimList> dims,
                         std::optional<Scalar> correction, bool keepdim) {
     check_floating("std and var", "support", x);
     return std::get<0>(run_var(ctx, x, dims, correction, keepdim, true, false));
@@ -91,12 +91,12 @@ struct StdOp {
 };
 
 struct VarMeanOp {
-  static constexpr OpSpec spec{"var_mean", "input, dim, correction, keepdim", kInternal, "",
-                               "none: var_mean"};
+  static constexpr OpSpec spec{"var_mean", "input, dim, correction, keepdim",
+                               kInternal | kReduction, "", "none: var_mean"};
   static constexpr int kSaved = 1;
   using State = Moments;
   static std::tuple<Tensor, Tensor> forward(Ctx<VarMeanOp>& ctx, const Tensor& x,
-                                            std::optional<IntList> dims,
+                                            std::optional<DimList> dims,
                                             std::optional<Scalar> correction, bool keepdim) {
     check_floating("var_mean", "support", x);
     return run_var(ctx, x, dims, correction, keepdim, false, true);
@@ -111,12 +111,12 @@ struct VarMeanOp {
 };
 
 struct StdMeanOp {
-  static constexpr OpSpec spec{"std_mean", "input, dim, correction, keepdim", kInternal, "",
-                               "none: std_mean"};
+  static constexpr OpSpec spec{"std_mean", "input, dim, correction, keepdim",
+                               kInternal | kReduction, "", "none: std_mean"};
   static constexpr int kSaved = 2;
   using State = Moments;
   static std::tuple<Tensor, Tensor> forward(Ctx<StdMeanOp>& ctx, const Tensor& x,
-                                            std::optional<IntList> dims,
+                                            std::optional<DimList> dims,
                                             std::optional<Scalar> correction, bool keepdim) {
     check_floating("std_mean", "support", x);
     return run_var(ctx, x, dims, correction, keepdim, true, true);
@@ -138,12 +138,13 @@ std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 
   struct Prefix##Dim {                                                                            \
     static constexpr OpSpec spec{name,                                                            \
                                  "input, dim, unbiased=True, keepdim=False",                      \
-                                 kFunctional,                                                     \
+                                 kFunctional | kReduction | kNoCpp,                               \
                                  what " over dim.",                                               \
                                  "T(3, 4), 1; T(2, 3, 4), (0, 2), False, True",                   \
                                  numpy("dim", "unbiased", "keepdim"),                             \
                                  returned};                                                       \
-    static Result forward(const Tensor& x, std::optional<IntList> dims, bool unbiased,            \
+    static constexpr DTypeSet kDTypes = kFloatTypes;                                              \
+    static Result forward(const Tensor& x, std::optional<DimList> dims, bool unbiased,            \
                           bool keepdim) {                                                         \
       return apply<Prefix##Op>(x, dims, correction_of(unbiased), keepdim);                        \
     }                                                                                             \
@@ -152,11 +153,12 @@ std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 
   struct Prefix##Unbiased {                                                                       \
     static constexpr OpSpec spec{name,                                                            \
                                  "input, unbiased",                                               \
-                                 kFunctional,                                                     \
+                                 kFunctional | kReduction,                                        \
                                  what " of all elements.",                                        \
                                  "T(3, 4), False; T(3, 4), True",                                 \
                                  numpy("None", "unbiased", "False"),                              \
                                  returned};                                                       \
+    static constexpr DTypeSet kDTypes = kFloatTypes;                                              \
     static Result forward(const Tensor& x, bool unbiased) {                                       \
       return apply<Prefix##Op>(x, std::optional<IntList>(), correction_of(unbiased), false);      \
     }                                                                                             \
@@ -165,13 +167,14 @@ std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 
   struct Prefix {                                                                                 \
     static constexpr OpSpec spec{name,                                                            \
                                  "input, dim=None, *, correction=1, keepdim=False",               \
-                                 kFunctional | kOut,                                              \
+                                 kFunctional | kOut | kReduction,                                 \
                                  what " over dim, the sum of squares divided by n - correction.", \
                                  "T(3, 4); T(3, 4), 1, correction=0; "                            \
                                  "T(2, 3, 4), (0, 2), correction=2, keepdim=True",                \
                                  numpy("dim", "correction", "keepdim"),                           \
                                  returned};                                                       \
-    static Result forward(const Tensor& x, std::optional<IntList> dims,                           \
+    static constexpr DTypeSet kDTypes = kFloatTypes;                                              \
+    static Result forward(const Tensor& x, std::optional<DimList> dims,                           \
                           std::optional<Scalar> correction, bool keepdim) {                       \
       return apply<Prefix##Op>(x, dims, correction, keepdim);                                     \
     }                                                                                             \

@@ -23,10 +23,10 @@ Tensor raw_relayout(const Tensor& x, IntList strides) {
 }
 
 struct Relayout {
-  static constexpr OpSpec spec{"_relayout", "input, strides", kInternal,
+  static constexpr OpSpec spec{"_relayout", "input, strides", kInternal | kShape,
                                "The same values in memory with other strides.",
                                "none: used by in-place writes to views"};
-  static Tensor forward(Ctx<Relayout>&, const Tensor& x, IntList strides) {
+  static Tensor forward(Ctx<Relayout>&, const Tensor& x, Shape strides) {
     return raw_relayout(x, strides);
   }
   static Tensor backward(Ctx<Relayout>&, const Tensor& g) { return g; }
@@ -75,13 +75,12 @@ struct AsStrided {
   static constexpr OpSpec spec{
       "as_strided",
       "input, size, stride, storage_offset=None",
-      kFunctional,
+      kFunctional | kView | kReadsBytes,
       "A view of the storage with the given size, stride and offset (in elements).",
       "T(6), (2, 2), (2, 1), 1; T(6), (4, 3), (1, 1)",
       ""};
-  static constexpr bool kView = true;
   using State = Region;
-  static Tensor forward(Ctx<AsStrided>& ctx, const Tensor& x, IntList sizes, IntList strides,
+  static Tensor forward(Ctx<AsStrided>& ctx, const Tensor& x, Shape sizes, Shape strides,
                         std::optional<int64_t> offset) {
     const int64_t at = offset.value_or(x.storage_offset());
     check_region(x, sizes, strides, at);
@@ -97,12 +96,12 @@ COGRAD_OP(AsStrided)
 
 // Adjoint of AsStrided: zeros of the base's geometry, g added where the region was.
 struct AsStridedGrad {
-  static constexpr OpSpec spec{"_as_strided_grad",
-                               "grad, base_sizes, base_strides, sizes, strides, offset", kInternal,
-                               "Gradient of as_strided.", "none: used by as_strided"};
+  static constexpr OpSpec spec{
+      "_as_strided_grad", "grad, base_sizes, base_strides, sizes, strides, offset",
+      kInternal | kShape, "Gradient of as_strided.", "none: used by as_strided"};
   using State = Region;
-  static Tensor forward(Ctx<AsStridedGrad>& ctx, const Tensor& g, IntList base_sizes,
-                        IntList base_strides, IntList sizes, IntList strides, int64_t offset) {
+  static Tensor forward(Ctx<AsStridedGrad>& ctx, const Tensor& g, Shape base_sizes,
+                        Shape base_strides, Shape sizes, Shape strides, int64_t offset) {
     const Region r{Dims(base_sizes), Dims(base_strides), Dims(sizes), Dims(strides), offset};
     if (ctx.recording()) *ctx.operator->() = r;
     int64_t lo = 0, hi = 0, region_last = offset;
@@ -164,12 +163,12 @@ Tensor AsStrided::backward(Ctx<AsStrided>& ctx, const Tensor& g) {
 }
 
 struct ScatterRegion {
-  static constexpr OpSpec spec{"_scatter_region", "input, src, size, stride, offset", kInternal,
-                               "input with a strided region replaced by src.",
+  static constexpr OpSpec spec{"_scatter_region", "input, src, size, stride, offset",
+                               kInternal | kShape, "input with a strided region replaced by src.",
                                "none: used by in-place writes to views"};
   using State = Region;
-  static Tensor forward(Ctx<ScatterRegion>& ctx, const Tensor& x, const Tensor& src, IntList sizes,
-                        IntList strides, int64_t offset) {
+  static Tensor forward(Ctx<ScatterRegion>& ctx, const Tensor& x, const Tensor& src, Shape sizes,
+                        Shape strides, int64_t offset) {
     const Region r{Dims(x.sizes()), Dims(x.strides()), Dims(sizes), Dims(strides), offset};
     if (ctx.recording()) *ctx.operator->() = r;
     Tensor out = raw_relayout(x, x.strides());

@@ -9,7 +9,7 @@ namespace cograd {
 namespace {
 
 struct Meshgrid {
-  static constexpr OpSpec spec{"meshgrid", "*tensors, indexing=None", kFunction,
+  static constexpr OpSpec spec{"meshgrid", "*tensors, indexing=None", kFunction | kShape,
                                "Coordinate grids of 1-d tensors; indexing 'ij' (default) or 'xy'.",
                                "none: variadic, tested by hand"};
   static std::vector<Tensor> forward(TensorList tensors, std::optional<std::string_view> indexing) {
@@ -45,7 +45,7 @@ void check_vector(const Tensor& t) {
 }
 
 struct CartesianProd {
-  static constexpr OpSpec spec{"cartesian_prod", "*tensors", kFunction,
+  static constexpr OpSpec spec{"cartesian_prod", "*tensors", kFunction | kShape,
                                "All combinations of the elements of 1-d tensors, one per row.",
                                "none: variadic, tested by hand"};
   static Tensor forward(TensorList tensors) {
@@ -60,7 +60,8 @@ struct CartesianProd {
 COGRAD_OP(CartesianProd)
 
 struct Combinations {
-  static constexpr OpSpec spec{"combinations", "input, r=2, with_replacement=False", kFunction,
+  static constexpr OpSpec spec{"combinations", "input, r=2, with_replacement=False",
+                               kFunction | kShape,
                                "All choices of r elements of a vector, in order, one per row.",
                                "T(4); T(4), 3; T(3), 2, True; T(2), 3"};
   static Tensor forward(const Tensor& x, int64_t r, bool with_replacement) {
@@ -98,7 +99,7 @@ COGRAD_OP(Combinations)
 struct Kron {
   static constexpr OpSpec spec{"kron",
                                "input, other",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kContraction,
                                "The Kronecker product.",
                                "T(2, 3), T(3, 2); T(3), T(2, 2); T(2, 2), T()",
                                "np.kron(input, other)"};

@@ -17,11 +17,12 @@ struct DiagonalArgs {
 
 struct DiagonalBackward {
   static constexpr OpSpec spec{"_diagonal_backward", "grad_output, input_sizes, offset, dim1, dim2",
-                               kInternal, "Zeros of input_sizes with grad_output on a diagonal.",
+                               kInternal | kShape,
+                               "Zeros of input_sizes with grad_output on a diagonal.",
                                "T(3), (3, 4), 0, 0, 1; T(2, 2), (3, 2, 4), 2, 0, 2"};
   using State = DiagonalArgs;
-  static Tensor forward(Ctx<DiagonalBackward>& ctx, const Tensor& g, IntList sizes, int64_t offset,
-                        int64_t dim1, int64_t dim2) {
+  static Tensor forward(Ctx<DiagonalBackward>& ctx, const Tensor& g, Shape sizes, int64_t offset,
+                        Dim dim1, Dim dim2) {
     const auto [a, b] = diagonal_dims(static_cast<int>(sizes.size()), dim1, dim2);
     if (ctx.recording()) *ctx.operator->() = {Dims(), offset, a, b};
     Tensor out = zeros(sizes, g.dtype());
@@ -38,14 +39,12 @@ COGRAD_OP(DiagonalBackward)
 struct Diagonal {
   static constexpr OpSpec spec{"diagonal",
                                "input, offset=0, dim1=0, dim2=1",
-                               kFunctional,
+                               kFunctional | kView,
                                "The view of a diagonal of two dims, as the last dim.",
                                "T(3, 4); T(3, 4), 1; T(2, 3, 4), -1, 0, 2; T(3, 4), 9",
                                "np.diagonal(input, offset, dim1, dim2)"};
-  static constexpr bool kView = true;
   using State = DiagonalArgs;
-  static Tensor forward(Ctx<Diagonal>& ctx, const Tensor& x, int64_t offset, int64_t dim1,
-                        int64_t dim2) {
+  static Tensor forward(Ctx<Diagonal>& ctx, const Tensor& x, int64_t offset, Dim dim1, Dim dim2) {
     const auto [a, b] = diagonal_dims(x.dim(), dim1, dim2);
     if (ctx.recording()) *ctx.operator->() = {Dims(x.sizes()), offset, a, b};
     Tensor out = diagonal_region(x, offset, a, b);
@@ -61,7 +60,7 @@ COGRAD_OP(Diagonal)
 struct DiagEmbed {
   static constexpr OpSpec spec{"diag_embed",
                                "input, offset=0, dim1=-2, dim2=-1",
-                               kFunctional,
+                               kFunctional | kShape,
                                "Matrices with the last dim of the input on a diagonal.",
                                "T(3); T(2, 3), 1; T(2, 3), -1, 0, 2",
                                ""};
@@ -70,8 +69,7 @@ struct DiagEmbed {
     int64_t dim1;
     int64_t dim2;
   };
-  static Tensor forward(Ctx<DiagEmbed>& ctx, const Tensor& x, int64_t offset, int64_t dim1,
-                        int64_t dim2) {
+  static Tensor forward(Ctx<DiagEmbed>& ctx, const Tensor& x, int64_t offset, Dim dim1, Dim dim2) {
     COGRAD_CHECK_INDEX(x.dim() > 0, "diag_embed(): expected at least 1 dim, got a 0-dim tensor");
     const auto [a, b] = diagonal_dims(x.dim() + 1, dim1, dim2);
     *ctx.operator->() = {offset, a, b};
@@ -90,7 +88,7 @@ struct DiagEmbed {
 COGRAD_OP(DiagEmbed)
 
 struct DiagonalCopy {
-  static constexpr OpSpec spec{"_diagonal_copy", "input, offset", kInternal,
+  static constexpr OpSpec spec{"_diagonal_copy", "input, offset", kInternal | kShape,
                                "A copy of a matrix's diagonal.", "none: diag"};
   static constexpr const char* kNodeName = "DiagonalBackward0_copy";
   struct State {
@@ -112,7 +110,7 @@ struct DiagonalCopy {
 struct Diag {
   static constexpr OpSpec spec{"diag",
                                "input, diagonal=0",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kShape | kExactOut,
                                "The matrix with a vector on its diagonal, or a copy of a matrix's "
                                "diagonal.",
                                "T(3); T(3), -1; T(3, 4); T(3, 4), 1",
@@ -128,7 +126,7 @@ COGRAD_OP(Diag)
 struct Diagflat {
   static constexpr OpSpec spec{"diagflat",
                                "input, offset=0",
-                               kFunctional,
+                               kFunctional | kShape,
                                "The matrix with the flattened tensor on a diagonal.",
                                "T(3); T(2, 2), 1; T()",
                                "np.diagflat(input, offset)"};
@@ -137,9 +135,13 @@ struct Diagflat {
 COGRAD_OP(Diagflat)
 
 struct Trace {
-  static constexpr OpSpec spec{
-      "trace",          "input", kFunctional, "Sum of a matrix's diagonal.", "T(3, 4); T(3, 3)",
-      "np.trace(input)"};
+  static constexpr OpSpec spec{"trace",
+                               "input",
+                               kFunctional | kReduction,
+                               "Sum of a matrix's diagonal.",
+                               "T(3, 4); T(3, 3)",
+                               "np.trace(input)"};
+  static constexpr DTypeSet kDTypes = kNumericTypes;
   struct State {
     Dims sizes;
   };

@@ -12,14 +12,14 @@ namespace {
 struct SumTo {
   static constexpr OpSpec spec{"sum_to_size",
                                "input, *size",
-                               kMethod,
+                               kMethod | kReduction,
                                "Sum over the dims in which size is smaller: undoes broadcasting.",
                                "T(2, 3, 4), (3, 1); T(3, 4), (4,)",
                                ""};
   struct State {
     Dims sizes;
   };
-  static Tensor forward(Ctx<SumTo>& ctx, const Tensor& x, IntList sizes) {
+  static Tensor forward(Ctx<SumTo>& ctx, const Tensor& x, Shape sizes) {
     Dims joint;
     COGRAD_CHECK(broadcast_shapes(x.sizes(), sizes, joint) && same(joint, x.sizes()), "size {",
                  to_string(sizes), "} is not expandable to size {", to_string(x.sizes()), "}.");
@@ -43,15 +43,14 @@ COGRAD_OP(SumTo)
 struct Expand {
   static constexpr OpSpec spec{"expand",
                                "input, *size, implicit=False",
-                               kMethod,
+                               kMethod | kView,
                                "A view with size-1 dims stretched; -1 keeps a dim.",
                                "T(3, 1), (2, 3, 4); T(3), (2, -1)",
                                ""};
-  static constexpr bool kView = true;
   struct State {
     Dims sizes;
   };
-  static Tensor forward(Ctx<Expand>& ctx, const Tensor& x, IntList asked, bool) {
+  static Tensor forward(Ctx<Expand>& ctx, const Tensor& x, Shape asked, bool) {
     COGRAD_CHECK(asked.size() >= static_cast<size_t>(x.dim()),
                  "expand(): the number of sizes provided (", asked.size(),
                  ") must be greater or equal to the number of dimensions in the tensor (", x.dim(),
@@ -81,21 +80,18 @@ struct Expand {
 COGRAD_OP(Expand)
 
 struct ExpandAs {
-  static constexpr OpSpec spec{"expand_as",
-                               "input, other",
-                               kMethod,
-                               "A view stretched to other's shape.",
-                               "T(3, 1), T(2, 3, 4)",
-                               "np.broadcast_to(input, other.shape)"};
+  static constexpr OpSpec spec{"expand_as",           "input, other",
+                               kMethod | kView,       "A view stretched to other's shape.",
+                               "T(3, 1), T(2, 3, 4)", "np.broadcast_to(input, other.shape)"};
   static Tensor forward(const Tensor& x, const Tensor& other) { return expand(x, other.sizes()); }
 };
 COGRAD_OP(ExpandAs)
 
 struct BroadcastTo {
   static constexpr OpSpec spec{"broadcast_to",       "input, *size",
-                               kFunctional,          "A view stretched to `size`.",
+                               kFunctional | kView,  "A view stretched to `size`.",
                                "T(3, 1), (2, 3, 4)", "np.broadcast_to(input, size)"};
-  static Tensor forward(const Tensor& x, IntList size) { return expand(x, size); }
+  static Tensor forward(const Tensor& x, Shape size) { return expand(x, size); }
 };
 COGRAD_OP(BroadcastTo)
 
@@ -116,7 +112,7 @@ Dims joint_shape(IntList a, IntList b) {
 }
 
 struct BroadcastTensors {
-  static constexpr OpSpec spec{"broadcast_tensors", "*tensors", kFunction,
+  static constexpr OpSpec spec{"broadcast_tensors", "*tensors", kFunction | kView,
                                "Views of the tensors, all stretched to their common shape.",
                                "none: variadic, tested by hand"};
   static std::vector<Tensor> forward(TensorList tensors) {

@@ -9,9 +9,8 @@ namespace cograd {
 namespace {
 
 struct Alias {
-  static constexpr OpSpec spec{"_alias",       "input", kInternal, "A view of the whole tensor.",
-                               "T(3, 4); T()", "input"};
-  static constexpr bool kView = true;
+  static constexpr OpSpec spec{
+      "_alias", "input", kInternal | kView, "A view of the whole tensor.", "T(3, 4); T()", "input"};
   static Tensor forward(Ctx<Alias>&, const Tensor& x) {
     return make_view(x, x.sizes(), x.strides(), x.bytes());
   }
@@ -22,15 +21,14 @@ COGRAD_OP(Alias)
 struct Permute {
   static constexpr OpSpec spec{"permute",
                                "input, *dims",
-                               kFunctional,
+                               kFunctional | kView,
                                "A view with the dims in the given order.",
                                "T(2, 3, 4), (2, 0, 1); T(3, 4), (-1, 0); T(), ()",
                                "np.transpose(input, dims)"};
-  static constexpr bool kView = true;
   struct State {
     Dims inverse;
   };
-  static Tensor forward(Ctx<Permute>& ctx, const Tensor& x, IntList dims) {
+  static Tensor forward(Ctx<Permute>& ctx, const Tensor& x, DimList dims) {
     COGRAD_CHECK(dims.size() == static_cast<size_t>(x.dim()),
                  "permute(): number of dimensions in the tensor input does not match the length of "
                  "the desired ordering of dimensions i.e. input.dim() = ",
@@ -72,15 +70,14 @@ template <bool kInplaceForm>
 struct TransposeOp {
   static constexpr OpSpec spec{"transpose",
                                "input, dim0, dim1",
-                               kFunctional,
+                               kFunctional | kView,
                                "A view with two dims exchanged.",
                                "T(2, 3, 4), 0, -1; T(3, 4), 1, 0",
                                "np.swapaxes(input, dim0, dim1)"};
-  static constexpr bool kView = true;
   static constexpr const char* kNodeName =
       kInplaceForm ? "TransposeBackward1" : "TransposeBackward0";
   using State = SwappedDims;
-  static Tensor forward(Ctx<TransposeOp>& ctx, const Tensor& x, int64_t dim0, int64_t dim1) {
+  static Tensor forward(Ctx<TransposeOp>& ctx, const Tensor& x, Dim dim0, Dim dim1) {
     const SwappedDims d{wrap_dim(dim0, x.dim()), wrap_dim(dim1, x.dim())};
     *ctx.operator->() = d;
     return swapped_view(x, d);
@@ -96,18 +93,18 @@ COGRAD_OP(Transpose)
     add_geometry_op<TransposeOp<true>>("swapaxes", "input, axis0, axis1");
 
 struct Swapaxes {
-  static constexpr OpSpec spec{"swapaxes",         "input, axis0, axis1",
-                               kFunctional,        "transpose under NumPy's name.",
-                               "T(2, 3, 4), 0, 2", "np.swapaxes(input, axis0, axis1)"};
-  static Tensor forward(const Tensor& x, int64_t a, int64_t b) { return apply<Transpose>(x, a, b); }
+  static constexpr OpSpec spec{"swapaxes",          "input, axis0, axis1",
+                               kFunctional | kView, "transpose under NumPy's name.",
+                               "T(2, 3, 4), 0, 2",  "np.swapaxes(input, axis0, axis1)"};
+  static Tensor forward(const Tensor& x, Dim a, Dim b) { return apply<Transpose>(x, a, b); }
 };
 COGRAD_OP(Swapaxes)
 
 struct Swapdims {
-  static constexpr OpSpec spec{"swapdims",         "input, dim0, dim1",
-                               kFunctional,        "transpose under another name.",
-                               "T(2, 3, 4), 0, 2", "np.swapaxes(input, dim0, dim1)"};
-  static Tensor forward(const Tensor& x, int64_t a, int64_t b) { return apply<Transpose>(x, a, b); }
+  static constexpr OpSpec spec{"swapdims",          "input, dim0, dim1",
+                               kFunctional | kView, "transpose under another name.",
+                               "T(2, 3, 4), 0, 2",  "np.swapaxes(input, dim0, dim1)"};
+  static Tensor forward(const Tensor& x, Dim a, Dim b) { return apply<Transpose>(x, a, b); }
 };
 COGRAD_OP(Swapdims)
 
@@ -115,11 +112,10 @@ template <bool kInplaceForm>
 struct TOp {
   static constexpr OpSpec spec{"t",
                                "input",
-                               kFunctional,
+                               kFunctional | kView,
                                "A view of a matrix transposed; tensors of fewer dims as they are.",
                                "T(3, 4); T(3)",
                                "input.T"};
-  static constexpr bool kView = true;
   static constexpr const char* kNodeName = kInplaceForm ? "TBackward1" : "TBackward0";
   static Tensor forward(Ctx<TOp>&, const Tensor& x) {
     COGRAD_CHECK(x.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", x.dim(),
@@ -135,7 +131,7 @@ COGRAD_OP(T)
 struct ReversedDims {
   static constexpr OpSpec spec{"_T",
                                "input",
-                               kInternal,
+                               kInternal | kView,
                                "x.T: a view with the dims reversed.",
                                "T(2, 3, 4); T(3, 4)",
                                "np.transpose(input)"};
@@ -150,7 +146,7 @@ COGRAD_OP(ReversedDims)
 struct MatrixT {
   static constexpr OpSpec spec{"_mT",
                                "input",
-                               kInternal,
+                               kInternal | kView,
                                "x.mT and x.mH: a view with the last two dims exchanged.",
                                "T(2, 3, 4); T(3, 4)",
                                "np.swapaxes(input, -1, -2)"};
@@ -164,7 +160,8 @@ struct MatrixT {
 COGRAD_OP(MatrixT)
 
 struct HermitianT {
-  static constexpr OpSpec spec{"_H", "input", kInternal, "x.H of a matrix.", "T(3, 4)", "input.T"};
+  static constexpr OpSpec spec{"_H",      "input",  kInternal | kView, "x.H of a matrix.",
+                               "T(3, 4)", "input.T"};
   static Tensor forward(const Tensor& x) {
     COGRAD_CHECK(x.dim() == 2 || x.dim() == 0,
                  "tensor.H is only supported on matrices (2-D tensors). Got ", x.dim(),
@@ -207,21 +204,21 @@ Tensor moved(const Tensor& x, IntList source, IntList destination) {
 struct Movedim {
   static constexpr OpSpec spec{"movedim",
                                "input, source, destination",
-                               kFunctional,
+                               kFunctional | kView,
                                "A view with the dims `source` moved to the places `destination`.",
                                "T(2, 3, 4), 0, 2; T(2, 3, 4), (0, 1), (-1, 0)",
                                "np.moveaxis(input, source, destination)"};
-  static Tensor forward(const Tensor& x, IntList source, IntList destination) {
+  static Tensor forward(const Tensor& x, DimList source, DimList destination) {
     return moved(x, source, destination);
   }
 };
 COGRAD_OP(Movedim)
 
 struct Moveaxis {
-  static constexpr OpSpec spec{"moveaxis",         "input, source, destination",
-                               kFunctional,        "movedim under NumPy's name.",
-                               "T(2, 3, 4), 0, 2", "np.moveaxis(input, source, destination)"};
-  static Tensor forward(const Tensor& x, IntList source, IntList destination) {
+  static constexpr OpSpec spec{"moveaxis",          "input, source, destination",
+                               kFunctional | kView, "movedim under NumPy's name.",
+                               "T(2, 3, 4), 0, 2",  "np.moveaxis(input, source, destination)"};
+  static Tensor forward(const Tensor& x, DimList source, DimList destination) {
     return moved(x, source, destination);
   }
 };

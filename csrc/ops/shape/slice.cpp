@@ -22,12 +22,12 @@ void check_has_dims(const char* op, const Tensor& x) {
 
 // Zeros of `sizes` with g in a slice: the gradient of a slice, made in one pass.
 struct SliceBackward {
-  static constexpr OpSpec spec{"_slice_backward",
-                               "grad_output, input_sizes, dim, start=None, end=None, step=1",
-                               kInternal, "Zeros of input_sizes with grad_output in a slice.",
-                               "T(2, 4), (5, 4), 0, 1, 3; T(3, 2), (3, 4), 1, None, None, 2"};
+  static constexpr OpSpec spec{
+      "_slice_backward", "grad_output, input_sizes, dim, start=None, end=None, step=1",
+      kInternal | kShape, "Zeros of input_sizes with grad_output in a slice.",
+      "T(2, 4), (5, 4), 0, 1, 3; T(3, 2), (3, 4), 1, None, None, 2"};
   using State = SliceArgs;
-  static Tensor forward(Ctx<SliceBackward>& ctx, const Tensor& g, IntList sizes, int64_t dim,
+  static Tensor forward(Ctx<SliceBackward>& ctx, const Tensor& g, Shape sizes, Dim dim,
                         std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
     const int d = wrap_dim(dim, static_cast<int>(sizes.size()));
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, start, end, step};
@@ -44,12 +44,11 @@ COGRAD_OP(SliceBackward)
 
 struct Slice {
   static constexpr OpSpec spec{
-      "_slice", "input, dim=0, start=None, end=None, step=1", kInternal,
+      "_slice", "input, dim=0, start=None, end=None, step=1", kInternal | kView,
       "The view input[start:end:step] along one dim.",
       "T(5, 4), 0, 1, 3; T(3, 4), 1, None, None, 2; T(4), 0, -3; T(4), 0, 3, 1"};
-  static constexpr bool kView = true;
   using State = SliceArgs;
-  static Tensor forward(Ctx<Slice>& ctx, const Tensor& x, int64_t dim, std::optional<int64_t> start,
+  static Tensor forward(Ctx<Slice>& ctx, const Tensor& x, Dim dim, std::optional<int64_t> start,
                         std::optional<int64_t> end, int64_t step) {
     check_has_dims("slice", x);
     const int d = wrap_dim(dim, x.dim());
@@ -68,11 +67,11 @@ COGRAD_OP(Slice)
 struct Narrow {
   static constexpr OpSpec spec{"narrow",
                                "input, dim, start, length",
-                               kFunctional,
+                               kFunctional | kView,
                                "The view input[start : start + length] along one dim.",
                                "T(5, 4), 0, 1, 3; T(3, 4), -1, -2, 2",
                                ""};
-  static Tensor forward(const Tensor& x, int64_t dim, int64_t start, int64_t length) {
+  static Tensor forward(const Tensor& x, Dim dim, int64_t start, int64_t length) {
     check_has_dims("narrow", x);
     COGRAD_CHECK(length >= 0, "narrow(): length must be non-negative.");
     const int64_t size = x.size(wrap_dim(dim, x.dim()));
@@ -95,10 +94,10 @@ struct SelectArgs {
 
 struct SelectBackward {
   static constexpr OpSpec spec{
-      "_select_backward", "grad_output, input_sizes, dim, index", kInternal,
+      "_select_backward", "grad_output, input_sizes, dim, index", kInternal | kShape,
       "Zeros of input_sizes with grad_output at one index of a dim.", "T(4), (3, 4), 0, 2"};
   using State = SelectArgs;
-  static Tensor forward(Ctx<SelectBackward>& ctx, const Tensor& g, IntList sizes, int64_t dim,
+  static Tensor forward(Ctx<SelectBackward>& ctx, const Tensor& g, Shape sizes, Dim dim,
                         int64_t index) {
     const int d = wrap_dim(dim, static_cast<int>(sizes.size()));
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, index};
@@ -116,13 +115,12 @@ COGRAD_OP(SelectBackward)
 struct Select {
   static constexpr OpSpec spec{"select",
                                "input, dim, index",
-                               kFunctional,
+                               kFunctional | kView,
                                "The view at one index of a dim, without that dim.",
                                "T(3, 4), 0, 1; T(2, 3, 4), -1, -2; T(3), 0, 0",
                                "np.take(input, index, dim)"};
-  static constexpr bool kView = true;
   using State = SelectArgs;
-  static Tensor forward(Ctx<Select>& ctx, const Tensor& x, int64_t dim, int64_t index) {
+  static Tensor forward(Ctx<Select>& ctx, const Tensor& x, Dim dim, int64_t index) {
     COGRAD_CHECK_INDEX(x.dim() > 0, "select() cannot be applied to a 0-dim tensor.");
     const int d = wrap_dim(dim, x.dim());
     const int64_t at = check_select(x, d, index);

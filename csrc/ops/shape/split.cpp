@@ -64,13 +64,11 @@ Dims even_lengths(int64_t size, int64_t length) {
 
 struct Split {
   static constexpr OpSpec spec{
-      "_split", "input, split_size, dim=0", kInternal,
+      "_split", "input, split_size, dim=0", kInternal | kView,
       "Views of split_size elements each along dim; the last may be shorter.",
       "T(5, 2), 2; T(3, 4), 3, 1"};
-  static constexpr bool kView = true;
   using State = Parts;
-  static std::vector<Tensor> forward(Ctx<Split>& ctx, const Tensor& x, int64_t length,
-                                     int64_t dim) {
+  static std::vector<Tensor> forward(Ctx<Split>& ctx, const Tensor& x, int64_t length, Dim dim) {
     COGRAD_CHECK(x.dim() > 0, "split expects at least a 1-dimensional tensor");
     COGRAD_CHECK(length >= 0,
                  "split expects split_size be non-negative, but got split_size=", length);
@@ -91,30 +89,29 @@ constexpr const char* kSplitDoc =
     "Views of equal length (an int; the last may be shorter) or of the given lengths along dim.";
 
 struct SplitEven {
-  static constexpr OpSpec spec{"split", "tensor, split_size_or_sections, dim=0", kFunction,
+  static constexpr OpSpec spec{"split", "tensor, split_size_or_sections, dim=0", kFunction | kView,
                                kSplitDoc, "T(5, 2), 2; T(3, 4), 3, 1"};
-  static std::vector<Tensor> forward(const Tensor& x, int64_t length, int64_t dim) {
+  static std::vector<Tensor> forward(const Tensor& x, int64_t length, Dim dim) {
     return apply<Split>(x, length, dim);
   }
 };
 COGRAD_OP(SplitEven)
 
 struct SplitEvenMethod {
-  static constexpr OpSpec spec{"split", "input, split_size, dim=0", kMethod, kSplitDoc,
+  static constexpr OpSpec spec{"split", "input, split_size, dim=0", kMethod | kView, kSplitDoc,
                                "T(5, 2), 2; T(3, 4), 3, 1"};
-  static std::vector<Tensor> forward(const Tensor& x, int64_t length, int64_t dim) {
+  static std::vector<Tensor> forward(const Tensor& x, int64_t length, Dim dim) {
     return apply<Split>(x, length, dim);
   }
 };
 COGRAD_OP(SplitEvenMethod)
 
 struct SplitWithSizes {
-  static constexpr OpSpec spec{"split_with_sizes", "input, split_sizes, dim=0", kFunctional,
+  static constexpr OpSpec spec{"split_with_sizes", "input, split_sizes, dim=0", kFunctional | kView,
                                "Views of the given lengths along dim.", "T(5, 2), (2, 0, 3)"};
-  static constexpr bool kView = true;
   using State = Parts;
-  static std::vector<Tensor> forward(Ctx<SplitWithSizes>& ctx, const Tensor& x, IntList lengths,
-                                     int64_t dim) {
+  static std::vector<Tensor> forward(Ctx<SplitWithSizes>& ctx, const Tensor& x, Shape lengths,
+                                     Dim dim) {
     COGRAD_CHECK(x.dim() > 0, "split_with_sizes expects at least a 1-dimensional tensor");
     const int d = wrap_dim(dim, x.dim());
     int64_t total = 0;
@@ -137,28 +134,28 @@ struct SplitWithSizes {
 COGRAD_OP(SplitWithSizes)
 
 struct SplitSections {
-  static constexpr OpSpec spec{"split", "tensor, split_size_or_sections, dim=0", kFunction,
+  static constexpr OpSpec spec{"split", "tensor, split_size_or_sections, dim=0", kFunction | kView,
                                kSplitDoc, "T(5, 2), (2, 3)"};
-  static std::vector<Tensor> forward(const Tensor& x, IntList lengths, int64_t dim) {
+  static std::vector<Tensor> forward(const Tensor& x, IntList lengths, Dim dim) {
     return apply<SplitWithSizes>(x, lengths, dim);
   }
 };
 COGRAD_OP(SplitSections)
 
 struct SplitSectionsMethod {
-  static constexpr OpSpec spec{"split", "input, split_size, dim=0", kMethod, kSplitDoc,
+  static constexpr OpSpec spec{"split", "input, split_size, dim=0", kMethod | kView, kSplitDoc,
                                "T(5, 2), (2, 3)"};
-  static std::vector<Tensor> forward(const Tensor& x, IntList lengths, int64_t dim) {
+  static std::vector<Tensor> forward(const Tensor& x, IntList lengths, Dim dim) {
     return apply<SplitWithSizes>(x, lengths, dim);
   }
 };
 COGRAD_OP(SplitSectionsMethod)
 
 struct Chunk {
-  static constexpr OpSpec spec{"chunk", "input, chunks, dim=0", kFunctional,
+  static constexpr OpSpec spec{"chunk", "input, chunks, dim=0", kFunctional | kView,
                                "At most `chunks` views of equal length along dim.",
                                "T(5, 2), 2; T(3, 4), 4, 1"};
-  static std::vector<Tensor> forward(const Tensor& x, int64_t chunks, int64_t dim) {
+  static std::vector<Tensor> forward(const Tensor& x, int64_t chunks, Dim dim) {
     COGRAD_CHECK(x.dim() > 0, "chunk expects at least a 1-dimensional tensor");
     COGRAD_CHECK(chunks > 0, "chunk expects `chunks` to be greater than 0, got: ", chunks);
     const int d = wrap_dim(dim, x.dim());
@@ -173,13 +170,12 @@ struct Chunk {
 COGRAD_OP(Chunk)
 
 struct Unbind {
-  static constexpr OpSpec spec{"unbind", "input, dim=0", kFunctional,
+  static constexpr OpSpec spec{"unbind", "input, dim=0", kFunctional | kView,
                                "All views at one index of a dim, in order.",
                                "T(3, 4); T(2, 3), -1"};
-  static constexpr bool kView = true;
   using State = Parts;
-  static std::vector<Tensor> forward(Ctx<Unbind>& ctx, const Tensor& x, int64_t dim) {
-    COGRAD_CHECK_INDEX(x.dim() > 0, "Dimension specified as ", dim,
+  static std::vector<Tensor> forward(Ctx<Unbind>& ctx, const Tensor& x, Dim dim) {
+    COGRAD_CHECK_INDEX(x.dim() > 0, "Dimension specified as ", dim.value,
                        " but tensor has no dimensions");
     const int d = wrap_dim(dim, x.dim());
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, x.dtype(), Dims(x.sizes())};

@@ -30,11 +30,10 @@ template <bool kInplaceForm>
 struct SqueezeOp {
   static constexpr OpSpec spec{"squeeze",
                                "input",
-                               kFunctional,
+                               kFunctional | kView,
                                "A view without the dims of size 1.",
                                "T(3, 1, 4, 1); T(3, 4)",
                                "np.squeeze(input)"};
-  static constexpr bool kView = true;
   static constexpr const char* kNodeName = kInplaceForm ? "SqueezeBackward3" : "SqueezeBackward0";
   using State = InputSizes;
   static Tensor forward(Ctx<SqueezeOp>& ctx, const Tensor& x) {
@@ -50,11 +49,10 @@ template <bool kInplaceForm>
 struct SqueezeDimOp {
   static constexpr OpSpec spec{"squeeze",
                                "input, dim",
-                               kFunctional,
+                               kFunctional | kView,
                                "A view without those of the given dims that have size 1.",
                                "T(3, 1, 4), 1; T(3, 1, 1), (-1, 0)",
                                ""};
-  static constexpr bool kView = true;
   struct State {
     Dims sizes;
     bool several;
@@ -62,7 +60,7 @@ struct SqueezeDimOp {
   static std::string node_name(const State& s) {
     return std::string("SqueezeBackward") + "1245"[2 * kInplaceForm + s.several];
   }
-  static Tensor forward(Ctx<SqueezeDimOp>& ctx, const Tensor& x, IntList dims) {
+  static Tensor forward(Ctx<SqueezeDimOp>& ctx, const Tensor& x, DimList dims) {
     ctx->several = dims.size() != 1;
     SmallVec<bool, 8> drop(static_cast<size_t>(std::max(x.dim(), 1)), false);
     for (int64_t dim : dims) {
@@ -83,17 +81,16 @@ template <bool kInplaceForm>
 struct UnsqueezeOp {
   static constexpr OpSpec spec{"unsqueeze",
                                "input, dim",
-                               kFunctional,
+                               kFunctional | kView,
                                "A view with a dim of size 1 added at `dim`.",
                                "T(3, 4), 1; T(3), -1; T(), 0",
                                "np.expand_dims(input, dim)"};
-  static constexpr bool kView = true;
   static constexpr const char* kNodeName =
       kInplaceForm ? "UnsqueezeBackward1" : "UnsqueezeBackward0";
   struct State {
     int dim;
   };
-  static Tensor forward(Ctx<UnsqueezeOp>& ctx, const Tensor& x, int64_t dim) {
+  static Tensor forward(Ctx<UnsqueezeOp>& ctx, const Tensor& x, Dim dim) {
     const int d = wrap_dim(dim, x.dim() + 1);
     const auto at = static_cast<size_t>(d);
     ctx->dim = d;

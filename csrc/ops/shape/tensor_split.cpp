@@ -45,27 +45,27 @@ constexpr const char* kTensorSplitDoc =
     "Views along dim: that many nearly equal ones (an int), or cut at the given indices.";
 
 struct TensorSplit {
-  static constexpr OpSpec spec{"tensor_split", "input, indices_or_sections, dim=0", kFunctional,
-                               kTensorSplitDoc, "T(5, 2), 3; T(3, 4), 2, 1"};
-  static std::vector<Tensor> forward(const Tensor& x, int64_t sections, int64_t dim) {
+  static constexpr OpSpec spec{"tensor_split", "input, indices_or_sections, dim=0",
+                               kFunctional | kView, kTensorSplitDoc, "T(5, 2), 3; T(3, 4), 2, 1"};
+  static std::vector<Tensor> forward(const Tensor& x, int64_t sections, Dim dim) {
     return split_sections(x, sections, dim);
   }
 };
 COGRAD_OP(TensorSplit)
 
 struct TensorSplitIndices {
-  static constexpr OpSpec spec{"tensor_split", "input, indices_or_sections, dim=0", kFunctional,
-                               kTensorSplitDoc, "T(5, 2), (1, 3)"};
-  static std::vector<Tensor> forward(const Tensor& x, IntList indices, int64_t dim) {
+  static constexpr OpSpec spec{"tensor_split", "input, indices_or_sections, dim=0",
+                               kFunctional | kView, kTensorSplitDoc, "T(5, 2), (1, 3)"};
+  static std::vector<Tensor> forward(const Tensor& x, IntList indices, Dim dim) {
     return split_indices(x, indices, dim);
   }
 };
 COGRAD_OP(TensorSplitIndices)
 
 struct TensorSplitTensor {
-  static constexpr OpSpec spec{"tensor_split", "input, indices_or_sections, dim=0", kFunctional,
-                               kTensorSplitDoc, "none: tested by hand"};
-  static std::vector<Tensor> forward(const Tensor& x, const Tensor& at, int64_t dim) {
+  static constexpr OpSpec spec{"tensor_split", "input, indices_or_sections, dim=0",
+                               kFunctional | kView, kTensorSplitDoc, "none: tested by hand"};
+  static std::vector<Tensor> forward(const Tensor& x, const Tensor& at, Dim dim) {
     COGRAD_CHECK(at.dtype() == DType::Int64,
                  "tensor_split expected tensor_indices_or_sections to have dtype of long, but got ",
                  dtype_name(at.dtype()));
@@ -98,7 +98,7 @@ std::vector<Tensor> named_split(const char* op, const Tensor& x, int64_t section
 
 #define COGRAD_NAMED_SPLIT(Struct, name, min_dims, dim, samples_even, samples_at)            \
   struct Struct##Even {                                                                      \
-    static constexpr OpSpec spec{name, "input, sections", kFunctional,                       \
+    static constexpr OpSpec spec{name, "input, sections", kFunctional | kShape,              \
                                  "tensor_split into equal parts along dim " #dim ".",        \
                                  samples_even};                                              \
     static std::vector<Tensor> forward(const Tensor& x, int64_t sections) {                  \
@@ -107,7 +107,7 @@ std::vector<Tensor> named_split(const char* op, const Tensor& x, int64_t section
   };                                                                                         \
   COGRAD_OP(Struct##Even)                                                                    \
   struct Struct##At {                                                                        \
-    static constexpr OpSpec spec{name, "input, indices", kFunctional,                        \
+    static constexpr OpSpec spec{name, "input, indices", kFunctional | kShape,               \
                                  "tensor_split at indices along dim " #dim ".", samples_at}; \
     static std::vector<Tensor> forward(const Tensor& x, IntList indices) {                   \
       return split_indices(x, indices, named_split_dim(name, x, min_dims, dim));             \

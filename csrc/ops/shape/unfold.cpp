@@ -36,11 +36,11 @@ Tensor window_region(const Tensor& x, int d, int64_t size, int64_t step) {
 // Windows may overlap, so terms are added: one position inside the window at a time, which never
 // meets itself.
 struct UnfoldBackward {
-  static constexpr OpSpec spec{"_unfold_backward", "grad_in, input_sizes, dim, size, step",
-                               kInternal, "Sum of windows back into a tensor of input_sizes.",
-                               "T(4, 2), (5,), 0, 2, 1"};
+  static constexpr OpSpec spec{
+      "_unfold_backward", "grad_in, input_sizes, dim, size, step", kInternal | kShape,
+      "Sum of windows back into a tensor of input_sizes.", "T(4, 2), (5,), 0, 2, 1"};
   using State = UnfoldArgs;
-  static Tensor forward(Ctx<UnfoldBackward>& ctx, const Tensor& g, IntList sizes, int64_t dim,
+  static Tensor forward(Ctx<UnfoldBackward>& ctx, const Tensor& g, Shape sizes, Dim dim,
                         int64_t size, int64_t step) {
     const int d = wrap_dim(dim, static_cast<int>(sizes.size()));
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, size, step};
@@ -70,14 +70,12 @@ COGRAD_OP(UnfoldBackward)
 struct Unfold {
   static constexpr OpSpec spec{"unfold",
                                "input, dimension, size, step",
-                               kMethod,
+                               kMethod | kView,
                                "A view of all windows of `size`, `step` apart, as a new last dim.",
                                "T(5), 0, 2, 1; T(3, 7), 1, 3, 2; T(), 0, 1, 1",
                                ""};
-  static constexpr bool kView = true;
   using State = UnfoldArgs;
-  static Tensor forward(Ctx<Unfold>& ctx, const Tensor& x, int64_t dim, int64_t size,
-                        int64_t step) {
+  static Tensor forward(Ctx<Unfold>& ctx, const Tensor& x, Dim dim, int64_t size, int64_t step) {
     const int d = wrap_dim(dim, x.dim());
     Tensor out = window_region(x, d, size, step);
     if (ctx.recording()) *ctx.operator->() = {Dims(x.sizes()), d, size, step};

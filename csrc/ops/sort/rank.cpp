@@ -52,7 +52,7 @@ void select_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
   struct Prefix##All {                                                                             \
     static constexpr OpSpec spec{name,                                                             \
                                  "input",                                                          \
-                                 kFunctional,                                                      \
+                                 kFunctional | kReduction,                                         \
                                  doc " of all elements, the lower one of two.",                    \
                                  "T(5); T(3, 5)",                                                  \
                                  "np." name "(input)"};                                            \
@@ -77,7 +77,7 @@ void select_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
   struct Prefix {                                                                                  \
     static constexpr OpSpec spec{name,                                                             \
                                  "input, dim=-1, keepdim=False",                                   \
-                                 kFunctional | kOut,                                               \
+                                 kFunctional | kOut | kReduction,                                  \
                                  doc " along dim, the lower one of two, and its index.",           \
                                  "T(3, 5), 1; T(2, 3, 4), 0, True; T(), 0",                        \
                                  "",                                                               \
@@ -85,7 +85,7 @@ void select_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
     static constexpr const char* kNodeName = #Prefix "Backward1";                                  \
     static constexpr int kSaved = 1;                                                               \
     using State = PickState;                                                                       \
-    static std::tuple<Tensor, Tensor> forward(Ctx<Prefix>& ctx, const Tensor& x, int64_t dim,      \
+    static std::tuple<Tensor, Tensor> forward(Ctx<Prefix>& ctx, const Tensor& x, Dim dim,          \
                                               bool keepdim) {                                      \
       return select_along(ctx, x, dim, keepdim,                                                    \
                           [&](const Tensor& in, const Axis& a, const Tensor& v, const Tensor& i) { \
@@ -103,15 +103,15 @@ COGRAD_MEDIAN(Nanmedian, "nanmedian", true, "Median without NaN")
 struct Kthvalue {
   static constexpr OpSpec spec{"kthvalue",
                                "input, k, dim=-1, keepdim=False",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kReduction,
                                "k-th smallest element along dim (from 1) and its index.",
                                "T(3, 5), 2; T(2, 3, 4), 3, 1, True; T(), 1",
                                "",
                                "values, indices"};
   static constexpr int kSaved = 1;
   using State = PickState;
-  static std::tuple<Tensor, Tensor> forward(Ctx<Kthvalue>& ctx, const Tensor& x, int64_t k,
-                                            int64_t dim, bool keepdim) {
+  static std::tuple<Tensor, Tensor> forward(Ctx<Kthvalue>& ctx, const Tensor& x, int64_t k, Dim dim,
+                                            bool keepdim) {
     const int d = wrap_dim(dim, x.dim());
     const int64_t n = x.dim() == 0 ? 1 : x.size(d);
     COGRAD_CHECK(k >= 1 && k <= n, "kthvalue(): selected number k out of range for dimension ", d);
@@ -150,14 +150,14 @@ void find_modes(const T* sorted, const int64_t* order, const Axis& a, T* values,
 struct Mode {
   static constexpr OpSpec spec{"mode",
                                "input, dim=-1, keepdim=False",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kReduction,
                                "Most frequent value along dim and the index of an occurrence.",
                                "T(3, 5); T(2, 3, 4), 0, True; T()",
                                "",
                                "values, indices"};
   static constexpr int kSaved = 1;
   using State = PickState;
-  static std::tuple<Tensor, Tensor> forward(Ctx<Mode>& ctx, const Tensor& x, int64_t dim,
+  static std::tuple<Tensor, Tensor> forward(Ctx<Mode>& ctx, const Tensor& x, Dim dim,
                                             bool keepdim) {
     return select_along(ctx, x, dim, keepdim,
                         [&](const Tensor& in, const Axis& a, const Tensor& v, const Tensor& i) {
@@ -287,24 +287,27 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
   struct Prefix##Scalar {                                                                         \
     static constexpr OpSpec spec{name,                                                            \
                                  "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
-                                 kFunctional,                                                     \
+                                 kFunctional | kReduction,                                        \
                                  doc,                                                             \
                                  "T(3, 5), 0.4, 1; T(7), 0.5; T(2, 3, 4), 0.25, 0, True; "        \
                                  "T(5), 0.3, interpolation='nearest'",                            \
                                  "np." name                                                       \
                                  "(input, q, axis=dim, keepdims=keepdim, method=interpolation)"}; \
-    static Tensor forward(const Tensor& x, double q, std::optional<int64_t> dim, bool keepdim,    \
+    static constexpr DTypeSet kDTypes = kWideTypes;                                               \
+    static Tensor forward(const Tensor& x, double q, std::optional<Dim> dim, bool keepdim,        \
                           std::string_view interpolation) {                                       \
       return quantile_of(x, {&q, 1}, true, dim, keepdim, interpolation, ignore_nan);              \
     }                                                                                             \
   };                                                                                              \
   COGRAD_OP(Prefix##Scalar)                                                                       \
   struct Prefix {                                                                                 \
-    static constexpr OpSpec spec{                                                                 \
-        name, "input, q, dim=None, keepdim=False, *, interpolation='linear'", kFunctional,        \
-        doc " q is a tensor of fractions.", "none: q is a constant; tested by hand"};             \
-    static Tensor forward(const Tensor& x, const Tensor& q, std::optional<int64_t> dim,           \
-                          bool keepdim, std::string_view interpolation) {                         \
+    static constexpr OpSpec spec{name,                                                            \
+                                 "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
+                                 kFunctional | kReduction, doc " q is a tensor of fractions.",    \
+                                 "none: q is a constant; tested by hand"};                        \
+    static constexpr DTypeSet kDTypes = kWideTypes;                                               \
+    static Tensor forward(const Tensor& x, const Tensor& q, std::optional<Dim> dim, bool keepdim, \
+                          std::string_view interpolation) {                                       \
       return quantile_of(x, quantile_fractions(q, x), q.dim() == 0, dim, keepdim, interpolation,  \
                          ignore_nan);                                                             \
     }                                                                                             \
