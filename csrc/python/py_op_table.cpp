@@ -89,7 +89,9 @@ py::dict parse_schema(const std::string& text) {
   py::dict d;
   d["name"] = s.name;
   d["args"] = describe_arguments(s.args);
-  d["returns"] = s.returns;
+  py::list returns;
+  for (const std::string& type : s.returns) returns.append(type);
+  d["returns"] = returns;
   d["has_result"] = text.find("->") != std::string::npos;
   return d;
 }

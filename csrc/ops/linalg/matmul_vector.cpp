@@ -275,11 +275,11 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
   return cast(beta.equals(0) ? term : add(scaled(input, beta), term), t);
 }
 
-#define COGRAD_ADD_PRODUCT(Struct, name, x, y, doc, samples, ref, expression)                 \
+#define COGRAD_ADD_PRODUCT(Struct, name, x, y, flags, doc, samples, ref, expression)          \
   struct Struct {                                                                             \
     static constexpr OpSpec spec{name,                                                        \
                                  "input, " #x ", " #y ", *, beta=1, alpha=1",                 \
-                                 kFunctional | kInplace | kOut | kContraction | kExactOut,    \
+                                 kFunctional | kInplace | kOut | kContraction | (flags),      \
                                  "beta * input + alpha * (" doc ").",                         \
                                  samples,                                                     \
                                  ref};                                                        \
@@ -292,13 +292,13 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
   };                                                                                          \
   COGRAD_OP(Struct)
 constexpr int64_t kFirst[1] = {0};
-COGRAD_ADD_PRODUCT(Addmv, "addmv", mat, vec, "mat @ vec",
+COGRAD_ADD_PRODUCT(Addmv, "addmv", mat, vec, kExactOut, "mat @ vec",
                    "T(3), T(3, 4), T(4); T(3), T(3, 4), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * (mat @ vec)", apply<Mv>(mat, vec))
-COGRAD_ADD_PRODUCT(Addr, "addr", vec1, vec2, "outer(vec1, vec2)",
+COGRAD_ADD_PRODUCT(Addr, "addr", vec1, vec2, 0, "outer(vec1, vec2)",
                    "T(3, 4), T(3), T(4); T(4), T(3), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * np.outer(vec1, vec2)", apply<Outer>(vec1, vec2))
-COGRAD_ADD_PRODUCT(Addbmm, "addbmm", batch1, batch2, "sum of batch1 @ batch2 over the batch",
+COGRAD_ADD_PRODUCT(Addbmm, "addbmm", batch1, batch2, kExactOut, "sum of batch1 @ batch2 over the batch",
                    "T(3, 2), T(2, 3, 4), T(2, 4, 2); T(2), T(2, 3, 4), T(2, 4, 2), beta=2, alpha=3",
                    "beta * input + alpha * np.sum(batch1 @ batch2, axis=0)",
                    sum(bmm(batch1, batch2), IntList(kFirst)))
