@@ -136,6 +136,13 @@ void data_free(void* p, size_t nbytes) noexcept {
   std::free(p);
 }
 
+void data_discard(void* p, size_t nbytes) noexcept {
+  constexpr uintptr_t kPage = 4096;
+  const auto from = (reinterpret_cast<uintptr_t>(p) + kPage - 1) / kPage * kPage;
+  const auto to = (reinterpret_cast<uintptr_t>(p) + nbytes) / kPage * kPage;
+  if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
+}
+
 size_t cached_bytes() noexcept {
   std::lock_guard lock(cache().mutex);
   return cache().bytes;

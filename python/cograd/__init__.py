@@ -64,6 +64,7 @@ del _name
 from cograd._dtypes import *
 from cograd._interop import *
 from cograd._indexing import *
+from cograd._storage import *
 from cograd.functional import *
 from cograd import overrides as overrides
 from cograd import random

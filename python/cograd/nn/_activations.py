@@ -10,7 +10,7 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from ._core import core_op, core_or, write_back
+from ._core import core_function, core_op, core_or, write_back
 
 
 def _leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
@@ -93,18 +93,6 @@ def _glu(input: Tensor, dim: int = -1) -> Tensor:
     return value * gate.sigmoid()
 
 
-def _prelu(input: Tensor, weight: Tensor) -> Tensor:
-    if weight.numel() != 1:
-        channels = input.shape[1] if input.dim() > 1 else 1
-        if weight.numel() != channels:
-            raise RuntimeError(
-                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
-                f"{weight.numel()} and channel size = {channels}."
-            )
-        weight = weight.reshape([1, -1] + [1] * (input.dim() - 2))
-    return cograd.where(input > 0, input, weight * input)
-
-
 def _relu(input: Tensor) -> Tensor:
     return cograd.where(input > 0, input, cograd.zeros_like(input))
 
@@ -148,7 +136,7 @@ gelu_op = core_or("gelu", _gelu)
 _gelu_tanh_op = core_op("gelu_tanh")
 logsigmoid = core_or("logsigmoid", _logsigmoid)
 glu = core_or("glu", _glu)
-prelu = core_or("prelu", _prelu)
+prelu = core_function("prelu")
 softsign = core_or("softsign", _softsign)
 tanhshrink = core_or("tanhshrink", _tanhshrink)
 softshrink_op = core_or("softshrink", _softshrink)

@@ -39,7 +39,10 @@ def _rms_norm(
 
 
 linear = core_or("linear", _linear)
+bilinear = core_function("bilinear")
+cosine_similarity = core_function("cosine_similarity")
 layer_norm = core_function("layer_norm")
+pad = core_function("pad")
 rms_norm = core_or("rms_norm", _rms_norm)
 _dropout = core_function("dropout")
 _embedding = core_function("embedding")
@@ -82,25 +85,6 @@ def embedding(
     return _embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
 
 
-def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x1 A x2 + b with input1 (*, I), input2 (*, J), weight (O, I, J), bias (O); gives (*, O)."""
-    if input1.shape[:-1] != input2.shape[:-1]:
-        raise RuntimeError(
-            "bilinear(): input batch dimensions do not match: got "
-            f"{list(input1.shape)} and {list(input2.shape)}"
-        )
-    out_features, first, second = weight.shape
-    if input1.shape[-1] != first or input2.shape[-1] != second:
-        raise RuntimeError(
-            f"bilinear(): input1 and input2 sizes do not match weight size: got "
-            f"{input1.shape[-1]} and {input2.shape[-1]}, expected {first} and {second}"
-        )
-    left = input1.matmul(weight.permute(1, 0, 2).reshape(first, out_features * second))
-    left = left.reshape(*input1.shape[:-1], out_features, second)
-    out = (left * input2.unsqueeze(-2)).sum(-1)
-    return out if bias is None else out + bias
-
-
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Indices (*) as rows of zeros with a one: int64 (*, num_classes)."""
     if tensor.dtype != cograd.int64:
@@ -130,48 +114,11 @@ def normalize(
     return result if out is None else out.copy_(result)
 
 
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along ``dim``; the shapes broadcast."""
-    n1 = x1.norm(2, dim, keepdim=True).clamp(min=eps)
-    n2 = x2.norm(2, dim, keepdim=True).clamp(min=eps)
-    return ((x1 / n1) * (x2 / n2)).sum(dim)
-
-
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """p-norm of ``x1 - x2 + eps`` over the last dim."""
     return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
-
-
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
-    """Adds (or, if negative, cuts) elements at the ends of the last dims.
-
-    ``pad`` is (last dim left, last dim right, second last left, ...).
-    """
-    if mode != "constant":
-        raise NotImplementedError(f"pad: mode '{mode}' is not supported, only 'constant'")
-    if len(pad) % 2 or len(pad) > 2 * input.dim():
-        raise RuntimeError(
-            f"pad: expected an even number of values, at most {2 * input.dim()}, got {len(pad)}"
-        )
-    shape = list(input.shape)
-    target, source = [slice(None)] * input.dim(), [slice(None)] * input.dim()
-    for pair in range(len(pad) // 2):
-        dim = input.dim() - 1 - pair
-        left, right = pad[2 * pair], pad[2 * pair + 1]
-        size = shape[dim] + left + right
-        if size < 0:
-            raise RuntimeError(
-                f"pad: dimension {dim} of size {shape[dim]} with padding ({left}, {right}) would "
-                "have negative size"
-            )
-        source[dim] = slice(max(-left, 0), shape[dim] - max(-right, 0))
-        target[dim] = slice(max(left, 0), size - max(right, 0))
-        shape[dim] = size
-    out = input.new_full(shape, 0 if value is None else value)
-    out[tuple(target)] = input[tuple(source)]
-    return out
 
 
 def scaled_dot_product_attention(
