@@ -19,7 +19,9 @@ def rand(*shape):
 def test_cosine_similarity_counts_repeated_elements_in_the_norms():
     got = F.cosine_similarity(torch.ones(3, 1), torch.ones(3, 4), dim=1)
     assert got.tolist() == pytest.approx([1.0] * 3)
-    assert torch.cosine_similarity(torch.ones(4), torch.ones(2, 4)).tolist() == pytest.approx([1, 1])
+    assert torch.cosine_similarity(torch.ones(4), torch.ones(2, 4)).tolist() == pytest.approx(
+        [1, 1]
+    )
 
 
 @pytest.mark.parametrize("shapes", [((3, 1), (3, 4)), ((4,), (3, 4)), ((2, 1, 4), (3, 1))])

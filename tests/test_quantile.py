@@ -18,7 +18,7 @@ X = [[1.0, 5.0, 2.0, 9.0], [3.0, 4.0, 7.0, 0.5]]
 def test_gradient_with_respect_to_a_tensor_of_fractions(f, dim, q, keepdim):
     x = torch.tensor(X, dtype=F8, requires_grad=True)
     q = torch.tensor(q, dtype=F8, requires_grad=True)
-    g = lambda a, b: f(a, b, dim, keepdim)  # noqa: E731
+    g = lambda a, b: f(a, b, dim, keepdim)
     assert gradcheck(g, (x, q))
     assert gradgradcheck(g, (x, q))
 

@@ -12,9 +12,7 @@ INDEX = [0, 1, 0, 0, 1, 2, 0]
 
 
 def scatter(x, start, include_self=True):
-    return torch.scatter_reduce(
-        start, 0, torch.tensor(INDEX), x, "prod", include_self=include_self
-    )
+    return torch.scatter_reduce(start, 0, torch.tensor(INDEX), x, "prod", include_self=include_self)
 
 
 def index(x, start, include_self=True):
@@ -72,7 +70,7 @@ def test_two_zeros_in_a_matrix_along_either_dim():
     at = torch.tensor([[0, 0, 1], [0, 1, 1], [1, 1, 0]])
     start = torch.full((3, 3), 2.0, dtype=F8, requires_grad=True)
     for dim in (0, 1):
-        f = lambda t, s, d=dim: torch.scatter_reduce(s, d, at, t, "prod")  # noqa: E731
+        f = lambda t, s, d=dim: torch.scatter_reduce(s, d, at, t, "prod")
         assert gradcheck(f, (x, start))
         assert gradgradcheck(f, (x, start))
 

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cstdlib>
@@ -137,9 +138,9 @@ void data_free(void* p, size_t nbytes) noexcept {
 }
 
 void data_discard(void* p, size_t nbytes) noexcept {
-  constexpr uintptr_t kPage = 4096;
-  const auto from = (reinterpret_cast<uintptr_t>(p) + kPage - 1) / kPage * kPage;
-  const auto to = (reinterpret_cast<uintptr_t>(p) + nbytes) / kPage * kPage;
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto from = (reinterpret_cast<uintptr_t>(p) + page - 1) / page * page;
+  const auto to = (reinterpret_cast<uintptr_t>(p) + nbytes) / page * page;
   if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
 }
 

@@ -2,21 +2,24 @@
 // The table of ops: one record each, made from the op's declaration. Bindings, stubs, docs and
 // generated tests are all derived from it.
 #pragma once
-#include "ops/core/value.h"
+#include "ops/core/facts.h"
+#include "ops/core/parameters.h"
 
 namespace cograd {
 
-enum OpFlags : uint32_t {
-  kFunction = 1,  // cograd.name(...)
-  kMethod = 2,    // Tensor.name(...)
-  kInplace = 4,   // Tensor.name_(...)
-  kOut = 8,       // out= keyword
-  kNN = 16,       // in cograd.nn.functional instead of cograd
-  kNondiff = 32,  // no gradient by nature (comparisons, indices, ...)
-  kFunctional = kFunction | kMethod,
-  kElementwise = kFunction | kMethod | kInplace | kOut,
-  kInternal = 64,  // reachable through _C only
-};
+inline constexpr uint32_t kFunction = 1,  // cograd.name(...)
+    kMethod = 2,                          // Tensor.name(...)
+    kInplace = 4,                         // Tensor.name_(...)
+    kOut = 8,                             // out= keyword
+    kNN = 16,                             // in cograd.nn.functional instead of cograd
+    kNondiff = 32,                        // no gradient by nature (comparisons, indices, ...)
+    kFunctional = kFunction | kMethod, kForms = kFunction | kMethod | kInplace | kOut,
+                          kInternal = 64,  // reachable through _C only
+    kExactOut = 128,                       // out= has the result's dtype; others convert into it
+    kAbsentTensors = 256,                  // its lists of tensors may hold None
+    kUninitialised = 512,                  // its result's values are whatever the memory held
+    kReadsBytes = 1024,  // its result depends on how the bytes lie, not on the values alone
+    kNoCpp = 2048;  // the public headers have no function of it, or a hand-written one
 
 // What an op's struct declares about itself, in one place.
 struct OpSpec {
@@ -24,24 +27,12 @@ struct OpSpec {
   // Python parameters in the order of the C++ ones: "input, dim=None, *, dtype=None"; a name with
   // a leading star ("*size") also takes its ints as separate positional arguments.
   const char* args;
-  uint32_t flags;
+  uint32_t flags;  // of the above, and a kind
   const char* doc;
   // Argument lists for the generated tests, ';' between samples, or "none: reason".
   const char* samples = "";
   const char* ref = "";      // NumPy expression over the argument names
   const char* returns = "";  // field names of a named tuple result: "values, indices"
-};
-
-struct ArgInfo {
-  std::string name;
-  ArgKind kind = ArgKind::Tensor;
-  bool nullable = false;
-  bool keyword_only = false;
-  bool variadic = false;
-  bool has_default = false;
-  std::string default_text;
-  std::string default_string;  // storage of a string default
-  Value default_value;
 };
 
 struct ForeignOp;  // an op of an extension (api/registration.h)
@@ -53,6 +44,7 @@ struct OpRecord {
   OpSpec spec;
   std::vector<ArgInfo> args;
   bool differentiable = false;
+  OpFacts facts;
   Result::Kind result = Result::Kind::None;
   uint8_t num_results = 1;             // of a tuple
   const ForeignOp* foreign = nullptr;  // then `call` is null
@@ -63,9 +55,7 @@ struct OpRecord {
 
 // All records in registration order; overloads share a name. Complete once the library is loaded.
 COGRAD_API const std::vector<OpRecord*>& op_table();
-// Fills in names and defaults of record.args from spec.args; raises ValueError if malformed.
-COGRAD_API void parse_parameters(OpRecord& record);
-// The same for an op of this library; aborts the load on a malformed declaration.
+// Reads the parameters and adds it; aborts the load on a malformed declaration.
 COGRAD_API bool add_record(OpRecord* record);
 // Gives every overload of op `of` a second name; made when the table is first asked for.
 COGRAD_API bool add_alias(const char* name, const char* of);

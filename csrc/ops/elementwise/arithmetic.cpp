@@ -41,7 +41,7 @@ struct Add {
   static constexpr OpSpec spec{
       "add",
       "input, other, *, alpha=1",
-      kElementwise,
+      kForms,
       "input + alpha * other, element-wise with broadcasting and type promotion.",
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input + alpha * other"};
@@ -77,7 +77,7 @@ struct Sub {
   static constexpr OpSpec spec{
       "sub",
       "input, other, *, alpha=1",
-      kElementwise,
+      kForms,
       "input - alpha * other, element-wise with broadcasting and type promotion.",
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input - alpha * other"};
@@ -125,7 +125,7 @@ void save_factors(Ctx<Op>& ctx, const TensorOrScalar& a, const TensorOrScalar& b
 struct Mul {
   static constexpr OpSpec spec{"mul",
                                "input, other",
-                               kElementwise,
+                               kForms,
                                "input * other, element-wise with broadcasting and type promotion.",
                                "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5",
                                "input * other"};
@@ -148,7 +148,7 @@ struct Div {
   static constexpr OpSpec spec{
       "div",
       "input, other, *, rounding_mode=None",
-      kElementwise,
+      kForms,
       "input / other, element-wise; rounding_mode None (true division), 'trunc' or 'floor'.",
       "T(3, 4), P(3, 4); T(2, 3, 1), P(4); T(3), 2.5",
       "input / other"};
@@ -194,7 +194,7 @@ COGRAD_OP(Div)
 struct Pow {
   static constexpr OpSpec spec{"pow",
                                "input, exponent",
-                               kElementwise,
+                               kForms,
                                "input ** exponent, element-wise.",
                                "P(3, 4), P(3, 4); T(3), 3; P(3), 0.5; T(4), 2",
                                "input ** exponent"};

@@ -31,7 +31,7 @@ void check_lerp(const Tensor& a, const Tensor& b) {
 struct Lerp {
   static constexpr OpSpec spec{"lerp",
                                "input, end, weight",
-                               kElementwise,
+                               kForms,
                                "input + weight * (end - input), element-wise.",
                                "T(3, 4), T(3, 4), 0.3; T(3, 4), T(4), 0.7; "
                                "T(3, 4), T(3, 4), T(3, 4); T(3, 1), T(4), T(3, 4, lo=0, hi=2)",
@@ -78,7 +78,7 @@ struct ValueState {
 struct Addcmul {
   static constexpr OpSpec spec{"addcmul",
                                "input, tensor1, tensor2, *, value=1",
-                               kElementwise,
+                               kForms,
                                "input + value * tensor1 * tensor2, element-wise.",
                                "T(3, 4), T(3, 4), T(3, 4); T(3, 4), T(4), T(3, 1), value=0.5",
                                "input + value * tensor1 * tensor2"};
@@ -107,7 +107,7 @@ COGRAD_OP(Addcmul)
 struct Addcdiv {
   static constexpr OpSpec spec{"addcdiv",
                                "input, tensor1, tensor2, *, value=1",
-                               kElementwise,
+                               kForms,
                                "input + value * tensor1 / tensor2, element-wise.",
                                "T(3, 4), T(3, 4), P(3, 4); T(3, 4), T(4), P(3, 1), value=0.5",
                                "input + value * tensor1 / tensor2"};

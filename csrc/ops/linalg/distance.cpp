@@ -55,6 +55,7 @@ struct CosineSimilarity {
       "T(3, 4), T(3, 4); T(3, 4), T(4), -1; T(3, 1), T(3, 4); T(2, 3), T(4, 1, 3), 0",
       "(lambda a, b: np.sum(a * b, dim) / np.sqrt(np.sum(a * a, dim) * np.sum(b * b, dim)))"
       "(*np.broadcast_arrays(x1, x2))"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
     const DType t = result_type(x1, x2);
     COGRAD_CHECK(is_floating(t),

@@ -114,7 +114,7 @@ struct NormNamed {
   static constexpr OpSpec spec{
       "norm",
       "input, p='fro', dim=None, keepdim=False, *, dtype=None",
-      kFunctional | kOut,
+      kFunctional | kOut | kExactOut,
       "Euclidean (Frobenius) norm over dim; 'nuc': sum of a matrix's singular values.",
       "T(3, 4); T(3, 4), 'fro', 1; T(2, 3, 4), 'fro', (0, 2), True",
       "np.sqrt(np.sum(input**2, axis=dim, keepdims=keepdim))"};
@@ -131,7 +131,7 @@ COGRAD_OP(NormNamed)
 struct Norm {
   static constexpr OpSpec spec{"norm",
                                "input, p, dim=None, keepdim=False, *, dtype=None",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kExactOut,
                                "p-norm over dim of the elements as one vector.",
                                "T(3, 4), 2; T(3, 4), 1, 1; T(2, 3, 4), 3, (0, 2), True; P(4), 0.5",
                                "np.sum(np.abs(input)**p, axis=dim, keepdims=keepdim)**(1 / p)"};
@@ -146,7 +146,7 @@ struct Renorm {
   static constexpr OpSpec spec{
       "renorm",
       "input, p, dim, maxnorm",
-      kElementwise,
+      kForms,
       "The input with each slice input.select(dim, i) whose p-norm exceeds maxnorm scaled to it.",
       "T(3, 4), 2, 0, 0.5; T(2, 3, 4), 1, -1, 0.7; T(3, 4), inf, 1, 0.5",
       ""};

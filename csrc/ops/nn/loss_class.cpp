@@ -113,9 +113,10 @@ ClassInputs prepared(const Tensor& x, const Tensor& target, const Tensor& weight
           weight.defined() ? raw_contiguous(weight) : Tensor()};
 }
 
-Tensor loss_output(const NllGeometry& g, const Tensor& target, DType t) {
-  const bool one = g.spatial == 1 && target.dim() == 0;
-  return g.reduction == Reduction::None && !one ? empty(target.sizes(), t) : empty({}, t);
+// One loss for every sample and position; a number for a single sample.
+Tensor loss_output(const NllGeometry& g, const Tensor& x, const Tensor& target) {
+  const bool per_sample = g.reduction == Reduction::None && x.dim() > 1;
+  return per_sample ? empty(target.sizes(), x.dtype()) : empty({}, x.dtype());
 }
 
 struct NllOp {
@@ -127,7 +128,7 @@ struct NllOp {
                         const Tensor& weight, int64_t ignore_index, int64_t reduction) {
     const ClassInputs in = prepared(x, target, weight);
     const NllGeometry g = geometry_of(x, ignore_index, 0, static_cast<Reduction>(reduction));
-    Tensor out = loss_output(g, target, x.dtype());
+    Tensor out = loss_output(g, x, target);
     const Tensor total = empty({}, x.dtype());
     kernels::nll_loss_forward(x.dtype(), g, in.x.bytes(), in.target.data<int64_t>(),
                               bytes_or_null(in.weight), out.bytes(), total.bytes());
@@ -165,7 +166,7 @@ struct CrossEntropyOp {
     const ClassInputs in = prepared(x, target, weight);
     const NllGeometry g =
         geometry_of(x, ignore_index, smoothing, static_cast<Reduction>(reduction));
-    Tensor out = loss_output(g, target, x.dtype());
+    Tensor out = loss_output(g, x, target);
     const Tensor total = empty({}, x.dtype());
     const Tensor logp = empty(x.sizes(), x.dtype());
     kernels::cross_entropy_forward(x.dtype(), g, in.x.bytes(), in.target.data<int64_t>(),

@@ -59,7 +59,7 @@ Tensor triangle(Ctx<Op>& ctx, const Tensor& x, int64_t diagonal, bool upper) {
 struct Tril {
   static constexpr OpSpec spec{"tril",
                                "input, diagonal=0",
-                               kElementwise,
+                               kForms,
                                "The lower triangle of matrices, the other elements 0.",
                                "T(3, 4); T(4, 3), -1; T(2, 3, 3), 1",
                                "np.tril(input, diagonal)"};
@@ -74,7 +74,7 @@ COGRAD_OP(Tril)
 struct Triu {
   static constexpr OpSpec spec{"triu",
                                "input, diagonal=0",
-                               kElementwise,
+                               kForms,
                                "The upper triangle of matrices, the other elements 0.",
                                "T(3, 4); T(4, 3), -1; T(2, 3, 3), 1",
                                "np.triu(input, diagonal)"};
