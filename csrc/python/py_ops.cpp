@@ -347,9 +347,24 @@ bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames
   return true;
 }
 
+// "(input, dim=None, *, out=None)": the parameters as Python declares them.
+std::string parameters_text(const OpGroup& g, const OpRecord& r) {
+  std::string text;
+  auto add = [&](const std::string& item) { text += (text.empty() ? "" : ", ") + item; };
+  bool by_keyword = false;
+  for (const ArgInfo& a : r.args) {
+    if (a.keyword_only && !by_keyword) add("*");
+    by_keyword |= a.keyword_only || a.variadic;
+    add((a.variadic ? "*" : "") + a.name + (a.has_default ? "=" + a.default_text : ""));
+  }
+  if ((r.call_out != nullptr || takes_outs(r)) && !g.inplace) {
+    if (!by_keyword) add("*");
+    add("out=None");
+  }
+  return "(" + text + ")";
+}
 std::string signature_text(const OpGroup& g, const OpRecord& r) {
-  const bool out = (r.call_out != nullptr || takes_outs(r)) && !g.inplace;
-  return g.name + "(" + r.spec.args + (out ? ", out=None)" : ")");
+  return g.name + parameters_text(g, r);
 }
 
 [[gnu::cold]] PyObject* fail_parse(const OpGroup& g, PyObject* const* args, size_t n,
@@ -470,25 +485,7 @@ PyObject* op_doc(PyObject* o, void*) {
 PyObject* op_text_signature(PyObject* o, void*) {
   const OpGroup& g = group_of(o);
   if (g.records.size() != 1) Py_RETURN_NONE;
-  const OpRecord& r = *g.records[0];
-  std::string text = "(";
-  bool star = false;
-  for (size_t i = 0; i < r.args.size(); ++i) {
-    if (i > 0) text += ", ";
-    const ArgInfo& a = r.args[i];
-    if (a.variadic) {
-      text += "*" + a.name;
-      star = true;
-      continue;
-    }
-    if (a.keyword_only && !star) {
-      text += "*, ";
-      star = true;
-    }
-    text += a.name;
-    if (a.has_default) text += "=" + a.default_text;
-  }
-  return PyUnicode_FromString((text + ")").c_str());
+  return PyUnicode_FromString(parameters_text(g, *g.records[0]).c_str());
 }
 PyObject* op_reduce(PyObject* o, PyObject*) {
   return guarded([&] {

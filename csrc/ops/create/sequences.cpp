@@ -124,13 +124,29 @@ void check_steps(const char* op, int64_t steps, DType t) {
   COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"", op, "_cpu\" not implemented for 'Bool'");
 }
 
+// An end of the range; integer dtypes cut it to one of their values first, as in torch.
+double end_of(const Scalar& v, DType t) {
+  if (!is_integral(t)) return v.to_double();
+  check_representable(v, t);
+  COGRAD_CHECK(!v.is_float() || is_signed(t) || v.to_double() >= 0,
+               "value cannot be converted to type ", dtype_name(t), " without overflow, got ",
+               v.to_double());
+  return dispatch_all(t, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<double>(static_cast<T>(v.to_int()));
+    else
+      return v.to_double();
+  });
+}
+
 // The i-th of n evenly spaced values; counted from the nearer end, so that both ends are exact.
 struct Evenly {
   double start, end, step;
   int64_t n;
-  Evenly(const Scalar& a, const Scalar& b, int64_t count)
-      : start(a.to_double()),
-        end(b.to_double()),
+  Evenly(const Scalar& a, const Scalar& b, int64_t count, DType t)
+      : start(end_of(a, t)),
+        end(end_of(b, t)),
         step(count > 1 ? (end - start) / static_cast<double>(count - 1) : 0),
         n(count) {}
   double operator()(int64_t i) const {
@@ -152,7 +168,7 @@ struct Linspace {
     check_steps("linspace", steps, t);
     check_factory("linspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("linspace", Dims{steps}, t);
-    fill_with(out, Evenly(start, end, steps));
+    fill_with(out, Evenly(start, end, steps, t));
     return finish_factory(out, requires_grad);
   }
 };
@@ -172,7 +188,7 @@ struct Logspace {
     check_steps("logspace", steps, t);
     check_factory("logspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("logspace", Dims{steps}, t);
-    const Evenly exponent(start, end, steps);
+    const Evenly exponent(start, end, steps, t);
     fill_with(out, [&](int64_t i) { return std::pow(base, exponent(i)); });
     return finish_factory(out, requires_grad);
   }

@@ -211,9 +211,9 @@ struct TakeAlongDim {
       "take_along_dim",
       "input, indices, dim=None",
       kFunctional | kOut | kIndex | kExactOut,
-      "gather with input and indices broadcast against each other; without dim, over the flattened "
-      "input.",
-      "T(3, 4), I(3, 2, hi=4), 1; T(3, 4), I(1, 4, hi=3), 0; T(3, 4), I(5, hi=12)",
+      "gather with input and indices broadcast against each other, negative indices counting from "
+      "the end; without dim, over the flattened input.",
+      "T(3, 4), I(3, 2, lo=-4, hi=4), 1; T(3, 4), I(1, 4, hi=3), 0; T(3, 4), I(5, hi=12)",
       "np.take_along_axis(input, indices, dim) if dim is not None else input.reshape(-1)[indices]"};
   static Tensor forward(const Tensor& x, const Tensor& indices, std::optional<Dim> dim) {
     COGRAD_CHECK(indices.dtype() == DType::Int64,
@@ -237,7 +237,8 @@ struct TakeAlongDim {
     wide_x = wide_index = joint;
     wide_x[at] = x.size(d);
     wide_index[at] = indices.size(d);
-    return gather(expand(x, wide_x), d, expand(indices, wide_index));
+    const Tensor at_index = where(lt(indices, 0), add(indices, x.size(d)), indices);
+    return gather(expand(x, wide_x), d, expand(at_index, wide_index));
   }
 };
 COGRAD_OP(TakeAlongDim)

@@ -340,7 +340,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, IntList da, IntList db) {
   Labels order;
   for (int label : needed)
     if (has(out.labels, label)) order.push_back(label);
-  return arranged(out, order);
+  return cast(arranged(out, order), a.dtype());  // sums of integers are int64 elsewhere
 }
 
 struct Tensordot {

@@ -9,6 +9,8 @@ namespace cograd {
 
 namespace {
 
+constexpr int64_t kLastDim[1] = {-1};
+
 // A norm without identity (inf, negative) needs elements.
 void check_norm_input(const Tensor& x, double p, DimMask mask, bool dims_given) {
   COGRAD_CHECK(is_floating(x.dtype()),
@@ -85,17 +87,41 @@ struct VectorNorm {
 };
 COGRAD_OP(VectorNorm)
 
+// The sum of the singular values of the matrices in two dims (of a matrix: its own).
+Tensor nuclear_norm(const Tensor& input, const std::optional<IntList>& dims, bool keepdim,
+                    std::optional<DType> dtype) {
+  const Tensor x = dtype ? cast(input, *dtype) : input;
+  COGRAD_CHECK(x.dim() >= 2,
+               "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.");
+  const size_t n = dims ? dims->size() : static_cast<size_t>(x.dim());
+  COGRAD_CHECK(n == 2, "linalg.matrix_norm: dim must be a 2-tuple. Got ",
+               dims ? to_string(*dims) : detail::concat("None for ", n, " dimensions"));
+  const int rows = dims ? wrap_dim((*dims)[0], x.dim()) : 0;
+  const int cols = dims ? wrap_dim((*dims)[1], x.dim()) : 1;
+  COGRAD_CHECK(rows != cols, "linalg.matrix_norm: dims must be different. Got ", rows, " twice");
+  Dims order;
+  for (int d = 0; d < x.dim(); ++d)
+    if (d != rows && d != cols) order.push_back(d);
+  order.push_back(rows);
+  order.push_back(cols);
+  Tensor y = sum(singular_values(permute(x, order)), IntList(kLastDim));
+  if (!keepdim) return y;
+  y = unsqueeze(y, std::min(rows, cols));
+  return unsqueeze(y, std::max(rows, cols));
+}
+
 struct NormNamed {
-  static constexpr OpSpec spec{"norm",
-                               "input, p='fro', dim=None, keepdim=False, *, dtype=None",
-                               kFunctional | kReduction | kExactOut,
-                               "Euclidean (Frobenius) norm over dim.",
-                               "T(3, 4); T(3, 4), 'fro', 1; T(2, 3, 4), 'fro', (0, 2), True",
-                               "np.sqrt(np.sum(input**2, axis=dim, keepdims=keepdim))"};
+  static constexpr OpSpec spec{
+      "norm",
+      "input, p='fro', dim=None, keepdim=False, *, dtype=None",
+      kFunctional | kOut | kExactOut | kReduction,
+      "Euclidean (Frobenius) norm over dim; 'nuc': sum of a matrix's singular values.",
+      "T(3, 4); T(3, 4), 'fro', 1; T(2, 3, 4), 'fro', (0, 2), True",
+      "np.sqrt(np.sum(input**2, axis=dim, keepdims=keepdim))"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(const Tensor& x, std::optional<std::string_view> p,
                         std::optional<DimList> dims, bool keepdim, std::optional<DType> dtype) {
-    COGRAD_CHECK_NOT_IMPLEMENTED(!p || *p != "nuc", "norm(): p='nuc' is not supported");
+    if (p && *p == "nuc") return nuclear_norm(x, dims, keepdim, dtype);
     COGRAD_CHECK(!p || *p == "fro", "linalg.matrix_norm: Order ", p.value_or(""),
                  " not supported.");
     return apply<VectorNorm>(x, 2.0, dims, keepdim, dtype);
@@ -106,7 +132,7 @@ COGRAD_OP(NormNamed)
 struct Norm {
   static constexpr OpSpec spec{"norm",
                                "input, p, dim=None, keepdim=False, *, dtype=None",
-                               kFunctional | kReduction | kExactOut,
+                               kFunctional | kOut | kExactOut | kReduction,
                                "p-norm over dim of the elements as one vector.",
                                "T(3, 4), 2; T(3, 4), 1, 1; T(2, 3, 4), 3, (0, 2), True; P(4), 0.5",
                                "np.sum(np.abs(input)**p, axis=dim, keepdims=keepdim)**(1 / p)"};

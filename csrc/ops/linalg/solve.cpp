@@ -344,7 +344,11 @@ struct MatrixPower {
                                "none: tested by hand"};
   static Tensor forward(const Tensor& a, int64_t n) {
     check_square("linalg.matrix_power", a);
-    if (n == 0) return expand(diag_embed(ones(Dims{a.size(-1)}, a.dtype())), a.sizes()) + 0.0;
+    if (n == 0) {  // overwritten, not made anew: a keeps its place in the graph
+      const Tensor power = clone(a);
+      copy_(power, diag_embed(ones(Dims{a.size(-1)}, a.dtype())));
+      return power;
+    }
     Tensor square = n < 0 ? checked_inverse("linalg.matrix_power", a) : a;
     Tensor power;
     for (uint64_t rest = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);;

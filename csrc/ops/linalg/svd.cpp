@@ -215,4 +215,6 @@ std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& a, bool full) {
   return apply<SvdOp>(a, full, true);
 }
 
+Tensor singular_values(const Tensor& a) { return apply<LinalgSvdvals>(a); }
+
 }  // namespace cograd

@@ -50,22 +50,26 @@ void check_histogram_input(const char* op, const Tensor& x) {
 struct Bounds {
   double lo, hi;
 };
-// min == max asks for the range of the data; a range of width 0 is widened by 1 on either side.
-Bounds histogram_range(const char* op, const Tensor& x, double lo, double hi) {
-  if (lo == hi && x.numel() > 0) {
-    const Tensor wide = raw_contiguous(raw_cast(x, DType::Float64));
-    const auto* p = wide.data<double>();
-    lo = hi = p[0];
-    for (int64_t i = 1; i < wide.numel(); ++i) {
-      if (std::isnan(p[i])) lo = hi = p[i];
-      lo = std::min(lo, p[i]);
-      hi = std::max(hi, p[i]);
-    }
+// The smallest and largest element; NaN if any is, 0 and 0 if there are none.
+Bounds data_range(const Tensor& x) {
+  if (x.numel() == 0) return {0, 0};
+  const Tensor wide = raw_contiguous(raw_cast(x, DType::Float64));
+  const auto* p = wide.data<double>();
+  Bounds b{p[0], p[0]};
+  for (int64_t i = 1; i < wide.numel(); ++i) {
+    if (std::isnan(p[i])) b.lo = b.hi = p[i];
+    b.lo = std::min(b.lo, p[i]);
+    b.hi = std::max(b.hi, p[i]);
   }
-  COGRAD_CHECK(std::isfinite(lo) && std::isfinite(hi), op, ": range of [", lo, ", ", hi,
+  return b;
+}
+
+// A range of width 0 is widened by `margin` on either side.
+Bounds checked_range(const char* op, Bounds b, double margin) {
+  COGRAD_CHECK(std::isfinite(b.lo) && std::isfinite(b.hi), op, ": range of [", b.lo, ", ", b.hi,
                "] is not finite");
-  COGRAD_CHECK(lo <= hi, op, ": max must be larger than min, got ", lo, " and ", hi);
-  return lo == hi ? Bounds{lo - 1, hi + 1} : Bounds{lo, hi};
+  COGRAD_CHECK(b.lo <= b.hi, op, ": max must be larger than min, got ", b.lo, " and ", b.hi);
+  return b.lo == b.hi ? Bounds{b.lo - margin, b.hi + margin} : b;
 }
 
 struct Histc {
@@ -81,7 +85,8 @@ struct Histc {
   static Tensor forward(const Tensor& x, int64_t bins, double min, double max) {
     check_histogram_input("torch.histc", x);
     COGRAD_CHECK(bins > 0, "torch.histc(): bins must be > 0, but got ", bins);
-    const Bounds b = histogram_range("torch.histc", x, min, max);
+    const Bounds asked = min == max && x.numel() > 0 ? data_range(x) : Bounds{min, max};
+    const Bounds b = checked_range("torch.histc", asked, 1);
     const Tensor in = raw_contiguous(x);
     Tensor out = empty({&bins, 1}, x.dtype());
     kernels::histogram_uniform(x.dtype(), in.bytes(), nullptr, x.numel(), b.lo, b.hi, bins,
@@ -100,15 +105,15 @@ void check_weight(const Tensor& x, const Tensor& weight) {
 }
 
 struct HistogramUniform {
-  static constexpr OpSpec spec{
-      "_histogram_uniform", "input, bins, lo, hi, weight=None", kInternal | kNondiff | kReduction,
-      "Counts in equal bins, and the bins' edges.", "none: reached through histogram()"};
-  static std::tuple<Tensor, Tensor> forward(const Tensor& x, int64_t bins, double lo, double hi,
-                                            const Tensor& weight) {
+  static constexpr OpSpec spec{"_histogram_uniform", "input, bins, lo=None, hi=None, weight=None",
+                               kInternal | kNondiff | kReduction, "Counts in equal bins, and the bins' edges.",
+                               "none: reached through histogram()"};
+  static std::tuple<Tensor, Tensor> forward(const Tensor& x, int64_t bins, std::optional<double> lo,
+                                            std::optional<double> hi, const Tensor& weight) {
     check_histogram_input("torch.histogram", x);
     COGRAD_CHECK(bins > 0, "torch.histogram(): bins must be > 0, but got ", bins);
     check_weight(x, weight);
-    const Bounds b = histogram_range("torch.histogram", x, lo, hi);
+    const Bounds b = bounds_of(x, lo, hi);
     const Tensor in = raw_contiguous(x);
     const Tensor w = weight.defined() ? raw_contiguous(weight) : Tensor();
     Tensor hist = empty({&bins, 1}, x.dtype());
@@ -121,6 +126,14 @@ struct HistogramUniform {
           i == bins ? b.hi
                     : b.lo + (b.hi - b.lo) * static_cast<double>(i) / static_cast<double>(bins);
     return {std::move(hist), raw_cast(edges, x.dtype())};
+  }
+
+ private:
+  // Ends that are not given are those of the data, 0 and 1 of none.
+  static Bounds bounds_of(const Tensor& x, std::optional<double> lo, std::optional<double> hi) {
+    if (!lo && x.numel() == 0) return {0, 1};
+    const Bounds b = lo && hi ? Bounds{*lo, *hi} : data_range(x);
+    return checked_range("torch.histogram", b, 0.5);
   }
 };
 COGRAD_OP(HistogramUniform)

@@ -76,7 +76,7 @@ COGRAD_EXTREME(Amin, "amin", ReduceOp::Min, "Smallest value", "np.amin")
 struct Aminmax {
   static constexpr OpSpec spec{"aminmax",
                                "input, *, dim=None, keepdim=False",
-                               kFunctional | kReduction,
+                               kFunctional | kOut | kReduction,
                                "Smallest and largest value over dim.",
                                "T(3, 4); T(3, 4), dim=1, keepdim=True",
                                "",

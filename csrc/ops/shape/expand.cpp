@@ -31,9 +31,11 @@ struct SumTo {
       (sum ? reduced : kept).push_back(x.sizes()[i]);
       (sum ? reduced_steps : kept_steps).push_back(x.strides()[i] * x.itemsize());
     }
-    Tensor out = empty(sizes, x.dtype());
+    // Sums of integers are int64; where nothing is summed the dtype stays.
+    const DType t = is_floating(x.dtype()) || reduced.empty() ? x.dtype() : DType::Int64;
+    Tensor out = empty(sizes, t);
     kernels::reduce(kernels::ReduceOp::Sum, x.dtype(), x.bytes(),
-                    {kept, kept_steps, reduced, reduced_steps}, x.dtype(), out.bytes());
+                    {kept, kept_steps, reduced, reduced_steps}, t, out.bytes());
     return out;
   }
   static Tensor backward(Ctx<SumTo>& ctx, const Tensor& g) { return expand(g, ctx->sizes); }

@@ -146,7 +146,7 @@ void raw_roll(const Tensor& out, const Tensor& x, IntList shifts, IntList dims) 
 
 struct Roll {
   static constexpr OpSpec spec{"roll",
-                               "input, shifts, dims=()",
+                               "input, shifts, dims=None",
                                kFunctional | kShape,
                                "A copy shifted along dims, elements that leave coming back at the "
                                "start; without dims the flattened tensor is shifted.",
@@ -156,7 +156,9 @@ struct Roll {
     Dims shifts;
     Dims dims;
   };
-  static Tensor forward(Ctx<Roll>& ctx, const Tensor& x, IntList shifts, DimList dims) {
+  static Tensor forward(Ctx<Roll>& ctx, const Tensor& x, IntList shifts,
+                        std::optional<DimList> given) {
+    const IntList dims = given.value_or(IntList());
     COGRAD_CHECK(!shifts.empty(), "`shifts` required");
     const bool flat = dims.empty() && shifts.size() == 1;
     COGRAD_CHECK(flat || shifts.size() == dims.size(),
@@ -171,11 +173,10 @@ struct Roll {
       raw_rolls(alias_strided(out, n, step, out.bytes()),
                 alias_strided(from, n, step, from.bytes()), shifts, zero);
     } else {
+      COGRAD_CHECK_INDEX(x.dim() > 0, "Dimension specified as ", dims[0],
+                         " but tensor has no dimensions");
       for (int64_t d : dims) wrap_dim(d, x.dim());
-      if (x.dim() == 0)
-        raw_copy(out, x);
-      else
-        raw_rolls(out, x, shifts, dims);
+      raw_rolls(out, x, shifts, dims);
     }
     if (ctx.recording()) {
       for (int64_t s : shifts) ctx->shifts.push_back(-s);
@@ -367,7 +368,9 @@ COGRAD_OP(RepeatInterleaveIndex)
 }  // namespace
 
 Tensor flip(const Tensor& x, IntList dims) { return apply<Flip>(x, dims); }
-Tensor roll(const Tensor& x, IntList shifts, IntList dims) { return apply<Roll>(x, shifts, dims); }
+Tensor roll(const Tensor& x, IntList shifts, IntList dims) {
+  return apply<Roll>(x, shifts, std::optional<IntList>(dims));
+}
 Tensor repeat(const Tensor& x, IntList repeats) { return apply<Repeat>(x, repeats); }
 
 }  // namespace cograd

@@ -62,22 +62,53 @@ Dims even_lengths(int64_t size, int64_t length) {
   return out;
 }
 
+// The lengths of parts of `length` elements each along dim.
+Dims split_lengths(const Tensor& x, int64_t length, int64_t dim) {
+  COGRAD_CHECK(x.dim() > 0, "split expects at least a 1-dimensional tensor");
+  COGRAD_CHECK(length >= 0,
+               "split expects split_size be non-negative, but got split_size=", length);
+  const int64_t size = x.size(wrap_dim(dim, x.dim()));
+  COGRAD_CHECK(length > 0 || size == 0,
+               "split_size can only be 0 if dimension size is 0, but got dimension size of ", size);
+  return even_lengths(size, length);
+}
+
+void check_lengths(const Tensor& x, IntList lengths, int64_t dim) {
+  COGRAD_CHECK(x.dim() > 0, "split_with_sizes expects at least a 1-dimensional tensor");
+  const int d = wrap_dim(dim, x.dim());
+  int64_t total = 0;
+  for (int64_t n : lengths) {
+    COGRAD_CHECK(n >= 0,
+                 "split_with_sizes expects split_sizes have only non-negative entries, but got "
+                 "split_sizes=",
+                 to_string(lengths));
+    COGRAD_CHECK(!__builtin_add_overflow(total, n, &total),
+                 "split_with_sizes: the sum of split_sizes is too large: ", to_string(lengths));
+  }
+  COGRAD_CHECK(total == x.size(d), "split_with_sizes expects split_sizes to sum exactly to ",
+               x.size(d), " (input tensor's size at dimension ", d,
+               "), but got split_sizes=", to_string(lengths));
+}
+
+// The lengths of at most `chunks` equal parts; of an empty dim exactly so many, all 0.
+Dims chunk_lengths(const Tensor& x, int64_t chunks, int64_t dim) {
+  COGRAD_CHECK(x.dim() > 0, "chunk expects at least a 1-dimensional tensor");
+  COGRAD_CHECK(chunks > 0, "chunk expects `chunks` to be greater than 0, got: ", chunks);
+  const int64_t size = x.size(wrap_dim(dim, x.dim()));
+  if (size == 0) return Dims(static_cast<size_t>(chunks), 0);
+  return even_lengths(size, size / chunks + (size % chunks != 0));
+}
+
 struct Split {
   static constexpr OpSpec spec{
       "_split", "input, split_size, dim=0", kInternal | kView,
       "Views of split_size elements each along dim; the last may be shorter.",
       "T(5, 2), 2; T(3, 4), 3, 1"};
   using State = Parts;
-  static std::vector<Tensor> forward(Ctx<Split>& ctx, const Tensor& x, int64_t length, Dim dim) {
-    COGRAD_CHECK(x.dim() > 0, "split expects at least a 1-dimensional tensor");
-    COGRAD_CHECK(length >= 0,
-                 "split expects split_size be non-negative, but got split_size=", length);
-    const int d = wrap_dim(dim, x.dim());
-    const int64_t size = x.size(d);
-    COGRAD_CHECK(length > 0 || size == 0,
-                 "split_size can only be 0 if dimension size is 0, but got dimension size of ",
-                 size);
-    return run_split(ctx, x, d, even_lengths(size, length));
+  static std::vector<Tensor> forward(Ctx<Split>& ctx, const Tensor& x, int64_t length,
+                                     Dim dim) {
+    const Dims lengths = split_lengths(x, length, dim);
+    return run_split(ctx, x, wrap_dim(dim, x.dim()), lengths);
   }
   static void backward(Ctx<Split>& ctx, std::span<Tensor> gs) {
     ctx.grad(0) = joined_gradients(ctx, gs);
@@ -112,20 +143,8 @@ struct SplitWithSizes {
   using State = Parts;
   static std::vector<Tensor> forward(Ctx<SplitWithSizes>& ctx, const Tensor& x, Shape lengths,
                                      Dim dim) {
-    COGRAD_CHECK(x.dim() > 0, "split_with_sizes expects at least a 1-dimensional tensor");
-    const int d = wrap_dim(dim, x.dim());
-    int64_t total = 0;
-    for (int64_t n : lengths) {
-      COGRAD_CHECK(n >= 0,
-                   "split_with_sizes expects split_sizes have only non-negative entries, but got "
-                   "split_sizes=",
-                   to_string(lengths));
-      total += n;
-    }
-    COGRAD_CHECK(total == x.size(d), "split_with_sizes expects split_sizes to sum exactly to ",
-                 x.size(d), " (input tensor's size at dimension ", d,
-                 "), but got split_sizes=", to_string(lengths));
-    return run_split(ctx, x, d, Dims(lengths));
+    check_lengths(x, lengths, dim);
+    return run_split(ctx, x, wrap_dim(dim, x.dim()), Dims(lengths));
   }
   static void backward(Ctx<SplitWithSizes>& ctx, std::span<Tensor> gs) {
     ctx.grad(0) = joined_gradients(ctx, gs);
@@ -156,18 +175,58 @@ struct Chunk {
                                "At most `chunks` views of equal length along dim.",
                                "T(5, 2), 2; T(3, 4), 4, 1"};
   static std::vector<Tensor> forward(const Tensor& x, int64_t chunks, Dim dim) {
-    COGRAD_CHECK(x.dim() > 0, "chunk expects at least a 1-dimensional tensor");
-    COGRAD_CHECK(chunks > 0, "chunk expects `chunks` to be greater than 0, got: ", chunks);
-    const int d = wrap_dim(dim, x.dim());
-    const int64_t size = x.size(d);
-    if (size == 0) {
-      const Dims none(static_cast<size_t>(chunks), 0);
-      return apply<SplitWithSizes>(x, IntList(none), int64_t{d});
-    }
-    return apply<Split>(x, (size + chunks - 1) / chunks, int64_t{d});
+    const Dims lengths = chunk_lengths(x, chunks, dim);
+    if (x.size(wrap_dim(dim, x.dim())) == 0) return apply<SplitWithSizes>(x, IntList(lengths), dim);
+    return apply<Split>(x, lengths[0], dim);
   }
 };
 COGRAD_OP(Chunk)
+
+// Parts that share the memory but are no views for autograd: each may be written in place by
+// itself, and the others and the input then hold values of which their history knows nothing.
+struct UnsafeSplitWithSizes {
+  static constexpr OpSpec spec{"unsafe_split_with_sizes", "input, split_sizes, dim=0", kFunctional | kView,
+                               "split_with_sizes whose parts are not views for autograd.",
+                               "T(5, 2), (2, 0, 3)"};
+  using State = Parts;
+  static std::vector<Tensor> forward(Ctx<UnsafeSplitWithSizes>& ctx, const Tensor& x,
+                                     Shape lengths, Dim dim) {
+    check_lengths(x, lengths, dim);
+    const int d = wrap_dim(dim, x.dim());
+    if (ctx.recording()) *ctx.operator->() = {Dims(lengths), d, x.dtype(), Dims(x.sizes())};
+    std::vector<Tensor> out;
+    int64_t at = 0;
+    for (int64_t n : lengths) {
+      out.push_back(slice_region(x, d, {at, n}, 1));
+      at += n;
+    }
+    return out;
+  }
+  static void backward(Ctx<UnsafeSplitWithSizes>& ctx, std::span<Tensor> gs) {
+    ctx.grad(0) = joined_gradients(ctx, gs);
+  }
+};
+COGRAD_OP(UnsafeSplitWithSizes)
+
+struct UnsafeSplit {
+  static constexpr OpSpec spec{"unsafe_split", "input, split_size, dim=0", kFunctional | kView,
+                               "split whose parts are not views for autograd.",
+                               "T(5, 2), 2; T(3, 4), 3, 1"};
+  static std::vector<Tensor> forward(const Tensor& x, int64_t length, Dim dim) {
+    return apply<UnsafeSplitWithSizes>(x, IntList(split_lengths(x, length, dim)), dim);
+  }
+};
+COGRAD_OP(UnsafeSplit)
+
+struct UnsafeChunk {
+  static constexpr OpSpec spec{"unsafe_chunk", "input, chunks, dim=0", kFunctional | kView,
+                               "chunk whose parts are not views for autograd.",
+                               "T(5, 2), 2; T(3, 4), 4, 1"};
+  static std::vector<Tensor> forward(const Tensor& x, int64_t chunks, Dim dim) {
+    return apply<UnsafeSplitWithSizes>(x, IntList(chunk_lengths(x, chunks, dim)), dim);
+  }
+};
+COGRAD_OP(UnsafeChunk)
 
 struct Unbind {
   static constexpr OpSpec spec{"unbind", "input, dim=0", kFunctional | kView,

@@ -8,7 +8,7 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Tensor, UntypedStorage, from_numpy, tensor
-from cograd._tensor import pickle
+from cograd._tensor import pickle, storage
 from cograd._tensor.asarray import dtype_name, is_ndarray
 
 # ---- NumPy's protocols --------------------------------------------------------------------------
@@ -135,6 +135,7 @@ _METHODS: dict[str, Any] = {
     "resolve_neg": _same,
     "share_memory_": _share_memory_,
     "untyped_storage": _untyped_storage,
+    **storage.TENSOR_METHODS,
 }
 
 
@@ -147,4 +148,6 @@ def install() -> None:
             value.__name__ = name
             value.__qualname__ = f"Tensor.{name}"
         setattr(Tensor, name, value)
+    for name, value in storage.UNTYPED_METHODS.items():
+        setattr(UntypedStorage, name, value)
     UntypedStorage.__reduce_ex__ = pickle._storage_reduce  # type: ignore[method-assign, assignment]
