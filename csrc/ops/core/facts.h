@@ -17,21 +17,21 @@
 namespace cograd {
 
 // The kinds; one stands among the flags of a spec.
-inline constexpr uint32_t
-    kOther = 0,
-    kElementwise =
-        0x10000,           // output element i depends on the inputs' elements i, after broadcasting
-    kReduction = 0x20000,  // combines elements along dims, scans included
-    kView = 0x30000,       // the result shares the input's memory
-    kShape = 0x40000,      // moves, joins or copies elements without looking at them
-    kContraction = 0x50000,    // products summed over shared dims
-    kIndex = 0x60000,          // tensors of indices or masks say which elements
-    kRandom = 0x70000,         // draws from a Generator
-    kCreation = 0x80000,       // makes a tensor from shapes and numbers
-    kLoss = 0x90000,           // compares an input with a target
-    kSorting = 0xa0000,        // orders or ranks elements
-    kDecomposition = 0xb0000,  // factors or solves matrices
-    kCast = 0xc0000;           // the same values in another dtype or place
+inline constexpr uint32_t kOther = 0;
+inline constexpr uint32_t kElementwise =
+    0x10000;  // element i comes from the inputs' elements i, broadcast
+inline constexpr uint32_t kReduction = 0x20000;  // combines elements along dims, scans included
+inline constexpr uint32_t kView = 0x30000;       // the result shares the input's memory
+inline constexpr uint32_t kShape =
+    0x40000;  // moves, joins or copies elements without looking at them
+inline constexpr uint32_t kContraction = 0x50000;  // products summed over shared dims
+inline constexpr uint32_t kIndex = 0x60000;        // tensors of indices or masks say which elements
+inline constexpr uint32_t kRandom = 0x70000;       // draws from a Generator
+inline constexpr uint32_t kCreation = 0x80000;     // makes a tensor from shapes and numbers
+inline constexpr uint32_t kLoss = 0x90000;         // compares an input with a target
+inline constexpr uint32_t kSorting = 0xa0000;      // orders or ranks elements
+inline constexpr uint32_t kDecomposition = 0xb0000;  // factors or solves matrices
+inline constexpr uint32_t kCast = 0xc0000;           // the same values in another dtype or place
 inline constexpr uint32_t kKindMask = 0xff0000;
 // "reduction", of a spec's flags.
 COGRAD_API const char* kind_name(uint32_t flags) noexcept;

@@ -7,19 +7,24 @@
 
 namespace cograd {
 
-inline constexpr uint32_t kFunction = 1,  // cograd.name(...)
-    kMethod = 2,                          // Tensor.name(...)
-    kInplace = 4,                         // Tensor.name_(...)
-    kOut = 8,                             // out= keyword
-    kNN = 16,                             // in cograd.nn.functional instead of cograd
-    kNondiff = 32,                        // no gradient by nature (comparisons, indices, ...)
-    kFunctional = kFunction | kMethod, kForms = kFunction | kMethod | kInplace | kOut,
-                          kInternal = 64,  // reachable through _C only
-    kExactOut = 128,                       // out= has the result's dtype; others convert into it
-    kAbsentTensors = 256,                  // its lists of tensors may hold None
-    kUninitialised = 512,                  // its result's values are whatever the memory held
-    kReadsBytes = 1024,  // its result depends on how the bytes lie, not on the values alone
-    kNoCpp = 2048;       // the public headers have no function of it, or a hand-written one
+using OpFlags = uint32_t;
+inline constexpr OpFlags kFunction = 1;   // cograd.name(...)
+inline constexpr OpFlags kMethod = 2;     // Tensor.name(...)
+inline constexpr OpFlags kInplace = 4;    // Tensor.name_(...)
+inline constexpr OpFlags kOut = 8;        // out= keyword
+inline constexpr OpFlags kNN = 16;        // in cograd.nn.functional instead of cograd
+inline constexpr OpFlags kNondiff = 32;   // no gradient by nature (comparisons, indices, ...)
+inline constexpr OpFlags kInternal = 64;  // reachable through _C only
+inline constexpr OpFlags kFunctional = kFunction | kMethod;
+inline constexpr OpFlags kForms = kFunction | kMethod | kInplace | kOut;
+inline constexpr OpFlags kExactOut = 128;       // out= has the result's dtype; others convert
+inline constexpr OpFlags kAbsentTensors = 256;  // its lists of tensors may hold None
+inline constexpr OpFlags kUninitialised = 512;  // its values are whatever the memory held
+inline constexpr OpFlags kReadsBytes = 1024;    // depends on how the bytes lie, not on values alone
+inline constexpr OpFlags kNoCpp = 2048;         // no generated function of it in the public headers
+// out= is written while inputs are read, so it may not even be one of them:
+inline constexpr OpFlags kOutApart = 4096;    // none at all
+inline constexpr OpFlags kOutIsInput = 8192;  // none but the first
 
 // What an op's struct declares about itself, in one place.
 struct OpSpec {
@@ -27,7 +32,7 @@ struct OpSpec {
   // Python parameters in the order of the C++ ones: "input, dim=None, *, dtype=None"; a name with
   // a leading star ("*size") also takes its ints as separate positional arguments.
   const char* args;
-  uint32_t flags;  // of the above, and a kind
+  OpFlags flags;  // of the above, and a kind
   const char* doc;
   // Argument lists for the generated tests, ';' between samples, or "none: reason".
   const char* samples = "";

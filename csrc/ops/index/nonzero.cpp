@@ -62,7 +62,7 @@ COGRAD_OP(Argwhere)
 struct WhereTrue {
   static constexpr OpSpec spec{"where",
                                "condition",
-                               kFunction | kNondiff | kElementwise,
+                               kFunction | kNondiff | kIndex,
                                "nonzero(condition, as_tuple=True).",
                                "B(3, 4); I(4, hi=2)",
                                "np.nonzero(condition)"};

@@ -66,7 +66,7 @@ struct CosineSimilarity {
                  scalar_type_name(t));
     const std::array<Tensor, 2> wide = broadcast(cast(x1, t), cast(x2, t));
     const Tensor &a = wide[0], &b = wide[1];
-    return sum(unit(a, dim, eps) * unit(b, dim, eps), IntList(&dim, 1));
+    return sum(unit(a, dim, eps) * unit(b, dim, eps), IntList(&dim.value, 1));
   }
 
  private:
@@ -78,7 +78,7 @@ struct CosineSimilarity {
     return {expand(a, joint), expand(b, joint)};
   }
   static Tensor unit(const Tensor& x, int64_t dim, double eps) {
-    return x / clamp_min(vector_norm(x, 2, IntList(&dim, 1), true), eps);
+    return x / clamp_min(vector_norm(x, 2, IntList(&dim.value, 1), true), eps);
   }
 };
 COGRAD_OP(CosineSimilarity)

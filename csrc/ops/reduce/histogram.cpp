@@ -106,7 +106,8 @@ void check_weight(const Tensor& x, const Tensor& weight) {
 
 struct HistogramUniform {
   static constexpr OpSpec spec{"_histogram_uniform", "input, bins, lo=None, hi=None, weight=None",
-                               kInternal | kNondiff | kReduction, "Counts in equal bins, and the bins' edges.",
+                               kInternal | kNondiff | kReduction,
+                               "Counts in equal bins, and the bins' edges.",
                                "none: reached through histogram()"};
   static std::tuple<Tensor, Tensor> forward(const Tensor& x, int64_t bins, std::optional<double> lo,
                                             std::optional<double> hi, const Tensor& weight) {

@@ -266,7 +266,7 @@ struct Tile {
                                "repeat, with ones assumed for leading dims that are not named.",
                                "T(3, 4), (2,); T(3), (2, 2)",
                                "np.tile(input, dims)"};
-  static Tensor forward(const Tensor& x, DimList dims) {
+  static Tensor forward(const Tensor& x, IntList dims) {
     Dims repeats;
     for (size_t i = dims.size(); i < static_cast<size_t>(x.dim()); ++i) repeats.push_back(1);
     repeats.append(dims.begin(), dims.end());

@@ -105,8 +105,7 @@ struct Split {
       "Views of split_size elements each along dim; the last may be shorter.",
       "T(5, 2), 2; T(3, 4), 3, 1"};
   using State = Parts;
-  static std::vector<Tensor> forward(Ctx<Split>& ctx, const Tensor& x, int64_t length,
-                                     Dim dim) {
+  static std::vector<Tensor> forward(Ctx<Split>& ctx, const Tensor& x, int64_t length, Dim dim) {
     const Dims lengths = split_lengths(x, length, dim);
     return run_split(ctx, x, wrap_dim(dim, x.dim()), lengths);
   }
@@ -185,12 +184,12 @@ COGRAD_OP(Chunk)
 // Parts that share the memory but are no views for autograd: each may be written in place by
 // itself, and the others and the input then hold values of which their history knows nothing.
 struct UnsafeSplitWithSizes {
-  static constexpr OpSpec spec{"unsafe_split_with_sizes", "input, split_sizes, dim=0", kFunctional | kView,
-                               "split_with_sizes whose parts are not views for autograd.",
-                               "T(5, 2), (2, 0, 3)"};
+  static constexpr OpSpec spec{
+      "unsafe_split_with_sizes", "input, split_sizes, dim=0", kFunctional | kView,
+      "split_with_sizes whose parts are not views for autograd.", "T(5, 2), (2, 0, 3)"};
   using State = Parts;
-  static std::vector<Tensor> forward(Ctx<UnsafeSplitWithSizes>& ctx, const Tensor& x,
-                                     Shape lengths, Dim dim) {
+  static std::vector<Tensor> forward(Ctx<UnsafeSplitWithSizes>& ctx, const Tensor& x, Shape lengths,
+                                     Dim dim) {
     check_lengths(x, lengths, dim);
     const int d = wrap_dim(dim, x.dim());
     if (ctx.recording()) *ctx.operator->() = {Dims(lengths), d, x.dtype(), Dims(x.sizes())};

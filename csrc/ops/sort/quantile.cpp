@@ -152,24 +152,25 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
   struct Prefix##Scalar {                                                                         \
     static constexpr OpSpec spec{name,                                                            \
                                  "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
-                                 kFunctional | kSorting,                                                     \
+                                 kFunctional | kSorting,                                          \
                                  doc,                                                             \
                                  "T(3, 5), 0.4, 1; T(7), 0.5; T(2, 3, 4), 0.25, 0, True; "        \
                                  "T(5), 0.3, interpolation='nearest'",                            \
                                  "np." name                                                       \
                                  "(input, q, axis=dim, keepdims=keepdim, method=interpolation)"}; \
-    static Tensor forward(const Tensor& x, double q, std::optional<Dim> dim, bool keepdim,    \
+    static Tensor forward(const Tensor& x, double q, std::optional<Dim> dim, bool keepdim,        \
                           std::string_view interpolation) {                                       \
       return quantile_of(x, {&q, 1}, true, Tensor(), dim, keepdim, interpolation, ignore_nan);    \
     }                                                                                             \
   };                                                                                              \
   COGRAD_OP(Prefix##Scalar)                                                                       \
   struct Prefix {                                                                                 \
-    static constexpr OpSpec spec{                                                                 \
-        name, "input, q, dim=None, keepdim=False, *, interpolation='linear'", kFunctional | kSorting,        \
-        doc " q is a tensor of fractions.", "none: q must stay within [0, 1]; tested by hand"};   \
-    static Tensor forward(const Tensor& x, const Tensor& q, std::optional<Dim> dim,           \
-                          bool keepdim, std::string_view interpolation) {                         \
+    static constexpr OpSpec spec{name,                                                            \
+                                 "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
+                                 kFunctional | kSorting, doc " q is a tensor of fractions.",      \
+                                 "none: q must stay within [0, 1]; tested by hand"};              \
+    static Tensor forward(const Tensor& x, const Tensor& q, std::optional<Dim> dim, bool keepdim, \
+                          std::string_view interpolation) {                                       \
       return quantile_of(x, quantile_fractions(q, x), q.dim() == 0, q, dim, keepdim,              \
                          interpolation, ignore_nan);                                              \
     }                                                                                             \
