@@ -18,12 +18,10 @@ namespace cograd {
 
 // The kinds; one stands among the flags of a spec.
 inline constexpr uint32_t kOther = 0;
-inline constexpr uint32_t kElementwise =
-    0x10000;  // element i comes from the inputs' elements i, broadcast
-inline constexpr uint32_t kReduction = 0x20000;  // combines elements along dims, scans included
-inline constexpr uint32_t kView = 0x30000;       // the result shares the input's memory
-inline constexpr uint32_t kShape =
-    0x40000;  // moves, joins or copies elements without looking at them
+inline constexpr uint32_t kElementwise = 0x10000;  // element i from the inputs' elements i
+inline constexpr uint32_t kReduction = 0x20000;    // combines elements along dims, scans included
+inline constexpr uint32_t kView = 0x30000;         // the result shares the input's memory
+inline constexpr uint32_t kShape = 0x40000;        // moves, joins or copies elements unseen
 inline constexpr uint32_t kContraction = 0x50000;  // products summed over shared dims
 inline constexpr uint32_t kIndex = 0x60000;        // tensors of indices or masks say which elements
 inline constexpr uint32_t kRandom = 0x70000;       // draws from a Generator

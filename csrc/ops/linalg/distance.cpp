@@ -78,7 +78,7 @@ struct CosineSimilarity {
     return {expand(a, joint), expand(b, joint)};
   }
   static Tensor unit(const Tensor& x, int64_t dim, double eps) {
-    return x / clamp_min(vector_norm(x, 2, IntList(&dim.value, 1), true), eps);
+    return x / clamp_min(vector_norm(x, 2, IntList(&dim, 1), true), eps);
   }
 };
 COGRAD_OP(CosineSimilarity)
