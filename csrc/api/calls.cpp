@@ -162,7 +162,8 @@ cograd_status cograd_op_find(const char* name, size_t length, cograd_op* out) no
   using namespace cograd::api;
   return guarded([&] {
     given_list(name, length, "op_find", "name");
-    given(out, "op_find", "out") = find({name, length});
+    cograd_op& place = given(out, "op_find", "out");
+    place = find({name, length});
   });
 }
 

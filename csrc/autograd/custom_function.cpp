@@ -81,9 +81,10 @@ void CustomNode::set_gradient(BackwardArgs& args, size_t input, Tensor g, size_t
 
 Tensor CustomNode::once_differentiable(const Tensor& g) const {
   return poisoned(g, edges(),
-                  detail::concat("trying to differentiate twice a function that was marked with "
-                                 "@once_differentiable: the backward of ",
-                                 name(), " computes without recording"));
+                  detail::concat(name(),
+                                 ": trying to differentiate twice a function that was marked with "
+                                 "@once_differentiable: it is once differentiable, as its backward "
+                                 "computes without recording"));
 }
 
 void CustomNode::release_saved() noexcept {
