@@ -490,7 +490,7 @@ def test_hook_cannot_make_a_gradient_of_none(value):
     ):
         y = x * 3
         register(y)
-        with pytest.raises(RuntimeError, match="can't replace a None gradient with a non-None value"):
+        with pytest.raises(RuntimeError, match="can't replace a None gradient with a non-None"):
             GivesNone.apply(y).sum().backward()
 
 

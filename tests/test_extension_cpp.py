@@ -557,7 +557,9 @@ def test_view_written_in_place_may_be_any_argument(functions):
     assert same(x.grad, [[10, 20], [1, 1]]) and same(factor.grad, [1, 2])
 
 
-@pytest.mark.parametrize(("kind", "error"), [("v", ValueError), ("i", IndexError), ("s", RuntimeError)])
+@pytest.mark.parametrize(
+    ("kind", "error"), [("v", ValueError), ("i", IndexError), ("s", RuntimeError)]
+)
 def test_error_text_that_is_not_utf8_arrives(functions, kind, error):
     with pytest.raises(error, match="gr\ufffd\ufffder"):
         functions.latin(leaf([1.0]), kind)
@@ -566,7 +568,7 @@ def test_error_text_that_is_not_utf8_arrives(functions, kind, error):
 
 
 @pytest.mark.parametrize(
-    "backward", ["", "static variable_list backwards(AutogradContext*, variable_list g) { return g; }"]
+    "backward", ["", "static variable_list grad(AutogradContext*, variable_list g) { return g; }"]
 )
 def test_forgotten_backward_is_one_error_with_a_sentence(tmp_path, backward):
     source = tmp_path / "forgotten.cpp"

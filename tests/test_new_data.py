@@ -139,7 +139,9 @@ USES = {
     "mul": lambda x: x * x,
     "exp of": lambda x: x.sin(),
     "layer_norm": lambda x: F.layer_norm(x, (64,), torch.ones(64), torch.ones(64)),
-    "layer_norm weight": lambda x: F.layer_norm(torch.ones(64, 64, requires_grad=True), (64, 64), x),
+    "layer_norm weight": lambda x: F.layer_norm(
+        torch.ones(64, 64, requires_grad=True), (64, 64), x
+    ),
     "min": lambda x: x.min(1)[0],
     "max": lambda x: x.max(0)[0],
     "amax": lambda x: x.amax(1),
@@ -179,11 +181,69 @@ def test_data_of_another_geometry_is_used_safely_or_refused(use, other):
     assert x.grad is None or x.grad.shape == x.shape
 
 
+INDICES = {
+    "max": lambda x: x.max(1),
+    "min": lambda x: x.min(0),
+    "median": lambda x: x.median(1),
+    "mode": lambda x: x.mode(1),
+    "kthvalue": lambda x: x.kthvalue(3, 1),
+    "cummax": lambda x: x.cummax(0),
+    "cummin": lambda x: x.cummin(0),
+    "sort": lambda x: x.sort(1),
+    "topk": lambda x: x.topk(3, 1),
+    "embedding": lambda x: (F.embedding(i := torch.zeros(4, dtype=torch.int64), x), i),
+    "gather": lambda x: (x.gather(1, i := torch.zeros(4, 4, dtype=torch.int64)), i),
+    "index": lambda x: (x[i := torch.zeros(4, dtype=torch.int64)], i),
+    "take": lambda x: (x.take(i := torch.zeros(4, dtype=torch.int64)), i),
+    "scatter": lambda x: (torch.ones(64, 64).scatter(1, i := torch.zeros_like(x).long(), x), i),
+    "index_add": lambda x: (torch.ones(64, 64).index_add(0, i := torch.zeros(64).long(), x), i),
+    "nll_loss": lambda x: (F.nll_loss(x, i := torch.zeros(64, dtype=torch.int64)), i),
+}
+
+
+@pytest.mark.parametrize("wrong", [10**9, -(10**9)])
+@pytest.mark.parametrize("use", INDICES.values(), ids=list(INDICES))
+def test_indices_changed_behind_the_back_of_the_graph_are_checked(use, wrong):
+    x = torch.rand(64, 64).requires_grad_()
+    for assign in (True, False):
+        values, index = use(x)
+        if assign:
+            index.data = torch.full_like(index, wrong)
+        else:
+            index.data.fill_(wrong)
+        try:
+            values.sum().backward()
+        except (IndexError, RuntimeError):
+            x.grad = None
+        assert x.grad is None or bool(x.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("assign", [True, False])
+def test_mask_changed_behind_the_back_of_the_graph_is_checked(assign):
+    for use in (
+        lambda x, m: x.masked_select(m),
+        lambda x, m: x[m],
+        lambda x, m: torch.zeros(64, 64).masked_scatter(m, x[:1, 0]),
+    ):
+        x = torch.rand(64, 64).requires_grad_()
+        mask = torch.zeros(64, 64, dtype=torch.bool)
+        mask[0, 0] = True
+        out = use(x, mask).sum()
+        if assign:
+            mask.data = torch.ones(64, 64, dtype=torch.bool)
+        else:
+            mask.data.fill_(True)
+        with pytest.raises(RuntimeError, match="the mask selects 4096 elements"):
+            out.backward()
+
+
 def test_refusal_names_the_assignment_and_the_node():
     x = leaf([1.0, 2.0])
     out = (x * x).sum()
     x.data = ones(5)
-    with pytest.raises(RuntimeError, match=r"x\.data = y.*MulBackward0.*\[cograd\.DoubleTensor \[5\]\]"):
+    with pytest.raises(
+        RuntimeError, match=r"x\.data = y.*MulBackward0.*\[cograd\.DoubleTensor \[5\]\]"
+    ):
         out.backward()
 
 

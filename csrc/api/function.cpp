@@ -35,8 +35,8 @@ NodeRef UserNode::begin(const cograd_function& function, void* state, const cogr
   NodeRef node(new UserNode(function, state));  // owns `state` from here on
   COGRAD_CHECK_TYPE(static_cast<UserNode*>(node.get())->function_.name != nullptr,
                     "function_begin(): the function's name is NULL");
-  Open& open = static_cast<UserNode*>(node.get())->open_.emplace(
-      *static_cast<UserNode*>(node.get()));
+  Open& open =
+      static_cast<UserNode*>(node.get())->open_.emplace(*static_cast<UserNode*>(node.get()));
   for (const Tensor& t : list_of(inputs, n, "function_begin", "inputs")) {
     open.inputs.push_back(t);
     open.call.add_input(t.impl());
@@ -195,7 +195,8 @@ cograd_status cograd_context_mark_non_differentiable(cograd_context ctx,
                                                      size_t n) noexcept {
   return guarded([&] {
     given(ctx, "mark_non_differentiable", "ctx");
-    node_of(ctx)->mark_non_differentiable(list_of(tensors, n, "mark_non_differentiable", "tensors"));
+    node_of(ctx)->mark_non_differentiable(
+        list_of(tensors, n, "mark_non_differentiable", "tensors"));
   });
 }
 void cograd_context_set_materialize_grads(cograd_context ctx, int32_t value) noexcept {

@@ -220,8 +220,8 @@ void call_with_gradient(const ForeignOp& op, const Value* values,
   f.backward = run_backward_fn;
   if ((op.flags & COGRAD_OP_ONCE_DIFFERENTIABLE) != 0)
     f.flags = COGRAD_FUNCTION_ONCE_DIFFERENTIABLE;
-  const NodeRef hold = UserNode::begin(f, nullptr, reinterpret_cast<const cograd_tensor*>(inputs.data()),
-                                       inputs.size());
+  const NodeRef hold = UserNode::begin(
+      f, nullptr, reinterpret_cast<const cograd_tensor*>(inputs.data()), inputs.size());
   auto* node = static_cast<UserNode*>(hold.get());
   node->set_call_data(&op);
   try {

@@ -166,7 +166,7 @@ void cograd_tensor_describe(cograd_tensor t, cograd_tensor_info* info) noexcept 
 cograd_status cograd_tensor_empty(int32_t dtype, int32_t dim, const int64_t* sizes,
                                   cograd_tensor* out) noexcept {
   return guarded([&] {
-    put(out, "empty", 
+    put(out, "empty",
         empty_checked("empty", checked_sizes("empty", dim, sizes), dtype_of_code(dtype, "empty")));
   });
 }

@@ -38,8 +38,8 @@ void CopySlices::backward(BackwardArgs& args) {
   inner.out = std::span<Tensor>(results).first(fn_->edges().size());
   fn_->backward(inner);
   if (args.needs(edge_)) {
-    Tensor below = results[edge_].defined() ? results[edge_]
-                                            : autograd_ops.zeros(view_sizes_, whole.dtype());
+    Tensor below =
+        results[edge_].defined() ? results[edge_] : autograd_ops.zeros(view_sizes_, whole.dtype());
     if (!same(below.sizes(), view_sizes_)) below = autograd_ops.sum_to(below, view_sizes_);
     if (below.dtype() != whole.dtype()) below = autograd_ops.cast(below, whole.dtype());
     args.out[edge_] = autograd_ops.scatter_slice(whole, below, view_sizes_, view_strides_, offset_);

@@ -261,8 +261,7 @@ Tensor CustomCall::join(Tensor t, uint32_t nr, size_t views, const Declared& dec
   set_history(t, &node_, nr);
   t->flags &= ~uint32_t{kTaint};
   if (view)
-    set_view_kind(
-        t, views > 1 || node_.num_outputs() > 1 ? kViewMultiOutput : kViewCustomFunction);
+    set_view_kind(t, views > 1 || node_.num_outputs() > 1 ? kViewMultiOutput : kViewCustomFunction);
   return t;
 }
 

@@ -223,8 +223,8 @@ void set_data(const Tensor& tensor, const Tensor& source) {
   // A counter of its own from here on, which goes on where the former was.
   auto* version = new VersionCounter;
   version->value.store(t->write_count(), std::memory_order_relaxed);
-  version->geometry = (t->own_version != nullptr ? t->own_version->geometry : 0) +
-                      geometry_change(t, s);
+  version->geometry =
+      (t->own_version != nullptr ? t->own_version->geometry : 0) + geometry_change(t, s);
   const bool fresh_view = t->base != nullptr && t->view_version == t->current_version();
   const Dims sizes(s->sizes());
   const Dims strides(s->strides());

@@ -39,9 +39,9 @@ struct PyFunctionObject {
   PyObject* to_save_forward;
   PyObject* dirty;  // tuple given to mark_dirty
   PyObject* non_differentiable;
-  PyObject* needs_override;  // needs_input_grad assigned by the user
-  bool recorded;  // part of a graph
-  bool used;      // an instance-style object that has been called
+  PyObject* needs_override;       // needs_input_grad assigned by the user
+  bool recorded;                  // part of a graph
+  bool used;                      // an instance-style object that has been called
   SmallVec<int, 4> input_of_arg;  // which tensor input each argument is, -1 for others
   alignas(FunctionNode) unsigned char node_bytes[sizeof(FunctionNode)];
 

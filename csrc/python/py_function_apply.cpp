@@ -76,9 +76,8 @@ void warn(const std::string& text) {
 
 void scan_argument(const Call& call, PyObject* o, size_t i) {
   bool hidden = false;
-  each_element(o, [&](PyObject* item) {
-    hidden |= is_tensor(item) && requires_grad(unwrap(item));
-  });
+  each_element(o,
+               [&](PyObject* item) { hidden |= is_tensor(item) && requires_grad(unwrap(item)); });
   if (!hidden) return;
   warn(detail::concat(class_name(call.info), ": ", describe_argument(call.info, i),
                       " is a container that hides a tensor requiring grad; only direct arguments "
@@ -201,7 +200,8 @@ PyObject* output_object(Tensor t, PyObject* returned) {
     return returned;
   }
   PyTypeObject* type = Py_TYPE(returned);
-  if (type == tensor_type || t->pyobj != nullptr || !type_overrides(type)) return wrap(std::move(t));
+  if (type == tensor_type || t->pyobj != nullptr || !type_overrides(type))
+    return wrap(std::move(t));
   return wrap_as(type, std::move(t));
 }
 

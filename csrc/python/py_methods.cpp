@@ -96,8 +96,7 @@ PyObject* get_data(PyObject* o, void*) {
 // t.data = other: takes over the other's memory and geometry, keeps identity and autograd state.
 int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
-    COGRAD_CHECK(value != nullptr,
-                 "Deleting tensor data is not allowed. Delete tensor instead!");
+    COGRAD_CHECK(value != nullptr, "Deleting tensor data is not allowed. Delete tensor instead!");
     COGRAD_CHECK_TYPE(is_tensor(value), "Variable data has to be a tensor, but got ",
                       Py_TYPE(value)->tp_name);
     const Tensor& t = unwrap(o);

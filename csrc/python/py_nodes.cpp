@@ -261,8 +261,8 @@ class PyHook final : public Hook {
   }
   void replace(std::vector<Tensor>& values, PyObject* r) {
     if (r == Py_None) return;
-    COGRAD_CHECK_TYPE(PyTuple_Check(r), "expected tuple, but hook returned '",
-                      Py_TYPE(r)->tp_name, "' (hook '", callable_name(f_.get()), "')");
+    COGRAD_CHECK_TYPE(PyTuple_Check(r), "expected tuple, but hook returned '", Py_TYPE(r)->tp_name,
+                      "' (hook '", callable_name(f_.get()), "')");
     COGRAD_CHECK(static_cast<size_t>(PyTuple_GET_SIZE(r)) == values.size(), "hook '",
                  callable_name(f_.get()), "' has returned an incorrect number of values (got ",
                  PyTuple_GET_SIZE(r), ", but expected ", values.size(), ")");

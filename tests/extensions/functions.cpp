@@ -321,8 +321,10 @@ struct ScaleInPlace : Function<ScaleInPlace> {
 template <bool InBackward>
 struct Latin : Function<Latin<InBackward>> {
   static void fail(const char* kind) {
-    if (kind[0] == 's') throw std::range_error("gr\xf6\xdf"
-                                                "er");
+    if (kind[0] == 's')
+      throw std::range_error(
+          "gr\xf6\xdf"
+          "er");
     COGRAD_CHECK_VALUE(kind[0] != 'v', "gr\xf6\xdf", "er");
     COGRAD_CHECK_INDEX(false, "gr\xf6\xdf", "er");
   }

@@ -234,7 +234,7 @@ namespace ext {
 template <class Tag>
 struct FunctionState {
   BasicContext<Tag> ctx;
-  std::vector<bool> is_tensor;         // per gradient that backward returns
+  std::vector<bool> is_tensor;           // per gradient that backward returns
   std::string (*arguments)() = nullptr;  // "argument 1 (Tensor), argument 2 (double)"
 };
 

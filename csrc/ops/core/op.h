@@ -249,9 +249,11 @@ bool any_requires_grad(const Args&... args) {
 template <class... Args>
 bool any_inference(const Args&... args) {
   bool any = false;
-  each_edge([&](const Tensor* t) { any |= t != nullptr && t->defined() &&
-                                          ((*t)->flags & kInference) != 0; },
-            args...);
+  each_edge(
+      [&](const Tensor* t) {
+        any |= t != nullptr && t->defined() && ((*t)->flags & kInference) != 0;
+      },
+      args...);
   return any;
 }
 template <class... Args>
