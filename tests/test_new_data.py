@@ -125,7 +125,7 @@ def test_linear_weight_of_another_dtype_since():
     assert m.weight.grad.dtype == torch.float64
 
 
-# ---- another geometry: used safely or refused ------------------------------------------------------
+# ---- another geometry: used safely or refused ----------------------------------------------------
 
 OTHER = [
     lambda: torch.ones(1),
@@ -276,7 +276,7 @@ def test_data_cannot_be_deleted():
         del x.data
 
 
-# ---- views made without recording ------------------------------------------------------------------
+# ---- views made without recording ----------------------------------------------------------------
 
 
 def silent_views():

@@ -180,6 +180,7 @@ size_t cograd_context_num_saved(cograd_context ctx) noexcept {
 cograd_status cograd_context_saved(cograd_context ctx, size_t i, cograd_tensor* out) noexcept {
   return guarded([&] {
     given(ctx, "saved", "ctx");
+    given(out, "saved", "out");
     put(out, "saved", node_of(ctx)->saved_or_kept(i));
   });
 }

@@ -167,8 +167,9 @@ void CustomCall::finish(std::span<Tensor> outputs, const Declared& declared) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor& t = outputs[i];
     if (!t.defined()) continue;
+    const bool made_here = t->base == nullptr && !is_input(t.impl());
     t = join(std::move(t), static_cast<uint32_t>(i), views, declared);
-    if (thread_state.inference && !is_input(t.impl())) t->flags |= kInference;
+    if (thread_state.inference && made_here) t->flags |= kInference;
   }
   if (recording_) keep(declared, before, outputs);
 }

@@ -322,7 +322,7 @@ template <bool InBackward>
 struct Latin : Function<Latin<InBackward>> {
   static void fail(const char* kind) {
     if (kind[0] == 's')
-      throw std::range_error(
+      throw std::runtime_error(
           "gr\xf6\xdf"
           "er");
     COGRAD_CHECK_VALUE(kind[0] != 'v', "gr\xf6\xdf", "er");

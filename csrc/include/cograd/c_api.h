@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The C interface of cograd: everything another language, or the C++ headers beside this one, can
- * ask of libcograd. Objects are opaque handles; functions return a status and never throw. */
+ * ask of libcograd. Objects are opaque handles; functions return a status and never throw. NULL
+ * where a handle or an array is needed is COGRAD_TYPE_ERROR from those that return a status. */
 #ifndef COGRAD_C_API_H
 #define COGRAD_C_API_H
 #include <stddef.h>
