@@ -84,8 +84,8 @@ assert lib.cograd_tensor_empty(8, 1, sizes, ctypes.byref(x)) == 0
 op = ctypes.c_void_p()
 assert lib.cograd_op_find(b"sin", ctypes.c_size_t(3), ctypes.byref(op)) == 0
 class Function(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("calls", ctypes.c_void_p * 3),
-                ("flags", ctypes.c_uint32)]
+    _fields_ = [("size", ctypes.c_size_t), ("name", ctypes.c_char_p),
+                ("calls", ctypes.c_void_p * 3), ("flags", ctypes.c_uint32)]
 function = Function(ctypes.sizeof(Function), b"Null", (ctypes.c_void_p * 3)(), 0)
 context = ctypes.c_void_p()
 if "cograd_context" in kinds:
