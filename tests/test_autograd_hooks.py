@@ -536,3 +536,12 @@ def test_tensor_hook_that_returns_no_tensor():
     y.register_hook(lambda g: (g,))
     with pytest.raises(TypeError, match="expected Variable, but hook returned 'tuple'"):
         y.sum().backward()
+
+
+def test_retained_gradient_is_a_copy():
+    x = torch.ones(3, requires_grad=True)
+    y = x + 0
+    y.retain_grad()
+    x.register_hook(lambda g: g.mul_(0.5))
+    (y * 2).sum().backward()
+    assert y.grad.tolist() == [2, 2, 2] and x.grad.tolist() == [1, 1, 1]

@@ -120,7 +120,7 @@ void UserNode::call_backward(BackwardArgs& args) {
   if (s != COGRAD_OK) raise(s, name());
   for (size_t i = 0; i < results.size(); ++i) {
     Tensor g = std::move(results[i]);
-    if (once && g.defined() && g.is_floating()) g = once_differentiable(g);
+    if (once && g.defined() && is_differentiable(g.dtype())) g = once_differentiable(g);
     set_gradient(args, i, std::move(g), i);
   }
 }

@@ -248,7 +248,7 @@ Tensor CustomCall::join(Tensor t, uint32_t nr, size_t views, const Declared& dec
       rebase_history(t, &node_, nr, input ? static_cast<size_t>(at - inputs_.begin()) : 0);
     return t;
   }
-  if (contains(declared.non_differentiable, t.impl()) || !t.is_floating()) {
+  if (contains(declared.non_differentiable, t.impl()) || !is_differentiable(t.dtype())) {
     if (input) return whole_view(t);
     return requires_grad(t) ? detach(t) : t;
   }

@@ -101,7 +101,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
                       Py_TYPE(value)->tp_name);
     const Tensor& t = unwrap(o);
     const Tensor& s = unwrap(value);
-    COGRAD_CHECK(t.dtype() == s.dtype() || !requires_grad(t) || s.is_floating(),
+    COGRAD_CHECK(t.dtype() == s.dtype() || !requires_grad(t) || is_differentiable(s.dtype()),
                  "data set to a tensor that requires gradients must be floating point or complex "
                  "dtype");
     cograd::set_data(t, s);

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cograd import _C
+from cograd.autograd.function import Function
 
 Tensor = _C.Tensor
 
@@ -205,9 +206,7 @@ def _through_point(
 
 
 def _make_point_class() -> Any:
-    """The identity Function, made on first use: autograd imports this module."""
-    import cograd
-    from cograd.autograd.function import Function
+    """The identity Function, made on first use."""
 
     class BackwardHookFunction(Function):
         @staticmethod
@@ -222,6 +221,8 @@ def _make_point_class() -> Any:
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
             def zeros(some: tuple[Any, ...]) -> tuple[Any, ...]:
+                import cograd
+
                 metas = ctx._input_metadata
                 return tuple(
                     cograd.zeros(meta.shape, dtype=meta.dtype) if g is None else g
