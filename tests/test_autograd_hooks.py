@@ -436,6 +436,108 @@ def test_python_attributes_and_identity_survive_the_core():
     assert id(again) == number and again.note == "kept"
 
 
+# ---- undefined gradients -------------------------------------------------------------------------
+
+
+class GivesNone(autograd.Function):
+    """Passes no gradient back."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return None
+
+
+def test_hooks_are_called_with_none_where_no_gradient_arrives():
+    seen = []
+    x = leaf([1.0, 2.0])
+    y = x * 3
+    x.register_hook(lambda g: seen.append(("x", g)))
+    x.register_post_accumulate_grad_hook(lambda t: seen.append(("after", t.grad)))
+    y.register_hook(lambda g: seen.append(("y", g)))
+    y.grad_fn.register_prehook(lambda gs: seen.append(("pre", gs)))
+    y.grad_fn.register_hook(lambda out, gs: seen.append(("post", out, gs)))
+    y.retain_grad()
+    GivesNone.apply(y).sum().backward()
+    assert seen == [
+        ("y", None),
+        ("pre", (None,)),
+        ("post", (None, None), (None,)),
+        ("x", None),
+        ("after", None),
+    ]
+    assert x.grad is None and y.grad is None
+
+
+def test_hook_of_an_unused_output_is_called_with_none():
+    seen = []
+    a, b = leaf([[1.0], [2.0]]).unbind()
+    b.register_hook(seen.append)
+    a.sum().backward()
+    assert seen == [None]
+
+
+@pytest.mark.parametrize("value", [ones(2), 3])
+def test_hook_cannot_make_a_gradient_of_none(value):
+    x = leaf([1.0, 2.0])
+    for register in (
+        lambda y: y.register_hook(lambda g: value),
+        lambda y: y.grad_fn.register_prehook(lambda gs: (value,)),
+        lambda y: y.grad_fn.register_hook(lambda out, gs: (value, None)),
+    ):
+        y = x * 3
+        register(y)
+        with pytest.raises(RuntimeError, match="can't replace a None gradient with a non-None"):
+            GivesNone.apply(y).sum().backward()
+
+
+def test_hook_of_a_tensor_off_the_asked_path_is_not_called():
+    seen = []
+    x, w = leaf([1.0, 2.0]), leaf([1.0, 2.0])
+    y = x * 3
+    y.register_hook(seen.append)
+    autograd.grad((GivesNone.apply(y) + w).sum(), w)
+    assert seen == []
+
+
+# ---- wording that code written for torch matches -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((), "expected 1 arguments, got 0 instead"),
+        ((ones(2), ones(2)), "expected 1 arguments, got 2 instead"),
+        ((3,), "argument 0 is not a Variable"),
+    ],
+)
+def test_grad_fn_called_with_wrong_arguments(arguments, text):
+    with pytest.raises(TypeError, match=text):
+        (leaf([1.0, 2.0]) * 3).grad_fn(*arguments)
+
+
+def test_grad_fn_takes_no_keywords():
+    with pytest.raises(TypeError, match="keyword arguments are not supported"):
+        (leaf([1.0, 2.0]) * 3).grad_fn(g=ones(2))
+
+
+def test_node_hook_that_returns_no_tuple():
+    y = leaf([1.0, 2.0]) * 3
+    y.grad_fn.register_hook(lambda out, gs: 3)
+    with pytest.raises(TypeError, match="expected tuple, but hook returned 'int'"):
+        y.sum().backward()
+
+
+def test_tensor_hook_that_returns_no_tensor():
+    y = leaf([1.0, 2.0]) * 3
+    y.register_hook(lambda g: (g,))
+    with pytest.raises(TypeError, match="expected Variable, but hook returned 'tuple'"):
+        y.sum().backward()
+
+
 def test_retained_gradient_is_a_copy():
     x = torch.ones(3, requires_grad=True)
     y = x + 0

@@ -4,13 +4,14 @@
 import gc
 import pickle
 import shutil
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import arr, leaf, ones
+from conftest import arr, leaf, ones, same
 
 import cograd as torch
 from cograd import _C
@@ -524,6 +525,68 @@ def test_wrong_gradients_name_the_function(functions):
         functions.for_a_number(x, 2.0).backward()
     with pytest.raises(RuntimeError, match=r"WrongShape"):
         functions.wrong_shape(leaf([1.0, 2.0])).sum().backward()
+
+
+def test_wrong_count_names_the_arguments(functions):
+    x, y = leaf([1.0]), leaf([2.0])
+    arguments = r"one is needed for argument 1 \(Tensor\), argument 2 \(Tensor\)"
+    with pytest.raises(RuntimeError, match=arguments):
+        functions.too_few(x, y).backward()
+    with pytest.raises(RuntimeError, match=r"expected 1, got 2.*argument 1 \(Tensor\) of forward"):
+        functions.too_many(x).backward()
+    with pytest.raises(RuntimeError, match=r"no tensor: .*argument 2 \(double\)"):
+        functions.for_a_number(x, 2.0).backward()
+
+
+def test_view_written_in_place_goes_through_backward(functions):
+    for write in (functions.double_, functions.double_raw_):
+        x = leaf([[1.0, 1.0], [1.0, 1.0]])
+        base = x.clone()
+        a = base[0]
+        c = write(a)
+        assert c is a
+        (c.sum() + base.sum()).backward()
+        assert same(x.grad, [[4, 4], [1, 1]])
+
+
+def test_view_written_in_place_may_be_any_argument(functions):
+    x, factor = leaf([[1.0, 2.0], [3.0, 4.0]]), leaf([10.0, 20.0])
+    base = x.clone()
+    functions.scale_(factor, base[0])
+    base.sum().backward()
+    assert same(x.grad, [[10, 20], [1, 1]]) and same(factor.grad, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [("v", ValueError), ("i", IndexError), ("s", RuntimeError)]
+)
+def test_error_text_that_is_not_utf8_arrives(functions, kind, error):
+    with pytest.raises(error, match="gr\ufffd\ufffder"):
+        functions.latin(leaf([1.0]), kind)
+    with pytest.raises(error, match="gr\ufffd\ufffder"):
+        functions.latin_backward(leaf([1.0]), kind).backward()
+
+
+@pytest.mark.parametrize(
+    "backward", ["", "static variable_list grad(AutogradContext*, variable_list g) { return g; }"]
+)
+def test_forgotten_backward_is_one_error_with_a_sentence(tmp_path, backward):
+    source = tmp_path / "forgotten.cpp"
+    source.write_text(
+        "#include <cograd/extension.h>\n"
+        "using namespace cograd; using namespace cograd::autograd;\n"
+        "struct F : Function<F> {\n"
+        "  static Tensor forward(AutogradContext*, const Tensor& x) { return x * 2; }\n"
+        f"  {backward}\n"
+        "};\n"
+        "Tensor f(const Tensor& x) { return F::apply(x); }\n"
+    )
+    compiler = next(c for c in ("c++", "g++", "clang++") if shutil.which(c))
+    includes = [f"-I{path}" for path in cpp_extension.include_paths()]
+    command = [compiler, "-std=c++17", "-fsyntax-only", *includes, str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    errors = [line for line in done.stderr.splitlines() if "error:" in line]
+    assert len(errors) == 1 and "this Function has no `static variable_list backward" in errors[0]
 
 
 def test_threads_share_one_graph(functions):

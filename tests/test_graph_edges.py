@@ -473,7 +473,7 @@ def test_node_prehook_may_drop_gradients():
 def test_node_hook_must_return_a_tuple(kind):
     y = leaf([1.0]).exp()
     getattr(y.grad_fn, kind)(lambda *grads: grads[0][0])
-    with pytest.raises(TypeError, match="expected tuple, but hook '<lambda>' returned"):
+    with pytest.raises(TypeError, match="expected tuple, but hook returned .*<lambda>"):
         y.backward()
 
 

@@ -153,6 +153,49 @@ def test_full_backward_pre_hook_replaces_the_output_gradient():
     assert same(seen[0][1][0], [3, 3]) and same(x.grad, [6, 6])
 
 
+class Pair(nn.Module):
+    def forward(self, a, b):
+        return a * 2, b * 3
+
+
+class NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return None
+
+
+def hooked(module, use, replace=None, replace_output=None):
+    """(grad_input, grad_output), what the pre hook saw, and the gradients of the two inputs."""
+    seen = []
+    module.register_full_backward_pre_hook(lambda m, go: (seen.append(go), replace_output)[1])
+    module.register_full_backward_hook(lambda m, gi, go: (seen.append((gi, go)), replace)[1])
+    a, b = leaf([1.0]), leaf([1.0])
+    use(*module(a, b)).backward()
+    plain = [[None if g is None else g.item() for g in part] for part in (*seen[1], seen[0])]
+    return *plain, [None if t.grad is None else t.grad.item() for t in (a, b)]
+
+
+def test_gradients_that_do_not_arrive_at_a_module():
+    assert hooked(Pair(), lambda y, z: y) == ([2, 0], [1, None], [1, None], [2, 0])
+    assert hooked(Pair(), lambda y, z: z) == ([0, 3], [None, 1], [None, 1], [0, 3])
+    nothing = hooked(Pair(), lambda y, z: NoGradient.apply(y))
+    assert nothing == ([0, 0], [None, None], [None, None], [0, 0])
+
+
+def test_full_backward_hooks_may_give_gradients_where_none_arrived():
+    ones = torch.ones(1, dtype=torch.float64)
+    only_b = hooked(Pair(), lambda y, z: y, replace=(None, ones * 7))
+    assert only_b == ([2, 0], [1, None], [1, None], [None, 7])
+    both = hooked(Pair(), lambda y, z: y, replace_output=(ones * 7, ones * 5))
+    assert both == ([14, 15], [7, 5], [1, None], [14, 15])
+    dropped = hooked(Pair(), lambda y, z: y, replace_output=(None, ones * 5))
+    assert dropped == ([0, 15], [None, 5], [1, None], [0, 15])
+
+
 def test_order_of_full_backward_hooks():
     m, order = Scale(), []
     m.register_full_backward_pre_hook(lambda m, go: order.append("pre"))

@@ -209,28 +209,39 @@ def test_arguments_must_be_callable():
 # --- nesting -----------------------------------------------------------------------------------
 
 
-@pytest.mark.beyond_torch
-def test_nested_hooks_compose():
+def noted(calls, name, up, down, **options):
+    """Hooks that append what they do to `calls`."""
+    return saved_tensors_hooks(
+        lambda t: (calls.append(f"pack {name}"), up(t))[1],
+        lambda t: (calls.append(f"unpack {name}"), down(t))[1],
+        **options,
+    )
+
+
+def test_of_nested_hooks_the_innermost_applies():
     x = leaf([5.0])
     calls = []
-
-    def pair(name, up, down):
-        return saved_tensors_hooks(
-            lambda t: (calls.append(f"pack {name}"), up(t))[1],
-            lambda t: (calls.append(f"unpack {name}"), down(t))[1],
-        )
-
     with (
-        pair("outer", lambda t: t * 2, lambda t: t / 2),
-        pair("inner", lambda t: t + 1, lambda t: t - 1),
-    ):
-        y = x.exp().log()  # log saves its input, exp its result
-    del calls[:]
-    with (
-        pair("outer", lambda t: t * 2, lambda t: t / 2),
-        pair("inner", lambda t: t + 1, lambda t: t - 1),
+        noted(calls, "outer", lambda t: t * 2, lambda t: t / 2),
+        noted(calls, "inner", lambda t: t + 1, lambda t: t - 1),
     ):
         y = Square.apply(x)
+    y.sum().backward()
+    assert calls == ["pack inner", "unpack inner"]
+    assert same(x.grad, [10.0])
+
+
+@pytest.mark.beyond_torch
+@pytest.mark.parametrize("op", [Square.apply, torch.square])
+def test_hooks_that_compose_hand_on_to_those_around_them(op):
+    x = leaf([5.0])
+    calls = []
+    with (
+        noted(calls, "outermost", identity, identity),
+        noted(calls, "outer", lambda t: t * 2, lambda t: t / 2),
+        noted(calls, "inner", lambda t: t + 1, lambda t: t - 1, compose=True),
+    ):
+        y = op(x)
     y.sum().backward()
     assert calls == ["pack inner", "pack outer", "unpack outer", "unpack inner"]
     assert same(x.grad, [10.0])
@@ -242,7 +253,7 @@ def test_composition_stops_at_what_is_no_tensor():
     calls = []
     with (
         saved_tensors_hooks(lambda t: calls.append("outer") or t, identity),
-        saved_tensors_hooks(lambda t: t.item(), lambda v: ones(1) * v),
+        saved_tensors_hooks(lambda t: t.item(), lambda v: ones(1) * v, compose=True),
     ):
         y = Square.apply(x)
     y.sum().backward()

@@ -23,6 +23,7 @@ struct CHook final : Hook {
     if (replacement == nullptr) return;
     Tensor g = Tensor::steal(impl(replacement));
     const Tensor& before = call.values[0];
+    COGRAD_CHECK(before.defined(), "a tensor hook can't replace a None gradient with a value");
     COGRAD_CHECK(same(g.sizes(), before.sizes()),
                  "a tensor hook has changed the size of value: got ", to_string(g.sizes()),
                  ", expected ", to_string(before.sizes()));
@@ -39,6 +40,8 @@ BackwardJob make_job(const char* who, const cograd_tensor* roots, const cograd_t
                      size_t n, const cograd_tensor* inputs, size_t n_inputs, uint32_t flags,
                      bool accumulate) {
   BackwardJob job(who);
+  given_list(roots, n, who, "roots");
+  given_list(inputs, n_inputs, who, "inputs");
   for (size_t i = 0; i < n; ++i)
     job.add_root(view_of(roots[i], who), grads == nullptr ? Tensor() : borrow(grads[i]), i);
   for (size_t i = 0; i < n_inputs; ++i) job.add_input(view_of(inputs[i], who), accumulate);
@@ -70,7 +73,7 @@ cograd_status cograd_tensor_set_requires_grad(cograd_tensor t, int32_t value) no
 cograd_status cograd_tensor_grad(cograd_tensor t, cograd_tensor* out) noexcept {
   return guarded([&] {
     const Tensor& x = view_of(t, "grad");
-    *out = x->meta == nullptr ? nullptr : give(x->meta->grad);
+    put(out, "grad", x->meta == nullptr ? Tensor() : x->meta->grad);
   });
 }
 
@@ -84,13 +87,15 @@ cograd_status cograd_tensor_set_grad(cograd_tensor t, cograd_tensor grad) noexce
 cograd_status cograd_tensor_detach(cograd_tensor t, cograd_tensor* out) noexcept {
   return guarded([&] {
     const Tensor& x = view_of(t, "detach");
-    const Tensor d = detach(x);
-    *out = give(d);
+    put(out, "detach", detach(x));
   });
 }
 
 cograd_status cograd_tensor_variable_data(cograd_tensor t, cograd_tensor* out) noexcept {
-  return guarded([&] { *out = give(variable_data(view_of(t, "variable_data"))); });
+  return guarded([&] {
+    const Tensor& x = view_of(t, "variable_data");
+    put(out, "variable_data", variable_data(x));
+  });
 }
 
 cograd_status cograd_tensor_retain_grad(cograd_tensor t) noexcept {
@@ -102,6 +107,7 @@ cograd_status cograd_tensor_grad_fn_name(cograd_tensor t, char* text, size_t cap
     Node* n = grad_fn(view_of(t, "grad_fn").impl());
     const std::string name = n == nullptr ? "" : n->name();
     if (capacity == 0) return;
+    given(text, "grad_fn", "text");
     text[name.copy(text, capacity - 1)] = '\0';
   });
 }
@@ -109,9 +115,11 @@ cograd_status cograd_tensor_grad_fn_name(cograd_tensor t, char* text, size_t cap
 cograd_status cograd_tensor_register_hook(cograd_tensor t, cograd_hook_fn hook, void* context,
                                           void (*destroy)(void*), uint64_t* id) noexcept {
   return guarded([&] {
-    auto h = std::make_shared<CHook>(hook, context, destroy);
+    auto h = std::make_shared<CHook>(hook, context, destroy);  // owns context, also on failure
+    const Tensor& x = view_of(t, "register_hook");
+    COGRAD_CHECK_TYPE(hook != nullptr, "register_hook(): hook is NULL");
     uint64_t number = 0;
-    add_tensor_hook(view_of(t, "register_hook"), std::move(h), &number);
+    add_tensor_hook(x, std::move(h), &number);
     if (id != nullptr) *id = number;
   });
 }
@@ -139,6 +147,7 @@ cograd_status cograd_grad(const cograd_tensor* roots, const cograd_tensor* grads
                           cograd_tensor* out) noexcept {
   return guarded([&] {
     COGRAD_CHECK_VALUE(n_inputs > 0, "grad(): grad requires non-empty inputs.");
+    given(out, "grad", "out");
     BackwardJob job = make_job("grad", roots, grads, n_roots, inputs, n_inputs, flags, false);
     std::vector<Tensor> found = run(job);
     for (size_t i = 0; i < n_inputs; ++i)
@@ -160,6 +169,7 @@ void cograd_set_inference_enabled(int32_t enabled) noexcept {
 cograd_status cograd_parallel_for(int64_t begin, int64_t end, int64_t grain, cograd_range_fn fn,
                                   void* context) noexcept {
   return guarded([&] {
+    COGRAD_CHECK_TYPE(fn != nullptr, "parallel_for(): fn is NULL");
     if (begin >= end) return;
     const HeavyScope heavy(end - begin > grain ? kHeavyWork : 0);
     parallel_for(begin, end, std::max<int64_t>(grain, 1), [&](int64_t lo, int64_t hi) {

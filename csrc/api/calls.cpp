@@ -159,12 +159,23 @@ void run(const cograd_op_s& op, std::span<const cograd_value> args, cograd_value
 }  // namespace cograd::api
 
 cograd_status cograd_op_find(const char* name, size_t length, cograd_op* out) noexcept {
-  return cograd::api::guarded([&] { *out = cograd::api::find({name, length}); });
+  using namespace cograd::api;
+  return guarded([&] {
+    given_list(name, length, "op_find", "name");
+    cograd_op& place = given(out, "op_find", "out");
+    place = find({name, length});
+  });
 }
 
 cograd_status cograd_op_call(cograd_op op, const cograd_value* args, size_t n,
                              cograd_value* result) noexcept {
-  return cograd::api::guarded([&] { cograd::api::run(*op, {args, n}, *result); });
+  using namespace cograd::api;
+  return guarded([&] {
+    run(given(op, "op_call", "op"), given_list(args, n, "op_call", "args"),
+        given(result, "op_call", "result"));
+  });
 }
 
-const char* cograd_op_signature(cograd_op op) noexcept { return op->signature.c_str(); }
+const char* cograd_op_signature(cograd_op op) noexcept {
+  return op == nullptr ? "" : op->signature.c_str();
+}

@@ -57,7 +57,10 @@ cograd_status keep(cograd_status status, const char* text, size_t length,
   e.token = next_token();
   e.original = std::move(original);
   try {
-    e.message.assign(text, length);
+    if (text != nullptr)
+      e.message.assign(text, length);
+    else
+      e.message.clear();
   } catch (...) {
     e.message.clear();
   }
@@ -142,6 +145,7 @@ cograd_status cograd_error_set(cograd_status status, const char* message, size_t
 }
 
 cograd_status cograd_fail(cograd_status status, const char* format, ...) noexcept {
+  if (format == nullptr) return cograd_error_set(status, "", 0, 0);
   char text[1024];
   va_list args;
   va_start(args, format);

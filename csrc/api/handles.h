@@ -21,7 +21,26 @@ inline const Tensor& view_of(const cograd_tensor& t, const char* who) {
   COGRAD_CHECK_TYPE(t != nullptr, who, "(): got no tensor (None)");
   return view_of(t);
 }
-inline TensorList list_of(const cograd_tensor* t, size_t n) noexcept {
+// What `p` points to; an error where it is NULL.
+template <class T>
+T& given(T* p, const char* who, const char* what) {
+  COGRAD_CHECK_TYPE(p != nullptr, who, "(): ", what, " is NULL");
+  return *p;
+}
+// `n` elements at `p`, which may be NULL where there are none.
+template <class T>
+std::span<T> given_list(T* p, size_t n, const char* who, const char* what) {
+  COGRAD_CHECK_TYPE(p != nullptr || n == 0, who, "(): ", what, " is NULL, expected ", n,
+                    " elements");
+  return {p, n};
+}
+// Hands `t` out at `out`.
+inline void put(cograd_tensor* out, const char* who, Tensor t) {
+  cograd_tensor& place = given(out, who, "out");
+  place = give(std::move(t));
+}
+inline TensorList list_of(const cograd_tensor* t, size_t n, const char* who, const char* what) {
+  given_list(t, n, who, what);
   return {reinterpret_cast<const Tensor*>(t), n};
 }
 

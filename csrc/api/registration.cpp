@@ -220,7 +220,8 @@ void call_with_gradient(const ForeignOp& op, const Value* values,
   f.backward = run_backward_fn;
   if ((op.flags & COGRAD_OP_ONCE_DIFFERENTIABLE) != 0)
     f.flags = COGRAD_FUNCTION_ONCE_DIFFERENTIABLE;
-  const NodeRef hold = UserNode::begin(f, nullptr, {inputs.data(), inputs.size()});
+  const NodeRef hold = UserNode::begin(
+      f, nullptr, reinterpret_cast<const cograd_tensor*>(inputs.data()), inputs.size());
   auto* node = static_cast<UserNode*>(hold.get());
   node->set_call_data(&op);
   try {
@@ -349,7 +350,7 @@ using namespace cograd;
 using namespace cograd::api;
 
 cograd_status cograd_op_register(const cograd_op_desc* desc) noexcept {
-  const cograd_status s = guarded([&] { add(*desc); });
+  const cograd_status s = guarded([&] { add(given(desc, "op_register", "desc")); });
   if (s == COGRAD_OK) return s;
   if (loading.active)
     guarded([&] { loading.done.errors.emplace_back(cograd_last_error()); });
@@ -361,6 +362,8 @@ cograd_status cograd_op_register(const cograd_op_desc* desc) noexcept {
 cograd_status cograd_op_set_backward(const char* name, decltype(cograd_op_desc::backward) backward,
                                      void* user) noexcept {
   return guarded([&] {
+    given(name, "op_set_backward", "name");
+    COGRAD_CHECK_TYPE(backward != nullptr, "op_set_backward(): backward is NULL");
     Table& t = api::table();
     const std::lock_guard lock(t.mutex);
     const auto it = t.ops.find(std::string_view(name));
@@ -373,12 +376,17 @@ cograd_status cograd_op_set_backward(const char* name, decltype(cograd_op_desc::
 }
 
 cograd_status cograd_results_push(cograd_results results, const cograd_value* v) noexcept {
-  return guarded([&] { result_from_c(*v, results->items.emplace_back()); });
+  return guarded([&] {
+    auto& items = given(results, "results_push", "results").items;
+    Result r;
+    result_from_c(given(v, "results_push", "v"), r);
+    items.push_back(std::move(r));
+  });
 }
 
 cograd_status cograd_results_push_tensor(cograd_results results, cograd_tensor t) noexcept {
   return guarded([&] {
-    Result& r = results->items.emplace_back();
+    Result& r = given(results, "results_push_tensor", "results").items.emplace_back();
     r.kind = t == nullptr ? Result::Kind::None : Result::Kind::Tensor;
     r.tensor = borrow(t);
   });

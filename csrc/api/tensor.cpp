@@ -20,9 +20,8 @@ DType dtype_of_code(int32_t code, const char* who) {
 }
 
 IntList checked_sizes(const char* who, int32_t dim, const int64_t* sizes) {
-  COGRAD_CHECK_VALUE(dim >= 0 && dim <= 64 && (dim == 0 || sizes != nullptr), who, "(): dim is ",
-                     dim, ", expected 0 to 64 and as many sizes");
-  return {sizes, static_cast<size_t>(dim)};
+  COGRAD_CHECK_VALUE(dim >= 0 && dim <= 64, who, "(): dim is ", dim, ", expected 0 to 64");
+  return given_list(sizes, static_cast<size_t>(dim), who, "an array of sizes or strides");
 }
 
 // Bytes that sizes and strides span, or an error where that overflows or a stride is negative.
@@ -147,6 +146,7 @@ void cograd_tensor_bump_version(cograd_tensor t) noexcept {
 
 void cograd_tensor_describe(cograd_tensor t, cograd_tensor_info* info) noexcept {
   TensorImpl* p = impl(t);
+  if (p == nullptr || info == nullptr) return;
   cograd_tensor_info all{};
   all.struct_size = info->struct_size;
   all.data = p->data;
@@ -159,14 +159,14 @@ void cograd_tensor_describe(cograd_tensor t, cograd_tensor_info* info) noexcept 
   all.device_type = static_cast<int32_t>(p->device.type);
   all.device_index = p->device.index;
   all.flags = cograd_tensor_flags(t);
-  all.version = p->current_version();
+  all.version = p->write_count();
   std::memcpy(info, &all, std::min(info->struct_size, sizeof all));
 }
 
 cograd_status cograd_tensor_empty(int32_t dtype, int32_t dim, const int64_t* sizes,
                                   cograd_tensor* out) noexcept {
   return guarded([&] {
-    *out = give(
+    put(out, "empty",
         empty_checked("empty", checked_sizes("empty", dim, sizes), dtype_of_code(dtype, "empty")));
   });
 }
@@ -174,6 +174,7 @@ cograd_status cograd_tensor_empty(int32_t dtype, int32_t dim, const int64_t* siz
 cograd_status cograd_tensor_empty_strided(int32_t dtype, int32_t dim, const int64_t* sizes,
                                           const int64_t* strides, cograd_tensor* out) noexcept {
   return guarded([&] {
+    given(out, "empty_strided", "out");
     const IntList shape = checked_sizes("empty_strided", dim, sizes);
     const IntList steps = checked_sizes("empty_strided", dim, strides);
     const DType t = dtype_of_code(dtype, "empty_strided");
@@ -190,6 +191,7 @@ cograd_status cograd_tensor_from_blob(void* data, int32_t dtype, int32_t dim, co
                                       const int64_t* strides, void (*deleter)(void*), void* context,
                                       cograd_tensor* out) noexcept {
   return guarded([&] {
+    given(out, "from_blob", "out");
     const IntList shape = checked_sizes("from_blob", dim, sizes);
     const DType t = dtype_of_code(dtype, "from_blob");
     Dims dense;
@@ -211,8 +213,8 @@ cograd_status cograd_tensor_from_blob(void* data, int32_t dtype, int32_t dim, co
 
 cograd_status cograd_tensor_item(cograd_tensor t, double* as_double, int64_t* as_int) noexcept {
   return guarded([&] {
-    COGRAD_CHECK(t != nullptr && impl(t)->numel == 1, "a Tensor with ",
-                 t == nullptr ? 0 : impl(t)->numel, " elements cannot be converted to Scalar");
+    COGRAD_CHECK(view_of(t, "item").numel() == 1, "a Tensor with ", impl(t)->numel,
+                 " elements cannot be converted to Scalar");
     dispatch_all(impl(t)->dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       const T v = *reinterpret_cast<const T*>(impl(t)->data);
@@ -227,6 +229,7 @@ cograd_status cograd_tensor_summary(cograd_tensor t, char* text, size_t capacity
     const std::string s =
         t == nullptr ? "None"
                      : detail::concat(dtype_name(impl(t)->dtype), to_string(impl(t)->sizes()));
+    given_list(text, capacity, "summary", "text");
     std::snprintf(text, capacity, "%s", s.c_str());
   });
 }
@@ -237,8 +240,8 @@ cograd_status cograd_tensor_index(cograd_tensor x, const cograd_index* items, si
                                   cograd_tensor* out) noexcept {
   return guarded([&] {
     const Tensor& t = view_of(x, "index");
-    const Key k(t, {items, n});
-    *out = give(k.advanced() ? index_get(k.view(t), k.tensors()) : k.view(t));
+    const Key k(t, given_list(items, n, "index", "items"));
+    put(out, "index", k.advanced() ? index_get(k.view(t), k.tensors()) : k.view(t));
   });
 }
 
@@ -247,7 +250,7 @@ cograd_status cograd_tensor_index_put(cograd_tensor x, const cograd_index* items
   return guarded([&] {
     const Tensor& t = view_of(x, "index_put_");
     const Tensor& v = view_of(value, "index_put_");
-    const Key k(t, {items, n});
+    const Key k(t, given_list(items, n, "index_put_", "items"));
     const Tensor target = k.view(t);
     if (k.advanced())
       index_put_(target, k.tensors(), v);

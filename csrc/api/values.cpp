@@ -24,7 +24,17 @@ cograd_value list_value(int32_t kind, const void* list, size_t n) noexcept {
 }
 }  // namespace
 
+namespace {
+// A list of some elements at NULL: neither arguments nor results may be that.
+bool is_dangling(const cograd_value& v) noexcept {
+  const bool list = v.kind == COGRAD_STRING || (v.kind >= COGRAD_TENSORS && v.kind <= COGRAD_TUPLE);
+  return list && v.u.list == nullptr && v.length > 0;
+}
+}  // namespace
+
 bool fit(const ArgInfo& a, const cograd_value& given, Room& room, Value& v) {
+  COGRAD_CHECK_TYPE(!is_dangling(given), "argument '", a.name, "' is a list of ", given.length,
+                    " elements at NULL");
   v = Value::from_c(given);
   if (v.none()) {
     v = Value();
@@ -156,6 +166,7 @@ void list_from_c(const cograd_value& v, Result& r, F&& one) {
 }  // namespace
 
 void result_from_c(const cograd_value& v, Result& r) {
+  COGRAD_CHECK_TYPE(!is_dangling(v), "a result is a list of ", v.length, " elements at NULL");
   switch (v.kind) {
     case COGRAD_NONE:
     case COGRAD_DEFAULT:
@@ -212,7 +223,7 @@ using namespace cograd;
 using namespace cograd::api;
 
 void cograd_value_free(cograd_value* v) noexcept {
-  if (v->owned == 0) return;
+  if (v == nullptr || v->owned == 0) return;
   void* list = const_cast<void*>(v->u.list);
   if (v->kind == COGRAD_TENSOR) {
     cograd_tensor_release(v->u.tensor);

@@ -18,10 +18,9 @@ Tensor BackwardJob::root_gradient(IntList sizes, DType dtype, const Tensor& grad
 }
 
 void BackwardJob::add_root(const Tensor& t, const Tensor& grad, size_t index) {
-  COGRAD_CHECK(requires_grad(t), who_, "element ", index,
+  COGRAD_CHECK(requires_grad(t) && roots_.add(t), who_, "element ", index,
                " of tensors does not require grad and does not have a grad_fn");
   request.grads.push_back(root_gradient(t.sizes(), t.dtype(), grad, index));
-  roots_.add(t);
 }
 
 void BackwardJob::add_root(const NodeRef& node, uint32_t nr, const Tensor& grad, size_t index) {
@@ -33,7 +32,9 @@ void BackwardJob::add_root(const NodeRef& node, uint32_t nr, const Tensor& grad,
 void BackwardJob::add_input(const Tensor& t, bool accumulate) {
   COGRAD_CHECK(requires_grad(t), who_, "One of the differentiated Tensors does not require grad");
   if (accumulate) retain_grad(t);
-  inputs_.add(t);
+  if (inputs_.add(t)) return;
+  // A view made without recording: nothing leads there, and the run says so.
+  inputs_.add(NodeRef::borrow(accumulator_of(t.impl())), 0);
 }
 
 std::vector<Tensor> BackwardJob::run() {

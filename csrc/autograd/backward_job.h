@@ -10,11 +10,13 @@ namespace cograd {
 // Edges with a reference on their nodes.
 class OwnedEdges {
  public:
-  // Where t's gradient goes.
-  void add(const Tensor& t) {
+  // Where t's gradient goes; false if it goes nowhere: t is a view made without recording.
+  bool add(const Tensor& t) {
     const Edge e = gradient_edge(t.impl());
+    if (e.node == nullptr) return false;
     keep_.emplace_back(e.node);
     edges_.push_back(e);
+    return true;
   }
   void add(const NodeRef& node, uint32_t nr) {
     keep_.push_back(node);

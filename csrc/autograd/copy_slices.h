@@ -6,10 +6,11 @@
 namespace cograd {
 
 // Sends the gradient inside the view through `fn` (the write's own node) and the rest to the
-// base's former history.
+// base's former history. Edges are those of `fn`, with the base in place of the view.
 class CopySlices final : public Node {
  public:
-  CopySlices(const Tensor& base, const Tensor& view, NodeRef fn);
+  // `edge`: the one of `fn` that leads to the view.
+  CopySlices(const Tensor& base, const Tensor& view, NodeRef fn, size_t edge);
   std::string name() const override { return "CopySlices"; }
   void backward(BackwardArgs& args) override;
   void release_saved() noexcept override {
@@ -25,6 +26,7 @@ class CopySlices final : public Node {
  private:
   NodeRef fn_;
   Dims base_sizes_, base_strides_, view_sizes_, view_strides_;
+  size_t edge_;
   int64_t offset_;  // of the view, in elements from the base's first
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Outputs of custom functions join the graph: views, inputs returned as they are, in-place results.
+// Calls of custom functions: how inputs and outputs join the graph, and the node's backward.
 #include "autograd/custom_function.h"
 
 #include <algorithm>
@@ -8,113 +8,99 @@ namespace cograd {
 
 namespace {
 
-bool contains(std::span<TensorImpl* const> list, const Tensor& t) noexcept {
-  return std::find(list.begin(), list.end(), t.impl()) != list.end();
+bool contains(std::span<TensorImpl* const> list, const TensorImpl* t) noexcept {
+  return std::find(list.begin(), list.end(), t) != list.end();
 }
 
 // A view of the whole of `t`, so that an input returned as it is becomes a new tensor.
 Tensor whole_view(const Tensor& t) { return alias_strided(t, t.sizes(), t.strides(), t.bytes()); }
 
+void set_view_kind(const Tensor& t, uint32_t kind) noexcept {
+  t->flags = (t->flags & ~uint32_t{kViewKinds}) | kind;
+}
+
+// The backwards under way on this thread, innermost first.
+struct Running {
+  const CustomNode* node;
+  const BackwardArgs* args;
+  const Running* outer;
+};
+constinit thread_local const Running* t_running = nullptr;
+
+struct RunningScope {
+  Running here;
+  RunningScope(const CustomNode* node, const BackwardArgs* args) noexcept
+      : here{node, args, t_running} {
+    t_running = &here;
+  }
+  ~RunningScope() { t_running = here.outer; }
+  RunningScope(const RunningScope&) = delete;
+  RunningScope& operator=(const RunningScope&) = delete;
+};
+
+const BackwardArgs* running_of(const CustomNode* node) noexcept {
+  for (const Running* r = t_running; r != nullptr; r = r->outer)
+    if (r->node == node) return r->args;
+  return nullptr;
+}
+
 }  // namespace
 
-bool CustomCall::is_input(const Tensor& t) const noexcept { return contains(inputs, t); }
-bool CustomCall::is_dirty(const Tensor& t) const noexcept { return contains(dirty, t); }
+// --- the node ----------------------------------------------------------------------------------
 
-void check_dirty_returned(const CustomCall& call, std::span<TensorImpl* const> outputs) {
-  for (TensorImpl* p : call.dirty) {
-    const Tensor t = Tensor::borrow(p);
-    COGRAD_CHECK(contains(outputs, t) || !call.recording,
-                 "Some elements marked as dirty during the forward method were not returned as "
-                 "output. The inputs that are modified inplace must all be outputs of the "
-                 "Function. (",
-                 call.name, ")");
-    if (!call.recording) continue;
-    if (t->base == nullptr) {
-      COGRAD_CHECK(!requires_grad(t) || !is_leaf(t),
-                   "a leaf Variable that requires grad has been used in an in-place operation. (",
-                   call.name, ".forward marked it dirty)");
-      continue;
-    }
-    check_inplace(t, std::string(call.name).c_str(), true);
-    const auto tensors = std::count_if(outputs.begin(), outputs.end(),
-                                       [](const TensorImpl* o) { return o != nullptr; });
-    COGRAD_CHECK(
-        tensors == 1,
-        "If your Function modifies inplace an input that is a view of another Tensor, your "
-        "Function cannot return more than one Tensor. This is not supported by the "
-        "current autograd engine. You should either make sure the input is not a view "
-        "(using .clone() for example) or make your Function only return one Tensor. (",
-        call.name, ")");
+void CustomNode::backward(BackwardArgs& args) {
+  for (size_t i = 0; i < returned_ && materialize_; ++i) {
+    Tensor& g = args.grads[i];
+    if (!g.defined() && output(i).differentiable)
+      g = autograd_ops.zeros(output(i).sizes, output(i).dtype);
   }
+  const RunningScope scope(this, &args);
+  call_backward(args);
 }
 
-void check_unmarked_writes(const CustomCall& call, std::span<const uint32_t> versions) {
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    TensorImpl* p = call.inputs[i];
-    if (p == nullptr || !requires_grad(p) || p->current_version() == versions[i]) continue;
-    const Tensor t = Tensor::borrow(p);
-    // A dirty input may share memory, and so the version, with this one.
-    const bool shared = std::any_of(call.dirty.begin(), call.dirty.end(),
-                                    [&](TensorImpl* d) { return d->storage == p->storage; });
-    COGRAD_CHECK(shared || call.is_dirty(t), call.name, ": forward wrote ",
-                 call.describe(call.context, i),
-                 " in place without declaring it: call ctx.mark_dirty on it and return it, or "
-                 "write into a clone()");
-  }
+bool CustomNode::running() const noexcept { return running_of(this) != nullptr; }
+
+bool CustomNode::needs_input(size_t i) const noexcept {
+  if (!needs_[i]) return false;
+  const BackwardArgs* args = running_of(this);
+  return args == nullptr || args->needs(i);
 }
 
-Tensor join_output(const CustomCall& call, Tensor t, uint32_t nr, size_t views) {
-  const bool input = call.is_input(t);
-  call.node->set_output(nr, t);
-  if (call.is_dirty(t)) {
-    if (call.recording) rebase_history(t, call.node, nr);
-    return t;
-  }
-  if (contains(call.non_differentiable, t) || !is_differentiable(t.dtype())) {
-    if (input) return whole_view(t);
-    return requires_grad(t) ? detach(t) : t;
-  }
-  if (!call.recording) {
-    if (t->base != nullptr && !input)
-      t->flags = (t->flags & ~uint32_t{kViewKinds}) | kViewCustomFunction;
-    return input ? whole_view(t) : t;
-  }
-  if (input) {
-    Tensor v = whole_view(t);
-    if (t->base != nullptr || requires_grad(t)) {
-      link_view(t, v);
-      v->flags = (v->flags & ~uint32_t{kViewKinds}) | kViewCustomFunction;
-    }
-    set_history(v, call.node, nr);
-    return v;
-  }
-  if (requires_grad(t) && t->base == nullptr) t = detach(t);  // a tensor from outside, or twice
-  const bool view = t->base != nullptr;
-  set_history(t, call.node, nr);
-  t->flags &= ~uint32_t{kTaint};
-  if (view) {
-    const bool several = views > 1 || call.node->num_outputs() > 1;
-    t->flags =
-        (t->flags & ~uint32_t{kViewKinds}) | (several ? kViewMultiOutput : kViewCustomFunction);
-  }
-  return t;
+void CustomNode::set_gradient(BackwardArgs& args, size_t input, Tensor g, size_t index) const {
+  if (!g.defined() || input >= edges().size()) return;
+  const Edge& e = edges()[input];
+  if (e.node == nullptr) return;
+  const OutputMeta& meta = e.node->output(e.input_nr);
+  Dims joint;
+  COGRAD_CHECK(broadcast_shapes(g.sizes(), meta.sizes, joint) && same(joint, g.sizes()),
+               "Function ", name(), " returned an invalid gradient at index ", index, " - got ",
+               to_string(g.sizes()), " but expected shape compatible with ", to_string(meta.sizes),
+               " for ", describe_input(input));
+  args.out[input] = std::move(g);
 }
 
-void SavedSlot::keep(const CustomCall& call, const Tensor& t, std::span<TensorImpl* const> before,
-                     std::span<TensorImpl* const> after) {
-  if (!t.defined()) return;
-  const bool input = call.is_input(t);
-  const auto at = std::find(before.begin(), before.end(), t.impl());
-  if (at != before.end() && (!input || call.is_dirty(t))) {
-    const auto nr = static_cast<size_t>(at - before.begin());
-    kind = Kind::Output;
-    tensor.save_output(Tensor::borrow(after[nr]), static_cast<uint32_t>(nr));
-    return;
-  }
-  kind = input                                               ? Kind::Input
-         : (t->flags & kTaint) != 0 && t->grad_fn == nullptr ? Kind::Intermediate
-                                                             : Kind::Constant;
-  tensor.save(t);
+Tensor CustomNode::once_differentiable(const Tensor& g) const {
+  return poisoned(g, edges(),
+                  detail::concat(name(),
+                                 ": trying to differentiate twice a function that was marked with "
+                                 "@once_differentiable: it is once differentiable, as its backward "
+                                 "computes without recording"));
+}
+
+void CustomNode::release_saved() noexcept {
+  if (saved_.empty()) return;
+  // The slots stay: another thread may be reading one in a backward of its own.
+  SmallVec<SavedSlot, 2> dropped;
+  for (size_t i = 0; i < saved_.size(); ++i) dropped.push_back(SavedSlot());
+  lock();
+  released = true;
+  for (size_t i = 0; i < saved_.size(); ++i) saved_[i].tensor.swap(dropped[i].tensor);
+  unlock();
+}
+
+void CustomNode::visit(GraphVisitor& v) const {
+  Node::visit(v);
+  for (const SavedSlot& s : saved_) s.tensor.visit(v);
 }
 
 Tensor SavedSlot::unpack(Node* owner, size_t index) {
@@ -131,6 +117,174 @@ Tensor poisoned_intermediate(Node* owner, const Tensor& t, const std::string& wh
                      "derivative is not recorded, so a second derivative through it would be "
                      "silently wrong. Recompute it from saved inputs in backward, or return it as "
                      "an extra output and save that, or mark backward with once_differentiable."));
+}
+
+// --- the call ----------------------------------------------------------------------------------
+
+void CustomCall::connect() {
+  recording_ = any_ && thread_state.grad_enabled;
+  if (!recording_) return;
+  for (TensorImpl* t : inputs_) {
+    const Edge e = t != nullptr ? gradient_edge(t) : Edge{};
+    node_.add_edge(e.node, e.input_nr);
+  }
+}
+
+void CustomCall::enter() noexcept {
+  grad_before_ = std::exchange(thread_state.grad_enabled, false);
+  taint_before_ = std::exchange(thread_state.taint, recording_);
+  entered_ = true;
+}
+
+void CustomCall::leave() noexcept {
+  if (!entered_) return;
+  entered_ = false;
+  thread_state.grad_enabled = grad_before_;
+  thread_state.taint = taint_before_;
+}
+
+bool CustomCall::is_input(const TensorImpl* t) const noexcept {
+  return contains({inputs_.data(), inputs_.size()}, t);
+}
+
+bool CustomCall::untouched(TensorImpl* t) const noexcept {
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i] == t) return t->current_version() == versions_[i];
+  return false;
+}
+
+void CustomCall::finish(std::span<Tensor> outputs, const Declared& declared) {
+  Impls before;
+  size_t views = 0;
+  for (const Tensor& t : outputs) {
+    before.push_back(t.impl());
+    views += t.defined() && t->base != nullptr;
+  }
+  check_dirty(declared, before);
+  if (recording_) check_unmarked_writes(declared);
+  node_.returned_ = static_cast<uint32_t>(outputs.size());
+  node_.set_num_outputs(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Tensor& t = outputs[i];
+    if (!t.defined()) continue;
+    const bool made_here = t->base == nullptr && !is_input(t.impl());
+    t = join(std::move(t), static_cast<uint32_t>(i), views, declared);
+    if (thread_state.inference && made_here) t->flags |= kInference;
+  }
+  if (recording_) keep(declared, before, outputs);
+}
+
+// Dirty inputs must be among the outputs, and be no leaves that require grad.
+void CustomCall::check_dirty(const Declared& declared, const Impls& outputs) const {
+  for (TensorImpl* p : declared.dirty) {
+    COGRAD_CHECK(contains({outputs.data(), outputs.size()}, p) || !recording_,
+                 "Some elements marked as dirty during the forward method were not returned as "
+                 "output. The inputs that are modified inplace must all be outputs of the "
+                 "Function. (",
+                 node_.function_name(), ")");
+    if (!recording_) continue;
+    const Tensor t = Tensor::borrow(p);
+    if (p->base != nullptr) {
+      check_dirty_view(t, outputs);
+      continue;
+    }
+    COGRAD_CHECK(!requires_grad(t) || !is_leaf(t),
+                 "a leaf Variable that requires grad has been used in an in-place operation. (",
+                 node_.function_name(), ": forward marked it dirty)");
+  }
+}
+
+void CustomCall::check_dirty_view(const Tensor& t, const Impls& outputs) const {
+  check_inplace(t, node_.function_name().c_str(), true);
+  COGRAD_CHECK(is_input(t.impl()), node_.function_name(),
+               ": forward marked a view dirty that is none of its tensor arguments");
+  const auto tensors = std::count_if(outputs.begin(), outputs.end(),
+                                     [](const TensorImpl* o) { return o != nullptr; });
+  COGRAD_CHECK(tensors == 1,
+               "If your Function modifies inplace an input that is a view of another Tensor, your "
+               "Function cannot return more than one Tensor. This is not supported by the "
+               "current autograd engine. You should either make sure the input is not a view "
+               "(using .clone() for example) or make your Function only return one Tensor. (",
+               node_.function_name(), ")");
+}
+
+// Raises if forward wrote an input that needs a gradient without declaring it.
+void CustomCall::check_unmarked_writes(const Declared& declared) const {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    TensorImpl* p = inputs_[i];
+    if (p == nullptr || p->current_version() == versions_[i] || !requires_grad(p)) continue;
+    // A dirty input may share memory, and so the version, with this one.
+    const bool declared_dirty =
+        std::any_of(declared.dirty.begin(), declared.dirty.end(),
+                    [&](TensorImpl* d) { return d->storage == p->storage; });
+    COGRAD_CHECK(declared_dirty, node_.function_name(), ": forward wrote ", node_.describe_input(i),
+                 " in place without declaring it: call ctx.mark_dirty on it and return it, or "
+                 "write into a clone()");
+  }
+}
+
+// An input that is returned as it is: a view of it, whose history is the node.
+Tensor CustomCall::join_input(const Tensor& t, uint32_t nr) {
+  Tensor v = whole_view(t);
+  if (!recording_) return v;
+  if (t->base != nullptr || requires_grad(t)) {
+    link_view(t, v);
+    set_view_kind(v, kViewCustomFunction);
+  }
+  set_history(v, &node_, nr);
+  return v;
+}
+
+Tensor CustomCall::join(Tensor t, uint32_t nr, size_t views, const Declared& declared) {
+  node_.set_output(nr, t);
+  if (t->grad_fn == &node_) {  // returned before: its gradient is the last place's, as in torch
+    t->output_nr = nr;
+    return t;
+  }
+  const bool input = is_input(t.impl());
+  if (contains(declared.dirty, t.impl())) {
+    const auto at = std::find(inputs_.begin(), inputs_.end(), t.impl());
+    if (recording_)
+      rebase_history(t, &node_, nr, input ? static_cast<size_t>(at - inputs_.begin()) : 0);
+    return t;
+  }
+  if (contains(declared.non_differentiable, t.impl()) || !is_differentiable(t.dtype())) {
+    if (input) return whole_view(t);
+    return requires_grad(t) ? detach(t) : t;
+  }
+  if (input) return join_input(t, nr);
+  if (!recording_) {
+    if (t->base != nullptr) set_view_kind(t, kViewCustomFunction);
+    return t;
+  }
+  if (requires_grad(t) && t->base == nullptr) t = detach(t);  // a tensor from outside
+  const bool view = t->base != nullptr;
+  set_history(t, &node_, nr);
+  t->flags &= ~uint32_t{kTaint};
+  if (view)
+    set_view_kind(t, views > 1 || node_.num_outputs() > 1 ? kViewMultiOutput : kViewCustomFunction);
+  return t;
+}
+
+void CustomCall::keep(const Declared& declared, const Impls& before, std::span<Tensor> after) {
+  for (TensorImpl* p : declared.saved) {
+    node_.saved_.push_back(SavedSlot());
+    if (p == nullptr) continue;
+    SavedSlot& slot = node_.saved_.back();
+    const bool input = is_input(p);
+    const auto at = std::find(before.begin(), before.end(), p);
+    if (at != before.end() && (!input || contains(declared.dirty, p))) {
+      const auto nr = static_cast<size_t>(at - before.begin());
+      slot.kind = SavedSlot::Kind::Output;
+      slot.tensor.save_output(after[nr], after[nr]->grad_fn == &node_ ? after[nr]->output_nr
+                                                                      : static_cast<uint32_t>(nr));
+      continue;
+    }
+    slot.kind = input                                               ? SavedSlot::Kind::Input
+                : (p->flags & kTaint) != 0 && p->grad_fn == nullptr ? SavedSlot::Kind::Intermediate
+                                                                    : SavedSlot::Kind::Constant;
+    slot.tensor.save(Tensor::borrow(p));
+  }
 }
 
 }  // namespace cograd

@@ -1,45 +1,113 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What all custom functions share, whatever language they are written in: how the tensors that
-// forward returned join the graph, and what was saved.
+// Custom functions, whatever language they are written in: one way to make a call (CustomCall) and
+// one kind of node (CustomNode). A language adds how the user's code is called.
 #pragma once
 #include "autograd/error_node.h"
 #include "autograd/saved_tensor.h"
 
 namespace cograd {
 
-// A call whose forward has ended. Pointers are borrowed from the caller.
-struct COGRAD_API CustomCall {
-  Node* node = nullptr;
-  std::span<TensorImpl* const> inputs;  // its tensor arguments
-  std::span<TensorImpl* const> dirty;
-  std::span<TensorImpl* const> non_differentiable;
-  bool recording = false;
-  std::string (*describe)(const void* context, size_t input) = nullptr;  // for messages
-  const void* context = nullptr;
-  const char* name = "";
-
-  bool is_input(const Tensor& t) const noexcept;
-  bool is_dirty(const Tensor& t) const noexcept;
-};
-
-// Raises if a dirty input is not among the outputs, or is a leaf that requires grad.
-COGRAD_API void check_dirty_returned(const CustomCall& call, std::span<TensorImpl* const> outputs);
-// Raises if forward wrote an input that needs a gradient without declaring it. `versions` are those
-// the inputs had before.
-COGRAD_API void check_unmarked_writes(const CustomCall& call, std::span<const uint32_t> versions);
-// What the caller is given for output `nr`. `views`: how many of the outputs are views.
-COGRAD_API Tensor join_output(const CustomCall& call, Tensor t, uint32_t nr, size_t views);
+class CustomCall;
 
 struct COGRAD_API SavedSlot {
   enum class Kind : uint8_t { None, Input, Output, Constant, Intermediate } kind = Kind::None;
   SavedTensor tensor;
 
-  // Keeps `t`; `before` and `after` are the outputs as forward returned and as join_output gave.
-  void keep(const CustomCall& call, const Tensor& t, std::span<TensorImpl* const> before,
-            std::span<TensorImpl* const> after);
   // The tensor again; `index` is the slot's, for messages.
   Tensor unpack(Node* owner, size_t index);
 };
+
+class COGRAD_API CustomNode : public Node {
+ public:
+  void backward(BackwardArgs& args) final;
+  void release_saved() noexcept override;
+  size_t num_saved() const noexcept override { return saved_.size(); }
+  SavedTensor* saved_slot(size_t i) noexcept override { return &saved_[i].tensor; }
+  void visit(GraphVisitor& v) const override;
+
+  // Tensor arguments, None among them: each has an edge if the call was recorded.
+  size_t num_inputs() const noexcept { return needs_.size(); }
+  // Values that forward returned, whether tensors or not.
+  size_t num_returned() const noexcept { return returned_; }
+  // Whether the gradient of input i is asked for: by the run on this thread, or else ever.
+  bool needs_input(size_t i) const noexcept;
+  // Whether this thread is in this node's backward: several threads may be at a time.
+  bool running() const noexcept;
+  Tensor saved(size_t i) { return saved_[i].unpack(this, i); }
+  // Whether undefined gradients reach the user's backward as zeros.
+  void set_materialize_grads(bool value) noexcept { materialize_ = value; }
+  // What messages call the function: "Linear" where the node is "LinearBackward".
+  virtual std::string function_name() const { return name(); }
+  // "argument 'weight' (position 2) of Linear.forward": input i in messages.
+  virtual std::string describe_input(size_t i) const = 0;
+  // `g`, whose own derivative raises: it was computed without recording.
+  Tensor once_differentiable(const Tensor& g) const;
+
+ protected:
+  // Calls the user's backward on args.grads and fills args.out by set_gradient.
+  virtual void call_backward(BackwardArgs& args) = 0;
+  // `index` is the gradient's number in messages.
+  void set_gradient(BackwardArgs& args, size_t input, Tensor g, size_t index) const;
+
+ private:
+  friend class CustomCall;
+  SmallVec<bool, 4> needs_;
+  SmallVec<SavedSlot, 2> saved_;
+  uint32_t returned_ = 0;
+  bool materialize_ = true;
+};
+
+// What forward declared about its tensors; borrowed.
+struct Declared {
+  std::span<TensorImpl* const> dirty, non_differentiable;
+  std::span<TensorImpl* const> saved;  // null: None
+};
+
+// One call: add_input for each tensor argument, connect, enter, forward, leave, finish. Rules that
+// stand in for the node (forward mode, batching) belong between connect and finish.
+class COGRAD_API CustomCall {
+ public:
+  explicit CustomCall(CustomNode& node) noexcept : node_(node) {}
+  ~CustomCall() { leave(); }
+  CustomCall(const CustomCall&) = delete;
+  CustomCall& operator=(const CustomCall&) = delete;
+
+  // Null: None. Borrowed until the call ends.
+  void add_input(TensorImpl* t) {
+    const bool need = t != nullptr && requires_grad(t);
+    any_ |= need;
+    node_.needs_.push_back(need);
+    inputs_.push_back(t);
+    versions_.push_back(t != nullptr ? t->current_version() : 0);
+  }
+  // All inputs are there: decides whether the call is recorded, and makes the edges.
+  void connect();
+  bool recording() const noexcept { return recording_; }
+  // From enter to leave nothing is recorded.
+  void enter() noexcept;
+  void leave() noexcept;
+  // Joins what forward returned to the graph: `outputs` (undefined where no tensor) become what
+  // the caller is given. A tensor that needs nothing stays the same object.
+  void finish(std::span<Tensor> outputs, const Declared& declared);
+  bool untouched(TensorImpl* t) const noexcept;  // an input that nothing is known to have written
+  bool is_input(const TensorImpl* t) const noexcept;
+
+ private:
+  using Impls = SmallVec<TensorImpl*, 4>;
+  void check_dirty(const Declared& declared, const Impls& outputs) const;
+  void check_dirty_view(const Tensor& t, const Impls& outputs) const;
+  void check_unmarked_writes(const Declared& declared) const;
+  Tensor join(Tensor t, uint32_t nr, size_t views, const Declared& declared);
+  Tensor join_input(const Tensor& t, uint32_t nr);
+  void keep(const Declared& declared, const Impls& before, std::span<Tensor> after);
+
+  CustomNode& node_;
+  Impls inputs_;
+  SmallVec<uint32_t, 4> versions_;
+  bool any_ = false, recording_ = false, entered_ = false;
+  bool grad_before_ = false, taint_before_ = false;
+};
+
 // An intermediate of forward while a graph is made: its part of a second derivative would be
 // missing, so a gradient that flows into it raises.
 COGRAD_API Tensor poisoned_intermediate(Node* owner, const Tensor& t, const std::string& what);

@@ -90,7 +90,6 @@ namespace {
 void call_tensor_hooks(NodeExtra& extra, std::span<Tensor> grads) {
   const std::vector<HookEntry> hooks = extra.tensor_hooks;  // a hook may remove itself
   for (const HookEntry& h : hooks) {
-    if (!grads[h.output_nr].defined()) continue;
     std::vector<Tensor> one{grads[h.output_nr]};
     HookCall call{one};
     h.hook->call(call);
@@ -173,7 +172,8 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
   std::span<Tensor> grad_span(grads.data(), grads.size());
 
   NodeExtra* extra = n->extra_or_null();
-  if (extra != nullptr && !extra->tensor_hooks.empty()) call_tensor_hooks(*extra, grad_span);
+  if (extra != nullptr && !extra->tensor_hooks.empty() && (mine.needed || mine.captured))
+    call_tensor_hooks(*extra, grad_span);
   if (mine.captured) capture(n, grad_span);
   if (extra != nullptr && !extra->retained.empty()) store_retained(*extra, grad_span);
   const auto edges = n->edges();

@@ -31,11 +31,28 @@ std::string written_by(const Tensor& t, uint32_t version) {
                "one of the variables needed for gradient computation has been modified by an "
                "inplace operation: [cograd.",
                scalar_type_name(t.dtype()), "Tensor ", to_string(t.sizes()), "]", made_by,
-               " is at version ", t->current_version(), "; expected version ", expected,
+               " is at version ", t->write_count(), "; expected version ",
+               expected - (t->own_version != nullptr ? t->own_version->geometry : 0),
                " instead. It was saved by ", owner->name(), saved_at(owner), ".",
                written_by(t, expected),
                " Hint: write into a copy (.clone()), or do the in-place operation before the "
                "tensor is used.");
+}
+
+// The version is another than when `t` was saved: a write, or `t.data = y`. New data of the same
+// geometry is used, as in torch, and has not brought us here.
+Tensor accept_other_version(Tensor t, bool is_output, uint32_t output_nr, Node* owner,
+                            uint32_t expected) {
+  const uint32_t change = t->own_version != nullptr ? t->current_version() - expected : 0;
+  if (change == kOtherStrides) return autograd_ops.contiguous_clone(t);  // it was contiguous
+  const uint32_t writes = change - kOtherSizes;
+  if (change != 0 && (writes == 0 || writes == kOtherSizes || writes == kOtherStrides))
+    detail::fail(ErrorKind::Runtime,
+                 "one of the variables needed for gradient computation was given data of another "
+                 "shape or dtype (`x.data = y`) after ",
+                 owner->name(), saved_at(owner), " had saved it: it is a [cograd.",
+                 scalar_type_name(t.dtype()), "Tensor ", to_string(t.sizes()), "] now.");
+  fail_modified(t, is_output, output_nr, owner, expected);
 }
 
 }  // namespace
@@ -49,6 +66,24 @@ void fail_released(const Node* owner) {
                "when you call .backward() or autograd.grad(). Specify retain_graph=True if you "
                "need to backward through the graph a second time or if you need to access saved "
                "tensors after calling backward.");
+}
+
+Tensor fixed_view(const Tensor& t) {
+  // Hooks see the tensor itself; results of ops are seldom given other data.
+  if (thread_state.saved_hooks != nullptr || t->base != nullptr || t->grad_fn != nullptr) return t;
+  Tensor view = detach(t);
+  t->retain();
+  view->base = t.impl();
+  view->view_version = view->current_version() - 1;  // its grad_fn is made when asked for
+  return view;
+}
+
+void check_fixed_view(Node* owner, const Tensor& view) {
+  TensorImpl* base = view->base;
+  if (base == nullptr || base->storage == view->storage) return;
+  if (base->write_count() != view->write_count())
+    fail_modified(Tensor::borrow(base), false, 0, owner,
+                  view->write_count() + base->own_version->geometry);
 }
 
 void SavedTensor::fail_inference() {
@@ -70,9 +105,9 @@ Disabled& disabled() {
 }
 }  // namespace
 
-void push_saved_hook(std::shared_ptr<SavedHook> hook) {
+void push_saved_hook(std::shared_ptr<SavedHook> hook, bool compose) {
   if (disabled().on) detail::fail(ErrorKind::Runtime, disabled().message);
-  thread_state.saved_hooks = new SavedHookScope{std::move(hook), thread_state.saved_hooks};
+  thread_state.saved_hooks = new SavedHookScope{std::move(hook), thread_state.saved_hooks, compose};
 }
 
 void pop_saved_hook() noexcept {
@@ -100,7 +135,7 @@ void PackedSlot::release() noexcept {
   if (refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
-// Innermost hook first; an enclosing hook packs what the inner one made if that is a tensor.
+// The innermost hook; if it composes, an enclosing one packs what it made, if that is a tensor.
 void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* hooks) {
   struct Release {
     void operator()(PackedSlot* p) const noexcept { p->release(); }
@@ -129,6 +164,7 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* hooks)
     if (!slot->layers.empty()) slot->layers.back()->drop();
     value = made->tensor();
     slot->layers.push_back(std::move(made));
+    if (!h->compose) break;
   }
   value.reset();
   slot->refs.fetch_add(1, std::memory_order_relaxed);
@@ -147,7 +183,7 @@ bool SavedTensor::pack(const Tensor& t, bool output) {
 }
 
 SavedTensor SavedTensor::with_hook(const std::shared_ptr<SavedHook>& hook) const {
-  SavedHookScope one{hook, nullptr};
+  SavedHookScope one{hook, nullptr, false};
   const Tensor original = tensor_;
   // The hook sees values only; the history of an input is kept by the slot.
   Edge edge;
@@ -215,7 +251,7 @@ Tensor unpack_saved(Node* owner, SavedTensor& s) {
     fail_released(owner);
   if (!t.defined()) return t;
   if (t->current_version() != ids.version) [[unlikely]]
-    fail_modified(t, is_output, ids.output_nr, owner, ids.version);
+    t = accept_other_version(std::move(t), is_output, ids.output_nr, owner, ids.version);
   if (!is_output) return t;
   t = Tensor::steal(t->alias());
   owner->retain();

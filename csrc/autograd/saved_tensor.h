@@ -25,13 +25,14 @@ class COGRAD_API SavedHook {
   virtual std::unique_ptr<Packed> pack(const Tensor& t) = 0;
 };
 
-// The hooks that are active on this thread, innermost first.
+// The hooks that are active on this thread, innermost first; the innermost pair is called.
 struct SavedHookScope {
   std::shared_ptr<SavedHook> hook;
   SavedHookScope* outer;
+  bool compose;  // the next pair outside packs what this one made
 };
 // Raises if hooks are disabled on this thread.
-COGRAD_API void push_saved_hook(std::shared_ptr<SavedHook> hook);
+COGRAD_API void push_saved_hook(std::shared_ptr<SavedHook> hook, bool compose);
 COGRAD_API void pop_saved_hook() noexcept;
 // Hooks are refused with this message; null allows them. Returns the former state in `previous`.
 COGRAD_API void disable_saved_hooks(const std::string* message, bool* was, std::string* previous);
@@ -139,5 +140,11 @@ class COGRAD_API SavedTensor {
 // was saved. Takes owner's lock, but calls hooks outside of it.
 COGRAD_API Tensor unpack_saved(Node* owner, SavedTensor& s);
 [[noreturn]] COGRAD_API void fail_released(const Node* owner);
+
+// To be saved in place of `t`, for an op that uses the values it had: `t.data = y` changes a saved
+// leaf, as in torch, but not this view of it.
+COGRAD_API Tensor fixed_view(const Tensor& t);
+// Raises if the tensor behind such a view was given new data and then written.
+COGRAD_API void check_fixed_view(Node* owner, const Tensor& view);
 
 }  // namespace cograd

@@ -151,7 +151,7 @@ void check_inplace(const Tensor& t, const char* op, bool tracked) {
   note_inplace(t, op);
 }
 
-void rebase_history(const Tensor& t, Node* node, uint32_t nr) {
+void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
   TensorImpl* p = t.impl();
   if (!is_differentiable(p->dtype)) return;  // a converting copy: no gradient can flow
   if (p->base == nullptr) {
@@ -165,10 +165,11 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr) {
                ", which has several outputs: write into the base or a clone() instead");
   TensorImpl* base = p->base;
   node->set_output(0, t);
-  auto* slices = new CopySlices(Tensor::borrow(base), t, NodeRef::borrow(node));
+  auto* slices = new CopySlices(Tensor::borrow(base), t, NodeRef::borrow(node), edge);
   slices->set_output(0, Tensor::borrow(base));
   replace_history(base, slices, 0);
   base->flags &= ~uint32_t{kRequiresGrad};
+  p->view_version = p->current_version() - 1;  // whatever it is: the history behind it is new
   grad_fn(p);  // makes the view's own node against the base's new history
 }
 
@@ -206,6 +207,43 @@ Tensor variable_data(const Tensor& t) {
   return Tensor::steal(p);
 }
 
+namespace {
+// What saved tensors must learn of: they compare this with the version.
+uint32_t geometry_change(const TensorImpl* from, const TensorImpl* to) noexcept {
+  if (from->dtype != to->dtype || !same(from->sizes(), to->sizes())) return kOtherSizes;
+  const bool dense = (from->flags & kContiguous) != 0, stays = (to->flags & kContiguous) != 0;
+  return dense && !stays ? kOtherStrides : 0;
+}
+}  // namespace
+
+void set_data(const Tensor& tensor, const Tensor& source) {
+  TensorImpl* t = tensor.impl();
+  const TensorImpl* s = source.impl();
+  if (t == s) return;
+  // A counter of its own from here on, which goes on where the former was.
+  auto* version = new VersionCounter;
+  version->value.store(t->write_count(), std::memory_order_relaxed);
+  version->geometry =
+      (t->own_version != nullptr ? t->own_version->geometry : 0) + geometry_change(t, s);
+  const bool fresh_view = t->base != nullptr && t->view_version == t->current_version();
+  const Dims sizes(s->sizes());
+  const Dims strides(s->strides());
+  s->storage->retain();
+  t->storage->release();
+  t->storage = s->storage;
+  t->data = s->data;
+  t->dtype = s->dtype;
+  t->set_ndim(s->ndim);
+  std::copy(sizes.begin(), sizes.end(), t->sizes_);
+  std::copy(strides.begin(), strides.end(), t->strides_);
+  t->refresh_geometry();
+  if (t->own_version != nullptr) t->release_own_version();
+  t->own_version = version;
+  if (fresh_view) t->view_version = t->current_version();
+  if (t->meta != nullptr && t->meta->accumulator != nullptr)
+    reinterpret_cast<Node*>(t->meta->accumulator)->set_output(0, tensor);
+}
+
 void detach_(const Tensor& t) {
   TensorImpl* p = t.impl();
   COGRAD_CHECK(p->base == nullptr,
@@ -236,6 +274,10 @@ NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* i
   COGRAD_CHECK(requires_grad(t),
                "cannot register a hook on a tensor that doesn't require gradient");
   Edge e = gradient_edge(t.impl());
+  if (e.node == nullptr) {  // a view that was made without recording: no gradient comes
+    e.node = accumulator_of(t.impl());
+    e.node->retain();
+  }
   NodeRef node(e.node);
   *id = add_hook(node->extra().tensor_hooks, std::move(hook), e.input_nr);
   return node;
@@ -324,8 +366,8 @@ void AccumulateGrad::accumulate(Tensor g, bool create_graph) {
 }
 
 void AccumulateGrad::backward(BackwardArgs& args) {
-  if (!args.grads[0].defined() || (variable_->flags & kRequiresGrad) == 0) return;
-  accumulate(std::move(args.grads[0]), args.create_graph);
+  if ((variable_->flags & kRequiresGrad) == 0) return;
+  if (args.grads[0].defined()) accumulate(std::move(args.grads[0]), args.create_graph);
   if (extra_or_null() == nullptr || extra().accumulate_hooks.empty()) return;
   const std::vector<HookEntry> hooks = extra().accumulate_hooks;  // a hook may remove itself
   for (const HookEntry& h : hooks) {

@@ -67,6 +67,10 @@ inline void set_history(const Tensor& t, Node* node, uint32_t nr) {
 
 // `out` is a differentiable view of `in`: shares its base.
 inline void link_view(const Tensor& in, const Tensor& out) {
+  if ((in->flags & kInference) != 0) [[unlikely]] {  // it has no autograd state to share
+    out->flags |= kViewInference;
+    return;
+  }
   TensorImpl* base = in->base != nullptr ? in->base : in.impl();
   base->retain();
   out->base = base;
@@ -81,8 +85,9 @@ inline void link_view(const Tensor& in, const Tensor& out) {
 // recorded.
 COGRAD_API void check_inplace(const Tensor& t, const char* op, bool tracked);
 // After an in-place write recorded by `node` (whose output `nr` it is): gives `t`, and through
-// CopySlices its base, the new history. Takes a new reference on `node`.
-COGRAD_API void rebase_history(const Tensor& t, Node* node, uint32_t nr = 0);
+// CopySlices its base, the new history. Takes a new reference on `node`. `edge`: the one of `node`
+// that leads to what `t` was before.
+COGRAD_API void rebase_history(const Tensor& t, Node* node, uint32_t nr = 0, size_t edge = 0);
 
 COGRAD_API void set_requires_grad(const Tensor& t, bool value);
 COGRAD_API void retain_grad(const Tensor& t);
@@ -90,6 +95,8 @@ COGRAD_API void retain_grad(const Tensor& t);
 COGRAD_API Tensor detach(const Tensor& t);
 COGRAD_API Tensor variable_data(const Tensor& t);
 COGRAD_API void detach_(const Tensor& t);
+// `t.data = source`: takes over memory and geometry; history, views and the count of writes stay.
+COGRAD_API void set_data(const Tensor& t, const Tensor& source);
 
 // Registers a hook on the tensor's gradient; returns the node that holds it and sets its id.
 COGRAD_API NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* id);

@@ -4,6 +4,9 @@
 
 #include <structmember.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "python/py_function_apply.h"
 #include "python/py_saved.h"
 
@@ -31,10 +34,7 @@ void free_function(void* p) noexcept {
   Py_CLEAR(f->non_differentiable);
   Py_CLEAR(f->needs_override);
   f->node()->~FunctionNode();
-  f->saved.~vector();
-  f->edge_of_arg.~SmallVec();
-  f->arg_needs.~SmallVec();
-  f->output_is_tensor.~SmallVec();
+  f->input_of_arg.~SmallVec();
   type->tp_free(o);
   Py_DECREF(type);
 }
@@ -124,7 +124,7 @@ PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
                  Py_TYPE(value)->tp_name);
     return nullptr;
   }
-  self_of(o)->materialize = value == Py_True;
+  self_of(o)->node()->set_materialize_grads(value == Py_True);
   Py_RETURN_NONE;
 }
 
@@ -139,14 +139,13 @@ PyObject* get_saved_tensors(PyObject* o, void*) {
       return f->to_save;
     }
     if (f->node()->released) fail_released(f->node());
-    const size_t n = f->saved.size();
+    const size_t n = f->node()->num_saved();
     PyObject* out = PyTuple_New(static_cast<Py_ssize_t>(n));
     if (out == nullptr) return nullptr;
     for (size_t i = 0; i < n; ++i) {
       PyObject* item = nullptr;
       try {
-        if (i >= f->saved.size()) fail_released(f->node());  // meanwhile, in another thread
-        item = wrap(f->saved[i].unpack(f->node(), i));
+        item = wrap(f->node()->saved(i));
       } catch (...) {
         Py_DECREF(out);
         throw;
@@ -167,14 +166,12 @@ PyObject* get_needs_input_grad(PyObject* o, void*) {
     Py_INCREF(f->needs_override);
     return f->needs_override;
   }
-  const auto n = static_cast<Py_ssize_t>(f->arg_needs.size());
+  const auto n = static_cast<Py_ssize_t>(f->input_of_arg.size());
   PyObject* out = PyTuple_New(n);
   if (out == nullptr) return nullptr;
   for (Py_ssize_t i = 0; i < n; ++i) {
-    const auto k = static_cast<size_t>(i);
-    bool need = f->arg_needs[k];
-    if (need && f->running != nullptr)
-      need = f->running->needs(static_cast<size_t>(f->edge_of_arg[k]));
+    const int input = f->input_of_arg[static_cast<size_t>(i)];
+    const bool need = input >= 0 && f->node()->needs_input(static_cast<size_t>(input));
     PyTuple_SET_ITEM(out, i, PyBool_FromLong(need));
   }
   return out;
@@ -198,7 +195,7 @@ PyObject* function_getattro(PyObject* o, PyObject* name) {
   PyObject* v = PyObject_GenericGetAttr(o, name);
   if (v == nullptr || !thread_state.grad_enabled || !is_tensor(v)) return v;
   const Tensor& t = unwrap(v);
-  if ((t->flags & kTaint) == 0 || t->grad_fn != nullptr || self_of(o)->running == nullptr) return v;
+  if ((t->flags & kTaint) == 0 || t->grad_fn != nullptr || !self_of(o)->node()->running()) return v;
   PyObject* out = guarded([&] {
     const char* text = PyUnicode_AsUTF8(name);
     return wrap(poisoned_intermediate(self_of(o)->node(), t,
@@ -246,11 +243,7 @@ PyObject* new_function_object(PyTypeObject* type) {
   PyObject* o = type->tp_alloc(type, 0);
   if (o == nullptr) throw_python_error();
   PyFunctionObject* f = self_of(o);
-  f->materialize = true;
-  new (&f->edge_of_arg) decltype(f->edge_of_arg);
-  new (&f->arg_needs) decltype(f->arg_needs);
-  new (&f->output_is_tensor) decltype(f->output_is_tensor);
-  new (&f->saved) std::vector<SavedSlot>;
+  new (&f->input_of_arg) decltype(f->input_of_arg);
   new (f->node_bytes) FunctionNode(f);
   return o;
 }
@@ -273,25 +266,11 @@ void FunctionNode::first_reference() noexcept { Py_INCREF(reinterpret_cast<PyObj
 void FunctionNode::last_reference() noexcept {
   destroy_later([](void* o) noexcept { const PyRef dropped(static_cast<PyObject*>(o)); }, owner_);
 }
-void FunctionNode::release_saved() noexcept {
-  if (owner_->saved.empty()) return;
-  std::vector<SavedSlot> dropped;
-  // Readers of the slots hold the interpreter lock; mostly this thread does already.
-  const bool held = PyGILState_Check() != 0;
-  const PyGILState_STATE gil = held ? PyGILState_LOCKED : PyGILState_Ensure();
-  lock();
-  owner_->saved.swap(dropped);
-  released = true;
-  unlock();
-  if (!held) PyGILState_Release(gil);
+size_t FunctionNode::argument_of(size_t i) const noexcept {
+  const auto& inputs = owner_->input_of_arg;
+  return static_cast<size_t>(std::find(inputs.begin(), inputs.end(), static_cast<int>(i)) -
+                             inputs.begin());
 }
-size_t FunctionNode::num_saved() const noexcept { return owner_->saved.size(); }
-SavedTensor* FunctionNode::saved_slot(size_t i) noexcept { return &owner_->saved[i].tensor; }
-void FunctionNode::visit(GraphVisitor& v) const {
-  Node::visit(v);
-  for (const SavedSlot& s : owner_->saved) s.tensor.visit(v);
-}
-void FunctionNode::clear() noexcept { Node::clear(); }
 
 void init_function(py::module_& m) {
   static PyMethodDef methods[] = {
@@ -349,8 +328,11 @@ void init_function(py::module_& m) {
   m.attr("_FunctionBase") = py::handle(reinterpret_cast<PyObject*>(function_base_type));
   m.def("_register_function", &register_function);
   // Used by once_differentiable: the results of backward, closed to further differentiation.
-  m.def("_poison", [](const Tensor& t, py::handle ctx, const std::string& message) {
-    return poisoned(t, node_of(ctx.ptr())->edges(), message);
+  m.def("_once_differentiable", [](const Tensor& t, py::handle ctx) {
+    COGRAD_CHECK_TYPE(PyType_IsSubtype(Py_TYPE(ctx.ptr()), function_base_type),
+                      "once_differentiable: expected the ctx of a Function, got ",
+                      Py_TYPE(ctx.ptr())->tp_name);
+    return self_of(ctx.ptr())->node()->once_differentiable(t);
   });
 }
 

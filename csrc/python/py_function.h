@@ -9,24 +9,26 @@ namespace cograd::python {
 struct PyFunctionObject;
 
 // Lives inside its PyFunctionObject. All C++ references together hold one Python reference.
-class FunctionNode final : public Node {
+class FunctionNode final : public CustomNode {
  public:
   explicit FunctionNode(PyFunctionObject* owner) : owner_(owner) {
     refs_.store(0, std::memory_order_relaxed);
   }
   std::string name() const override;
-  void backward(BackwardArgs& args) override;
-  void release_saved() noexcept override;
-  size_t num_saved() const noexcept override;
-  SavedTensor* saved_slot(size_t i) noexcept override;
-  void visit(GraphVisitor& v) const override;
-  void clear() noexcept override;
+  std::string function_name() const override;
+  std::string describe_input(size_t i) const override;
   void first_reference() noexcept override;
   void last_reference() noexcept override;
   bool is_python() const noexcept override { return true; }
   PyFunctionObject* owner() const noexcept { return owner_; }
+  // The argument of forward that is tensor input `i`.
+  size_t argument_of(size_t i) const noexcept;
+
+ protected:
+  void call_backward(BackwardArgs& args) override;
 
  private:
+  void take_gradients(PyObject* result, BackwardArgs& args);
   PyFunctionObject* owner_;
 };
 
@@ -37,15 +39,10 @@ struct PyFunctionObject {
   PyObject* to_save_forward;
   PyObject* dirty;  // tuple given to mark_dirty
   PyObject* non_differentiable;
-  PyObject* needs_override;  // needs_input_grad assigned by the user
-  bool materialize;
-  bool recorded;  // part of a graph
-  bool used;      // an instance-style object that has been called
-  const BackwardArgs* running;
-  SmallVec<int, 4> edge_of_arg;  // edge number of each argument, -1 for non-tensors
-  SmallVec<bool, 4> arg_needs;   // per argument: tensor that requires grad
-  std::vector<SavedSlot> saved;
-  SmallVec<bool, 2> output_is_tensor;  // per returned value
+  PyObject* needs_override;       // needs_input_grad assigned by the user
+  bool recorded;                  // part of a graph
+  bool used;                      // an instance-style object that has been called
+  SmallVec<int, 4> input_of_arg;  // which tensor input each argument is, -1 for others
   alignas(FunctionNode) unsigned char node_bytes[sizeof(FunctionNode)];
 
   FunctionNode* node() noexcept { return reinterpret_cast<FunctionNode*>(node_bytes); }

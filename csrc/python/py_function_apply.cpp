@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "python/py_ops.h"
+#include "python/py_overrides.h"
 
 namespace cograd::python {
 
@@ -52,16 +53,13 @@ struct Call {
   PyFunctionObject* f;
   PyObject* const* args;
   size_t n;
-  bool recording = false;
-  PyObject* names = nullptr;       // of the last arguments, which forward takes by keyword only
-  SmallVec<uint32_t, 4> versions;  // of tensor arguments, before forward
+  PyObject* names;  // of the last arguments, which forward takes by keyword only
+  CustomCall core;
 };
 
-void scan_container(const Call& call, PyObject* o, size_t i) {
-  bool hidden = false;
-  const auto look = [&](PyObject* item) {
-    hidden |= is_tensor(item) && requires_grad(unwrap(item));
-  };
+// Tells `look` every element of a list, tuple or dict; not those of nested ones.
+template <class F>
+void each_element(PyObject* o, F&& look) {
   if (PyDict_Check(o)) {
     PyObject *key, *value;
     Py_ssize_t at = 0;
@@ -69,43 +67,39 @@ void scan_container(const Call& call, PyObject* o, size_t i) {
   } else {
     for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); ++k) look(PySequence_Fast_ITEMS(o)[k]);
   }
-  if (!hidden) return;
-  const std::string text = detail::concat(
-      class_name(call.info), ": ", describe_argument(call.info, i),
-      " is a container that hides a tensor requiring grad; only direct arguments are "
-      "differentiated, so it gets no gradient. Pass it directly, or set pytree = True on the "
-      "Function.");
+}
+bool is_container(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o) || PyDict_Check(o); }
+
+void warn(const std::string& text) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) < 0) throw_python_error();
 }
 
-// Fills the argument tables of ctx; decides whether this call is recorded.
+void scan_argument(const Call& call, PyObject* o, size_t i) {
+  bool hidden = false;
+  each_element(o,
+               [&](PyObject* item) { hidden |= is_tensor(item) && requires_grad(unwrap(item)); });
+  if (!hidden) return;
+  warn(detail::concat(class_name(call.info), ": ", describe_argument(call.info, i),
+                      " is a container that hides a tensor requiring grad; only direct arguments "
+                      "are differentiated, so it gets no gradient. Pass it directly, or set "
+                      "pytree = True on the Function."));
+}
+
+// Tells the core which arguments are tensors.
 void classify_arguments(Call& call) {
   PyFunctionObject* f = call.f;
-  bool any = false;
-  int edge = 0;
+  int inputs = 0;
   for (size_t i = 0; i < call.n; ++i) {
     PyObject* a = call.args[i];
     if (is_tensor(a)) {
-      const bool need = requires_grad(unwrap(a));
-      any |= need;
-      f->edge_of_arg.push_back(edge++);
-      f->arg_needs.push_back(need);
-      call.versions.push_back(unwrap(a)->current_version());
-    } else {
-      f->edge_of_arg.push_back(-1);
-      f->arg_needs.push_back(false);
-      call.versions.push_back(0);
-      if ((PyList_Check(a) || PyTuple_Check(a) || PyDict_Check(a)) && thread_state.grad_enabled)
-        scan_container(call, a, i);
+      call.core.add_input(unwrap(a).impl());
+      f->input_of_arg.push_back(inputs++);
+      continue;
     }
+    f->input_of_arg.push_back(-1);
+    if (thread_state.grad_enabled && is_container(a)) scan_argument(call, a, i);
   }
-  call.recording = any && thread_state.grad_enabled;
-  if (!call.recording) return;
-  for (size_t i = 0; i < call.n; ++i) {
-    if (f->edge_of_arg[i] < 0) continue;
-    const Edge e = gradient_edge(unwrap(call.args[i]).impl());
-    f->node()->add_edge(e.node, e.input_nr);
-  }
+  call.core.connect();
 }
 
 size_t positional_count(size_t n, PyObject* names) {
@@ -129,12 +123,11 @@ PyRef get_attribute(PyObject* o, PyObject* name) {
   return v;
 }
 
-PyRef run_forward(const Call& call) {
+PyRef run_forward(Call& call) {
   static PyObject* forward = interned("forward");
   static PyObject* setup = interned("setup_context");
   auto* ctx = reinterpret_cast<PyObject*>(call.f);
-  GradGuard no_grad(false);
-  TaintGuard taint(call.recording);
+  call.core.enter();
   PyRef out;
   if (call.info.style == Style::Static) {
     const PyRef f = get_attribute(call.info.cls, forward);
@@ -159,6 +152,7 @@ PyRef run_forward(const Call& call) {
         PyObject_Vectorcall(f.get(), v + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     if (done.get() == nullptr) throw_python_error();
   }
+  call.core.leave();
   return out;
 }
 
@@ -176,90 +170,85 @@ Impls impls_of(PyObject* tuple) {
 }
 std::span<TensorImpl* const> span_of(const Impls& v) noexcept { return {v.data(), v.size()}; }
 
-std::string describe_input(const void* call, size_t i) {
-  return describe_argument(static_cast<const Call*>(call)->info, i);
+// Containers pass through untouched: tensors inside them are no outputs.
+void check_output_type(const Call& call, PyObject* o, bool alone) {
+  if (!call.core.recording() || !is_container(o)) return;
+  bool hidden = false, made = false;
+  each_element(o, [&](PyObject* item) {
+    if (!is_tensor(item)) return;
+    made |= (unwrap(item)->flags & kTaint) != 0;
+    hidden |= requires_grad(unwrap(item));
+  });
+  if (!hidden && !made) return;
+  if (alone)
+    detail::fail(ErrorKind::Type, class_name(call.info), ".forward returned a ",
+                 Py_TYPE(o)->tp_name,
+                 "; tensors inside it would get no gradient. Return a tensor or a tuple of "
+                 "tensors, or set pytree = True on the Function.");
+  warn(detail::concat(class_name(call.info), ".forward returned a ", Py_TYPE(o)->tp_name,
+                      " that hides a tensor ",
+                      hidden ? "requiring grad" : "made from differentiable inputs",
+                      "; only tensors returned directly are differentiated, so it gets no "
+                      "gradient. Return it directly, or set pytree = True on the Function."));
 }
 
-// Lists and dicts of tensors as results would silently have no gradient.
-void check_output_type(const Call& call, PyObject* o) {
-  if (!call.recording || (!PyList_Check(o) && !PyDict_Check(o))) return;
-  detail::fail(ErrorKind::Type, class_name(call.info), ".forward returned a ", Py_TYPE(o)->tp_name,
-               "; tensors inside it would get no gradient. Return a tensor or a tuple of tensors, "
-               "or set pytree = True on the Function.");
-}
-
-void keep_saved(PyFunctionObject* f, const CustomCall& joined, const Impls& before,
-                const Impls& after) {
-  if (f->to_save == nullptr) return;
-  const PyRef list(std::exchange(f->to_save, nullptr));
-  const Py_ssize_t n = PyTuple_GET_SIZE(list.get());
-  f->saved.reserve(static_cast<size_t>(n));
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* o = PyTuple_GET_ITEM(list.get(), i);
-    SavedSlot& slot = f->saved.emplace_back();
-    if (o != Py_None) slot.keep(joined, unwrap(o), span_of(before), span_of(after));
+// The object for output `t`, which was `returned`: the same where it is the same tensor; otherwise
+// one of its class, unless the class takes no part in overrides (Parameter).
+PyObject* output_object(Tensor t, PyObject* returned) {
+  if (t.is(unwrap(returned))) {
+    Py_INCREF(returned);
+    return returned;
   }
+  PyTypeObject* type = Py_TYPE(returned);
+  if (type == tensor_type || t->pyobj != nullptr || !type_overrides(type))
+    return wrap(std::move(t));
+  return wrap_as(type, std::move(t));
 }
 
-PyObject* finish(const Call& call, const PyRef& returned) {
+PyObject* finish(Call& call, const PyRef& returned) {
   PyFunctionObject* f = call.f;
   const bool many = PyTuple_Check(returned.get());
-  check_output_type(call, returned.get());
-  const PyRef before =
-      many ? PyRef::borrow(returned.get()) : PyRef(PyTuple_Pack(1, returned.get()));
-  if (before.get() == nullptr) throw_python_error();
-  Impls inputs;
-  for (size_t i = 0; i < call.n; ++i)
-    inputs.push_back(f->edge_of_arg[i] < 0 ? nullptr : unwrap(call.args[i]).impl());
+  const size_t n = many ? static_cast<size_t>(PyTuple_GET_SIZE(returned.get())) : 1;
+  const auto item = [&](size_t i) {
+    return many ? PyTuple_GET_ITEM(returned.get(), static_cast<Py_ssize_t>(i)) : returned.get();
+  };
+  SmallVec<Tensor, 2> outputs;
+  for (size_t i = 0; i < n; ++i) {
+    PyObject* o = item(i);
+    outputs.push_back(is_tensor(o) ? unwrap(o) : Tensor());
+    if (!is_tensor(o)) check_output_type(call, o, !many);
+  }
   const Impls dirty = impls_of(f->dirty), fixed = impls_of(f->non_differentiable),
-              returned_impls = impls_of(before.get());
-  const CustomCall joined_call{f->node(),      span_of(inputs),      span_of(dirty),
-                               span_of(fixed), call.recording,       describe_input,
-                               &call,          class_name(call.info)};
-  check_dirty_returned(joined_call, span_of(returned_impls));
-  if (call.recording)
-    check_unmarked_writes(joined_call, {call.versions.data(), call.versions.size()});
-  const Py_ssize_t n = PyTuple_GET_SIZE(before.get());
-  const PyRef after(PyTuple_New(n));
-  if (after.get() == nullptr) throw_python_error();
-  f->node()->set_num_outputs(static_cast<size_t>(n));
-  size_t views = 0;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* o = PyTuple_GET_ITEM(before.get(), i);
-    f->output_is_tensor.push_back(is_tensor(o));
-    if (is_tensor(o)) views += unwrap(o)->base != nullptr;
-  }
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* o = PyTuple_GET_ITEM(before.get(), i);
-    PyObject* out;
-    if (is_tensor(o)) {
-      Tensor t = unwrap(o);
-      const bool again = t->grad_fn == static_cast<Node*>(f->node());
-      Tensor joined =
-          join_output(joined_call, again ? detach(t) : t, static_cast<uint32_t>(i), views);
-      out = wrap(std::move(joined));
-      if (requires_grad(unwrap(out))) ensure_tracked(out);
+              saved = impls_of(call.core.recording() ? f->to_save : nullptr);
+  call.core.finish({outputs.data(), n}, {span_of(dirty), span_of(fixed), span_of(saved)});
+  PyRef result(many ? PyTuple_New(static_cast<Py_ssize_t>(n)) : nullptr);
+  if (many && result.get() == nullptr) throw_python_error();
+  for (size_t i = 0; i < n; ++i) {
+    PyObject* out = item(i);
+    if (!outputs[i].defined()) {
+      Py_INCREF(out);
     } else {
-      check_output_type(call, o);
-      out = o;
-      Py_INCREF(o);
+      out = output_object(std::move(outputs[i]), out);
+      if (out == nullptr) throw_python_error();
+      if (requires_grad(unwrap(out))) ensure_tracked(out);
     }
-    PyTuple_SET_ITEM(after.get(), i, out);
+    if (many)
+      PyTuple_SET_ITEM(result.get(), static_cast<Py_ssize_t>(i), out);
+    else
+      result = PyRef(out);
   }
-  if (call.recording) {
-    keep_saved(f, joined_call, returned_impls, impls_of(after.get()));
+  if (call.core.recording()) {
+    Py_CLEAR(f->to_save);
     f->recorded = true;
   }
   Py_CLEAR(f->dirty);
   Py_CLEAR(f->non_differentiable);
-  PyObject* result = many ? after.get() : PyTuple_GET_ITEM(after.get(), 0);
-  Py_INCREF(result);
-  return result;
+  return result.take();
 }
 
 PyObject* run(const ClassInfo& info, PyFunctionObject* f, PyObject* const* args, size_t n,
               PyObject* names = nullptr) {
-  Call call{info, f, args, n, false, names, {}};
+  Call call{info, f, args, n, names, CustomCall(*f->node())};
   classify_arguments(call);
   const PyRef returned = run_forward(call);
   return finish(call, returned);
@@ -297,61 +286,48 @@ PyObject* bind_and_run(const ClassInfo& info, PyFunctionObject* f, PyObject* con
                "): one is needed for ", names);
 }
 
-void take_gradients(const ClassInfo& info, FunctionNode& node, PyFunctionObject* f,
-                    PyObject* result, BackwardArgs& args) {
+}  // namespace
+
+std::string FunctionNode::function_name() const {
+  return class_name(info_of(Py_TYPE(reinterpret_cast<PyObject*>(owner_))));
+}
+
+std::string FunctionNode::describe_input(size_t i) const {
+  return describe_argument(info_of(Py_TYPE(reinterpret_cast<PyObject*>(owner_))), argument_of(i));
+}
+
+void FunctionNode::take_gradients(PyObject* result, BackwardArgs& args) {
+  const ClassInfo& info = info_of(Py_TYPE(reinterpret_cast<PyObject*>(owner_)));
+  const auto& inputs = owner_->input_of_arg;
   const bool many = PyTuple_Check(result);
   const size_t got = many ? static_cast<size_t>(PyTuple_GET_SIZE(result)) : 1;
-  const size_t expected = f->edge_of_arg.size();
   for (size_t i = 0; i < got; ++i) {
     PyObject* g = many ? PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i)) : result;
     if (g == Py_None) continue;
-    if (i >= expected) fail_count(info, node, expected, got);
+    if (i >= inputs.size()) fail_count(info, *this, inputs.size(), got);
     COGRAD_CHECK(
-        f->edge_of_arg[i] >= 0, "function ", node.name(),
+        inputs[i] >= 0, "function ", name(),
         " returned a gradient different than None at position ", i + 1,
         ", but the corresponding forward input was not a Variable: ", describe_argument(info, i));
     COGRAD_CHECK(is_tensor(g), "expected Variable or None (got ", Py_TYPE(g)->tp_name,
-                 "): ", node.name(), " returned it as the gradient of ",
-                 describe_argument(info, i));
-    const auto edge = static_cast<size_t>(f->edge_of_arg[i]);
-    const Edge& e = node.edges()[edge];
-    if (e.node == nullptr) continue;
-    const OutputMeta& meta = e.node->output(e.input_nr);
-    Dims joint;
-    const Tensor& t = unwrap(g);
-    COGRAD_CHECK(broadcast_shapes(t.sizes(), meta.sizes, joint) && same(joint, t.sizes()),
-                 "Function ", node.name(), " returned an invalid gradient at index ", i, " - got ",
-                 to_string(t.sizes()), " but expected shape compatible with ",
-                 to_string(meta.sizes), " for ", describe_argument(info, i));
-    args.out[edge] = t;
+                 "): ", name(), " returned it as the gradient of ", describe_argument(info, i));
+    set_gradient(args, static_cast<size_t>(inputs[i]), unwrap(g), i);
   }
-  if (got < expected) fail_count(info, node, expected, got);
+  if (got < inputs.size()) fail_count(info, *this, inputs.size(), got);
 }
 
-}  // namespace
-
-void FunctionNode::backward(BackwardArgs& args) {
+void FunctionNode::call_backward(BackwardArgs& args) {
   static PyObject* name = interned("backward");
-  const PyGILState_STATE gil = PyGILState_Ensure();
-  struct Restore {
-    PyGILState_STATE gil;
-    PyFunctionObject* f;
-    const BackwardArgs* outer;
-    ~Restore() {
-      f->running = outer;
-      PyGILState_Release(gil);
-    }
-  } restore{gil, owner_, owner_->running};
-  owner_->running = &args;
+  struct Lock {
+    PyGILState_STATE state = PyGILState_Ensure();
+    ~Lock() { PyGILState_Release(state); }
+  } const gil;
   const ClassInfo& info = info_of(Py_TYPE(reinterpret_cast<PyObject*>(owner_)));
   std::vector<PyRef> grads;
-  grads.reserve(owner_->output_is_tensor.size());
+  grads.reserve(num_returned());
   SmallVec<PyObject*, 4> raw;
-  for (size_t i = 0; i < owner_->output_is_tensor.size(); ++i) {
-    Tensor g = std::move(args.grads[i]);
-    if (!g.defined() && owner_->materialize && owner_->output_is_tensor[i])
-      g = autograd_ops.zeros(output(i).sizes, output(i).dtype);
-    grads.emplace_back(wrap(std::move(g)));
+  for (size_t i = 0; i < num_returned(); ++i) {
+    grads.emplace_back(wrap(std::move(args.grads[i])));
     raw.push_back(grads.back().get());
   }
   auto* ctx = reinterpret_cast<PyObject*>(owner_);
@@ -364,7 +340,7 @@ void FunctionNode::backward(BackwardArgs& args) {
     result = call_with_ctx(f.get(), ctx, raw.data(), raw.size());
   }
   if (result.get() == nullptr) throw_python_error();
-  take_gradients(info, *this, owner_, result.get(), args);
+  take_gradients(result.get(), args);
 }
 
 PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {

@@ -49,7 +49,7 @@ PyObject* get_version(PyObject* o, void*) {
     PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
     return nullptr;
   }
-  return PyLong_FromUnsignedLong(unwrap(o)->current_version());
+  return PyLong_FromUnsignedLong(unwrap(o)->write_count());
 }
 PyObject* get_base(PyObject* o, void*) {
   return guarded([&] { return wrap(Tensor::borrow(unwrap(o)->base)); });
@@ -96,26 +96,15 @@ PyObject* get_data(PyObject* o, void*) {
 // t.data = other: takes over the other's memory and geometry, keeps identity and autograd state.
 int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
-    COGRAD_CHECK_TYPE(value != nullptr && is_tensor(value), "data must be a Tensor");
-    TensorImpl* t = unwrap(o).impl();
-    TensorImpl* s = unwrap(value).impl();
-    COGRAD_CHECK(t->dtype == s->dtype || !requires_grad(t) || is_differentiable(s->dtype),
-                 "data set to a tensor that requires gradients must be floating point");
-    if (t == s) return 0;
-    const Dims sizes(s->sizes());
-    const Dims strides(s->strides());
-    s->storage->retain();
-    t->storage->release();
-    t->storage = s->storage;
-    t->data = s->data;
-    t->dtype = s->dtype;
-    t->set_ndim(s->ndim);
-    std::copy(sizes.begin(), sizes.end(), t->sizes_);
-    std::copy(strides.begin(), strides.end(), t->strides_);
-    t->refresh_geometry();
-    if (t->own_version == nullptr) t->own_version = new VersionCounter;
-    if (t->meta != nullptr && t->meta->accumulator != nullptr)
-      reinterpret_cast<Node*>(t->meta->accumulator)->set_output(0, unwrap(o));
+    COGRAD_CHECK(value != nullptr, "Deleting tensor data is not allowed. Delete tensor instead!");
+    COGRAD_CHECK_TYPE(is_tensor(value), "Variable data has to be a tensor, but got ",
+                      Py_TYPE(value)->tp_name);
+    const Tensor& t = unwrap(o);
+    const Tensor& s = unwrap(value);
+    COGRAD_CHECK(t.dtype() == s.dtype() || !requires_grad(t) || is_differentiable(s.dtype()),
+                 "data set to a tensor that requires gradients must be floating point or complex "
+                 "dtype");
+    cograd::set_data(t, s);
     return 0;
   });
 }
@@ -198,7 +187,11 @@ PyObject* method_is_floating_point(PyObject* o, PyObject*) {
   return truth(unwrap(o).is_floating());
 }
 PyObject* method_is_signed(PyObject* o, PyObject*) { return truth(is_signed(unwrap(o).dtype())); }
-PyObject* method_is_view(PyObject* o, PyObject*) { return truth(unwrap(o)->is_view()); }
+// A view of an inference tensor has no base, but is one.
+PyObject* method_is_view(PyObject* o, PyObject*) {
+  const uint32_t both = kInference | kViewInference;
+  return truth(unwrap(o)->is_view() || (unwrap(o)->flags & both) == both);
+}
 PyObject* method_is_set_to(PyObject* o, PyObject* other) {
   return guarded([&] {
     COGRAD_CHECK_TYPE(is_tensor(other), "is_set_to(): expected a Tensor, got ",

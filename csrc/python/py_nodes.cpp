@@ -144,17 +144,17 @@ PyObject* node_dir(PyObject* o, PyObject*) {
 PyObject* node_call(PyObject* o, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     COGRAD_CHECK_TYPE(kwargs == nullptr || PyDict_GET_SIZE(kwargs) == 0,
-                      "a grad_fn takes gradients as positional arguments only");
+                      "keyword arguments are not supported: a grad_fn takes gradients");
     const NodeRef n = NodeRef::borrow(node_of(o));
     const auto given = static_cast<size_t>(PyTuple_GET_SIZE(args));
-    COGRAD_CHECK_TYPE(given == n->num_outputs(), n->name(), " expected ", n->num_outputs(),
-                      " gradients, one per output, got ", given);
+    COGRAD_CHECK_TYPE(given == n->num_outputs(), "expected ", n->num_outputs(), " arguments, got ",
+                      given, " instead: ", n->name(), " takes one gradient per output");
     std::vector<Tensor> grads(given);
     for (size_t i = 0; i < given; ++i) {
       PyObject* g = PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i));
       if (g == Py_None) continue;
-      COGRAD_CHECK_TYPE(is_tensor(g), n->name(), ": gradient ", i,
-                        " must be a Tensor or None, got ", Py_TYPE(g)->tp_name);
+      COGRAD_CHECK_TYPE(is_tensor(g), "argument ", i, " is not a Variable: ", n->name(),
+                        " takes Tensors or None, got ", Py_TYPE(g)->tp_name);
       grads[i] = unwrap(g);
       fit_gradient(grads[i], n->output(i), n.get(), i);
     }
@@ -240,11 +240,12 @@ class PyHook final : public Hook {
     return t;
   }
   void check_value(const Tensor& old, PyObject* value) const {
-    COGRAD_CHECK_TYPE(is_tensor(value), "expected Variable, but hook returned '",
-                      Py_TYPE(value)->tp_name, "'");
-    if (!old.defined()) return;
-    const Tensor& t = unwrap(value);
     const std::string name = callable_name(f_.get());
+    COGRAD_CHECK(old.defined(), "can't replace a None gradient with a non-None value (hook '", name,
+                 "')");
+    COGRAD_CHECK_TYPE(is_tensor(value), "expected Variable, but hook returned '",
+                      Py_TYPE(value)->tp_name, "' (hook '", name, "')");
+    const Tensor& t = unwrap(value);
     COGRAD_CHECK(same(t.sizes(), old.sizes()), "hook '", name,
                  "' has changed the size of value: it was ", to_string(old.sizes()), ", got ",
                  to_string(t.sizes()));
@@ -260,8 +261,8 @@ class PyHook final : public Hook {
   }
   void replace(std::vector<Tensor>& values, PyObject* r) {
     if (r == Py_None) return;
-    COGRAD_CHECK_TYPE(PyTuple_Check(r), "expected tuple, but hook '", callable_name(f_.get()),
-                      "' returned '", Py_TYPE(r)->tp_name, "'");
+    COGRAD_CHECK_TYPE(PyTuple_Check(r), "expected tuple, but hook returned '", Py_TYPE(r)->tp_name,
+                      "' (hook '", callable_name(f_.get()), "')");
     COGRAD_CHECK(static_cast<size_t>(PyTuple_GET_SIZE(r)) == values.size(), "hook '",
                  callable_name(f_.get()), "' has returned an incorrect number of values (got ",
                  PyTuple_GET_SIZE(r), ", but expected ", values.size(), ")");
@@ -271,8 +272,6 @@ class PyHook final : public Hook {
         values[i] = Tensor();
         continue;
       }
-      COGRAD_CHECK(values[i].defined(), "hook '", callable_name(f_.get()),
-                   "': can't replace a None gradient with a non-None value (position ", i, ")");
       check_value(values[i], v);
       values[i] = unwrap(v);
     }

@@ -38,6 +38,7 @@ class PyRef {
     PyGILState_Release(gil);
   }
   PyObject* get() const noexcept { return p_; }
+  PyObject* take() noexcept { return std::exchange(p_, nullptr); }
 
  private:
   PyObject* p_ = nullptr;

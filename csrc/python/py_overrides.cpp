@@ -44,6 +44,8 @@ bool nobody(PyObject* const* args, size_t n) noexcept {
   return here.modes == 0 && (here.off == kSubclasses || all_plain(args, n));
 }
 
+}  // namespace
+
 bool type_overrides(PyTypeObject* type) {
   for (const char* name : {"__cograd_function__", "__torch_function__"}) {
     PyObject* f = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name);
@@ -57,6 +59,8 @@ bool type_overrides(PyTypeObject* type) {
   }
   return false;
 }
+
+namespace {
 
 // Adds `o`, or what it holds if it is a list or tuple, to the overriding arguments: one per type.
 void collect(PyObject* o, py::list& found, bool inside = false) {

@@ -17,6 +17,9 @@ bool overridden_method(const char* name, PyObject* const* args, size_t n, PyObje
 // The same for the getter of a property.
 bool overridden_getter(const char* name, PyObject* self, PyObject** out);
 
+// Whether a class has an override that is not switched off, as Parameter's is.
+bool type_overrides(PyTypeObject* type);
+
 PyObject* tensor_as_subclass(PyObject* self, PyObject* cls);
 void init_overrides(py::module_& m);
 

@@ -274,9 +274,12 @@ void init_saved(py::module_& m) {
       .def("unpack", &RawSaved::unpack, "The tensor, as backward would get it.")
       .def_property_readonly("data", &RawSaved::data, "What pack_hook returned, or the tensor.")
       .def_property_readonly("unpack_hook", &RawSaved::unpack_hook);
-  m.def("_push_saved_tensors_default_hooks", [](const py::function& pack, const py::function& un) {
-    push_saved_hook(std::make_shared<PySavedHook>(pack.ptr(), un.ptr()));
-  });
+  m.def(
+      "_push_saved_tensors_default_hooks",
+      [](const py::function& pack, const py::function& unpack, bool compose) {
+        push_saved_hook(std::make_shared<PySavedHook>(pack.ptr(), unpack.ptr()), compose);
+      },
+      py::arg("pack"), py::arg("unpack"), py::arg("compose") = false);
   m.def("_pop_saved_tensors_default_hooks", &pop_saved_hook);
   m.def("_saved_tensors_hooks_disable", &disable_hooks);
   m.def("_saved_tensors_hooks_restore", &restore_hooks);

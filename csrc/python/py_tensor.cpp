@@ -2,6 +2,8 @@
 // Life and death of Python tensors, and the slots of their type.
 #include "python/py_tensor.h"
 
+#include <cstring>
+
 #include <structmember.h>
 
 #include <new>
@@ -291,13 +293,21 @@ PyObject* wrap_as(PyTypeObject* type, Tensor t) {
 // torch.linalg.LinAlgError; made with the module.
 static PyObject* linalg_error = PyExc_RuntimeError;
 
+// What is not UTF-8 in `text` becomes replacement characters: the error must keep its class.
+static void set_error(PyObject* type, const char* text) noexcept {
+  PyObject* s = PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace");
+  if (s == nullptr) return;
+  PyErr_SetObject(type, s);
+  Py_DECREF(s);
+}
+
 PyObject* translate_exception() noexcept {
   try {
     throw;
   } catch (py::error_already_set& e) {
     e.restore();
   } catch (const LinAlgError& e) {
-    PyErr_SetString(linalg_error, e.what());
+    set_error(linalg_error, e.what());
   } catch (const Error& e) {
     PyObject* type = PyExc_RuntimeError;
     switch (e.kind()) {
@@ -319,11 +329,11 @@ PyObject* translate_exception() noexcept {
         type = PyExc_RuntimeError;
         break;
     }
-    PyErr_SetString(type, e.what());
+    set_error(type, e.what());
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& e) {
-    PyErr_SetString(PyExc_RuntimeError, e.what());
+    set_error(PyExc_RuntimeError, e.what());
   } catch (...) {
     PyErr_SetString(PyExc_SystemError, "cograd: unknown C++ exception");
   }

@@ -12,7 +12,11 @@ namespace cograd {
 struct VersionCounter {
   std::atomic<uint32_t> refs{1};
   std::atomic<uint32_t> value{0};
+  // Added to what saved tensors compare; changes where `x.data = y` gave x another geometry.
+  uint32_t geometry = 0;
 };
+// What such a change adds: to other sizes or another dtype; from contiguous to not contiguous.
+inline constexpr uint32_t kOtherSizes = 0x51ED2701, kOtherStrides = 0x7C3A9605;
 
 struct Storage {
   std::atomic<uint32_t> refs{1};

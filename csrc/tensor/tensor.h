@@ -85,7 +85,14 @@ struct COGRAD_API TensorImpl {
   std::atomic<uint32_t>& version() noexcept {
     return own_version != nullptr ? own_version->value : storage->version;
   }
-  uint32_t current_version() noexcept { return version().load(std::memory_order_relaxed); }
+  // The number of writes, as users see it.
+  uint32_t write_count() noexcept { return version().load(std::memory_order_relaxed); }
+  // What saved tensors compare: writes, and new data of another geometry.
+  uint32_t current_version() noexcept {
+    if (own_version == nullptr) [[likely]]
+      return storage->version.load(std::memory_order_relaxed);
+    return own_version->value.load(std::memory_order_relaxed) + own_version->geometry;
+  }
   void bump_version() noexcept { version().fetch_add(1, std::memory_order_relaxed); }
   bool is_view() const noexcept { return base != nullptr; }
 

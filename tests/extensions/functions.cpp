@@ -304,9 +304,47 @@ Tensor applied(const Tensor& x) {
   return a + b + MulAdd::apply(x, x * 2, 1.0);
 }
 
+// Writes its second argument.
+struct ScaleInPlace : Function<ScaleInPlace> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& factor, Tensor a) {
+    ctx->save_for_backward({factor, a.clone()});
+    a.mul_(factor);
+    ctx->mark_dirty({a});
+    return a;
+  }
+  static autograd::tensor_list backward(AutogradContext* ctx, autograd::tensor_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    return {grads[0] * saved[1], grads[0] * saved[0]};
+  }
+};
+// Throws an error whose text is Latin-1.
+template <bool InBackward>
+struct Latin : Function<Latin<InBackward>> {
+  static void fail(const char* kind) {
+    if (kind[0] == 's')
+      throw std::runtime_error(
+          "gr\xf6\xdf"
+          "er");
+    COGRAD_CHECK_VALUE(kind[0] != 'v', "gr\xf6\xdf", "er");
+    COGRAD_CHECK_INDEX(false, "gr\xf6\xdf", "er");
+  }
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const std::string& kind) {
+    ctx->saved_data["kind"] = kind;
+    if (!InBackward) fail(kind.c_str());
+    return x * 2;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    fail(ctx->saved_data["kind"].toStringRef().c_str());
+    return {grads[0], Tensor()};
+  }
+};
+
 }  // namespace
 
 COGRAD_LIBRARY(t_functions, m) {
+  m.def<ScaleInPlace>("scale_", "factor, a");
+  m.def<Latin<false>>("latin", "x, kind");
+  m.def<Latin<true>>("latin_backward", "x, kind");
   m.def<MulAdd>("mul_add", "x, y, alpha=0.0", "x * y + alpha.");
   m.def<Needs>("needs", "x, y, out");
   m.def<NeedsOutOfRange>("needs_out_of_range", "x");

@@ -43,6 +43,7 @@ struct GradMode {
 namespace autograd {
 using Variable = Tensor;
 using variable_list = std::vector<Tensor>;
+using tensor_list = variable_list;
 
 namespace ext {
 using namespace cograd::abi1::ext;

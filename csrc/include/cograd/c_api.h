@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The C interface of cograd: everything another language, or the C++ headers beside this one, can
- * ask of libcograd. Objects are opaque handles; functions return a status and never throw. */
+ * ask of libcograd. Objects are opaque handles; functions return a status and never throw. NULL
+ * where a handle or an array is needed is COGRAD_TYPE_ERROR from those that return a status. */
 #ifndef COGRAD_C_API_H
 #define COGRAD_C_API_H
 #include <stddef.h>
@@ -169,7 +170,8 @@ COGRAD_C_API cograd_status cograd_tensor_retain_grad(cograd_tensor t) COGRAD_NOE
 /* Name of the node that made `t`, "" for a leaf; at most `capacity` bytes with the final NUL. */
 COGRAD_C_API cograd_status cograd_tensor_grad_fn_name(cograd_tensor t, char* text,
                                                       size_t capacity) COGRAD_NOEXCEPT;
-/* Called with the tensor's gradient during backward; may set *replacement to a new handle. */
+/* Called with the tensor's gradient during backward, NULL where none arrived; may set *replacement
+ * to a new handle. */
 typedef cograd_status (*cograd_hook_fn)(void* context, cograd_tensor grad,
                                         cograd_tensor* replacement);
 COGRAD_C_API cograd_status cograd_tensor_register_hook(cograd_tensor t, cograd_hook_fn hook,

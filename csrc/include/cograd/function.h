@@ -12,6 +12,8 @@
 //   };
 //   Tensor y = Cube::apply(x);
 #pragma once
+#include <cstring>
+
 #include "cograd/autograd.h"
 #include "cograd/ops.h"
 
@@ -232,8 +234,32 @@ namespace ext {
 template <class Tag>
 struct FunctionState {
   BasicContext<Tag> ctx;
-  std::vector<bool> is_tensor;  // per gradient that backward returns
+  std::vector<bool> is_tensor;           // per gradient that backward returns
+  std::string (*arguments)() = nullptr;  // "argument 1 (Tensor), argument 2 (double)"
 };
+
+// "Tensor", "std::vector<Tensor>": the type as its user writes it, nearly.
+template <class A>
+std::string argument_type() {
+  std::string s = __PRETTY_FUNCTION__;  // "... [with A = T; ...]" or "... [A = T]"
+  s = s.substr(s.find("A = ") + 4);
+  s = s.substr(0, s.find(';') != std::string::npos ? s.find(';') : s.rfind(']'));
+  for (const char* scope : {"cograd::", "abi1::"})
+    for (size_t at = s.find(scope); at != std::string::npos; at = s.find(scope))
+      s.erase(at, std::strlen(scope));
+  return s;
+}
+template <class... A>
+std::string argument_types() {
+  std::string s;
+  size_t i = 0;
+  const auto add = [&](const std::string& type) {
+    s += (i == 0 ? "argument " : ", argument ") + std::to_string(i + 1) + " (" + type + ")";
+    ++i;
+  };
+  (add(argument_type<A>()), ...);
+  return s;
+}
 
 template <class>
 struct Inputs {
@@ -294,19 +320,34 @@ void hand_out(const FunctionState<Tag>& st, const char* name, variable_list& gra
               cograd_tensor* out, size_t n) {
   size_t at = 0;
   const size_t expected = st.is_tensor.size();
+  const auto check_count = [&](bool right, const std::string& why) {
+    COGRAD_CHECK(right, "function ", name, " returned an incorrect number of gradients (expected ",
+                 expected, ", got ", grads.size(), "): one is needed for ", st.arguments(),
+                 " of forward, for each element where that is a list", why);
+  };
   for (size_t i = 0; i < grads.size(); ++i) {
-    if (i >= expected || !st.is_tensor[i]) {
-      COGRAD_CHECK(
-          !grads[i].defined(), "function ", name, " returned a gradient at position ", i,
-          i >= expected ? ", but it has fewer arguments" : ", but that argument is no tensor");
+    if (i >= expected) {
+      if (grads[i].defined())
+        check_count(false, "; that at position " + std::to_string(i) +
+                               " is for none: it has fewer arguments");
+      continue;
+    }
+    if (!st.is_tensor[i]) {
+      COGRAD_CHECK(!grads[i].defined(), "function ", name, " returned a gradient at position ", i,
+                   ", but that argument is no tensor: ", st.arguments());
       continue;
     }
     if (at < n) out[at++] = grads[i].release();
   }
-  COGRAD_CHECK(grads.size() >= expected, "function ", name,
-               " returned an incorrect number of gradients (expected ", expected, ", got ",
-               grads.size(), ")");
+  check_count(grads.size() >= expected, "");
 }
+
+template <class T, class = void>
+struct HasBackward : std::false_type {};
+template <class T>
+struct HasBackward<T, std::void_t<decltype(T::backward(std::declval<AutogradContext*>(),
+                                                       std::declval<variable_list>()))>>
+    : std::true_type {};
 
 // A Function that has `static constexpr bool once_differentiable = true` computes its backward on
 // the numbers, not with ops: a second derivative through it raises.
@@ -341,10 +382,14 @@ struct Function {
   static auto apply(Args&&... args)
       -> std::decay_t<decltype(X::forward(std::declval<AutogradContext*>(),
                                           std::forward<Args>(args)...))> {
+    static_assert(ext::HasBackward<T>::value,
+                  "this Function has no `static variable_list backward(AutogradContext* ctx, "
+                  "variable_list grads)`, which returns one gradient per argument of forward");
     ext::Inputs<void> in;
     (in.collect(args), ...);
     auto* state = new FunctionState_;
     state->is_tensor = std::move(in.is_tensor);
+    state->arguments = ext::argument_types<std::decay_t<Args>...>;
     static const cograd_function description{sizeof(cograd_function), ext::type_name<T>(),
                                              cograd_run_backward_,    nullptr,
                                              cograd_destroy_,         ext::flags_of<T>()};
@@ -380,7 +425,9 @@ struct Function {
       AutogradContext run;
       run.restore(st.ctx, ctx);
       variable_list found;
-      if constexpr (std::is_same_v<decltype(T::backward(&run, std::move(in))), Tensor>)
+      if constexpr (!ext::HasBackward<T>::value)
+        (void)run;  // refused in apply
+      else if constexpr (std::is_same_v<decltype(T::backward(&run, std::move(in))), Tensor>)
         found.push_back(T::backward(&run, std::move(in)));
       else
         found = T::backward(&run, std::move(in));

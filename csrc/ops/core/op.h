@@ -247,6 +247,16 @@ bool any_requires_grad(const Args&... args) {
   return any;
 }
 template <class... Args>
+bool any_inference(const Args&... args) {
+  bool any = false;
+  each_edge(
+      [&](const Tensor* t) {
+        any |= t != nullptr && t->defined() && ((*t)->flags & kInference) != 0;
+      },
+      args...);
+  return any;
+}
+template <class... Args>
 bool any_tainted(const Args&... args) {
   bool any = false;
   each_edge(
@@ -358,7 +368,10 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
   } else {
     const ThreadState& ts = thread_state;
     if constexpr (detail::has_backward<Op>()) {
-      if (ts.grad_enabled && detail::any_requires_grad(args...)) {
+      bool record = ts.grad_enabled && detail::any_requires_grad(args...);
+      if constexpr (detail::is_view<Op>())  // a view of an inference tensor is one, not recorded
+        record = record && !detail::any_inference(args...);
+      if (record) {
         auto* node = new OpNode<Op>;
         detail::NodeGuard guard{node};
         detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);

@@ -198,7 +198,10 @@ struct MaskedScatter {
     if (ctx.needs(0)) ctx.grad(0) = apply<MaskedFill>(g, mask, TensorOrScalar(0));
     if (!ctx.needs(2)) return;
     const int64_t n[1] = {product(ctx->sizes)};
-    ctx.grad(2) = reshape(pad_corner(apply<MaskedSelect>(g, mask), n), ctx->sizes);
+    const Tensor taken = apply<MaskedSelect>(g, mask);
+    COGRAD_CHECK(taken.numel() <= n[0], "masked_scatter: the mask selects ", taken.numel(),
+                 " elements, but source had ", n[0], ": it was written after its use");
+    ctx.grad(2) = reshape(pad_corner(taken, n), ctx->sizes);
   }
 };
 COGRAD_OP(MaskedScatter)

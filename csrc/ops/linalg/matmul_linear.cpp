@@ -14,7 +14,8 @@ struct LinearOp {
   static constexpr int kSaved = 2;
   static Tensor forward(Ctx<LinearOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& bias) {
     check(x, w, bias);
-    if (ctx.recording()) ctx.save(ctx.needs(1) ? x : Tensor(), ctx.needs(0) ? w : Tensor());
+    if (ctx.recording())
+      ctx.save(ctx.needs(1) ? x : Tensor(), ctx.needs(0) ? fixed_view(w) : Tensor());
     Dims sizes(x.sizes());
     const int64_t k = w.size(1), n = w.size(0);
     sizes.back() = n;
@@ -35,6 +36,7 @@ struct LinearOp {
     const bool vector = g.dim() == 1;
     if (ctx.needs(0)) {
       const Tensor w = ctx.saved(1);
+      check_fixed_view(ctx.node(), w);
       ctx.grad(0) = vector ? mv_t(w, g, true) : matmul_t(g, w, false, false);
     }
     if (ctx.needs(1)) ctx.grad(1) = weight_gradient(g, ctx.saved(0));

@@ -220,7 +220,8 @@ struct Argmin {
 };
 COGRAD_OP(Argmin)
 
-// Calls move(index into the whole, index into the picked) for every picked element.
+// Calls move(index into the whole, index into the picked) for every picked element. Indices are
+// checked: those an op returned may have been written through `.data` since.
 template <class F>
 void each_pick(const Axis& a, const Tensor& index, F&& move) {
   const int64_t rows = a.outer * a.inner;
@@ -230,7 +231,11 @@ void each_pick(const Axis& a, const Tensor& index, F&& move) {
   int64_t k = 0;
   for (int64_t o = 0; o < a.outer; ++o)
     for (int64_t j = 0; j < m; ++j)
-      for (int64_t i = 0; i < a.inner; ++i, ++k) move((o * a.n + at[k]) * a.inner + i, k);
+      for (int64_t i = 0; i < a.inner; ++i, ++k) {
+        COGRAD_CHECK_INDEX(static_cast<uint64_t>(at[k]) < static_cast<uint64_t>(a.n), "index ",
+                           at[k], " is out of bounds for dimension with size ", a.n);
+        move((o * a.n + at[k]) * a.inner + i, k);
+      }
 }
 
 struct TakeAlong {

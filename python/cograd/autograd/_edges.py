@@ -131,12 +131,11 @@ def _all_hook(
             runs.pop(run, None)
         fn(state.grads)
 
-    def hook_for(index: int) -> Callable[[Tensor], None]:
-        def hook(grad: Tensor) -> None:
+    def hook_for(index: int) -> Callable[[Tensor | None], None]:
+        def hook(grad: Tensor | None) -> None:
             run = _C._current_graph_task_id()
             with lock:
                 state = runs.get(run)
-                first = state is None
                 if state is None:
                     awaited = sum(map(_C._will_engine_execute_node, nodes))
                     state = runs[run] = _Collected(len(nodes), awaited)
@@ -145,9 +144,6 @@ def _all_hook(
                 complete = state.awaited == 0
             if complete:
                 fire(run, state)
-            elif first:
-                # A tensor whose node runs without a gradient never calls its hook.
-                queue_callback(lambda: fire(run, state))
 
         return hook
 

@@ -20,22 +20,34 @@ class saved_tensors_hooks:
     anything; ``unpack_hook`` gets that and must return a tensor of the same shape when backward
     needs it. The tensor given to ``pack_hook`` must not be written in place.
 
-    Nested managers compose: the innermost packs first, and if it returns a tensor the one around
-    it packs that; unpacking goes the other way round. (torch runs the innermost only.)
+    Of nested managers the innermost applies. With ``compose=True`` the one around it packs what
+    ``pack_hook`` returned, if that is a tensor; unpacking goes the other way round.
+
+    Args:
+        pack_hook: makes of a tensor what is kept.
+        unpack_hook: makes the tensor again.
+        compose: whether the manager around this one applies too.
 
     Raises:
         RuntimeError: hooks are disabled on this thread, or ``pack_hook`` wrote its argument.
         TypeError: ``unpack_hook`` returned something that is not a tensor.
     """
 
+    compose = False
+
     def __init__(
-        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+        self,
+        pack_hook: Callable[[Tensor], Any],
+        unpack_hook: Callable[[Any], Tensor],
+        *,
+        compose: bool = False,
     ) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
+        self.compose = compose
 
     def __enter__(self) -> None:
-        _C._push_saved_tensors_default_hooks(self.pack_hook, self.unpack_hook)
+        _C._push_saved_tensors_default_hooks(self.pack_hook, self.unpack_hook, self.compose)
 
     def __exit__(self, *args: object) -> None:
         _C._pop_saved_tensors_default_hooks()

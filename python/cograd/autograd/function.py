@@ -299,15 +299,10 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             _C._set_grad_enabled(enabled)
         if not enabled:
             return outputs
-        name = getattr(type(ctx), "_forward_cls", type(ctx)).__name__
-        message = (
-            "trying to differentiate twice a function that was marked with @once_differentiable: "
-            f"{name}.backward"
-        )
 
         def close(value: Any) -> Any:
             if isinstance(value, Tensor) and value.is_floating_point():
-                return _C._poison(value, ctx, message)
+                return _C._once_differentiable(value, ctx)
             return value
 
         return tuple(map(close, outputs)) if isinstance(outputs, tuple) else close(outputs)

@@ -13,6 +13,9 @@ from cograd.autograd.function import Function
 Tensor = _C.Tensor
 
 
+_Zeros = Callable[[tuple[Any, ...]], tuple[Any, ...]]  # zeros in place of None
+
+
 def _as_tuple(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
@@ -102,7 +105,8 @@ class BackwardHook:
         full = _filled(values, self.output_slots, marked)
         return full if isinstance(result, tuple) else full[0]
 
-    def _at_inputs(self, *grads: Any) -> tuple[Any, ...]:
+    def _at_inputs(self, zeros: _Zeros, *grads: Any) -> tuple[Any, ...]:
+        grads = zeros(grads)
         if self.grad_outputs is None:  # this run did not come through the outputs
             return grads
         new = _spread(grads, self.input_slots, self.input_count)
@@ -112,14 +116,14 @@ class BackwardHook:
         self.grad_outputs = None
         return tuple(new[slot] for slot in self.input_slots)
 
-    def _at_outputs(self, *grads: Any) -> tuple[Any, ...]:
+    def _at_outputs(self, zeros: _Zeros, *grads: Any) -> tuple[Any, ...]:
         new = _spread(grads, self.output_slots, self.output_count)
         for hook in self.user_pre_hooks:
             new = _replaced("Backward pre", "grad_output", hook(self.module, new), new)
         self.grad_outputs = new
         if not self.input_slots and self.user_hooks:
             self._without_inputs(new)
-        return tuple(new[slot] for slot in self.output_slots)
+        return zeros(tuple(new[slot] for slot in self.output_slots))
 
     def _without_inputs(self, grad_outputs: tuple[Any, ...]) -> None:
         warnings.warn(
@@ -216,6 +220,15 @@ def _make_point_class() -> Any:
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-            return (None, None, *ctx.run(*grads))
+            def zeros(some: tuple[Any, ...]) -> tuple[Any, ...]:
+                import cograd
+
+                metas = ctx._input_metadata
+                return tuple(
+                    cograd.zeros(meta.shape, dtype=meta.dtype) if g is None else g
+                    for g, meta in zip(some, metas, strict=True)
+                )
+
+            return (None, None, *ctx.run(zeros, *grads))
 
     return BackwardHookFunction
