@@ -236,11 +236,15 @@ def shares_memory(a, b):
     return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
+def has_floats(record):
+    return any(is_float(t) for s in samples_of(record) for t in tensors_in(arguments(record, s)))
+
+
 def cast_sample(record, sample, dtype):
     """The sample with the tensors that the claim is about in `dtype`; None if it has none."""
     args, kwargs = arguments(record, sample)
-    every = tensors_in((args, kwargs))
-    chosen = [t for t in every if is_float(t)] or [t for t in every if t.dtype is torch.int64]
+    about = is_float if has_floats(record) else lambda t: t.dtype is torch.int64
+    chosen = [t for t in tensors_in((args, kwargs)) if about(t)]
     ids = {id(t) for t in chosen}
 
     def convert(t):

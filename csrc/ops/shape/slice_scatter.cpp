@@ -116,7 +116,7 @@ struct AsStridedScatter {
   static constexpr OpSpec spec{
       "as_strided_scatter",
       "input, src, size, stride, storage_offset=None",
-      kFunctional | kShape,
+      kFunctional | kShape | kReadsBytes,
       "A copy of input with src where as_strided(size, stride, storage_offset) would look.",
       "T(6), T(2, 2), (2, 2), (2, 1), 1",
       ""};

@@ -158,6 +158,7 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
                                  "T(5), 0.3, interpolation='nearest'",                            \
                                  "np." name                                                       \
                                  "(input, q, axis=dim, keepdims=keepdim, method=interpolation)"}; \
+    static constexpr DTypeSet kDTypes = kWideTypes;                                               \
     static Tensor forward(const Tensor& x, double q, std::optional<Dim> dim, bool keepdim,        \
                           std::string_view interpolation) {                                       \
       return quantile_of(x, {&q, 1}, true, Tensor(), dim, keepdim, interpolation, ignore_nan);    \
@@ -169,6 +170,7 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
                                  "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
                                  kFunctional | kSorting, doc " q is a tensor of fractions.",      \
                                  "none: q must stay within [0, 1]; tested by hand"};              \
+    static constexpr DTypeSet kDTypes = kWideTypes;                                               \
     static Tensor forward(const Tensor& x, const Tensor& q, std::optional<Dim> dim, bool keepdim, \
                           std::string_view interpolation) {                                       \
       return quantile_of(x, quantile_fractions(q, x), q.dim() == 0, q, dim, keepdim,              \
