@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Compiles the kernels that exist once per x86-64 level; on other CPUs there is one level, base.
 #
-# Such a file defines its tables with COGRAD_ISA_TABLE or stands in namespace
-# cograd::kernels::COGRAD_ISA, and is found by that. COGRAD_ISA is base, v3 or v4; the ordinary
-# files that choose among the levels at run time are compiled as everything else.
+# Such a file has something in namespace cograd::kernels::COGRAD_ISA, and is found by that. COGRAD_ISA
+# is base, v3 or v4; the ordinary files that choose among the levels at run time (kernels/isa.h) are
+# compiled as everything else.
 set(COGRAD_ISA_OPTIONS -O3 -fno-math-errno -fno-trapping-math -fwrapv -fopenmp-simd)
 set(COGRAD_ISA_LEVELS base)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
@@ -20,7 +20,7 @@ function(cograd_split_isa_sources from_list to_list)
   set(per_level)
   foreach(file IN LISTS ${from_list})
     file(STRINGS "${file}" hit LIMIT_COUNT 1
-      REGEX "^(COGRAD_ISA_TABLE\\(|namespace cograd::kernels::COGRAD_ISA)")
+      REGEX "^namespace cograd::kernels::COGRAD_ISA")
     if(hit)
       list(APPEND per_level "${file}")
     else()

@@ -155,6 +155,29 @@ def test_abi_check_reads_the_whole_header(tool):
 
 
 @needs_compiler
+@pytest.mark.skipif(shutil.which("abidiff") is None, reason="abidiff is not installed")
+def test_abidiff_looks_at_the_kept_symbols_alone(tool, tmp_path):
+    cc = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    (tmp_path / "versions.map").write_text(
+        "COGRAD_1 { global: kept; moved; local: *; };\nCOGRAD_PRIVATE { global: own; };\n"
+    )
+
+    def library(name, *functions):
+        source, built = tmp_path / f"{name}.c", tmp_path / f"lib{name}.so"
+        source.write_text("".join(f"int {f}(void) {{ return 1; }}\n" for f in functions))
+        script = f"-Wl,--version-script={tmp_path / 'versions.map'}"
+        subprocess.run([cc, "-shared", "-fPIC", "-o", built, source, script], check=True)
+        return built
+
+    old = library("old", "kept", "moved", "own")
+    assert tool.abidiff(old, old) == []
+    assert tool.abidiff(old, library("private", "kept", "moved")) == []
+    gone = tool.abidiff(old, library("gone", "kept", "own"))
+    assert any("moved@@COGRAD_1" in line for line in gone)
+    assert tool.abidiff(tmp_path / "missing.so", old)[0].startswith("abidiff failed")
+
+
+@needs_compiler
 def test_library_of_another_major_is_refused(tmp_path):
     """One that was linked against a libcograd whose symbols have another version."""
     (tmp_path / "fake.c").write_text("void cograd_op_register(void) {}\n")

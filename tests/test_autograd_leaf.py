@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Leaves: requires_grad, detach, .data, the grad setter and how gradients accumulate."""
 
+import pickle
+
 import numpy as np
 import pytest
 from conftest import arr, leaf, ones, same
@@ -331,6 +333,68 @@ def test_two_leaves_of_one_add_do_not_share_a_grad_buffer():
     assert same(w.grad, [1, 1])
     (x + w).sum().backward()
     assert same(x.grad, [102, 102]) and same(w.grad, [2, 2])
+
+
+@pytest.mark.parametrize("join", ["cat", "stack"])
+def test_leaves_take_over_their_pieces_of_a_joined_gradient(join):
+    n = 10_000
+    x, y = (torch.ones(n, requires_grad=True) for _ in range(2))
+    w = torch.arange(2.0 * n).reshape((2, n) if join == "stack" else (2 * n,))
+    (getattr(torch, join)((x, y)) * w).sum().backward()
+    want = w.reshape(2, n)
+    assert torch.equal(x.grad, want[0]) and torch.equal(y.grad, want[1])
+    assert y.grad.data_ptr() - x.grad.data_ptr() == x.grad.nbytes, "nothing was copied"
+    # From here on they have nothing to do with each other.
+    x.grad.add_(1)
+    assert torch.equal(y.grad, want[1]) and y.grad._version == 0
+    assert x.grad.untyped_storage().nbytes() == 4 * n and x.grad._base is None
+    (getattr(torch, join)((x, y)) * w).sum().backward()
+    assert torch.equal(x.grad, 2 * want[0] + 1) and torch.equal(y.grad, 2 * want[1])
+    x.grad = None
+    assert torch.equal(y.grad, 2 * want[1]), "a piece keeps the whole alive"
+
+
+@pytest.mark.parametrize("held", ["argument", "hook", "retained", "input"])
+def test_pieces_of_a_joined_gradient_are_copied_when_somebody_holds_it(held):
+    n = 10_000
+    x, y = (torch.ones(n, requires_grad=True) for _ in range(2))
+    z = torch.cat((x, y))
+    kept = []
+    if held == "hook":
+        z.register_hook(lambda g: kept.append(g))
+    if held == "retained":
+        z.retain_grad()
+    if held == "argument":
+        kept.append(torch.ones(2 * n))
+        z.backward(kept[0])
+    elif held == "input":
+        (z * 1.0).sum().backward(inputs=[x, y, z])
+    else:
+        (z * 1.0).sum().backward()
+    kept = kept or [z.grad]
+    x.grad.add_(5)
+    assert torch.equal(kept[0], torch.ones(2 * n))
+    assert torch.equal(y.grad, torch.ones(n))
+
+
+def test_one_leaf_joined_with_itself_gets_the_sum():
+    n = 10_000
+    x = torch.ones(n, requires_grad=True)
+    w = torch.arange(3.0 * n)
+    (torch.cat((x, x, x)) * w).sum().backward()
+    assert torch.equal(x.grad, w.reshape(3, n).sum(0))
+    (torch.stack((x, x)) * w[: 2 * n].reshape(2, n)).sum().backward()
+    assert torch.equal(x.grad, w.reshape(3, n).sum(0) + w[: 2 * n].reshape(2, n).sum(0))
+
+
+def test_a_piece_of_a_joined_gradient_can_be_resized_and_exported():
+    n = 10_000
+    x, y = (torch.ones(n, requires_grad=True) for _ in range(2))
+    (torch.cat((x, y)) * 2.0).sum().backward()
+    y.grad.resize_(2 * n)
+    assert y.grad[:n].sum().item() == 2 * n and x.grad.sum().item() == 2 * n
+    assert pickle.loads(pickle.dumps(x.grad)).sum().item() == 2 * n
+    assert x.grad.numpy().sum() == 2 * n
 
 
 def test_grad_of_sum_is_a_real_buffer_not_an_expanded_scalar():

@@ -58,14 +58,15 @@ def command():
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels(command, name, tmp_path):
     compile_, link = command
-    program = tmp_path / name
+    program = Path(os.environ.get("COGRAD_TEST_PROGRAMS", tmp_path)) / name  # see levels.py
     source = HERE / "cpp" / f"{name}.cpp"
-    built = subprocess.run(
-        [*compile_, str(source), *link, "-o", str(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr[-4000:]
+    if not program.exists():
+        built = subprocess.run(
+            [*compile_, str(source), *link, "-o", str(program)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert built.returncode == 0, built.stderr[-4000:]
     ran = subprocess.run([str(program)], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-2000:]

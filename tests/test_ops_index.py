@@ -77,6 +77,79 @@ def test_gather_errors(index, dim, error, match):
         torch.gather(torch.ones(2, 3), dim, torch.tensor(index))
 
 
+@pytest.fixture(params=[1, 2])
+def threads(request):
+    """Runs a test with one thread and with two."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.int16])
+def test_gather_of_long_and_strided_lines(dtype, threads):
+    a = np.arange(37 * 2100).reshape(37, 2100).astype(dtype)
+    index = np.random.default_rng(1).integers(0, 2100, (37, 2100))
+    x, at = torch.tensor(a), torch.tensor(index)
+    want = np.take_along_axis(a, index, 1)
+    for source in (x, x.t().contiguous().t(), torch.cat((x, x), 1)[:, :2100]):
+        for where in (at, at.t().contiguous().t(), at.int()):
+            np.testing.assert_array_equal(torch.gather(source, 1, where).numpy(), want)
+    np.testing.assert_array_equal(torch.gather(x.t(), 0, at.t()).numpy(), want.T)
+    assert torch.gather(x, 1, at[:, :0]).shape == (37, 0)
+    assert torch.gather(x[:, :0], 1, at[:, :0]).shape == (37, 0)
+
+
+@pytest.mark.parametrize("at", [0, 1023, 1024, 2049, 2099])
+@pytest.mark.parametrize("bad", [-1, 2100, 2**40, -(2**63)])
+def test_gather_finds_a_wrong_index_anywhere_before_writing(at, bad, threads):
+    x = torch.ones(37, 2100)
+    index = torch.zeros(37, 2100, dtype=torch.int64)
+    index[36, at] = bad
+    for source, where in ((x, index), (x, index.t().contiguous().t()), (x.t(), index.t())):
+        dim = 1 if source.shape[0] == 37 else 0
+        out = torch.zeros(source.shape)
+        with pytest.raises(RuntimeError, match=rf"index {bad} is out of bounds .* size 2100"):
+            torch.gather(source, dim, where, out=out)
+        assert out.sum().item() == 0 and out._version == 0
+
+
+@pytest.mark.parametrize("at", [0, 1023, 1024, 4999])
+@pytest.mark.parametrize("bad", [-1, 9, 2**40, -(2**63)])
+def test_row_lookups_find_a_wrong_index_anywhere_before_writing(at, bad, threads):
+    w = torch.ones(9, 12)
+    index = torch.zeros(5000, dtype=torch.int64)
+    index[at] = bad
+    with pytest.raises(IndexError, match=f"embedding.. got {bad} for 9 rows"):
+        torch.nn.functional.embedding(index, w)
+    out = torch.zeros(5000, 12)
+    with pytest.raises(IndexError, match=f"index {bad} is out of bounds"):
+        torch.index_select(w, 0, index, out=out)
+    assert out.sum().item() == 0 and out._version == 0
+    with pytest.raises(IndexError, match=f"index {bad} is out of bounds"):
+        w.t().index_select(1, index)
+
+
+@pytest.mark.parametrize("width", [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 100, 1000, 3000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8])
+def test_row_lookups_copy_rows_of_every_width(width, dtype, threads):
+    a = np.arange(50 * width).reshape(50, width).astype(dtype)
+    index = np.random.default_rng(2).integers(0, 50, 400)
+    w, at = torch.tensor(a), torch.tensor(index)
+    np.testing.assert_array_equal(w.index_select(0, at).numpy(), a[index])
+    np.testing.assert_array_equal(w.t().index_select(1, at).numpy(), a.T[:, index])
+    np.testing.assert_array_equal(
+        w.reshape(2, 25, width).index_select(1, at % 25).numpy(),
+        a.reshape(2, 25, width)[:, index % 25],
+    )
+    if dtype != np.int8:
+        look_up = torch.nn.functional.embedding
+        np.testing.assert_array_equal(
+            look_up(at.reshape(20, 20).t(), w).numpy(), a[index.reshape(20, 20).T]
+        )
+        assert look_up(at[:0], w).shape == (0, width)
+
+
 def np_scatter(a, dim, index, src, op):
     out = a.copy()
     for where in np.ndindex(index.shape):

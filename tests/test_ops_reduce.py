@@ -350,6 +350,49 @@ def test_extrema_gradients():
     assert gradcheck(lambda t: t.max(1).values, (y,)) and gradgradcheck(lambda t: t.min(0)[0], (y,))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize(
+    ("shape", "dims"),
+    [
+        ((70_001,), None),
+        ((3, 40_000), 1),
+        ((3, 40_000), 0),
+        ((700, 600), (0, 1)),
+        ((300, 1100), 0),
+        ((2, 300, 515), 1),
+        ((2, 300, 515), (0, 2)),
+        ((40, 5, 3), (1, 2)),
+        ((4, 1, 5), 1),
+        ((6,), None),
+        ((), None),
+    ],
+)
+def test_ties_share_the_gradient_alike_with_and_without_a_graph(shape, dims, dtype):
+    rng = np.random.default_rng(0)
+    for special in (0.0, math.nan, math.inf):
+        a = np.asarray(rng.integers(0, 5, shape), dtype=np.float64)
+        if special != 0.0 and a.size:
+            a.flat[a.size // 2] = a.flat[-1] = special
+        for transposed in (False, True):
+            x = torch.tensor(a, dtype=dtype)
+            x = x.t().contiguous().t() if transposed and x.dim() == 2 else x
+            x.requires_grad_()
+            y = x.amax() if dims is None else x.amax(dims)
+            g = torch.tensor(rng.standard_normal(y.shape), dtype=dtype)
+            (fused,) = torch.autograd.grad(y, x, g, retain_graph=True)
+            (formula,) = torch.autograd.grad(y, x, g, create_graph=True)
+            assert torch.equal(fused, formula.detach()), (special, transposed)
+            assert fused.shape == x.shape
+
+
+def test_elements_beside_the_extreme_get_zero_whatever_the_gradient():
+    x = torch.tensor([[1.0, 3.0], [3.0, 2.0]], requires_grad=True)
+    (g,) = torch.autograd.grad(x.max(), x, torch.tensor(math.inf))
+    assert g.tolist() == [[0, math.inf], [math.inf, 0]]
+    (g,) = torch.autograd.grad(x.amax(1), x, torch.tensor([math.nan, 1.0]))
+    assert g[0, 0].item() == 0 and math.isnan(g[0, 1].item()) and g[1].tolist() == [1, 0]
+
+
 def test_aminmax():
     r = torch.aminmax(torch.tensor([[1, 2], [3, 0]]))
     assert (r.min.item(), r.max.item()) == (0, 3)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Backward on several threads: the same bits whatever the number, hooks, errors, fallbacks."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -100,6 +101,76 @@ def test_branches_really_run_on_several_threads():
         if len({e.thread for e in profile.function_events}) > 1:
             return
     pytest.fail("every node of 20 runs ran on one thread")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
+def test_loops_and_backward_runs_share_one_pool():
+    """Whoever needs threads first makes them; the other makes no more."""
+    code = """
+import os, cograd as t
+def threads():
+    return len(os.listdir("/proc/self/task"))
+def loop():
+    x = t.ones(2_000_000)
+    assert (x + x).sum().item() == 4_000_000
+def backward():
+    x = t.ones(200, 200, requires_grad=True)
+    sum(((x * k) @ x).tanh().sum() for k in range(1, 7)).backward()
+t.set_num_threads(3)
+t.autograd.set_num_backward_threads(3)
+start = threads()
+for use in FIRST, SECOND:
+    use()
+    assert threads() == start + 2, (start, threads())
+pid = os.fork()
+if pid == 0:
+    start = threads()
+    for use in SECOND, FIRST:
+        use()
+        assert threads() == start + 2, (start, threads())
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+"""
+    for first, second in (("loop", "backward"), ("backward", "loop")):
+        text = code.replace("FIRST", first).replace("SECOND", second)
+        done = subprocess.run(
+            [sys.executable, "-c", text], capture_output=True, text=True, timeout=100
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_loops_and_backward_runs_at_once():
+    """Threads that run loops and threads that run backward want the same helpers."""
+    set_num_backward_threads(3)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        want = gradients(1, make_elementwise)
+        set_num_backward_threads(3)
+        x = torch.ones(1_000_000)
+        failed = []
+
+        def loops():
+            for _ in range(30):
+                if (x + x).sum().item() != 2_000_000:
+                    failed.append("loop")
+
+        def runs():
+            for _ in range(10):
+                leaves, result = make_elementwise()
+                result.backward()
+                if not all(bool(torch.isfinite(t.grad).all()) for t in leaves):
+                    failed.append("backward")
+
+        threads = [threading.Thread(target=f) for f in (loops, runs, loops, runs)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert not failed
+        assert equal_bits(gradients(3, make_elementwise), want)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_python_in_the_graph_keeps_a_run_on_one_thread():

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One run on several threads. The order in which a lone thread would add gradients is found first,
 // by a dry run over the books; every node adds what arrives in that order, whoever brings it.
-#include <pthread.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <thread>
@@ -18,12 +16,6 @@ namespace {
 constexpr int kSpins = 4000;  // looks at the queue before a thread sleeps: 40 to 170 us
 std::atomic<int> backward_threads{1};
 constinit thread_local bool multithreading_on = true;
-
-void pause_cpu() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#endif
-}
 
 struct Arrival {
   uint32_t ordinal;
@@ -53,23 +45,21 @@ struct Task {
 
 }  // namespace
 
-class ParallelRun {
+class ParallelRun final : public SharedWork {
  public:
   ParallelRun(Run& run, int threads)
-      : run_(run), helpers_(threads - 1), caller_(thread_state), last_tick_(now_ns()) {
+      : run_(run), most_helpers_(threads - 1), caller_(thread_state), last_tick_(now_ns()) {
     plan();
   }
   ~ParallelRun() { thread_state.live_nodes += live_nodes_.load(std::memory_order_relaxed); }
   void execute();
-  void run_crew();
+  void run_with_helpers();
   void deliver(Node* from, size_t index, const Edge& edge, Tensor g);
-  // On a helper: works until nothing is ready.
-  void help() noexcept;
-  bool wants_help() const noexcept {
-    return inside.load(std::memory_order_relaxed) < helpers_ &&
+  void help() noexcept override;
+  bool wants_help() const noexcept override {
+    return helpers.load(std::memory_order_relaxed) < most_helpers_ &&
            ready_heavy_.load(std::memory_order_relaxed) > 0;
   }
-  std::atomic<int> inside{0};  // helpers at work; changed under the crew's lock
 
  private:
   Task& task_of(Node* n) {
@@ -86,7 +76,7 @@ class ParallelRun {
   void fail(std::exception_ptr e) noexcept;
 
   Run& run_;
-  const int helpers_;
+  const int most_helpers_;
   std::vector<Task> tasks_;
   std::vector<uint32_t> ordinals_;  // of every edge, grouped by node
   std::mutex mutex_;                // guards ready_
@@ -101,75 +91,6 @@ class ParallelRun {
 };
 
 namespace {
-
-// The threads that help runs. Made when first needed, and anew after a fork.
-class Crew {
- public:
-  static Crew& get() {
-    Crew* c = instance_.load(std::memory_order_acquire);
-    if (c != nullptr) return *c;
-    static const int registered =
-        pthread_atfork(nullptr, nullptr, [] { instance_.store(nullptr); });
-    (void)registered;
-    auto* fresh = new Crew;
-    if (instance_.compare_exchange_strong(c, fresh)) return *fresh;
-    delete fresh;
-    return *c;
-  }
-  void open(ParallelRun* run, int helpers) {
-    const std::lock_guard lock(mutex_);
-    runs_.push_back(run);
-    for (; members_ < helpers; ++members_) {
-      try {
-        std::thread([this] { member(); }).detach();
-      } catch (const std::exception&) {
-        break;  // those that run (and the caller) do the work
-      }
-    }
-  }
-  // Waits until no helper is inside: the run may be destroyed then.
-  void close(ParallelRun* run) {
-    std::unique_lock lock(mutex_);
-    std::erase(runs_, run);
-    left_.wait(lock, [run] { return run->inside.load(std::memory_order_relaxed) == 0; });
-  }
-  void call() {
-    calls_.fetch_add(1, std::memory_order_release);
-    calls_.notify_one();
-  }
-
- private:
-  void member() {
-    for (;;) {
-      const uint32_t seen = calls_.load(std::memory_order_acquire);
-      ParallelRun* run = nullptr;
-      {
-        const std::lock_guard lock(mutex_);
-        for (ParallelRun* r : runs_)
-          if (r->wants_help()) run = r;
-        if (run != nullptr) run->inside.fetch_add(1, std::memory_order_relaxed);
-      }
-      if (run != nullptr) {
-        run->help();
-        const std::lock_guard lock(mutex_);
-        run->inside.fetch_sub(1, std::memory_order_relaxed);
-        left_.notify_all();
-        continue;
-      }
-      for (int i = 0; i < kSpins && calls_.load(std::memory_order_relaxed) == seen; ++i)
-        pause_cpu();
-      calls_.wait(seen, std::memory_order_acquire);
-    }
-  }
-
-  static std::atomic<Crew*> instance_;
-  std::mutex mutex_;
-  std::condition_variable left_;  // a helper has left its run
-  std::vector<ParallelRun*> runs_;
-  int members_ = 0;
-  std::atomic<uint32_t> calls_{0};
-};
-std::atomic<Crew*> Crew::instance_{nullptr};
 
 // Light work first: it may make heavy work ready. The order of additions is fixed elsewhere.
 struct NewestTask {
@@ -304,9 +225,9 @@ void deliver(ParallelRun& parallel, Node* from, size_t index, const Edge& edge, 
 
 // While several threads work, each runs its kernels alone: the cores are taken.
 void ParallelRun::work(Task* t) {
-  const SerialLoops serial(inside.load(std::memory_order_relaxed) > 0);
+  const SerialLoops serial(helpers.load(std::memory_order_relaxed) > 0);
   run_.step(t->node, this);
-  if (ready_heavy_.load(std::memory_order_relaxed) > 1 && wants_help()) Crew::get().call();
+  if (ready_heavy_.load(std::memory_order_relaxed) > 1 && wants_help()) call_helper();
   if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     const std::lock_guard lock(mutex_);
     changed_.notify_all();
@@ -408,22 +329,20 @@ void ParallelRun::execute() {
   {
     const Unlocked lock;
     open = std::make_unique<UnlockedRun>();
-    run_crew();
+    run_with_helpers();
   }
   open.reset();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void ParallelRun::run_crew() {
-  Crew& crew = Crew::get();
-  crew.open(this, helpers_);
-  if (ready_heavy_.load(std::memory_order_relaxed) > 1) crew.call();
+void ParallelRun::run_with_helpers() {
+  const WorkOffer offer(*this, most_helpers_);
+  if (ready_heavy_.load(std::memory_order_relaxed) > 1) call_helper();
   try {
     caller_loop();
   } catch (...) {
     fail(std::current_exception());
   }
-  crew.close(this);
 }
 
 void execute_shared(Run& run, int threads) { ParallelRun(run, threads).execute(); }

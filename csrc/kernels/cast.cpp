@@ -6,8 +6,8 @@
 
 namespace cograd::kernels {
 
-COGRAD_TABLE(cast_table)
-COGRAD_TABLE(fill_table)
+COGRAD_ISA_VALUE(LoopTable, cast_table)
+COGRAD_ISA_VALUE(LoopTable, fill_table)
 
 LoopFn cast_loop(DType from, DType to) noexcept {
   return cast_table()[static_cast<int>(from)][static_cast<int>(to)];

@@ -191,7 +191,14 @@ constexpr Tables kTables = make_tables();
 
 }  // namespace
 
-COGRAD_ISA_TABLE(cast_table) { return kTables.cast; }
-COGRAD_ISA_TABLE(fill_table) { return kTables.fill; }
-
 }  // namespace cograd::kernels
+
+namespace cograd::kernels::COGRAD_ISA {
+
+LoopTable cast_table();
+LoopTable fill_table();
+
+LoopTable cast_table() { return kTables.cast; }
+LoopTable fill_table() { return kTables.fill; }
+
+}  // namespace cograd::kernels::COGRAD_ISA

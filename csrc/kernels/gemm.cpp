@@ -38,12 +38,12 @@ namespace {
 constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
 // 16-bit products this small skip the conversion to float arrays.
 constexpr int64_t kTinyHalfWork = 8 * 8 * 8;
-constexpr int64_t kBatchWork = 1 << 18;    // multiplications of a piece of a batch
-constexpr int64_t kWholeProducts = 8;      // batches of this many are not cut further,
+constexpr int64_t kBatchWork = 1 << 18;     // multiplications of a piece of a batch
+constexpr int64_t kWholeProducts = 8;       // batches of this many are not cut further,
 constexpr int64_t kLargeProduct = 1 << 26;  // unless the products are large
-constexpr int kSplitBits = 21;          // products from 2^21 multiplications on are cut,
-constexpr double kPacking = 1.0 / 128;  // further than in two if that adds less packing
-constexpr int64_t kVectorGrain = 1 << 16;  // matrix elements of a gemv piece
+constexpr int kSplitBits = 21;              // products from 2^21 multiplications on are cut,
+constexpr double kPacking = 1.0 / 128;      // further than in two if that adds less packing
+constexpr int64_t kVectorGrain = 1 << 16;   // matrix elements of a gemv piece
 constexpr int64_t kDotGrain = 1 << 16;
 
 // OpenBLAS keeps one thread count; only changes reach it. Products run it with one thread on

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/index_impl.h"
+#include "kernels/index_loops.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -87,26 +88,16 @@ struct Space {
   void check(const int64_t* index) const {
     for_lines(nullptr, reinterpret_cast<const char*>(index), nullptr,
               [&](const char*, const char* p, const char*, const Strides& s, int64_t n) {
-                // The sign bit of either term tells an index that is negative or too large.
-                uint64_t signs = 0;
-                const auto top = static_cast<uint64_t>(dim_size - 1);
-                if (s.index == sizeof(int64_t)) {
-                  const auto* q = reinterpret_cast<const uint64_t*>(p);
-                  for (int64_t i = 0; i < n; ++i) signs |= q[i] | (top - q[i]);
-                } else {
-                  for (int64_t i = 0; i < n; ++i) {
-                    const auto v = read<uint64_t>(p + i * s.index);
-                    signs |= v | (top - v);
-                  }
-                }
-                if (signs >> 63 == 0) return;
-                for (int64_t i = 0; i < n; ++i) {
-                  const auto v = read<int64_t>(p + i * s.index);
-                  if (v < 0 || v >= dim_size) {
-                    raise_bounds(ErrorKind::Runtime, v, dim_number, dim_size);
-                  }
-                }
+                check_line(p, s.index, n);
               });
+  }
+  // n indices, `stride` bytes apart.
+  void check_line(const char* p, int64_t stride, int64_t n) const {
+    if (index_loops().in_range(p, stride, n, 0, dim_size)) return;
+    for (int64_t i = 0; i < n; ++i) {
+      const auto v = read<int64_t>(p + i * stride);
+      if (v < 0 || v >= dim_size) raise_bounds(ErrorKind::Runtime, v, dim_number, dim_size);
+    }
   }
 };
 
@@ -225,26 +216,56 @@ void reduce_half(ScatterReduce op, DimIndexGeometry g, void* self, int64_t self_
 
 }  // namespace
 
+namespace {
+
+// store(i, load(i)) for i < n. Eight loads before the stores: the compiler cannot know that they
+// do not overlap.
+template <class U, class L, class S>
+void move_by_eight(int64_t n, const L& load, const S& store) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    U v[8];
+    for (int64_t k = 0; k < 8; ++k) v[k] = load(i + k);
+    for (int64_t k = 0; k < 8; ++k) store(i + k, v[k]);
+  }
+  for (; i < n; ++i) store(i, load(i));
+}
+
+template <class U>
+void gather_packed(const U* from, const int64_t* at, U* to, int64_t n) {
+  move_by_eight<U>(n, [=](int64_t i) { return from[at[i]]; }, [=](int64_t i, U v) { to[i] = v; });
+}
+template <class U>
+void gather_strided(const char* from, const char* at, char* to, const Strides& s, int64_t step,
+                    int64_t n) {
+  const int64_t self = s.self, index = s.index, other = s.other;
+  move_by_eight<U>(
+      n, [=](int64_t i) { return read<U>(from + i * self + read<int64_t>(at + i * index) * step); },
+      [=](int64_t i, U v) { write(to + i * other, v); });
+}
+
+}  // namespace
+
+// `out` is memory that nobody sees yet, so a line is checked in pieces, each before it is read.
 void gather(int64_t itemsize, const DimIndexGeometry& g, const void* self, const int64_t* index,
             void* out) {
+  constexpr int64_t kPiece = 1024;
   const Space space(g);
   HeavyScope heavy(space.numel());
-  space.check(index);
   by_width(itemsize, [&](auto tag) {
     using U = typename decltype(tag)::type;
+    const auto piece = [&](const char* base, const char* p, char* q, const Strides& s, int64_t n) {
+      space.check_line(p, s.index, n);
+      if (packed<U>(space, s))
+        return gather_packed(reinterpret_cast<const U*>(base), reinterpret_cast<const int64_t*>(p),
+                             reinterpret_cast<U*>(q), n);
+      gather_strided<U>(base, p, q, s, space.dim_stride, n);
+    };
     space.for_lines(bytes(self), reinterpret_cast<const char*>(index), bytes(out),
                     [&](const char* base, const char* p, char* q, const Strides& s, int64_t n) {
-                      if (packed<U>(space, s)) {
-                        const U* from = reinterpret_cast<const U*>(base);
-                        const auto* at = reinterpret_cast<const int64_t*>(p);
-                        U* to = reinterpret_cast<U*>(q);
-                        for (int64_t i = 0; i < n; ++i) to[i] = from[at[i]];
-                        return;
-                      }
-                      for (int64_t i = 0; i < n; ++i) {
-                        const auto at = read<int64_t>(p + i * s.index) * space.dim_stride;
-                        write(q + i * s.other, read<U>(base + i * s.self + at));
-                      }
+                      for (int64_t i = 0; i < n; i += kPiece)
+                        piece(base + i * s.self, p + i * s.index, q + i * s.other, s,
+                              std::min(kPiece, n - i));
                     });
   });
 }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Row loops of index_add, one copy per instruction set.
+// Inner loops of the index kernels, one copy per instruction set.
 #pragma once
 #include <cstdint>
 
 namespace cograd::kernels {
 
-// to[i] += alpha * from[i].
 struct IndexLoops {
+  // to[i] += alpha * from[i].
   void (*add_float)(float* to, const float* from, int64_t n, float alpha);
   void (*add_double)(double* to, const double* from, int64_t n, double alpha);
+  // Whether the n indices, `stride` bytes apart, all lie in [low, size).
+  bool (*in_range)(const char* index, int64_t stride, int64_t n, int64_t low, int64_t size);
+  // The rows of `bytes` bytes at from[index[i]], one after the other.
+  void (*copy_rows)(char* to, const char* from, const int64_t* index, int64_t n, int64_t bytes);
 };
-IndexLoops index_loops();
+const IndexLoops& index_loops();
 
 }  // namespace cograd::kernels

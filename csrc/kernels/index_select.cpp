@@ -5,22 +5,18 @@
 
 #include "kernels/index_impl.h"
 #include "kernels/index_loops.h"
-#include "kernels/reduce_isa.h"
+#include "kernels/isa.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
 
-COGRAD_DECLARE_ISA(IndexLoops, index_loops, ())
-
-IndexLoops index_loops() {
-  static const IndexLoops loops = COGRAD_BEST_ISA(index_loops)();
-  return loops;
-}
+COGRAD_ISA_VALUE(IndexLoops, index_loops)
 
 namespace {
 
-constexpr int64_t kFewTiles = 16;  // with fewer, tiles are cut in four
-constexpr int64_t kTile = 1024;    // elements of a row that a task owns when rows may repeat
+constexpr int64_t kFewTiles = 16;         // with fewer, tiles are cut in four
+constexpr int64_t kTile = 1024;           // elements of a row that a task owns when rows may repeat
+constexpr int64_t kCheckedAtOnce = 1024;  // indices, which stay in the cache until they are used
 
 char* bytes(const void* p) { return static_cast<char*>(const_cast<void*>(p)); }
 
@@ -105,36 +101,46 @@ void add_rows_half(T* self, int64_t n, int64_t inner, const int64_t* index, int6
 void check_index(const int64_t* index, int64_t n, int64_t size, int64_t dim, IndexSign sign,
                  ErrorKind kind) {
   const int64_t low = sign == IndexSign::Wrap ? -size : 0;
-  // The sign bit of either term tells an index that is too small or too large.
-  uint64_t signs = 0;
-  const auto base = static_cast<uint64_t>(low), top = static_cast<uint64_t>(size - 1);
-  for (int64_t i = 0; i < n; ++i) {
-    const auto v = static_cast<uint64_t>(index[i]);
-    signs |= (v - base) | (top - v);
-  }
-  if (signs >> 63 == 0) return;
+  const auto* p = reinterpret_cast<const char*>(index);
+  if (index_loops().in_range(p, sizeof(int64_t), n, low, size)) return;
   for (int64_t i = 0; i < n; ++i) {
     if (index[i] < low || index[i] >= size) raise_bounds(kind, index[i], dim, size);
   }
 }
 
-void index_select(const void* src, int64_t outer, int64_t n, int64_t inner_bytes,
-                  const int64_t* index, int64_t m, void* out, int64_t dim) {
-  check_index(index, m, n, dim, IndexSign::NonNegative);
-  if (outer == 0 || m == 0 || inner_bytes == 0) return;
-  HeavyScope heavy(outer * m * inner_bytes / 4);
-  const int64_t grain = std::max<int64_t>(1, kIndexGrain * 4 / (inner_bytes + 8));
+namespace {
+
+// out[o, k] = src[o, index[k]], into memory that nobody sees yet: each piece of the index is
+// checked just before it is used. fail(i) raises for an index out of range.
+template <class F>
+void select_rows(const char* src, int64_t outer, int64_t n, int64_t row_bytes, const int64_t* index,
+                 int64_t m, char* out, const F& fail) {
+  const IndexLoops& loops = index_loops();
+  const int64_t work = outer * m * (row_bytes + static_cast<int64_t>(sizeof(int64_t)));
+  HeavyScope heavy(work / 4);
+  const int64_t grain = std::max<int64_t>(1, kIndexGrain * 4 / (row_bytes + 8));
   parallel_for(0, outer * m, grain, [&](int64_t lo, int64_t hi) {
-    int64_t o = lo / m, j = lo - o * m;
-    for (; lo < hi; ++lo) {
-      copy_row(bytes(out) + lo * inner_bytes, bytes(src) + (o * n + index[j]) * inner_bytes,
-               inner_bytes);
-      if (++j == m) {
-        j = 0;
-        ++o;
+    while (lo < hi) {
+      const int64_t o = lo / m, k = lo - o * m;
+      const int64_t count = std::min({hi - lo, m - k, kCheckedAtOnce});
+      if (!loops.in_range(reinterpret_cast<const char*>(index + k), sizeof(int64_t), count, 0, n)) {
+        for (int64_t i = k;; ++i)
+          if (index[i] < 0 || index[i] >= n) fail(index[i]);
       }
+      if (row_bytes > 0)
+        loops.copy_rows(out + lo * row_bytes, src + o * n * row_bytes, index + k, count, row_bytes);
+      lo += count;
     }
   });
+}
+
+}  // namespace
+
+void index_select(const void* src, int64_t outer, int64_t n, int64_t inner_bytes,
+                  const int64_t* index, int64_t m, void* out, int64_t dim) {
+  if (outer == 0) return check_index(index, m, n, dim, IndexSign::NonNegative);
+  select_rows(bytes(src), outer, n, inner_bytes, index, m, bytes(out),
+              [&](int64_t i) { raise_bounds(ErrorKind::Index, i, dim, n); });
 }
 
 void index_add(DType t, void* self, int64_t outer, int64_t n, int64_t inner, const int64_t* index,
@@ -227,7 +233,10 @@ void put(DType t, void* self, int64_t self_numel, const int64_t* index, int64_t 
 
 void embedding(const void* weight, int64_t rows, int64_t row_bytes, const int64_t* index,
                int64_t count, void* out) {
-  index_select(weight, 1, rows, row_bytes, index, count, out, 0);
+  select_rows(bytes(weight), 1, rows, row_bytes, index, count, bytes(out), [&](int64_t i) {
+    detail::fail(ErrorKind::Index, "index out of range in self: embedding() got ", i, " for ", rows,
+                 " rows");
+  });
 }
 
 namespace {

@@ -7,6 +7,7 @@
 namespace cograd::kernels {
 
 using DTypeLoops = LoopFn[kNumDTypes];
+using LoopTable = const DTypeLoops*;
 
 enum class Isa : uint8_t { base, v3, v4 };
 // The best level this processor has; COGRAD_ISA=base or v3 in the environment lowers it.
@@ -14,25 +15,33 @@ Isa isa() noexcept;
 
 }  // namespace cograd::kernels
 
-// A kernel file is compiled once per level with COGRAD_ISA set to base, v3 or v4, and defines each
-// of its tables as COGRAD_ISA_TABLE(name). Other files say COGRAD_TABLE(name), then call name().
-#define COGRAD_PASTE_(a, b) a##_##b
-#define COGRAD_PASTE(a, b) COGRAD_PASTE_(a, b)
-#define COGRAD_ISA_TABLE(name) const DTypeLoops* COGRAD_PASTE(name, COGRAD_ISA)()
-
+// A file in namespace cograd::kernels::COGRAD_ISA is compiled once per level, with COGRAD_ISA set
+// to base, v3 or v4. Other files say COGRAD_DECLARE_ISA(R, f, (args)), which declares R f(args) in
+// the namespace of every level; COGRAD_BEST_ISA(f) is the copy to call.
 #if defined(__x86_64__)
-#define COGRAD_TABLE(name)                                                     \
-  const DTypeLoops* name##_base();                                             \
-  const DTypeLoops* name##_v3();                                               \
-  const DTypeLoops* name##_v4();                                               \
-  static const DTypeLoops* name() noexcept {                                   \
-    static const DTypeLoops* const table = isa() == Isa::v4   ? name##_v4()    \
-                                           : isa() == Isa::v3 ? name##_v3()    \
-                                                              : name##_base(); \
-    return table;                                                              \
+#define COGRAD_DECLARE_ISA(R, f, args) \
+  namespace base {                     \
+  R f args;                            \
+  }                                    \
+  namespace v3 {                       \
+  R f args;                            \
+  }                                    \
+  namespace v4 {                       \
+  R f args;                            \
   }
+#define COGRAD_BEST_ISA(f) (isa() == Isa::v4 ? v4::f : isa() == Isa::v3 ? v3::f : base::f)
 #else
-#define COGRAD_TABLE(name)         \
-  const DTypeLoops* name##_base(); \
-  static const DTypeLoops* name() noexcept { return name##_base(); }
+#define COGRAD_DECLARE_ISA(R, f, args) \
+  namespace base {                     \
+  R f args;                            \
+  }
+#define COGRAD_BEST_ISA(f) (base::f)
 #endif
+
+// Defines f() here as what the best f() returned when first called: a table, a set of loops.
+#define COGRAD_ISA_VALUE(R, f)                    \
+  COGRAD_DECLARE_ISA(R, f, ())                    \
+  const R& f() {                                  \
+    static const R chosen = COGRAD_BEST_ISA(f)(); \
+    return chosen;                                \
+  }

@@ -6,18 +6,13 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/isa.h"
 #include "kernels/norm_loops.h"
-#include "kernels/reduce_isa.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
 
-COGRAD_DECLARE_ISA(LayerNormLoops, layer_norm_loops, ())
-
-LayerNormLoops layer_norm_loops() {
-  static const LayerNormLoops loops = COGRAD_BEST_ISA(layer_norm_loops)();
-  return loops;
-}
+COGRAD_ISA_VALUE(LayerNormLoops, layer_norm_loops)
 
 namespace {
 

@@ -16,6 +16,6 @@ struct LayerNormLoops {
                    const void* weight, int64_t rows, int64_t n, void* gx, void* sum_gw,
                    void* sum_g);
 };
-LayerNormLoops layer_norm_loops();
+const LayerNormLoops& layer_norm_loops();
 
 }  // namespace cograd::kernels

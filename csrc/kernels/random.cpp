@@ -9,18 +9,13 @@
 #include <numeric>
 #include <vector>
 
+#include "kernels/isa.h"
 #include "kernels/random_loops.h"
-#include "kernels/reduce_isa.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
 
-COGRAD_DECLARE_ISA(RandomLoops, random_loops, ())
-
-RandomLoops random_loops() {
-  static const RandomLoops loops = COGRAD_BEST_ISA(random_loops)();
-  return loops;
-}
+COGRAD_ISA_VALUE(RandomLoops, random_loops)
 
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> c, std::array<uint32_t, 2> k) {
   for (int round = 0; round < 10; ++round) {

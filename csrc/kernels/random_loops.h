@@ -28,6 +28,6 @@ struct RandomLoops {
   // 1 where a word is at most `last`, else 0.
   void (*at_most)(const uint32_t* words, int64_t groups, uint32_t last, uint8_t* out);
 };
-RandomLoops random_loops();
+const RandomLoops& random_loops();
 
 }  // namespace cograd::kernels

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "cograd/error.h"
+#include "kernels/isa.h"
 #include "kernels/loops.h"
-#include "kernels/reduce_isa.h"
 #include "kernels/reduce_leaf.h"
 #include "tensor/threads.h"
 

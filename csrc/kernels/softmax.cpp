@@ -4,18 +4,13 @@
 
 #include <algorithm>
 
-#include "kernels/reduce_isa.h"
+#include "kernels/isa.h"
 #include "kernels/softmax_loops.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
 
-COGRAD_DECLARE_ISA(SoftmaxLoops, softmax_loops, ())
-
-SoftmaxLoops softmax_loops() {
-  static const SoftmaxLoops loops = COGRAD_BEST_ISA(softmax_loops)();
-  return loops;
-}
+COGRAD_ISA_VALUE(SoftmaxLoops, softmax_loops)
 
 namespace {
 

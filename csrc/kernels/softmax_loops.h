@@ -28,7 +28,7 @@ struct SoftmaxLoops {
   SoftmaxColumns columns;
   ScaledExp scaled_exp;
 };
-SoftmaxLoops softmax_loops();
+const SoftmaxLoops& softmax_loops();
 
 // Columns a task handles at once.
 inline constexpr int64_t kSoftmaxTile = 64;

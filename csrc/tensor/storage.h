@@ -25,7 +25,8 @@ struct Storage {
   int64_t nbytes = 0;
   void (*deleter)(void*) = nullptr;  // of foreign memory; called with context
   void* context = nullptr;
-  uint8_t kind = 0;  // 0: own data block, 1: bytes follow this object, 2: foreign
+  // 0: own data block, 1: bytes follow this object, 2: foreign, 3: a part of another storage
+  uint8_t kind = 0;
   bool read_only = false;
   bool emptied = false;  // resized to 0: the address range is kept, its contents are given up
 
@@ -47,6 +48,10 @@ struct Storage {
   }
   COGRAD_API static Storage* wrap(void* data, int64_t nbytes, void (*deleter)(void*), void* context,
                                   bool read_only);
+
+  // `size` bytes at `at` inside of this storage, which the part keeps alive. Parts that do not
+  // overlap have nothing else in common: each has a version of its own.
+  COGRAD_API Storage* part(void* at, int64_t size);
 
   void retain() noexcept { refs.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {

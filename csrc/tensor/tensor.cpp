@@ -20,6 +20,15 @@ Storage* Storage::wrap(void* data, int64_t nbytes, void (*deleter)(void*), void*
   return s;
 }
 
+Storage* Storage::part(void* at, int64_t size) {
+  Storage* whole = kind == 3 ? static_cast<Storage*>(context) : this;
+  const auto release = [](void* storage) { static_cast<Storage*>(storage)->release(); };
+  Storage* s = wrap(at, size, release, whole, read_only);
+  s->kind = 3;
+  whole->retain();
+  return s;
+}
+
 void Storage::destroy_slow() noexcept {
   if (kind == 0)
     data_free(data, static_cast<size_t>(nbytes));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The thread pool: workers that spin briefly, then sleep on a futex; made anew after fork.
+// The thread pool: workers that spin briefly, then sleep on a futex; made anew after fork. They
+// take chunks of a loop, or join work that is offered.
 #include "tensor/threads.h"
 
 #include <pthread.h>
@@ -8,21 +9,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 namespace cograd {
 namespace {
 
 constexpr int kMaxThreads = 256;
 constexpr int kSpins = 2000;  // pauses before sleeping: about 20 us
-
-void pause_cpu() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#endif
-}
 
 thread_local bool t_in_parallel = false;
 thread_local bool t_in_heavy = false;
@@ -41,24 +39,32 @@ struct Job {
   int participants;
 };
 
+}  // namespace
+
 class Pool {
  public:
   // False when the pool serves another caller: run serially then.
   bool try_acquire() noexcept { return !busy_.exchange(true, std::memory_order_acquire); }
   void run(const Job& job);
+  void offer(SharedWork& work, int threads);
+  void withdraw(SharedWork& work);
+  void call_helper() noexcept;
 
  private:
   static constexpr uint64_t kOpen = uint64_t{1} << 63;
 
   void start_workers(int wanted);
   void worker(int index);
+  int wait_for_news(int seen) const noexcept;
+  void join_loop(int index) noexcept;
+  bool join_offer() noexcept;
   void work(int index) noexcept;
   void leave() noexcept;
   void wait_for_workers() noexcept;
 
   std::atomic<bool> busy_{false};
-  int workers_ = 0;  // guarded by busy_
-  Job job_{};        // written while the gate is closed
+  std::atomic<int> workers_{0};  // grows under mutex_
+  Job job_{};                    // written while the gate is closed
   Share shares_[kMaxThreads];
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;  // written by whoever sets failed_
@@ -67,18 +73,24 @@ class Pool {
   alignas(64) std::atomic<uint64_t> gate_{0};
   alignas(64) std::atomic<int> epoch_{0};
   alignas(64) std::atomic<int> left_{0};
+
+  std::mutex mutex_;                 // guards offers_ and what follows from it
+  std::vector<SharedWork*> offers_;  // the newest last
+  std::atomic<bool> any_offer_{false};
+  std::condition_variable helper_left_;
 };
 
 void Pool::start_workers(int wanted) {
-  if (workers_ >= wanted) return;
+  if (workers_.load(std::memory_order_acquire) >= wanted) return;
+  const std::lock_guard lock(mutex_);
   // Signals go to the threads that the program knows of.
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   try {
-    for (; workers_ < wanted; ++workers_) {
-      const int index = workers_ + 1;
+    for (int index = workers_.load() + 1; index <= wanted; ++index) {
       std::thread([this, index] { worker(index); }).detach();
+      workers_.store(index, std::memory_order_release);
     }
   } catch (const std::exception&) {
     // No more threads to be had: those that run (and the caller) do the work.
@@ -87,27 +99,75 @@ void Pool::start_workers(int wanted) {
 }
 
 void Pool::worker(int index) {
-  t_in_parallel = true;
-  int seen = 0;
-  for (;;) {
-    int now = epoch_.load(std::memory_order_acquire);
-    for (int i = 0; now == seen && i < kSpins; ++i) {
-      pause_cpu();
-      now = epoch_.load(std::memory_order_acquire);
+  for (int seen = 0;;) {
+    seen = wait_for_news(seen);
+    join_loop(index);
+    while (join_offer()) {
     }
-    if (now == seen) {
-      epoch_.wait(seen, std::memory_order_acquire);
-      continue;
-    }
-    seen = now;
-    uint64_t gate = gate_.load(std::memory_order_acquire);
-    bool inside = false;
-    while ((gate & kOpen) != 0 && !inside)
-      inside = gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel);
-    if (!inside) continue;
-    if (index < job_.participants) work(index);
-    leave();
   }
+}
+
+// Returns the epoch once it is another than `seen`.
+int Pool::wait_for_news(int seen) const noexcept {
+  int now = epoch_.load(std::memory_order_acquire);
+  for (int i = 0; now == seen && i < kSpins; ++i) {
+    pause_cpu();
+    now = epoch_.load(std::memory_order_acquire);
+  }
+  while (now == seen) {
+    epoch_.wait(seen, std::memory_order_acquire);
+    now = epoch_.load(std::memory_order_acquire);
+  }
+  return now;
+}
+
+void Pool::join_loop(int index) noexcept {
+  uint64_t gate = gate_.load(std::memory_order_acquire);
+  do {
+    if ((gate & kOpen) == 0) return;
+  } while (!gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel));
+  t_in_parallel = true;
+  if (index < job_.participants) work(index);
+  t_in_parallel = false;
+  leave();
+}
+
+bool Pool::join_offer() noexcept {
+  if (!any_offer_.load(std::memory_order_acquire)) return false;
+  SharedWork* joined = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    for (SharedWork* w : offers_)
+      if (w->wants_help()) joined = w;
+    if (joined == nullptr) return false;
+    joined->helpers.fetch_add(1, std::memory_order_relaxed);
+  }
+  joined->help();
+  const std::lock_guard lock(mutex_);
+  joined->helpers.fetch_sub(1, std::memory_order_relaxed);
+  helper_left_.notify_all();
+  return true;
+}
+
+void Pool::offer(SharedWork& work, int threads) {
+  {
+    const std::lock_guard lock(mutex_);
+    offers_.push_back(&work);
+    any_offer_.store(true, std::memory_order_release);
+  }
+  start_workers(threads);
+}
+
+void Pool::withdraw(SharedWork& work) {
+  std::unique_lock lock(mutex_);
+  std::erase(offers_, &work);
+  any_offer_.store(!offers_.empty(), std::memory_order_release);
+  helper_left_.wait(lock, [&] { return work.helpers.load(std::memory_order_relaxed) == 0; });
+}
+
+void Pool::call_helper() noexcept {
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_one();
 }
 
 void Pool::leave() noexcept {
@@ -148,7 +208,7 @@ void Pool::wait_for_workers() noexcept {
 void Pool::run(const Job& job) {
   start_workers(job.participants - 1);
   job_ = job;
-  job_.participants = std::min(job.participants, workers_ + 1);
+  job_.participants = std::min(job.participants, workers_.load(std::memory_order_acquire) + 1);
   const int64_t chunks = (job.end - job.begin + job.chunk - 1) / job.chunk;
   for (int k = 0; k < job_.participants; ++k) {
     shares_[k].next.store(chunks * k / job_.participants, std::memory_order_relaxed);
@@ -171,6 +231,8 @@ void Pool::run(const Job& job) {
   busy_.store(false, std::memory_order_release);
   if (error) std::rethrow_exception(error);
 }
+
+namespace {
 
 // Never freed: workers sleep in it until the process ends, and a forked child drops the parent's.
 std::atomic<Pool*> g_pool{nullptr};
@@ -236,6 +298,12 @@ void parallel_run(int64_t begin, int64_t end, int64_t grain, RangeFn fn, void* c
   }
   for (int64_t lo = begin; lo < end; lo += chunk) fn(context, lo, std::min(lo + chunk, end));
 }
+
+WorkOffer::WorkOffer(SharedWork& work, int threads) : work_(work), pool_(pool()) {
+  pool_.offer(work, threads);
+}
+WorkOffer::~WorkOffer() { pool_.withdraw(work_); }
+void call_helper() noexcept { pool().call_helper(); }
 
 void set_heavy_hooks(HeavyHook begin, void (*end)(void*)) noexcept {
   g_heavy_begin.store(begin, std::memory_order_relaxed);

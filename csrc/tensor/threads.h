@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The thread pool behind every parallel loop, and the hooks that mark heavy work (GIL release).
+// The thread pool behind every parallel loop and every backward run on several threads, and the
+// hooks that mark heavy work (GIL release).
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <type_traits>
 
@@ -56,6 +58,41 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
       begin, end, grain, [](void* c, int64_t lo, int64_t hi) { (*static_cast<Fn*>(c))(lo, hi); },
       const_cast<std::remove_const_t<Fn>*>(&f));
 }
+
+inline void pause_cpu() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Work that threads of the pool join and leave while it goes on, such as a backward run.
+class SharedWork {
+ public:
+  // Would one more thread find something to do?
+  virtual bool wants_help() const noexcept = 0;
+  // On a thread of the pool: works until nothing is left for it.
+  virtual void help() noexcept = 0;
+  std::atomic<int> helpers{0};  // threads in help(); changed by the pool alone
+
+ protected:
+  ~SharedWork() = default;
+};
+
+// While it lives, threads of the pool (at least `threads` if they are to be had) may join the work.
+// Its end waits for those inside.
+class WorkOffer {
+ public:
+  WorkOffer(SharedWork& work, int threads);
+  ~WorkOffer();
+  WorkOffer(const WorkOffer&) = delete;
+  WorkOffer& operator=(const WorkOffer&) = delete;
+
+ private:
+  SharedWork& work_;
+  class Pool& pool_;
+};
+// Wakes a thread of the pool that may join what is offered.
+void call_helper() noexcept;
 
 // Element-operations from which a loop counts as heavy.
 inline constexpr int64_t kHeavyWork = 1 << 16;

@@ -66,11 +66,13 @@ void test_same_bits() {
        {Shape{129, 129, 129, 1}, Shape{512, 512, 512, 1}, Shape{257, 1000, 33, 1},
         Shape{65, 64, 9000, 1}, Shape{2000, 3, 400, 1}, Shape{3, 2000, 400, 1},
         Shape{1, 2049, 1100, 1}, Shape{2049, 1, 1100, 1}, Shape{401, 399, 402, 1},
-        Shape{150, 140, 130, 3}, Shape{150, 140, 130, 9}, Shape{410, 410, 410, 8}}) {
+        Shape{150, 140, 130, 3}, Shape{150, 140, 130, 9}, Shape{407, 407, 407, 8}}) {
     for (const bool tb : {false, true}) {
+      const bool large = s.m * s.n * s.k * s.batch > 1 << 28;  // for slow core types: once
+      if (large && (tb || sizeof(T) == 8)) continue;
       set_num_threads(1);
       const auto one = batched<T>(s.m, s.n, s.k, s.batch, tb);
-      for (const int threads : {2, 3, 4, 7}) {
+      for (const int threads : {2, 3, 7}) {
         set_num_threads(threads);
         check(batched<T>(s.m, s.n, s.k, s.batch, tb) == one,
               "same bits with " + std::to_string(threads) + " threads: " + std::to_string(s.m) +

@@ -59,7 +59,14 @@ constexpr Table<kTernaryRows> kTernary = make_ternary();
 
 }  // namespace
 
-COGRAD_ISA_TABLE(binary_forward) { return kBinary.loops; }
-COGRAD_ISA_TABLE(ternary_forward) { return kTernary.loops; }
-
 }  // namespace cograd::kernels
+
+namespace cograd::kernels::COGRAD_ISA {
+
+LoopTable binary_forward();
+LoopTable ternary_forward();
+
+LoopTable binary_forward() { return kBinary.loops; }
+LoopTable ternary_forward() { return kTernary.loops; }
+
+}  // namespace cograd::kernels::COGRAD_ISA

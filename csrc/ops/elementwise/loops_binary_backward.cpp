@@ -52,7 +52,14 @@ constexpr Table<kRows> kGradB = make_grad_b();
 
 }  // namespace
 
-COGRAD_ISA_TABLE(binary_backward_a) { return kGradA.loops; }
-COGRAD_ISA_TABLE(binary_backward_b) { return kGradB.loops; }
-
 }  // namespace cograd::kernels
+
+namespace cograd::kernels::COGRAD_ISA {
+
+LoopTable binary_backward_a();
+LoopTable binary_backward_b();
+
+LoopTable binary_backward_a() { return kGradA.loops; }
+LoopTable binary_backward_b() { return kGradB.loops; }
+
+}  // namespace cograd::kernels::COGRAD_ISA

@@ -164,7 +164,14 @@ LoopFn backward_loop(UnaryOp op, DType t) {
 
 }  // namespace
 
-COGRAD_ISA_TABLE(unary_forward) { return kTables.forward.loops; }
-COGRAD_ISA_TABLE(unary_backward) { return kTables.backward.loops; }
-
 }  // namespace cograd::kernels
+
+namespace cograd::kernels::COGRAD_ISA {
+
+LoopTable unary_forward();
+LoopTable unary_backward();
+
+LoopTable unary_forward() { return kTables.forward.loops; }
+LoopTable unary_backward() { return kTables.backward.loops; }
+
+}  // namespace cograd::kernels::COGRAD_ISA

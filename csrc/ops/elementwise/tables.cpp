@@ -6,12 +6,12 @@
 
 namespace cograd::kernels {
 
-COGRAD_TABLE(unary_forward)
-COGRAD_TABLE(unary_backward)
-COGRAD_TABLE(binary_forward)
-COGRAD_TABLE(binary_backward_a)
-COGRAD_TABLE(binary_backward_b)
-COGRAD_TABLE(ternary_forward)
+COGRAD_ISA_VALUE(LoopTable, unary_forward)
+COGRAD_ISA_VALUE(LoopTable, unary_backward)
+COGRAD_ISA_VALUE(LoopTable, binary_forward)
+COGRAD_ISA_VALUE(LoopTable, binary_backward_a)
+COGRAD_ISA_VALUE(LoopTable, binary_backward_b)
+COGRAD_ISA_VALUE(LoopTable, ternary_forward)
 
 namespace {
 
@@ -50,7 +50,7 @@ LoopFn unary_backward_loop(UnaryOp op, DType t) noexcept {
   return unary_backward()[static_cast<int>(op)][static_cast<int>(t)];
 }
 LoopFn binary_backward_loop(BinaryOp op, int which, DType t) noexcept {
-  const DTypeLoops* table = which == 0 ? binary_backward_a() : binary_backward_b();
+  const LoopTable table = which == 0 ? binary_backward_a() : binary_backward_b();
   return table[static_cast<int>(op)][static_cast<int>(t)];
 }
 

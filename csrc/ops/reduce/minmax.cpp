@@ -2,7 +2,10 @@
 // Extreme values over dims: amin, amax, min, max, argmin, argmax, and element picking along a dim.
 #include "ops/reduce/reduce.h"
 
+#include <bit>
 #include <cstring>
+
+#include "kernels/ties.h"
 
 namespace cograd {
 
@@ -298,6 +301,26 @@ struct PutAlong {
 };
 COGRAD_OP(PutAlong)
 
+// split_among_ties in two passes, where no graph of it is wanted and the reduced dims stand
+// together; else an undefined tensor.
+Tensor fused_split(const Tensor& g, const Tensor& x, const Tensor& y, DimMask mask) {
+  const bool wide = x.dtype() == DType::Float32 || x.dtype() == DType::Float64;
+  const int first = std::countr_zero(mask), last = static_cast<int>(std::bit_width(mask));
+  if (thread_state.grad_enabled || !wide || g.dtype() != x.dtype() || y.dtype() != x.dtype() ||
+      mask == 0 || last - first != std::popcount(mask))
+    return Tensor();
+  const auto length = [&](int from, int to) {
+    int64_t n = 1;
+    for (int d = from; d < to; ++d) n *= x.size(d);
+    return n;
+  };
+  const Tensor in = raw_contiguous(x), best = raw_contiguous(y), share = raw_contiguous(g);
+  Tensor out = empty(x.sizes(), x.dtype());
+  kernels::split_ties(x.dtype(), in.bytes(), length(0, first), length(first, last),
+                      length(last, x.dim()), best.bytes(), share.bytes(), out.bytes());
+  return out;
+}
+
 }  // namespace
 
 Tensor take_along(const Tensor& x, int dim, const Tensor& index) {
@@ -307,6 +330,7 @@ Tensor put_along(const Tensor& g, int dim, const Tensor& index, IntList sizes) {
   return apply<PutAlong>(g, static_cast<int64_t>(dim), index, sizes);
 }
 Tensor split_among_ties(const Tensor& g, const Tensor& x, const Tensor& y, DimMask mask) {
+  if (Tensor gx = fused_split(g, x, y, mask); gx.defined()) return gx;
   const Tensor best = expand_reduced(y, x.sizes(), mask);
   const Tensor ties = cast(logical_or(eq(x, best), logical_and(isnan(x), isnan(best))), g.dtype());
   const Tensor share = ties / sum_mask(ties, mask, true);

@@ -6,6 +6,7 @@
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/shape/geometry.h"
+#include "tensor/foreign.h"
 
 namespace cograd {
 
@@ -68,6 +69,43 @@ Dims joined_sizes(TensorList tensors, const Tensor& first, int dim) {
   return sizes;
 }
 
+// Pieces of a gradient along dim. Where nobody else sees it and a piece lies in one stretch, the
+// piece is a tensor of its own that a leaf can take over; otherwise it is a view.
+class Pieces {
+ public:
+  Pieces(const Tensor& g, int dim)
+      : g_(g),
+        dim_(dim),
+        own_(!thread_state.grad_enabled && g.is_contiguous() && g->storage->kind != 2 &&
+             g.numel() * g.itemsize() >= kPieceBytes &&
+             g->refs.load(std::memory_order_acquire) == 1 && g->storage->unique() &&
+             g->base == nullptr && product(g.sizes().first(static_cast<size_t>(dim))) == 1) {}
+  Tensor length(int64_t at, int64_t n) const {
+    if (!own_) return slice(g_, dim_, at, at + n);
+    Dims sizes(g_.sizes());
+    sizes[static_cast<size_t>(dim_)] = n;
+    return own(at, sizes);
+  }
+  Tensor one(int64_t at) const {
+    if (!own_) return select(g_, dim_, at);
+    Dims sizes(g_.sizes());
+    sizes.erase(static_cast<size_t>(dim_));
+    return own(at, sizes);
+  }
+
+ private:
+  static constexpr int64_t kPieceBytes = 1 << 14;  // copying less is as quick
+
+  Tensor own(int64_t at, const Dims& sizes) const {
+    char* data = g_.bytes() + at * g_.stride(dim_) * g_.itemsize();
+    Storage* part = g_->storage->part(data, product(sizes) * g_.itemsize());
+    return tensor_of_storage(part, g_.dtype(), sizes, contiguous_strides(sizes), data);
+  }
+  const Tensor& g_;
+  int dim_;
+  bool own_;
+};
+
 constexpr const char* kCatSamples = "none: takes a list, tested by hand";
 
 struct Cat {
@@ -97,11 +135,11 @@ struct Cat {
     return out;
   }
   static void backward(Ctx<Cat>& ctx, const Tensor& g) {
+    const Pieces pieces(g, ctx->dim);
     int64_t at = 0;
     for (size_t i = 0; i < ctx->lengths.size(); ++i) {
       const int64_t n = ctx->lengths[i];
-      if (ctx.needs(i))
-        ctx.grad(i) = n < 0 ? zeros(Dims{0}, g.dtype()) : slice(g, ctx->dim, at, at + n);
+      if (ctx.needs(i)) ctx.grad(i) = n < 0 ? zeros(Dims{0}, g.dtype()) : pieces.length(at, n);
       at += std::max<int64_t>(n, 0);
     }
   }
@@ -150,8 +188,9 @@ struct Stack {
     return out;
   }
   static void backward(Ctx<Stack>& ctx, const Tensor& g) {
+    const Pieces pieces(g, ctx->dim);
     for (size_t i = 0; i < ctx->count; ++i)
-      if (ctx.needs(i)) ctx.grad(i) = select(g, ctx->dim, static_cast<int64_t>(i));
+      if (ctx.needs(i)) ctx.grad(i) = pieces.one(static_cast<int64_t>(i));
   }
 };
 COGRAD_OP(Stack)
