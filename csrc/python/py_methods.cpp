@@ -82,6 +82,7 @@ int set_grad(PyObject* o, PyObject* value, void*) {
       set_gradient(t, Tensor());
       return 0;
     }
+    if (!is_tensor(value)) refuse_torch("grad", &value, 1);
     COGRAD_CHECK_TYPE(is_tensor(value),
                       "assigned grad expected to be a Tensor or None but got grad of type ",
                       Py_TYPE(value)->tp_name);
@@ -96,6 +97,7 @@ PyObject* get_data(PyObject* o, void*) {
 // t.data = other: takes over the other's memory and geometry, keeps identity and autograd state.
 int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
+    if (value != nullptr && !is_tensor(value)) refuse_torch("data", &value, 1);
     COGRAD_CHECK_TYPE(value != nullptr && is_tensor(value), "data must be a Tensor");
     TensorImpl* t = unwrap(o).impl();
     TensorImpl* s = unwrap(value).impl();
