@@ -78,6 +78,9 @@ class Foreign:
     __gt__ = operator_of("gt")
     __hash__ = None
 
+    def __float__(self):
+        return float(self.array)
+
 
 Foreign.__module__, Foreign.__name__, Foreign.__qualname__ = "torch", "Tensor", "Tensor"
 
@@ -170,6 +173,28 @@ def test_their_function_in_which_both_classes_are_asked(ours):
     kinds = (Foreign, cograd.Tensor)
     with pytest.raises(TypeError, match=r"torch\.foreign_exp\(\): .*" + BOTH):
         cograd.Tensor.__torch_function__(foreign_exp, kinds, (ours,), {})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda c, t: c + t,
+        lambda c, t: t * c,
+        lambda c, t: c == t,
+        lambda c, t: operator.iadd(c, t),
+        lambda c, t: cograd.add(c, t),
+        lambda c, t: c.mul_(t),
+        lambda c, t: c.clamp(t),
+        lambda c, t: cograd.where(c > 0, c, t),
+        lambda c, t: cograd.full((2,), t),
+        lambda c, t: operator.setitem(c, 0, t),
+    ],
+)
+def test_one_of_no_dims_is_no_number(call, ours):
+    """Its gradient would be lost without a word."""
+    with pytest.raises(TypeError, match=BOTH):
+        call(ours, Foreign(2.0))
+    assert cograd.equal(ours, cograd.ones(2, 2))
 
 
 def test_the_way_that_is_named(ours, theirs):

@@ -124,9 +124,9 @@ bool overridden_getter(const char* name, PyObject* self, PyObject** out) {
   return overridden(f.ptr(), &self, 1, nullptr, out);
 }
 
-// Whether objects of this type are PyTorch's tensors, known by name: it is never imported here.
 bool is_torch_tensor(PyTypeObject* type) {
-  if (type == tensor_type || type->tp_mro == nullptr) return false;
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || type == tensor_type) return false;
+  if (type->tp_mro == nullptr) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
     if (std::strcmp(base->tp_name, "Tensor") != 0 &&

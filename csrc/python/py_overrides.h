@@ -17,6 +17,8 @@ bool overridden_method(const char* name, PyObject* const* args, size_t n, PyObje
 // The same for the getter of a property.
 bool overridden_getter(const char* name, PyObject* self, PyObject** out);
 
+// Whether objects of this type are PyTorch's tensors, known by name: it is never imported here.
+bool is_torch_tensor(PyTypeObject* type);
 // Throws TypeError if one of the values, or of the items of a list or tuple, is a torch.Tensor of
 // PyTorch: for the slow paths, where a value was refused that an override has not taken.
 void refuse_torch(const char* where, PyObject* const* values, size_t n);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "python/py_overrides.h"
 #include "python/py_tensor.h"
 
 namespace cograd::python {
@@ -328,6 +329,7 @@ bool parse_scalar(PyObject* o, Scalar* out) noexcept {
     return true;
   }
   if (is_tensor(o) || PyUnicode_Check(o) || PySequence_Check(o)) return false;
+  if (is_torch_tensor(Py_TYPE(o))) return false;  // its history would be lost without a word
   // NumPy scalars: integers have __index__, booleans only __bool__ and floats __float__.
   int64_t i;
   if (parse_int(o, &i)) {

@@ -286,13 +286,17 @@ def _default(
     """Runs ``func`` as if there were no subclasses, and makes its tensors objects of ``cls``."""
     related = all(issubclass(cls, kind) for kind in types)
     # PyTorch's functions ask here too, and when called would ask again instead of computing.
-    if (not related or _C._overrides_off()) and _is_torchs(func):
+    off = _C._overrides_off()
+    if (off or not related) and _is_torchs(func):
         name = getattr(func, "__name__", repr(func))
         raise TypeError(f"torch.{name}(): got a cograd.Tensor, but {_CONVERT}")
     if not related:
         return NotImplemented
-    with DisableTorchFunctionSubclass():
+    _C._overrides_set_off(off or 1)
+    try:
         result = func(*args, **(kwargs or {}))
+    finally:
+        _C._overrides_set_off(off)
     return result if func in get_default_nowrap_functions() else _convert(result, cls)
 
 
