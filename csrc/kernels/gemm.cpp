@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -37,7 +38,11 @@ namespace {
 constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
 // 16-bit products this small skip the conversion to float arrays.
 constexpr int64_t kTinyHalfWork = 8 * 8 * 8;
-constexpr int64_t kThreadWork = 1 << 20;   // multiplications that make a piece worth a thread
+constexpr int64_t kBatchWork = 1 << 18;    // multiplications of a piece of a batch
+constexpr int64_t kWholeProducts = 8;      // batches of this many are not cut further,
+constexpr int64_t kLargeProduct = 1 << 26;  // unless the products are large
+constexpr int kSplitBits = 21;          // products from 2^21 multiplications on are cut,
+constexpr double kPacking = 1.0 / 128;  // further than in two if that adds less packing
 constexpr int64_t kVectorGrain = 1 << 16;  // matrix elements of a gemv piece
 constexpr int64_t kDotGrain = 1 << 16;
 
@@ -100,41 +105,53 @@ GemmArgs block_of(DType t, const GemmArgs& g, int64_t i0, int64_t i1, int64_t j0
   return r;
 }
 
-// A grid of `pieces` blocks with the least packing work; edges are multiples of 16, so each
-// element is computed by the same instructions whatever the grid.
-void threaded_gemm(DType t, const GemmArgs& g, int64_t pieces) {
-  int64_t rows = 1;
-  double best = std::numeric_limits<double>::infinity();
-  for (int64_t r = 1; r <= pieces; ++r) {
-    if (pieces % r != 0) continue;
-    const double cost = static_cast<double>(g.m) / static_cast<double>(r) +
-                        static_cast<double>(g.n) / static_cast<double>(pieces / r);
-    if (cost < best) {
-      best = cost;
-      rows = r;
+// How a product is cut into blocks that several threads can take.
+struct Grid {
+  int64_t rows = 1, cols = 1;
+  int64_t pieces() const { return rows * cols; }
+};
+
+// Follows from the shape alone: how OpenBLAS adds depends on a block's size and edges, so the same
+// blocks on any number of threads give the same bits. There are as many as the cube root of the
+// work has 128s (two at 128, sixteen at 2048), which costs one thread at most 3 % in packing.
+Grid grid_of(const GemmArgs& g) {
+  const double work =
+      static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+  const int log2_work = std::ilogb(std::max(work, 1.0));
+  if (log2_work < kSplitBits) return {};
+  const auto m = static_cast<double>(g.m), n = static_cast<double>(g.n);
+  for (int bits = std::clamp(log2_work / 3 - 7, 1, 6);; --bits) {
+    Grid best;
+    double extra = std::numeric_limits<double>::infinity();  // elements packed per multiplication
+    for (int64_t rows = 1, cols = int64_t{1} << bits; cols > 0; rows *= 2, cols /= 2) {
+      const double cost = static_cast<double>(rows - 1) / m + static_cast<double>(cols - 1) / n;
+      if (cost >= extra) continue;
+      extra = cost;
+      best = {rows, cols};
     }
+    if (bits == 1 || extra <= kPacking) return best;
   }
-  const int64_t cols = pieces / rows;
-  const auto edge = [](int64_t size, int64_t parts, int64_t i) {
-    return std::min(size, (size * i / parts + 15) / 16 * 16);
-  };
-  parallel_for(0, pieces, 1, [&](int64_t lo, int64_t hi) {
-    for (; lo < hi; ++lo) {
-      const int64_t r = lo / cols, c = lo % cols;
-      const int64_t i0 = edge(g.m, rows, r), i1 = r + 1 == rows ? g.m : edge(g.m, rows, r + 1);
-      const int64_t j0 = edge(g.n, cols, c), j1 = c + 1 == cols ? g.n : edge(g.n, cols, c + 1);
-      if (i0 < i1 && j0 < j1) blas_gemm(t, block_of(t, g, i0, i1, j0, j1));
-    }
-  });
 }
 
-void float_gemm(DType t, const GemmArgs& g, bool threads) {
-  const int64_t work = g.m * g.n * g.k;
+// Block `i` of the grid; its edges are multiples of 16, so it may be empty.
+void grid_block(DType t, const GemmArgs& g, const Grid& grid, int64_t i) {
+  const auto edge = [](int64_t size, int64_t parts, int64_t at) {
+    return at == parts ? size : std::min(size, (size * at / parts + 15) / 16 * 16);
+  };
+  const int64_t r = i / grid.cols, c = i % grid.cols;
+  const int64_t i0 = edge(g.m, grid.rows, r), i1 = edge(g.m, grid.rows, r + 1);
+  const int64_t j0 = edge(g.n, grid.cols, c), j1 = edge(g.n, grid.cols, c + 1);
+  if (i0 < i1 && j0 < j1) blas_gemm(t, block_of(t, g, i0, i1, j0, j1));
+}
+
+// As blocks if `split`, else in one piece on this thread.
+void float_gemm(DType t, const GemmArgs& g, bool split) {
   set_blas_threads(1);
-  const int64_t pieces =
-      threads && !in_parallel_region() ? std::min<int64_t>(num_threads(), work / kThreadWork) : 1;
-  if (pieces > 1) return threaded_gemm(t, g, pieces);
-  blas_gemm(t, g);
+  const Grid grid = split ? grid_of(g) : Grid{};
+  if (grid.pieces() == 1) return blas_gemm(t, g);
+  parallel_for(0, grid.pieces(), 1, [&](int64_t lo, int64_t hi) {
+    for (; lo < hi; ++lo) grid_block(t, g, grid, lo);
+  });
 }
 
 // rows x cols elements with row length ld, as float and back.
@@ -151,7 +168,7 @@ std::unique_ptr<float[]> to_float(const void* p, int64_t rows, int64_t cols, int
 }
 
 template <class T>
-void half_gemm(DType t, const GemmArgs& g, bool threads) {
+void half_gemm(DType t, const GemmArgs& g, bool split) {
   if (g.m * g.n * g.k <= kTinyHalfWork) return gemm_small(t, g, 0, g.m);
   GemmArgs f = g;
   f.lda = g.ta ? g.m : g.k;
@@ -164,20 +181,20 @@ void half_gemm(DType t, const GemmArgs& g, bool threads) {
   f.a = a.get();
   f.b = b.get();
   f.c = c.get();
-  float_gemm(DType::Float32, f, threads);
+  float_gemm(DType::Float32, f, split);
   for (int64_t i = 0; i < g.m; ++i) {
     T* dst = static_cast<T*>(g.c) + i * g.ldc;
     for (int64_t j = 0; j < g.n; ++j) dst[j] = T(c[static_cast<size_t>(i * g.n + j)]);
   }
 }
 
-void run(DType t, const GemmArgs& g, bool threads) {
+void run(DType t, const GemmArgs& g, bool split) {
   if (g.m == 0 || g.n == 0) return;
-  if (g.k > 0 && is_blas(t)) return float_gemm(t, g, threads);
-  if (g.k > 0 && t == DType::Float16) return half_gemm<Half>(t, g, threads);
-  if (g.k > 0 && t == DType::BFloat16) return half_gemm<BFloat16>(t, g, threads);
+  if (g.k > 0 && is_blas(t)) return float_gemm(t, g, split);
+  if (g.k > 0 && t == DType::Float16) return half_gemm<Half>(t, g, split);
+  if (g.k > 0 && t == DType::BFloat16) return half_gemm<BFloat16>(t, g, split);
   const int64_t grain =
-      threads ? std::max<int64_t>(1, kVectorGrain / (g.n * std::max<int64_t>(g.k, 1))) : g.m;
+      split ? std::max<int64_t>(1, kVectorGrain / (g.n * std::max<int64_t>(g.k, 1))) : g.m;
   parallel_for(0, g.m, grain, [&](int64_t lo, int64_t hi) { gemm_small(t, g, lo, hi); });
 }
 
@@ -228,22 +245,30 @@ void gemm_batched(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, do
     one.m = m * batch;
     return run(t, one, true);
   }
-  const auto product = [&](int64_t i, bool threads) {
+  const auto product = [&](int64_t i) {
     GemmArgs one = g;
     one.a = at(t, a, i * stride_a);
     one.b = at(t, b, i * stride_b);
     one.c = at(t, c, i * stride_c);
-    run(t, one, threads);
+    return one;
   };
+  // Which products are cut into blocks follows from the shape too.
   const int64_t work = std::max<int64_t>(1, m * n * k);
-  if (batch < num_threads() || work >= kThreadWork * 64) {
-    for (int64_t i = 0; i < batch; ++i) product(i, true);
-    return;
+  if (batch >= kWholeProducts && work < kLargeProduct) {
+    parallel_for(0, batch, std::max<int64_t>(1, kBatchWork / work), [&](int64_t lo, int64_t hi) {
+      for (; lo < hi; ++lo) run(t, product(lo), false);
+    });
+  } else if (k > 0 && is_blas(t)) {
+    set_blas_threads(1);
+    const Grid grid = grid_of(g);
+    const int64_t pieces = grid.pieces();
+    parallel_for(0, batch * pieces, std::max<int64_t>(1, kBatchWork / work),
+                 [&](int64_t lo, int64_t hi) {
+                   for (; lo < hi; ++lo) grid_block(t, product(lo / pieces), grid, lo % pieces);
+                 });
+  } else {
+    for (int64_t i = 0; i < batch; ++i) run(t, product(i), true);
   }
-  parallel_for(0, batch, std::max<int64_t>(1, (kThreadWork / 4) / work),
-               [&](int64_t lo, int64_t hi) {
-                 for (int64_t i = lo; i < hi; ++i) product(i, false);
-               });
 }
 
 namespace {

@@ -72,6 +72,7 @@ from cograd._C import (
 )
 from cograd._tensor.asarray import asarray
 from cograd._tensor.legacy import *
+from cograd._tensor.storage import TypedStorage
 from cograd.functional import *
 from cograd import overrides as overrides
 from cograd import random

@@ -136,7 +136,7 @@ def histogram(
         edges = bins
         hist = _C._ops._histogram_edges(input, edges, weight)
     else:
-        low, high = (0.0, 0.0) if range is None else (float(range[0]), float(range[1]))
+        low, high = (None, None) if range is None else (float(range[0]), float(range[1]))
         hist, edges = _C._ops._histogram_uniform(input, bins, low, high, weight)
     if density:
         hist = hist / (hist.sum() * (edges[1:] - edges[:-1]))

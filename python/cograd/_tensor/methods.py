@@ -9,7 +9,7 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Tensor, UntypedStorage, from_numpy, tensor
-from cograd._tensor import pickle
+from cograd._tensor import pickle, storage
 from cograd._tensor.asarray import dtype_name, is_ndarray
 
 # ---- NumPy's protocols --------------------------------------------------------------------------
@@ -149,6 +149,7 @@ _METHODS: dict[str, Any] = {
     "share_memory_": _share_memory_,
     "untyped_storage": _untyped_storage,
     "volatile": property(_get_volatile, _set_volatile, doc="Removed: always False."),
+    **storage.TENSOR_METHODS,
 }
 
 
@@ -161,4 +162,6 @@ def install() -> None:
             value.__name__ = name
             value.__qualname__ = f"Tensor.{name}"
         setattr(Tensor, name, value)
+    for name, value in storage.UNTYPED_METHODS.items():
+        setattr(UntypedStorage, name, value)
     UntypedStorage.__reduce_ex__ = pickle._storage_reduce  # type: ignore[method-assign, assignment]

@@ -12,6 +12,7 @@ from cograd import Tensor
 
 logsigmoid = cograd.logsigmoid
 hardshrink = cograd.hardshrink
+prelu = cograd.prelu
 sigmoid = cograd.sigmoid
 softplus = cograd.softplus
 softsign = cograd.softsign
@@ -125,19 +126,6 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         )
     value, gate = input.chunk(2, dim)
     return value * gate.sigmoid()
-
-
-def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """``input`` where positive, ``weight * input`` elsewhere; one weight, or one a channel."""
-    if weight.numel() != 1:
-        channels = input.shape[1] if input.dim() > 1 else 1
-        if weight.numel() != channels:
-            raise RuntimeError(
-                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
-                f"{weight.numel()} and channel size = {channels}."
-            )
-        weight = weight.reshape([1, -1] + [1] * (input.dim() - 2))
-    return cograd.where(input > 0, input, weight * input)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:

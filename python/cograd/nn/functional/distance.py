@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
+import cograd
 from cograd import Tensor
 
-
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along ``dim``; the shapes broadcast."""
-    n1 = x1.norm(2, dim, keepdim=True).clamp(min=eps)
-    n2 = x2.norm(2, dim, keepdim=True).clamp(min=eps)
-    return ((x1 / n1) * (x2 / n2)).sum(dim)
+cosine_similarity = cograd.cosine_similarity
 
 
 def pairwise_distance(

@@ -27,7 +27,7 @@ Tensor replaced(const Tensor& x, const Tensor& src, const Region& region) {
 struct SelectScatter {
   static constexpr OpSpec spec{"select_scatter",
                                "input, src, dim, index",
-                               kFunctional,
+                               kFunctional | kShape,
                                "A copy of input with src at one index of a dim.",
                                "T(3, 4), T(4), 0, 1; T(3, 4), T(3), 1, -1",
                                ""};
@@ -36,7 +36,7 @@ struct SelectScatter {
     int64_t index;
     Dims sizes;
   };
-  static Tensor forward(Ctx<SelectScatter>& ctx, const Tensor& x, const Tensor& src, int64_t dim,
+  static Tensor forward(Ctx<SelectScatter>& ctx, const Tensor& x, const Tensor& src, Dim dim,
                         int64_t index) {
     const int d = wrap_dim(dim, x.dim());
     COGRAD_CHECK_INDEX(x.dim() > 0, "select() cannot be applied to a 0-dim tensor.");
@@ -56,7 +56,7 @@ COGRAD_OP(SelectScatter)
 struct SliceScatter {
   static constexpr OpSpec spec{"slice_scatter",
                                "input, src, dim=0, start=None, end=None, step=1",
-                               kFunctional,
+                               kFunctional | kShape,
                                "A copy of input with src in input[start:end:step].",
                                "T(4, 3), T(2, 3), 0, 1, 3; T(2, 4), T(2, 2), 1, 0, None, 2",
                                ""};
@@ -67,7 +67,7 @@ struct SliceScatter {
     int64_t step;
     Dims sizes;
   };
-  static Tensor forward(Ctx<SliceScatter>& ctx, const Tensor& x, const Tensor& src, int64_t dim,
+  static Tensor forward(Ctx<SliceScatter>& ctx, const Tensor& x, const Tensor& src, Dim dim,
                         Bound start, Bound end, int64_t step) {
     COGRAD_CHECK(x.dim() > 0, "slice_scatter() cannot be applied to a 0-dim tensor.");
     const int d = wrap_dim(dim, x.dim());
@@ -87,7 +87,7 @@ COGRAD_OP(SliceScatter)
 struct DiagonalScatter {
   static constexpr OpSpec spec{"diagonal_scatter",
                                "input, src, offset=0, dim1=0, dim2=1",
-                               kFunctional,
+                               kFunctional | kShape,
                                "A copy of input with src on a diagonal.",
                                "T(3, 4), T(3); T(3, 3), T(2), -1",
                                ""};
@@ -96,7 +96,7 @@ struct DiagonalScatter {
     Dims sizes;
   };
   static Tensor forward(Ctx<DiagonalScatter>& ctx, const Tensor& x, const Tensor& src,
-                        int64_t offset, int64_t dim1, int64_t dim2) {
+                        int64_t offset, Dim dim1, Dim dim2) {
     const auto dims = diagonal_dims(x.dim(), dim1, dim2);
     if (ctx.recording()) *ctx.operator->() = {offset, dims.first, dims.second, Dims(src.sizes())};
     return replaced(x, src, [&](const Tensor& t) {
@@ -116,11 +116,11 @@ struct AsStridedScatter {
   static constexpr OpSpec spec{
       "as_strided_scatter",
       "input, src, size, stride, storage_offset=None",
-      kFunctional,
+      kFunctional | kShape,
       "A copy of input with src where as_strided(size, stride, storage_offset) would look.",
       "T(6), T(2, 2), (2, 2), (2, 1), 1",
       ""};
-  static Tensor forward(const Tensor& x, const Tensor& src, IntList size, IntList stride,
+  static Tensor forward(const Tensor& x, const Tensor& src, Shape size, Shape stride,
                         std::optional<int64_t> offset) {
     const int64_t at = offset.value_or(x.storage_offset());
     {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whole slices picked by a vector of indices (index_select and its relatives), and flat take / put.
+// Whole slices picked by a vector of indices along one dim: index_select, index_add, index_copy,
+// index_fill.
 #include "kernels/index.h"
 #include "ops/index/indexing.h"
 
@@ -53,13 +54,13 @@ Tensor index_select_grad(const Tensor& g, int dim, const Tensor& index, IntList 
 struct IndexSelect {
   static constexpr OpSpec spec{"index_select",
                                "input, dim, index",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kIndex | kExactOut,
                                "The slices of input at index, a vector of ints, along dim.",
                                "T(3, 4), 0, I(5, hi=3); T(2, 3, 4), -1, I(2, hi=4)",
                                "np.take(input, index, axis=dim)"};
   static constexpr int kSaved = 1;
   using State = SliceState;
-  static Tensor forward(Ctx<IndexSelect>& ctx, const Tensor& x, int64_t dim, const Tensor& index) {
+  static Tensor forward(Ctx<IndexSelect>& ctx, const Tensor& x, Dim dim, const Tensor& index) {
     const Slices s = slices_of("index_select", x, dim, index);
     ctx->dim = s.dim;
     if (ctx.recording()) ctx->sizes = Dims(x.sizes());
@@ -86,13 +87,13 @@ COGRAD_OP(IndexSelect)
 
 // Zeros of `sizes` with the slices of g added at index.
 struct IndexSelectGrad {
-  static constexpr OpSpec spec{"_index_select_grad", "grad, dim, index, sizes", kInternal,
+  static constexpr OpSpec spec{"_index_select_grad", "grad, dim, index, sizes", kInternal | kIndex,
                                "Adjoint of index_select.", "none: gradient of index_select"};
   static constexpr int kSaved = 1;
   static constexpr const char* kNodeName = "IndexSelectBackwardBackward0";
   using State = SliceState;
-  static Tensor forward(Ctx<IndexSelectGrad>& ctx, const Tensor& g, int64_t dim,
-                        const Tensor& index, IntList sizes) {
+  static Tensor forward(Ctx<IndexSelectGrad>& ctx, const Tensor& g, Dim dim, const Tensor& index,
+                        Shape sizes) {
     ctx->dim = static_cast<int>(dim);
     ctx.save(index);
     Tensor out = zeros(sizes, g.dtype());
@@ -116,13 +117,13 @@ struct IndexAdd {
   static constexpr OpSpec spec{
       "index_add",
       "input, dim, index, source, *, alpha=1",
-      kFunctional | kInplace | kOut,
+      kFunctional | kInplace | kOut | kIndex | kExactOut,
       "input with alpha times the slices of source added to the slices at index along dim.",
       "T(3, 4), 0, I(5, hi=3), T(5, 4); T(3, 4), 1, I(2, hi=4), T(3, 2), alpha=0.5",
       ""};
   static constexpr int kSaved = 1;
   using State = SliceState;
-  static Tensor forward(Ctx<IndexAdd>& ctx, const Tensor& self, int64_t dim, const Tensor& index,
+  static Tensor forward(Ctx<IndexAdd>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& source, Scalar alpha) {
     const Slices s = slices_of("index_add", self, dim, index);
     check_source("index_add", self, s, source, ErrorKind::Runtime);
@@ -156,13 +157,13 @@ struct IndexCopy {
   static constexpr OpSpec spec{
       "index_copy",
       "input, dim, index, source",
-      kFunctional | kInplace | kOut,
+      kFunctional | kInplace | kOut | kIndex | kExactOut,
       "input with the slices at index along dim replaced by those of source.",
       "T(3, 4), 0, cograd.tensor([2, 0]), T(2, 4); T(3, 4), 1, cograd.tensor([1, 3]), T(3, 2)",
       ""};
   static constexpr int kSaved = 1;
   using State = SliceState;
-  static Tensor forward(Ctx<IndexCopy>& ctx, const Tensor& self, int64_t dim, const Tensor& index,
+  static Tensor forward(Ctx<IndexCopy>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& source) {
     const Slices s = slices_of("index_copy", self, dim, index);
     check_source("index_copy", self, s, source, ErrorKind::Index);
@@ -186,13 +187,13 @@ COGRAD_OP(IndexCopy)
 struct IndexFill {
   static constexpr OpSpec spec{"index_fill",
                                "input, dim, index, value",
-                               kFunctional | kInplace,
+                               kFunctional | kInplace | kIndex,
                                "input with the slices at index along dim set to value.",
                                "T(3, 4), 0, I(2, hi=3), 2.5; T(3, 4), 1, I(2, hi=4), T()",
                                ""};
   static constexpr int kSaved = 1;
   using State = SliceState;
-  static Tensor forward(Ctx<IndexFill>& ctx, const Tensor& self, int64_t dim, const Tensor& index,
+  static Tensor forward(Ctx<IndexFill>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const TensorOrScalar& value) {
     const Slices s = slices_of("index_fill", self, dim, index);
     Tensor v = value.is_tensor() ? value.tensor() : wrapped_number(value.scalar(), self.dtype());
@@ -221,104 +222,6 @@ COGRAD_OP(IndexFill)
 Tensor index_zeroed(const Tensor& g, int dim, const Tensor& index) {
   return apply<IndexFill>(g, int64_t{dim}, index, TensorOrScalar(0));
 }
-
-struct Take;
-struct PutGrad {
-  static constexpr OpSpec spec{"_take_grad", "grad, index, sizes", kInternal,
-                               "Zeros of `sizes` with grad added at flat positions.",
-                               "none: gradient of take"};
-  static constexpr int kSaved = 1;
-  static constexpr const char* kNodeName = "TakeBackwardBackward0";
-  static Tensor forward(Ctx<PutGrad>& ctx, const Tensor& g, const Tensor& index, IntList sizes) {
-    ctx.save(index);
-    Tensor out = zeros(sizes, g.dtype());
-    const Tensor at = raw_contiguous(index);
-    const Tensor from = raw_contiguous(g);
-    kernels::put(g.dtype(), out.bytes(), out.numel(), at.data<int64_t>(), at.numel(), from.bytes(),
-                 true);
-    return out;
-  }
-  static void backward(Ctx<PutGrad>& ctx, const Tensor& g);
-};
-
-struct Take {
-  static constexpr OpSpec spec{"take",
-                               "input, index",
-                               kFunctional | kOut,
-                               "Elements of the flattened input; the result has index's shape.",
-                               "T(3, 4), I(2, 3, hi=12); T(4), cograd.tensor([-1, 0, -1])",
-                               "np.take(input, index)"};
-  static constexpr int kSaved = 1;
-  using State = SliceState;
-  static Tensor forward(Ctx<Take>& ctx, const Tensor& x, const Tensor& index) {
-    COGRAD_CHECK(index.dtype() == DType::Int64,
-                 "take(): Expected a long tensor for index, but got ",
-                 scalar_type_name(index.dtype()));
-    if (ctx.recording()) ctx->sizes = Dims(x.sizes());
-    ctx.save(index);
-    Tensor out = empty(index.sizes(), x.dtype());
-    const Tensor in = raw_contiguous(x);
-    const Tensor at = raw_contiguous(index);
-    kernels::take(x.itemsize(), in.bytes(), in.numel(), at.data<int64_t>(), at.numel(),
-                  out.bytes());
-    return out;
-  }
-  static void backward(Ctx<Take>& ctx, const Tensor& g) {
-    if (ctx.needs(0)) ctx.grad(0) = apply<PutGrad>(g, ctx.saved(0), IntList(ctx->sizes));
-  }
-};
-COGRAD_OP(Take)
-
-void PutGrad::backward(Ctx<PutGrad>& ctx, const Tensor& g) {
-  if (ctx.needs(0)) ctx.grad(0) = apply<Take>(g, ctx.saved(0));
-}
-
-struct Put {
-  static constexpr OpSpec spec{
-      "put",
-      "input, index, source, accumulate=False",
-      kFunctional | kInplace,
-      "input with the elements of source written at flat positions; accumulate adds instead.",
-      "T(3, 4), cograd.tensor([[0, 5], [-1, 7]]), T(2, 2); T(3, 4), I(5, hi=12), T(5), True",
-      ""};
-  static constexpr int kSaved = 1;
-  struct State {
-    Dims sizes;
-    bool accumulate;
-  };
-  static Tensor forward(Ctx<Put>& ctx, const Tensor& self, const Tensor& index,
-                        const Tensor& source, bool accumulate) {
-    COGRAD_CHECK(index.dtype() == DType::Int64,
-                 "put_(): Expected a long tensor for index, but got ",
-                 scalar_type_name(index.dtype()));
-    COGRAD_CHECK(source.dtype() == self.dtype(),
-                 "put_(): self and source expected to have the same dtype, but got self.dtype = ",
-                 scalar_type_name(self.dtype()),
-                 " and source.dtype = ", scalar_type_name(source.dtype()));
-    COGRAD_CHECK_INDEX(source.numel() == index.numel(),
-                       "put_(): Expected source and index to have the same number of elements, but "
-                       "got source.numel() = ",
-                       source.numel(), ", index.numel() = ", index.numel());
-    ctx->sizes = Dims(source.sizes());
-    ctx->accumulate = accumulate;
-    ctx.save(index);
-    const Tensor at = raw_contiguous(index);
-    Tensor from = source;
-    Tensor out = rewrite_target(ctx, self, true, {&from});
-    from = raw_contiguous(from);
-    kernels::put(self.dtype(), out.bytes(), out.numel(), at.data<int64_t>(), at.numel(),
-                 from.bytes(), accumulate);
-    return out;
-  }
-  static void backward(Ctx<Put>& ctx, const Tensor& g) {
-    const Tensor index = ctx.saved(0);
-    if (ctx.needs(0))
-      ctx.grad(0) =
-          ctx->accumulate ? g : apply<Put>(g, index, zeros(index.sizes(), g.dtype()), false);
-    if (ctx.needs(2)) ctx.grad(2) = reshape(apply<Take>(g, index), ctx->sizes);
-  }
-};
-COGRAD_OP(Put)
 
 }  // namespace
 
