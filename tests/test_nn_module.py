@@ -3,6 +3,7 @@
 
 import copy
 import pickle
+import types
 from collections import OrderedDict
 
 import pytest
@@ -588,6 +589,22 @@ def test_parameter_list_and_dict():
     del table["w"]
     assert list(table.state_dict()) == ["z"] and table.get("w") is None
     assert table.pop("z").shape == (1,)
+
+
+def test_parameter_dict_order():
+    """An OrderedDict, a ParameterDict and pairs keep theirs; other mappings are sorted."""
+    pairs = [("z", 1), ("a", 2), ("m", 3)]
+    keys = [key for key, _ in pairs]
+    table = nn.ParameterDict(pairs)
+    assert list(table) == keys == list(nn.ParameterDict(OrderedDict(pairs)))
+    assert list(table.copy()) == keys == list(nn.ParameterDict(table))
+    assert list(nn.ParameterDict(dict(pairs))) == sorted(keys)
+    assert list(nn.ParameterDict(types.MappingProxyType(dict(pairs)))) == sorted(keys)
+    assert list(table | nn.ParameterDict([("y", 4), ("b", 5)])) == [*keys, "y", "b"]
+    assert list({"y": 4, "a": 0} | table) == ["a", "y", "z", "m"]
+    assert table.popitem() == ("m", 3) and list(reversed(table)) == ["a", "z"]
+    table["a"] = 7
+    assert list(table.items()) == [("z", 1), ("a", 7)]
 
 
 def test_seed_linear_module():

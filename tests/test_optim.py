@@ -568,6 +568,29 @@ def test_schedule_warns_about_an_epoch():
     assert schedule.get_last_lr() == [pytest.approx(0.01)]
 
 
+SCHEDULES = [
+    (lr_scheduler.LambdaLR, (lambda epoch: 0.5,)),
+    (lr_scheduler.StepLR, (2,)),
+    (lr_scheduler.MultiStepLR, ([2],)),
+    (lr_scheduler.ConstantLR, ()),
+    (lr_scheduler.LinearLR, ()),
+    (lr_scheduler.ExponentialLR, (0.9,)),
+    (lr_scheduler.PolynomialLR, ()),
+    (lr_scheduler.CosineAnnealingLR, (5,)),
+    (lr_scheduler.OneCycleLR, (1.0, 10)),
+]
+
+
+@pytest.mark.parametrize("kind, args", SCHEDULES, ids=lambda x: getattr(x, "__name__", ""))
+def test_schedule_warns_about_get_lr_outside_of_a_step(kind, args):
+    opt = optim.SGD([torch.ones(2, requires_grad=True)], lr=1.0, momentum=0.9)
+    schedule = kind(opt, *args)
+    opt.step()
+    schedule.step()  # which calls get_lr without a warning
+    with pytest.warns(UserWarning, match=r"please use `get_last_lr\(\)`"):
+        schedule.get_lr()
+
+
 def test_schedule_warns_about_an_overridden_step():
     opt = optim.SGD([torch.ones(2, requires_grad=True)], lr=1.0)
     schedule = optim.lr_scheduler.StepLR(opt, 2)

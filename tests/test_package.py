@@ -27,7 +27,6 @@ EDITABLE = PACKAGE != BINARIES
 LIBRARY = BINARIES / "lib" / "libcograd.so"
 needs_nm = pytest.mark.skipif(shutil.which("nm") is None, reason="binutils are not installed")
 needs_readelf = pytest.mark.skipif(shutil.which("readelf") is None, reason="no binutils")
-SANITIZED = bool(_build_info.sanitize)
 
 
 def run(*command, **kwargs):
@@ -142,15 +141,19 @@ def test_import_loads_nothing_heavy():
     assert not loaded & {"torch", "scipy", "matplotlib", "safetensors", "sklearn", "setuptools"}
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(EDITABLE or SANITIZED, reason="checks for a rebuild, or runs under a sanitizer")
-def test_import_time():
-    """Importing cograd adds less than 40 ms to NumPy's own import."""
+def test_import_loads_few_modules():
+    """What it takes is the benchmarks' business (`package`); here the modules are counted."""
     code = (
-        "import time, numpy; t = time.perf_counter(); import cograd; print(time.perf_counter() - t)"
+        "import sys, numpy; before = set(sys.modules); import cograd; "
+        "print(' '.join(set(sys.modules) - before))"
     )
-    best = min(float(run(sys.executable, "-c", code)) for _ in range(9))
-    assert best < 0.040, f"import took {best * 1e3:.0f} ms"
+    loaded = set(run(sys.executable, "-c", code).split())
+    own = {name for name in loaded if name.split(".")[0] == "cograd"}
+    lazy = ("cuda", "library", "linalg", "nn", "ops", "optim", "serialization", "testing", "utils")
+    assert not {f"cograd.{name}" for name in lazy} & own
+    assert 20 < len(own) <= 30, sorted(own)
+    if not EDITABLE:
+        assert len(loaded - own) <= 10, sorted(loaded - own)
 
 
 def test_import_from_another_place_of_openblas(tmp_path):

@@ -392,6 +392,13 @@ def test_names_when_one_side_needs_no_gradient():
     assert z.grad_fn._saved_other is x
 
 
+def test_slots_are_saved_tensors():
+    x = leaf([1.0])
+    y = x * x
+    assert type(y.grad_fn._raw_saved_self) is torch.autograd.SavedTensor
+    assert not isinstance(x, torch.autograd.SavedTensor)
+
+
 def test_slots_after_release():
     x = leaf([1.0])
     y = x * x

@@ -341,3 +341,24 @@ def test_detach_shares_and_stops():
     assert w.tolist() == [7, 1]
     x = w * 2
     assert x.detach_() is x and x.is_leaf and not x.requires_grad
+
+
+def test_volatile_warns_and_does_nothing():
+    t = torch.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="volatile was removed .*is always False"):
+        assert t.volatile is False
+    with pytest.warns(UserWarning, match="volatile was removed and now has no effect"):
+        t.volatile = True
+    assert t.requires_grad and (t * 2).requires_grad
+
+
+def test_warn_always_is_a_flag():
+    assert torch.is_warn_always_enabled() is False
+    torch.set_warn_always(True)
+    try:
+        assert torch.is_warn_always_enabled() is True
+    finally:
+        torch.set_warn_always(False)
+    with pytest.raises(TypeError, match="expected a bool, but got int"):
+        torch.set_warn_always(1)
+    assert torch.is_warn_always_enabled() is False

@@ -4,11 +4,14 @@
 import copy
 import io
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import cograd as torch
+from cograd.nn import functional as F
 
 ALL = [
     torch.bool,
@@ -167,3 +170,68 @@ def test_dynamic_attributes_and_weakref():
     assert ref() is t
     del t
     assert ref() is None
+
+
+FUNCTIONS = {
+    "torch.tanh": torch.tanh,
+    "torch.relu": torch.relu,
+    "torch.zeros": torch.zeros,
+    "torch.einsum": torch.einsum,
+    "torch.linalg.inv": torch.linalg.inv,
+    "torch.tensor": torch.tensor,
+    "torch.add": torch.add,
+    "F.softsign": F.softsign,
+    "F.linear": F.linear,
+    "F.bilinear": F.bilinear,
+    "F.layer_norm": F.layer_norm,
+    "F.relu": F.relu,
+    "F.one_hot": F.one_hot,
+    "Tensor.exp": torch.Tensor.exp,
+    "Tensor.add_": torch.Tensor.add_,
+    "Tensor.numpy": torch.Tensor.numpy,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_copy_and_pickle_by_name(name):
+    f = FUNCTIONS[name]
+    assert copy.copy(f) is f and copy.deepcopy({"f": f})["f"] is f
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(f, protocol)) is f
+
+
+def test_every_function_and_method_pickles_by_name():
+    """All built-in ops: where their module and qualified name lead there is the very op."""
+    kinds = (type(torch.tanh), type(torch.Tensor.exp))
+    places = (torch, torch._C._ops, torch._C._nn, torch.Tensor)
+    ops = [vars(place)[name] for place in places for name in vars(place)]
+    ops = {id(op): op for op in ops if type(op) in kinds}
+    assert len(ops) > 800
+    lost = [op for op in ops.values() if pickle.loads(pickle.dumps(op)) is not op]
+    assert lost == []
+
+
+def test_a_pickled_function_is_found_by_another_process():
+    data = pickle.dumps([torch.tanh, F.linear, F.softsign, torch.Tensor.exp])
+    code = f"import pickle; print([f.__qualname__ for f in pickle.loads({data!r})])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['tanh', 'linear', 'softsign', 'Tensor.exp']"
+
+
+@pytest.mark.parametrize(
+    "t",
+    [
+        torch.ones(3, 4)[3:, 2:],
+        torch.ones(3, 4)[3:, 4:],
+        torch.ones(0, 3).t(),
+        torch.ones(2, 3)[:, 3:],
+        torch.ones(4)[4:],
+        torch.ones(3, 4, 5)[3:, 4:, 5:],
+        torch.ones(0).as_strided((0, 2**40), (2**40, 2**30)),
+    ],
+    ids=lambda t: f"{tuple(t.shape)} at {t.storage_offset()}",
+)
+def test_empty_views_copy_and_pickle(t):
+    for made in (copy.deepcopy(t), copy.copy(t), pickle.loads(pickle.dumps(t))):
+        assert made.shape == t.shape and made.stride() == t.stride()
+        assert made.storage_offset() == t.storage_offset() and made.numel() == 0

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Making tensors: from data, by shape, by range, like another tensor, legacy constructors."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -597,3 +599,72 @@ def test_cuda_is_a_clean_error(call):
 
 def test_cuda_is_not_available():
     assert torch.cuda.is_available() is False
+
+
+@pytest.mark.parametrize(
+    "args, type, index, text",
+    [
+        (("cuda",), "cuda", None, "device(type='cuda')"),
+        (("cuda:1",), "cuda", 1, "device(type='cuda', index=1)"),
+        (("cuda", 0), "cuda", 0, "device(type='cuda', index=0)"),
+        (("meta",), "meta", None, "device(type='meta')"),
+        (("mps:0",), "mps", 0, "device(type='mps', index=0)"),
+        (("cpu",), "cpu", None, "device(type='cpu')"),
+    ],
+)
+def test_devices_that_are_not_here_are_objects(args, type, index, text):
+    device = torch.device(*args)
+    assert (device.type, device.index, repr(device)) == (type, index, text)
+    assert torch.device(str(device)) == device and hash(torch.device(str(device))) == hash(device)
+    assert pickle.loads(pickle.dumps(device)) == device == copy.deepcopy(device)
+    assert (device == torch.device("cpu")) is (type == "cpu")
+
+
+@pytest.mark.parametrize("text", ["cuda:", "cuda:-1", "cuda:x", "cuda:01", "cuda:1:2", "cuda:1000"])
+def test_malformed_devices(text):
+    with pytest.raises(RuntimeError, match="Invalid device string"):
+        torch.device(text)
+
+
+def test_unknown_devices():
+    with pytest.raises(RuntimeError, match="Expected one of cpu, cuda.* at start.*: tpu9"):
+        torch.device("tpu9")
+
+
+@pytest.mark.parametrize("kind", ["cuda", "cuda:1", "mps", "meta"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d: torch.zeros(2, device=d),
+        lambda d: torch.tensor([1.0], device=d),
+        lambda d: torch.as_tensor([1.0], device=d),
+        lambda d: torch.asarray([1.0], device=d),
+        lambda d: torch.randn(2, device=d),
+        lambda d: torch.empty_like(torch.ones(2), device=d),
+        lambda d: torch.ones(2).to(d),
+        lambda d: torch.ones(2).to(device=d),
+        lambda d: torch.ones(2).new_zeros(2, device=d),
+        lambda d: torch.nn.Linear(2, 2).to(d),
+        lambda d: torch.nn.Linear(2, 2).to_empty(device=d),
+        lambda d: torch.Generator(device=d),
+    ],
+)
+def test_use_of_a_device_that_is_not_here_says_so(call, kind):
+    for device in (kind, torch.device(kind)):
+        with pytest.raises(RuntimeError, match=f"device '{kind}' is not available: cograd runs on"):
+            call(device)
+
+
+def test_modules_and_devices():
+    layer = torch.nn.Linear(2, 3)
+    weight = layer.weight
+    with pytest.raises(RuntimeError, match="(?i)cuda"):
+        layer.cuda()
+    assert torch.nn.ReLU().cuda() is not None  # nothing to move
+    model = torch.nn.Sequential(layer, torch.nn.ReLU())
+    before = weight.data_ptr()
+    assert model.to_empty(device="cpu") is model
+    assert layer.weight is weight and weight.shape == (3, 2) and weight.data_ptr() != before
+    before = weight.data_ptr()
+    model.to_empty(device=torch.device("cpu"), recurse=False)
+    assert weight.data_ptr() == before

@@ -193,6 +193,13 @@ Tensor strip_ones(const Tensor& value) {
   return drop == 0 ? value : reshape(value, value.sizes().subspan(drop));
 }
 
+void check_assigned(bool fits, PyObject* value, const Tensor& target) {
+  if (fits) return;
+  refuse_torch("__setitem__", &value, 1);
+  detail::fail(ErrorKind::Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a cograd.",
+               dtype_name(target.dtype()), " tensor");
+}
+
 // x[i] += v ends by storing x[i] into itself.
 bool is_same_view(const Tensor& value, const Tensor& target) {
   const TensorImpl* base = target->base != nullptr ? target->base : target.impl();
@@ -211,8 +218,7 @@ void set_basic(const Tensor& target, PyObject* value) {
     return;
   }
   Scalar s;
-  COGRAD_CHECK_TYPE(parse_scalar(value, &s), "can't assign a ", Py_TYPE(value)->tp_name,
-                    " to a cograd.", dtype_name(target.dtype()), " tensor");
+  check_assigned(parse_scalar(value, &s), value, target);
   fill_(target, s);
 }
 
@@ -236,8 +242,7 @@ void set_advanced(const Tensor& target, const std::vector<Tensor>& indices, PyOb
   if (is_tensor(value)) {
     v = unwrap(value);
   } else {
-    COGRAD_CHECK_TYPE(parse_scalar(value, &s), "can't assign a ", Py_TYPE(value)->tp_name,
-                      " to a cograd.", dtype_name(target.dtype()), " tensor");
+    check_assigned(parse_scalar(value, &s), value, target);
     v = full({}, target.dtype(), s);
   }
   if (set_by_mask(target, indices, v)) return;

@@ -82,6 +82,7 @@ int set_grad(PyObject* o, PyObject* value, void*) {
       set_gradient(t, Tensor());
       return 0;
     }
+    if (!is_tensor(value)) refuse_torch("grad", &value, 1);
     COGRAD_CHECK_TYPE(is_tensor(value),
                       "assigned grad expected to be a Tensor or None but got grad of type ",
                       Py_TYPE(value)->tp_name);
@@ -97,6 +98,7 @@ PyObject* get_data(PyObject* o, void*) {
 int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     COGRAD_CHECK(value != nullptr, "Deleting tensor data is not allowed. Delete tensor instead!");
+    if (!is_tensor(value)) refuse_torch("data", &value, 1);
     COGRAD_CHECK_TYPE(is_tensor(value), "Variable data has to be a tensor, but got ",
                       Py_TYPE(value)->tp_name);
     const Tensor& t = unwrap(o);

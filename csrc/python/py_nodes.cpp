@@ -8,6 +8,7 @@
 #include <map>
 
 #include "autograd/backward_job.h"
+#include "python/py_overrides.h"
 #include "python/py_saved.h"
 
 namespace cograd::python {
@@ -316,8 +317,7 @@ std::vector<HookEntry>& hook_list(Node* n, HookList which) {
 PyObject* make_handle(Node* n, HookList which, uint64_t id) {
   static PyObject* type = nullptr;
   if (type == nullptr)
-    type =
-        py::object(py::module_::import("cograd._handles").attr("_NodeHandle")).release().ptr();
+    type = py::object(py::module_::import("cograd._handles").attr("_NodeHandle")).release().ptr();
   py::object node = py::reinterpret_steal<py::object>(node_object(n));
   return py::handle(type)(node, static_cast<int>(which), id).release().ptr();
 }
@@ -360,6 +360,7 @@ std::pair<NodeRef, uint32_t> edge_of(PyObject* o) {
 
 Tensor gradient_of(PyObject* grad) {
   if (grad == nullptr || grad == Py_None) return {};
+  if (!is_tensor(grad)) refuse_torch("backward", &grad, 1);
   COGRAD_CHECK_TYPE(is_tensor(grad), "gradients can be either Tensors or None, but got ",
                     Py_TYPE(grad)->tp_name);
   return unwrap(grad);

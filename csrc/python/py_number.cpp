@@ -57,6 +57,8 @@ PyObject* binary(Slot& slot, PyObject* a, PyObject* b) noexcept {
     Value args[4];
     if (!fill(r, a, b, args)) {
       if (taken_over(slot, a, b, &other)) return other;
+      PyObject* const given[] = {a, b};
+      refuse_torch(slot.name, given, 2);
       Py_RETURN_NOTIMPLEMENTED;
     }
     Result result;
@@ -74,7 +76,10 @@ PyObject* inplace(Slot& slot, PyObject* a, PyObject* b) noexcept {
       if (overridden_method((slot.name + std::string("_")).c_str(), given, 2, &other)) return other;
     }
     Value args[4];
-    if (!fill(r, a, b, args)) Py_RETURN_NOTIMPLEMENTED;
+    if (!fill(r, a, b, args)) {
+      refuse_torch(slot.name, &b, 1);
+      Py_RETURN_NOTIMPLEMENTED;
+    }
     inplace_record(r, unwrap(a), args);
     if (requires_grad(unwrap(a))) ensure_tracked(a);
     Py_INCREF(a);
@@ -127,8 +132,13 @@ PyObject* nb_power(PyObject* a, PyObject* b, PyObject* mod) {
 }
 PyObject* nb_inplace_power(PyObject* a, PyObject* b, PyObject*) { return inplace(pow_slot, a, b); }
 PyObject* nb_matmul(PyObject* a, PyObject* b) {
-  if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
-  return binary(matmul_slot, a, b);
+  if (is_tensor(a) && is_tensor(b)) [[likely]]
+    return binary(matmul_slot, a, b);
+  return guarded([&]() -> PyObject* {
+    PyObject* const given[] = {a, b};
+    refuse_torch("matmul", given, 2);
+    Py_RETURN_NOTIMPLEMENTED;
+  });
 }
 
 PyObject* nb_invert(PyObject* o) {

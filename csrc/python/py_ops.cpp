@@ -369,6 +369,8 @@ std::string signature_text(const OpGroup& g, const OpRecord& r) {
 
 [[gnu::cold]] PyObject* fail_parse(const OpGroup& g, PyObject* const* args, size_t n,
                                    PyObject* kwnames) {
+  const size_t named = kwnames == nullptr ? 0 : static_cast<size_t>(PyTuple_GET_SIZE(kwnames));
+  refuse_torch(g.name.c_str(), args, n + named);
   std::string text = g.name + "(): ";
   if (g.records.size() == 1) {
     Parsed p;
@@ -470,9 +472,24 @@ PyObject* op_repr(PyObject* o) {
                               group_of(o).name.c_str());
 }
 PyObject* op_name(PyObject* o, void*) { return PyUnicode_FromString(group_of(o).name.c_str()); }
+PyObject* op_qualname(PyObject* o, void*) {
+  const char* owner = Py_TYPE(o) == method_type ? "Tensor." : "";
+  return PyUnicode_FromFormat("%s%s", owner, group_of(o).name.c_str());
+}
+// Where pickle finds the op by its name: the public place if that holds this very object.
 PyObject* op_module(PyObject* o, void*) {
-  const ForeignOp* f = group_of(o).records[0]->foreign;
-  return PyUnicode_FromString(f == nullptr ? "cograd" : ("cograd.ops." + f->library).c_str());
+  return guarded([&] {
+    const OpGroup& g = group_of(o);
+    if (const ForeignOp* f = g.records[0]->foreign)
+      return py::str("cograd.ops." + f->library).release().ptr();
+    const auto holds = [&](const char* module) {
+      return py::getattr(py::module_::import(module), g.name.c_str(), py::none()).is(py::handle(o));
+    };
+    const char* where = Py_TYPE(o) == method_type || holds("cograd") ? "cograd"
+                        : holds("cograd._C._nn")                     ? "cograd._C._nn"
+                                                                     : "cograd._C._ops";
+    return py::str(where).release().ptr();
+  });
 }
 PyObject* op_doc(PyObject* o, void*) {
   std::string text;
@@ -494,15 +511,7 @@ PyObject* op_reduce(PyObject* o, PyObject*) {
                             py::make_tuple(f->qualified))
           .release()
           .ptr();
-    py::object owner = py::module_::import("cograd");
-    if (Py_TYPE(o) == method_type)
-      owner = owner.attr("Tensor");
-    else if (!py::hasattr(owner, group_of(o).name.c_str()))
-      owner = py::module_::import("cograd._C._nn");
-    return py::make_tuple(py::module_::import("builtins").attr("getattr"),
-                          py::make_tuple(owner, group_of(o).name))
-        .release()
-        .ptr();
+    return op_qualname(o, nullptr);  // by name, which copies as the object itself
   });
 }
 
@@ -512,7 +521,7 @@ PyTypeObject* make_op_type(const char* name, bool method) {
       {nullptr, 0, 0, 0, nullptr}};
   static PyGetSetDef getset[] = {
       {"__name__", op_name, nullptr, nullptr, nullptr},
-      {"__qualname__", op_name, nullptr, nullptr, nullptr},
+      {"__qualname__", op_qualname, nullptr, nullptr, nullptr},
       {"__module__", op_module, nullptr, nullptr, nullptr},
       {"__doc__", op_doc, nullptr, nullptr, nullptr},
       {"__text_signature__", op_text_signature, nullptr, nullptr, nullptr},

@@ -2,6 +2,8 @@
 // Finds the arguments that override an op and hands the call to cograd.overrides.
 #include "python/py_overrides.h"
 
+#include <cstring>
+
 namespace cograd::python {
 
 bool overrides_possible = false;
@@ -124,6 +126,39 @@ bool overridden_getter(const char* name, PyObject* self, PyObject** out) {
   const py::object f =
       py::handle(reinterpret_cast<PyObject*>(tensor_type)).attr(name).attr("__get__");
   return overridden(f.ptr(), &self, 1, nullptr, out);
+}
+
+bool is_torch_tensor(PyTypeObject* type) {
+  if (!PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || type == tensor_type) return false;
+  if (type->tp_mro == nullptr) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (std::strcmp(base->tp_name, "Tensor") != 0 &&
+        std::strcmp(base->tp_name, "torch.Tensor") != 0)
+      continue;
+    const py::object module =
+        py::getattr(reinterpret_cast<PyObject*>(base), "__module__", py::none());
+    if (py::isinstance<py::str>(module) && module.cast<std::string>() == "torch") return true;
+  }
+  return false;
+}
+
+void refuse_torch(const char* where, PyObject* const* values, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    PyObject* o = values[i];
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+      for (const py::handle item : py::tuple(py::reinterpret_borrow<py::object>(o))) {
+        PyObject* inside = item.ptr();
+        if (!PyTuple_CheckExact(inside) && !PyList_CheckExact(inside))
+          refuse_torch(where, &inside, 1);
+      }
+    } else {
+      COGRAD_CHECK_TYPE(!is_torch_tensor(Py_TYPE(o)), where,
+                        "(): got a torch.Tensor, but cograd.Tensor and torch.Tensor do not mix in "
+                        "one call; convert it with cograd.from_dlpack(tensor), or the other way "
+                        "with torch.from_dlpack(tensor)");
+    }
+  }
 }
 
 // The same tensor as an object of a subclass: history and, unless it is a leaf, identity of the

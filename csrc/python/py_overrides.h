@@ -19,6 +19,11 @@ bool overridden_getter(const char* name, PyObject* self, PyObject** out);
 
 // Whether a class has an override that is not switched off, as Parameter's is.
 bool type_overrides(PyTypeObject* type);
+// Whether objects of this type are PyTorch's tensors, known by name: it is never imported here.
+bool is_torch_tensor(PyTypeObject* type);
+// Throws TypeError if one of the values, or of the items of a list or tuple, is a torch.Tensor of
+// PyTorch: for the slow paths, where a value was refused that an override has not taken.
+void refuse_torch(const char* where, PyObject* const* values, size_t n);
 
 PyObject* tensor_as_subclass(PyObject* self, PyObject* cls);
 void init_overrides(py::module_& m);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "python/py_overrides.h"
 #include "python/py_tensor.h"
 
 namespace cograd::python {
@@ -114,37 +115,56 @@ void init_size(py::module_& m) {
 
 struct DeviceBox {
   Device d;
+  const char* kind;  // one of kDeviceKinds; tensors can be on the first alone
 };
 
-Device device_from_text(const std::string& text) {
+constexpr const char* kDeviceKinds[] = {"cpu",    "cuda",  "ipu", "xpu",  "mkldnn", "opengl",
+                                        "opencl", "ideep", "hip", "ve",   "fpga",   "maia",
+                                        "xla",    "lazy",  "mps", "meta", "hpu",    "mtia"};
+
+DeviceBox device_from_text(const std::string& text) {
   const size_t colon = text.find(':');
   const std::string kind = text.substr(0, colon);
-  if (kind != "cpu") {
-    const bool known = kind == "cuda" || kind == "mps" || kind == "xpu" || kind == "meta";
-    detail::fail(ErrorKind::Runtime,
-                 known ? "cograd runs on the CPU; device not available: '"
-                       : "Expected one of cpu, cuda, mps, xpu, meta device type at start of device "
-                         "string: '",
-                 text, "'");
+  DeviceBox box{{DeviceType::CPU, -1}, nullptr};
+  std::string known;
+  for (const char* k : kDeviceKinds) {
+    if (kind == k) box.kind = k;
+    known += (known.empty() ? "" : ", ") + std::string(k);
   }
-  Device d{DeviceType::CPU, -1};
-  if (colon != std::string::npos) {
-    COGRAD_CHECK(text.substr(colon + 1) == "0", "Invalid device string: '", text, "'");
-    d.index = 0;
-  }
-  return d;
+  COGRAD_CHECK(box.kind != nullptr, "Expected one of ", known,
+               " device type at start of device string: ", text);
+  if (colon == std::string::npos) return box;
+  const std::string index = text.substr(colon + 1);
+  const bool number = !index.empty() && index.size() < 3 &&
+                      index.find_first_not_of("0123456789") == std::string::npos &&
+                      (index == "0" || index[0] != '0');
+  COGRAD_CHECK(number && (box.kind != kDeviceKinds[0] || index == "0"), "Invalid device string: '",
+               text, "'");
+  box.d.index = static_cast<int8_t>(std::stoi(index));
+  return box;
+}
+
+std::string device_text(const DeviceBox& b) {
+  return b.kind + (b.d.index < 0 ? "" : ":" + std::to_string(b.d.index));
+}
+
+// A device as something that tensors are on.
+Device usable(const DeviceBox& b) {
+  COGRAD_CHECK(b.kind == kDeviceKinds[0], "device '", device_text(b),
+               "' is not available: cograd runs on the CPU only, so there is no ", b.kind,
+               " device to use; pass device='cpu'");
+  return b.d;
 }
 
 void init_device(py::module_& m) {
   py::class_<DeviceBox>(m, "device", "Where a tensor lives: device('cpu').")
-      .def(py::init([](const std::string& s) { return DeviceBox{device_from_text(s)}; }),
-           py::arg("type"))
+      .def(py::init(&device_from_text), py::arg("type"))
       .def(py::init([](const std::string& s, int index) {
-             return DeviceBox{device_from_text(s + ":" + std::to_string(index))};
+             return device_from_text(s + ":" + std::to_string(index));
            }),
            py::arg("type"), py::arg("index"))
       .def(py::init([](const DeviceBox& d) { return d; }))
-      .def_property_readonly("type", [](const DeviceBox&) { return "cpu"; })
+      .def_property_readonly("type", [](const DeviceBox& b) { return b.kind; })
       .def_property_readonly("index",
                              [](const DeviceBox& b) {
                                return b.d.index < 0 ? py::object(py::none())
@@ -152,18 +172,28 @@ void init_device(py::module_& m) {
                              })
       .def("__repr__",
            [](const DeviceBox& b) {
-             return b.d.index < 0 ? "device(type='cpu')" : "device(type='cpu', index=0)";
+             const std::string index = b.d.index < 0 ? "" : ", index=" + std::to_string(b.d.index);
+             return "device(type='" + std::string(b.kind) + "'" + index + ")";
            })
-      .def("__str__", [](const DeviceBox& b) { return b.d.index < 0 ? "cpu" : "cpu:0"; })
+      .def("__str__", &device_text)
       .def("__eq__",
            [](const DeviceBox& a, py::handle other) {
-             return py::isinstance<DeviceBox>(other) &&
-                    py::cast<const DeviceBox&>(other).d.index == a.d.index;
+             if (!py::isinstance<DeviceBox>(other)) return false;
+             const auto& b = py::cast<const DeviceBox&>(other);
+             return b.d.index == a.d.index && b.kind == a.kind;
            })
-      .def("__hash__", [](const DeviceBox& b) { return 31 + b.d.index; })
+      .def("__hash__", [](const DeviceBox& b) { return std::hash<std::string>{}(device_text(b)); })
       .def("__reduce__", [](py::object self) {
         return py::make_tuple(py::type::of(self), py::make_tuple(py::str(self)));
       });
+  m.def(
+      "_check_device",
+      [](const py::object& device) {
+        Device d;
+        COGRAD_CHECK_TYPE(parse_device(device.ptr(), &d), "expected a device, got ",
+                          Py_TYPE(device.ptr())->tp_name);
+      },
+      py::arg("device"), "Raises for what is no device, or one that tensors cannot be on.");
 }
 
 template <class T>
@@ -230,14 +260,16 @@ bool parse_dtype(PyObject* o, DType* out) noexcept {
 bool is_device(PyObject* o) noexcept { return py::isinstance<DeviceBox>(o); }
 bool parse_device(PyObject* o, Device* out) {
   if (PyUnicode_Check(o)) {
-    *out = device_from_text(py::cast<std::string>(py::handle(o)));
+    *out = usable(device_from_text(py::cast<std::string>(py::handle(o))));
     return true;
   }
   if (!is_device(o)) return false;
-  *out = py::cast<const DeviceBox&>(py::handle(o)).d;
+  *out = usable(py::cast<const DeviceBox&>(py::handle(o)));
   return true;
 }
-PyObject* device_object(Device d) { return py::cast(DeviceBox{d}).release().ptr(); }
+PyObject* device_object(Device d) {
+  return py::cast(DeviceBox{d, kDeviceKinds[0]}).release().ptr();
+}
 
 PyObject* size_object(IntList sizes) {
   PyObject* out = size_type->tp_alloc(size_type, static_cast<Py_ssize_t>(sizes.size()));
@@ -297,6 +329,7 @@ bool parse_scalar(PyObject* o, Scalar* out) noexcept {
     return true;
   }
   if (is_tensor(o) || PyUnicode_Check(o) || PySequence_Check(o)) return false;
+  if (is_torch_tensor(Py_TYPE(o))) return false;  // its history would be lost without a word
   // NumPy scalars: integers have __index__, booleans only __bool__ and floats __float__.
   int64_t i;
   if (parse_int(o, &i)) {

@@ -134,6 +134,25 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY_MODULES, *_LAZY_NAMES})
 
 
+_warn_always = False
+
+
+def set_warn_always(b: Any, /) -> None:
+    """Keeps a flag for programs that set it: no warning of cograd is held back after the first.
+
+    How often one is shown is up to the filters of Python's ``warnings``.
+    """
+    global _warn_always
+    if b is not True and b is not False:
+        raise TypeError(f"set_warn_always(): expected a bool, but got {type(b).__name__}")
+    _warn_always = b
+
+
+def is_warn_always_enabled() -> Any:
+    """What ``set_warn_always`` was given; False at first."""
+    return _warn_always
+
+
 def is_inference(input: Tensor) -> Any:
     """Whether ``input`` was made under ``inference_mode``."""
     return input.is_inference()

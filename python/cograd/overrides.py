@@ -254,14 +254,49 @@ def _convert(value: Any, cls: type) -> Any:
     return value
 
 
+def _is_torchs(func: Any) -> bool:
+    """Whether a function is PyTorch's own."""
+    owners = (func, getattr(func, "__self__", None), getattr(func, "__objclass__", None))
+    modules = (getattr(owner, "__module__", None) or "" for owner in owners)
+    return any(module.partition(".")[0] == "torch" for module in modules)
+
+
+def is_torch_tensor(value: Any) -> bool:
+    """Whether ``value`` is a tensor of PyTorch, which cograd never imports."""
+    return not isinstance(value, Tensor) and any(
+        base.__name__ == "Tensor" and base.__module__ == "torch" for base in type(value).__mro__
+    )
+
+
+def refuse_torch(where: str, value: Any) -> None:
+    """Raises TypeError for a tensor of PyTorch: for values that were refused anyway."""
+    if is_torch_tensor(value):
+        raise TypeError(f"{where}(): got a torch.Tensor, but {_CONVERT}")
+
+
+_CONVERT = (
+    "cograd.Tensor and torch.Tensor do not mix in one call; convert it with "
+    "cograd.from_dlpack(tensor), or the other way with torch.from_dlpack(tensor)"
+)
+
+
 def _default(
     cls: type, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
 ) -> Any:
     """Runs ``func`` as if there were no subclasses, and makes its tensors objects of ``cls``."""
-    if not all(issubclass(cls, kind) for kind in types):
+    related = all(issubclass(cls, kind) for kind in types)
+    # PyTorch's functions ask here too, and when called would ask again instead of computing.
+    off = _C._overrides_off()
+    if (off or not related) and _is_torchs(func):
+        name = getattr(func, "__name__", repr(func))
+        raise TypeError(f"torch.{name}(): got a cograd.Tensor, but {_CONVERT}")
+    if not related:
         return NotImplemented
-    with DisableTorchFunctionSubclass():
+    _C._overrides_set_off(off or 1)
+    try:
         result = func(*args, **(kwargs or {}))
+    finally:
+        _C._overrides_set_off(off)
     return result if func in get_default_nowrap_functions() else _convert(result, cls)
 
 

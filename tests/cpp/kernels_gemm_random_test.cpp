@@ -7,9 +7,9 @@
 #include <array>
 #include <numeric>
 
-#include "kernels_check.h"
 #include "kernels/gemm.h"
 #include "kernels/random.h"
+#include "kernels_check.h"
 #include "tensor/threads.h"
 
 using namespace cograd;

@@ -5,9 +5,9 @@
 #include <memory>
 #include <numeric>
 
-#include "kernels_check.h"
 #include "kernels/index.h"
 #include "kernels/sort.h"
+#include "kernels_check.h"
 
 using namespace cograd;
 using namespace cograd::kernels;

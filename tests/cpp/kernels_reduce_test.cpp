@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels_check.h"
 #include "kernels/loss.h"
 #include "kernels/norm.h"
 #include "kernels/reduce.h"
 #include "kernels/scan.h"
 #include "kernels/softmax.h"
+#include "kernels_check.h"
 #include "tensor/threads.h"
 
 using namespace cograd;

@@ -64,7 +64,7 @@ def asarray(
         TypeError: ``obj`` is none of the above.
     """
     if device is not None:
-        _C.device(device)
+        _C._check_device(device)
     shared = _shared(obj, dtype)
     if shared is None:
         if copy is False:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -114,6 +115,18 @@ def _false(self: Tensor) -> bool:
     return False
 
 
+def _get_volatile(self: Tensor) -> bool:
+    warnings.warn("volatile was removed (Variable.volatile is always False)", stacklevel=2)
+    return False
+
+
+def _set_volatile(self: Tensor, value: Any) -> None:
+    warnings.warn(
+        "volatile was removed and now has no effect. Use `with cograd.no_grad():` instead",
+        stacklevel=2,
+    )
+
+
 _METHODS: dict[str, Any] = {
     "__array__": _array,
     "__array_priority__": 1000,
@@ -135,6 +148,7 @@ _METHODS: dict[str, Any] = {
     "resolve_neg": _same,
     "share_memory_": _share_memory_,
     "untyped_storage": _untyped_storage,
+    "volatile": property(_get_volatile, _set_volatile, doc="Removed: always False."),
     **storage.TENSOR_METHODS,
 }
 

@@ -27,6 +27,9 @@ from cograd.autograd.grad_mode import (
 )
 from cograd.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from cograd.autograd.variable import Variable
+from cograd.overrides import refuse_torch
+
+SavedTensor = _C.SavedTensor
 
 if TYPE_CHECKING:
     from cograd.autograd import profiler
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Function",
     "GradcheckError",
+    "SavedTensor",
     "Variable",
     "anomaly_mode",
     "backward",
@@ -71,6 +75,8 @@ def __getattr__(name: str) -> Any:
 
 def _tuple(value: Any) -> tuple[Any, ...]:
     one = value is None or isinstance(value, (Tensor, graph.GradientEdge))
+    if not one and not isinstance(value, (tuple, list)):
+        refuse_torch("autograd", value)
     return (value,) if one else tuple(value)
 
 

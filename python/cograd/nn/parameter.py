@@ -7,6 +7,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
+from cograd.overrides import refuse_torch
 
 __all__ = ["Buffer", "Parameter"]
 
@@ -50,6 +51,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)  # type: ignore[no-any-return]
         if not isinstance(data, Tensor):
+            refuse_torch("Parameter", data)
             raise TypeError(
                 "Parameter(): argument 'data' must be a Tensor or None, "
                 f"but got {type(data).__name__}"
@@ -108,6 +110,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         """Makes ``data`` a buffer."""
         if data is None:
             data = cograd.empty(0)
+        refuse_torch("Buffer", data)
         marked: Any = data.detach().requires_grad_(data.requires_grad)
         marked.persistent = persistent
         marked._is_buffer = True

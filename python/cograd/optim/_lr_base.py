@@ -49,6 +49,8 @@ class LRScheduler:
         last_epoch: -1 for a new schedule; to resume, the groups must have 'initial_lr'.
     """
 
+    _get_lr_called_within_step = False
+
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
@@ -92,16 +94,31 @@ class LRScheduler:
         self._step_count += 1
         if epoch is not None:
             warnings.warn(_EPOCH, stacklevel=2)
-        if epoch is None:
-            self.last_epoch += 1
-            lrs = self.get_lr()
-        else:
-            self.last_epoch = epoch
-            closed = getattr(self, "_get_closed_form_lr", None)
-            lrs = self.get_lr() if closed is None else closed()
+        self._get_lr_called_within_step = True
+        try:
+            lrs = self._next_lrs(epoch)
+        finally:
+            self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, lrs):
             group["lr"] = lr
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def _next_lrs(self, epoch: int | None) -> list[Any]:
+        if epoch is None:
+            self.last_epoch += 1
+            return self.get_lr()
+        self.last_epoch = epoch
+        closed = getattr(self, "_get_closed_form_lr", None)
+        return self.get_lr() if closed is None else closed()
+
+    def _warn_outside_step(self) -> None:
+        """For ``get_lr``, whose value is that of a step under way."""
+        if not self._get_lr_called_within_step:
+            warnings.warn(
+                "To get the last learning rate computed by the scheduler, please use "
+                "`get_last_lr()`.",
+                stacklevel=3,
+            )
 
     def _check_order(self) -> None:
         """Warns where the optimizer has made no step, as far as its ``step`` tells."""

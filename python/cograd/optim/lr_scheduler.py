@@ -64,6 +64,7 @@ class LambdaLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
+        self._warn_outside_step()
         return [base * fn(self.last_epoch) for fn, base in zip(self.lr_lambdas, self.base_lrs)]
 
 
@@ -79,6 +80,7 @@ class StepLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
+        self._warn_outside_step()
         if self.last_epoch == 0 or self.last_epoch % self.step_size != 0:
             return self._current()
         return [lr * self.gamma for lr in self._current()]
@@ -104,6 +106,7 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
+        self._warn_outside_step()
         factor = self.gamma ** self.milestones.get(self.last_epoch, 0)
         return [lr * factor for lr in self._current()]
 
@@ -130,6 +133,7 @@ class ConstantLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
+        self._warn_outside_step()
         if self.last_epoch == 0:
             return [lr * self.factor for lr in self._current()]
         if self.last_epoch != self.total_iters:
@@ -166,6 +170,7 @@ class LinearLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
+        self._warn_outside_step()
         if self.last_epoch == 0:
             return [lr * self.start_factor for lr in self._current()]
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -189,6 +194,7 @@ class ExponentialLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
+        self._warn_outside_step()
         if self._is_initial or self.last_epoch == 0:
             return self._current()
         return [lr * self.gamma for lr in self._current()]
@@ -213,6 +219,7 @@ class PolynomialLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
+        self._warn_outside_step()
         if self._is_initial or self.last_epoch == 0 or self.last_epoch > self.total_iters:
             return self._current()
         left = 1.0 - self.last_epoch / self.total_iters
@@ -236,6 +243,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
+        self._warn_outside_step()
         if self._is_initial or self.last_epoch == 0:
             return self._current()
         if self._step_count == 1 and self.last_epoch > 0:

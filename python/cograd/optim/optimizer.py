@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import cograd
 from cograd import Tensor
 from cograd._handles import RemovableHandle
+from cograd.overrides import refuse_torch
 
 __all__ = ["Optimizer", "required"]
 
@@ -151,6 +152,7 @@ class Optimizer:
         recorded = param_group.get("differentiable", self.defaults.get("differentiable"))
         for param in params:
             if not isinstance(param, Tensor):
+                refuse_torch(type(self).__name__, param)
                 raise TypeError(
                     f"optimizer can only optimize Tensors, but one of the params is "
                     f"{type(param).__name__}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cograd import Tensor
+from cograd.overrides import refuse_torch
 
 from ..parameter import Parameter
 from . import _hooks
@@ -57,6 +58,7 @@ class AccessMixin:
         self._check_name("parameter", name, self._parameters)
         if param is not None:
             if not (isinstance(param, Tensor) and isinstance(param, Parameter)):
+                refuse_torch("register_parameter", param)
                 raise TypeError(
                     f"cannot assign '{typename(param)}' object to parameter '{name}' "
                     "(cograd.nn.Parameter or None required)"
@@ -78,6 +80,7 @@ class AccessMixin:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
+            refuse_torch("register_buffer", tensor)
             raise TypeError(
                 f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
                 "(cograd Tensor or None required)"

@@ -11,6 +11,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
+from cograd.overrides import refuse_torch
 from cograd.utils.hooks import BackwardHook
 
 from ..parameter import Buffer, Parameter
@@ -294,6 +295,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
             self.register_buffer(name, value, value.persistent)
         elif ready and name in self._buffers:
             if value is not None and not isinstance(value, Tensor):
+                refuse_torch("Module.__setattr__", value)
                 raise TypeError(
                     f"cannot assign '{typename(value)}' as buffer '{name}' "
                     "(cograd.nn.Buffer, cograd.Tensor or None expected)"
@@ -308,6 +310,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
     ) -> None:
         """Sets a registered parameter or module to None, the only other value it takes."""
         if value is not None:
+            refuse_torch("Module.__setattr__", value)
             raise TypeError(
                 f"cannot assign '{typename(value)}' as {what} '{name}' "
                 f"(cograd.nn.{allowed} or None expected)"
@@ -421,6 +424,14 @@ class Module(StateMixin, HookMixin, AccessMixin):
     def bfloat16(self) -> Any:
         """Casts floating-point parameters and buffers to bfloat16."""
         return self._to_float_dtype(cograd.bfloat16)
+
+    def cuda(self, device: Any = None) -> Any:
+        """Moves everything to a GPU, which cograd has none of: raises if there is anything."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+        """Gives every parameter and buffer new memory on ``device``, with any values."""
+        return self._apply(lambda t: cograd.empty_like(t, device=device), recurse=recurse)
 
     def cpu(self) -> Any:
         """Moves everything to the CPU."""

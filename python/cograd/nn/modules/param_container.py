@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import operator
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -142,7 +143,7 @@ class ParameterDict(Module):
 
     def copy(self) -> ParameterDict:
         """A new ParameterDict of the same values."""
-        return ParameterDict({key: self[key] for key in self._keys})
+        return ParameterDict((key, self[key]) for key in self._keys)
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """``self[key]``, put there first if it is missing."""
@@ -187,17 +188,20 @@ class ParameterDict(Module):
         return (self[key] for key in self._keys)
 
     def update(self, parameters: Any) -> None:
-        """Adds values from a mapping (a plain dict in sorted order) or from (key, value) pairs."""
+        """Adds values from a mapping or from (key, value) pairs.
+
+        The keys of a mapping that is no OrderedDict or ParameterDict are sorted first, as in torch.
+        """
         if not isinstance(parameters, (Iterable, ParameterDict)):
             raise TypeError(
                 "ParametersDict.update should be called with an iterable of key/value pairs, but "
                 "got " + type(parameters).__name__
             )
         pairs: Iterable[Any] = parameters
-        if type(parameters) is dict:
-            pairs = sorted(parameters.items())
-        elif isinstance(parameters, (Mapping, ParameterDict)):
+        if isinstance(parameters, (OrderedDict, ParameterDict)):
             pairs = parameters.items()
+        elif isinstance(parameters, Mapping):
+            pairs = sorted(parameters.items())
         for j, pair in enumerate(pairs):
             if not isinstance(pair, Iterable):
                 raise TypeError(
@@ -227,6 +231,11 @@ class ParameterDict(Module):
     def __or__(self, other: Any) -> ParameterDict:
         merged = self.copy()
         merged.update(other)
+        return merged
+
+    def __ror__(self, other: Any) -> ParameterDict:
+        merged = ParameterDict(other)
+        merged.update(self)
         return merged
 
     def __ior__(self, other: Any) -> Any:
