@@ -158,6 +158,7 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
                                  "T(5), 0.3, interpolation='nearest'",                            \
                                  "np." name                                                       \
                                  "(input, q, axis=dim, keepdims=keepdim, method=interpolation)"}; \
+    static constexpr DTypeSet kDTypes = kWideTypes;                                               \
     static Tensor forward(const Tensor& x, double q, std::optional<Dim> dim, bool keepdim,        \
                           std::string_view interpolation) {                                       \
       return quantile_of(x, {&q, 1}, true, Tensor(), dim, keepdim, interpolation, ignore_nan);    \
@@ -168,7 +169,8 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
     static constexpr OpSpec spec{name,                                                            \
                                  "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
                                  kFunctional | kSorting, doc " q is a tensor of fractions.",      \
-                                 "none: q must stay within [0, 1]; tested by hand"};              \
+                                 "T(3, 5), T(2, lo=0.1, hi=0.9), 1; T(7), T(3, lo=0.1, hi=0.9)"}; \
+    static constexpr DTypeSet kDTypes = kWideTypes;                                               \
     static Tensor forward(const Tensor& x, const Tensor& q, std::optional<Dim> dim, bool keepdim, \
                           std::string_view interpolation) {                                       \
       return quantile_of(x, quantile_fractions(q, x), q.dim() == 0, q, dim, keepdim,              \
