@@ -169,7 +169,7 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
     static constexpr OpSpec spec{name,                                                            \
                                  "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
                                  kFunctional | kSorting, doc " q is a tensor of fractions.",      \
-                                 "none: q must stay within [0, 1]; tested by hand"};              \
+                                 "T(3, 5), T(2, lo=0.1, hi=0.9), 1; T(7), T(3, lo=0.1, hi=0.9)"}; \
     static constexpr DTypeSet kDTypes = kWideTypes;                                               \
     static Tensor forward(const Tensor& x, const Tensor& q, std::optional<Dim> dim, bool keepdim, \
                           std::string_view interpolation) {                                       \
