@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "autograd/run.h"
+#include "tensor/thread_start.h"
 #include "tensor/threads.h"
 
 namespace cograd {
@@ -119,13 +120,8 @@ class Crew {
   void open(ParallelRun* run, int helpers) {
     const std::lock_guard lock(mutex_);
     runs_.push_back(run);
-    for (; members_ < helpers; ++members_) {
-      try {
-        std::thread([this] { member(); }).detach();
-      } catch (const std::exception&) {
-        break;  // those that run (and the caller) do the work
-      }
-    }
+    for (; members_ < helpers; ++members_)
+      if (!start_thread([this] { member(); })) break;  // those that run (and the caller) do it
   }
   // Waits until no helper is inside: the run may be destroyed then.
   void close(ParallelRun* run) {

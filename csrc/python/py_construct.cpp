@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/core/promote.h"
+#include "python/held.h"
 #include "python/py_interop.h"
 
 namespace cograd::python {
@@ -22,21 +23,18 @@ Kind kind_of(PyObject* o) noexcept {
   return Kind::Sequence;
 }
 
-// The items of any sequence; lists and tuples are not copied.
+// The items of any sequence.
 class Items {
  public:
   explicit Items(PyObject* o)
-      : fast_(py::reinterpret_steal<py::object>(PySequence_Fast(o, "not a sequence"))) {
-    if (!fast_) throw_python_error();
-  }
-  Py_ssize_t size() const noexcept { return PySequence_Fast_GET_SIZE(fast_.ptr()); }
-  // Looked up each time: converting an item may run code that changes the list.
-  PyObject* operator[](Py_ssize_t i) const noexcept {
-    return PySequence_Fast_ITEMS(fast_.ptr())[i];
-  }
+      : made_(PyList_Check(o) || PyTuple_Check(o) ? py::object() : held_sequence(o)),
+        items_(made_ ? made_.ptr() : o) {}
+  Py_ssize_t size() const noexcept { return items_.ssize(); }
+  PyObject* operator[](Py_ssize_t i) const noexcept { return items_[i]; }
 
  private:
-  py::object fast_;
+  py::object made_;
+  HeldItems items_;
 };
 
 // The shape, from the first item of each level; the others are checked when they are read.
@@ -211,7 +209,6 @@ class Filler {
     COGRAD_CHECK_VALUE(n == out_.size(static_cast<int>(d)), "expected sequence of length ",
                        out_.size(static_cast<int>(d)), " at dim ", d, " (got ", n, ")");
     for (Py_ssize_t i = 0; i < n; ++i) {
-      COGRAD_CHECK(items.size() == n, op_, "(): the sequence changed its length while it was read");
       PyObject* x = items[i];
       if (d + 1 == dims) {
         if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
@@ -221,7 +218,6 @@ class Filler {
           }
         }
       }
-      const py::object hold = py::reinterpret_borrow<py::object>(x);
       fill(x, d + 1);
     }
   }

@@ -12,6 +12,8 @@
 #include <exception>
 #include <thread>
 
+#include "tensor/thread_start.h"
+
 namespace cograd {
 namespace {
 
@@ -75,13 +77,10 @@ void Pool::start_workers(int wanted) {
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  try {
-    for (; workers_ < wanted; ++workers_) {
-      const int index = workers_ + 1;
-      std::thread([this, index] { worker(index); }).detach();
-    }
-  } catch (const std::exception&) {
+  for (; workers_ < wanted; ++workers_) {
+    const int index = workers_ + 1;
     // No more threads to be had: those that run (and the caller) do the work.
+    if (!start_thread([this, index] { worker(index); })) break;
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }

@@ -16,6 +16,9 @@ enum OpFlags : uint32_t {
   kFunctional = kFunction | kMethod,
   kElementwise = kFunction | kMethod | kInplace | kOut,
   kInternal = 64,  // reachable through _C only
+  // out= is written while inputs are read, so it may not even be one of them:
+  kOutApart = 1 << 16,    // none at all
+  kOutIsInput = 1 << 17,  // none but the first
 };
 
 // What an op's struct declares about itself, in one place.

@@ -259,7 +259,6 @@ struct TakeAlong {
     ctx.grad(0) = put_along(g, ctx->dim, ctx.saved(0), ctx->sizes);
   }
 };
-COGRAD_OP(TakeAlong)
 
 struct PutAlong {
   static constexpr OpSpec spec{"_put_along", "grad, dim, index, size", kInternal,
@@ -290,7 +289,6 @@ struct PutAlong {
     ctx.grad(0) = take_along(g, ctx->dim, ctx.saved(0));
   }
 };
-COGRAD_OP(PutAlong)
 
 }  // namespace
 

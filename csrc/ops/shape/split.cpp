@@ -2,6 +2,7 @@
 // Ops that cut a tensor into several views along one dim.
 #include "ops/core/ops.h"
 #include "ops/shape/geometry.h"
+#include "tensor/interrupt.h"
 
 namespace cograd {
 
@@ -18,8 +19,10 @@ struct Parts {
 std::vector<Tensor> split_views(const Tensor& x, int dim, IntList lengths) {
   std::vector<Tensor> out;
   out.reserve(lengths.size());
+  InterruptCheck interrupt;
   int64_t at = 0;
   for (int64_t n : lengths) {
+    interrupt.after(1);
     Tensor part = slice_region(x, dim, {at, n}, 1);
     link_view(x, part);
     if (thread_state.grad_enabled) part->flags |= kViewMultiOutput;
@@ -57,7 +60,7 @@ Dims even_lengths(int64_t size, int64_t length) {
   int64_t left = size;
   do {
     out.push_back(std::min(length, left));
-    left -= length;
+    left -= std::min(length, left);
   } while (left > 0);
   return out;
 }
@@ -118,14 +121,16 @@ struct SplitWithSizes {
     COGRAD_CHECK(x.dim() > 0, "split_with_sizes expects at least a 1-dimensional tensor");
     const int d = wrap_dim(dim, x.dim());
     int64_t total = 0;
+    bool overflow = false;
     for (int64_t n : lengths) {
       COGRAD_CHECK(n >= 0,
                    "split_with_sizes expects split_sizes have only non-negative entries, but got "
                    "split_sizes=",
                    to_string(lengths));
-      total += n;
+      overflow |= __builtin_add_overflow(total, n, &total);
     }
-    COGRAD_CHECK(total == x.size(d), "split_with_sizes expects split_sizes to sum exactly to ",
+    COGRAD_CHECK(!overflow && total == x.size(d),
+                 "split_with_sizes expects split_sizes to sum exactly to ",
                  x.size(d), " (input tensor's size at dimension ", d,
                  "), but got split_sizes=", to_string(lengths));
     return run_split(ctx, x, d, Dims(lengths));
@@ -167,7 +172,7 @@ struct Chunk {
       const Dims none(static_cast<size_t>(chunks), 0);
       return apply<SplitWithSizes>(x, IntList(none), int64_t{d});
     }
-    return apply<Split>(x, (size + chunks - 1) / chunks, int64_t{d});
+    return apply<Split>(x, size / chunks + (size % chunks != 0), int64_t{d});
   }
 };
 COGRAD_OP(Chunk)
@@ -185,7 +190,9 @@ struct Unbind {
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, x.dtype(), Dims(x.sizes())};
     std::vector<Tensor> out;
     out.reserve(static_cast<size_t>(x.size(d)));
+    InterruptCheck interrupt;
     for (int64_t i = 0; i < x.size(d); ++i) {
+      interrupt.after(1);
       Tensor part = select_region(x, d, i);
       link_view(x, part);
       if (thread_state.grad_enabled) part->flags |= kViewMultiOutput;
@@ -217,8 +224,11 @@ std::vector<Tensor> split_sections(const Tensor& x, int64_t sections, int64_t di
   COGRAD_CHECK(sections > 0, "number of sections must be larger than 0, got ", sections);
   const int64_t size = x.size(d);
   std::vector<Tensor> out;
+  out.reserve(static_cast<size_t>(sections));
+  InterruptCheck interrupt;
   int64_t at = 0;
   for (int64_t i = 0; i < sections; ++i) {
+    interrupt.after(1);
     const int64_t n = size / sections + (i < size % sections ? 1 : 0);
     out.push_back(slice(x, d, at, at + n));
     at += n;
