@@ -113,9 +113,12 @@ def test_classes_made_by_the_core_say_so():
         for make in (kind, lambda kind=kind: kind.__new__(kind)):
             with pytest.raises(TypeError):
                 make()
+    for base in (_C.Generator.__base__, _C.device.__base__):
+        with pytest.raises(TypeError):
+            base()
     node = _C.Node.__new__(_C.Node)
     with pytest.raises(TypeError, match="bare"):
-        node.next_functions  # noqa: B018
+        node.next_functions
 
 
 def test_generators_are_whole_however_they_are_made():
@@ -125,7 +128,9 @@ def test_generators_are_whole_however_they_are_made():
     assert torch.equal(torch.rand(3, generator=made), want)
     again = pickle.loads(pickle.dumps(torch.Generator().manual_seed(3)))
     assert torch.equal(torch.rand(3, generator=again), want)
-    assert torch.equal(torch.rand(3, generator=copy.deepcopy(again)), torch.rand(3, generator=again))
+    assert torch.equal(
+        torch.rand(3, generator=copy.deepcopy(again)), torch.rand(3, generator=again)
+    )
     with pytest.raises((RuntimeError, TypeError, ValueError)):
         torch.Generator("cuda")
     with pytest.raises(TypeError):
@@ -145,7 +150,7 @@ def values():
         None, 1, -1, 2**62, 1.5, True, "x", b"x", [], (), {}, [None], ["x"], [1], Broken(),
         object(), torch.ones(2), x, y, torch.zeros(0), torch.tensor(1), torch.ones(2, 2),
         [torch.ones(2)], (torch.ones(2), None), torch.float32, int, lambda *a: None, node, ctx,
-        torch.Generator(), node._raw_saved_self, x.untyped_storage() if hasattr(x, "untyped_storage") else 0,
+        torch.Generator(), node._raw_saved_self, x.untyped_storage(), "cpu", 2**70, -(2**63),
     ]  # fmt: skip
 
 

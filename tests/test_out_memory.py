@@ -9,9 +9,7 @@ import cograd as torch
 SHARED = "unsupported operation: some elements of the input tensor and the written-to tensor refer"
 ITSELF = "unsupported operation: more than one element of the written-to tensor refers"
 RANDOM = {"bernoulli", "normal", "multinomial"}
-WITH_OUT = [
-    r for r in TABLE if r["out"] and r["function"] and not r["internal"] and samples_of(r)
-]
+WITH_OUT = [r for r in TABLE if r["out"] and r["function"] and not r["internal"] and samples_of(r)]
 
 
 def cases(record):
@@ -43,11 +41,14 @@ def places(args):
         elif isinstance(a, (list, tuple)):
             for k, item in enumerate(a):
                 if isinstance(item, torch.Tensor):
-                    yield item, lambda t, i=i, k=k, a=a: [
-                        *args[:i],
-                        [*a[:k], t, *a[k + 1 :]],
-                        *args[i + 1 :],
-                    ]
+                    yield (
+                        item,
+                        lambda t, i=i, k=k, a=a: [
+                            *args[:i],
+                            [*a[:k], t, *a[k + 1 :]],
+                            *args[i + 1 :],
+                        ],
+                    )
 
 
 @pytest.mark.parametrize("record", WITH_OUT, ids=lambda r: f"{r['name']}({r['signature']})")

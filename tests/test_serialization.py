@@ -251,6 +251,7 @@ def test_damaged_files_raise_one_class_that_names_the_file(tmp_path):
 
 def test_deep_nesting_in_a_file_is_refused(tmp_path):
     import safetensors
+
     from cograd.serialization import FileError
 
     nested = '{"t":"list","v":[' * 20_000 + "1" + "]}" * 20_000

@@ -36,8 +36,8 @@ class HeldItems {
 
 // The same of any sequence; what iterating it gives.
 inline py::object held_sequence(PyObject* o) {
-  py::object items = py::reinterpret_steal<py::object>(
-      PyTuple_CheckExact(o) ? Py_NewRef(o) : PySequence_Tuple(o));
+  py::object items =
+      py::reinterpret_steal<py::object>(PyTuple_CheckExact(o) ? Py_NewRef(o) : PySequence_Tuple(o));
   if (!items) throw_python_error();
   return items;
 }

@@ -23,18 +23,20 @@ Kind kind_of(PyObject* o) noexcept {
   return Kind::Sequence;
 }
 
-// The items of any sequence.
+// The items of any sequence. Lists are not copied: each item is looked up when its turn comes, and
+// is held while it is read, as that may run code that changes the list.
 class Items {
  public:
   explicit Items(PyObject* o)
-      : made_(PyList_Check(o) || PyTuple_Check(o) ? py::object() : held_sequence(o)),
-        items_(made_ ? made_.ptr() : o) {}
-  Py_ssize_t size() const noexcept { return items_.ssize(); }
-  PyObject* operator[](Py_ssize_t i) const noexcept { return items_[i]; }
+      : fast_(PyList_Check(o) || PyTuple_Check(o) ? py::reinterpret_borrow<py::object>(o)
+                                                  : held_sequence(o)) {}
+  Py_ssize_t size() const noexcept { return PySequence_Fast_GET_SIZE(fast_.ptr()); }
+  PyObject* operator[](Py_ssize_t i) const noexcept {
+    return PySequence_Fast_ITEMS(fast_.ptr())[i];
+  }
 
  private:
-  py::object made_;
-  HeldItems items_;
+  py::object fast_;
 };
 
 // The shape, from the first item of each level; the others are checked when they are read.
@@ -86,7 +88,15 @@ class Inferred {
                        "'");
     const Items items(o);
     if (items.size() == 0) add(default_dtype());
-    for (Py_ssize_t i = 0; i < items.size(); ++i) visit(items[i], depth + 1);
+    for (Py_ssize_t i = 0; i < items.size(); ++i) {
+      PyObject* x = items[i];
+      if (PyFloat_CheckExact(x)) {
+        add(default_dtype());
+        continue;
+      }
+      const py::object hold = py::reinterpret_borrow<py::object>(x);
+      visit(x, depth + 1);
+    }
   }
   DType get() const noexcept { return dtype_; }
 
@@ -209,6 +219,7 @@ class Filler {
     COGRAD_CHECK_VALUE(n == out_.size(static_cast<int>(d)), "expected sequence of length ",
                        out_.size(static_cast<int>(d)), " at dim ", d, " (got ", n, ")");
     for (Py_ssize_t i = 0; i < n; ++i) {
+      COGRAD_CHECK(items.size() == n, op_, "(): the sequence changed its length while it was read");
       PyObject* x = items[i];
       if (d + 1 == dims) {
         if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
@@ -218,6 +229,7 @@ class Filler {
           }
         }
       }
+      const py::object hold = py::reinterpret_borrow<py::object>(x);
       fill(x, d + 1);
     }
   }

@@ -15,17 +15,19 @@ void warn(const char* text) {
   if (PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0) throw_python_error();
 }
 
+bool is_whole(PyObject* o) noexcept { return o == Py_None || PyLong_CheckExact(o); }
+
 // Whether reading `o` as an item of a key runs no code of the user's.
 bool is_settled(PyObject* o) {
-  const auto whole = [](PyObject* v) { return v == Py_None || PyLong_CheckExact(v); };
-  if (whole(o) || o == Py_Ellipsis || is_python_bool(o)) return true;
+  if (is_whole(o) || o == Py_Ellipsis) return true;
   if (PySlice_Check(o)) {
     const auto* s = reinterpret_cast<PySliceObject*>(o);
-    return whole(s->start) && whole(s->stop) && whole(s->step);
+    return is_whole(s->start) && is_whole(s->stop) && is_whole(s->step);
   }
   if (is_tensor(o)) return unwrap(o).dtype() != DType::UInt8 || unwrap(o).dim() == 0;
-  return is_ndarray(o) || ((PyList_Check(o) || PyTuple_Check(o)) && HeldItems::all_plain(o)) ||
-         !(is_index_data(o) || PyIndex_Check(o));
+  if (PyList_Check(o) || PyTuple_Check(o)) return HeldItems::all_plain(o);
+  return PyBool_Check(o) || is_ndarray(o) ||
+         !(is_python_bool(o) || is_index_data(o) || PyIndex_Check(o));
 }
 
 py::object settled_item(PyObject* o) {
@@ -41,8 +43,9 @@ py::object settled_item(PyObject* o) {
         "instead.");
     return py::reinterpret_borrow<py::object>(o);
   }
-  py::object v = py::reinterpret_steal<py::object>(is_index_data(o) ? wrap(index_data(o))
-                                                                     : PyNumber_Index(o));
+  if (is_python_bool(o)) return py::bool_(PyObject_IsTrue(o) == 1);
+  py::object v =
+      py::reinterpret_steal<py::object>(is_index_data(o) ? wrap(index_data(o)) : PyNumber_Index(o));
   if (!v) throw_python_error();
   return v;
 }
@@ -59,7 +62,7 @@ py::object settle(PyObject* key) {
     while (i < n && is_settled(PyTuple_GET_ITEM(key, i))) ++i;
     if (i == n) return {};
     items = py::reinterpret_borrow<py::object>(key);
-  } else if (is_settled(key) && !PyList_Check(key)) {
+  } else if (is_settled(key)) {
     return {};
   } else if (is_item_sequence(key)) {
     warn(
@@ -67,7 +70,7 @@ py::object settle(PyObject* key) {
         "x[tuple(seq)] instead of x[seq].");
     items = held_sequence(key);
   } else {
-    return is_settled(key) ? py::object() : settled_item(key);
+    return settled_item(key);
   }
   py::tuple out(PyTuple_GET_SIZE(items.ptr()));
   for (size_t i = 0; i < out.size(); ++i)

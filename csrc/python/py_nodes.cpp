@@ -399,9 +399,9 @@ void rebase_like(py::handle t, const Tensor& alias) {
 
 // Writes to `alias` become part of t's history too: from then on t is a view of it.
 void follow_alias(const Tensor& t, const Tensor& alias) {
-  COGRAD_CHECK(!t.is(alias) && t->base == nullptr && alias->base == nullptr &&
-                   t->storage == alias->storage,
-               "_follow_alias: needs two tensors over one storage, neither a view");
+  COGRAD_CHECK(
+      !t.is(alias) && t->base == nullptr && alias->base == nullptr && t->storage == alias->storage,
+      "_follow_alias: needs two tensors over one storage, neither a view");
   alias->retain();
   t->base = alias.impl();
   t->view_version = t->current_version();

@@ -591,8 +591,7 @@ PyObject* wrap_result(const OpRecord* r, Result& result) {
     case Result::Kind::Items: {
       auto& parts = result.more->items;
       py::list list(parts.size());
-      for (size_t i = 0; i < parts.size(); ++i)
-        list[i] = wrapped(wrap_result(r, parts[i]));
+      for (size_t i = 0; i < parts.size(); ++i) list[i] = wrapped(wrap_result(r, parts[i]));
       return result.more->tuple ? py::tuple(list).release().ptr() : list.release().ptr();
     }
     case Result::Kind::List:

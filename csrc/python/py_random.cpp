@@ -78,9 +78,9 @@ PyObject* generator_new(PyObject*, PyObject* args, PyObject* kwargs) {
 }
 
 void complete_new(py::handle cls) {
-  static PyMethodDef method = {"__new__", reinterpret_cast<PyCFunction>(
-                                              reinterpret_cast<void (*)()>(generator_new)),
-                               METH_VARARGS | METH_KEYWORDS, "A whole generator."};
+  static PyMethodDef method = {
+      "__new__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(generator_new)),
+      METH_VARARGS | METH_KEYWORDS, "A whole generator."};
   bare_new = reinterpret_cast<PyTypeObject*>(cls.ptr())->tp_new;
   cls.attr("__new__") = py::reinterpret_steal<py::object>(PyCFunction_New(&method, nullptr));
 }

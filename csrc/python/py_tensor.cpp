@@ -341,8 +341,22 @@ PyObject* translate_exception() noexcept {
   return nullptr;
 }
 
+// The base of all pybind11 classes ends the process when it is called itself.
+static void forbid_base_new(PyTypeObject* base) {
+  static PyTypeObject* known = nullptr;
+  static newfunc make = nullptr;
+  if (known != nullptr || std::string_view(base->tp_name) != "pybind11_object") return;
+  known = base;
+  make = std::exchange(base->tp_new, [](PyTypeObject* t, PyObject* args, PyObject* kwargs) {
+    if (t != known) return make(t, args, kwargs);
+    PyErr_SetString(PyExc_TypeError, "cannot create 'pybind11_object' instances");
+    return static_cast<PyObject*>(nullptr);
+  });
+}
+
 void forbid_new(py::handle cls) {
   auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
+  forbid_base_new(type->tp_base);
   type->tp_new = [](PyTypeObject* t, PyObject*, PyObject*) -> PyObject* {
     PyErr_Format(PyExc_TypeError, "cannot create '%s' instances", t->tp_name);
     return nullptr;

@@ -62,8 +62,8 @@ int guarded_int(F&& f) noexcept {
     return -1;
   }
 }
-// For a pybind11 class whose objects come from C++ only: its __new__ raises. Otherwise it would make
-// an object without a C++ value.
+// For a pybind11 class whose objects come from C++ only: its __new__ raises. Otherwise it would
+// make an object without a C++ value.
 void forbid_new(py::handle cls);
 // A pending Python error becomes a C++ exception that carries it, traceback and all.
 [[noreturn]] inline void throw_python_error() { throw py::error_already_set(); }

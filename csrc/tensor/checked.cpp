@@ -10,9 +10,7 @@ namespace cograd {
 
 std::atomic<void (*)()> interrupt_hook{nullptr};
 
-void fail_numel() {
-  detail::fail(ErrorKind::Runtime, "numel: integer multiplication overflow");
-}
+void fail_numel() { detail::fail(ErrorKind::Runtime, "numel: integer multiplication overflow"); }
 
 void fail_storage_size(IntList sizes, IntList strides) {
   detail::fail(ErrorKind::Runtime,

@@ -20,7 +20,7 @@ bool start_thread(F body) {
   std::atomic<bool> ready{false};
   try {
     std::thread([&ready, body] {
-      const auto run = body;  // `ready` is gone once it is set
+      const auto run = body;             // `ready` is gone once it is set
       (void)std::uncaught_exceptions();  // the run time library's variables
       ready.store(true, std::memory_order_release);
       run();

@@ -74,14 +74,6 @@ class _cummin_result(NamedTuple):
     values: Tensor
     indices: Tensor
 
-class _sort_result(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _topk_result(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
 class _median_result(NamedTuple):
     values: Tensor
     indices: Tensor
@@ -95,6 +87,14 @@ class _kthvalue_result(NamedTuple):
     indices: Tensor
 
 class _mode_result(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class _sort_result(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class _topk_result(NamedTuple):
     values: Tensor
     indices: Tensor
 
@@ -133,6 +133,8 @@ class Node:
     def requires_grad(self, value: _bool) -> None: ...
     @property
     def variable(self) -> Any: ...
+
+class OutOfMemoryError(RuntimeError): ...
 
 class SavedTensor:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
@@ -1054,7 +1056,6 @@ class _ops:
     @staticmethod
     def _one_hot(input: Tensor, num_classes: _int = -1) -> Tensor: ...
     @staticmethod
-    @staticmethod
     def _relayout(input: Tensor, strides: _int | Sequence[_int]) -> Tensor: ...
     @staticmethod
     def _scatter_region(input: Tensor, src: Tensor, size: Sequence[_int], stride: Sequence[_int], offset: _int) -> Tensor: ...
@@ -1068,7 +1069,6 @@ class _ops:
     def _slice_backward(grad_output: Tensor, input_sizes: _int | Sequence[_int], dim: _int, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor: ...
     @staticmethod
     def _split(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
-    @staticmethod
     @staticmethod
     def _tensordot(input: Tensor, other: Tensor, dims_self: _int | Sequence[_int], dims_other: _int | Sequence[_int]) -> Tensor: ...
     @staticmethod

@@ -342,7 +342,14 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
     except FileError:
         raise
     # What damaged bytes lead to in the reader below: wrong kinds, missing keys, endless nesting.
-    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+    except (
+        RuntimeError,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        OverflowError,
+    ) as error:
         if isinstance(error, MemoryError):
             raise
         raise FileError(f"load(): '{name}' is damaged: {error!r}") from error

@@ -18,7 +18,8 @@ bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
 // Fills `out` with the parts along `dim`; all have out's other sizes.
 void raw_join(const Tensor& out, TensorList parts, int dim) {
-  bool direct = out.is_contiguous() && out.numel() <= kMemcpyBytes / out.itemsize();
+  bool direct = out.is_contiguous() && out.numel() <= kMemcpyBytes &&
+                out.numel() * out.itemsize() <= kMemcpyBytes;
   for (const Tensor& t : parts) direct &= t.is_contiguous() && t.dtype() == out.dtype();
   if (!direct) {
     int64_t at = 0;
@@ -109,12 +110,12 @@ struct Cat {
 };
 COGRAD_OP(Cat)
 
-#define COGRAD_CAT_ALIAS(Struct, name)                                                             \
-  struct Struct {                                                                                  \
-    static constexpr OpSpec spec{name, "tensors, dim=0", kFunction | kOut | kOutApart, "cat by another name.", \
-                                 kCatSamples};                                                     \
-    static Tensor forward(TensorList tensors, int64_t dim) { return cat(tensors, dim); }           \
-  };                                                                                               \
+#define COGRAD_CAT_ALIAS(Struct, name)                                                   \
+  struct Struct {                                                                        \
+    static constexpr OpSpec spec{name, "tensors, dim=0", kFunction | kOut | kOutApart,   \
+                                 "cat by another name.", kCatSamples};                   \
+    static Tensor forward(TensorList tensors, int64_t dim) { return cat(tensors, dim); } \
+  };                                                                                     \
   COGRAD_OP(Struct)
 COGRAD_CAT_ALIAS(Concat, "concat")
 COGRAD_CAT_ALIAS(Concatenate, "concatenate")
@@ -207,8 +208,8 @@ struct Hstack {
 COGRAD_OP(Hstack)
 
 struct Vstack {
-  static constexpr OpSpec spec{"vstack", "tensors", kFunction | kOut | kOutApart, "Tensors joined as rows.",
-                               kCatSamples};
+  static constexpr OpSpec spec{"vstack", "tensors", kFunction | kOut | kOutApart,
+                               "Tensors joined as rows.", kCatSamples};
   static Tensor forward(TensorList tensors) {
     check_list("vstack", tensors);
     return cat(all_at_least(tensors, 2), 0);
@@ -217,8 +218,8 @@ struct Vstack {
 COGRAD_OP(Vstack)
 
 struct RowStack {
-  static constexpr OpSpec spec{"row_stack", "tensors", kFunction | kOut | kOutApart, "vstack by another name.",
-                               kCatSamples};
+  static constexpr OpSpec spec{"row_stack", "tensors", kFunction | kOut | kOutApart,
+                               "vstack by another name.", kCatSamples};
   static Tensor forward(TensorList tensors) {
     check_list("row_stack", tensors);
     return cat(all_at_least(tensors, 2), 0);
@@ -227,8 +228,8 @@ struct RowStack {
 COGRAD_OP(RowStack)
 
 struct Dstack {
-  static constexpr OpSpec spec{"dstack", "tensors", kFunction | kOut | kOutApart, "Tensors joined along dim 2.",
-                               kCatSamples};
+  static constexpr OpSpec spec{"dstack", "tensors", kFunction | kOut | kOutApart,
+                               "Tensors joined along dim 2.", kCatSamples};
   static Tensor forward(TensorList tensors) {
     check_list("dstack", tensors);
     return cat(all_at_least(tensors, 3), 2);

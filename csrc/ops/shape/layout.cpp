@@ -231,9 +231,9 @@ void check_strides(const char* op, IntList sizes, IntList strides) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     COGRAD_CHECK(sizes[i] >= 0, "Trying to create tensor with negative dimension ", sizes[i], ": ",
                  to_string(sizes));
-    COGRAD_CHECK(strides[i] >= 0, op,
-                 ": Negative strides are not supported at the moment, got strides: ",
-                 to_string(strides));
+    COGRAD_CHECK(
+        strides[i] >= 0, op,
+        ": Negative strides are not supported at the moment, got strides: ", to_string(strides));
   }
 }
 

@@ -219,7 +219,8 @@ struct ViewDType {
       if (to_size < from_size) {
         const int64_t ratio = from_size / to_size;
         COGRAD_CHECK(strides.back() == 1, "self.stride(-1) must be 1", what, strides.back());
-        for (size_t i = 0; i + 1 < strides.size(); ++i) strides[i] = scaled_stride(strides[i], ratio);
+        for (size_t i = 0; i + 1 < strides.size(); ++i)
+          strides[i] = scaled_stride(strides[i], ratio);
         sizes.back() = checked_mul(sizes.back(), ratio);
       } else {
         view_larger(x, to_size / from_size, what, sizes, strides);

@@ -130,8 +130,8 @@ struct SplitWithSizes {
       overflow |= __builtin_add_overflow(total, n, &total);
     }
     COGRAD_CHECK(!overflow && total == x.size(d),
-                 "split_with_sizes expects split_sizes to sum exactly to ",
-                 x.size(d), " (input tensor's size at dimension ", d,
+                 "split_with_sizes expects split_sizes to sum exactly to ", x.size(d),
+                 " (input tensor's size at dimension ", d,
                  "), but got split_sizes=", to_string(lengths));
     return run_split(ctx, x, d, Dims(lengths));
   }

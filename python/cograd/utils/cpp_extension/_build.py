@@ -270,8 +270,8 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
             beside.finish(header_status)
     if any(r.status for r in results):
         raise _diagnostics.failure(job, results, folder)
-    for name, command in zip(objects, commands):
-        _check_written(job, folder, command.args[0], name, f"{name}.d")
+    for name, compiled in zip(objects, commands, strict=True):
+        _check_written(job, folder, compiled.args[0], name, f"{name}.d")
     if not job.verbose:
         _warn(results)
     link = [*_compiler.compiler_command(), *objects, *linked, "-o", job.file_name]
