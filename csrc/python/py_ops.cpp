@@ -4,7 +4,7 @@
 
 #include <structmember.h>
 
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -65,12 +65,12 @@ class Parsed {
  private:
   static_assert(std::is_trivially_destructible_v<Value>);
   alignas(Value) unsigned char bytes_[kMax * sizeof(Value)];
-  struct Lists {
-    std::deque<std::vector<int64_t>> ints;
-    std::deque<std::vector<Tensor>> tensors;
-    std::deque<std::vector<double>> doubles;
-    std::deque<std::vector<uint8_t>> bools;
-    std::deque<std::vector<std::string_view>> strings;
+  struct Lists {  // lists of lists: what is in them stays where it is, and empty ones are free
+    std::list<std::vector<int64_t>> ints;
+    std::list<std::vector<Tensor>> tensors;
+    std::list<std::vector<double>> doubles;
+    std::list<std::vector<uint8_t>> bools;
+    std::list<std::vector<std::string_view>> strings;
     std::vector<py::object> held;
   };
   Lists& lists() {
