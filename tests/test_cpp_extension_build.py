@@ -612,6 +612,14 @@ def test_no_compiler(tmp_path, monkeypatch):
         build("demo", file)
 
 
+@pytest.mark.parametrize("program", ["/bin/true", "sh -c true"])
+def test_a_program_that_is_no_compiler(tmp_path, monkeypatch, program):
+    """It reports no error and writes nothing."""
+    monkeypatch.setenv("CXX", program)
+    with pytest.raises(cpp_extension.CompilerNotFoundError, match="did not write.*Set CXX"):
+        build("demo", write(tmp_path / "a.cpp", source(1)))
+
+
 def test_compiler_that_cannot_run(tmp_path, monkeypatch):
     script = write(tmp_path / "broken", "#!/bin/sh\necho cannot do it >&2\nexit 3\n")
     script.chmod(0o755)

@@ -185,3 +185,122 @@ def test_arguments(tmp_path):
         torch.load(path, map_location="cuda:0")
     with pytest.raises(FileNotFoundError):
         torch.load(tmp_path / "absent")
+
+
+def checkpoint():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    return {
+        "model": model.state_dict(),
+        "step": 7,
+        "rates": [0.1, (0.2, None), {"inf": math.inf, "big": 2**70}],
+        "half": torch.ones(2, 3, dtype=torch.bfloat16, requires_grad=True),
+        "none": torch.empty(0, 4),
+    }
+
+
+def damaged(content, seed):
+    """The bytes with one kind of damage: cut, bits turned, stretches overwritten or moved."""
+    rng = np.random.default_rng(seed)
+    data = bytearray(content)
+    header = 8 + int.from_bytes(data[:8], "little")
+    end = header if seed % 3 else len(data)  # most of the structure is in the header
+    kind = seed % 6
+    if kind == 0:
+        del data[int(rng.integers(0, len(data))) :]
+    elif kind == 1:
+        for _ in range(int(rng.integers(1, 6))):
+            data[int(rng.integers(0, end))] ^= 1 << int(rng.integers(0, 8))
+    elif kind == 2:
+        at = int(rng.integers(8, end - 8))
+        data[at : at + 8] = rng.bytes(8)
+    elif kind == 3:
+        a, b = sorted(int(v) for v in rng.integers(8, end, 2))
+        del data[a:b]
+    elif kind == 4:  # what the JSON says is changed and stays JSON
+        digits = [i for i in range(8, header) if chr(data[i]).isdigit()]
+        for i in rng.choice(digits, 2):
+            data[int(i)] = ord("0") + int(rng.integers(0, 10))
+    else:
+        words = (b"tensor", b"dict", b"list", b"dtype", b"shape", b"F32", b"BF16", b'"v"', b'"k"')
+        old, new = words[seed // 6 % len(words)], words[int(rng.integers(0, len(words)))]
+        body = bytes(data[8:header]).replace(old, new, int(rng.integers(1, 4)))
+        data[8:header] = body
+        data[:8] = len(body).to_bytes(8, "little")
+    return bytes(data)
+
+
+def test_damaged_files_raise_one_class_that_names_the_file(tmp_path):
+    from cograd.serialization import FileError
+
+    good = tmp_path / "good.safetensors"
+    torch.save(checkpoint(), good)
+    content = good.read_bytes()
+    path = tmp_path / "damaged.safetensors"
+    refused = 0
+    for seed in range(600):
+        path.write_bytes(damaged(content, seed))
+        try:
+            torch.load(path)
+        except FileError as error:
+            assert str(path) in str(error), (seed, error)
+            assert isinstance(error, RuntimeError)
+            refused += 1
+    assert refused > 300
+    assert torch.load(good)["step"] == 7
+
+
+def test_deep_nesting_in_a_file_is_refused(tmp_path):
+    import safetensors
+
+    from cograd.serialization import FileError
+
+    nested = '{"t":"list","v":[' * 20_000 + "1" + "]}" * 20_000
+    metadata = {"structure": nested, "format": "cograd", "version": "1"}
+    path = tmp_path / "deep.safetensors"
+    path.write_bytes(safetensors.serialize({}, metadata=metadata))
+    with pytest.raises(FileError, match="deep.safetensors"):
+        torch.load(path)
+
+
+def test_save_replaces_a_file_as_a_whole(tmp_path, monkeypatch):
+    import os
+
+    path = tmp_path / "model.safetensors"
+    torch.save({"a": torch.ones(3)}, path)
+    path.chmod(0o640)
+    synced = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(handle), fsync(handle)))
+    torch.save({"a": torch.zeros(3)}, path)
+    assert len(synced) == 2, "the file and its folder are brought to the disk"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert torch.load(path)["a"].tolist() == [0.0, 0.0, 0.0]
+
+    def fail(source, target):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="no space left"):
+        torch.save({"a": torch.ones(9)}, path)
+    monkeypatch.undo()
+    assert torch.load(path)["a"].tolist() == [0.0, 0.0, 0.0], "the old file is untouched"
+    assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"], "nothing is left behind"
+    with pytest.raises(TypeError):
+        torch.save(object(), path)
+    assert torch.load(path)["a"].numel() == 3
+
+
+def test_save_through_a_link_and_with_the_usual_mode(tmp_path):
+    import os
+
+    folder = tmp_path / "real"
+    folder.mkdir()
+    link = tmp_path / "link.safetensors"
+    link.symlink_to(folder / "file.safetensors")
+    torch.save(torch.ones(2), link)
+    assert link.is_symlink() and torch.load(folder / "file.safetensors").tolist() == [1.0, 1.0]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert (folder / "file.safetensors").stat().st_mode & 0o777 == 0o666 & ~mask
+    with pytest.raises(FileNotFoundError):
+        torch.save(torch.ones(2), tmp_path / "missing" / "file.safetensors")

@@ -206,8 +206,11 @@ cograd_status cograd_tensor_from_blob(void* data, int32_t dtype, int32_t dim, co
     const int64_t bytes = checked_span("from_blob", shape, steps, dtype_size(t));
     COGRAD_CHECK_VALUE(data != nullptr || bytes == 0, "from_blob(): data is NULL, expected ", bytes,
                        " bytes");
-    Storage* storage = Storage::wrap(data, bytes, deleter, context, false);
-    *out = give(tensor_of_storage(storage, t, shape, steps, static_cast<char*>(data)));
+    Storage* storage = Storage::wrap(data, bytes, nullptr, nullptr, false);
+    Tensor made = tensor_of_storage(storage, t, shape, steps, static_cast<char*>(data));
+    storage->deleter = deleter;  // from here on: an error leaves the memory to the caller
+    storage->context = context;
+    *out = give(std::move(made));
   });
 }
 

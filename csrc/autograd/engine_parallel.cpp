@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "autograd/run.h"
+#include "tensor/thread_start.h"
 #include "tensor/threads.h"
 
 namespace cograd {

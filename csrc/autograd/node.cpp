@@ -62,9 +62,12 @@ struct Doomed {
   void (*f)(void*) noexcept;
   void* p;
 };
-// Leaked with its thread's last use: threads may free graphs while they end.
-std::vector<Doomed>& doomed() {
-  thread_local auto* list = new std::vector<Doomed>;
+// Never destroyed: threads may free graphs while they end. Making it takes no memory.
+std::vector<Doomed>& doomed() noexcept {
+  alignas(std::vector<Doomed>) constinit thread_local unsigned char
+      room[sizeof(std::vector<Doomed>)] = {};
+  constinit thread_local std::vector<Doomed>* list = nullptr;
+  if (list == nullptr) list = new (room) std::vector<Doomed>;
   return *list;
 }
 }  // namespace
@@ -72,7 +75,11 @@ std::vector<Doomed>& doomed() {
 void destroy_later(void (*f)(void*) noexcept, void* p) noexcept {
   ThreadState& ts = thread_state;
   if (ts.draining) {
-    doomed().push_back({f, p});
+    try {
+      doomed().push_back({f, p});
+    } catch (const std::bad_alloc&) {
+      f(p);  // on the stack, then: what it frees makes room for the list
+    }
     return;
   }
   ts.draining = true;

@@ -87,11 +87,7 @@ extern constinit thread_local Node* current_node __attribute__((tls_model("initi
 // Gradients of this many elements make a node worth another thread's attention.
 inline constexpr int64_t kHeavyNode = 8192;
 
-inline int64_t elements(const OutputMeta& m) noexcept {
-  int64_t n = 1;
-  for (const int64_t s : m.sizes) n *= s;
-  return n;
-}
+inline int64_t elements(const OutputMeta& m) noexcept { return product(m.sizes); }
 void fail_if_cancelled(Run& run);
 // In engine_parallel.cpp: hands gradient `index` of `from` over in the order a lone thread would.
 void deliver(ParallelRun& parallel, Node* from, size_t index, const Edge& edge, Tensor g);

@@ -301,7 +301,7 @@ bool is_dense(const TensorImpl* t) {
     for (int i = 0; i < t->ndim; ++i) {
       const bool used = std::find(seen.begin(), seen.end(), i) != seen.end();
       if (used || (t->sizes_[i] != 1 && t->strides_[i] != step)) continue;
-      step *= t->sizes_[i];
+      step = checked_mul(step, t->sizes_[i]);
       seen.push_back(i);
       ++found;
       advanced = true;

@@ -2,6 +2,8 @@
 // Dispatch of matrix products to OpenBLAS, to the small kernel and to converted copies.
 #include "kernels/gemm.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "cograd/error.h"
+#include "kernels/blas_guard.h"
 #include "kernels/gemm_small.h"
 #include "tensor/threads.h"
 
@@ -55,6 +58,10 @@ void set_blas_threads(int n) {
   if (blas_threads.load(std::memory_order_relaxed) == n) return;
   const std::lock_guard lock(blas_mutex);
   if (blas_threads.load(std::memory_order_relaxed) == n) return;
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { blas_threads.store(0, std::memory_order_relaxed); });
+  (void)registered;
+  blas::check_threads(n);
   scipy_openblas_set_num_threads(n);
   blas_threads.store(n, std::memory_order_relaxed);
 }
@@ -83,6 +90,7 @@ void blas_gemm(DType t, const GemmArgs& g) {
   const int m = narrow_int(g.m, "m"), n = narrow_int(g.n, "n"), k = narrow_int(g.k, "k");
   const int lda = narrow_int(g.lda, "lda"), ldb = narrow_int(g.ldb, "ldb");
   const int ldc = narrow_int(g.ldc, "ldc");
+  const BlasCall call;
   if (t == DType::Float32) {
     scipy_cblas_sgemm(kRowMajor, trans(g.ta), trans(g.tb), m, n, k, static_cast<float>(g.alpha),
                       static_cast<const float*>(g.a), lda, static_cast<const float*>(g.b), ldb,
@@ -278,6 +286,7 @@ void blas_gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void*
                const void* x, int64_t incx, double beta, void* y, int64_t incy) {
   const int im = narrow_int(m, "m"), in = narrow_int(n, "n"), ld = narrow_int(lda, "lda");
   const int ix = narrow_int(incx, "incx"), iy = narrow_int(incy, "incy");
+  const BlasCall call;
   if (t == DType::Float32) {
     scipy_cblas_sgemv(kRowMajor, trans(ta), im, in, static_cast<float>(alpha),
                       static_cast<const float*>(a), ld, static_cast<const float*>(x), ix,

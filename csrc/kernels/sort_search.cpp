@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // searchsorted, bincount and histograms.
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -100,6 +101,9 @@ int64_t bincount_size(DType t, const void* x, int64_t n) {
         COGRAD_CHECK(v >= 0, "bincount only supports 1-d non-negative integral inputs, got ", v);
         top = std::max(top, v);
       }
+      COGRAD_CHECK(top < std::numeric_limits<int64_t>::max(),
+                   "maximum value of input overflowed, it should be < ",
+                   std::numeric_limits<int64_t>::max(), " but got ", top);
       return top + 1;
     } else {
       detail::fail(ErrorKind::Runtime, "bincount: input has dtype ", dtype_name(t),

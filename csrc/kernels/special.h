@@ -51,9 +51,14 @@ inline double trigamma(double v) {
   return factor * (sum + tail);
 }
 // Sum of (v + k)^-s over k >= 0, for v > 0: terms up to s + 20, then Euler and Maclaurin's tail.
+// A large s ends it early: the rest is a few times the last term.
 inline double hurwitz_zeta(double s, double v) {
   double sum = 0;
-  for (; v < s + 20; v += 1) sum += ::pow(v, -s);
+  for (; v < s + 20; v += 1) {
+    const double term = ::pow(v, -s);
+    sum += term;
+    if (term <= sum * 1e-19) return sum;
+  }
   constexpr double kBernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66};
   const double power = ::pow(v, -s);
   sum += power * v / (s - 1) + 0.5 * power;

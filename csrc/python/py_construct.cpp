@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/core/promote.h"
+#include "python/held.h"
 #include "python/py_interop.h"
 
 namespace cograd::python {
@@ -22,15 +23,14 @@ Kind kind_of(PyObject* o) noexcept {
   return Kind::Sequence;
 }
 
-// The items of any sequence; lists and tuples are not copied.
+// The items of any sequence. Lists are not copied: each item is looked up when its turn comes, and
+// is held while it is read, as that may run code that changes the list.
 class Items {
  public:
   explicit Items(PyObject* o)
-      : fast_(py::reinterpret_steal<py::object>(PySequence_Fast(o, "not a sequence"))) {
-    if (!fast_) throw_python_error();
-  }
+      : fast_(PyList_Check(o) || PyTuple_Check(o) ? py::reinterpret_borrow<py::object>(o)
+                                                  : held_sequence(o)) {}
   Py_ssize_t size() const noexcept { return PySequence_Fast_GET_SIZE(fast_.ptr()); }
-  // Looked up each time: converting an item may run code that changes the list.
   PyObject* operator[](Py_ssize_t i) const noexcept {
     return PySequence_Fast_ITEMS(fast_.ptr())[i];
   }
@@ -88,7 +88,15 @@ class Inferred {
                        "'");
     const Items items(o);
     if (items.size() == 0) add(default_dtype());
-    for (Py_ssize_t i = 0; i < items.size(); ++i) visit(items[i], depth + 1);
+    for (Py_ssize_t i = 0; i < items.size(); ++i) {
+      PyObject* x = items[i];
+      if (PyFloat_CheckExact(x)) {
+        add(default_dtype());
+        continue;
+      }
+      const py::object hold = py::reinterpret_borrow<py::object>(x);
+      visit(x, depth + 1);
+    }
   }
   DType get() const noexcept { return dtype_; }
 

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "python/held.h"
+
 namespace cograd::python {
 
 namespace {
@@ -110,15 +112,15 @@ class Nested {
   void add(PyObject* o, size_t depth) {
     if (!is_list(o) && !(PyObject_CheckBuffer(o) && !is_text(o) && PySequence_Check(o)))
       return leaf(o, depth);
-    const py::object list = py::reinterpret_steal<py::object>(PySequence_Fast(o, "index"));
-    if (!list) throw_python_error();
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(list.ptr());
+    const py::object made = PyList_Check(o) || PyTuple_Check(o) ? py::object() : held_sequence(o);
+    const HeldItems items(made ? made.ptr() : o);
+    const Py_ssize_t n = items.ssize();
     if (depth == sizes_.size() && !closed_) sizes_.push_back(n);
     const int64_t expected = depth < sizes_.size() ? sizes_[depth] : -1;
     COGRAD_CHECK_VALUE(n == expected, "expected sequence of length ", expected, " at dim ", depth,
                        " (got ", n, ")");
     COGRAD_CHECK_VALUE(depth < static_cast<size_t>(kMaxDims), "index nested too deeply");
-    for (Py_ssize_t i = 0; i < n; ++i) add(PySequence_Fast_GET_ITEM(list.ptr(), i), depth + 1);
+    for (Py_ssize_t i = 0; i < n; ++i) add(items[i], depth + 1);
   }
   void leaf(PyObject* o, size_t depth) {
     closed_ = true;  // the depth of the first leaf is the number of dims

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // x[key] and x[key] = value: one pass over the key makes one view; index tensors come on top.
 #include "ops/index/indexing.h"
+#include "python/held.h"
 #include "python/py_index_data.h"
+#include "python/py_interop.h"
 #include "python/py_ops.h"
 #include "python/py_overrides.h"
 
@@ -9,13 +11,81 @@ namespace cograd::python {
 
 namespace {
 
-// A key resolved against a tensor: the basic part, and the index tensors on the dims of its view.
+void warn(const char* text) {
+  if (PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0) throw_python_error();
+}
+
+bool is_whole(PyObject* o) noexcept { return o == Py_None || PyLong_CheckExact(o); }
+
+// Whether reading `o` as an item of a key runs no code of the user's.
+bool is_settled(PyObject* o) {
+  if (is_whole(o) || o == Py_Ellipsis) return true;
+  if (PySlice_Check(o)) {
+    const auto* s = reinterpret_cast<PySliceObject*>(o);
+    return is_whole(s->start) && is_whole(s->stop) && is_whole(s->step);
+  }
+  if (is_tensor(o)) return unwrap(o).dtype() != DType::UInt8 || unwrap(o).dim() == 0;
+  if (PyList_Check(o) || PyTuple_Check(o)) return HeldItems::all_plain(o);
+  return PyBool_Check(o) || is_ndarray(o) ||
+         !(is_python_bool(o) || is_index_data(o) || PyIndex_Check(o));
+}
+
+py::object settled_item(PyObject* o) {
+  if (is_settled(o)) return py::reinterpret_borrow<py::object>(o);
+  if (PySlice_Check(o)) {
+    Py_ssize_t start, stop, step;
+    if (PySlice_Unpack(o, &start, &stop, &step) < 0) throw_python_error();
+    return py::slice(start, stop, step);
+  }
+  if (is_tensor(o)) {
+    warn(
+        "indexing with dtype cograd.uint8 is now deprecated, please use a dtype cograd.bool "
+        "instead.");
+    return py::reinterpret_borrow<py::object>(o);
+  }
+  if (is_python_bool(o)) return py::bool_(PyObject_IsTrue(o) == 1);
+  py::object v =
+      py::reinterpret_steal<py::object>(is_index_data(o) ? wrap(index_data(o)) : PyNumber_Index(o));
+  if (!v) throw_python_error();
+  return v;
+}
+
+// The key with everything converted whose conversion may run code, which could change the tensor
+// that the key is for; null if there is nothing to convert.
+py::object settle(PyObject* key) {
+  if (PyLong_CheckExact(key)) [[likely]]
+    return {};
+  py::object items;
+  if (PyTuple_Check(key)) {
+    const Py_ssize_t n = PyTuple_GET_SIZE(key);
+    Py_ssize_t i = 0;
+    while (i < n && is_settled(PyTuple_GET_ITEM(key, i))) ++i;
+    if (i == n) return {};
+    items = py::reinterpret_borrow<py::object>(key);
+  } else if (is_settled(key)) {
+    return {};
+  } else if (is_item_sequence(key)) {
+    warn(
+        "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
+        "x[tuple(seq)] instead of x[seq].");
+    items = held_sequence(key);
+  } else {
+    return settled_item(key);
+  }
+  py::tuple out(PyTuple_GET_SIZE(items.ptr()));
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = settled_item(PyTuple_GET_ITEM(items.ptr(), static_cast<Py_ssize_t>(i)));
+  return out;
+}
+
+// A settled key resolved against a tensor: the basic part, and the index tensors on the dims of
+// its view.
 class Key {
  public:
   Key(const Tensor& x, PyObject* key) : basic_(x), x_(x) {
     if (PyTuple_Check(key)) {
       items(PySequence_Fast_ITEMS(key), PyTuple_GET_SIZE(key));
-    } else if (PyLong_CheckExact(key) || PySlice_Check(key) || !is_item_sequence(key)) {
+    } else {
       if (x.dim() == 0 && PyLong_CheckExact(key)) [[unlikely]]
         detail::fail(ErrorKind::Index,
                      "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
@@ -23,15 +93,6 @@ class Key {
       item(key, nullptr, 0);
       if (PySlice_Check(key) && basic_.kind == BasicIndex::Kind::Alias)
         basic_.kind = BasicIndex::Kind::Slice;
-    } else {
-      const py::object list = py::reinterpret_steal<py::object>(PySequence_Fast(key, "index"));
-      if (!list) throw_python_error();
-      if (PyErr_WarnEx(PyExc_UserWarning,
-                       "Using a non-tuple sequence for multidimensional indexing is deprecated; "
-                       "use x[tuple(seq)] instead of x[seq].",
-                       1) < 0)
-        throw_python_error();
-      items(PySequence_Fast_ITEMS(list.ptr()), PySequence_Fast_GET_SIZE(list.ptr()));
     }
     basic_.finish();
   }
@@ -100,10 +161,6 @@ class Key {
       truth(PyObject_IsTrue(o) == 1);
     } else if (is_index_data(o)) {
       tensor(index_data(o));
-    } else if (PyIndex_Check(o) && !PyFloat_Check(o)) {
-      const py::object v = py::reinterpret_steal<py::object>(PyNumber_Index(o));
-      if (!v) throw_python_error();
-      basic_.select(to_int(v.ptr()));
     } else {
       detail::fail(ErrorKind::Index,
                    "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables "
@@ -148,12 +205,6 @@ class Key {
         basic_.select(v.to_int());
       return;
     }
-    if (t.dtype() == DType::UInt8 &&
-        PyErr_WarnEx(PyExc_UserWarning,
-                     "indexing with dtype cograd.uint8 is now deprecated, please use a dtype "
-                     "cograd.bool instead.",
-                     1) < 0)
-      throw_python_error();
     tensors_.push_back({basic_.out_dim(), t});
     const int takes = is_mask(t) ? t.dim() : 1;
     if (is_mask(t)) check_mask(t);
@@ -259,7 +310,8 @@ PyObject* tensor_getitem(PyObject* self, PyObject* key) {
       if (overridden_method("__getitem__", given, 2, &other)) return other;
     }
     const Tensor& x = unwrap(self);
-    const Key k(x, key);
+    const py::object made = settle(key);
+    const Key k(x, made ? made.ptr() : key);
     if (!k.advanced()) [[likely]]
       return wrap(k.view());
     return wrap(index_get(k.indexed(), k.tensors()));
@@ -278,7 +330,8 @@ int tensor_setitem(PyObject* self, PyObject* key, PyObject* value) {
       }
     }
     const Tensor& x = unwrap(self);
-    const Key k(x, key);
+    const py::object made = settle(key);
+    const Key k(x, made ? made.ptr() : key);
     if (k.advanced())
       set_advanced(k.indexed(), k.tensors(), value);
     else

@@ -141,7 +141,7 @@ bool is_f_contiguous(const Tensor& t) {
   int64_t expected = 1;
   for (int i = 0; i < t.dim(); ++i) {
     if (t.size(i) != 1 && t.stride(i) != expected) return false;
-    expected *= t.size(i);
+    expected = scaled_stride(expected, t.size(i));
   }
   return true;
 }
@@ -240,6 +240,8 @@ int64_t checked_count(const FrombufferArgs& a, int64_t bytes) {
   const int64_t item = dtype_size(a.dtype);
   COGRAD_CHECK_VALUE(bytes > 0 && a.count != 0, "frombuffer(): both buffer length (", bytes,
                      ") and count (", a.count, ") must not be 0");
+  COGRAD_CHECK_VALUE(a.count >= -1, "frombuffer(): count must be positive, or -1 for all, got ",
+                     a.count);
   COGRAD_CHECK_VALUE(a.offset >= 0 && a.offset < bytes, "frombuffer(): offset (", a.offset,
                      " bytes) must be non-negative and no greater than buffer length (", bytes,
                      " bytes) minus 1");
@@ -321,8 +323,11 @@ Dims ndarray_sizes(PyObject* array) {
 Tensor tensor_over(char* data, DType t, IntList sizes, IntList strides, void (*deleter)(void*),
                    void* context, bool read_only) {
   Storage* s =
-      Storage::wrap(data, span_of(sizes, strides, dtype_size(t)), deleter, context, read_only);
-  return tensor_of_storage(s, t, sizes, strides, data);
+      Storage::wrap(data, span_of(sizes, strides, dtype_size(t)), nullptr, nullptr, read_only);
+  Tensor out = tensor_of_storage(s, t, sizes, strides, data);
+  s->deleter = deleter;  // from here on: an error leaves the memory to the caller
+  s->context = context;
+  return out;
 }
 
 void drop_python_owner(void* context) {

@@ -389,6 +389,8 @@ void add_input(BackwardJob& job, PyObject* tensor, bool accumulate) {
 
 // `t` was written through `alias`, which shares its memory: `alias`'s history becomes t's.
 void rebase_like(py::handle t, const Tensor& alias) {
+  COGRAD_CHECK_TYPE(is_tensor(t.ptr()), "_rebase_like: expected a Tensor, got ",
+                    Py_TYPE(t.ptr())->tp_name);
   const NodeRef node = NodeRef::borrow(grad_fn(alias.impl()));
   COGRAD_CHECK(node, "_rebase_like: the alias has no history");
   rebase_history(unwrap(t.ptr()), node.get(), alias->output_nr);
@@ -397,8 +399,9 @@ void rebase_like(py::handle t, const Tensor& alias) {
 
 // Writes to `alias` become part of t's history too: from then on t is a view of it.
 void follow_alias(const Tensor& t, const Tensor& alias) {
-  COGRAD_CHECK(t->base == nullptr && alias->base == nullptr && t->storage == alias->storage,
-               "_follow_alias: needs two tensors over one storage, neither a view");
+  COGRAD_CHECK(
+      !t.is(alias) && t->base == nullptr && alias->base == nullptr && t->storage == alias->storage,
+      "_follow_alias: needs two tensors over one storage, neither a view");
   alias->retain();
   t->base = alias.impl();
   t->view_version = t->current_version();
@@ -476,6 +479,9 @@ Node* node_of(PyObject* o) {
   if (PyType_IsSubtype(Py_TYPE(o), function_base_type)) return function_node(o);
   COGRAD_CHECK_TYPE(PyType_IsSubtype(Py_TYPE(o), node_type), "expected a graph node, got ",
                     Py_TYPE(o)->tp_name);
+  // Objects of Node itself, or of a subclass made in Python, stand for nothing.
+  COGRAD_CHECK_TYPE(Py_TYPE(o)->tp_dealloc == node_dealloc && box_of(o)->node != nullptr,
+                    "expected the graph node of an operation, got a bare ", Py_TYPE(o)->tp_name);
   return box_of(o)->node;
 }
 

@@ -4,7 +4,7 @@
 
 #include <structmember.h>
 
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +13,7 @@
 #include "ops/core/arguments.h"
 #include "ops/core/out.h"
 #include "ops/random/generator.h"
+#include "python/held.h"
 #include "python/py_overrides.h"
 
 namespace cograd::python {
@@ -58,16 +59,19 @@ class Parsed {
   std::vector<double>& doubles() { return lists().doubles.emplace_back(); }
   std::vector<uint8_t>& bools() { return lists().bools.emplace_back(); }
   std::vector<cograd_string>& strings() { return lists().strings.emplace_back(); }
+  // Keeps the items of a list, whose text is borrowed.
+  void hold(PyObject* list) { lists().held.push_back(held_sequence(list)); }
 
  private:
   static_assert(std::is_trivially_destructible_v<Value>);
   alignas(Value) unsigned char bytes_[kMax * sizeof(Value)];
-  struct Lists {
-    std::deque<std::vector<int64_t>> ints;
-    std::deque<std::vector<Tensor>> tensors;
-    std::deque<std::vector<double>> doubles;
-    std::deque<std::vector<uint8_t>> bools;
-    std::deque<std::vector<cograd_string>> strings;
+  struct Lists {  // lists of lists: what is in them stays where it is, and empty ones are free
+    std::list<std::vector<int64_t>> ints;
+    std::list<std::vector<Tensor>> tensors;
+    std::list<std::vector<double>> doubles;
+    std::list<std::vector<uint8_t>> bools;
+    std::list<std::vector<cograd_string>> strings;
+    std::vector<py::object> held;
   };
   Lists& lists() {
     if (lists_ == nullptr) lists_ = std::make_unique<Lists>();
@@ -88,6 +92,11 @@ bool parse_ints(PyObject* const* items, size_t n, Parsed& p, Value& v) {
 }
 
 bool is_list_or_tuple(PyObject* o) { return PyTuple_Check(o) || PyList_Check(o); }
+
+bool parse_int_list(PyObject* o, Parsed& p, Value& v) {
+  const HeldItems items(o);
+  return parse_ints(items.data(), items.size(), p, v);
+}
 
 bool parse_tensors(PyObject* const* items, size_t n, Parsed& p, Value& v) {
   std::vector<Tensor>& list = p.tensors();
@@ -113,13 +122,13 @@ bool parse_number(PyObject* o, Value& v) {
 // Lists of floats, bools and strings, which only ops of extensions take.
 bool parse_list(ArgKind kind, PyObject* o, Parsed& p, Value& v) {
   if (!is_list_or_tuple(o)) return false;
-  const auto n = static_cast<size_t>(PySequence_Fast_GET_SIZE(o));
-  PyObject** items = PySequence_Fast_ITEMS(o);
+  const HeldItems items(o);
+  const auto n = items.size();
   if (kind == ArgKind::Doubles) {
     std::vector<double>& list = p.doubles();
     for (size_t i = 0; i < n; ++i) {
       Scalar s;
-      if (!parse_scalar(items[i], &s)) return false;
+      if (!parse_scalar(items[static_cast<Py_ssize_t>(i)], &s)) return false;
       list.push_back(s.to_double());
     }
     v.set_list(COGRAD_FLOATS, list.data(), n);
@@ -128,17 +137,18 @@ bool parse_list(ArgKind kind, PyObject* o, Parsed& p, Value& v) {
   if (kind == ArgKind::Bools) {
     std::vector<uint8_t>& list = p.bools();
     for (size_t i = 0; i < n; ++i) {
-      if (!PyBool_Check(items[i])) return false;
-      list.push_back(items[i] == Py_True);
+      if (!PyBool_Check(items[static_cast<Py_ssize_t>(i)])) return false;
+      list.push_back(items[static_cast<Py_ssize_t>(i)] == Py_True);
     }
     v.set_list(COGRAD_BOOLEANS, list.data(), n);
     return true;
   }
   std::vector<cograd_string>& list = p.strings();
+  p.hold(o);
   for (size_t i = 0; i < n; ++i) {
-    if (!PyUnicode_Check(items[i])) return false;
+    if (!PyUnicode_Check(items[static_cast<Py_ssize_t>(i)])) return false;
     Py_ssize_t length = 0;
-    const char* text = PyUnicode_AsUTF8AndSize(items[i], &length);
+    const char* text = PyUnicode_AsUTF8AndSize(items[static_cast<Py_ssize_t>(i)], &length);
     if (text == nullptr) throw_python_error();
     list.push_back({text, static_cast<size_t>(length)});
   }
@@ -190,9 +200,7 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
     case ArgKind::Ints:
     case ArgKind::DimList:
     case ArgKind::Shape:
-      if (is_list_or_tuple(o))
-        return parse_ints(PySequence_Fast_ITEMS(o),
-                          static_cast<size_t>(PySequence_Fast_GET_SIZE(o)), p, v);
+      if (is_list_or_tuple(o)) return parse_int_list(o, p, v);
       return a.kind != ArgKind::Shape && !a.variadic && parse_ints(&o, 1, p, v);
     case ArgKind::DType: {
       DType t{};
@@ -562,6 +570,13 @@ const OpRecord* find_op(std::string_view name, uint32_t flags) {
   return nullptr;
 }
 
+namespace {
+py::object wrapped(PyObject* made) {
+  if (made == nullptr) throw_python_error();
+  return py::reinterpret_steal<py::object>(made);
+}
+}  // namespace
+
 PyObject* wrap_result(const OpRecord* r, Result& result) {
   switch (result.kind) {
     case Result::Kind::None:
@@ -581,15 +596,14 @@ PyObject* wrap_result(const OpRecord* r, Result& result) {
     case Result::Kind::Items: {
       auto& parts = result.more->items;
       py::list list(parts.size());
-      for (size_t i = 0; i < parts.size(); ++i)
-        list[i] = py::reinterpret_steal<py::object>(wrap_result(r, parts[i]));
+      for (size_t i = 0; i < parts.size(); ++i) list[i] = wrapped(wrap_result(r, parts[i]));
       return result.more->tuple ? py::tuple(list).release().ptr() : list.release().ptr();
     }
     case Result::Kind::List:
       if (r->foreign != nullptr) {
         py::list list(result.tensors.size());
         for (size_t i = 0; i < result.tensors.size(); ++i)
-          list[i] = py::reinterpret_steal<py::object>(wrap(std::move(result.tensors[i])));
+          list[i] = wrapped(wrap(std::move(result.tensors[i])));
         return list.release().ptr();
       }
       break;
@@ -598,7 +612,7 @@ PyObject* wrap_result(const OpRecord* r, Result& result) {
   }
   py::tuple items(result.tensors.size());
   for (size_t i = 0; i < result.tensors.size(); ++i)
-    items[i] = py::reinterpret_steal<py::object>(wrap(std::move(result.tensors[i])));
+    items[i] = wrapped(wrap(std::move(result.tensors[i])));
   if (r->spec.returns[0] == '\0') return items.release().ptr();
   static std::map<const OpRecord*, py::object> types;
   py::object& type = types[r];

@@ -3,6 +3,7 @@
 #include "python/py_overrides.h"
 
 #include <cstring>
+#include "python/held.h"
 
 namespace cograd::python {
 
@@ -68,8 +69,8 @@ namespace {
 void collect(PyObject* o, py::list& found, bool inside = false) {
   if (is_plain(o)) return;
   if (!inside && (PyTuple_CheckExact(o) || PyList_CheckExact(o))) {
-    PyObject** items = PySequence_Fast_ITEMS(o);
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) collect(items[i], found, true);
+    const HeldItems items(o);
+    for (Py_ssize_t i = 0; i < items.ssize(); ++i) collect(items[i], found, true);
     return;
   }
   for (const py::handle h : found)

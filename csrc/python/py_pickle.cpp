@@ -138,9 +138,10 @@ py::object alias_as(const py::type& cls, const Tensor& t, bool needs_grad) {
 }  // namespace
 
 void init_pickle(py::module_& m) {
-  py::class_<UntypedStorage>(m, "UntypedStorage", py::buffer_protocol(),
-                             "The bytes that tensors and their views share.")
-      .def("nbytes", &UntypedStorage::nbytes, "Number of bytes.")
+  py::class_<UntypedStorage> storage(m, "UntypedStorage", py::buffer_protocol(),
+                                     "The bytes that tensors and their views share.");
+  forbid_new(storage);
+  storage.def("nbytes", &UntypedStorage::nbytes, "Number of bytes.")
       .def("size", &UntypedStorage::nbytes, "Number of bytes.")
       .def("__len__", &UntypedStorage::nbytes)
       .def("data_ptr", &UntypedStorage::address, "Address of the first byte.")

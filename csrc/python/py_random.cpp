@@ -51,11 +51,47 @@ std::unique_ptr<Generator> make_generator(py::handle device) {
   return std::make_unique<Generator>();
 }
 
+newfunc bare_new = nullptr;
+
+// __new__ alone must not leave an object without a generator in it: it calls __init__ too, which
+// does nothing when it is called again.
+PyObject* generator_new(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&] {
+    const py::type base = py::type::of<Generator>();
+    PyObject* cls = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : Py_None;
+    COGRAD_CHECK_TYPE(PyType_Check(cls) && PyObject_IsSubclass(cls, base.ptr()) == 1,
+                      "Generator.__new__(): the first argument must be a subtype of Generator");
+    auto* type = reinterpret_cast<PyTypeObject*>(cls);
+    const auto rest = py::reinterpret_steal<py::object>(PyTuple_GetSlice(args, 1, PY_SSIZE_T_MAX));
+    if (!rest) throw_python_error();
+    py::object made = py::reinterpret_steal<py::object>(bare_new(type, rest.ptr(), kwargs));
+    if (!made) throw_python_error();
+    const py::object init = base.attr("__init__");
+    if (cls == base.ptr() && kwargs != nullptr)
+      init(made, *rest, **py::reinterpret_borrow<py::kwargs>(kwargs));
+    else if (cls == base.ptr())
+      init(made, *rest);
+    else
+      init(made);
+    return made.release().ptr();
+  });
+}
+
+void complete_new(py::handle cls) {
+  static PyMethodDef method = {
+      "__new__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(generator_new)),
+      METH_VARARGS | METH_KEYWORDS, "A whole generator."};
+  bare_new = reinterpret_cast<PyTypeObject*>(cls.ptr())->tp_new;
+  cls.attr("__new__") = py::reinterpret_steal<py::object>(PyCFunction_New(&method, nullptr));
+}
+
 }  // namespace
 
 void init_random(py::module_& m) {
-  py::class_<Generator>(m, "Generator", "A stream of random numbers: a seed and a position.")
-      .def(py::init(&make_generator), py::arg("device") = "cpu")
+  py::class_<Generator> generator(m, "Generator",
+                                  "A stream of random numbers: a seed and a position.");
+  complete_new(generator);
+  generator.def(py::init(&make_generator), py::arg("device") = "cpu")
       .def_property_readonly(
           "device",
           [](const Generator&) {
@@ -80,12 +116,9 @@ void init_random(py::module_& m) {
             return copy;
           },
           "A new generator in the same state.")
-      .def(py::pickle([](const Generator& g) { return state_tensor(g); },
-                      [](const Tensor& t) {
-                        auto g = std::make_unique<Generator>();
-                        g->set_state({t.data<uint8_t>(), static_cast<size_t>(t.numel())});
-                        return g;
-                      }));
+      .def("__getstate__", &state_tensor);
+  // Not by def(), which takes a function of this name for a constructor.
+  generator.attr("__setstate__") = generator.attr("set_state");
   m.attr("default_generator") = py::cast(&default_generator(), py::return_value_policy::reference);
 }
 

@@ -268,7 +268,9 @@ py::tuple raw_saved_tensors(Node* n) {
 }
 
 void init_saved(py::module_& m) {
-  py::class_<RawSaved>(m, "SavedTensor", "One slot of a node's saved tensors.")
+  py::class_<RawSaved> saved(m, "SavedTensor", "One slot of a node's saved tensors.");
+  forbid_new(saved);
+  saved
       .def("register_hooks", &RawSaved::register_hooks, py::arg("pack_hook"),
            py::arg("unpack_hook"), "Hands the slot to a pair of hooks; once.")
       .def("unpack", &RawSaved::unpack, "The tensor, as backward would get it.")

@@ -7,9 +7,11 @@
 #include <structmember.h>
 
 #include <new>
+#include <stdexcept>
 
 #include "ops/linalg/linalg.h"
 #include "python/py_interop.h"
+#include "tensor/interrupt.h"
 #include "tensor/threads.h"
 
 namespace cograd::python {
@@ -140,8 +142,13 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     if (is_tensor(x)) return wrap_as(type, detach(unwrap(x)));
     if (std::string_view(Py_TYPE(x)->tp_name) == "cograd.Size") {
       Dims from_size;
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i)
-        from_size.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(x, i)));
+      COGRAD_CHECK_TYPE(PyTuple_Check(x), "Tensor(): data must be a sequence");
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i) {
+        int64_t size;
+        COGRAD_CHECK_TYPE(parse_int(PyTuple_GET_ITEM(x, i), &size),
+                          "Tensor(): a size must be an int");
+        from_size.push_back(size);
+      }
       return wrap_as(type, empty_checked("Tensor", from_size, default_dtype()));
     }
     COGRAD_CHECK_TYPE(PySequence_Check(x), "Tensor(): data must be a sequence (got ",
@@ -292,6 +299,7 @@ PyObject* wrap_as(PyTypeObject* type, Tensor t) {
 
 // torch.linalg.LinAlgError; made with the module.
 static PyObject* linalg_error = PyExc_RuntimeError;
+static PyObject* memory_error = PyExc_MemoryError;  // a RuntimeError too, as torch's is
 
 // What is not UTF-8 in `text` becomes replacement characters: the error must keep its class.
 static void set_error(PyObject* type, const char* text) noexcept {
@@ -325,19 +333,45 @@ PyObject* translate_exception() noexcept {
       case ErrorKind::NotImplemented:
         type = PyExc_NotImplementedError;
         break;
-      case ErrorKind::Memory:  // torch's type for an allocation that failed
-        type = PyExc_RuntimeError;
+      case ErrorKind::Memory:
+        type = memory_error;
         break;
     }
     set_error(type, e.what());
   } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
+    PyErr_SetString(memory_error, "out of memory");
+  } catch (const std::length_error&) {
+    PyErr_SetString(memory_error, "out of memory: a list of that many elements cannot be made");
   } catch (const std::exception& e) {
-    set_error(PyExc_RuntimeError, e.what());
+    if (PyErr_Occurred() == nullptr || PyErr_ExceptionMatches(PyExc_MemoryError) == 0)
+      set_error(PyExc_RuntimeError, e.what());
   } catch (...) {
     PyErr_SetString(PyExc_SystemError, "cograd: unknown C++ exception");
   }
   return nullptr;
+}
+
+// The base of all pybind11 classes ends the process when it is called itself.
+static void forbid_base_new(PyTypeObject* base) {
+  static PyTypeObject* known = nullptr;
+  static newfunc make = nullptr;
+  if (known != nullptr || std::string_view(base->tp_name) != "pybind11_object") return;
+  known = base;
+  make = std::exchange(base->tp_new, [](PyTypeObject* t, PyObject* args, PyObject* kwargs) {
+    if (t != known) return make(t, args, kwargs);
+    PyErr_SetString(PyExc_TypeError, "cannot create 'pybind11_object' instances");
+    return static_cast<PyObject*>(nullptr);
+  });
+}
+
+void forbid_new(py::handle cls) {
+  auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
+  forbid_base_new(type->tp_base);
+  type->tp_new = [](PyTypeObject* t, PyObject*, PyObject*) -> PyObject* {
+    PyErr_Format(PyExc_TypeError, "cannot create '%s' instances", t->tp_name);
+    return nullptr;
+  };
+  PyType_Modified(type);
 }
 
 void init_tensor(py::module_& m) {
@@ -359,8 +393,18 @@ void init_tensor(py::module_& m) {
                                 PyExc_RuntimeError, nullptr);
   if (linalg_error == nullptr) throw_python_error();
   m.attr("_LinAlgError") = py::handle(linalg_error);
+  const py::tuple bases =
+      py::make_tuple(py::handle(PyExc_MemoryError), py::handle(PyExc_RuntimeError));
+  memory_error = PyErr_NewExceptionWithDoc("cograd.OutOfMemoryError",
+                                           "Memory for a tensor or a list could not be had.",
+                                           bases.ptr(), nullptr);
+  if (memory_error == nullptr) throw_python_error();
+  m.attr("OutOfMemoryError") = py::handle(memory_error);
   tensor_hooks.release_pyobj = release_pyobj;
   set_heavy_hooks(release_gil, restore_gil);
+  interrupt_hook = [] {
+    if (PyGILState_Check() != 0 && PyErr_CheckSignals() < 0) throw_python_error();
+  };
   m.def("get_num_threads", &num_threads, "Threads that loops and BLAS may use.");
   m.def("set_num_threads", &set_num_threads, py::arg("n"), "Sets the threads of loops and BLAS.");
   m.def("_cached_bytes", &cached_bytes);

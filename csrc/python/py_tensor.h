@@ -62,6 +62,9 @@ int guarded_int(F&& f) noexcept {
     return -1;
   }
 }
+// For a pybind11 class whose objects come from C++ only: its __new__ raises. Otherwise it would
+// make an object without a C++ value.
+void forbid_new(py::handle cls);
 // A pending Python error becomes a C++ exception that carries it, traceback and all.
 [[noreturn]] inline void throw_python_error() { throw py::error_already_set(); }
 
@@ -120,7 +123,6 @@ template <>
 struct type_caster<cograd::Tensor> {
   PYBIND11_TYPE_CASTER(cograd::Tensor, const_name("Tensor"));
   bool load(handle src, bool) {
-    if (src.is_none()) return true;
     if (!cograd::python::is_tensor(src.ptr())) return false;
     value = cograd::python::unwrap(src.ptr());
     return true;

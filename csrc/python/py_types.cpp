@@ -59,8 +59,12 @@ void init_dtype(py::module_& m) {
 PyObject* size_numel(PyObject* self, PyObject*) {
   int64_t n = 1;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) {
-    n *= PyLong_AsLongLong(PyTuple_GET_ITEM(self, i));
+    const long long s = PyLong_AsLongLong(PyTuple_GET_ITEM(self, i));
     if (PyErr_Occurred()) return nullptr;
+    if (__builtin_mul_overflow(n, int64_t{s}, &n)) {
+      PyErr_SetString(PyExc_RuntimeError, "numel: integer multiplication overflow");
+      return nullptr;
+    }
   }
   return PyLong_FromLongLong(n);
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cograd/error.h"
+#include "tensor/checked.h"
 
 namespace cograd {
 
@@ -59,7 +60,7 @@ class SmallVec {
 
   void push_back(T v) {
     if (size_ == cap_) [[unlikely]]
-      grow(size_ + 1);
+      grow(size_t{size_} + 1);
     new (data_ + size_) T(std::move(v));
     ++size_;
   }
@@ -69,7 +70,7 @@ class SmallVec {
     size_ = 0;
   }
   void resize(size_t n, const T& v = T()) {
-    if (n > cap_) grow(static_cast<uint32_t>(n));
+    if (n > cap_) grow(n);
     while (size_ > n) pop_back();
     while (size_ < n) new (data_ + size_++) T(v);
   }
@@ -91,9 +92,11 @@ class SmallVec {
 
  private:
   T* inline_data() noexcept { return reinterpret_cast<T*>(raw_); }
-  void grow(uint32_t n) {
-    const uint32_t cap = std::max(n, cap_ * 2);
-    T* p = static_cast<T*>(::operator new(cap * sizeof(T)));
+  void grow(size_t n) {
+    const size_t wanted = std::max(n, size_t{cap_} * 2);
+    if (wanted > UINT32_MAX) throw std::bad_alloc();
+    const auto cap = static_cast<uint32_t>(wanted);
+    T* p = static_cast<T*>(::operator new(wanted * sizeof(T)));
     for (uint32_t i = 0; i < size_; ++i) {
       new (p + i) T(std::move(data_[i]));
       data_[i].~T();
@@ -129,16 +132,10 @@ class SmallVec {
 };
 
 using Dims = SmallVec<int64_t, 6>;
-using IntList = std::span<const int64_t>;
 inline constexpr int kMaxDims = 64;
 
 inline bool same(IntList a, IntList b) noexcept {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
-inline int64_t product(IntList v) noexcept {
-  int64_t n = 1;
-  for (int64_t d : v) n *= d;
-  return n;
 }
 // "[2, 3]", as torch prints a shape inside an error message.
 COGRAD_API std::string to_string(IntList v);

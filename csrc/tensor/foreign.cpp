@@ -5,22 +5,24 @@
 namespace cograd {
 
 Tensor tensor_of_storage(Storage* storage, DType t, IntList sizes, IntList strides, char* data) {
-  TensorImpl* p = TensorImpl::make(t, static_cast<int>(sizes.size()));
+  TensorImpl* p = nullptr;
+  try {
+    p = TensorImpl::make(t, static_cast<int>(sizes.size()));
+  } catch (...) {
+    storage->release();
+    throw;
+  }
   p->storage = storage;
   p->data = data;
   std::copy(sizes.begin(), sizes.end(), p->sizes_);
   std::copy(strides.begin(), strides.end(), p->strides_);
+  Tensor out = Tensor::steal(p);
   p->refresh_geometry();
-  return Tensor::steal(p);
+  return out;
 }
 
-int64_t span_of(IntList sizes, IntList strides, int64_t itemsize) noexcept {
-  int64_t last = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) return 0;
-    last += (sizes[i] - 1) * strides[i];
-  }
-  return (last + 1) * itemsize;
+int64_t span_of(IntList sizes, IntList strides, int64_t itemsize) {
+  return checked_mul(storage_extent(sizes, strides), itemsize);
 }
 
 }  // namespace cograd

@@ -9,6 +9,6 @@ namespace cograd {
 COGRAD_API Tensor tensor_of_storage(Storage* storage, DType t, IntList sizes, IntList strides,
                                     char* data);
 // Bytes from the first element to the end of the last one; strides are not negative.
-COGRAD_API int64_t span_of(IntList sizes, IntList strides, int64_t itemsize) noexcept;
+COGRAD_API int64_t span_of(IntList sizes, IntList strides, int64_t itemsize);
 
 }  // namespace cograd

@@ -40,12 +40,9 @@ struct Storage {
       s->kind = 1;
       return s;
     }
-    void* p = data_alloc(static_cast<size_t>(nbytes));
-    auto* s = new (small_alloc(sizeof(Storage))) Storage;
-    s->data = p;
-    s->nbytes = nbytes;
-    return s;
+    return make_large(nbytes);
   }
+  COGRAD_API static Storage* make_large(int64_t nbytes);
   COGRAD_API static Storage* wrap(void* data, int64_t nbytes, void (*deleter)(void*), void* context,
                                   bool read_only);
 

@@ -2,7 +2,7 @@
 // The parts of TensorImpl, Storage and Dims that need not be inline.
 #include "tensor/tensor.h"
 
-#include <limits>
+#include <memory>
 
 namespace cograd {
 
@@ -29,6 +29,18 @@ Storage* Storage::part(void* at, int64_t size) {
   return s;
 }
 
+Storage* Storage::make_large(int64_t nbytes) {
+  auto* s = new (small_alloc(sizeof(Storage))) Storage;
+  try {
+    s->data = data_alloc(static_cast<size_t>(nbytes));
+  } catch (...) {
+    small_free(s, sizeof(Storage));
+    throw;
+  }
+  s->nbytes = nbytes;
+  return s;
+}
+
 void Storage::destroy_slow() noexcept {
   if (kind == 0)
     data_free(data, static_cast<size_t>(nbytes));
@@ -37,9 +49,17 @@ void Storage::destroy_slow() noexcept {
   small_free(this, sizeof(Storage));
 }
 
-void TensorImpl::grow_dims() {
-  sizes_ = new int64_t[2 * ndim];
-  strides_ = sizes_ + ndim;
+int64_t* TensorImpl::room_for(int n) {
+  COGRAD_CHECK(n <= kMaxDims, "a tensor has at most ", kMaxDims, " dimensions, got ", n);
+  return n <= kInlineDims ? nullptr : new int64_t[2 * static_cast<size_t>(n)];
+}
+TensorImpl* TensorImpl::make_wide(DType dtype, int n) {
+  std::unique_ptr<int64_t[]> room(room_for(n));
+  auto* p = new (small_alloc(sizeof(TensorImpl))) TensorImpl(dtype);
+  p->ndim = static_cast<uint8_t>(n);
+  p->sizes_ = room.release();
+  p->strides_ = p->sizes_ + n;
+  return p;
 }
 void TensorImpl::drop_dims() noexcept {
   delete[] sizes_;
@@ -47,9 +67,12 @@ void TensorImpl::drop_dims() noexcept {
   strides_ = inline_ + kInlineDims;
 }
 void TensorImpl::set_ndim(int n) {
+  int64_t* room = room_for(n);
   if (ndim > kInlineDims) drop_dims();
   ndim = static_cast<uint8_t>(n);
-  if (n > kInlineDims) grow_dims();
+  if (room == nullptr) return;
+  sizes_ = room;
+  strides_ = room + n;
 }
 void TensorImpl::release_own_version() noexcept {
   if (own_version->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete own_version;
@@ -87,25 +110,17 @@ Tensor alias_strided(const Tensor& t, IntList sizes, IntList strides, char* data
   }
   std::copy(sizes.begin(), sizes.end(), p->sizes_);
   std::copy(strides.begin(), strides.end(), p->strides_);
+  Tensor out = Tensor::steal(p);
   p->refresh_geometry();
-  return Tensor::steal(p);
+  return out;
 }
 
 Tensor empty_checked(const char* op, IntList sizes, DType dtype) {
   COGRAD_CHECK(sizes.size() <= kMaxDims, op, "(): at most ", kMaxDims, " dimensions, got ",
                sizes.size());
-  int64_t n = dtype_size(dtype);
-  bool zero = false;
-  for (int64_t s : sizes) {
+  for (int64_t s : sizes)
     COGRAD_CHECK(s >= 0, op, "(): Trying to create tensor with negative dimension ", s, ": ",
                  to_string(sizes));
-    if (s == 0)
-      zero = true;
-    else if (__builtin_mul_overflow(n, s, &n))
-      n = std::numeric_limits<int64_t>::max();
-  }
-  COGRAD_CHECK(zero || n < std::numeric_limits<int64_t>::max() / 4, op, "(): a tensor of shape ",
-               to_string(sizes), " is too large");
   return empty(sizes, dtype);
 }
 
@@ -139,7 +154,7 @@ Dims contiguous_strides(IntList sizes) {
   int64_t n = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     strides[i] = n;
-    n *= std::max<int64_t>(sizes[i], 1);
+    if (i != 0) n = checked_mul(n, std::max<int64_t>(sizes[i], 1));
   }
   return strides;
 }

@@ -72,10 +72,10 @@ struct COGRAD_API TensorImpl {
   int64_t inline_[2 * kInlineDims];
 
   static TensorImpl* make(DType dtype, int ndim) {
+    if (ndim > kInlineDims) [[unlikely]]
+      return make_wide(dtype, ndim);
     auto* p = new (small_alloc(sizeof(TensorImpl))) TensorImpl(dtype);
     p->ndim = static_cast<uint8_t>(ndim);
-    if (ndim > kInlineDims) [[unlikely]]
-      p->grow_dims();
     return p;
   }
   explicit TensorImpl(DType t) noexcept : dtype(t) {}
@@ -97,16 +97,20 @@ struct COGRAD_API TensorImpl {
   bool is_view() const noexcept { return base != nullptr; }
 
   // To be called after sizes_ and strides_ were written: numel and kContiguous follow from them.
-  void refresh_geometry() noexcept {
+  void refresh_geometry() {
     int64_t n = 1;
     bool contiguous = true;
+    bool overflow = false;
     for (int i = ndim - 1; i >= 0; --i) {
       if (sizes_[i] != 1 && strides_[i] != n) contiguous = false;
-      n *= sizes_[i];
+      overflow |= __builtin_mul_overflow(n, sizes_[i], &n);
     }
+    if (overflow) [[unlikely]]
+      fail_numel();
     numel = n;
     flags = (contiguous || n == 0) ? flags | kContiguous : flags & ~uint32_t{kContiguous};
   }
+  // Sizes that storage_bytes() has seen.
   void set_contiguous_geometry(const int64_t* sizes) noexcept {
     int64_t n = 1;
     for (int i = ndim - 1; i >= 0; --i) {
@@ -142,10 +146,13 @@ struct COGRAD_API TensorImpl {
   }
   // A tensor over the same bytes with the same geometry and version counter, without history.
   TensorImpl* alias() const;
-  void grow_dims();
   void drop_dims() noexcept;
   void release_own_version() noexcept;
   void set_ndim(int n);
+
+ private:
+  static TensorImpl* make_wide(DType dtype, int n);
+  static int64_t* room_for(int n);  // null if the inline room will do; raises above kMaxDims
 };
 
 class Tensor {
@@ -212,14 +219,17 @@ using TensorList = std::span<const Tensor>;
 
 // A contiguous tensor with undefined contents.
 inline Tensor empty(IntList sizes, DType dtype) {
-  int64_t n = 1;
-  for (int64_t s : sizes) n *= s;
-  Storage* storage = Storage::make(n * dtype_size(dtype));
+  int64_t bytes = dtype_size(dtype);
+  bool bad = false;
+  for (int64_t s : sizes) bad |= (s < 0) | __builtin_mul_overflow(bytes, s, &bytes);
+  if (bad | (bytes == 0)) [[unlikely]]
+    bytes = storage_bytes(sizes, dtype_size(dtype));
   TensorImpl* p = TensorImpl::make(dtype, static_cast<int>(sizes.size()));
-  p->storage = storage;
-  p->data = static_cast<char*>(storage->data);
+  Tensor out = Tensor::steal(p);
+  p->storage = Storage::make(bytes);
+  p->data = static_cast<char*>(p->storage->data);
   p->set_contiguous_geometry(sizes.data());
-  return Tensor::steal(p);
+  return out;
 }
 inline Tensor empty_like(const Tensor& t) { return empty(t.sizes(), t.dtype()); }
 // As `empty`, after checking sizes (negative, overflow) on behalf of `op`.

@@ -16,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "tensor/thread_start.h"
+
 namespace cograd {
 namespace {
 
@@ -87,13 +89,10 @@ void Pool::start_workers(int wanted) {
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  try {
-    for (int index = workers_.load() + 1; index <= wanted; ++index) {
-      std::thread([this, index] { worker(index); }).detach();
-      workers_.store(index, std::memory_order_release);
-    }
-  } catch (const std::exception&) {
+  for (int index = workers_.load() + 1; index <= wanted; ++index) {
     // No more threads to be had: those that run (and the caller) do the work.
+    if (!start_thread([this, index] { worker(index); })) break;
+    workers_.store(index, std::memory_order_release);
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }

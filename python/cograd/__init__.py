@@ -15,6 +15,7 @@ preload_openblas()
 
 from cograd import _C
 from cograd._C import (
+    OutOfMemoryError,
     Size,
     Tensor,
     bfloat16,

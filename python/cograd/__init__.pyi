@@ -15,6 +15,7 @@ from cograd.random import Generator as Generator
 _dtype = dtype  # Tensor has attributes of these names
 _device = device
 
+from cograd._C import OutOfMemoryError as OutOfMemoryError
 from cograd._C import Size as Size
 from cograd._tensor.storage import TypedStorage as TypedStorage
 from cograd._C import UntypedStorage as UntypedStorage

@@ -12,7 +12,7 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-__all__ = ["load", "save"]
+__all__ = ["FileError", "load", "save"]
 
 _FORMAT = "cograd"
 _VERSION = "1"
@@ -30,6 +30,10 @@ _NAMES = {
     "float64": "F64",
 }
 _CODES = {code: name for name, code in _NAMES.items()}
+
+
+class FileError(RuntimeError):
+    """A file that ``load`` cannot read: damaged, or of another kind. The message names it."""
 
 
 def _dtype_name(dtype: Any) -> str:
@@ -164,8 +168,43 @@ def save(obj: Any, f: Any) -> None:
     if hasattr(f, "write"):
         f.write(content)
     else:
-        with open(os.fspath(f), "wb") as file:
+        _replace(os.fspath(f), content)
+
+
+def _replace(path: str | bytes, content: bytes) -> None:
+    """Writes a whole new file and puts it in the place of the old one, which an error leaves."""
+    import tempfile
+
+    path = os.path.realpath(os.fsdecode(path))  # a link keeps pointing to the file
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device
+        with open(path, "wb") as file:
             file.write(content)
+        return
+    folder, name = os.path.split(path)
+    if os.path.exists(path):
+        mode = os.stat(path).st_mode & 0o7777
+        with open(path, "ab"):  # a file that may not be written is not replaced either
+            pass
+    else:
+        mask = os.umask(0)
+        os.umask(mask)
+        mode = 0o666 & ~mask
+    handle, fresh = tempfile.mkstemp(prefix=f".{name[:64]}.", suffix=".tmp", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+    except BaseException:
+        os.unlink(fresh)
+        raise
+    entry = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(entry)  # the name, too, survives a power cut
+    finally:
+        os.close(entry)
 
 
 def _describe(content: bytes) -> str | None:
@@ -190,7 +229,7 @@ def _parse(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]
     """The tensors and the metadata of a safetensors file."""
     seen = _describe(content)
     if seen is not None:
-        raise RuntimeError(
+        raise FileError(
             f"load(): {name} is not a safetensors file: it is {seen}. cograd.load reads only "
             "safetensors files (written by cograd.save or by the safetensors package); it never "
             "unpickles. Convert torch files in torch with safetensors.torch.save_file."
@@ -200,10 +239,10 @@ def _parse(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]
     try:
         entries = deserialize(content)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
-        raise RuntimeError(f"load(): {name} is not a valid safetensors file: {error}") from error
+        raise FileError(f"load(): {name} is not a valid safetensors file: {error}") from error
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     tensors = {key: _to_tensor(key, entry, name) for key, entry in entries}
-    return tensors, header.get("__metadata__", {})
+    return tensors, header.get("__metadata__") or {}
 
 
 def _to_tensor(key: str, entry: dict[str, Any], name: str) -> Tensor:
@@ -211,7 +250,7 @@ def _to_tensor(key: str, entry: dict[str, Any], name: str) -> Tensor:
 
     code = entry["dtype"]
     if code not in _CODES:
-        raise RuntimeError(
+        raise FileError(
             f"load(): tensor '{key}' in {name} has dtype {code}, expected one of "
             + ", ".join(_CODES)
         )
@@ -252,12 +291,12 @@ class _Unpacker:
             if "m" in node:
                 result._metadata = self.unpack(node["m"])
             return result
-        raise RuntimeError(f"load(): the structure in {self.name} has an unknown node {kind!r}")
+        raise FileError(f"load(): the structure in {self.name} has an unknown node {kind!r}")
 
     def _tensor(self, node: dict[str, Any]) -> Tensor:
         key = node["k"]
         if key not in self.tensors:
-            raise RuntimeError(f"load(): {self.name} has no tensor '{key}', though it refers to it")
+            raise FileError(f"load(): {self.name} has no tensor '{key}', though it refers to it")
         form = (key, node.get("p"))
         if form not in self.built:
             tensor = self.tensors[key]
@@ -281,7 +320,8 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
         weights_only: must be true: nothing but data is ever loaded.
 
     Raises:
-        RuntimeError: the file is not a safetensors file (the message says what it is).
+        FileError: the file is damaged or no safetensors file; a RuntimeError that names the file
+            and says what it is.
     """
     if not weights_only:
         raise ValueError(
@@ -295,11 +335,33 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
         name = os.fspath(f)
         with open(name, "rb") as file:
             content = file.read()
-    tensors, metadata = _parse(bytes(content), f"'{name}'")
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise TypeError(f"load(): '{name}' gives {type(content).__name__}; open it in binary mode")
+    try:
+        return _load(bytes(content), name)
+    except FileError:
+        raise
+    # What damaged bytes lead to in the reader below: wrong kinds, missing keys, endless nesting.
+    except (
+        RuntimeError,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        OverflowError,
+    ) as error:
+        if isinstance(error, MemoryError):
+            raise
+        raise FileError(f"load(): '{name}' is damaged: {error!r}") from error
+
+
+def _load(content: bytes, name: str) -> Any:
+    """What a file holds."""
+    tensors, metadata = _parse(content, f"'{name}'")
     if metadata.get("format") != _FORMAT or "structure" not in metadata:
         return tensors
     if metadata.get("version") != _VERSION:
-        raise RuntimeError(
+        raise FileError(
             f"load(): '{name}' has format version {metadata.get('version')}, "
             f"this cograd reads version {_VERSION}"
         )

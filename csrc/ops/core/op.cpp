@@ -76,15 +76,32 @@ bool share_elements(const Tensor& out, const Tensor& in) {
   return same_address(out, in, {dims, static_cast<size_t>(out.dim())}, bytes / out.itemsize());
 }
 
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return a.bytes() == b.bytes() && a.dtype() == b.dtype() && same(a.sizes(), b.sizes()) &&
+         same(a.strides(), b.strides());
+}
+
 // True if writing `out` element by element could change `in` before it is read.
 bool overlaps_partially(const Tensor& out, const Tensor& in) {
   if (out->storage != in->storage || out.numel() == 0 || in.numel() == 0) return false;
-  if (out.bytes() == in.bytes() && same(out.sizes(), in.sizes()) &&
-      same(out.strides(), in.strides()))
-    return false;
+  if (same_elements(out, in)) return false;
   const auto [a0, a1] = extent(out);
   const auto [b0, b1] = extent(in);
   return a0 < b1 && b0 < a1 && share_elements(out, in);
+}
+
+[[noreturn, gnu::cold]] void fail_overlap(const char* op) {
+  detail::fail(ErrorKind::Runtime, op,
+               "(): unsupported operation: some elements of the input tensor and the written-to "
+               "tensor refer to a single memory location. Please clone() the tensor before "
+               "performing the operation.");
+}
+
+void check_distinct(const char* op, const Tensor& t) {
+  COGRAD_CHECK(!shares_elements(t), op,
+               "(): unsupported operation: more than one element of the written-to tensor refers "
+               "to a single memory location. Please clone() the tensor before performing the "
+               "operation.");
 }
 
 void check_shape_inplace(const Tensor& self, IntList sizes) {
@@ -113,7 +130,7 @@ void resize_out(const char* op, const Tensor& out, IntList sizes) {
         "they have zero elements. You can explicitly reuse an out tensor t by resizing it, "
         "inplace, "
         "to zero elements with t.resize_(0)."));
-  const int64_t bytes = product(sizes) * dtype_size(p->dtype);
+  const int64_t bytes = storage_bytes(sizes, dtype_size(p->dtype));
   if (bytes > p->storage->nbytes - (p->data - static_cast<char*>(p->storage->data))) {
     Storage* fresh = Storage::make(bytes);
     p->storage->release();
@@ -131,19 +148,11 @@ Tensor CtxBase::out_target(IntList sizes, DType dtype) {
   const Tensor& t = *target_;
   check_castable(dtype, t.dtype());
   if (inplace_) check_shape_inplace(t, sizes);
-  COGRAD_CHECK(!shares_elements(t), op_,
-               "(): unsupported operation: more than one element of the written-to tensor refers "
-               "to a single memory location. Please clone() the tensor before performing the "
-               "operation.");
+  if (inplace_) check_distinct(op_, t);
   if (t.dtype() != dtype) return empty(sizes, dtype);
-  if (!inplace_ && !same(t.sizes(), sizes)) return empty(sizes, dtype);
-  for (const Value& v : values_) {
-    if (!v.has_tensor()) continue;
-    COGRAD_CHECK(!overlaps_partially(t, v.tensor()), op_,
-                 "(): unsupported operation: some elements of the input tensor and the written-to "
-                 "tensor refer to a single memory location. Please clone() the tensor before "
-                 "performing the operation.");
-  }
+  if (!inplace_) return same(t.sizes(), sizes) ? t : empty(sizes, dtype);
+  for (const Value& v : values_)
+    if (v.has_tensor() && overlaps_partially(t, v.tensor())) fail_overlap(op_);
   return t;
 }
 
@@ -173,6 +182,24 @@ void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result,
     copy_(target, result);
   else
     raw_copy(target, result);
+}
+
+void check_out_memory(const OpSpec& spec, const Tensor& out, std::span<const Value> args) {
+  const auto check = [&](const Tensor& in, bool may_be_out) {
+    if (!in.defined() || in->storage != out->storage || out.numel() == 0) return;
+    if (overlaps_partially(out, in) || (!may_be_out && same_elements(out, in)))
+      fail_overlap(spec.name);
+  };
+  if (out.numel() > 1) check_distinct(spec.name, out);
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Value& v = args[i];
+    const bool may_be_out =
+        (spec.flags & kOutApart) == 0 && (i == 0 || (spec.flags & kOutIsInput) == 0);
+    if (v.has_tensor())
+      check(v.tensor(), may_be_out);
+    else if (v.kind == COGRAD_TENSORS)
+      for (const Tensor& t : v.tensors()) check(t, may_be_out);
+  }
 }
 
 void check_out(const char* op, const Tensor& out, bool any_grad) {

@@ -348,6 +348,10 @@ auto marked_inference(F&& f) {
 void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace);
 // Raises if out= is used where a gradient would be lost.
 void check_out(const char* op, const Tensor& out, bool any_grad);
+// Raises if elements of `out` share memory among themselves or with those of an argument. It may be
+// an argument as it is where the flags kOutApart and kOutIsInput do not say otherwise.
+COGRAD_API void check_out_memory(const OpSpec& spec, const Tensor& out,
+                                 std::span<const Value> args);
 
 struct NodeGuard {  // a node whose forward throws was never part of a graph
   Node* node;
@@ -450,6 +454,7 @@ template <class Op, class... Args>
 void apply_out(const Tensor& out, std::span<const Value> values, const Args&... args) {
   const char* name = Op::spec.name;
   detail::check_out(name, out, detail::any_requires_grad(args...));
+  detail::check_out_memory(Op::spec, out, values);
   GradGuard no_grad(false);
   if constexpr (detail::Traits<Op>::composite) {
     detail::finish_target(Op::spec, out, Op::forward(args...), false);

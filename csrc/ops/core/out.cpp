@@ -10,7 +10,10 @@ void call_into(const OpRecord& r, TensorList outs, const Value* args) {
   bool any_grad = false;
   for (size_t i = 0; i < r.args.size(); ++i)
     if (args[i].has_tensor()) any_grad |= requires_grad(args[i].tensor());
-  for (const Tensor& t : outs) detail::check_out(r.spec.name, t, any_grad);
+  for (const Tensor& t : outs) {
+    detail::check_out(r.spec.name, t, any_grad);
+    detail::check_out_memory(r.spec, t, {args, r.args.size()});
+  }
   GradGuard no_grad(false);
   Result result;
   r.call(args, result);

@@ -15,7 +15,7 @@ constexpr int64_t kDirectMax = 16384;  // elements up to which a loop runs witho
 
 Dims byte_strides(IntList strides, int64_t itemsize) {
   Dims out(strides);
-  for (int64_t& s : out) s *= itemsize;
+  for (int64_t& s : out) s = scaled_stride(s, itemsize);
   return out;
 }
 

@@ -150,20 +150,12 @@ COGRAD_OP(ScalarTensor)
 Tensor strided_tensor(const char* op, IntList sizes, IntList strides, DType t) {
   COGRAD_CHECK(sizes.size() == strides.size(), op, "(): dimensionality of sizes (", sizes.size(),
                ") must match dimensionality of strides (", strides.size(), ")");
-  int64_t last = 0;
-  bool none = false;
   for (size_t i = 0; i < sizes.size(); ++i) {
     COGRAD_CHECK(sizes[i] >= 0, op, "(): Trying to create tensor with negative dimension ",
                  sizes[i], ": ", to_string(sizes));
     COGRAD_CHECK(strides[i] >= 0, op, "(): strides must be non-negative, got ", to_string(strides));
-    none |= sizes[i] == 0;
-    int64_t span = 0;
-    COGRAD_CHECK(!__builtin_mul_overflow(std::max<int64_t>(sizes[i] - 1, 0), strides[i], &span) &&
-                     !__builtin_add_overflow(last, span, &last),
-                 op, "(): Storage size calculation overflowed with sizes=", to_string(sizes),
-                 " and strides=", to_string(strides));
   }
-  const Tensor flat = empty_checked(op, Dims{none ? 0 : last + 1}, t);
+  const Tensor flat = empty_checked(op, Dims{storage_extent(sizes, strides)}, t);
   return alias_strided(flat, sizes, strides, flat.bytes());
 }
 

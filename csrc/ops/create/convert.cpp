@@ -105,7 +105,7 @@ COGRAD_OP(Cpu)
   struct Struct {                                                     \
     static constexpr OpSpec spec{name,                                \
                                  "input, memory_format=None",         \
-                                 kMethod | flags | kCast,         \
+                                 kMethod | flags | kCast,             \
                                  "The tensor in dtype " #dtype ".",   \
                                  samples,                             \
                                  numpy};                              \

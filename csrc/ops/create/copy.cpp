@@ -19,7 +19,7 @@ Tensor empty_preserving(const Tensor& t, DType dtype) {
   for (size_t i = order.size(); i-- > 0;) {
     if (t.stride(order[i]) == 0 && t.size(order[i]) > 1) return empty(t.sizes(), dtype);
     strides[static_cast<size_t>(order[i])] = step;
-    step *= std::max<int64_t>(t.size(order[i]), 1);
+    step = scaled_stride(step, std::max<int64_t>(t.size(order[i]), 1));
   }
   const Tensor flat = empty(t.sizes(), dtype);
   return alias_strided(flat, t.sizes(), strides, flat.bytes());

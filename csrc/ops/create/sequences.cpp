@@ -5,6 +5,7 @@
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
+#include "tensor/interrupt.h"
 #include "tensor/threads.h"
 
 namespace cograd {
@@ -203,22 +204,30 @@ Tensor triangle_indices(const char* op, int64_t rows, int64_t cols, int64_t offs
   COGRAD_CHECK_NOT_IMPLEMENTED(t == DType::Int64 || t == DType::Int32, op,
                                "(): not implemented for dtype ", dtype_name(t),
                                ", expected int32 or int64");
-  const int64_t shift = std::clamp(offset, -rows - 1, cols + 1);
-  auto range = [&](int64_t r) {
-    const int64_t cut = std::clamp<int64_t>(r + shift + (upper ? 0 : 1), 0, cols);
-    return upper ? std::pair(cut, cols) : std::pair(int64_t{0}, cut);
+  // In row r the lower triangle (or what the upper one leaves out) is the first r + from columns.
+  const Wide from = Wide{offset} + (upper ? 0 : 1);
+  const auto clamped = [](Wide v, int64_t top) {
+    return static_cast<int64_t>(std::clamp<Wide>(v, 0, top));
   };
-  int64_t n = 0;
-  for (int64_t r = 0; r < rows; ++r) n += range(r).second - range(r).first;
+  const int64_t first = clamped(-from, rows);       // from here on a row has some of them
+  const int64_t full = clamped(cols - from, rows);  // from here on all
+  const Wide lower =
+      Wide{full - first} * (2 * from + first + full - 1) / 2 + Wide{rows - full} * cols;
+  const Wide count = upper ? Wide{rows} * cols - lower : lower;
+  if (count > std::numeric_limits<int64_t>::max()) fail_storage_size(Dims{2, rows}, Dims{});
+  const auto n = static_cast<int64_t>(count);
   const Tensor out = empty_checked(op, Dims{2, n}, DType::Int64);
+  if (n == 0) return raw_cast(out, t);
   int64_t* row_at = out.data<int64_t>();
   int64_t* col_at = row_at + n;
-  for (int64_t r = 0; r < rows; ++r) {
-    const auto [lo, hi] = range(r);
-    for (int64_t c = lo; c < hi; ++c) {
+  InterruptCheck interrupt;
+  for (int64_t r = upper ? 0 : first; r < (upper ? full : rows); ++r) {
+    const int64_t cut = clamped(from + r, cols);
+    for (int64_t c = upper ? cut : 0; c < (upper ? cols : cut); ++c) {
       *row_at++ = r;
       *col_at++ = c;
     }
+    interrupt.after(upper ? cols - cut : cut);
   }
   return raw_cast(out, t);
 }

@@ -138,7 +138,7 @@ Tensor stack_positions(const Positions& p) {
   Dims shape{static_cast<int64_t>(p.index.size())};
   shape.append(p.joint.begin(), p.joint.end());
   const Tensor all = empty(shape, DType::Int64);
-  const int64_t step = product(p.joint) * all.itemsize();
+  const int64_t step = checked_mul(product(p.joint), all.itemsize());
   for (size_t k = 0; k < p.index.size(); ++k)
     raw_copy(alias_strided(all, p.joint, contiguous_strides(p.joint),
                            all.bytes() + static_cast<int64_t>(k) * step),
@@ -171,7 +171,7 @@ std::vector<Tensor> saved_positions(Ctx<Op>& ctx) {
     }
     const IntList joint = all.sizes().subspan(1);
     t = alias_strided(all, joint, contiguous_strides(joint),
-                      all.bytes() + static_cast<int64_t>(k) * product(joint) * 8);
+                      all.bytes() + checked_mul(static_cast<int64_t>(k) * 8, product(joint)));
   }
   return out;
 }

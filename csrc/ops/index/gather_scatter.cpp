@@ -51,7 +51,7 @@ struct Gather {
   static constexpr OpSpec spec{
       "gather",
       "input, dim, index, *, sparse_grad=False",
-      kFunctional | kOut | kIndex | kExactOut,
+      kFunctional | kOut | kIndex | kExactOut | kOutApart,
       "Picks along dim: out[i][j] = input[index[i][j]][j] for dim 0. index has input's number of "
       "dims and is nowhere larger except along dim.",
       kGatherSamples,
@@ -77,7 +77,7 @@ struct ScatterAdd {
   static constexpr OpSpec spec{
       "scatter_add",
       "input, dim, index, src",
-      kFunctional | kInplace | kOut | kIndex | kExactOut,
+      kFunctional | kInplace | kOut | kIndex | kExactOut | kOutIsInput,
       "input with src added at index along dim, repeated positions included.",
       kScatterRepeatedSamples,
       ""};
@@ -86,7 +86,7 @@ struct ScatterAdd {
   static Tensor forward(Ctx<ScatterAdd>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& src) {
     const int d = wrap_dim(dim, self.dim());
-    const Tensor at = index64(index, "scatter_add");
+    Tensor at = index64(index, "scatter_add");
     COGRAD_CHECK(self.dtype() == src.dtype(),
                  "scatter_add(): Expected self.dtype to be equal to src.dtype, got ",
                  dtype_name(self.dtype()), " and ", dtype_name(src.dtype()));
@@ -95,7 +95,7 @@ struct ScatterAdd {
     if (ctx.recording()) ctx->sizes = Dims(src.sizes());
     ctx.save(at);
     Tensor from = src;
-    Tensor out = rewrite_target(ctx, self, true, {&from});
+    Tensor out = rewrite_target(ctx, self, true, {&from, &at});
     raw_scatter_reduce(ScatterReduce::Sum, out, d, at, from, true);
     return out;
   }
@@ -123,7 +123,7 @@ struct Scatter {
       "scatter",
       kTensor ? "input, dim, index, src, *, reduce=None"
               : "input, dim, index, value, *, reduce=None",
-      kFunctional | kInplace | kOut | kIndex | kExactOut,
+      kFunctional | kInplace | kOut | kIndex | kExactOut | kOutIsInput,
       kTensor ? "input with the elements of src written at index along dim; reduce 'add' or "
                 "'multiply' combines instead. Of repeated positions the last wins."
               : "input with a number written at index along dim; reduce 'add' or 'multiply' "
@@ -140,7 +140,7 @@ struct Scatter {
     const int d = wrap_dim(dim, self.dim());
     ctx->mode = scatter_mode(reduce);
     ctx->dim = d;
-    const Tensor at = index64(index, "scatter");
+    Tensor at = index64(index, "scatter");
     const Tensor* src = nullptr;
     if constexpr (kTensor) {
       src = &value;
@@ -154,7 +154,7 @@ struct Scatter {
     if (index.numel() > 0) check_gather_shapes("scatter", self, d, index, src);
     ctx.save(at);
     Tensor from = spread(value, self, at);
-    Tensor out = rewrite_target(ctx, self, ctx->mode != ScatterMode::Replace, {&from});
+    Tensor out = rewrite_target(ctx, self, ctx->mode != ScatterMode::Replace, {&from, &at});
     write(ctx->mode, out, d, at, from);
     return out;
   }
@@ -210,7 +210,7 @@ struct TakeAlongDim {
   static constexpr OpSpec spec{
       "take_along_dim",
       "input, indices, dim=None",
-      kFunctional | kOut | kIndex | kExactOut,
+      kFunctional | kOut | kIndex | kExactOut | kOutApart,
       "gather with input and indices broadcast against each other, negative indices counting from "
       "the end; without dim, over the flattened input.",
       "T(3, 4), I(3, 2, lo=-4, hi=4), 1; T(3, 4), I(1, 4, hi=3), 0; T(3, 4), I(5, hi=12)",

@@ -26,7 +26,7 @@ class IndexLoop {
  private:
   static Dims bytes_of(const Tensor& t) {
     Dims out(t.strides());
-    for (int64_t& s : out) s *= t.itemsize();
+    for (int64_t& s : out) s = scaled_stride(s, t.itemsize());
     return out;
   }
   Dims sizes_, self_, index_, other_;

@@ -54,7 +54,7 @@ Tensor index_select_grad(const Tensor& g, int dim, const Tensor& index, IntList 
 struct IndexSelect {
   static constexpr OpSpec spec{"index_select",
                                "input, dim, index",
-                               kFunctional | kOut | kIndex | kExactOut,
+                               kFunctional | kOut | kIndex | kExactOut | kOutApart,
                                "The slices of input at index, a vector of ints, along dim.",
                                "T(3, 4), 0, I(5, hi=3); T(2, 3, 4), -1, I(2, hi=4)",
                                "np.take(input, index, axis=dim)"};
@@ -117,7 +117,7 @@ struct IndexAdd {
   static constexpr OpSpec spec{
       "index_add",
       "input, dim, index, source, *, alpha=1",
-      kFunctional | kInplace | kOut | kIndex | kExactOut,
+      kFunctional | kInplace | kOut | kIndex | kExactOut | kOutIsInput,
       "input with alpha times the slices of source added to the slices at index along dim.",
       "T(3, 4), 0, I(5, hi=3), T(5, 4); T(3, 4), 1, I(2, hi=4), T(3, 2), alpha=0.5",
       ""};
@@ -125,7 +125,7 @@ struct IndexAdd {
   using State = SliceState;
   static Tensor forward(Ctx<IndexAdd>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& source, Scalar alpha) {
-    const Slices s = slices_of("index_add", self, dim, index);
+    Slices s = slices_of("index_add", self, dim, index);
     check_source("index_add", self, s, source, ErrorKind::Runtime);
     COGRAD_CHECK(is_floating(self.dtype()) || !alpha.is_float(),
                  "index_add(): For integral input tensors, argument alpha must not be a floating "
@@ -134,7 +134,7 @@ struct IndexAdd {
     ctx->alpha = alpha;
     ctx.save(s.index);
     Tensor from = source;
-    Tensor out = rewrite_target(ctx, self, true, {&from});
+    Tensor out = rewrite_target(ctx, self, true, {&from, &s.index});
     from = raw_contiguous(from);
     const Axis a = axis_of(self.sizes(), s.dim);
     kernels::index_add(self.dtype(), out.bytes(), a.outer, a.n, a.inner, s.index.data<int64_t>(),
@@ -157,7 +157,7 @@ struct IndexCopy {
   static constexpr OpSpec spec{
       "index_copy",
       "input, dim, index, source",
-      kFunctional | kInplace | kOut | kIndex | kExactOut,
+      kFunctional | kInplace | kOut | kIndex | kExactOut | kOutIsInput,
       "input with the slices at index along dim replaced by those of source.",
       "T(3, 4), 0, cograd.tensor([2, 0]), T(2, 4); T(3, 4), 1, cograd.tensor([1, 3]), T(3, 2)",
       ""};
@@ -165,12 +165,12 @@ struct IndexCopy {
   using State = SliceState;
   static Tensor forward(Ctx<IndexCopy>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& source) {
-    const Slices s = slices_of("index_copy", self, dim, index);
+    Slices s = slices_of("index_copy", self, dim, index);
     check_source("index_copy", self, s, source, ErrorKind::Index);
     ctx->dim = s.dim;
     ctx.save(s.index);
     Tensor from = source;
-    Tensor out = rewrite_target(ctx, self, true, {&from});
+    Tensor out = rewrite_target(ctx, self, true, {&from, &s.index});
     from = raw_contiguous(from);
     const Axis a = axis_of(self.sizes(), s.dim);
     kernels::index_copy(out.bytes(), a.outer, a.n, a.inner * out.itemsize(),
@@ -195,7 +195,7 @@ struct IndexFill {
   using State = SliceState;
   static Tensor forward(Ctx<IndexFill>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const TensorOrScalar& value) {
-    const Slices s = slices_of("index_fill", self, dim, index);
+    Slices s = slices_of("index_fill", self, dim, index);
     Tensor v = value.is_tensor() ? value.tensor() : wrapped_number(value.scalar(), self.dtype());
     COGRAD_CHECK(v.dim() == 0,
                  "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
@@ -203,7 +203,7 @@ struct IndexFill {
     v = raw_cast(v, self.dtype());
     ctx->dim = s.dim;
     ctx.save(s.index);
-    Tensor out = rewrite_target(ctx, self, true, {&v});
+    Tensor out = rewrite_target(ctx, self, true, {&v, &s.index});
     const Axis a = axis_of(self.sizes(), s.dim);
     kernels::index_fill(out.itemsize(), out.bytes(), a.outer, a.n, a.inner, s.index.data<int64_t>(),
                         s.count, v.bytes(), s.dim);

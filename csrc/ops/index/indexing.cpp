@@ -26,7 +26,7 @@ Tensor rewrite_target(CtxBase& ctx, const Tensor& self, bool contiguous,
 
 Dims broadcast_bytes(const Tensor& t, IntList sizes) {
   Dims out = broadcast_strides(t, sizes);
-  for (int64_t& s : out) s *= t.itemsize();
+  for (int64_t& s : out) s = scaled_stride(s, t.itemsize());
   return out;
 }
 

@@ -48,7 +48,7 @@ class COGRAD_API BasicIndex {
   }
   void unsqueeze() {
     sizes.push_back(1);
-    const int64_t step = dim_ < x_.dim() ? next_size() * x_->strides_[dim_] : 1;
+    const int64_t step = dim_ < x_.dim() ? scaled_stride(x_->strides_[dim_], next_size()) : 1;
     strides.push_back(step);
     if (!x_.is_contiguous()) region_strides_.push_back(1);
     kind = Kind::Unsqueeze;
@@ -77,14 +77,14 @@ class COGRAD_API BasicIndex {
       detail::fail(ErrorKind::Index, "too many indices for tensor of dimension ", x_.dim());
   }
   void advance(int64_t steps) {
-    offset += steps * x_->strides_[dim_];
+    offset += scaled_stride(x_->strides_[dim_], steps);
     if (!x_.is_contiguous()) region_offset_ += steps * whole_strides_[static_cast<size_t>(dim_)];
   }
   void push(int64_t size, int64_t step) {
     sizes.push_back(size);
-    strides.push_back(step * x_->strides_[dim_]);
+    strides.push_back(scaled_stride(x_->strides_[dim_], step));
     if (!x_.is_contiguous())
-      region_strides_.push_back(step * whole_strides_[static_cast<size_t>(dim_)]);
+      region_strides_.push_back(scaled_stride(whole_strides_[static_cast<size_t>(dim_)], step));
   }
 
   const Tensor& x_;

@@ -77,7 +77,7 @@ struct MaskedFill {
     Tensor out = start_from(ctx, self, shape, false);
     if (m->storage == out->storage) m = spread(m, shape);
     Dims steps(out.strides());
-    for (int64_t& s : steps) s *= out.itemsize();
+    for (int64_t& s : steps) s = scaled_stride(s, out.itemsize());
     kernels::masked_fill(out.itemsize(), out.sizes(), out.bytes(), steps, m.data<bool>(),
                          broadcast_strides(m, shape), ScalarOf(v).bytes);
     return out;
@@ -103,7 +103,7 @@ struct MaskedSelect {
   static constexpr OpSpec spec{
       "masked_select",
       "input, mask",
-      kFunctional | kOut | kIndex | kExactOut,
+      kFunctional | kOut | kIndex | kExactOut | kOutApart,
       "The elements of input where mask is true, in C order; broadcasts.",
       "T(3, 4), B(3, 4); T(2, 3, 4), B(3, 1); T(4), B(3, 1)",
       "np.broadcast_to(input, np.broadcast(input, mask).shape)"

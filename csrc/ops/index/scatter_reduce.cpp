@@ -55,8 +55,9 @@ Tensor reduce_forward(Ctx<Op>& ctx, const Tensor& self, int dim, const Tensor& i
   ctx.save(index);
   if (values) ctx.save(self, src);
   Tensor from = src;
-  Tensor out = rewrite_target(ctx, self, true, {&from});
-  raw_scatter_reduce(op, out, dim, index, from, include_self);
+  Tensor at = index;
+  Tensor out = rewrite_target(ctx, self, true, {&from, &at});
+  raw_scatter_reduce(op, out, dim, at, from, include_self);
   if (values) ctx.save_output(out);
   return out;
 }
@@ -165,7 +166,7 @@ struct ScatterReduceOp {
   static constexpr OpSpec spec{
       "scatter_reduce",
       "input, dim, index, src, reduce, *, include_self=True",
-      kFunctional | kInplace | kOut | kIndex,
+      kFunctional | kInplace | kOut | kIndex | kOutIsInput | kExactOut,
       "input reduced with the elements of src at index along dim; reduce is 'sum', 'prod', 'mean', "
       "'amax' or 'amin'. With include_self False the written positions forget input.",
       "T(3, 4), 0, I(2, 4, hi=3), T(2, 4), 'sum'; T(3, 4), 1, I(2, 3, hi=4), T(3, 3), 'mean'; "
@@ -196,7 +197,7 @@ struct IndexReduce {
   static constexpr OpSpec spec{
       "index_reduce",
       "input, dim, index, source, reduce, *, include_self=True",
-      kFunctional | kInplace | kOut | kIndex,
+      kFunctional | kInplace | kOut | kIndex | kOutIsInput | kExactOut,
       "input with the slices of source reduced into the slices at index along dim; reduce is "
       "'prod', 'mean', 'amax' or 'amin'.",
       "T(3, 4), 0, I(5, hi=3), T(5, 4), 'mean'; P(3, 4), 1, I(2, hi=4), P(3, 2), 'prod'; "

@@ -29,7 +29,7 @@ struct PutGrad {
 struct Take {
   static constexpr OpSpec spec{"take",
                                "input, index",
-                               kFunctional | kOut | kIndex | kExactOut,
+                               kFunctional | kOut | kOutApart | kIndex | kExactOut,
                                "Elements of the flattened input; the result has index's shape.",
                                "T(3, 4), I(2, 3, hi=12); T(4), cograd.tensor([-1, 0, -1])",
                                "np.take(input, index)"};
@@ -89,9 +89,9 @@ struct Put {
     ctx->sizes = Dims(source.sizes());
     ctx->accumulate = accumulate;
     ctx.save(index);
-    const Tensor at = raw_contiguous(index);
+    Tensor at = raw_contiguous(index);
     Tensor from = source;
-    Tensor out = rewrite_target(ctx, self, true, {&from});
+    Tensor out = rewrite_target(ctx, self, true, {&from, &at});
     from = raw_contiguous(from);
     kernels::put(self.dtype(), out.bytes(), out.numel(), at.data<int64_t>(), at.numel(),
                  from.bytes(), accumulate);

@@ -14,7 +14,7 @@ Tensor turned(const Tensor& x, int64_t dim, int64_t by) {
 struct LinalgCross {
   static constexpr OpSpec spec{"linalg_cross",
                                "input, other, *, dim=-1",
-                               kInternal | kOut | kOther,
+                               kInternal | kOut | kOther | kOutApart,
                                "Cross product of the vectors of length 3 along dim.",
                                "T(4, 3), T(4, 3); T(3, 4), T(3, 1), dim=0; T(3), T(3)",
                                "np.cross(input, other, axis=p0)"};
@@ -47,7 +47,7 @@ COGRAD_OP(LinalgCross)
 struct Cross {
   static constexpr OpSpec spec{"cross",
                                "input, other, dim=None",
-                               kFunctional | kOut | kOther,
+                               kFunctional | kOut | kOther | kOutApart | kExactOut,
                                "Cross product of the vectors along dim, by default the first dim "
                                "of size 3.",
                                "T(4, 3), T(4, 3); T(3, 4), T(3, 1), 0",

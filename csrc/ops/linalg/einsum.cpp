@@ -215,7 +215,7 @@ int64_t extent(const Operand& o, const Labels& labels, Dims* sizes) {
   int64_t n = 1;
   for (int label : labels) {
     const int64_t s = o.tensor.sizes()[static_cast<size_t>(where_is(o.labels, label))];
-    n *= s;
+    n = checked_mul(n, s);
     if (sizes != nullptr) sizes->push_back(s);
   }
   return n;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Linear algebra ops that other ops use, and what the LAPACK ones share.
 #pragma once
+#include "kernels/blas_guard.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "tensor/threads.h"
@@ -48,6 +49,7 @@ void each_matrix(DType t, int64_t count, int64_t work, const F& f) {
   parallel_for(0, count, std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1)),
                [&](int64_t lo, int64_t hi) {
                  sync_lapack_threads();
+                 const kernels::BlasCall call;
                  for (; lo < hi; ++lo) {
                    if (t == DType::Float32)
                      f(TypeTag<float>{}, lo);

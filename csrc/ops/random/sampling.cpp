@@ -70,7 +70,7 @@ COGRAD_OP(BernoulliP)
 struct Multinomial {
   static constexpr OpSpec spec{
       "multinomial", "input, num_samples, replacement=False, *, generator=None",
-      kFunctional | kOut | kNondiff | kRandom,
+      kFunctional | kOut | kNondiff | kRandom | kExactOut,
       "Column numbers drawn with the weights in each row of input, [rows, num_samples].",
       "none: random"};
   static Tensor forward(Ctx<Multinomial>&, const Tensor& x, int64_t samples, bool replacement,

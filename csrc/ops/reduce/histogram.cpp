@@ -76,7 +76,7 @@ struct Histc {
   static constexpr OpSpec spec{
       "histc",
       "input, bins=100, min=0, max=0",
-      kFunctional | kOut | kNondiff | kReduction,
+      kFunctional | kOut | kNondiff | kReduction | kExactOut,
       "Counts of input in equal bins between min and max (both 0: the range of the data), in "
       "input's dtype.",
       "T(30), 7; T(3, 4), 5, -0.5, 0.5",

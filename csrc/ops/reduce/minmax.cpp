@@ -268,7 +268,6 @@ struct TakeAlong {
     ctx.grad(0) = put_along(g, ctx->dim, ctx.saved(0), ctx->sizes);
   }
 };
-COGRAD_OP(TakeAlong)
 
 struct PutAlong {
   static constexpr OpSpec spec{"_put_along", "grad, dim, index, size", kInternal | kIndex,
@@ -299,7 +298,6 @@ struct PutAlong {
     ctx.grad(0) = take_along(g, ctx->dim, ctx.saved(0));
   }
 };
-COGRAD_OP(PutAlong)
 
 // split_among_ties in two passes, where no graph of it is wanted and the reduced dims stand
 // together; else an undefined tensor.

@@ -44,9 +44,9 @@ ReducePlan::ReducePlan(const Tensor& x, DimMask mask, bool keepdim) {
     return;
   }
   for (int i = 0; i < x.dim(); ++i) {
-    const int64_t step = x.stride(i) * x.itemsize();
+    const int64_t step = scaled_stride(x.stride(i), x.itemsize());
     if ((mask >> i & 1) != 0) {
-      count *= x.size(i);
+      count = checked_mul(count, x.size(i));
       reduced.push_back(x.size(i));
       reduced_steps.push_back(step);
       if (keepdim) shape.push_back(1);

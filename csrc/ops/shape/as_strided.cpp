@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Views by strides, their gradients, and memory laid out anew.
+#include <limits>
+
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/core/view.h"
@@ -10,12 +12,24 @@ namespace cograd {
 
 namespace {
 
+constexpr int64_t kMaxOffset = std::numeric_limits<int64_t>::max();
+
+void check_strides(const char* op, IntList sizes, IntList strides) {
+  COGRAD_CHECK(sizes.size() == strides.size(), "mismatch in length of strides and shape: ", op,
+               "() got size ", to_string(sizes), " and stride ", to_string(strides));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    COGRAD_CHECK(sizes[i] >= 0, "Trying to create tensor with negative dimension ", sizes[i], ": ",
+                 to_string(sizes));
+    COGRAD_CHECK(
+        strides[i] >= 0, op,
+        ": Negative strides are not supported at the moment, got strides: ", to_string(strides));
+  }
+}
+
 // Copies into new memory with the given strides, which must not overlap.
 Tensor raw_relayout(const Tensor& x, IntList strides) {
-  int64_t last = 0;
-  for (size_t i = 0; i < strides.size(); ++i)
-    if (x.sizes()[i] > 0) last += (x.sizes()[i] - 1) * strides[i];
-  const int64_t room[1] = {x.numel() == 0 ? 0 : last + 1};
+  check_strides("_relayout", x.sizes(), strides);
+  const int64_t room[1] = {storage_extent(x.sizes(), strides)};
   const Tensor flat = zeros(room, x.dtype());
   Tensor out = alias_strided(flat, x.sizes(), strides, flat.bytes());
   raw_copy(out, x);
@@ -48,27 +62,17 @@ struct ScatterRegion;
 Tensor region_replaced(const Tensor& base, const Tensor& slice, const Region& r);
 
 void check_region(const Tensor& x, IntList sizes, IntList strides, int64_t offset) {
-  COGRAD_CHECK(sizes.size() == strides.size(),
-               "mismatch in length of strides and shape: as_strided() got size ", to_string(sizes),
-               " and stride ", to_string(strides));
+  check_strides("as_strided", sizes, strides);
   COGRAD_CHECK(offset >= 0, "as_strided(): Tensor: invalid storage offset ", offset);
-  int64_t last = offset;
-  bool none = false;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    COGRAD_CHECK(sizes[i] >= 0, "Trying to create tensor with negative dimension ", sizes[i], ": ",
-                 to_string(sizes));
-    COGRAD_CHECK(strides[i] >= 0,
-                 "as_strided: Negative strides are not supported at the moment, "
-                 "got strides: ",
-                 to_string(strides));
-    none |= sizes[i] == 0;
-    last += (sizes[i] - 1) * strides[i];
-  }
-  const int64_t room = x->storage->nbytes / x.itemsize();
-  COGRAD_CHECK(none || last < room, "setStorage: sizes ", to_string(sizes), ", strides ",
+  const int64_t end = storage_extent(sizes, strides, offset);
+  int64_t bytes = 0, start = 0;
+  if (__builtin_mul_overflow(end, x.itemsize(), &bytes) ||
+      __builtin_mul_overflow(offset, x.itemsize(), &start))
+    fail_storage_size(sizes, strides);
+  COGRAD_CHECK(bytes <= x->storage->nbytes, "setStorage: sizes ", to_string(sizes), ", strides ",
                to_string(strides), ", storage offset ", offset, ", and itemsize ", x.itemsize(),
-               " requiring a storage size of ", (last + 1) * x.itemsize(),
-               " are out of bounds for storage of size ", x->storage->nbytes);
+               " requiring a storage size of ", bytes, " are out of bounds for storage of size ",
+               x->storage->nbytes);
 }
 
 struct AsStrided {
@@ -104,18 +108,19 @@ struct AsStridedGrad {
                         Shape base_strides, Shape sizes, Shape strides, int64_t offset) {
     const Region r{Dims(base_sizes), Dims(base_strides), Dims(sizes), Dims(strides), offset};
     if (ctx.recording()) *ctx.operator->() = r;
-    int64_t lo = 0, hi = 0, region_last = offset;
-    for (size_t i = 0; i < base_sizes.size(); ++i) {
+    check_strides("_as_strided_grad", base_sizes, base_strides);
+    check_strides("_as_strided_grad", sizes, strides);
+    COGRAD_CHECK(same(sizes, g.sizes()), "_as_strided_grad(): grad has shape ",
+                 to_string(g.sizes()), ", expected ", to_string(sizes));
+    for (size_t i = 0; i < base_sizes.size(); ++i)
       COGRAD_CHECK(base_strides[i] != 0 || base_sizes[i] <= 1,
                    "as_strided(): no gradient for an input whose elements share memory; clone() it "
                    "first");
-      hi += std::max<int64_t>(base_sizes[i] - 1, 0) * base_strides[i];
-    }
-    for (size_t i = 0; i < sizes.size(); ++i)
-      region_last += std::max<int64_t>(sizes[i] - 1, 0) * strides[i];
-    lo = std::min<int64_t>(0, offset);
-    hi = std::max(hi, region_last);
-    const int64_t room[1] = {hi - lo + 1};
+    COGRAD_CHECK(offset >= -kMaxOffset, "_as_strided_grad(): invalid offset ", offset);
+    const int64_t lo = std::min<int64_t>(0, offset);
+    const int64_t base_end = checked_add(storage_extent(base_sizes, base_strides), -lo);
+    const int64_t room[1] = {std::max(
+        base_end, checked_add(storage_extent(sizes, strides), std::max<int64_t>(0, offset)))};
     const Tensor flat = zeros(room, g.dtype());
     const Tensor base =
         alias_strided(flat, base_sizes, base_strides, flat.bytes() - lo * flat.itemsize());
@@ -172,6 +177,11 @@ struct ScatterRegion {
     const Region r{Dims(x.sizes()), Dims(x.strides()), Dims(sizes), Dims(strides), offset};
     if (ctx.recording()) *ctx.operator->() = r;
     Tensor out = raw_relayout(x, x.strides());
+    check_strides("_scatter_region", sizes, strides);
+    COGRAD_CHECK(offset >= 0 && same(sizes, src.sizes()) &&
+                     checked_mul(storage_extent(sizes, strides, offset), x.itemsize()) <=
+                         out->storage->nbytes,
+                 "_scatter_region(): the region is not inside the input, or not of src's shape");
     raw_copy(region_of(out, r), src);
     return out;
   }

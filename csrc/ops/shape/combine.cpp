@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Combinations of tensors: meshgrid, cartesian products, choices and Kronecker products.
+#include <limits>
+
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/shape/geometry.h"
+#include "tensor/interrupt.h"
 
 namespace cograd {
 
@@ -68,29 +71,36 @@ struct Combinations {
     check_vector(x);
     COGRAD_CHECK(r >= 0, "Expect a non-negative number, but got ", r);
     if (r == 0) return empty(Dims{0}, x.dtype());
-    // columns[j] holds the index of the j-th element of every choice.
-    std::vector<std::vector<int64_t>> columns(static_cast<size_t>(r));
-    std::vector<int64_t> choice(static_cast<size_t>(r));
-    choose(x.numel(), 0, 0, with_replacement, choice, columns);
-    std::vector<Tensor> parts;
-    for (const auto& column : columns) {
-      const Tensor index = empty(Dims{static_cast<int64_t>(column.size())}, DType::Int64);
-      std::copy(column.begin(), column.end(), index.data<int64_t>());
-      parts.push_back(index_select(x, 0, index));
-    }
-    return stack(parts, 1);
+    const Dims sizes{count(x.numel(), r, with_replacement), r};
+    const Tensor index = empty(sizes, DType::Int64);
+    if (index.numel() > 0) choose(x.numel(), r, with_replacement, index);
+    return view(index_select(x, 0, view(index, Dims{index.numel()})), sizes);
   }
 
  private:
-  static void choose(int64_t n, size_t at, int64_t from, bool repeat, std::vector<int64_t>& choice,
-                     std::vector<std::vector<int64_t>>& columns) {
-    if (at == choice.size()) {
-      for (size_t j = 0; j < choice.size(); ++j) columns[j].push_back(choice[j]);
-      return;
+  // Binomial(n, r), or of multisets; raises when it does not fit int64.
+  static int64_t count(int64_t n, int64_t r, bool repeat) {
+    if (repeat && n > 0) n = checked_add(n, r - 1);
+    if (r > n) return 0;
+    Wide c = 1;
+    for (int64_t i = 1; i <= std::min(r, n - r); ++i) {
+      c = c * (n - i + 1) / i;
+      if (c > std::numeric_limits<int64_t>::max()) fail_numel();
     }
-    for (int64_t i = from; i < n; ++i) {
-      choice[at] = i;
-      choose(n, at + 1, repeat ? i : i + 1, repeat, choice, columns);
+    return static_cast<int64_t>(c);
+  }
+  // The choices in order, one per row of `index`.
+  static void choose(int64_t n, int64_t r, bool repeat, const Tensor& index) {
+    auto* row = index.data<int64_t>();
+    for (int64_t j = 0; j < r; ++j) row[j] = repeat ? 0 : j;
+    const int64_t rows = index.size(0);
+    InterruptCheck interrupt;
+    for (int64_t k = 1; k < rows; ++k, row += r) {
+      interrupt.after(r);
+      int64_t j = r - 1;  // the last element that can still move up
+      while (row[j] == (repeat ? n - 1 : n - r + j)) --j;
+      std::copy_n(row, r, row + r);
+      for (int64_t v = row[j] + 1; j < r; ++j) row[r + j] = repeat ? v : v++;
     }
   }
 };
@@ -113,7 +123,7 @@ struct Kron {
       left.push_back(1);
       right.push_back(1);
       right.push_back(sb);
-      joined.push_back(sa * sb);
+      joined.push_back(checked_mul(sa, sb));
     }
     const Tensor all = contiguous(mul(reshape(a, left), reshape(b, right)));
     return unsafe_view(all, joined);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Diagonals: as views, as copies, and tensors made of them.
+#include <limits>
+
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/shape/geometry.h"
@@ -73,7 +75,9 @@ struct DiagEmbed {
     COGRAD_CHECK_INDEX(x.dim() > 0, "diag_embed(): expected at least 1 dim, got a 0-dim tensor");
     const auto [a, b] = diagonal_dims(x.dim() + 1, dim1, dim2);
     *ctx.operator->() = {offset, a, b};
-    const int64_t side = x.size(-1) + std::abs(offset);
+    COGRAD_CHECK(offset > std::numeric_limits<int64_t>::min(), "diag_embed(): offset ", offset,
+                 " is out of range");
+    const int64_t side = checked_add(x.size(-1), std::abs(offset));
     Dims sizes(x.sizes().first(static_cast<size_t>(x.dim() - 1)));
     sizes.insert(static_cast<size_t>(std::min(a, b)), side);
     sizes.insert(static_cast<size_t>(std::max(a, b)), side);

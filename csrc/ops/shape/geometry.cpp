@@ -45,14 +45,14 @@ bool view_strides(const Tensor& x, IntList sizes, Dims& strides) {
   int64_t run = 1;
   int64_t step = x.dim() == 0 ? 1 : x.stride(-1);
   for (int d = x.dim() - 1; d >= 0; --d) {
-    run *= x.size(d);
+    run = checked_mul(run, x.size(d));
     const bool ends = d == 0 || (x.size(d - 1) != 1 && x.stride(d - 1) != run * step);
     if (!ends) continue;
     int64_t filled = 1;
     while (to > 0 && (filled < run || sizes[to - 1] == 1)) {
       --to;
       strides[to] = filled * step;
-      filled *= sizes[to];
+      filled = checked_mul(filled, sizes[to]);
     }
     if (filled != run) return false;
     if (d > 0) {
@@ -89,7 +89,7 @@ Tensor slice_region(const Tensor& t, int dim, SliceBounds bounds, int64_t step) 
   const auto d = static_cast<size_t>(dim);
   char* data = t.bytes() + (bounds.length == 0 ? 0 : bounds.start * strides[d] * t.itemsize());
   sizes[d] = bounds.length;
-  strides[d] *= step;
+  strides[d] = scaled_stride(strides[d], step);
   return alias_strided(t, sizes, strides, data);
 }
 

@@ -40,20 +40,17 @@ void resize(const char* op, const Tensor& self, IntList sizes) {
   TensorImpl* p = self.impl();
   COGRAD_CHECK(!requires_grad(self), "cannot resize variables that require grad");
   check_inplace(self, op, false);
-  int64_t count = 1;
-  for (int64_t s : sizes) {
+  for (int64_t s : sizes)
     COGRAD_CHECK(s >= 0, op, "(): Trying to create tensor with negative dimension ", s, ": ",
                  to_string(sizes));
-    COGRAD_CHECK(!__builtin_mul_overflow(count, s, &count), op,
-                 "(): Storage size calculation overflowed with sizes=", to_string(sizes));
-  }
+  const int64_t bytes = storage_bytes(sizes, self.itemsize());
   p->bump_version();
   if (same(self.sizes(), sizes)) return;
-  int64_t bytes = 0;
-  COGRAD_CHECK(!__builtin_mul_overflow(count, self.itemsize(), &bytes), op,
-               "(): Storage size calculation overflowed with sizes=", to_string(sizes));
+  // A tensor without elements may point anywhere: its strides were never followed.
   const int64_t offset = p->data - static_cast<char*>(p->storage->data);
-  if (bytes > 0 && offset + bytes > p->storage->nbytes) grow_storage(op, p, offset + bytes);
+  COGRAD_CHECK(offset >= 0, op, "(): the tensor's storage offset is out of range");
+  const int64_t end = checked_add(offset, bytes);
+  if (bytes > 0 && end > p->storage->nbytes) grow_storage(op, p, end);
   const Dims copy(sizes);
   take_geometry(self, copy, contiguous_strides(copy), p->data);
 }

@@ -19,7 +19,8 @@ bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
 // Fills `out` with the parts along `dim`; all have out's other sizes.
 void raw_join(const Tensor& out, TensorList parts, int dim) {
-  bool direct = out.is_contiguous() && out.numel() * out.itemsize() <= kMemcpyBytes;
+  bool direct = out.is_contiguous() && out.numel() <= kMemcpyBytes &&
+                out.numel() * out.itemsize() <= kMemcpyBytes;
   for (const Tensor& t : parts) direct &= t.is_contiguous() && t.dtype() == out.dtype();
   if (!direct) {
     int64_t at = 0;
@@ -31,12 +32,13 @@ void raw_join(const Tensor& out, TensorList parts, int dim) {
     return;
   }
   const int64_t outer = product(out.sizes().first(static_cast<size_t>(dim)));
-  const int64_t inner = product(out.sizes().subspan(static_cast<size_t>(dim) + 1)) * out.itemsize();
+  const int64_t inner =
+      checked_mul(product(out.sizes().subspan(static_cast<size_t>(dim) + 1)), out.itemsize());
   char* to = out.bytes();
   for (int64_t o = 0; o < outer; ++o) {
     for (const Tensor& t : parts) {
       if (t.numel() == 0) continue;
-      const auto n = static_cast<size_t>(t.size(dim) * inner);
+      const auto n = static_cast<size_t>(checked_mul(t.size(dim), inner));
       std::memcpy(to, t.bytes() + static_cast<size_t>(o) * n, n);
       to += n;
     }
@@ -63,7 +65,7 @@ Dims joined_sizes(TensorList tensors, const Tensor& first, int dim) {
                    "Sizes of tensors must match except in dimension ", dim, ". Expected size ",
                    first.size(d), " but got size ", t.size(d), " for tensor number ", i,
                    " in the list.");
-    total += t.size(dim);
+    total = checked_add(total, t.size(dim));
   }
   sizes[static_cast<size_t>(dim)] = total;
   return sizes;
@@ -109,7 +111,7 @@ class Pieces {
 constexpr const char* kCatSamples = "none: takes a list, tested by hand";
 
 struct Cat {
-  static constexpr OpSpec spec{"cat", "tensors, dim=0", kFunction | kOut | kShape,
+  static constexpr OpSpec spec{"cat", "tensors, dim=0", kFunction | kOut | kShape | kOutApart,
                                "The tensors one after the other along dim.", kCatSamples};
   struct State {
     SmallVec<int64_t, 6> lengths;  // -1 for a skipped tensor
@@ -146,18 +148,18 @@ struct Cat {
 };
 COGRAD_OP(Cat)
 
-#define COGRAD_CAT_ALIAS(Struct, name)                                               \
-  struct Struct {                                                                    \
-    static constexpr OpSpec spec{name, "tensors, dim=0", kFunction | kOut | kShape,  \
-                                 "cat by another name.", kCatSamples};               \
-    static Tensor forward(TensorList tensors, Dim dim) { return cat(tensors, dim); } \
-  };                                                                                 \
+#define COGRAD_CAT_ALIAS(Struct, name)                                                          \
+  struct Struct {                                                                               \
+    static constexpr OpSpec spec{name, "tensors, dim=0", kFunction | kOut | kShape | kOutApart, \
+                                 "cat by another name.", kCatSamples};                          \
+    static Tensor forward(TensorList tensors, Dim dim) { return cat(tensors, dim); }            \
+  };                                                                                            \
   COGRAD_OP(Struct)
 COGRAD_CAT_ALIAS(Concat, "concat")
 COGRAD_CAT_ALIAS(Concatenate, "concatenate")
 
 struct Stack {
-  static constexpr OpSpec spec{"stack", "tensors, dim=0", kFunction | kOut | kShape,
+  static constexpr OpSpec spec{"stack", "tensors, dim=0", kFunction | kOut | kShape | kOutApart,
                                "Tensors of one shape joined along a new dim.", kCatSamples};
   struct State {
     size_t count;
@@ -237,7 +239,7 @@ void check_list(const char* op, TensorList tensors) {
 }
 
 struct Hstack {
-  static constexpr OpSpec spec{"hstack", "tensors", kFunction | kOut | kShape,
+  static constexpr OpSpec spec{"hstack", "tensors", kFunction | kOut | kShape | kOutApart,
                                "Tensors joined along dim 1 (dim 0 if 1-d).", kCatSamples};
   static Tensor forward(TensorList tensors) {
     check_list("hstack", tensors);
@@ -248,7 +250,7 @@ struct Hstack {
 COGRAD_OP(Hstack)
 
 struct Vstack {
-  static constexpr OpSpec spec{"vstack", "tensors", kFunction | kOut | kShape,
+  static constexpr OpSpec spec{"vstack", "tensors", kFunction | kOut | kShape | kOutApart,
                                "Tensors joined as rows.", kCatSamples};
   static Tensor forward(TensorList tensors) {
     check_list("vstack", tensors);
@@ -258,7 +260,7 @@ struct Vstack {
 COGRAD_OP(Vstack)
 
 struct RowStack {
-  static constexpr OpSpec spec{"row_stack", "tensors", kFunction | kOut | kShape,
+  static constexpr OpSpec spec{"row_stack", "tensors", kFunction | kOut | kShape | kOutApart,
                                "vstack by another name.", kCatSamples};
   static Tensor forward(TensorList tensors) {
     check_list("row_stack", tensors);
@@ -268,7 +270,7 @@ struct RowStack {
 COGRAD_OP(RowStack)
 
 struct Dstack {
-  static constexpr OpSpec spec{"dstack", "tensors", kFunction | kOut | kShape,
+  static constexpr OpSpec spec{"dstack", "tensors", kFunction | kOut | kShape | kOutApart,
                                "Tensors joined along dim 2.", kCatSamples};
   static Tensor forward(TensorList tensors) {
     check_list("dstack", tensors);
@@ -278,7 +280,7 @@ struct Dstack {
 COGRAD_OP(Dstack)
 
 struct ColumnStack {
-  static constexpr OpSpec spec{"column_stack", "tensors", kFunction | kOut | kShape,
+  static constexpr OpSpec spec{"column_stack", "tensors", kFunction | kOut | kShape | kOutApart,
                                "Tensors joined as columns; 0-d and 1-d ones are single columns.",
                                kCatSamples};
   static Tensor forward(TensorList tensors) {

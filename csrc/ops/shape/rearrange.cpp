@@ -230,7 +230,9 @@ struct Repeat {
     Dims sizes, pairs, from;
     for (size_t i = 0; i < repeats.size(); ++i) {
       const int64_t n = i < lead ? 1 : x.sizes()[i - lead];
-      sizes.push_back(n * repeats[i]);
+      COGRAD_CHECK(repeats[i] >= 0, "repeat(): Trying to create tensor with negative dimension ",
+                   repeats[i], ": ", to_string(repeats));
+      sizes.push_back(checked_mul(n, repeats[i]));
       pairs.push_back(repeats[i]);
       pairs.push_back(n);
       from.push_back(0);
@@ -289,7 +291,7 @@ struct RepeatInterleave {
     const Tensor input = dim ? x : flatten(x);
     const int d = wrap_dim(dim.value_or(0), input.dim());
     const Tensor in = input.dim() == 0 ? view(input, Dims{1}) : input;
-    const int64_t n = in.size(d) * repeats;
+    const int64_t n = checked_mul(in.size(d), repeats);
     COGRAD_CHECK(!output_size || *output_size == n,
                  "repeat_interleave: Invalid output_size, expected ", n, " but got ",
                  output_size.value_or(0));
@@ -314,7 +316,7 @@ Tensor repeated_index(const Tensor& repeats, std::optional<int64_t> output_size)
   int64_t total = 0;
   for (int64_t c : n) {
     COGRAD_CHECK(c >= 0, "repeats can not be negative, got ", c);
-    total += c;
+    total = checked_add(total, c);
   }
   COGRAD_CHECK(!output_size || *output_size == total,
                "allocated size does not match required size: output_size is ",

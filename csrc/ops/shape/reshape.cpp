@@ -101,7 +101,7 @@ Tensor flattened(const Tensor& x, int64_t start_dim, int64_t end_dim) {
     if (d < start || d > end)
       sizes.push_back(x.size(d));
     else
-      joined *= x.size(d);
+      joined = checked_mul(joined, x.size(d));
     if (d == end) sizes.push_back(joined);
   }
   return reshaped(x, sizes);
@@ -148,15 +148,16 @@ struct Unflatten {
     const int64_t have = x.size(d);
     int64_t known = 1;
     int unknown = 0;
+    bool overflow = false;
     for (int64_t s : sizes) {
       if (s == -1)
         ++unknown;
       else
-        known *= s;
+        overflow |= __builtin_mul_overflow(known, s, &known);
     }
     COGRAD_CHECK(unknown <= 1, "unflatten: only one dimension can be inferred, got sizes ",
                  to_string(sizes));
-    COGRAD_CHECK(unknown == 1 ? known > 0 && have % known == 0 : known == have,
+    COGRAD_CHECK(!overflow && (unknown == 1 ? known > 0 && have % known == 0 : known == have),
                  "unflatten: Provided sizes ", to_string(sizes),
                  " don't multiply up to the size of dim ", d, " (", have, ") in the input tensor");
     Dims shape;
@@ -208,8 +209,9 @@ struct ViewDType {
       if (to_size < from_size) {
         const int64_t ratio = from_size / to_size;
         COGRAD_CHECK(strides.back() == 1, "self.stride(-1) must be 1", what, strides.back());
-        for (size_t i = 0; i + 1 < strides.size(); ++i) strides[i] *= ratio;
-        sizes.back() *= ratio;
+        for (size_t i = 0; i + 1 < strides.size(); ++i)
+          strides[i] = scaled_stride(strides[i], ratio);
+        sizes.back() = checked_mul(sizes.back(), ratio);
       } else {
         view_larger(x, to_size / from_size, what, sizes, strides);
       }

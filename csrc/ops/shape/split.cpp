@@ -2,6 +2,7 @@
 // A tensor as views along a dim: split, chunk, unbind.
 #include "ops/core/ops.h"
 #include "ops/shape/geometry.h"
+#include "tensor/interrupt.h"
 
 namespace cograd {
 
@@ -18,8 +19,10 @@ struct Parts {
 std::vector<Tensor> split_views(const Tensor& x, int dim, IntList lengths) {
   std::vector<Tensor> out;
   out.reserve(lengths.size());
+  InterruptCheck interrupt;
   int64_t at = 0;
   for (int64_t n : lengths) {
+    interrupt.after(1);
     Tensor part = slice_region(x, dim, {at, n}, 1);
     link_view(x, part);
     if (thread_state.grad_enabled) part->flags |= kViewMultiOutput;
@@ -57,7 +60,7 @@ Dims even_lengths(int64_t size, int64_t length) {
   int64_t left = size;
   do {
     out.push_back(std::min(length, left));
-    left -= length;
+    left -= std::min(length, left);
   } while (left > 0);
   return out;
 }
@@ -239,7 +242,9 @@ struct Unbind {
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, x.dtype(), Dims(x.sizes())};
     std::vector<Tensor> out;
     out.reserve(static_cast<size_t>(x.size(d)));
+    InterruptCheck interrupt;
     for (int64_t i = 0; i < x.size(d); ++i) {
+      interrupt.after(1);
       Tensor part = select_region(x, d, i);
       link_view(x, part);
       if (thread_state.grad_enabled) part->flags |= kViewMultiOutput;

@@ -2,6 +2,7 @@
 // tensor_split, and hsplit, vsplit, dsplit.
 #include "ops/core/ops.h"
 #include "ops/shape/geometry.h"
+#include "tensor/interrupt.h"
 
 namespace cograd {
 
@@ -20,8 +21,11 @@ std::vector<Tensor> split_sections(const Tensor& x, int64_t sections, int64_t di
   COGRAD_CHECK(sections > 0, "number of sections must be larger than 0, got ", sections);
   const int64_t size = x.size(d);
   std::vector<Tensor> out;
+  out.reserve(static_cast<size_t>(sections));
+  InterruptCheck interrupt;
   int64_t at = 0;
   for (int64_t i = 0; i < sections; ++i) {
+    interrupt.after(1);
     const int64_t n = size / sections + (i < size % sections ? 1 : 0);
     out.push_back(slice(x, d, at, at + n));
     at += n;

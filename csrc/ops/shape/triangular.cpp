@@ -3,6 +3,7 @@
 #include "ops/shape/geometry.h"
 
 #include <cstring>
+#include <limits>
 
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"

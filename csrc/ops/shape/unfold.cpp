@@ -28,7 +28,7 @@ Tensor window_region(const Tensor& x, int d, int64_t size, int64_t step) {
   strides.push_back(x.dim() == 0 ? 1 : strides[at]);
   if (x.dim() > 0) {
     sizes[at] = (have - size) / step + 1;
-    strides[at] *= step;
+    strides[at] = scaled_stride(strides[at], step);
   }
   return alias_strided(x, sizes, strides, x.bytes());
 }

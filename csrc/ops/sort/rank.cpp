@@ -103,7 +103,7 @@ COGRAD_MEDIAN(Nanmedian, "nanmedian", true, "Median without NaN")
 struct Kthvalue {
   static constexpr OpSpec spec{"kthvalue",
                                "input, k, dim=-1, keepdim=False",
-                               kFunctional | kOut | kReduction,
+                               kFunctional | kOut | kReduction | kOutApart,
                                "k-th smallest element along dim (from 1) and its index.",
                                "T(3, 5), 2; T(2, 3, 4), 3, 1, True; T(), 1",
                                "",

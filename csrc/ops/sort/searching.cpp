@@ -63,7 +63,7 @@ struct SearchSorted {
   static constexpr OpSpec spec{
       "searchsorted",
       "sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None",
-      kFunction | kOut | kNondiff | kSorting,
+      kFunction | kOut | kNondiff | kSorting | kExactOut,
       "Where along the last dim each value would keep sorted_sequence in order: before equal "
       "elements, or after them with right=True or side='right'.",
       "cograd.tensor([1., 2., 2., 5.]), T(3, 4, lo=0, hi=6); cograd.tensor([1, 3, 5]), I(4, hi=7), "
@@ -96,7 +96,7 @@ struct Bucketize {
   static constexpr OpSpec spec{
       "bucketize",
       "input, boundaries, *, out_int32=False, right=False",
-      kFunction | kOut | kNondiff | kSorting,
+      kFunction | kOut | kNondiff | kSorting | kExactOut,
       "The index of the bucket, between ascending boundaries, that each value falls into.",
       "T(3, 4, lo=0, hi=6), cograd.tensor([1., 2., 5.]); I(4, hi=7), cograd.tensor([1, 3, 5]), "
       "right=True; 2.5, cograd.tensor([1., 3.])",
@@ -114,7 +114,7 @@ struct IsIn {
   static constexpr OpSpec spec{
       "isin",
       "elements, test_elements, *, assume_unique=False, invert=False",
-      kFunction | kOut | kNondiff | kSorting,
+      kFunction | kOut | kNondiff | kSorting | kExactOut,
       "Whether each element is among test_elements.",
       "I(3, 4), I(3); I(6), I(4), invert=True; T(3), cograd.tensor([0.5]); I(6), 2",
       "np.isin(elements, test_elements, invert=invert)"};

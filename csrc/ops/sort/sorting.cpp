@@ -73,7 +73,7 @@ COGRAD_OP(Argsort)
 struct Msort {
   static constexpr OpSpec spec{"msort",
                                "input",
-                               kFunctional | kOut | kSorting,
+                               kFunctional | kOut | kSorting | kExactOut,
                                "Sorted values along the first dim.",
                                "T(3, 5); T(4)",
                                "np.sort(input, axis=0)"};

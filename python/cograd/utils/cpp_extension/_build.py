@@ -12,7 +12,7 @@ from typing import Any
 from cograd import __version__
 from cograd.utils.cpp_extension import _compiler, _entry, _flags, _paths
 from cograd.utils.cpp_extension._entry import Entry
-from cograd.utils.cpp_extension._errors import ExtensionError
+from cograd.utils.cpp_extension._errors import CompilerNotFoundError, ExtensionError
 from cograd.utils.cpp_extension._job import Job, Source, digest
 
 
@@ -209,6 +209,8 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
             beside.finish(header_status)
     if any(r.status for r in results):
         raise _diagnostics.failure(job, results, folder)
+    for name, compiled in zip(objects, commands, strict=True):
+        _check_written(job, folder, compiled.args[0], name, f"{name}.d")
     if not job.verbose:
         _warn(results)
     link = [*_compiler.compiler_command(), *objects, *linked, "-o", job.file_name]
@@ -220,12 +222,23 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
     )
     if results[0].status:
         raise _diagnostics.failure(job, results, folder)
+    _check_written(job, folder, link[0], job.file_name)
     for name in objects:
         path = os.path.join(folder, f"{name}.d")
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             deps += [d for d in _entry.read_depfile(file.read()) if os.path.isabs(d)]
         os.unlink(path)
     return [d for d in deps if not d.startswith(folder + os.sep)], objects
+
+
+def _check_written(job: Job, folder: str, program: str, *names: str) -> None:
+    """Raises if a compiler that reported no error left one of its files out."""
+    for name in names:
+        if not os.path.isfile(os.path.join(folder, name)):
+            raise CompilerNotFoundError(
+                f"{job.name}: {program!r} reported no error but did not write {name}; it is no "
+                "C++ compiler that cograd can use. Set CXX (for C: CC) to one, or unset it."
+            )
 
 
 def _warn(results: list[Any]) -> None:

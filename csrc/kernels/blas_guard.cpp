@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "kernels/blas_guard.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <mutex>
+
+#include "cograd/error.h"
+
+extern "C" void scipy_sgetrf_(const int* m, const int* n, float* a, const int* lda, int* ipiv,
+                              int* info);
+
+namespace cograd::kernels::blas {
+
+constinit std::atomic<int> calls{0};
+constinit std::atomic<int> buffers{0};
+
+namespace {
+
+#if defined(__x86_64__)
+constexpr size_t kBuffer = size_t{34} << 20;
+#else
+constexpr size_t kBuffer = size_t{130} << 20;
+#endif
+constexpr size_t kSlack = size_t{1} << 20;  // what else OpenBLAS and pthread_create need
+
+std::mutex mutex;
+
+bool available(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) return false;
+  munmap(p, bytes);
+  return true;
+}
+
+size_t stack_size() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return size_t{8} << 20;
+  return std::min<size_t>(limit.rlim_cur, size_t{64} << 20);
+}
+
+int cpus() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+}  // namespace
+
+void reserve() {
+  try {
+    const std::lock_guard lock(mutex);
+    const int wanted = calls.load(std::memory_order_relaxed);
+    const int have = buffers.load(std::memory_order_relaxed);
+    if (wanted <= have) return;
+    const size_t bytes = static_cast<size_t>(wanted - have) * kBuffer + kSlack;
+    COGRAD_CHECK_KIND(Memory, available(bytes), "out of memory: OpenBLAS needs ", bytes,
+                      " bytes for a buffer of each thread that computes");
+    // A factorisation takes a buffer whatever its size, where a product may do without.
+    float a[4] = {1, 0, 0, 1};
+    int pivots[2];
+    const int two = 2;
+    int info = 0;
+    scipy_sgetrf_(&two, &two, a, &two, pivots, &info);
+    buffers.store(wanted, std::memory_order_relaxed);
+  } catch (...) {
+    calls.fetch_sub(1, std::memory_order_relaxed);
+    throw;
+  }
+}
+
+void check_threads(int n) {
+  // Those it keeps are started again after a fork, computing or not; the others take buffers.
+  const auto stacks = static_cast<size_t>(std::max(cpus(), n) - 1);
+  const size_t bytes =
+      stacks * (stack_size() + kSlack) + static_cast<size_t>(n - 1) * kBuffer + kSlack;
+  COGRAD_CHECK_KIND(Memory, available(bytes), "out of memory: OpenBLAS needs ", bytes,
+                    " bytes for its threads");
+}
+
+}  // namespace cograd::kernels::blas

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reading an object may run code (__index__, __len__, a warning filter) that changes the list it
+// stands in. Every list that C++ code reads goes through HeldItems.
+#pragma once
+#include "python/py_tensor.h"
+
+namespace cograd::python {
+
+// The items of a list or tuple, safe from what reading one of them does to the list: they are
+// copied unless all are plain numbers. The object itself must outlive this.
+class HeldItems {
+ public:
+  explicit HeldItems(PyObject* o) : o_(o) {
+    if (PyTuple_Check(o) || all_plain(o)) return;
+    copy_ = py::reinterpret_steal<py::object>(PyList_AsTuple(o));
+    if (!copy_) throw_python_error();
+    o_ = copy_.ptr();
+  }
+  // Whether the items of a list or tuple are numbers that run no code when they are read.
+  static bool all_plain(PyObject* o) noexcept {
+    PyObject* const* items = PySequence_Fast_ITEMS(o);
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+      if (!PyLong_CheckExact(items[i]) && !PyFloat_CheckExact(items[i]) && !PyBool_Check(items[i]))
+        return false;
+    return true;
+  }
+  Py_ssize_t ssize() const noexcept { return PySequence_Fast_GET_SIZE(o_); }
+  size_t size() const noexcept { return static_cast<size_t>(ssize()); }
+  PyObject* const* data() const noexcept { return PySequence_Fast_ITEMS(o_); }
+  PyObject* operator[](Py_ssize_t i) const noexcept { return data()[i]; }
+
+ private:
+  PyObject* o_;
+  py::object copy_;
+};
+
+// The same of any sequence; what iterating it gives.
+inline py::object held_sequence(PyObject* o) {
+  py::object items =
+      py::reinterpret_steal<py::object>(PyTuple_CheckExact(o) ? Py_NewRef(o) : PySequence_Tuple(o));
+  if (!items) throw_python_error();
+  return items;
+}
+
+}  // namespace cograd::python

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Arithmetic on sizes, strides, offsets and byte counts: it raises where int64 would wrap round.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "cograd/error.h"
+
+namespace cograd {
+
+using IntList = std::span<const int64_t>;
+// For counts that are made of products of two sizes.
+__extension__ typedef __int128 Wide;
+
+// RuntimeError "numel: integer multiplication overflow".
+[[noreturn]] COGRAD_API void fail_numel();
+// RuntimeError "Storage size calculation overflowed with sizes=... and strides=...".
+[[noreturn]] COGRAD_API void fail_storage_size(IntList sizes, IntList strides = {});
+
+inline int64_t checked_mul(int64_t a, int64_t b) {
+  int64_t r;
+  if (__builtin_mul_overflow(a, b, &r)) [[unlikely]]
+    fail_numel();
+  return r;
+}
+inline int64_t checked_add(int64_t a, int64_t b) {
+  int64_t r;
+  if (__builtin_add_overflow(a, b, &r)) [[unlikely]]
+    fail_numel();
+  return r;
+}
+// The number of elements of a shape, or of some of its dims.
+inline int64_t product(IntList v) {
+  int64_t n = 1;
+  for (int64_t d : v) n = checked_mul(n, d);
+  return n;
+}
+// A stride times a step or an item size. A dim of at most one element may have any stride, which
+// nobody follows: that one may wrap round.
+inline int64_t scaled_stride(int64_t stride, int64_t by) noexcept {
+  return static_cast<int64_t>(static_cast<uint64_t>(stride) * static_cast<uint64_t>(by));
+}
+// How many elements lie between the first element and the end of the last one, `offset` included;
+// 0 for a tensor without elements. Sizes and strides are not negative.
+COGRAD_API int64_t storage_extent(IntList sizes, IntList strides, int64_t offset = 0);
+// The bytes of a new contiguous tensor. Raises for negative sizes and for what overflows, strides
+// of empty tensors included.
+COGRAD_API int64_t storage_bytes(IntList sizes, int64_t itemsize);
+
+}  // namespace cograd
