@@ -9,7 +9,7 @@ from typing import Any
 from cograd import _C
 from cograd._C import Size, Tensor
 
-__all__ = ["broadcast_shapes", "chain_matmul", "einsum", "tensordot"]
+__all__ = ["broadcast_shapes", "chain_matmul", "einsum", "resize_as_", "tensordot", "zero_"]
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -108,3 +108,13 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     from cograd.linalg import multi_dot
 
     return multi_dot(matrices, out=out)
+
+
+def zero_(input: Tensor) -> Tensor:
+    """Sets every element of ``input`` to 0, in place."""
+    return input.zero_()
+
+
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Gives ``input`` the shape of ``the_template``, in place; new elements are undefined."""
+    return input.resize_as_(the_template, memory_format=memory_format)

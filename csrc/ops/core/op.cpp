@@ -203,6 +203,11 @@ Tensor CtxBase::keep_target(const Tensor& t) {
 
 namespace detail {
 
+void fail_numbers_only(const char* op, const Value& first) {
+  const char* kind = first.scalar.is_float() ? "float" : first.scalar.is_bool() ? "bool" : "int";
+  fail(ErrorKind::Type, op, "(): argument 'input' (position 1) must be Tensor, not ", kind);
+}
+
 void mark_outputs(const Tensor& t, uint32_t flags) {
   // A view or an argument handed back keeps what it was.
   if (!t.defined() || (flags == kInference && t->base != nullptr)) return;

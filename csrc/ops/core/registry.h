@@ -16,6 +16,7 @@ enum OpFlags : uint32_t {
   kFunctional = kFunction | kMethod,
   kElementwise = kFunction | kMethod | kInplace | kOut,
   kInternal = 64,  // reachable through _C only
+  kNumbers = 128,  // operands may all be Python numbers: add(2, 3)
 };
 
 // What an op's struct declares about itself, in one place.

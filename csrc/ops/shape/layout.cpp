@@ -4,27 +4,11 @@
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
+#include "ops/core/strides.h"
 #include "ops/core/view.h"
 #include "ops/shape/inplace_geometry.h"
 
 namespace cograd {
-
-Tensor empty_preserving(const Tensor& t, DType dtype) {
-  if (t.is_contiguous()) return empty(t.sizes(), dtype);
-  SmallVec<int, 6> order;
-  for (int i = 0; i < t.dim(); ++i) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return t.stride(a) > t.stride(b); });
-  Dims strides(static_cast<size_t>(t.dim()));
-  int64_t step = 1;
-  for (size_t i = order.size(); i-- > 0;) {
-    if (t.stride(order[i]) == 0 && t.size(order[i]) > 1) return empty(t.sizes(), dtype);
-    strides[static_cast<size_t>(order[i])] = step;
-    step *= std::max<int64_t>(t.size(order[i]), 1);
-  }
-  const Tensor flat = empty(t.sizes(), dtype);
-  return alias_strided(flat, t.sizes(), strides, flat.bytes());
-}
 
 namespace {
 
@@ -40,8 +24,7 @@ struct Clone {
       kFunctional,    "A copy with its own memory; gradients flow through.",
       "T(3, 4); T()", "np.copy(input)"};
   static Tensor forward(Ctx<Clone>&, const Tensor& x, std::optional<std::string_view> format) {
-    if (!wants_contiguous("clone", format)) return raw_clone(x);
-    Tensor out = empty(x.sizes(), x.dtype());
+    Tensor out = empty_in_format(x, x.dtype(), memory_format("clone", format));
     raw_copy(out, x);
     return out;
   }
@@ -50,11 +33,11 @@ struct Clone {
 COGRAD_OP(Clone)
 
 struct ToContiguous {
-  static constexpr OpSpec spec{"_to_contiguous", "input", kInternal, "A contiguous copy.",
-                               "none: reached through contiguous()"};
+  static constexpr OpSpec spec{"_to_contiguous", "input, format", kInternal,
+                               "A copy in a memory format.", "none: reached through contiguous()"};
   static constexpr const char* kNodeName = "CloneBackward0";
-  static Tensor forward(Ctx<ToContiguous>&, const Tensor& x) {
-    Tensor out = empty(x.sizes(), x.dtype());
+  static Tensor forward(Ctx<ToContiguous>&, const Tensor& x, int64_t format) {
+    Tensor out = empty_in_format(x, x.dtype(), static_cast<MemoryFormat>(format));
     raw_copy(out, x);
     return out;
   }
@@ -64,11 +47,10 @@ struct ToContiguous {
 struct Contiguous {
   static constexpr OpSpec spec{
       "contiguous", "input, memory_format=None",
-      kMethod,      "The tensor itself if its memory is in C order, else such a copy.",
+      kMethod,      "The tensor itself if its memory is in the format's order, else such a copy.",
       "T(3, 4)",    "input"};
   static Tensor forward(const Tensor& x, std::optional<std::string_view> format) {
-    if (format) wants_contiguous("contiguous", format);
-    return x.is_contiguous() ? x : apply<ToContiguous>(x);
+    return contiguous(x, memory_format("contiguous", format, MemoryFormat::Contiguous));
   }
 };
 COGRAD_OP(Contiguous)
@@ -113,6 +95,11 @@ struct Copy {
 };
 COGRAD_OP(Copy)
 
+// The tensor to write one value to; its elements may share memory.
+Tensor to_fill(CtxBase& ctx, const Tensor& x) {
+  return ctx.inplace_target() != nullptr ? *ctx.inplace_target() : ctx.out(x.sizes(), x.dtype());
+}
+
 struct Fill {
   static constexpr OpSpec spec{
       "fill",         "input, value",     kFunction | kInplace, "Every element set to value.",
@@ -124,7 +111,7 @@ struct Fill {
                    value.tensor().dim(), " dimensions.");
     else
       check_representable(value.scalar(), x.dtype());
-    Tensor out = ctx.out(x.sizes(), x.dtype());
+    Tensor out = to_fill(ctx, x);
     if (value.is_tensor())
       raw_copy(out, value.tensor());
     else
@@ -142,7 +129,7 @@ struct Zero {
   static constexpr OpSpec spec{"zero", "input", kInplace | kInternal, "Every element set to 0.",
                                "none: in place only"};
   static Tensor forward(Ctx<Zero>& ctx, const Tensor& x) {
-    Tensor out = ctx.out(x.sizes(), x.dtype());
+    Tensor out = to_fill(ctx, x);
     raw_fill(out, 0);
     return out;
   }
@@ -405,7 +392,10 @@ Tensor scatter_region(const Tensor& base, const Tensor& slice, const Region& r) 
 }  // namespace
 
 Tensor clone(const Tensor& x) { return apply<Clone>(x, std::optional<std::string_view>()); }
-Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : apply<ToContiguous>(x); }
+Tensor contiguous(const Tensor& x, MemoryFormat format) {
+  return has_format(x, format) ? x : apply<ToContiguous>(x, static_cast<int64_t>(format));
+}
+Tensor contiguous(const Tensor& x) { return contiguous(x, MemoryFormat::Contiguous); }
 Tensor cast(const Tensor& x, DType t) { return x.dtype() == t ? x : apply<Cast>(x, t); }
 void copy_(const Tensor& dst, const Tensor& src) { apply_inplace<Copy>(dst, {}, dst, src, false); }
 void fill_(const Tensor& x, Scalar v) { apply_inplace<Fill>(x, {}, x, TensorOrScalar(v)); }
@@ -433,7 +423,9 @@ const bool installed = [] {
     if (!sum.is(a)) raw_copy(a, sum);
   };
   autograd_ops.clone = clone;
-  autograd_ops.contiguous_clone = [](const Tensor& x) { return apply<ToContiguous>(x); };
+  autograd_ops.contiguous_clone = [](const Tensor& x) {
+    return apply<ToContiguous>(x, static_cast<int64_t>(MemoryFormat::Contiguous));
+  };
   autograd_ops.cast = cast;
   autograd_ops.sum_to = sum_to;
   autograd_ops.expand = expand;
