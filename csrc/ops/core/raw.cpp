@@ -208,8 +208,7 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
   if (params != nullptr) params->division_by_zero = &division.flag;
   if (!a.is_tensor() || !b.is_tensor()) {
     if (!a.is_tensor() && !b.is_tensor()) {
-      const Scalar s = a.scalar();
-      const Tensor boxed = wrapped_number(s, s.is_float() ? DType::Float64 : scalar_dtype(s));
+      const Tensor boxed = wrapped_number(a.scalar());
       return binary_op(ctx, op, boxed, b, rule, name, params);
     }
     Tensor out = binary_with_scalar(ctx, op, a, b, rule, name, params);

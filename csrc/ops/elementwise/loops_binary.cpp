@@ -5,24 +5,24 @@
 namespace cograd::kernels {
 namespace {
 
-#define BINARY_FORWARD(name, types, cost, args, forward)                \
+#define BINARY_FORWARD(name, types, cost, args, forward)              \
   struct Forward_##name : Row<types, cost, count_args(args) - 2, 2> { \
-    template <class T>                                                  \
-    static auto f(T a, T b, COGRAD_PARAMS) {                            \
-      return forward;                                                   \
-    }                                                                   \
+    template <class T>                                                \
+    static auto f(T a, T b, COGRAD_PARAMS) {                          \
+      return forward;                                                 \
+    }                                                                 \
   };
 #define BINARY(name, types, cost, args, forward, ...) \
   BINARY_FORWARD(name, types, cost, args, T(forward))
 #define BINARY_FLAT(name, types, cost, forward, ...) \
   BINARY_FORWARD(name, types, cost, "a, b", T(forward))
 #define BINARY_BOOL(name, types, forward, ...) BINARY_FORWARD(name, types, CHEAP, "a, b", forward)
-#define TERNARY(name, types, cost, args, forward, ...)                  \
+#define TERNARY(name, types, cost, args, forward, ...)                \
   struct Forward_##name : Row<types, cost, count_args(args) - 3, 3> { \
-    template <class T>                                                  \
-    static T f(T a, T b, T c, COGRAD_PARAMS) {                          \
-      return T(forward);                                                \
-    }                                                                   \
+    template <class T>                                                \
+    static T f(T a, T b, T c, COGRAD_PARAMS) {                        \
+      return T(forward);                                              \
+    }                                                                 \
   };
 #define TERNARY_COND(name, types, args, forward, ...) \
   struct Forward_##name : Row<types, CHEAP, 0, 3> {   \

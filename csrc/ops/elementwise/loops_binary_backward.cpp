@@ -6,13 +6,12 @@ namespace cograd::kernels {
 namespace {
 
 // One macro for each value of a `saves` column: it decides what the formula can name.
-#define GRAD(inputs, arguments, name, types, cost, args, grad)                                   \
-  struct name                                                                                    \
-      : Row<has_loop(#grad) ? (types) & FLOATS : 0, cost, count_args(args) - 2, inputs> {        \
-    template <class T>                                                                           \
-    static T f arguments {                                                                       \
-      COGRAD_LIT return grad;                                                                    \
-    }                                                                                            \
+#define GRAD(inputs, arguments, name, types, cost, args, grad)                                    \
+  struct name : Row<has_loop(#grad) ? (types) & FLOATS : 0, cost, count_args(args) - 2, inputs> { \
+    template <class T>                                                                            \
+    static T f arguments {                                                                        \
+      COGRAD_LIT return grad;                                                                     \
+    }                                                                                             \
   };
 #define GRAD_T COGRAD_UNUSED T
 #define GRAD_G(...) GRAD(1, (GRAD_T g, COGRAD_PARAMS), __VA_ARGS__)

@@ -225,6 +225,10 @@ struct Relayout {
                                "The same values in memory with other strides.",
                                "none: used by in-place writes to views"};
   static Tensor forward(Ctx<Relayout>&, const Tensor& x, IntList strides) {
+    COGRAD_CHECK(strides.size() == static_cast<size_t>(x.dim()), "_relayout(): got ",
+                 strides.size(), " strides for ", x.dim(), " dims");
+    for (int64_t s : strides)
+      COGRAD_CHECK(s >= 0, "_relayout(): strides must not be negative, got ", to_string(strides));
     return raw_relayout(x, strides);
   }
   static Tensor backward(Ctx<Relayout>&, const Tensor& g) { return g; }
