@@ -197,10 +197,10 @@ PyObject* method_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t n,
   const Py_ssize_t given = n + (kwnames != nullptr ? PyTuple_GET_SIZE(kwnames) : 0);
   if (given == 0) return truth(unwrap(o).is_contiguous());
   return guarded([&] {
-    COGRAD_CHECK_TYPE(given == 1 && (n == 1 || PyUnicode_CompareWithASCIIString(
-                                                   PyTuple_GET_ITEM(kwnames, 0),
-                                                   "memory_format") == 0),
-                      "is_contiguous() takes one argument, memory_format");
+    COGRAD_CHECK_TYPE(
+        given == 1 && (n == 1 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0),
+                                                                  "memory_format") == 0),
+        "is_contiguous() takes one argument, memory_format");
     Py_ssize_t length = 0;
     const char* text = PyUnicode_Check(args[0]) ? PyUnicode_AsUTF8AndSize(args[0], &length) : "";
     COGRAD_CHECK_TYPE(PyUnicode_Check(args[0]),

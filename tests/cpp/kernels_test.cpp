@@ -308,7 +308,7 @@ void test_gradients() {
   check_unary_gradient(#name, UnaryOp::name, #saves[0], lo, hi);
 #define BINARY(name, types, cost, args, forward, saves_a, grad_a, saves_b, grad_b, doc, ref, lo, \
                hi, ...)                                                                          \
-  check_binary_gradient(#name, BinaryOp::name, 0, #saves_a, lo, hi);                               \
+  check_binary_gradient(#name, BinaryOp::name, 0, #saves_a, lo, hi);                             \
   check_binary_gradient(#name, BinaryOp::name, 1, #saves_b, lo, hi);
 #include "ops/elementwise/elementwise.def"
 }

@@ -12,6 +12,7 @@ using Bound = std::optional<TensorOrScalar>;
 
 // x in the dtype that the bounds, which are numbers, promote it to.
 Tensor promoted(const Tensor& x, const Bound& lo, const Bound& hi) {
+  if (is_floating(x.dtype())) return x;
   ResultType type;
   type.add(x);
   if (lo) type.add(*lo);

@@ -15,8 +15,7 @@ Tensor no_derivative(const Tensor&, const char* op) {
   detail::fail(ErrorKind::Runtime, "derivative for ", op, " is not implemented");
 }
 
-Operand::operator Tensor() const {
-  if (is_tensor()) return tensor_;
+Tensor Operand::boxed() const {
   return wrapped_number(number_, number_.is_float() ? DType::Float64 : scalar_dtype(number_));
 }
 

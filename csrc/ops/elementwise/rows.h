@@ -50,20 +50,26 @@ class Operand {
     return is_tensor() ? TensorOrScalar(tensor_) : TensorOrScalar(number_);
   }
   // A number as a 0-dim tensor, of full precision and weak in type promotion.
-  operator Tensor() const;  // NOLINT
+  operator Tensor() const& { return is_tensor() ? tensor_ : boxed(); }         // NOLINT
+  operator Tensor() && { return is_tensor() ? std::move(tensor_) : boxed(); }  // NOLINT
 
  private:
+  Tensor boxed() const;
   Tensor tensor_;
   Scalar number_;
 };
+// Of two operands that may both be numbers.
 Operand arithmetic(BinaryOp op, const TensorOrScalar& a, const TensorOrScalar& b);
-template <class A, class B>
-concept WithOperand = std::is_same_v<A, Operand> || std::is_same_v<B, Operand>;
-#define COGRAD_OPERATOR(op, name)               \
-  template <class A, class B>                   \
-    requires WithOperand<A, B>                  \
-  Operand operator op(const A& a, const B& b) { \
-    return arithmetic(BinaryOp::name, a, b);    \
+template <class L, class R>
+concept WithOperand = std::is_same_v<L, Operand> || std::is_same_v<R, Operand>;
+#define COGRAD_OPERATOR(op, name)                                         \
+  template <class L, class R>                                             \
+    requires WithOperand<L, R>                                            \
+  auto operator op(const L& a, const R& b) {                              \
+    if constexpr (std::is_same_v<L, Tensor> || std::is_same_v<R, Tensor>) \
+      return name(a, b);                                                  \
+    else                                                                  \
+      return arithmetic(BinaryOp::name, a, b);                            \
   }
 COGRAD_OPERATOR(+, add)
 COGRAD_OPERATOR(-, sub)
@@ -145,6 +151,8 @@ template <class Row, auto kKernel, Rule kRule, bool kDivides, class... In, class
           Gradient... kGrads>
 struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P...>, kGrads...> {
   static constexpr size_t kInputs = sizeof...(In), kParams = sizeof...(P);
+  static constexpr bool kCondition =
+      kInputs == 3 && std::is_same_v<std::tuple_element_t<0, std::tuple<In...>>, Tensor>;
   static constexpr Gradient kGrad[kInputs] = {kGrads...};
   static constexpr int kUnion = (kGrads.saves | ... | 0) & (ABC | Y);
   static constexpr int kSaved = __builtin_popcount(static_cast<unsigned>(kUnion));
@@ -248,15 +256,18 @@ struct RowGradient : Forward {
  private:
   template <bool kFuse, size_t... I>
   static void put(Ctx<Row>& ctx, const Tensor& g, std::index_sequence<I...>) {
-    Kept kept;
-    if constexpr (Forward::kUnion != 0) {
+    if constexpr (Forward::kUnion == 0) {
+      static const Kept nothing;
+      (give<kFuse, I>(ctx, g, nothing), ...);
+    } else {
+      Kept kept;
       const int uses = Forward::used(ctx);
       (unpack<I>(ctx, kept, uses), ...);
       if constexpr ((Forward::kUnion & Y) != 0) {
         if ((uses & Y) != 0) kept.y = ctx.saved(Forward::slot(Y));
       }
+      (give<kFuse, I>(ctx, g, kept), ...);
     }
-    ((ctx.needs(I) ? void(ctx.grad(I) = one<kFuse, I>(ctx, g, kept)) : void()), ...);
   }
   template <size_t I>
   static void unpack(Ctx<Row>& ctx, Kept& kept, int uses) {
@@ -271,6 +282,10 @@ struct RowGradient : Forward {
       }
       kept.in[I] = Operand(ctx.saved(Forward::slot(kLetter)));
     }
+  }
+  template <bool kFuse, size_t I>
+  static void give(Ctx<Row>& ctx, const Tensor& g, const Kept& kept) {
+    if (Forward::kGrad[I].saves != NO && ctx.needs(I)) ctx.grad(I) = one<kFuse, I>(ctx, g, kept);
   }
   template <bool kFuse, size_t I>
   static Tensor one(Ctx<Row>& ctx, const Tensor& g, const Kept& kept) {
@@ -316,6 +331,8 @@ struct RowGradient : Forward {
                        param(1).to_double(), param(2).to_double());
     else if constexpr (Forward::kInputs == 2)
       return Row::grad(At<I>(), g, k.in[0], k.in[1], k.y, Operand(param(0)));
+    else if constexpr (Forward::kCondition)
+      return Row::grad(At<I>(), g, k.in[0].tensor(), k.in[1], k.in[2], Operand(param(0)));
     else
       return Row::grad(At<I>(), g, k.in[0], k.in[1], k.in[2], Operand(param(0)));
   }
@@ -374,11 +391,11 @@ using TernaryRow = RowOp<
                      COGRAD_ANY const Operand& p0) {                                 \
     return Tensor(formula);                                                          \
   }
-#define GRADIENT_3(i, formula)                                                       \
-  static Tensor grad(At<i>, COGRAD_ANY const Tensor& g, COGRAD_ANY const Operand& a, \
-                     COGRAD_ANY const Operand& b, COGRAD_ANY const Operand& c,       \
-                     COGRAD_ANY const Operand& p0) {                                 \
-    return Tensor(formula);                                                          \
+#define GRADIENT_3(i, First, formula)                                              \
+  static Tensor grad(At<i>, COGRAD_ANY const Tensor& g, COGRAD_ANY const First& a, \
+                     COGRAD_ANY const Operand& b, COGRAD_ANY const Operand& c,     \
+                     COGRAD_ANY const Operand& p0) {                               \
+    return Tensor(formula);                                                        \
   }
 
 // Sample arguments of the generated tests.
@@ -450,25 +467,26 @@ using TernaryRow = RowOp<
   FLAT_ROW(name, types, CHEAP, Rule::Bool, doc, ref, lo, hi)
 #define BINARY_FLAT(name, types, cost, fwd, doc, ref, lo, hi) \
   FLAT_ROW(name, types, cost, rule_of(types), doc, ref, lo, hi)
-#define TERNARY_ROW(name, types, args, First, saves_a, formula_a, saves_b, formula_b, saves_c, \
-                    formula_c, doc, samples, ref)                                              \
-  struct Row_##name : TernaryRow<Row_##name, TernaryOp::name, types, count_args(args), First,  \
-                                 gradient(saves_a, "", false), gradient(saves_b, "", false),   \
-                                 gradient(saves_c, "", false)> {                               \
-    static constexpr Doc kDoc = doc;                                                           \
-    static constexpr const char* kName = #name;                                                \
-    static constexpr OpSpec spec{kDoc.title(#name), args,    kElementwise | kDoc.flags,        \
-                                 kDoc.text,         samples, ref};                             \
-    GRADIENT_3(0, formula_a)                                                                   \
-    GRADIENT_3(1, formula_b)                                                                   \
-    GRADIENT_3(2, formula_c)                                                                   \
+#define TERNARY_ROW(name, types, args, First, Condition, saves_a, formula_a, saves_b, formula_b, \
+                    saves_c, formula_c, doc, samples, ref)                                       \
+  struct Row_##name : TernaryRow<Row_##name, TernaryOp::name, types, count_args(args), First,    \
+                                 gradient(saves_a, "", false), gradient(saves_b, "", false),     \
+                                 gradient(saves_c, "", false)> {                                 \
+    static constexpr Doc kDoc = doc;                                                             \
+    static constexpr const char* kName = #name;                                                  \
+    static constexpr OpSpec spec{kDoc.title(#name), args,    kElementwise | kDoc.flags,          \
+                                 kDoc.text,         samples, ref};                               \
+    GRADIENT_3(0, Condition, formula_a)                                                          \
+    GRADIENT_3(1, Condition, formula_b)                                                          \
+    GRADIENT_3(2, Condition, formula_c)                                                          \
   };
 #define TERNARY(name, types, cost, args, fwd, saves_a, formula_a, saves_b, formula_b, saves_c,    \
                 formula_c, doc, ref, lo, hi)                                                      \
-  TERNARY_ROW(name, types, args, TensorOrScalar, saves_a, formula_a, saves_b, formula_b, saves_c, \
-              formula_c, doc, SAMPLES_3(types, lo, hi), ref)
-#define TERNARY_COND(name, types, args, fwd, saves_b, formula_b, saves_c, formula_c, doc) \
-  TERNARY_ROW(name, types, args, Tensor, NO, g, saves_b, formula_b, saves_c, formula_c, doc, "", "")
+  TERNARY_ROW(name, types, args, TensorOrScalar, Operand, saves_a, formula_a, saves_b, formula_b, \
+              saves_c, formula_c, doc, SAMPLES_3(types, lo, hi), ref)
+#define TERNARY_COND(name, types, args, fwd, saves_b, formula_b, saves_c, formula_c, doc)       \
+  TERNARY_ROW(name, types, args, Tensor, Tensor, NO, g, saves_b, formula_b, saves_c, formula_c, \
+              doc, "", "")
 #include "ops/elementwise/elementwise.def"
 #undef FLAT_ROW
 #undef TERNARY_ROW

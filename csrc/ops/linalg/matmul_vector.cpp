@@ -294,7 +294,8 @@ COGRAD_ADD_PRODUCT(Addmv, "addmv", check_factors, mat, vec, "mat @ vec",
 COGRAD_ADD_PRODUCT(Addr, "addr", check_whole_factors, vec1, vec2, "outer(vec1, vec2)",
                    "T(3, 4), T(3), T(4); T(4), T(3), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * np.outer(vec1, vec2)", apply<Outer>(vec1, vec2))
-COGRAD_ADD_PRODUCT(Addbmm, "addbmm", check_factors, batch1, batch2, "sum of batch1 @ batch2 over the batch",
+COGRAD_ADD_PRODUCT(Addbmm, "addbmm", check_factors, batch1, batch2,
+                   "sum of batch1 @ batch2 over the batch",
                    "T(3, 2), T(2, 3, 4), T(2, 4, 2); T(2), T(2, 3, 4), T(2, 4, 2), beta=2, alpha=3",
                    "beta * input + alpha * np.sum(batch1 @ batch2, axis=0)",
                    sum(bmm(batch1, batch2), IntList(kFirst)))
