@@ -170,7 +170,8 @@ def short_names(values):
     """The names a ref of the element-wise table uses: x, a, b, c and p0, p1, ..."""
     tensors = [v for v in values.values() if isinstance(v, (np.ndarray, np.generic))]
     others = [v for v in values.values() if not isinstance(v, (np.ndarray, np.generic))]
-    names = dict(zip("abc", tensors, strict=False))
+    names = dict(zip("abc", values.values(), strict=False))  # operands may be numbers
+    names |= zip("abc", tensors, strict=False)
     if tensors:
         names["x"] = tensors[0]
     return names | {f"p{i}": v for i, v in enumerate(others)}

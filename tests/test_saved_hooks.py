@@ -390,6 +390,9 @@ def test_names_when_one_side_needs_no_gradient():
     assert y.grad_fn._saved_self is None
     z = c / x
     assert z.grad_fn._saved_other is x
+    w = c.lerp(c, x)
+    assert w.grad_fn._saved_weight is None
+    assert same(w.grad_fn._saved_end, [7.0])
 
 
 def test_slots_are_saved_tensors():

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Attributes and hand-written methods of Tensor.
 #include "autograd/backward_job.h"
+#include "ops/core/strides.h"
 #include "python/py_nodes.h"
 #include "python/py_ops.h"
 #include "python/py_overrides.h"
@@ -182,8 +183,24 @@ PyObject* method_data_ptr(PyObject* o, PyObject*) {
   return PyLong_FromUnsignedLongLong(
       unwrap(o).numel() == 0 ? 0 : reinterpret_cast<uintptr_t>(unwrap(o).bytes()));
 }
-PyObject* method_is_contiguous(PyObject* o, PyObject* const*, Py_ssize_t, PyObject*) {
-  return truth(unwrap(o).is_contiguous());
+PyObject* method_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t n,
+                               PyObject* kwnames) {
+  const Py_ssize_t given = n + (kwnames != nullptr ? PyTuple_GET_SIZE(kwnames) : 0);
+  if (given == 0) return truth(unwrap(o).is_contiguous());
+  return guarded([&] {
+    COGRAD_CHECK_TYPE(
+        given == 1 && (n == 1 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0),
+                                                                  "memory_format") == 0),
+        "is_contiguous() takes one argument, memory_format");
+    Py_ssize_t length = 0;
+    const char* text = PyUnicode_Check(args[0]) ? PyUnicode_AsUTF8AndSize(args[0], &length) : "";
+    COGRAD_CHECK_TYPE(PyUnicode_Check(args[0]),
+                      "is_contiguous(): argument 'memory_format' must be torch.memory_format, not ",
+                      Py_TYPE(args[0])->tp_name);
+    if (text == nullptr) throw_python_error();
+    const std::string_view name(text, static_cast<size_t>(length));
+    return truth(has_format(unwrap(o), memory_format("is_contiguous", name)));
+  });
 }
 PyObject* method_is_floating_point(PyObject* o, PyObject*) {
   return truth(unwrap(o).is_floating());

@@ -426,11 +426,14 @@ PyObject* run_outs(const OpRecord& r, Parsed& p) {
 
 PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed& p) {
   if (g.inplace) {
-    PyObject* self = args[0];
-    inplace_record(&r, unwrap(self), p.values);
-    if (requires_grad(unwrap(self))) ensure_tracked(self);
-    Py_INCREF(self);
-    return self;
+    const Value& first = p.values[0];
+    COGRAD_CHECK_TYPE(first.kind == COGRAD_TENSOR, g.name, "(): argument '", r.args[0].name,
+                      "' (position 1) must be Tensor, not ", Py_TYPE(args[0])->tp_name);
+    const Tensor self = ArgTraits<Tensor>::get(first);
+    inplace_record(&r, self, p.values);
+    PyObject* object = wrap(self);
+    if (requires_grad(self)) ensure_tracked(object);
+    return object;
   }
   if (p.out != nullptr && r.call_out == nullptr) return run_outs(r, p);
   if (p.out != nullptr) {

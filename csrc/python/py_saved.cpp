@@ -130,8 +130,13 @@ std::vector<std::string> edge_names(const OpText& text, size_t edges) {
       if (a.kind != ArgKind::Tensors) continue;
       for (size_t i = 0; i + single < edges; ++i) names.push_back(name + "_" + std::to_string(i));
     }
-    break;
+    return names;
   }
+  // A part of another op: its operands come first.
+  names = split_names(text.parameters);
+  if (names.size() > edges) names.resize(edges);
+  for (std::string& name : names)
+    if (name == "input") name = "self";
   return names;
 }
 

@@ -39,6 +39,7 @@ from cograd._C import (
     uint8,
 )
 from cograd._version import __version__
+from cograd._memory_format import memory_format
 
 half = float16
 float = float32
@@ -54,8 +55,10 @@ nan = inf - inf
 newaxis = None
 
 strided = "cograd.strided"
-contiguous_format = "cograd.contiguous_format"
-preserve_format = "cograd.preserve_format"
+contiguous_format = memory_format("cograd.contiguous_format")
+preserve_format = memory_format("cograd.preserve_format")
+channels_last = memory_format("cograd.channels_last")
+channels_last_3d = memory_format("cograd.channels_last_3d")
 
 for _name in dir(_C._ops):
     if not _name.startswith("_"):

@@ -10,7 +10,15 @@ from cograd import _C
 from cograd._C import Size, Tensor
 from cograd._return_types import make
 
-__all__ = ["broadcast_shapes", "chain_matmul", "einsum", "histogram", "tensordot"]
+__all__ = [
+    "broadcast_shapes",
+    "chain_matmul",
+    "einsum",
+    "histogram",
+    "resize_as_",
+    "tensordot",
+    "zero_",
+]
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -156,3 +164,11 @@ def _histogram(
 
 
 Tensor.histogram = _histogram  # type: ignore[method-assign]
+def zero_(input: Tensor) -> Tensor:
+    """Sets every element of ``input`` to 0, in place."""
+    return input.zero_()
+
+
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Gives ``input`` the shape of ``the_template``, in place; new elements are undefined."""
+    return input.resize_as_(the_template, memory_format=memory_format)

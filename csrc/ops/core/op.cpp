@@ -163,6 +163,12 @@ Tensor CtxBase::keep_target(const Tensor& t) {
 
 namespace detail {
 
+void fail_numbers_only(const char* op, const Value& first) {
+  const Scalar s = first.scalar();
+  const char* kind = s.is_float() ? "float" : s.is_bool() ? "bool" : "int";
+  fail(ErrorKind::Type, op, "(): argument 'input' (position 1) must be Tensor, not ", kind);
+}
+
 void mark_outputs(const Tensor& t, uint32_t flags) {
   // A view or an argument handed back keeps what it was.
   if (!t.defined() || (flags == kInference && t->base != nullptr)) return;

@@ -8,10 +8,12 @@
 //     struct State { double scale; };                      // optional: plain values for backward
 //     static Tensor forward(Ctx<Hypot>& ctx, const Tensor& a, const Tensor& b);
 //     static void backward(Ctx<Hypot>& ctx, const Tensor& g);   // ctx.grad(i) = ...
+//     static void backward_fused(Ctx<Hypot>& ctx, const Tensor& g);  // optional: no graph is made
 //   };
 //   COGRAD_OP(Hypot)
 // A struct whose forward takes no Ctx is a composition of other ops and needs no backward. If these
 // save its first input, `static constexpr bool kCopiesTarget = true` lets the in-place form record.
+// A forward that takes Into is a choice: it checks, and runs one op in whatever form was called.
 #pragma once
 #include <array>
 
@@ -67,6 +69,8 @@ class CtxBase {
       return empty(sizes, dtype);
     return out_target(sizes, dtype);
   }
+  // The same, a new one with its dims in memory in the order of the inputs' strides.
+  Tensor out(IntList sizes, DType dtype, std::span<const Tensor* const> inputs);
   // The tensor an in-place call writes, or null.
   const Tensor* inplace_target() const noexcept { return inplace_ ? target_ : nullptr; }
   // The tensor an in-place or out= call writes, or null.
@@ -137,10 +141,11 @@ class OpNode final : public Node {
     } else if constexpr (requires(Ctx<Op>& c, const Tensor& g) { Op::backward(c, g); }) {
       if (!args.grads[0].defined()) return;
       Ctx<Op> ctx(this, args);
-      if constexpr (std::is_void_v<decltype(Op::backward(ctx, args.grads[0]))>)
-        Op::backward(ctx, args.grads[0]);
-      else
-        args.out[0] = Op::backward(ctx, args.grads[0]);
+      if constexpr (requires { Op::backward_fused(ctx, args.grads[0]); }) {
+        if (!thread_state.grad_enabled)
+          return put_gradient(args, [&] { return Op::backward_fused(ctx, args.grads[0]); });
+      }
+      put_gradient(args, [&] { return Op::backward(ctx, args.grads[0]); });
     }
   }
   void release_saved() noexcept override {
@@ -165,6 +170,16 @@ class OpNode final : public Node {
 
   [[no_unique_address]] typename Ctx<Op>::State state{};
   std::array<SavedTensor, static_cast<size_t>(kSaved)> saved;
+
+ private:
+  // A backward of one input may return its gradient.
+  template <class F>
+  static void put_gradient(BackwardArgs& args, F&& f) {
+    if constexpr (std::is_void_v<decltype(f())>)
+      f();
+    else
+      args.out[0] = f();
+  }
 };
 
 // "leaky_relu" -> "LeakyReluBackward0"
@@ -296,19 +311,44 @@ size_t count_outputs(const std::tuple<T...>&) {
   return sizeof...(T);
 }
 
+}  // namespace detail
+
+// The form in which an op was called, plain, in place or with out=, handed on to another op.
+class Into {
+ public:
+  Into() noexcept = default;
+  Into(const Tensor& target, bool inplace, std::span<const Value> values) noexcept
+      : target_(&target), inplace_(inplace), values_(values) {}
+  template <class Op, class... Args>
+  Tensor run(const Args&... args) const;
+
+ private:
+  const Tensor* target_ = nullptr;
+  bool inplace_ = false;
+  std::span<const Value> values_;
+};
+
+namespace detail {
+
 template <class F>
 struct ForwardTraits;
 template <class R, class C, class... A>
 struct ForwardTraits<R (*)(Ctx<C>&, A...)> {
   using Out = R;
   using Args = std::tuple<std::remove_cvref_t<A>...>;
-  static constexpr bool composite = false;
+  static constexpr bool composite = false, choice = false;
 };
 template <class R, class... A>
 struct ForwardTraits<R (*)(A...)> {
   using Out = R;
   using Args = std::tuple<std::remove_cvref_t<A>...>;
-  static constexpr bool composite = true;
+  static constexpr bool composite = true, choice = false;
+};
+template <class R, class... A>
+struct ForwardTraits<R (*)(Into, A...)> {
+  using Out = R;
+  using Args = std::tuple<std::remove_cvref_t<A>...>;
+  static constexpr bool composite = true, choice = true;
 };
 template <class Op>
 using Traits = ForwardTraits<decltype(&Op::forward)>;
@@ -365,7 +405,9 @@ struct NodeGuard {  // a node whose forward throws was never part of a graph
 // Runs an op on typed arguments, recording it if a gradient may be asked for.
 template <class Op, class... Args>
 typename detail::Traits<Op>::Out apply(const Args&... args) {
-  if constexpr (detail::Traits<Op>::composite) {
+  if constexpr (detail::Traits<Op>::choice) {
+    return Op::forward(Into(), args...);
+  } else if constexpr (detail::Traits<Op>::composite) {
     if (!thread_state.inference) [[likely]]
       return Op::forward(args...);
     return detail::marked_inference([&] { return Op::forward(args...); });
@@ -407,9 +449,14 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
 template <class Op, class... Args>
 void apply_inplace(const Tensor& self, std::span<const Value> values, const Args&... args) {
   const char* name = Op::spec.name;
+  if constexpr (detail::Traits<Op>::choice) {
+    Op::forward(Into(self, true, values), args...);
+    return;
+  }
   const bool tracked = thread_state.grad_enabled && detail::any_requires_grad(args...);
   check_inplace(self, name, tracked);
-  if constexpr (detail::Traits<Op>::composite) {
+  if constexpr (detail::Traits<Op>::choice) {
+  } else if constexpr (detail::Traits<Op>::composite) {
     auto forward = [&](const auto& first, const auto&... rest) {
       if constexpr (requires { Op::kCopiesTarget; })
         return Op::forward(thread_state.grad_enabled ? clone(first) : first, rest...);
@@ -453,10 +500,15 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
 template <class Op, class... Args>
 void apply_out(const Tensor& out, std::span<const Value> values, const Args&... args) {
   const char* name = Op::spec.name;
+  if constexpr (detail::Traits<Op>::choice) {
+    Op::forward(Into(out, false, values), args...);
+    return;
+  }
   detail::check_out(name, out, detail::any_requires_grad(args...));
   detail::check_out_memory(Op::spec, out, values);
   GradGuard no_grad(false);
-  if constexpr (detail::Traits<Op>::composite) {
+  if constexpr (detail::Traits<Op>::choice) {
+  } else if constexpr (detail::Traits<Op>::composite) {
     detail::finish_target(Op::spec, out, Op::forward(args...), false);
     out->bump_version();
   } else {
@@ -468,11 +520,37 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
   }
 }
 
+template <class Op, class... Args>
+Tensor Into::run(const Args&... args) const {
+  if (target_ == nullptr) return apply<Op>(args...);
+  if (inplace_)
+    apply_inplace<Op>(*target_, values_, args...);
+  else
+    apply_out<Op>(*target_, values_, args...);
+  return *target_;
+}
+
 namespace detail {
 
+[[noreturn]] void fail_numbers_only(const char* op, const Value& first);
+
+// An op with two operands takes numbers for both only if it says so.
 template <class Op, size_t... I>
-void boxed_call(const Value* v, Result& r, std::index_sequence<I...>) {
+void check_operands([[maybe_unused]] const Value* v, std::index_sequence<I...>) {
   using Args = typename Traits<Op>::Args;
+  constexpr int kTensors = (std::is_same_v<std::tuple_element_t<I, Args>, Tensor> + ... + 0);
+  constexpr int kOperands =
+      (std::is_same_v<std::tuple_element_t<I, Args>, TensorOrScalar> + ... + 0);
+  if constexpr (kTensors == 0 && kOperands >= 2 && (Op::spec.flags & kNumbers) == 0) {
+    if (v[0].kind != COGRAD_TENSOR && v[1].kind != COGRAD_TENSOR) [[unlikely]]
+      fail_numbers_only(Op::spec.name, v[0]);
+  }
+}
+
+template <class Op, size_t... I>
+void boxed_call(const Value* v, Result& r, std::index_sequence<I...> index) {
+  using Args = typename Traits<Op>::Args;
+  check_operands<Op>(v, index);
   if constexpr (std::is_void_v<typename Traits<Op>::Out>)
     apply<Op>(ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
   else
@@ -485,8 +563,9 @@ void boxed_inplace(const Tensor& self, const Value* v, std::index_sequence<I...>
                     ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
 }
 template <class Op, size_t... I>
-void boxed_out(const Tensor& out, const Value* v, std::index_sequence<I...>) {
+void boxed_out(const Tensor& out, const Value* v, std::index_sequence<I...> index) {
   using Args = typename Traits<Op>::Args;
+  check_operands<Op>(v, index);
   apply_out<Op>(out, std::span<const Value>(v, sizeof...(I)),
                 ArgTraits<std::tuple_element_t<I, Args>>::get(v[I])...);
 }

@@ -13,16 +13,16 @@ namespace cograd {
 #include "ops/elementwise/elementwise.def"
 #undef COGRAD_ROW
 #define COGRAD_ROW(name, ...) \
-  Tensor name(const TensorOrScalar& a, const TensorOrScalar& b, double p0 = 0);
+  Tensor name(const TensorOrScalar& a, const TensorOrScalar& b, Scalar p0 = 0);
 #define BINARY COGRAD_ROW
 #define BINARY_BOOL COGRAD_ROW
 #define BINARY_FLAT COGRAD_ROW
-#define BINARY_CORE(...)
+#define TERNARY_COND(name, ...) \
+  Tensor name(const Tensor& a, const TensorOrScalar& b, const TensorOrScalar& c);
 #include "ops/elementwise/elementwise.def"
 #undef COGRAD_ROW
-#define BINARY_CORE(name, ...) Tensor name(const TensorOrScalar& a, const TensorOrScalar& b);
-#include "ops/elementwise/elementwise.def"
-Tensor where(const Tensor& cond, const TensorOrScalar& a, const TensorOrScalar& b);
+// a ** b, a number among them by the row for it.
+Tensor pow(const TensorOrScalar& a, const TensorOrScalar& b);
 
 inline Tensor operator-(const Tensor& a) { return neg(a); }
 #define COGRAD_OPERATOR(op, name)                                                    \

@@ -25,9 +25,7 @@ inline Tensor finish_factory(Tensor t, bool requires_grad) {
   if (requires_grad) set_requires_grad(t, true);
   return t;
 }
-// Whether memory_format asks for C order; raises for formats that do not exist here.
-bool wants_contiguous(const char* op, std::optional<std::string_view> memory_format);
-// A tensor like `x` of dtype t: x's order of dims unless memory_format says contiguous.
+// A tensor like `x` of dtype t: x's order of dims unless memory_format says another.
 Tensor empty_like_format(const char* op, const Tensor& x, DType t,
                          std::optional<std::string_view> memory_format);
 // Raises if a number cannot be represented in dtype t even approximately.

@@ -5,6 +5,9 @@
 #include <bit>
 #include <cstring>
 
+#include "ops/core/ops.h"
+#include "ops/core/strides.h"
+
 namespace cograd {
 
 using kernels::LoopFn;
@@ -112,7 +115,7 @@ void raw_copy(const Tensor& dst, const Tensor& src) {
 
 Tensor raw_cast(const Tensor& x, DType t) {
   if (x.dtype() == t) return x;
-  Tensor out = empty(x.sizes(), t);
+  Tensor out = empty_preserving(x, t);
   raw_copy(out, x);
   return out;
 }
@@ -149,14 +152,15 @@ Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, c
   if (fn == nullptr) fail_dtype(name, x.dtype());
   const Tensor in = raw_cast(x, compute);
   const DType result = rule == Rule::Bool ? DType::Bool : compute;
-  Tensor out = ctx.out(x.sizes(), result);
+  const Tensor* inputs[1] = {&x};
+  Tensor out = x.is_contiguous() ? ctx.out(x.sizes(), result) : ctx.out(x.sizes(), result, inputs);
   if (out.is_contiguous() && in.is_contiguous() && in.numel() <= kDirectMax) {
     char* ptrs[2] = {out.bytes(), in.bytes()};
     const int64_t steps[2] = {out.itemsize(), in.itemsize()};
     fn(ptrs, steps, in.numel(), params);
     return out;
   }
-  const Tensor* inputs[1] = {&in};
+  inputs[0] = &in;
   run_elementwise(fn, out, inputs, params, kernels::unary_cost(op));
   return out;
 }
@@ -176,7 +180,9 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
   const LoopFn fn = kernels::binary_loop(op, compute);
   if (fn == nullptr) fail_dtype(name, compute);
   const Tensor in = raw_cast(x, compute);
-  Tensor out = ctx.out(x.sizes(), rule == Rule::Bool ? DType::Bool : compute);
+  const DType result = rule == Rule::Bool ? DType::Bool : compute;
+  const Tensor* const tensors[1] = {&x};
+  Tensor out = x.is_contiguous() ? ctx.out(x.sizes(), result) : ctx.out(x.sizes(), result, tensors);
   ScalarBytes number(s, compute);
   const int64_t n = in.numel();
   if (out.is_contiguous() && in.is_contiguous() && n <= kDirectMax) {
@@ -201,6 +207,10 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
   DivisionCheck division;
   if (params != nullptr) params->division_by_zero = &division.flag;
   if (!a.is_tensor() || !b.is_tensor()) {
+    if (!a.is_tensor() && !b.is_tensor()) {
+      const Tensor boxed = wrapped_number(a.scalar());
+      return binary_op(ctx, op, boxed, b, rule, name, params);
+    }
     Tensor out = binary_with_scalar(ctx, op, a, b, rule, name, params);
     division.check();
     return out;
@@ -232,34 +242,55 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
   Dims shape;
   if (!broadcast_shapes(ta.sizes(), tb.sizes(), shape))
     fail_broadcast(name, ta.sizes(), tb.sizes());
-  Tensor out = ctx.out(shape, result);
-  const Tensor* inputs[2] = {&xa, &xb};
+  const Tensor* inputs[2] = {&ta, &tb};
+  Tensor out = ctx.out(shape, result, inputs);
+  inputs[0] = &xa;
+  inputs[1] = &xb;
   run_elementwise(fn, out, inputs, params, kernels::binary_cost(op));
   division.check();
   return out;
 }
 
-Tensor ternary_op(CtxBase& ctx, kernels::TernaryOp op, const Tensor& a, const Tensor& b,
-                  const Tensor& c, Rule rule, const char* name,
+namespace {
+
+Tensor operand_as(const TensorOrScalar& v, DType t) {
+  return v.is_tensor() ? raw_cast(v.tensor(), t) : wrapped_number(v.scalar(), t);
+}
+
+// The result lies in memory as the operands given do, before they are converted to `t`.
+Tensor run_ternary(CtxBase& ctx, kernels::TernaryOp op, const Tensor& first,
+                   const TensorOrScalar& second, const TensorOrScalar& third, DType t,
+                   const char* name, const kernels::ElementParams* params) {
+  const LoopFn fn = kernels::ternary_loop(op, t);
+  if (fn == nullptr) fail_dtype(name, t);
+  const Tensor b = operand_as(second, t), c = operand_as(third, t);
+  const Tensor* in[3] = {&first, second.is_tensor() ? &second.tensor() : &b,
+                         third.is_tensor() ? &third.tensor() : &c};
+  const bool cond = op == kernels::TernaryOp::where;
+  Dims some, shape;
+  if (!broadcast_shapes(b.sizes(), c.sizes(), some)) fail_broadcast(name, b.sizes(), c.sizes());
+  if (!broadcast_shapes(first.sizes(), some, shape)) fail_broadcast(name, first.sizes(), some);
+  Tensor out = ctx.out(shape, t, in);
+  const Tensor a = raw_cast(first, cond ? DType::Bool : t);
+  in[0] = &a;
+  in[1] = &b;
+  in[2] = &c;
+  run_elementwise(fn, out, in, params, kernels::ternary_cost(op));
+  return out;
+}
+
+}  // namespace
+
+Tensor ternary_op(CtxBase& ctx, kernels::TernaryOp op, const TensorOrScalar& a,
+                  const TensorOrScalar& b, const TensorOrScalar& c, Rule rule, const char* name,
                   const kernels::ElementParams* params) {
   ResultType type;
   type.add(a);
   type.add(b);
   type.add(c);
   const DType compute = computed_dtype(type.get(), rule);
-  const LoopFn fn = kernels::ternary_loop(op, compute);
-  if (fn == nullptr) fail_dtype(name, compute);
-  Dims ab;
-  Dims shape;
-  if (!broadcast_shapes(a.sizes(), b.sizes(), ab)) fail_broadcast(name, a.sizes(), b.sizes());
-  if (!broadcast_shapes(ab, c.sizes(), shape)) fail_broadcast(name, ab, c.sizes());
-  const Tensor xa = raw_cast(a, compute);
-  const Tensor xb = raw_cast(b, compute);
-  const Tensor xc = raw_cast(c, compute);
-  Tensor out = ctx.out(shape, compute);
-  const Tensor* inputs[3] = {&xa, &xb, &xc};
-  run_elementwise(fn, out, inputs, params, kernels::ternary_cost(op));
-  return out;
+  const Tensor boxed = a.is_tensor() ? a.tensor() : operand_as(a, compute);
+  return run_ternary(ctx, op, boxed, b, c, compute, name, params);
 }
 
 Tensor where_op(CtxBase& ctx, const Tensor& cond, const TensorOrScalar& a,
@@ -268,44 +299,34 @@ Tensor where_op(CtxBase& ctx, const Tensor& cond, const TensorOrScalar& a,
                "where expected condition to be a boolean tensor, but got a tensor with dtype ",
                dtype_name(cond.dtype()));
   const DType compute = result_type(a, b);
-  const Tensor xa =
-      a.is_tensor() ? raw_cast(a.tensor(), compute) : wrapped_number(a.scalar(), compute);
-  const Tensor xb =
-      b.is_tensor() ? raw_cast(b.tensor(), compute) : wrapped_number(b.scalar(), compute);
-  Dims ab;
-  Dims shape;
-  if (!broadcast_shapes(xa.sizes(), xb.sizes(), ab))
-    fail_broadcast("where", xa.sizes(), xb.sizes());
-  if (!broadcast_shapes(cond.sizes(), ab, shape)) fail_broadcast("where", cond.sizes(), ab);
-  const Tensor c = raw_cast(cond, DType::Bool);
-  Tensor out = ctx.out(shape, compute);
-  const Tensor* inputs[3] = {&c, &xa, &xb};
-  run_elementwise(kernels::ternary_loop(kernels::TernaryOp::where, compute), out, inputs, nullptr,
-                  kernels::ternary_cost(kernels::TernaryOp::where));
-  return out;
+  return run_ternary(ctx, kernels::TernaryOp::where, cond, a, b, compute, "where", nullptr);
 }
 
-Tensor fused_backward(LoopFn fn, const Tensor& g, std::span<const Tensor> saved,
+Tensor fused_backward(LoopFn fn, const Tensor& g, std::span<const Tensor* const> saved,
                       const void* params) {
-  if (fn == nullptr || thread_state.grad_enabled) return Tensor();
+  if (fn == nullptr) return Tensor();
   const Tensor* inputs[kernels::kMaxOperands];
   inputs[0] = &g;
   bool direct = g.is_contiguous() && g.numel() <= kDirectMax;
   for (size_t i = 0; i < saved.size(); ++i) {
-    if (saved[i].dtype() != g.dtype() || !same(saved[i].sizes(), g.sizes())) return Tensor();
-    direct &= saved[i].is_contiguous();
-    inputs[i + 1] = &saved[i];
+    const Tensor& t = *saved[i];
+    const bool number = (t->flags & kWrappedNumber) != 0;
+    if (t.dtype() != g.dtype() || (!number && !same(t.sizes(), g.sizes()))) return Tensor();
+    direct &= t.is_contiguous();
+    inputs[i + 1] = &t;
   }
-  Tensor out = empty(g.sizes(), g.dtype());
   if (!direct) {
+    CtxBase plain;
+    Tensor out = plain.out(g.sizes(), g.dtype(), {inputs, saved.size() + 1});
     run_elementwise(fn, out, {inputs, saved.size() + 1}, params, 4);
     return out;
   }
+  Tensor out = empty(g.sizes(), g.dtype());
   char* ptrs[kernels::kMaxOperands] = {out.bytes(), g.bytes()};
   int64_t steps[kernels::kMaxOperands] = {out.itemsize(), g.itemsize()};
   for (size_t i = 0; i < saved.size(); ++i) {
-    ptrs[i + 2] = saved[i].bytes();
-    steps[i + 2] = saved[i].itemsize();
+    ptrs[i + 2] = saved[i]->bytes();
+    steps[i + 2] = (*saved[i])->flags & kWrappedNumber ? 0 : saved[i]->itemsize();
   }
   fn(ptrs, steps, g.numel(), params);
   return out;

@@ -8,7 +8,7 @@
 
 namespace cograd {
 
-// A new contiguous tensor of dtype `t`; `x` itself when it is one already.
+// A new tensor of dtype `t` with x's order of dims; `x` itself when it has that dtype.
 Tensor raw_cast(const Tensor& x, DType t);
 Tensor raw_contiguous(const Tensor& x);
 // dst = src, broadcast and converted; shapes must be compatible. No checks, no version bump.
@@ -43,16 +43,15 @@ Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, c
 Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
                  const TensorOrScalar& b, Rule rule, const char* name,
                  kernels::ElementParams* params = nullptr);
-// Inputs of one dtype (the promoted one of those from `first` on; earlier ones are bool).
-Tensor ternary_op(CtxBase& ctx, kernels::TernaryOp op, const Tensor& a, const Tensor& b,
-                  const Tensor& c, Rule rule, const char* name,
+Tensor ternary_op(CtxBase& ctx, kernels::TernaryOp op, const TensorOrScalar& a,
+                  const TensorOrScalar& b, const TensorOrScalar& c, Rule rule, const char* name,
                   const kernels::ElementParams* params = nullptr);
 // where(cond, a, b): cond is bool, a and b are promoted together.
 Tensor where_op(CtxBase& ctx, const Tensor& cond, const TensorOrScalar& a, const TensorOrScalar& b);
 
-// gx = fused gradient kernel over g and the saved tensors (all of g's shape and dtype), or an
-// undefined tensor if the kernel does not apply and the formula must be used.
-Tensor fused_backward(kernels::LoopFn fn, const Tensor& g, std::span<const Tensor> saved,
+// gx = fused gradient kernel over g and the saved tensors (of g's shape and dtype, or numbers in
+// 0-dim tensors), or an undefined tensor if the kernel does not apply and the formula must be used.
+Tensor fused_backward(kernels::LoopFn fn, const Tensor& g, std::span<const Tensor* const> saved,
                       const void* params);
 
 }  // namespace cograd

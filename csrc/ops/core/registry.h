@@ -25,6 +25,7 @@ inline constexpr OpFlags kNoCpp = 2048;         // no generated function of it i
 // out= is written while inputs are read, so it may not even be one of them:
 inline constexpr OpFlags kOutApart = 4096;    // none at all
 inline constexpr OpFlags kOutIsInput = 8192;  // none but the first
+inline constexpr OpFlags kNumbers = 16384;    // operands may all be Python numbers: add(2, 3)
 
 // What an op's struct declares about itself, in one place.
 struct OpSpec {

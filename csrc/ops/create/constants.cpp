@@ -6,6 +6,7 @@
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
+#include "ops/core/strides.h"
 
 namespace cograd {
 
@@ -15,13 +16,6 @@ namespace {
 std::string_view bare(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
 }  // namespace
-
-bool wants_contiguous(const char* op, std::optional<std::string_view> format) {
-  if (!format || bare(*format) == "preserve_format") return false;
-  COGRAD_CHECK(bare(*format) == "contiguous_format", op, "(): memory_format ", *format,
-               " is not supported, expected preserve_format or contiguous_format");
-  return true;
-}
 
 void check_factory(const char* op, DType dtype, std::optional<std::string_view> layout,
                    std::optional<bool> pin_memory, bool requires_grad) {
@@ -43,8 +37,8 @@ DType factory_dtype(const CtxBase& ctx, std::optional<DType> asked, DType otherw
 }
 
 Tensor empty_like_format(const char* op, const Tensor& x, DType t,
-                         std::optional<std::string_view> memory_format) {
-  return wants_contiguous(op, memory_format) ? empty(x.sizes(), t) : empty_preserving(x, t);
+                         std::optional<std::string_view> name) {
+  return empty_in_format(x, t, memory_format(op, name));
 }
 
 void check_representable(const Scalar& v, DType t) {
@@ -84,8 +78,12 @@ struct Empty {
   static Tensor forward(Ctx<Empty>& ctx, Shape size, COGRAD_LIKE_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
     check_factory("empty", t, layout, pin_memory, requires_grad);
-    wants_contiguous("empty", memory_format);
-    return finish_factory(factory_out(ctx, "empty", size, t), requires_grad);
+    const MemoryFormat format =
+        cograd::memory_format("empty", memory_format, MemoryFormat::Contiguous);
+    COGRAD_CHECK(format != MemoryFormat::Preserve, "empty(): unsupported memory format Preserve");
+    Tensor out = factory_out(ctx, "empty", size, t);
+    if (format != MemoryFormat::Contiguous) out = empty_in_format(out, t, format);
+    return finish_factory(out, requires_grad);
   }
 };
 COGRAD_OP(Empty)

@@ -3,6 +3,7 @@
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
+#include "ops/core/strides.h"
 
 namespace cograd {
 
@@ -12,10 +13,11 @@ using Format = std::optional<std::string_view>;
 
 // x itself when nothing changes and no copy is asked for; memory_format speaks of copies only.
 Tensor converted(const char* op, const Tensor& x, DType t, bool copy, Format format) {
-  const bool in_order = wants_contiguous(op, format);
-  if (x.dtype() == t && !copy) return x;
-  const Tensor y = x.dtype() == t ? clone(x) : cast(x, t);
-  return in_order ? contiguous(y) : y;
+  const MemoryFormat asked = memory_format(op, format);
+  const bool same_order = asked == MemoryFormat::Preserve || suggested_format(x) == asked;
+  if (x.dtype() == t && !copy && same_order) return x;
+  const Tensor y = x.dtype() != t ? cast(x, t) : copy || same_order ? clone(x) : x;
+  return asked == MemoryFormat::Preserve ? y : contiguous(y, asked);
 }
 
 constexpr const char* kToDoc =

@@ -1,29 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copies of a tensor: clone, contiguous, casts, copy_.
-#include <algorithm>
-
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
+#include "ops/core/strides.h"
 
 namespace cograd {
-
-Tensor empty_preserving(const Tensor& t, DType dtype) {
-  if (t.is_contiguous()) return empty(t.sizes(), dtype);
-  SmallVec<int, 6> order;
-  for (int i = 0; i < t.dim(); ++i) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return t.stride(a) > t.stride(b); });
-  Dims strides(static_cast<size_t>(t.dim()));
-  int64_t step = 1;
-  for (size_t i = order.size(); i-- > 0;) {
-    if (t.stride(order[i]) == 0 && t.size(order[i]) > 1) return empty(t.sizes(), dtype);
-    strides[static_cast<size_t>(order[i])] = step;
-    step = scaled_stride(step, std::max<int64_t>(t.size(order[i]), 1));
-  }
-  const Tensor flat = empty(t.sizes(), dtype);
-  return alias_strided(flat, t.sizes(), strides, flat.bytes());
-}
 
 namespace {
 
@@ -41,8 +23,7 @@ struct Clone {
                                "T(3, 4); T()",
                                "np.copy(input)"};
   static Tensor forward(Ctx<Clone>&, const Tensor& x, std::optional<std::string_view> format) {
-    if (!wants_contiguous("clone", format)) return raw_clone(x);
-    Tensor out = empty(x.sizes(), x.dtype());
+    Tensor out = empty_in_format(x, x.dtype(), memory_format("clone", format));
     raw_copy(out, x);
     return out;
   }
@@ -51,11 +32,11 @@ struct Clone {
 COGRAD_OP(Clone)
 
 struct ToContiguous {
-  static constexpr OpSpec spec{"_to_contiguous", "input", kInternal | kCreation,
-                               "A contiguous copy.", "none: reached through contiguous()"};
+  static constexpr OpSpec spec{"_to_contiguous", "input, format", kInternal | kShape,
+                               "A copy in a memory format.", "none: reached through contiguous()"};
   static constexpr const char* kNodeName = "CloneBackward0";
-  static Tensor forward(Ctx<ToContiguous>&, const Tensor& x) {
-    Tensor out = empty(x.sizes(), x.dtype());
+  static Tensor forward(Ctx<ToContiguous>&, const Tensor& x, int64_t format) {
+    Tensor out = empty_in_format(x, x.dtype(), static_cast<MemoryFormat>(format));
     raw_copy(out, x);
     return out;
   }
@@ -64,12 +45,14 @@ struct ToContiguous {
 
 struct Contiguous {
   static constexpr OpSpec spec{
-      "contiguous",     "input, memory_format=None",
-      kMethod | kShape, "The tensor itself if its memory is in C order, else such a copy.",
-      "T(3, 4)",        "input"};
+      "contiguous",
+      "input, memory_format=None",
+      kMethod | kShape,
+      "The tensor itself if its memory is in the format's order, else such a copy.",
+      "T(3, 4)",
+      "input"};
   static Tensor forward(const Tensor& x, std::optional<std::string_view> format) {
-    if (format) wants_contiguous("contiguous", format);
-    return x.is_contiguous() ? x : apply<ToContiguous>(x);
+    return contiguous(x, memory_format("contiguous", format, MemoryFormat::Contiguous));
   }
 };
 COGRAD_OP(Contiguous)
@@ -118,8 +101,13 @@ COGRAD_OP(Copy)
 }  // namespace
 
 Tensor clone(const Tensor& x) { return apply<Clone>(x, std::optional<std::string_view>()); }
-Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : apply<ToContiguous>(x); }
-Tensor contiguous_clone(const Tensor& x) { return apply<ToContiguous>(x); }
+Tensor contiguous(const Tensor& x, MemoryFormat format) {
+  return has_format(x, format) ? x : apply<ToContiguous>(x, static_cast<int64_t>(format));
+}
+Tensor contiguous(const Tensor& x) { return contiguous(x, MemoryFormat::Contiguous); }
+Tensor contiguous_clone(const Tensor& x) {
+  return apply<ToContiguous>(x, static_cast<int64_t>(MemoryFormat::Contiguous));
+}
 Tensor cast(const Tensor& x, DType t) { return x.dtype() == t ? x : apply<Cast>(x, t); }
 void copy_(const Tensor& dst, const Tensor& src) { apply_inplace<Copy>(dst, {}, dst, src, false); }
 

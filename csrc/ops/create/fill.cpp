@@ -8,6 +8,11 @@ namespace cograd {
 
 namespace {
 
+// The tensor to write one value to; its elements may share memory.
+Tensor to_fill(CtxBase& ctx, const Tensor& x) {
+  return ctx.inplace_target() != nullptr ? *ctx.inplace_target() : ctx.out(x.sizes(), x.dtype());
+}
+
 struct Fill {
   static constexpr OpSpec spec{"fill",
                                "input, value",
@@ -22,7 +27,7 @@ struct Fill {
                    value.tensor().dim(), " dimensions.");
     else
       check_representable(value.scalar(), x.dtype());
-    Tensor out = ctx.out(x.sizes(), x.dtype());
+    Tensor out = to_fill(ctx, x);
     if (value.is_tensor())
       raw_copy(out, value.tensor());
     else
@@ -40,7 +45,7 @@ struct Zero {
   static constexpr OpSpec spec{"zero", "input", kInplace | kInternal | kElementwise,
                                "Every element set to 0.", "none: in place only"};
   static Tensor forward(Ctx<Zero>& ctx, const Tensor& x) {
-    Tensor out = ctx.out(x.sizes(), x.dtype());
+    Tensor out = to_fill(ctx, x);
     raw_fill(out, 0);
     return out;
   }

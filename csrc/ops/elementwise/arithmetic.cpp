@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The arithmetic operators: the hottest ops, with numbers kept out of tensors.
+// Arithmetic with options, each a choice among rows: alpha, rounding modes, exponents, decimals.
 #include <cmath>
 
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/elementwise/rows.h"
 
 namespace cograd {
 
-using kernels::BinaryOp;
-using kernels::ElementParams;
-using kernels::UnaryOp;
-
 namespace {
-
-Tensor scaled(const Tensor& g, const Scalar& alpha) {
-  return alpha.equals(1) ? g : mul(g, TensorOrScalar(alpha));
-}
 
 void check_alpha(const char* op, DType result, const Scalar& alpha) {
   COGRAD_CHECK(result == DType::Bool || !alpha.is_bool(),
@@ -25,37 +16,18 @@ void check_alpha(const char* op, DType result, const Scalar& alpha) {
       "(): For integral input tensors, argument alpha must not be a floating point number.");
 }
 
-Tensor add_scaled_by(CtxBase& ctx, BinaryOp plain, const TensorOrScalar& a, const TensorOrScalar& b,
-                     const Scalar& alpha, double sign, const char* name) {
-  if (alpha.equals(1) && !alpha.is_bool()) return binary_op(ctx, plain, a, b, Rule::Same, name);
-  check_alpha(name, result_type(a, b), alpha);
-  ElementParams e;
-  if (alpha.is_float())
-    e.set(0, sign * alpha.to_double());
-  else
-    e.set(0, static_cast<int64_t>(sign) * alpha.to_int());
-  return binary_op(ctx, BinaryOp::add_scaled, a, b, Rule::Same, name, &e);
-}
-
 struct Add {
   static constexpr OpSpec spec{
       "add",
       "input, other, *, alpha=1",
-      kForms | kElementwise,
+      kForms | kElementwise | kNumbers,
       "input + alpha * other, element-wise with broadcasting and type promotion.",
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input + alpha * other"};
-  struct State {
-    Scalar alpha;
-  };
-  static Tensor forward(Ctx<Add>& ctx, const TensorOrScalar& a, const TensorOrScalar& b,
-                        Scalar alpha) {
-    ctx->alpha = alpha;
-    return add_scaled_by(ctx, BinaryOp::add, a, b, alpha, 1, "add");
-  }
-  static void backward(Ctx<Add>& ctx, const Tensor& g) {
-    if (ctx.needs(0)) ctx.grad(0) = g;
-    if (ctx.needs(1)) ctx.grad(1) = scaled(g, ctx->alpha);
+  static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
+    if (alpha.equals(1) && !alpha.is_bool()) return into.run<rows::Row_add>(a, b);
+    check_alpha("add", result_type(a, b), alpha);
+    return into.run<rows::Row_add_scaled>(a, b, alpha);
   }
 };
 COGRAD_OP(Add)
@@ -77,21 +49,16 @@ struct Sub {
   static constexpr OpSpec spec{
       "sub",
       "input, other, *, alpha=1",
-      kForms | kElementwise,
+      kForms | kElementwise | kNumbers,
       "input - alpha * other, element-wise with broadcasting and type promotion.",
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input - alpha * other"};
   static constexpr DTypeSet kDTypes = kNumericTypes;
-  using State = Add::State;
-  static Tensor forward(Ctx<Sub>& ctx, const TensorOrScalar& a, const TensorOrScalar& b,
-                        Scalar alpha) {
+  static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
     check_sub(a, b);
-    ctx->alpha = alpha;
-    return add_scaled_by(ctx, BinaryOp::sub, a, b, alpha, -1, "sub");
-  }
-  static void backward(Ctx<Sub>& ctx, const Tensor& g) {
-    if (ctx.needs(0)) ctx.grad(0) = g;
-    if (ctx.needs(1)) ctx.grad(1) = scaled(g, -ctx->alpha);
+    if (alpha.equals(1) && !alpha.is_bool()) return into.run<rows::Row_sub>(a, b);
+    check_alpha("sub", result_type(a, b), alpha);
+    return into.run<rows::Row_sub_scaled>(a, b, alpha);
   }
 };
 COGRAD_OP(Sub)
@@ -104,94 +71,42 @@ struct Rsub {
                                "T(3, 4), T(3, 4); T(3), 2.5",
                                "other - alpha * input"};
   static constexpr DTypeSet kDTypes = kNumericTypes;
-  static Tensor forward(const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
-    return apply<Sub>(b, a, alpha);
+  static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
+    return Sub::forward(into, b, a, alpha);
   }
 };
 COGRAD_OP(Rsub)
-
-// The factors, kept only where the other one's gradient will be asked for.
-struct Factors {
-  Scalar a, b;
-  bool scalar_a, scalar_b;
-};
-
-template <class Op>
-void save_factors(Ctx<Op>& ctx, const TensorOrScalar& a, const TensorOrScalar& b, bool both) {
-  *ctx.operator->() = {a.scalar(), b.scalar(), !a.is_tensor(), !b.is_tensor()};
-  if (!ctx.recording()) return;
-  ctx.save((ctx.needs(1) || both) && a.is_tensor() ? a.tensor() : Tensor(),
-           (ctx.needs(0) || both) && b.is_tensor() ? b.tensor() : Tensor());
-}
-
-struct Mul {
-  static constexpr OpSpec spec{"mul",
-                               "input, other",
-                               kForms | kElementwise,
-                               "input * other, element-wise with broadcasting and type promotion.",
-                               "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5",
-                               "input * other"};
-  static constexpr int kSaved = 2;
-  using State = Factors;
-  static Tensor forward(Ctx<Mul>& ctx, const TensorOrScalar& a, const TensorOrScalar& b) {
-    save_factors(ctx, a, b, false);
-    return binary_op(ctx, BinaryOp::mul, a, b, Rule::Same, "mul");
-  }
-  static void backward(Ctx<Mul>& ctx, const Tensor& g) {
-    if (ctx.needs(0))
-      ctx.grad(0) = ctx->scalar_b ? mul(g, TensorOrScalar(ctx->b)) : mul(g, ctx.saved(1));
-    if (ctx.needs(1))
-      ctx.grad(1) = ctx->scalar_a ? mul(g, TensorOrScalar(ctx->a)) : mul(g, ctx.saved(0));
-  }
-};
-COGRAD_OP(Mul)
 
 struct Div {
   static constexpr OpSpec spec{
       "div",
       "input, other, *, rounding_mode=None",
-      kForms | kElementwise,
+      kForms | kElementwise | kNumbers,
       "input / other, element-wise; rounding_mode None (true division), 'trunc' or 'floor'.",
       "T(3, 4), P(3, 4); T(2, 3, 1), P(4); T(3), 2.5",
       "input / other"};
-  static constexpr int kSaved = 2;
-  struct State {
-    Factors f;
-    bool rounded;
-  };
-  static Tensor forward(Ctx<Div>& ctx, const TensorOrScalar& a, const TensorOrScalar& b,
+  static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b,
                         std::optional<std::string_view> mode) {
-    ctx->f = {a.scalar(), b.scalar(), !a.is_tensor(), !b.is_tensor()};
-    ctx->rounded = mode.has_value();
-    COGRAD_CHECK(!mode || *mode == "trunc" || *mode == "floor",
+    if (!mode) return into.run<rows::Row_div>(a, b);
+    COGRAD_CHECK(*mode == "trunc" || *mode == "floor",
                  "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '",
-                 mode.value_or(""), "'");
-    if (ctx.recording() && !mode)
-      ctx.save(ctx.needs(1) && a.is_tensor() ? a.tensor() : Tensor(),
-               b.is_tensor() ? b.tensor() : Tensor());
-    if (!mode) return binary_op(ctx, BinaryOp::div, a, b, Rule::Float, "div");
-    ElementParams e;
-    const BinaryOp op = *mode == "trunc" ? BinaryOp::div_trunc : BinaryOp::div_floor;
-    return binary_op(ctx, op, a, b, Rule::Same, "div", &e);
-  }
-  static void backward(Ctx<Div>& ctx, const Tensor& g) {
-    if (ctx->rounded) {
-      for (size_t i = 0; i < 2; ++i)
-        if (ctx.needs(i)) ctx.grad(i) = zeros_like(g);
-      return;
-    }
-    const Tensor b = ctx->f.scalar_b ? Tensor() : ctx.saved(1);
-    const Tensor quotient = b.defined() ? div(g, b) : div(g, TensorOrScalar(ctx->f.b));
-    if (ctx.needs(0)) ctx.grad(0) = quotient;
-    if (ctx.needs(1)) {
-      // d(a / b)/db = -(a / b) / b
-      const Tensor a = ctx->f.scalar_a ? Tensor() : ctx.saved(0);
-      const Tensor y = a.defined() ? div(a, b) : div(TensorOrScalar(ctx->f.a), b);
-      ctx.grad(1) = neg(mul(quotient, y));
-    }
+                 *mode, "'");
+    return *mode == "trunc" ? into.run<rows::Row_div_trunc>(a, b)
+                            : into.run<rows::Row_div_floor>(a, b);
   }
 };
 COGRAD_OP(Div)
+
+Tensor power(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
+  if (!a.is_tensor() || b.is_tensor()) return into.run<rows::Row_pow_tensor>(a, b);
+  const Scalar e = b.scalar();
+  const DType type = result_type(a, b);
+  COGRAD_CHECK(is_floating(type) || e.is_float() || e.to_int() >= 0,
+               "Integers to negative integer powers are not allowed.");
+  if (type == a.tensor().dtype() && type != DType::Bool)
+    return into.run<rows::Row_pow_scalar>(a.tensor(), e);
+  return into.run<rows::Row_pow_scalar>(raw_cast(a.tensor(), type), e);
+}
 
 struct Pow {
   static constexpr OpSpec spec{"pow",
@@ -200,121 +115,67 @@ struct Pow {
                                "input ** exponent, element-wise.",
                                "P(3, 4), P(3, 4); T(3), 3; P(3), 0.5; T(4), 2",
                                "input ** exponent"};
-  static constexpr int kSaved = 3;
-  using State = Factors;
-  static std::string node_name(const State& s) {
-    return s.scalar_a ? "PowBackward2" : s.scalar_b ? "PowBackward0" : "PowBackward1";
+  static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
+    return power(into, a, b);
   }
-  static Tensor forward(Ctx<Pow>& ctx, const TensorOrScalar& a, const TensorOrScalar& b) {
-    save_factors(ctx, a, b, true);
-    Tensor y = compute(ctx, a, b);
-    if (ctx.recording() && a.is_tensor() && ctx.needs(1)) ctx.save_output(y);
-    return y;
-  }
-  static void backward(Ctx<Pow>& ctx, const Tensor& g) {
-    if (ctx.needs(0)) ctx.grad(0) = grad_base(ctx, g);
-    if (ctx.needs(1)) ctx.grad(1) = grad_exponent(ctx, g);
-  }
-
- private:
-  static Tensor compute(Ctx<Pow>& ctx, const TensorOrScalar& a, const TensorOrScalar& b) {
-    if (!b.is_tensor() && a.is_tensor()) {
-      const Tensor& x = a.tensor();
-      const Scalar e = b.scalar();
-      if (!is_floating(x.dtype())) {
-        COGRAD_CHECK(e.is_float() || e.to_int() >= 0,
-                     "Integers to negative integer powers are not allowed.");
-      } else {
-        if (e.equals(2)) return unary_op(ctx, UnaryOp::square, x, Rule::Same, "pow");
-        if (e.equals(1)) return unary_op(ctx, UnaryOp::positive, x, Rule::Same, "pow");
-        if (e.equals(0.5)) return unary_op(ctx, UnaryOp::sqrt, x, Rule::Same, "pow");
-        if (e.equals(3)) return cube(ctx, x);
-        ElementParams p;
-        p.set(0, e.to_double());
-        return unary_op(ctx, UnaryOp::pow_scalar, x, Rule::Same, "pow", &p);
-      }
-    }
-    return binary_op(ctx, BinaryOp::pow, a, b, Rule::Same, "pow");
-  }
-  static Tensor cube(Ctx<Pow>& ctx, const Tensor& x) {
-    CtxBase plain;
-    const Tensor square = unary_op(plain, UnaryOp::square, x, Rule::Same, "pow");
-    return binary_op(ctx, BinaryOp::mul, square, x, Rule::Same, "pow");
-  }
-  static Tensor grad_base(Ctx<Pow>& ctx, const Tensor& g) {
-    if (!ctx->scalar_b) {
-      const Tensor a = ctx_base(ctx);
-      const Tensor b = ctx.saved(1);
-      return where(eq(b, 0), zeros_like(g), mul(g, mul(b, pow(a, sub(b, 1)))));
-    }
-    const double e = ctx->b.to_double();
-    if (e == 0) return zeros_like(g);
-    if (e == 1) return g;
-    const Tensor a = ctx_base(ctx);
-    if (e == 2) return mul(g, mul(a, 2.0));
-    return mul(g, mul(pow(a, TensorOrScalar(e - 1)), e));
-  }
-  static Tensor grad_exponent(Ctx<Pow>& ctx, const Tensor& g) {
-    const Tensor b = ctx.saved(1);
-    if (ctx->scalar_a) {
-      const double base = ctx->a.to_double();
-      const Tensor y = pow(TensorOrScalar(ctx->a), b);
-      if (base == 0) return where(ge(b, 0), zeros_like(g), mul(g, mul(y, std::log(base))));
-      return mul(g, mul(y, std::log(base)));
-    }
-    const Tensor a = ctx_base(ctx);
-    const Tensor y = ctx.saved(2);
-    return where(logical_and(eq(a, 0), ge(b, 0)), zeros_like(g), mul(g, mul(y, log(a))));
-  }
-  static Tensor ctx_base(Ctx<Pow>& ctx) { return ctx.saved(0); }
 };
 COGRAD_OP(Pow)
 
-struct Where {
-  static constexpr OpSpec spec{"where",
-                               "condition, input, other",
-                               kFunction | kOut | kElementwise,
-                               "input where condition is true, else other; broadcasts.",
-                               "B(3, 4), T(3, 4), T(3, 4); B(3, 1), T(4), 1.0",
-                               "np.where(condition, input, other)"};
-  static constexpr int kSaved = 1;
-  static Tensor forward(Ctx<Where>& ctx, const Tensor& cond, const TensorOrScalar& a,
-                        const TensorOrScalar& b) {
-    ctx.save(cond);
-    return where_op(ctx, cond, a, b);
+struct FloatPower {
+  static constexpr OpSpec spec{"float_power",
+                               "input, exponent",
+                               kFunctional | kOut | kElementwise,
+                               "input ** exponent computed in float64.",
+                               "P(3, 4), P(3, 4); P(3), 2.5",
+                               "np.float_power(input, exponent)"};
+  static Tensor forward(const TensorOrScalar& a, const TensorOrScalar& b) {
+    return pow(widened(a), widened(b));
   }
-  static void backward(Ctx<Where>& ctx, const Tensor& g) {
-    const Tensor cond = ctx.saved(0);
-    if (ctx.needs(1)) ctx.grad(1) = where(cond, g, 0.0);
-    if (ctx.needs(2)) ctx.grad(2) = where(cond, 0.0, g);
-  }
-};
-COGRAD_OP(Where)
 
-struct WhereMethod {
-  static constexpr OpSpec spec{"where",
-                               "self, condition, other",
-                               kMethod | kElementwise,
-                               "self where condition is true, else other; broadcasts.",
-                               "T(3, 4), B(3, 4), T(3, 4)",
-                               "np.where(condition, self, other)"};
-  static Tensor forward(const Tensor& self, const Tensor& cond, const TensorOrScalar& other) {
-    return apply<Where>(cond, TensorOrScalar(self), other);
+ private:
+  static rows::Operand widened(const TensorOrScalar& v) {
+    if (v.is_tensor()) return cast(v.tensor(), DType::Float64);
+    return v.scalar().to_double();
   }
 };
-COGRAD_OP(WhereMethod)
+COGRAD_OP(FloatPower)
+
+struct Ldexp {
+  static constexpr OpSpec spec{"ldexp",
+                               "input, other",
+                               kForms | kElementwise,
+                               "input * 2 ** other, element-wise.",
+                               "T(3, 4), I(3, 4, hi=5)",
+                               "np.ldexp(input, other)"};
+  static Tensor forward(const Tensor& a, const Tensor& b) {
+    return mul(a, pow(TensorOrScalar(2.0), b));
+  }
+};
+COGRAD_OP(Ldexp)
+
+struct RoundDecimals {
+  static constexpr OpSpec spec{"round",
+                               "input, *, decimals",
+                               kForms | kElementwise,
+                               "Nearest value with so many decimals, halves to even.",
+                               "T(3, 4), decimals=1; T(3, 4, lo=-90, hi=90), decimals=-1",
+                               "np.round(input, decimals)"};
+  static Tensor forward(Into into, const Tensor& x, int64_t decimals) {
+    if (decimals == 0) return into.run<rows::Row_round>(x);
+    COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()),
+                                 "round(): decimals are not implemented for dtype ",
+                                 dtype_name(x.dtype()));
+    const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
+    return into.run<rows::Row_round_scaled>(x, scale, decimals < 0 ? 1.0 : 0.0);
+  }
+};
+COGRAD_OP(RoundDecimals)
 
 }  // namespace
 
-Tensor add(const TensorOrScalar& a, const TensorOrScalar& b) { return apply<Add>(a, b, Scalar(1)); }
-Tensor sub(const TensorOrScalar& a, const TensorOrScalar& b) { return apply<Sub>(a, b, Scalar(1)); }
-Tensor mul(const TensorOrScalar& a, const TensorOrScalar& b) { return apply<Mul>(a, b); }
-Tensor div(const TensorOrScalar& a, const TensorOrScalar& b) {
-  return apply<Div>(a, b, std::optional<std::string_view>());
-}
-Tensor pow(const TensorOrScalar& a, const TensorOrScalar& b) { return apply<Pow>(a, b); }
-Tensor where(const Tensor& cond, const TensorOrScalar& a, const TensorOrScalar& b) {
-  return apply<Where>(cond, a, b);
+Tensor pow(const TensorOrScalar& a, const TensorOrScalar& b) {
+  if (a.is_tensor() && !b.is_tensor() && b.scalar().equals(1)) return a.tensor();
+  return power(Into(), a, b);
 }
 
 }  // namespace cograd

@@ -13,23 +13,9 @@ namespace cograd::kernels {
 
 namespace {
 
-constexpr unsigned bit(DType t) { return 1u << static_cast<int>(t); }
-constexpr unsigned WIDE = bit(DType::Float32) | bit(DType::Float64);
-constexpr unsigned FLOATS = WIDE | bit(DType::Float16) | bit(DType::BFloat16);
-constexpr unsigned INTEGER = bit(DType::UInt8) | bit(DType::Int8) | bit(DType::Int16) |
-                             bit(DType::Int32) | bit(DType::Int64);
-constexpr unsigned BITS = INTEGER | bit(DType::Bool);
-constexpr unsigned NUMERIC = INTEGER | FLOATS;
-constexpr unsigned ALL = BITS | FLOATS;
+using namespace types;
 
 enum Cost { CHEAP, MATH, SLOW, DIVIDE };
-
-constexpr int count_params(const char* signature) {
-  if (*signature == 0) return 0;
-  int n = 1;
-  for (; *signature != 0; ++signature) n += *signature == ',';
-  return n;
-}
 
 // Static facts of one row or one gradient; f() stands in the derived class.
 template <unsigned kTypes_, Cost kCost_, int kParams_, int kInputs_>

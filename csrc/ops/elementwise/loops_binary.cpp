@@ -5,31 +5,31 @@
 namespace cograd::kernels {
 namespace {
 
-#define BINARY_FORWARD(name, types, cost, params, forward)            \
-  struct Forward_##name : Row<types, cost, count_params(params), 2> { \
+#define BINARY_FORWARD(name, types, cost, args, forward)              \
+  struct Forward_##name : Row<types, cost, count_args(args) - 2, 2> { \
     template <class T>                                                \
     static auto f(T a, T b, COGRAD_PARAMS) {                          \
       return forward;                                                 \
     }                                                                 \
   };
-#define BINARY(name, types, cost, params, forward, ...) \
-  BINARY_FORWARD(name, types, cost, params, T(forward))
+#define BINARY(name, types, cost, args, forward, ...) \
+  BINARY_FORWARD(name, types, cost, args, T(forward))
 #define BINARY_FLAT(name, types, cost, forward, ...) \
-  BINARY_FORWARD(name, types, cost, "", T(forward))
-#define BINARY_BOOL(name, types, forward, ...) BINARY_FORWARD(name, types, CHEAP, "", forward)
-#define TERNARY(name, types, cost, params, forward, ...)              \
-  struct Forward_##name : Row<types, cost, count_params(params), 3> { \
+  BINARY_FORWARD(name, types, cost, "a, b", T(forward))
+#define BINARY_BOOL(name, types, forward, ...) BINARY_FORWARD(name, types, CHEAP, "a, b", forward)
+#define TERNARY(name, types, cost, args, forward, ...)                \
+  struct Forward_##name : Row<types, cost, count_args(args) - 3, 3> { \
     template <class T>                                                \
     static T f(T a, T b, T c, COGRAD_PARAMS) {                        \
       return T(forward);                                              \
     }                                                                 \
   };
-#define TERNARY_COND(name, types, forward, ...)      \
-  struct Forward_##name : Row<types, CHEAP, 0, 3> {  \
-    template <class T>                               \
-    static T f(uint8_t c, T a, T b, COGRAD_PARAMS) { \
-      return forward;                                \
-    }                                                \
+#define TERNARY_COND(name, types, args, forward, ...) \
+  struct Forward_##name : Row<types, CHEAP, 0, 3> {   \
+    template <class T>                                \
+    static T f(uint8_t a, T b, T c, COGRAD_PARAMS) {  \
+      return forward;                                 \
+    }                                                 \
   };
 #include "ops/elementwise/elementwise.def"
 #undef BINARY_FORWARD

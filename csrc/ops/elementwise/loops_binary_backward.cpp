@@ -6,12 +6,12 @@ namespace cograd::kernels {
 namespace {
 
 // One macro for each value of a `saves` column: it decides what the formula can name.
-#define GRAD(inputs, arguments, name, types, cost, params, grad)            \
-  struct name : Row<(types) & FLOATS, cost, count_params(params), inputs> { \
-    template <class T>                                                      \
-    static T f arguments {                                                  \
-      COGRAD_LIT return grad;                                               \
-    }                                                                       \
+#define GRAD(inputs, arguments, name, types, cost, args, grad)                                    \
+  struct name : Row<has_loop(#grad) ? (types) & FLOATS : 0, cost, count_args(args) - 2, inputs> { \
+    template <class T>                                                                            \
+    static T f arguments {                                                                        \
+      COGRAD_LIT return grad;                                                                     \
+    }                                                                                             \
   };
 #define GRAD_T COGRAD_UNUSED T
 #define GRAD_G(...) GRAD(1, (GRAD_T g, COGRAD_PARAMS), __VA_ARGS__)
@@ -22,9 +22,9 @@ namespace {
 #define GRAD_BY(...) GRAD(3, (GRAD_T g, GRAD_T b, GRAD_T y, COGRAD_PARAMS), __VA_ARGS__)
 #define GRAD_ABY(...) GRAD(4, (GRAD_T g, GRAD_T a, GRAD_T b, GRAD_T y, COGRAD_PARAMS), __VA_ARGS__)
 
-#define BINARY(name, types, cost, params, forward, saves_a, grad_a, saves_b, grad_b, ...) \
-  GRAD_##saves_a(GradA_##name, types, cost, params, grad_a)                               \
-      GRAD_##saves_b(GradB_##name, types, cost, params, grad_b)
+#define BINARY(name, types, cost, args, forward, saves_a, grad_a, saves_b, grad_b, ...) \
+  GRAD_##saves_a(GradA_##name, types, cost, args, grad_a)                               \
+      GRAD_##saves_b(GradB_##name, types, cost, args, grad_b)
 #include "ops/elementwise/elementwise.def"
 
 constexpr int kRows = static_cast<int>(BinaryOp::kCount);

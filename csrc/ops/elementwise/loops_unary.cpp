@@ -5,16 +5,16 @@
 namespace cograd::kernels {
 namespace {
 
-#define UNARY_FORWARD(name, types, cost, params, forward)             \
-  struct Forward_##name : Row<types, cost, count_params(params), 1> { \
+#define UNARY_FORWARD(name, types, cost, args, forward)               \
+  struct Forward_##name : Row<types, cost, count_args(args) - 1, 1> { \
     template <class T>                                                \
     static auto f(T v, COGRAD_PARAMS) {                               \
       return forward;                                                 \
     }                                                                 \
   };
-#define UNARY(name, types, cost, params, forward, ...) \
-  UNARY_FORWARD(name, types, cost, params, T(forward))
-#define UNARY_BOOL(name, types, forward, ...) UNARY_FORWARD(name, types, CHEAP, "", forward)
+#define UNARY(name, types, cost, args, forward, ...) \
+  UNARY_FORWARD(name, types, cost, args, T(forward))
+#define UNARY_BOOL(name, types, forward, ...) UNARY_FORWARD(name, types, CHEAP, "input", forward)
 #include "ops/elementwise/elementwise.def"
 #undef UNARY_FORWARD
 
@@ -54,31 +54,21 @@ struct FloatLoop<Forward_sqrt> {
 #endif
 
 // One macro for each value of the `saves` column: it decides what the formula can name.
-#define BACKWARD_X(name, types, cost, params, grad)                               \
-  struct Backward_##name : Row<(types) & FLOATS, cost, count_params(params), 2> { \
-    template <class T>                                                            \
-    static T f(T g, COGRAD_UNUSED T x, COGRAD_PARAMS) {                           \
-      COGRAD_LIT return grad;                                                     \
-    }                                                                             \
+#define BACKWARD(inputs, arguments, name, types, cost, args, grad)                        \
+  struct Backward_##name                                                                  \
+      : Row<has_loop(#grad) ? (types) & FLOATS : 0, cost, count_args(args) - 1, inputs> { \
+    template <class T>                                                                    \
+    static T f arguments {                                                                \
+      COGRAD_LIT return grad;                                                             \
+    }                                                                                     \
   };
-#define BACKWARD_Y(name, types, cost, params, grad)                               \
-  struct Backward_##name : Row<(types) & FLOATS, cost, count_params(params), 2> { \
-    template <class T>                                                            \
-    static T f(T g, COGRAD_UNUSED T y, COGRAD_PARAMS) {                           \
-      COGRAD_LIT return grad;                                                     \
-    }                                                                             \
-  };
-#define BACKWARD_G(name, types, cost, params, grad)                               \
-  struct Backward_##name : Row<(types) & FLOATS, cost, count_params(params), 1> { \
-    template <class T>                                                            \
-    static T f(T g, COGRAD_PARAMS) {                                              \
-      COGRAD_LIT return grad;                                                     \
-    }                                                                             \
-  };
-#define BACKWARD_NO(name, types, cost, params, grad) \
+#define BACKWARD_X(...) BACKWARD(2, (T g, COGRAD_UNUSED T x, COGRAD_PARAMS), __VA_ARGS__)
+#define BACKWARD_Y(...) BACKWARD(2, (T g, COGRAD_UNUSED T y, COGRAD_PARAMS), __VA_ARGS__)
+#define BACKWARD_G(...) BACKWARD(1, (T g, COGRAD_PARAMS), __VA_ARGS__)
+#define BACKWARD_NO(name, types, cost, args, grad) \
   struct Backward_##name : Row<0, cost, 0, 1> {};
-#define UNARY(name, types, cost, params, forward, saves, grad, ...) \
-  BACKWARD_##saves(name, types, cost, params, grad)
+#define UNARY(name, types, cost, args, forward, saves, grad, ...) \
+  BACKWARD_##saves(name, types, cost, args, grad)
 #include "ops/elementwise/elementwise.def"
 
 constexpr int kRows = static_cast<int>(UnaryOp::kCount);

@@ -2,6 +2,7 @@
 // Loops of the elementwise table: one enumerator per row, one lookup per arity.
 #pragma once
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #include "cograd/dtype.h"
@@ -30,6 +31,43 @@ struct ElementParams {
     return *this;
   }
 };
+
+// Values of the `types` column: a bit for each dtype.
+namespace types {
+constexpr unsigned bit(DType t) { return 1u << static_cast<int>(t); }
+constexpr unsigned WIDE = bit(DType::Float32) | bit(DType::Float64);
+constexpr unsigned FLOATS = WIDE | bit(DType::Float16) | bit(DType::BFloat16);
+constexpr unsigned INTEGER = bit(DType::UInt8) | bit(DType::Int8) | bit(DType::Int16) |
+                             bit(DType::Int32) | bit(DType::Int64);
+constexpr unsigned BITS = INTEGER | bit(DType::Bool);
+constexpr unsigned NUMERIC = INTEGER | FLOATS;
+constexpr unsigned ALL = BITS | FLOATS;
+}  // namespace types
+
+// Names in a row's args column.
+constexpr int count_args(std::string_view args) {
+  int n = 1;
+  for (char c : args) n += c == ',';
+  return n;
+}
+
+// A gradient of one operation needs no loop of its own: the operation has one. Counts calls and
+// operators in the text of a formula; lit(...) is a constant.
+constexpr bool has_loop(std::string_view formula) {
+  int n = 0;
+  for (size_t i = 0; i < formula.size(); ++i) {
+    const char c = formula[i];
+    if (formula.substr(i, 4) == "lit(") {
+      while (formula[i] != ')') ++i;
+    } else if (c == '(') {
+      const char before = i == 0 ? ' ' : formula[i - 1];
+      n += (before >= 'a' && before <= 'z') || (before >= '0' && before <= '9');
+    } else {
+      n += c == '+' || c == '-' || c == '*' || c == '/' || c == '?';
+    }
+  }
+  return n > 1;
+}
 
 #define COGRAD_ROW(name, ...) name,
 enum class UnaryOp : uint8_t {
@@ -61,7 +99,7 @@ COGRAD_API LoopFn binary_loop(BinaryOp op, DType t) noexcept;
 COGRAD_API LoopFn ternary_loop(TernaryOp op, DType t) noexcept;
 
 // Fused gradient of a unary row, floating dtypes only: ptrs = gx, g, then x or y where
-// the row saves it, params as in the forward loop. Null if the row has no gradient.
+// the row saves it, params as in the forward loop. Null if the row has no such loop.
 COGRAD_API LoopFn unary_backward_loop(UnaryOp op, DType t) noexcept;
 // Fused gradient of a binary row to input `which` (0 or 1): ptrs = the gradient, g, then a, b, y
 // as far as the row's saves column for that gradient names them, in this order.

@@ -1,25 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// lerp, addcmul and addcdiv.
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+// where, lerp, addcmul and addcdiv: checks, and the row to run.
+#include "ops/elementwise/rows.h"
 
 namespace cograd {
 
-using kernels::BinaryOp;
-using kernels::ElementParams;
-using kernels::TernaryOp;
-
 namespace {
 
-ElementParams number(Scalar value) {
-  ElementParams e;
-  if (value.is_float())
-    e.set(0, value.to_double());
-  else
-    e.set(0, value.to_int());
-  return e;
-}
-Tensor scaled(const Tensor& x, Scalar s) { return s.equals(1) ? x : mul(x, TensorOrScalar(s)); }
+struct Where {
+  static constexpr OpSpec spec{"where",
+                               "condition, input, other",
+                               kFunction | kOut | kElementwise,
+                               "input where condition is true, else other; broadcasts.",
+                               "B(3, 4), T(3, 4), T(3, 4); B(3, 1), T(4), 1.0",
+                               "np.where(condition, input, other)"};
+  static Tensor forward(Into into, const Tensor& cond, const TensorOrScalar& a,
+                        const TensorOrScalar& b) {
+    return into.run<rows::Row_where>(cond, a, b);
+  }
+};
+COGRAD_OP(Where)
+
+struct WhereMethod {
+  static constexpr OpSpec spec{"where",
+                               "self, condition, other",
+                               kMethod | kElementwise,
+                               "self where condition is true, else other; broadcasts.",
+                               "T(3, 4), B(3, 4), T(3, 4)",
+                               "np.where(condition, self, other)"};
+  static Tensor forward(Into into, const Tensor& self, const Tensor& cond,
+                        const TensorOrScalar& other) {
+    return into.run<rows::Row_where>(cond, TensorOrScalar(self), other);
+  }
+};
+COGRAD_OP(WhereMethod)
 
 void check_lerp(const Tensor& a, const Tensor& b) {
   COGRAD_CHECK(a.dtype() == b.dtype(), "expected dtype ", dtype_name(a.dtype()),
@@ -37,44 +50,18 @@ struct Lerp {
                                "T(3, 4), T(3, 4), T(3, 4); T(3, 1), T(4), T(3, 4, lo=0, hi=2)",
                                "input + weight * (end - input)"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
-  static constexpr int kSaved = 3;
-  struct State {
-    Scalar weight;
-    bool is_number = false;
-  };
-  static Tensor forward(Ctx<Lerp>& ctx, const Tensor& a, const Tensor& b,
-                        const TensorOrScalar& weight) {
+  static Tensor forward(Into into, const Tensor& a, const Tensor& b, const TensorOrScalar& weight) {
     check_lerp(a, b);
-    ctx->weight = weight.scalar();
-    ctx->is_number = !weight.is_tensor();
-    if (!weight.is_tensor()) {
-      ElementParams e = number(Scalar(weight.scalar().to_double()));
-      return binary_op(ctx, BinaryOp::lerp_scalar, a, b, Rule::Same, "lerp", &e);
-    }
+    if (!weight.is_tensor())
+      return into.run<rows::Row_lerp_scalar>(TensorOrScalar(a), TensorOrScalar(b),
+                                             Scalar(weight.scalar().to_double()));
     const Tensor& w = weight.tensor();
     COGRAD_CHECK(w.dtype() == a.dtype(), "expected dtype ", dtype_name(a.dtype()),
                  " for `weight` but got dtype ", dtype_name(w.dtype()));
-    if (ctx.recording()) ctx.save(ctx.needs(2) ? a : Tensor(), ctx.needs(2) ? b : Tensor(), w);
-    return ternary_op(ctx, TernaryOp::lerp, a, b, w, Rule::Same, "lerp");
-  }
-  static void backward(Ctx<Lerp>& ctx, const Tensor& g) {
-    if (ctx->is_number) {
-      const double w = ctx->weight.to_double();
-      if (ctx.needs(0)) ctx.grad(0) = g * (1 - w);
-      if (ctx.needs(1)) ctx.grad(1) = g * w;
-      return;
-    }
-    const Tensor w = ctx.saved(2);
-    if (ctx.needs(0)) ctx.grad(0) = g * (1.0 - w);
-    if (ctx.needs(1)) ctx.grad(1) = g * w;
-    if (ctx.needs(2)) ctx.grad(2) = g * (ctx.saved(1) - ctx.saved(0));
+    return into.run<rows::Row_lerp>(TensorOrScalar(a), TensorOrScalar(b), weight);
   }
 };
 COGRAD_OP(Lerp)
-
-struct ValueState {
-  Scalar value;
-};
 
 struct Addcmul {
   static constexpr OpSpec spec{"addcmul",
@@ -84,24 +71,14 @@ struct Addcmul {
                                "T(3, 4), T(3, 4), T(3, 4); T(3, 4), T(4), T(3, 1), value=0.5",
                                "input + value * tensor1 * tensor2"};
   static constexpr DTypeSet kDTypes = kNumericTypes;
-  static constexpr int kSaved = 2;
-  using State = ValueState;
-  static Tensor forward(Ctx<Addcmul>& ctx, const Tensor& x, const Tensor& a, const Tensor& b,
+  static Tensor forward(Into into, const Tensor& x, const Tensor& a, const Tensor& b,
                         Scalar value) {
     COGRAD_CHECK(!value.is_float() || is_floating(x.dtype()) || is_floating(a.dtype()) ||
                      is_floating(b.dtype()),
                  "addcmul(): For integral input tensors, argument value must not be a floating "
                  "point number.");
-    ctx->value = value;
-    if (ctx.recording()) ctx.save(ctx.needs(2) ? a : Tensor(), ctx.needs(1) ? b : Tensor());
-    const ElementParams e = number(value);
-    return ternary_op(ctx, TernaryOp::addcmul, x, a, b, Rule::Same, "addcmul", &e);
-  }
-  static void backward(Ctx<Addcmul>& ctx, const Tensor& g) {
-    const Tensor s = scaled(g, ctx->value);
-    if (ctx.needs(0)) ctx.grad(0) = g;
-    if (ctx.needs(1)) ctx.grad(1) = s * ctx.saved(1);
-    if (ctx.needs(2)) ctx.grad(2) = s * ctx.saved(0);
+    return into.run<rows::Row_addcmul>(TensorOrScalar(x), TensorOrScalar(a), TensorOrScalar(b),
+                                       value);
   }
 };
 COGRAD_OP(Addcmul)
@@ -114,25 +91,14 @@ struct Addcdiv {
                                "T(3, 4), T(3, 4), P(3, 4); T(3, 4), T(4), P(3, 1), value=0.5",
                                "input + value * tensor1 / tensor2"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
-  static constexpr int kSaved = 2;
-  using State = ValueState;
-  static Tensor forward(Ctx<Addcdiv>& ctx, const Tensor& x, const Tensor& a, const Tensor& b,
+  static Tensor forward(Into into, const Tensor& x, const Tensor& a, const Tensor& b,
                         Scalar value) {
     COGRAD_CHECK(is_floating(a.dtype()) || is_floating(b.dtype()),
                  "Integer division with addcdiv is no longer supported: got tensor1 of dtype ",
                  dtype_name(a.dtype()), " and tensor2 of dtype ", dtype_name(b.dtype()),
                  ", expected a floating one");
-    ctx->value = value;
-    if (ctx.recording()) ctx.save(ctx.needs(2) ? a : Tensor(), b);
-    const ElementParams e = number(value);
-    return ternary_op(ctx, TernaryOp::addcdiv, x, a, b, Rule::Same, "addcdiv", &e);
-  }
-  static void backward(Ctx<Addcdiv>& ctx, const Tensor& g) {
-    const Tensor b = ctx.saved(1);
-    const Tensor s = scaled(g, ctx->value) / b;
-    if (ctx.needs(0)) ctx.grad(0) = g;
-    if (ctx.needs(1)) ctx.grad(1) = s;
-    if (ctx.needs(2)) ctx.grad(2) = -(s * ctx.saved(0) / b);
+    return into.run<rows::Row_addcdiv>(TensorOrScalar(x), TensorOrScalar(a), TensorOrScalar(b),
+                                       value);
   }
 };
 COGRAD_OP(Addcdiv)

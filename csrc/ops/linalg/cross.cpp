@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Cross products of the vectors along one dim; polygamma.
+// Cross products of the vectors along one dim.
 #include "ops/linalg/linalg.h"
 
 namespace cograd {
@@ -65,35 +65,6 @@ struct Cross {
   }
 };
 COGRAD_OP(Cross)
-
-Tensor polygamma(int64_t n, const Tensor& x) {
-  COGRAD_CHECK(n >= 0, "polygamma(n, x) does not support negative n.");
-  if (n == 0) return digamma(x);
-  return n == 1 ? trigamma(x) : polygamma_of(x, static_cast<double>(n));
-}
-
-struct Polygamma {
-  static constexpr OpSpec spec{"polygamma",
-                               "n, input",
-                               kFunction | kOut | kElementwise,
-                               "The n-th derivative of digamma.",
-                               "0, P(4); 1, P(3, 4); 2, P(4); 5, P(4)",
-                               ""};
-  static Tensor forward(int64_t n, const Tensor& x) { return polygamma(n, x); }
-};
-COGRAD_OP(Polygamma)
-
-struct PolygammaMethod {
-  static constexpr OpSpec spec{"polygamma",
-                               "input, n",
-                               kMethod | kInplace | kElementwise,
-                               "The n-th derivative of digamma.",
-                               "P(3, 4), 1; P(4), 2",
-                               ""};
-  static constexpr bool kCopiesTarget = true;
-  static Tensor forward(const Tensor& x, int64_t n) { return polygamma(n, x); }
-};
-COGRAD_OP(PolygammaMethod)
 
 }  // namespace
 

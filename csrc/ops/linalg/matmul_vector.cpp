@@ -152,15 +152,23 @@ COGRAD_OP(Inner)
 
 Tensor scaled(const Tensor& x, Scalar s) { return s.equals(1) ? x : mul(x, TensorOrScalar(s)); }
 
-void check_factors(const char* name, DType product, Scalar beta, Scalar alpha) {
+// Products of integers take whole factors.
+void check_factors(const char* name, DType product, Scalar& beta, Scalar& alpha) {
   COGRAD_CHECK_NOT_IMPLEMENTED(product != DType::Bool, name, "(): not implemented for dtype Bool");
   if (is_floating(product)) return;
-  COGRAD_CHECK(!beta.is_float(), name,
-               "(): For integral input tensors, argument beta must not be "
-               "a floating point number.");
-  COGRAD_CHECK(!alpha.is_float(), name,
-               "(): For integral input tensors, argument alpha must not "
-               "be a floating point number.");
+  beta = Scalar(beta.to_int());
+  alpha = Scalar(alpha.to_int());
+}
+
+// addr alone refuses them, as in torch.
+void check_whole_factors(const char* name, DType product, Scalar& beta, Scalar& alpha) {
+  if (!is_floating(product)) {
+    COGRAD_CHECK(!beta.is_float(),
+                 "For integral input tensors, argument beta must not be a floating point number.");
+    COGRAD_CHECK(!alpha.is_float(),
+                 "For integral input tensors, argument alpha must not be a floating point number.");
+  }
+  check_factors(name, product, beta, alpha);
 }
 
 // A new tensor holding `input` broadcast to `sizes`, for a product to be added to; beta 0 ignores
@@ -265,17 +273,12 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
       broadcast_shapes(input.sizes(), product.sizes(), shape) && same(shape, product.sizes()), name,
       "(): input of shape ", to_string(input.sizes()), " does not expand to the product's shape ",
       to_string(product.sizes()));
-  // Integer products take whole factors, and the result keeps the product's dtype.
-  const DType t = product.dtype();
-  if (!is_floating(t)) {
-    alpha = Scalar(alpha.to_int());
-    beta = Scalar(beta.to_int());
-  }
+  const DType t = product.dtype();  // kept by the result
   const Tensor term = scaled(product, alpha);
   return cast(beta.equals(0) ? term : add(scaled(input, beta), term), t);
 }
 
-#define COGRAD_ADD_PRODUCT(Struct, name, x, y, flags, doc, samples, ref, expression)          \
+#define COGRAD_ADD_PRODUCT(Struct, name, check, x, y, flags, doc, samples, ref, expression)   \
   struct Struct {                                                                             \
     static constexpr OpSpec spec{name,                                                        \
                                  "input, " #x ", " #y ", *, beta=1, alpha=1",                 \
@@ -286,19 +289,19 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
     static constexpr DTypeSet kDTypes = kNumericTypes;                                        \
     static Tensor forward(const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta, \
                           Scalar alpha) {                                                     \
-      check_factors(name, x.dtype(), beta, alpha);                                            \
+      check(name, x.dtype(), beta, alpha);                                                    \
       return add_product(name, input, expression, beta, alpha);                               \
     }                                                                                         \
   };                                                                                          \
   COGRAD_OP(Struct)
 constexpr int64_t kFirst[1] = {0};
-COGRAD_ADD_PRODUCT(Addmv, "addmv", mat, vec, kExactOut, "mat @ vec",
+COGRAD_ADD_PRODUCT(Addmv, "addmv", check_factors, mat, vec, kExactOut, "mat @ vec",
                    "T(3), T(3, 4), T(4); T(3), T(3, 4), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * (mat @ vec)", apply<Mv>(mat, vec))
-COGRAD_ADD_PRODUCT(Addr, "addr", vec1, vec2, 0, "outer(vec1, vec2)",
+COGRAD_ADD_PRODUCT(Addr, "addr", check_whole_factors, vec1, vec2, 0, "outer(vec1, vec2)",
                    "T(3, 4), T(3), T(4); T(4), T(3), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * np.outer(vec1, vec2)", apply<Outer>(vec1, vec2))
-COGRAD_ADD_PRODUCT(Addbmm, "addbmm", batch1, batch2, kExactOut,
+COGRAD_ADD_PRODUCT(Addbmm, "addbmm", check_factors, batch1, batch2, kExactOut,
                    "sum of batch1 @ batch2 over the batch",
                    "T(3, 2), T(2, 3, 4), T(2, 4, 2); T(2), T(2, 3, 4), T(2, 4, 2), beta=2, alpha=3",
                    "beta * input + alpha * np.sum(batch1 @ batch2, axis=0)",

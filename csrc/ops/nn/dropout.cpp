@@ -9,8 +9,8 @@ namespace cograd {
 
 namespace {
 
-// out[i] = x[i] * mask[i] * scale, all contiguous and of one floating dtype; no branch on the mask,
-// which would be mispredicted half of the time.
+// out[i] = x[i] * mask[i] * scale, dense, in one order of dims and of one floating dtype; no branch
+// on the mask, which would be mispredicted half of the time.
 void raw_masked_scale(const Tensor& out, const Tensor& x, const Tensor& mask, double scale) {
   const int64_t n = x.numel();
   HeavyScope heavy(n);
@@ -68,12 +68,15 @@ struct NativeDropout {
   static constexpr int kSaved = 1;
   using State = MaskScale;
   static Tensor forward(Ctx<NativeDropout>& ctx, const Tensor& x, double p, Generator* g) {
-    const Tensor mask = empty(x.sizes(), DType::Bool);
+    Tensor out = empty_preserving(x, x.dtype());
+    const Tensor mask = empty_preserving(out, DType::Bool);
     fill_bernoulli(mask, g, 1 - p);
     const double scale = p < 1 ? 1 / (1 - p) : 0;
     ctx->scale = scale;
-    Tensor out = empty(x.sizes(), x.dtype());
-    raw_masked_scale(out, raw_contiguous(x), mask, scale);
+    const bool as_out = same(x.strides(), out.strides());
+    const Tensor in = as_out ? x : empty_preserving(out, x.dtype());
+    if (!as_out) raw_copy(in, x);
+    raw_masked_scale(out, in, mask, scale);
     ctx.save(mask);
     return out;
   }

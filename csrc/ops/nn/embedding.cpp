@@ -15,7 +15,8 @@ struct EmbeddingState {
   bool by_freq = false;
 };
 
-// The gradient of embedding with respect to its weight, itself linear in g.
+// The gradient of embedding with respect to its weight, itself linear in g. Not in the table: its
+// indices have been checked.
 struct EmbeddingGrad {
   static constexpr OpSpec spec{"_embedding_grad", "grad, indices, rows, padding_idx, by_freq",
                                kInternal | kIndex, "Rows of grad added where the indices say.",
@@ -38,7 +39,6 @@ struct EmbeddingGrad {
   // The transpose: rows of g looked up again, skipped and scaled alike.
   static void backward(Ctx<EmbeddingGrad>& ctx, const Tensor& g);
 };
-COGRAD_OP(EmbeddingGrad)
 
 void check_rows(const Tensor& index, int64_t rows) {
   const auto* at = index.data<int64_t>();

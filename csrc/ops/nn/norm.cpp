@@ -77,15 +77,7 @@ struct LayerNormOp {
                                 mean.bytes(), rstd.bytes());
     return y;
   }
-  static void backward(Ctx<LayerNormOp>& ctx, const Tensor& g) {
-    if (thread_state.grad_enabled)
-      formula(ctx, g);
-    else
-      fused(ctx, g);
-  }
-
- private:
-  static void fused(Ctx<LayerNormOp>& ctx, const Tensor& g) {
+  static void backward_fused(Ctx<LayerNormOp>& ctx, const Tensor& g) {
     const Tensor x = ctx.saved(0), w = ctx.saved(1), mean = ctx.saved(2), rstd = ctx.saved(3);
     const Tensor cx = raw_contiguous(x), cg = raw_contiguous(g);
     const Tensor cw = w.defined() ? raw_contiguous(raw_cast(w, x.dtype())) : w;
@@ -102,7 +94,7 @@ struct LayerNormOp {
     if (gb.defined()) ctx.grad(2) = gb;
   }
   // With xh = (x - mean) r: dx = r (h - mean(h) - xh mean(h xh)), where h = g * weight.
-  static void formula(Ctx<LayerNormOp>& ctx, const Tensor& g) {
+  static void backward(Ctx<LayerNormOp>& ctx, const Tensor& g) {
     const Tensor x = ctx.saved(0), w = ctx.saved(1);
     const Dims dims = mask_dims(last_dims(x.dim(), static_cast<size_t>(ctx->dims)));
     const Tensor center = x - mean(x, IntList(dims), true);

@@ -23,9 +23,7 @@ Tensor run(ForwardFn fn, const Tensor& x, int dim) {
   return y;
 }
 
-// The fused gradient; an undefined tensor if a graph is wanted.
 Tensor run_backward(BackwardFn fn, const Tensor& g, const Tensor& y, int dim) {
-  if (thread_state.grad_enabled || g.dtype() != y.dtype()) return Tensor();
   const Tensor cg = raw_contiguous(g);
   const Tensor cy = raw_contiguous(y);
   const Axis a = axis_of(y.sizes(), dim);
@@ -58,10 +56,11 @@ struct SoftmaxOp {
   }
   static Tensor backward(Ctx<SoftmaxOp>& ctx, const Tensor& g) {
     const Tensor y = ctx.saved(0);
-    Tensor gx = run_backward(kernels::softmax_backward, g, y, ctx->dim);
-    if (gx.defined()) return gx;
     const Tensor gy = g * y;
     return gy - y * sum_along(gy, ctx->dim);
+  }
+  static Tensor backward_fused(Ctx<SoftmaxOp>& ctx, const Tensor& g) {
+    return run_backward(kernels::softmax_backward, g, ctx.saved(0), ctx->dim);
   }
 };
 
@@ -77,9 +76,10 @@ struct LogSoftmaxOp {
     return y;
   }
   static Tensor backward(Ctx<LogSoftmaxOp>& ctx, const Tensor& g) {
-    const Tensor y = ctx.saved(0);
-    Tensor gx = run_backward(kernels::log_softmax_backward, g, y, ctx->dim);
-    return gx.defined() ? gx : g - exp(y) * sum_along(g, ctx->dim);
+    return g - exp(ctx.saved(0)) * sum_along(g, ctx->dim);
+  }
+  static Tensor backward_fused(Ctx<LogSoftmaxOp>& ctx, const Tensor& g) {
+    return run_backward(kernels::log_softmax_backward, g, ctx.saved(0), ctx->dim);
   }
 };
 

@@ -241,6 +241,7 @@ void each_pick(const Axis& a, const Tensor& index, F&& move) {
       }
 }
 
+// Not in the table: the callers vouch for the indices.
 struct TakeAlong {
   static constexpr OpSpec spec{"_take_along", "input, dim, index", kInternal | kIndex,
                                "Elements of the input along dim, by checked index.",

@@ -6,6 +6,7 @@
 
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
+#include "ops/core/strides.h"
 
 namespace cograd {
 
@@ -36,7 +37,8 @@ void grow_storage(const char* op, TensorImpl* p, int64_t nbytes) {
   old->release();
 }
 
-void resize(const char* op, const Tensor& self, IntList sizes) {
+void resize(const char* op, const Tensor& self, IntList sizes, MemoryFormat format) {
+  COGRAD_CHECK(format != MemoryFormat::Preserve, op, "(): Unsupported memory format Preserve");
   TensorImpl* p = self.impl();
   COGRAD_CHECK(!requires_grad(self), "cannot resize variables that require grad");
   check_inplace(self, op, false);
@@ -45,14 +47,16 @@ void resize(const char* op, const Tensor& self, IntList sizes) {
                  to_string(sizes));
   const int64_t bytes = storage_bytes(sizes, self.itemsize());
   p->bump_version();
-  if (same(self.sizes(), sizes)) return;
+  const bool in_order = format == MemoryFormat::Contiguous;
+  if (in_order && same(self.sizes(), sizes)) return;
   // A tensor without elements may point anywhere: its strides were never followed.
   const int64_t offset = p->data - static_cast<char*>(p->storage->data);
   COGRAD_CHECK(offset >= 0, op, "(): the tensor's storage offset is out of range");
   const int64_t end = checked_add(offset, bytes);
   if (bytes > 0 && end > p->storage->nbytes) grow_storage(op, p, end);
   const Dims copy(sizes);
-  take_geometry(self, copy, contiguous_strides(copy), p->data);
+  take_geometry(self, copy, in_order ? contiguous_strides(copy) : format_strides(copy, format),
+                p->data);
 }
 
 template <class... Args>
@@ -71,16 +75,19 @@ bool add_resize(const char* name, const char* args, const char* doc, OpRecord::C
         "resize", "input, *size, memory_format=None",
         "Another shape, in C order, over the same memory; new elements are undefined.",
         [](const Tensor& self, const Value* v) {
-          const auto format = ArgTraits<std::optional<std::string_view>>::get(v[2]);
-          if (format) wants_contiguous("resize_", format);
-          resize("resize_", self, ArgTraits<IntList>::get(v[1]));
+          resize("resize_", self, ArgTraits<IntList>::get(v[1]),
+                 memory_format("resize_", ArgTraits<std::optional<std::string_view>>::get(v[2]),
+                               MemoryFormat::Contiguous));
         }) &&
     add_resize<Tensor, Tensor, std::optional<std::string_view>>(
         "resize_as", "input, the_template, *, memory_format=None",
         "resize_ to the shape of another tensor.", [](const Tensor& self, const Value* v) {
-          const auto format = ArgTraits<std::optional<std::string_view>>::get(v[2]);
-          if (format) wants_contiguous("resize_as_", format);
-          resize("resize_as_", self, ArgTraits<Tensor>::get(v[1]).sizes());
+          const Tensor& other = ArgTraits<Tensor>::get(v[1]);
+          MemoryFormat format =
+              memory_format("resize_as_", ArgTraits<std::optional<std::string_view>>::get(v[2]),
+                            MemoryFormat::Contiguous);
+          if (format == MemoryFormat::Preserve) format = suggested_format(other);
+          resize("resize_as_", self, other.sizes(), format);
         });
 
 }  // namespace

@@ -369,12 +369,13 @@ class Module(StateMixin, HookMixin, AccessMixin):
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """``to(device, dtype, non_blocking)``, ``to(dtype)`` or ``to(tensor)``, in place.
 
-        The dtype is applied to floating-point parameters and buffers only.
+        The dtype is applied to floating-point parameters and buffers only, ``memory_format`` to
+        those of four and five dims.
         """
         device = kwargs.pop("device", None)
         dtype = kwargs.pop("dtype", None)
         kwargs.pop("non_blocking", None)
-        kwargs.pop("memory_format", None)
+        memory_format = kwargs.pop("memory_format", None)
         other = kwargs.pop("tensor", None)
         if kwargs:
             raise TypeError(f"to() received an unexpected keyword argument '{next(iter(kwargs))}'")
@@ -398,6 +399,8 @@ class Module(StateMixin, HookMixin, AccessMixin):
                 tensor = tensor.to(device)
             if dtype is not None and tensor.is_floating_point():
                 tensor = tensor.to(dtype)
+            if memory_format is not None and tensor.dim() in (4, 5):
+                tensor = tensor.to(memory_format=memory_format)
             return tensor
 
         return self._apply(convert)

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Comparisons that look at whole tensors.
+#include "ops/reduce/reduce.h"
+
+namespace cograd {
+
+namespace {
+
+using kernels::ReduceOp;
+
+Tensor close_to(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  COGRAD_CHECK(a.dtype() == b.dtype(), scalar_type_name(a.dtype()), " did not match ",
+               scalar_type_name(b.dtype()));
+  COGRAD_CHECK(rtol >= 0, "rtol must be greater than or equal to zero, but got ", rtol);
+  COGRAD_CHECK(atol >= 0, "atol must be greater than or equal to zero, but got ", atol);
+  GradGuard no_grad(false);
+  Tensor close = eq(a, b);
+  if (equal_nan && is_floating(a.dtype()))
+    close = logical_or(close, logical_and(isnan(a), isnan(b)));
+  if (rtol == 0 && atol == 0) return close;
+  const DType wide = is_floating(a.dtype()) ? a.dtype() : DType::Float64;
+  const Tensor x = cast(a, wide), y = cast(b, wide);
+  const Tensor error = abs(x - y);
+  return logical_or(close, logical_and(isfinite(error), le(error, abs(y) * rtol + atol)));
+}
+
+bool all_true(const Tensor& t) {
+  if (t.numel() == 0) return true;
+  const ReducePlan plan(t, all_dims(t.dim()), false);
+  bool result = false;
+  kernels::reduce(ReduceOp::All, t.dtype(), t.bytes(), plan.geometry(), DType::Bool, &result);
+  return result;
+}
+
+struct IsClose {
+  static constexpr OpSpec spec{"isclose",
+                               "input, other, rtol=1e-05, atol=1e-08, equal_nan=False",
+                               kFunctional | kNondiff | kElementwise,
+                               "True where |input - other| <= atol + rtol * |other|.",
+                               "T(3, 4), T(3, 4); T(3, 1), T(4), 0.5, 0.5",
+                               "np.isclose(input, other, rtol, atol, equal_nan)"};
+  static Tensor forward(Ctx<IsClose>&, const Tensor& a, const Tensor& b, double rtol, double atol,
+                        bool equal_nan) {
+    return close_to(a, b, rtol, atol, equal_nan);
+  }
+};
+COGRAD_OP(IsClose)
+
+struct AllClose {
+  static constexpr OpSpec spec{"allclose",
+                               "input, other, rtol=1e-05, atol=1e-08, equal_nan=False",
+                               kFunctional | kNondiff | kReduction,
+                               "Whether isclose holds everywhere.",
+                               "T(3, 4), T(3, 4); T(3, 1), T(4), 0.5, 9.0",
+                               ""};
+  static bool forward(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+    return all_true(close_to(a, b, rtol, atol, equal_nan));
+  }
+};
+COGRAD_OP(AllClose)
+
+struct Equal {
+  static constexpr OpSpec spec{"equal",
+                               "input, other",
+                               kFunctional | kNondiff | kReduction,
+                               "Whether two tensors have the same shape and elements.",
+                               "T(3, 4), T(3, 4); I(3, hi=1), I(3, hi=1); T(3), T(4)",
+                               ""};
+  static bool forward(const Tensor& a, const Tensor& b) {
+    GradGuard no_grad(false);
+    return same(a.sizes(), b.sizes()) && all_true(eq(a, b));
+  }
+};
+COGRAD_OP(Equal)
+
+}  // namespace
+
+}  // namespace cograd

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ops that choose among rows by an option: gelu, logit, polygamma.
+#include <limits>
+
+#include "ops/elementwise/rows.h"
+#include "ops/reduce/reduce.h"
+
+namespace cograd {
+
+namespace {
+
+struct Gelu {
+  static constexpr OpSpec spec{
+      "gelu",
+      "input, *, approximate='none'",
+      kFunction | kNN | kElementwise,
+      "input * Phi(input), Phi the normal distribution function; approximate 'tanh' avoids erf.",
+      "T(3, 4, lo=-3, hi=3); T(3, 4, lo=-3, hi=3), approximate='tanh'",
+      ""};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(Into into, const Tensor& x, std::string_view approximate) {
+    COGRAD_CHECK(approximate == "none" || approximate == "tanh",
+                 "approximate argument must be either none or tanh.");
+    COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "gelu(): not implemented for dtype ",
+                                 scalar_type_name(x.dtype()), ", expected a floating one");
+    return approximate == "tanh" ? into.run<rows::Row_gelu_tanh>(x) : into.run<rows::Row_gelu>(x);
+  }
+};
+COGRAD_OP(Gelu)
+
+struct Logit {
+  static constexpr OpSpec spec{
+      "logit",
+      "input, eps=None",
+      kForms | kElementwise,
+      "log(input / (1 - input)); eps first limits input to [eps, 1 - eps].",
+      "T(3, 4, lo=0.1, hi=0.9); T(3, 4, lo=0.1, hi=0.9), 0.2",
+      ""};
+  static Tensor forward(Into into, const Tensor& x, std::optional<double> eps) {
+    return into.run<rows::Row_logit>(x, eps.value_or(-std::numeric_limits<double>::infinity()));
+  }
+};
+COGRAD_OP(Logit)
+
+Tensor polygamma(Into into, int64_t n, const Tensor& x) {
+  COGRAD_CHECK(n >= 0, "polygamma(n, x) does not support negative n.");
+  if (n == 0) return into.run<rows::Row_digamma>(x);
+  if (n == 1) return into.run<rows::Row_trigamma>(x);
+  return into.run<rows::Row_polygamma_of>(x, static_cast<double>(n));
+}
+
+struct Polygamma {
+  static constexpr OpSpec spec{"polygamma",
+                               "n, input",
+                               kFunction | kOut | kElementwise,
+                               "The n-th derivative of digamma.",
+                               "0, P(4); 1, P(3, 4); 2, P(4); 5, P(4)",
+                               ""};
+  static Tensor forward(Into into, int64_t n, const Tensor& x) { return polygamma(into, n, x); }
+};
+COGRAD_OP(Polygamma)
+
+struct PolygammaMethod {
+  static constexpr OpSpec spec{"polygamma",
+                               "input, n",
+                               kMethod | kInplace | kElementwise,
+                               "The n-th derivative of digamma.",
+                               "P(3, 4), 1; P(4), 2",
+                               ""};
+  static Tensor forward(Into into, const Tensor& x, int64_t n) { return polygamma(into, n, x); }
+};
+COGRAD_OP(PolygammaMethod)
+
+}  // namespace
+
+}  // namespace cograd
