@@ -39,10 +39,8 @@ def rows_with(row, folder):
     assert row in copy.read_text()
     source = (ROOT / "csrc/ops/elementwise/rows.cpp").read_text()
     own = 'name == std::string_view("log_cosh")'
-    return (
-        source
-        + f"static_assert([](auto name) {{ return {own}; }}(cograd::Row_log_cosh::spec.name));"
-    )
+    check = f"[](auto name) {{ return {own}; }}(cograd::Row_log_cosh::spec.name)"
+    return source + f"static_assert({check});"
 
 
 def test_the_row_is_an_operation(tmp_path):

@@ -202,9 +202,7 @@ class Op:
 
 def usable(op: Op, record: dict[str, Any]) -> bool:
     """Whether the op has a C++ form of its own."""
-    return (
-        op.ordered() and record["cpp"] and record["name"] not in CPP_KEYWORDS
-    )
+    return op.ordered() and record["cpp"] and record["name"] not in CPP_KEYWORDS
 
 
 def first_is_self(record: dict[str, Any]) -> bool:
