@@ -15,9 +15,9 @@ from op_table import (
     bind,
     call,
     evaluate_ref,
+    has_derivative,
     is_float,
     plain,
-    reads_bytes,
     results,
     samples_of,
     tensors_in,
@@ -66,7 +66,7 @@ def check_forward(record, sample, ops=OPS):
     """Against the NumPy expression in float64 and float32."""
     args, kwargs = arguments(record, sample)
     f = ops.function(record)
-    for dtype in (F8,) if reads_bytes(record) else (F8, torch.float32):
+    for dtype in (F8,) if record["reads_bytes"] else (F8, torch.float32):
         a, k = tree_map(lambda t, d=dtype: t.to(d) if is_float(t) else t, (args, kwargs))
         label = f"{record['name']}({sample}) in {dtype}"
         before = [t.clone() for t in tensors_in((a, k))]
@@ -85,7 +85,7 @@ def check_forward(record, sample, ops=OPS):
 
 def check_small_floats(record, sample, ops=OPS):
     """float16 and bfloat16 work like a rounded float64, or are refused by name."""
-    if reads_bytes(record):
+    if record["reads_bytes"]:
         return
     args, kwargs = arguments(record, sample)
     f = ops.function(record)
@@ -114,7 +114,7 @@ def check_small_floats(record, sample, ops=OPS):
 
 def check_integers(record, sample, ops=OPS):
     """Integer and bool inputs agree with the NumPy expression, or are refused by name."""
-    if not record["ref"] or reads_bytes(record):
+    if not record["ref"] or record["reads_bytes"]:
         return
     args, kwargs = arguments(record, sample)
     f = ops.function(record)
@@ -185,49 +185,165 @@ def check_non_contiguous(record, sample, ops=OPS):
             got = call(f, a, k)
         except RuntimeError as e:
             # view() and its kin are the only ops that may depend on the layout.
-            words = "must be 1 to view" if reads_bytes(record) else "view size is not compatible"
+            bytes_read = record["reads_bytes"]
+            words = "must be 1 to view" if bytes_read else "view size is not compatible"
             assert words in str(e), f"{record['name']}({sample}) {layout}: {e}"
             continue
-        if not record["name"].startswith(("empty_like", "as_strided", "is_contiguous", "stride")):
+        if not record["reads_bytes"]:
             assert_same(got, want, f"{record['name']}({sample}) {layout}")
 
 
-def is_elementwise(record, sample, ops=OPS):
-    """Whether same-shaped tensors give one such tensor, and permuting them permutes it."""
-    if "elementwise" in record:
-        return record["elementwise"]
-    if record["name"].endswith(("_as", "_like")) or record["name"].startswith("new_"):
-        return False
-    if record.get("internal"):
-        return False  # its callers have checked the shapes: only the samples' fit
+def flat_arguments(record, sample):
+    """The sample with its tensors in one dim; None where they have several shapes."""
     args, kwargs = arguments(record, sample)
+    shapes = {tuple(t.shape) for t in tensors_in((args, kwargs)) if t.ndim}
+    if len(shapes) != 1 or math.prod(next(iter(shapes))) < 2:
+        return None
+    return tree_map(lambda t: t.reshape(-1) if t.ndim else t, (args, kwargs))
+
+
+def is_elementwise(record, sample):
+    """Whether the op is said to be elementwise and the sample's tensors have one shape."""
+    if record["kind"] != "elementwise" or record.get("internal"):
+        return False  # callers of an internal op have checked the shapes: only the samples' fit
+    return flat_arguments(record, sample) is not None
+
+
+def check_kind(record, sample, ops=OPS):
+    """What the kind promises: of elements, of memory, of where the values come from."""
+    args, kwargs = arguments(record, sample)
+    f, label = ops.function(record), f"{record['name']}({sample})"
     inputs = tensors_in((args, kwargs))
-    shapes = {tuple(t.shape) for t in inputs if t.ndim}
-    if len(shapes) != 1 or not inputs:
-        return False
-    n = math.prod(next(iter(shapes)))
-    if n < 2:
-        return False
-    order = torch.tensor(np.random.default_rng(0).permutation(n))
-    try:
-        flat = tree_map(lambda t: t.reshape(-1) if t.ndim else t, (args, kwargs))
+    got = results(call(f, args, kwargs))
+    if record["kind"] == "view":
+        assert got and all(
+            t.numel() == 0 or any(shares_memory(t, x) for x in inputs) for t in got
+        ), f"{label}: a view that has memory of its own"
+    if record["kind"] == "creation":
+        assert not any(shares_memory(t, x) for t in got for x in inputs), f"{label}: not new"
+    if is_elementwise(record, sample):
+        flat = flat_arguments(record, sample)
+        n = max(t.numel() for t in tensors_in(flat))
+        order = torch.tensor(np.random.default_rng(0).permutation(n))
         mixed = tree_map(lambda t: t[order] if t.ndim else t, flat)
-        r = call(ops.function(record), *flat)
-        s = call(ops.function(record), *mixed)
-    except (RuntimeError, TypeError, ValueError):
-        return False
-    except IndexError:
-        return False
-    if not isinstance(r, torch.Tensor) or tuple(r.shape) != (n,) or tuple(s.shape) != (n,):
-        return False
-    if any(r.data_ptr() == t.data_ptr() for t in tensors_in(flat)):
-        return False  # a view takes shapes, not elements
-    return np.array_equal(plain(r[order]), plain(s), equal_nan=True)
+        one, other = call(f, *flat), call(f, *mixed)
+        assert one.shape == (n,) and np.array_equal(
+            plain(one[order]), plain(other), equal_nan=True
+        ), f"{label}: permuting the inputs does not permute the result"
+
+
+def shares_memory(a, b):
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+
+
+def cast_sample(record, sample, dtype):
+    """The sample with the tensors that the claim is about in `dtype`; None if it has none."""
+    args, kwargs = arguments(record, sample)
+    every = tensors_in((args, kwargs))
+    chosen = [t for t in every if is_float(t)] or [t for t in every if t.dtype is torch.int64]
+    ids = {id(t) for t in chosen}
+
+    def convert(t):
+        if id(t) not in ids:
+            return t
+        if is_float(t) and not dtype.is_floating_point:
+            t = (t * 3).round()
+            t = t.abs() if dtype is torch.uint8 else t
+        return t.to(dtype)
+
+    return tree_map(convert, (args, kwargs)) if chosen else None
+
+
+REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
+
+
+def check_dtypes(record, dtype, ops=OPS):
+    """A dtype that is claimed works in forward, gradient and out=; one that is not raises."""
+    f, claimed = ops.function(record), str(dtype).partition(".")[2] in record["dtypes"]
+    label = f"{record['name']} in {dtype}"
+    worked, refused, tried = [], [], 0
+    for sample in samples_of(record):
+        if (found := cast_sample(record, sample, dtype)) is None:
+            continue
+        tried += 1
+        args, kwargs = found
+        try:
+            worked.append((args, kwargs, call(f, args, kwargs)))
+        except REFUSALS as e:
+            refused.append(f"{sample}: {e}")
+    if not claimed:
+        assert not worked or not tried, f"{label}: not claimed, but works"
+        return bool(tried)
+    # Integers may be refused where the sample has fractions among its numbers.
+    enough = worked if not dtype.is_floating_point else not refused
+    assert enough or not tried, f"{label}: claimed, but {refused}"
+    for args, kwargs, want in worked:
+        if record["out"] and isinstance(want, torch.Tensor):
+            out = torch.zeros_like(want)
+            call(f, args, kwargs | {"out": out})
+            assert_same(out, want, f"{label}: out=")
+        if record["differentiable"] and dtype.is_floating_point:
+            check_gradient_runs(record, args, kwargs, dtype, label, ops)
+    return bool(tried)
+
+
+def check_gradient_runs(record, args, kwargs, dtype, label, ops):
+    """Backward gives gradients of the inputs' shapes and dtypes."""
+    constants = constants_of(record, args)
+    args, kwargs = tree_map(
+        lambda t: (
+            t.detach().clone()
+            if t.dtype is not dtype or id(t) in constants
+            else t.detach().clone().requires_grad_()
+        ),
+        (args, kwargs),
+    )
+    got = [r for r in results(call(ops.function(record), args, kwargs)) if r.requires_grad]
+    if not got:
+        return
+    torch.autograd.backward(got, [torch.ones_like(r) for r in got])
+    for t in tensors_in((args, kwargs)):
+        assert t.grad is None or (t.grad.dtype is t.dtype and t.grad.shape == t.shape), label
+
+
+def check_dims(record, sample, ops=OPS):
+    """A dim that no tensor has raises IndexError, whichever parameter it is given for."""
+    args, kwargs = arguments(record, sample)
+    kinds = {a["name"]: a["kind"] for a in record["args"]}
+    values = bind(record, args, kwargs)
+    applied = False
+    for name, kind in kinds.items():
+        if kind not in ("Dim", "Dims") or values.get(name) is None:
+            continue
+        wrong = 70 if kind == "Dim" else (70,)
+        try:
+            call(ops.function(record), *replaced(record, values, name, wrong))
+        except (IndexError, RuntimeError) as e:
+            known = isinstance(e, IndexError) or "dim" in str(e) or "axis" in str(e)
+            assert known, f"{record['name']}: dim 70 gives {e!r}"
+        else:
+            raise AssertionError(f"{record['name']}({sample}): {name}=70 is taken")
+        applied = True
+    return applied
+
+
+def replaced(record, values, name, value):
+    """The call (args, kwargs) with one argument changed."""
+    values = dict(values) | {name: value}
+    args, kwargs = [], {}
+    for a in record["args"]:
+        if a["variadic"]:
+            args.append(tuple(values[a["name"]]))
+        elif a["keyword_only"]:
+            kwargs[a["name"]] = values[a["name"]]
+        else:
+            args.append(values[a["name"]])
+    return tuple(args), kwargs
 
 
 def check_elementwise_shapes(record, sample, ops=OPS):
     """0-dim, empty, large and broadcast inputs of an element-wise op."""
-    if not is_elementwise(record, sample, ops):
+    if not is_elementwise(record, sample):
         return
     args, kwargs = arguments(record, sample)
     f = ops.function(record)
@@ -275,26 +391,19 @@ STEPS = {
     torch.float16: {"eps": 0.25, "atol": 2e-2},
     torch.bfloat16: {"eps": 0.25, "atol": 1e-1},
 }
-# Samples whose gradient is by definition not the derivative of the values.
-OTHER_GRADIENT = {
-    ("embedding", "I(4, hi=5), T(5, 4), 1"): "the row padding_idx gets no gradient",
-    ("embedding", "I(4, hi=5), T(5, 2), -1"): "the row padding_idx gets no gradient",
-}
-# Floating arguments that torch refuses to differentiate; test_class_weights_are_constants.
-CONSTANTS = {("nll_loss", 2), ("cross_entropy", 2)}
 
 
 def constants_of(record, args):
     """ids of the tensors that must not require grad: class weights, with class targets."""
     return {
         id(args[i])
-        for name, i in CONSTANTS
-        if name == record["name"] and len(args) > i and not is_float(args[1])
+        for i in record["constants"]
+        if len(args) > i and isinstance(args[i], torch.Tensor) and not is_float(args[1])
     }
 
 
 def check_gradients(record, sample, ops=OPS):
-    if (record["name"], sample) in OTHER_GRADIENT:
+    if not has_derivative(sample):
         return False
     args, kwargs = arguments(record, sample)
     f = ops.function(record)

@@ -3,7 +3,8 @@
 
 A record holds `name`, `signature`, `doc`, `samples`, `ref`, `namespace` and the flags `method`,
 `function`, `inplace`, `out`, `differentiable`, `internal`. `samples` is a ';'-separated list of
-Python argument lists over the makers T, P, I and B; `ref` is a NumPy expression over the argument
+Python argument lists over the makers T, P, S, I and B, with a ~ in front where the gradient is by
+definition not the derivative of the values; `ref` is a NumPy expression over the argument
 names. There the tensors are also x (or a), b and c in order, the other parameters p0, p1, ...
 """
 
@@ -49,6 +50,11 @@ def samples_of(record):
     return [] if record["samples"].startswith("none:") else split_samples(record["samples"])
 
 
+def has_derivative(sample):
+    """Whether the gradient is that of the values."""
+    return not sample.startswith("~")
+
+
 def makers(seed):
     rng = np.random.default_rng(seed)
 
@@ -58,13 +64,25 @@ def makers(seed):
     def make_positive(*shape):
         return torch.tensor(rng.uniform(0.1, 2, shape), dtype=F8)
 
+    def make_definite(*shape):
+        """Symmetric matrices with eigenvalues in [1, n + 1]."""
+        x = rng.uniform(-1, 1, (*shape, shape[-1]))
+        n = shape[-1]
+        return torch.tensor(x @ np.swapaxes(x, -1, -2) / n + np.eye(n), dtype=F8)
+
     def make_int(*shape, lo=0, hi=5):
         return torch.tensor(rng.integers(lo, hi, shape), dtype=torch.int64)
 
     def make_bool(*shape):
         return torch.tensor(rng.integers(0, 2, shape).astype(bool))
 
-    return {"T": make_float, "P": make_positive, "I": make_int, "B": make_bool}
+    return {
+        "T": make_float,
+        "P": make_positive,
+        "S": make_definite,
+        "I": make_int,
+        "B": make_bool,
+    }
 
 
 DTYPES = {
@@ -92,7 +110,7 @@ def arguments(record, sample):
     env = environment() | makers(zlib.crc32(f"{record['name']}({sample})".encode()))
     env["_call"] = lambda *args, **kwargs: (args, kwargs)
     try:
-        return eval(f"_call({sample})", env)
+        return eval(f"_call({sample.removeprefix('~')})", env)
     except Exception as e:
         raise ValueError(f"{record['name']}: sample {sample!r} cannot be evaluated: {e}") from e
 
@@ -175,11 +193,6 @@ def evaluate_ref(record, args, kwargs, convert):
 
 def is_float(t):
     return t.is_floating_point()
-
-
-def reads_bytes(record):
-    """view(dtype): what it gives depends on the input's dtype and on its layout."""
-    return (record["name"], record["signature"]) == ("view", "input, dtype")
 
 
 class Ops:

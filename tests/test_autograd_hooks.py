@@ -434,3 +434,12 @@ def test_python_attributes_and_identity_survive_the_core():
     del x
     again = y.grad_fn.next_functions[0][0].variable
     assert id(again) == number and again.note == "kept"
+
+
+def test_retained_gradient_is_a_copy():
+    x = torch.ones(3, requires_grad=True)
+    y = x + 0
+    y.retain_grad()
+    x.register_hook(lambda g: g.mul_(0.5))
+    (y * 2).sum().backward()
+    assert y.grad.tolist() == [2, 2, 2] and x.grad.tolist() == [1, 1, 1]

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from cograd.utils import cpp_extension
-from cograd.utils.cpp_extension import _build, _cache, _compiler, _entry, _load, _lock, _process
+from cograd.utils.cpp_extension import _cache, _compiler, _entry, _load, _lock, _process
 from cograd.utils.cpp_extension.__main__ import main
 
 pytestmark = pytest.mark.skipif(
@@ -482,7 +482,7 @@ def test_standalone_program(tmp_path):
 
 def test_depfile_escapes():
     text = "a.o: /x/a\\ b.h /y/c$$d.h \\\n  /z/e\\#f.h /w/back\\slash.h\n\n/other:\n"
-    assert _build.read_depfile(text) == ["/x/a b.h", "/y/c$d.h", "/z/e#f.h", "/w/back\\slash.h"]
+    assert _entry.read_depfile(text) == ["/x/a b.h", "/y/c$d.h", "/z/e#f.h", "/w/back\\slash.h"]
 
 
 def test_debug_finds_undefined_behaviour(tmp_path):

@@ -213,3 +213,9 @@ def test_matrix_transposes():
     with pytest.raises(RuntimeError, match="only supported on matrices"):
         _ = x.H
     assert x.mH.shape == (2, 4, 3) and x[0].H.shape == (4, 3)
+
+
+def test_overlap_with_dims_of_size_one():
+    x = torch.arange(40.0)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x.as_strided((6, 1), (1, 2), 10).add_(x.as_strided((6, 1), (1, 2), 6))

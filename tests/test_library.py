@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import cograd as torch
-from cograd import Tensor, library
+from cograd import Tensor, _op_table, library
 from cograd.library import CustomOpDef, Library, OpCheckError, custom_op, infer_schema, opcheck
 
 OPCHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_gradcheck")
@@ -25,11 +25,11 @@ OPCHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "tes
 @pytest.fixture(autouse=True)
 def clean_table():
     """Ops that a test registers are gone after it."""
-    before = dict(library._python_ops)
+    before = dict(_op_table.python_ops)
     yield
-    for op in [*library._python_ops.values()]:
+    for op in [*_op_table.python_ops.values()]:
         if before.get(op._qualname) is not op:
-            library._table.remove(op)
+            _op_table.remove(op)
 
 
 def numpy_sin():
@@ -68,7 +68,7 @@ def test_call_without_gradient():
     assert torch.allclose(sin(x), x.sin()) and torch.equal(sin(x=x), sin(x))
     assert repr(sin) == "<CustomOpDef(tests::sin)>" and sin.default is sin
     assert sin.__doc__ == "The sine, by NumPy." and sin._schema == "(Tensor x) -> Tensor"
-    assert library._python_ops["tests::sin"] is sin
+    assert _op_table.python_ops["tests::sin"] is sin
     assert list(inspect.signature(sin).parameters) == ["x"]
 
 
@@ -372,7 +372,7 @@ def test_register_by_name():
         lambda ctx, g: g * ctx.saved_tensors[0].cos(),
         setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
     )
-    op = library._python_ops["tests::sin"]
+    op = _op_table.python_ops["tests::sin"]
     x = leaf(0.5)
     op(x).backward()
     assert x.grad.item() == pytest.approx(np.cos(0.5))
@@ -402,7 +402,7 @@ def test_vmap_rule_is_kept():
 
 def test_same_name_replaces():
     first, second = numpy_sin(), numpy_sin()
-    assert library._python_ops["tests::sin"] is second is not first
+    assert _op_table.python_ops["tests::sin"] is second is not first
     assert torch.equal(first(torch.ones(1)), second(torch.ones(1)))
 
 
@@ -526,7 +526,7 @@ def test_bad_schemas(text, message):
 def test_library():
     lib = Library("tests_lib", "DEF")
     assert lib.define("axpby(Tensor x, Tensor y, float a=1.0, *, int[2] k=[1, 2]) -> Tensor")
-    op = library._python_ops["tests_lib::axpby"]
+    op = _op_table.python_ops["tests_lib::axpby"]
     x, y = torch.ones(2), torch.ones(2)
     with pytest.raises(NotImplementedError, match="no kernel for the device 'cpu'"):
         op(x, y)
@@ -547,15 +547,15 @@ def test_library():
     with pytest.raises(RuntimeError, match="the op tests_lib::axpby is defined already"):
         lib.define("axpby(Tensor x) -> Tensor")
     lib._destroy()
-    assert "tests_lib::axpby" not in library._python_ops
+    assert "tests_lib::axpby" not in _op_table.python_ops
 
 
 def test_library_goes_with_its_ops():
     lib = Library("tests_lib", "FRAGMENT")
     lib.define("f(Tensor x) -> Tensor")
-    assert "tests_lib::f" in library._python_ops
+    assert "tests_lib::f" in _op_table.python_ops
     del lib
-    assert "tests_lib::f" not in library._python_ops
+    assert "tests_lib::f" not in _op_table.python_ops
 
 
 def test_library_composite_records():
@@ -563,7 +563,7 @@ def test_library_composite_records():
     lib.define("cube(Tensor x) -> Tensor")
     lib.impl("cube", lambda x: x**3, "CompositeImplicitAutograd")
     x = leaf(2.0)
-    library._python_ops["tests_lib::cube"](x).backward()
+    _op_table.python_ops["tests_lib::cube"](x).backward()
     assert x.grad.item() == 12
 
 
@@ -587,9 +587,9 @@ def test_define_and_impl():
     def neg2(x):
         return -2 * x
 
-    op = library._python_ops["tests_lib::neg2"]
+    op = _op_table.python_ops["tests_lib::neg2"]
     assert isinstance(op, CustomOpDef) and op(torch.ones(1)).item() == -2
-    library._table.remove(op)
+    _op_table.remove(op)
 
 
 # ---------------------------------------------------------------------- opcheck

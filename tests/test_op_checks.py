@@ -3,20 +3,23 @@
 
 import pytest
 from op_checks import (
+    check_dims,
+    check_dtypes,
     check_elementwise_shapes,
     check_forward,
     check_gradients,
     check_inplace,
     check_integers,
+    check_kind,
     check_method,
     check_non_contiguous,
     check_not_differentiable,
     check_out,
     check_record,
     check_small_floats,
-    is_elementwise,
 )
 from op_table import (
+    DTYPES,
     OPS,
     Ops,
     arguments,
@@ -40,12 +43,17 @@ def fake(name, signature, samples, ref="", **flags):
         "samples": samples,
         "ref": ref,
         "namespace": "",
+        "kind": "other",
+        "dtypes": list(DTYPES),
+        "constants": [],
+        "reads_bytes": False,
+        "args": [],
     }
     return base | flags
 
 
 PLAIN = {"differentiable": False}
-FORMS = {"inplace": True, "out": True}
+FORMS = {"inplace": True, "out": True, "kind": "elementwise"}
 FAKE_TABLE = [
     fake(
         "add",
@@ -94,7 +102,13 @@ FAKE_TABLE = [
         "np.max(input, axis=dim, keepdims=keepdim)",
         out=True,
     ),
-    fake("cumsum", "input, dim", "T(3,4), 1", "np.cumsum(input, axis=dim)", **FORMS),
+    fake(
+        "cumsum",
+        "input, dim",
+        "T(3,4), 1",
+        "np.cumsum(input, axis=dim)",
+        **FORMS | {"kind": "reduction"},
+    ),
     fake(
         "softmax",
         "input, dim",
@@ -109,7 +123,13 @@ FAKE_TABLE = [
         "input @ other",
         out=True,
     ),
-    fake("tril", "input, diagonal=0", "T(3,4); T(3,3), 1", "np.tril(input, diagonal)", **FORMS),
+    fake(
+        "tril",
+        "input, diagonal=0",
+        "T(3,4); T(3,3), 1",
+        "np.tril(input, diagonal)",
+        **FORMS | {"kind": "shape"},
+    ),
     fake("transpose", "input, dim0, dim1", "T(3,4), 0, 1", "np.swapaxes(input, dim0, dim1)"),
     fake(
         "cat",
@@ -171,6 +191,7 @@ def test_checks_accept_right_ops(record, sample):
     check_integers(record, sample)
     check_non_contiguous(record, sample)
     check_elementwise_shapes(record, sample)
+    check_kind(record, sample)
     if record["differentiable"]:
         assert check_gradients(record, sample)
     else:
@@ -181,14 +202,6 @@ def test_checks_accept_right_ops(record, sample):
         check_inplace(record, sample)
     if record["out"]:
         check_out(record, sample)
-
-
-def test_elementwise_is_recognised():
-    found = {r["name"] for r in FAKE_TABLE for s in samples_of(r) if is_elementwise(r, s)}
-    assert found == {
-        "add", "mul", "div", "exp", "log", "sigmoid", "abs", "atan2", "clamp", "where", "isnan",
-        "eq", "masked_fill"
-    }  # fmt: skip
 
 
 class Wrong(Ops):
@@ -266,6 +279,29 @@ def changes_input(x):
     return y
 
 
+def refuses(dtype):
+    def function(x, out=None):
+        if x.dtype is dtype:
+            raise TypeError("exp: not implemented for this dtype")
+        return torch.exp(x, out=out)
+
+    return function
+
+
+def forgets_backward(dtype):
+    def function(x, out=None):
+        y = torch.exp(x, out=out)
+        if x.dtype is dtype and x.requires_grad:
+            y.register_hook(refuse_gradient)
+        return y
+
+    return function
+
+
+def refuse_gradient(grad):
+    raise RuntimeError("no gradient in this dtype")
+
+
 @pytest.mark.parametrize(
     "check,record,ops",
     [
@@ -300,6 +336,46 @@ def changes_input(x):
 def test_checks_refuse_wrong_ops(check, record, ops):
     with pytest.raises((AssertionError, RuntimeError)):
         check(record, record["samples"], ops)
+
+
+@pytest.mark.parametrize(
+    "record,dtype,ops",
+    [
+        (EXP | {"dtypes": ["float64"]}, torch.int32, OPS),  # works, though it is not claimed
+        (EXP, torch.int32, Wrong(function=refuses(torch.int32))),
+        (EXP, torch.float32, Wrong(function=refuses(torch.float32))),
+        (EXP, torch.float32, Wrong(function=lambda x, out=None: torch.exp(x))),
+        (EXP, torch.float32, Wrong(function=forgets_backward(torch.float32))),
+    ],
+)
+def test_wrong_claims_are_found(record, dtype, ops):
+    with pytest.raises((AssertionError, RuntimeError)):
+        check_dtypes(record, dtype, ops)
+    check_dtypes(EXP, dtype)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        EXP | {"kind": "view"},
+        fake("cumsum", "input, dim", "T(5), 0", kind="elementwise"),
+        fake("view", "input, shape", "T(3,4), (12,)", kind="creation", function=False),
+    ],
+)
+def test_wrong_kinds_are_found(record):
+    with pytest.raises(AssertionError):
+        check_kind(record, record["samples"])
+
+
+def test_a_dim_that_is_not_checked_is_found():
+    args = [
+        {"name": "input", "kind": "Tensor", "variadic": False, "keyword_only": False},
+        {"name": "dim", "kind": "Dim", "variadic": False, "keyword_only": False},
+    ]
+    record = fake("cumsum", "input, dim", "T(3,4), 1", args=args)
+    assert check_dims(record, record["samples"])
+    with pytest.raises(AssertionError, match="is taken"):
+        check_dims(record, record["samples"], Wrong(function=lambda x, dim: x))
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,14 @@ import math
 import numpy as np
 import pytest
 from op_checks import (
+    check_dims,
+    check_dtypes,
     check_elementwise_shapes,
     check_forward,
     check_gradients,
     check_inplace,
     check_integers,
+    check_kind,
     check_method,
     check_non_contiguous,
     check_not_differentiable,
@@ -19,6 +22,7 @@ from op_checks import (
     check_small_floats,
 )
 from op_table import (
+    DTYPES,
     F8,
     OPS,
     TABLE,
@@ -94,13 +98,8 @@ def test_elementwise_shapes(record, sample):
     check_elementwise_shapes(record, sample)
 
 
-def is_cast(record):
-    """Casts lower the precision below what gradcheck needs: test_dtype_promotion checks them."""
-    to_tensor = record["name"] == "to" and record["signature"].startswith("input, other")
-    return to_tensor or record["name"] in {"half", "bfloat16", "float", "type_as"}
-
-
-@pytest.mark.parametrize("record", records(lambda r: r["differentiable"] and not is_cast(r)))
+# Casts lower the precision below what gradcheck needs: test_dtype_promotion checks them.
+@pytest.mark.parametrize("record", records(lambda r: r["differentiable"] and r["kind"] != "cast"))
 def test_gradients(record):
     any_sample(check_gradients, record)
 
@@ -123,6 +122,25 @@ def test_inplace(record):
 @pytest.mark.parametrize("record", records(lambda r: r["out"]))
 def test_out(record):
     any_sample(check_out, record)
+
+
+@pytest.mark.parametrize("record,sample", cases())
+def test_kind(record, sample):
+    check_kind(record, sample)
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("record", records(lambda r: bool(samples_of(r))))
+def test_claimed_dtypes(record, dtype):
+    check_dtypes(record, dtype)
+
+
+@pytest.mark.parametrize(
+    "record", records(lambda r: any(a["kind"] in ("Dim", "Dims") for a in r["args"]))
+)
+def test_dims_out_of_range(record):
+    for sample in samples_of(record):
+        check_dims(record, sample)
 
 
 @pytest.mark.parametrize("name", ["sort", "topk", "max", "kthvalue"])

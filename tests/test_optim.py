@@ -2,9 +2,11 @@
 """Optimizers against a NumPy reference, step by step; groups, state, hooks and schedules."""
 
 import copy
+import gc
 import math
 import pickle
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -201,8 +203,6 @@ def test_groups():
     assert [g["momentum"] for g in optimizer.param_groups] == [0, 0, 0.9]
     with pytest.raises(ValueError, match="more than one parameter group"):
         optimizer.add_param_group({"params": [a]})
-    with pytest.raises(ValueError, match="duplicate parameters"):
-        optim.SGD([c, c], lr=1)
     with pytest.raises(TypeError, match="must be a dict"):
         optimizer.add_param_group([a])
     with pytest.raises(TypeError, match="ordered collections"):
@@ -401,3 +401,191 @@ def test_schedule_errors():
         lr_scheduler.StepLR(optimizer, 1, last_epoch=3)
     with pytest.raises(ValueError, match="Expected 1 lr_lambdas, but got 2"):
         lr_scheduler.LambdaLR(optimizer, [abs, abs])
+
+
+# ---- differentiable=True -------------------------------------------------------------------------
+
+DIFFERENTIABLE = [
+    (optim.SGD, {"lr": 0.1}),
+    (optim.SGD, {"lr": 0.1, "momentum": 0.9, "dampening": 0.2, "weight_decay": 0.1}),
+    (optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "maximize": True}),
+    (optim.Adam, {"lr": 0.1}),
+    (optim.Adam, {"lr": 0.1, "weight_decay": 0.1, "amsgrad": True, "betas": (0.8, 0.9)}),
+    (optim.AdamW, {"lr": 0.1, "weight_decay": 0.2, "maximize": True}),
+    (optim.RMSprop, {"lr": 0.1, "weight_decay": 0.1}),
+    (optim.RMSprop, {"lr": 0.1, "momentum": 0.8, "centered": True}),
+    (optim.Adagrad, {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1}),
+]
+
+
+def unroll(kind, options, start, data, steps=3):
+    """The parameter after some steps on sum((p * data)^3), every step part of the graph."""
+    param = start.clone()
+    opt = kind([param], differentiable=True, **options)
+    for _ in range(steps):
+        loss = ((param.clone() * data) ** 3).sum()  # a step writes param, which no graph may save
+        (param.grad,) = torch.autograd.grad(loss, param, create_graph=True)
+        opt.step()
+    return param
+
+
+@pytest.mark.parametrize("kind, options", DIFFERENTIABLE)
+def test_differentiable_steps_have_the_gradients_of_their_values(kind, options):
+    start = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64, requires_grad=True)
+    data = torch.tensor([0.7, 1.1, -0.4], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda p, d: unroll(kind, options, p, d), (start, data))
+
+
+@pytest.mark.parametrize("kind, options", DIFFERENTIABLE)
+def test_differentiable_steps_have_the_values_of_plain_ones(kind, options):
+    start = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64, requires_grad=True)
+    data = torch.tensor([0.7, 1.1, -0.4], dtype=torch.float64)
+    param = start.detach().clone().requires_grad_()
+    opt = kind([param], **options)
+    for _ in range(4):
+        opt.zero_grad()
+        ((param * data) ** 3).sum().backward()
+        opt.step()
+    torch.testing.assert_close(
+        unroll(kind, options, start, data, steps=4), param, rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    "kind, name",
+    [
+        (optim.SGD, "lr"),
+        (optim.SGD, "weight_decay"),
+        (optim.SGD, "momentum"),
+        (optim.Adam, "lr"),
+        (optim.Adam, "weight_decay"),
+        (optim.Adam, "betas"),
+        (optim.AdamW, "lr"),
+        (optim.AdamW, "weight_decay"),
+        (optim.RMSprop, "lr"),
+        (optim.RMSprop, "alpha"),
+        (optim.RMSprop, "weight_decay"),
+        (optim.Adagrad, "lr"),
+        (optim.Adagrad, "lr_decay"),
+    ],
+)
+def test_gradient_of_an_option(kind, name):
+    start = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    data = torch.tensor([0.7, 1.1, -0.4], dtype=torch.float64, requires_grad=True)
+
+    def run(value):
+        options = {"lr": 0.1, name: (value, value * 1.05) if name == "betas" else value}
+        return unroll(kind, options, start.requires_grad_(), data)
+
+    assert torch.autograd.gradcheck(run, torch.tensor(0.3, dtype=torch.float64, requires_grad=True))
+
+
+def test_differentiable_is_refused_where_it_cannot_be():
+    leaf_ = torch.ones(2, requires_grad=True)
+    for kind in (optim.SGD, optim.Adam, optim.AdamW, optim.Adagrad):
+        with pytest.raises(RuntimeError, match="`fused` does not support `differentiable`"):
+            kind([leaf_], differentiable=True, fused=True)
+    opt = optim.SGD([leaf_], lr=0.1, differentiable=True)
+    leaf_.grad = torch.ones(2)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        opt.step()
+    param = leaf_.clone()
+    opt = optim.Adam([param], differentiable=True)
+    param.grad = torch.ones(2)
+    opt.state[param] = {
+        "step": torch.tensor(1.0, requires_grad=True),
+        "exp_avg": torch.zeros(2),
+        "exp_avg_sq": torch.zeros(2),
+    }
+    with pytest.raises(RuntimeError, match="`requires_grad` is not supported for `step`"):
+        opt.step()
+
+
+def test_one_differentiable_group():
+    a, b = (torch.ones(2, requires_grad=True) for _ in range(2))
+    inner = a.clone()
+    opt = optim.SGD([{"params": [inner], "differentiable": True}, {"params": [b]}], lr=0.5)
+    inner.grad, b.grad = a * 3, torch.ones(2)
+    opt.step()
+    inner.sum().backward()
+    assert a.grad.tolist() == [-0.5, -0.5] and b.tolist() == [0.5, 0.5] and b.is_leaf
+
+
+# ---- checkpoints of older releases, warnings -----------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop, optim.Adagrad])
+def test_checkpoint_without_later_options_and_with_a_number_as_step(kind):
+    def run(old):
+        param = torch.tensor([1.0, 2.0], requires_grad=True)
+        opt = kind([param], lr=0.1)
+        for turn in range(3):
+            opt.zero_grad()
+            (param**3).sum().backward()
+            opt.step()
+            if old and turn == 0:
+                state = opt.state_dict()
+                for group in state["param_groups"]:
+                    for name in ("maximize", "foreach", "differentiable", "fused", "capturable"):
+                        group.pop(name, None)
+                    for name in ("nesterov", "amsgrad", "centered", "decoupled_weight_decay"):
+                        group.pop(name, None)
+                for of_param in state["state"].values():
+                    if "step" in of_param:
+                        of_param["step"] = int(of_param["step"].item())
+                opt = kind([param], lr=0.1)
+                opt.load_state_dict(state)
+                assert all(
+                    isinstance(s.get("step", param), torch.Tensor) for s in opt.state.values()
+                )
+        return param
+
+    assert torch.equal(run(True), run(False))
+
+
+def test_duplicate_parameters_warn():
+    a = torch.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="group with duplicate parameters"):
+        opt = optim.SGD([a, a], lr=0.1)
+    a.grad = torch.ones(2)
+    opt.step()
+    np.testing.assert_allclose(a.detach().numpy(), [0.8, 0.8], rtol=1e-6)  # twice, as in torch
+    assert opt.state_dict()["param_groups"][0]["params"] == [0, 0]
+
+
+def test_groups_with_and_without_names_do_not_mix():
+    opt = optim.SGD([("a", torch.ones(2, requires_grad=True))], lr=0.1)
+    with pytest.raises(ValueError, match="cannot add param group without names"):
+        opt.add_param_group({"params": [torch.ones(2, requires_grad=True)]})
+
+
+def test_schedule_warns_about_an_epoch():
+    opt = optim.SGD([torch.ones(2, requires_grad=True)], lr=1.0)
+    schedule = optim.lr_scheduler.StepLR(opt, 2)
+    opt.step()
+    with pytest.warns(UserWarning, match="epoch parameter in `scheduler.step"):
+        schedule.step(4)
+    assert schedule.get_last_lr() == [pytest.approx(0.01)]
+
+
+def test_schedule_warns_about_an_overridden_step():
+    opt = optim.SGD([torch.ones(2, requires_grad=True)], lr=1.0)
+    schedule = optim.lr_scheduler.StepLR(opt, 2)
+    opt.step = lambda: None
+    with pytest.warns(UserWarning, match="has been overridden after learning rate scheduler"):
+        schedule.step()
+    again = optim.lr_scheduler.StepLR(opt, 2)  # made after it: this step is the one to watch
+    opt.step()
+    again.step()
+
+
+def test_a_watched_optimizer_is_freed_at_once():
+    opt = optim.SGD([torch.ones(2, requires_grad=True)], lr=1.0)
+    optim.lr_scheduler.StepLR(opt, 2)
+    gone = weakref.ref(opt)
+    gc.disable()
+    try:
+        del opt
+        assert gone() is None
+    finally:
+        gc.enable()

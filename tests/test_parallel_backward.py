@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+import textwrap
 import threading
 
 import pytest
@@ -375,3 +376,61 @@ def test_small_graphs_stay_on_the_caller():
     sum(parts).sum().backward()
     assert idents == {threading.get_ident()}
     assert same(x.grad, [10.0, 10.0])
+
+
+def test_branches_that_are_added_one_by_one():
+    """Same bits whatever the number of threads, where an addition stands before each branch."""
+
+    def run(n):
+        set_num_backward_threads(n)
+        x = torch.linspace(0, 1, 40_000, requires_grad=True)
+        loss = torch.zeros(())
+        for k in range(8):
+            loss = loss + (x * (k + 1)).sin().exp().sum()
+        loss.backward()
+        return x.grad
+
+    want = run(1)
+    assert all(torch.equal(run(n), want) for n in (2, 3))
+
+
+def test_collections_during_a_parallel_backward():
+    code = """
+    import gc, threading
+    import cograd as torch
+    stop = False
+    def churn():
+        while not stop:
+            gc.collect()
+    thread = threading.Thread(target=churn)
+    torch.autograd.set_num_backward_threads(4)
+    thread.start()
+    for _ in range(12):
+        x = torch.rand(40_000, requires_grad=True)
+        sum((x * k).sin().exp().tanh().sum() for k in range(1, 20)).backward()
+    stop = True
+    thread.join()
+    print("ended")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "ended\n", (done.returncode, done.stderr[-500:])
+
+
+def test_checkpoints_with_dropout_under_several_threads():
+    from cograd.nn import functional
+    from cograd.utils.checkpoint import checkpoint
+
+    def block(x):
+        return functional.dropout(x.sin().exp(), 0.5).tanh()
+
+    def run(n):
+        set_num_backward_threads(n)
+        torch.manual_seed(0)
+        x = torch.linspace(0, 1, 30_000, requires_grad=True)
+        sum(checkpoint(block, x * k, use_reentrant=False).sum() for k in range(1, 7)).backward()
+        return x.grad
+
+    want = run(1)
+    assert all(torch.equal(run(3), want) for _ in range(5))

@@ -514,3 +514,39 @@ def test_identity_hooks_on_outputs_make_no_cycle():
         assert gone() is None
     finally:
         gc.enable()
+
+
+class Weighted(Function):
+    """Returns a saved tensor as it is as the gradient."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(w)
+        return x * w
+
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.saved_tensors[0], None
+
+
+def test_hook_that_raises_leaves_the_history_of_what_was_written():
+    def refuse(t):
+        raise ValueError("no")
+
+    y = torch.tensor([1.0, 2.0], requires_grad=True) * 1
+    with graph.saved_tensors_hooks(refuse, lambda t: t), pytest.raises(ValueError, match="no"):
+        y.sigmoid_()
+    assert y.grad_fn.name() == "SigmoidBackward0" and y._version == 1
+
+
+def test_slot_hook_may_release_the_graph():
+    x = torch.ones(3, requires_grad=True)
+    y = Weighted.apply(x, torch.ones(3))
+    s = y.sum()
+
+    def pack(t):
+        s.backward()
+        return t
+
+    with pytest.raises(RuntimeError, match="after it has been freed"):
+        y.grad_fn._raw_saved_tensors[0].register_hooks(pack, lambda t: t)

@@ -234,3 +234,79 @@ def test_ways_to_spill():
         saved_tensor_budget("1GiB", spill="recompute")
     with pytest.raises(ValueError, match='must be "disk"'):
         saved_tensor_budget("1GiB", spill="cloud")
+
+
+_PAGES = 1 << 16
+
+
+class Weighted(Function):
+    """Returns a saved tensor as it is as the gradient."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(w)
+        return x * w
+
+    @staticmethod
+    def backward(ctx, g):
+        return ctx.saved_tensors[0], None
+
+
+def test_spilled_values_outlive_their_entry():
+    x = torch.ones(_PAGES, requires_grad=True)
+    budget = saved_tensor_budget(0)
+
+    def step(v):
+        with budget:
+            s = Weighted.apply(x, torch.full((_PAGES,), v)).sum()
+        return torch.autograd.grad(s, x)[0]
+
+    first = step(3.0)
+    gc.collect()
+    second = step(77.0)
+    assert first[_PAGES // 2].item() == 3 and second[_PAGES // 2].item() == 77
+
+
+def test_double_backward_of_spilled_values():
+    x = torch.ones(_PAGES, requires_grad=True)
+    budget = saved_tensor_budget(0)
+
+    def penalty(scale):
+        with budget:
+            h = x * scale
+            y = (h * h * h).sum()
+        return torch.autograd.grad(y, x, create_graph=True)[0]
+
+    first = penalty(2.0)
+    gc.collect()
+    penalty(5.0)
+    second = torch.autograd.grad(first.sum(), x)[0]
+    assert second[_PAGES // 2].item() == 6 * 8
+
+
+def test_a_written_tensor_does_not_stop_other_saves():
+    x = torch.rand(1000, requires_grad=True)
+    with saved_tensor_budget(8000):
+        h = x * 2
+        q = h * h
+        h.add_(1)
+        for _ in range(4):
+            (x * 2).exp().sum().backward()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        q.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["sigmoid_", "exp_", "tanh_", "relu_", "sqrt_"])
+@pytest.mark.parametrize("budget", [0, "1GiB"])
+def test_inplace_ops_that_save_their_result_under_a_budget(name, budget):
+    x = torch.tensor([0.25, 1.0], requires_grad=True)
+    y = x * 2
+    getattr(y, name)()
+    y.sum().backward()
+    want = x.grad
+    x.grad = None
+    with saved_tensor_budget(budget):
+        y = x * 2
+        getattr(y, name)()
+    y.sum().backward()
+    assert torch.equal(x.grad, want)

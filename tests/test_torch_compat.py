@@ -194,13 +194,13 @@ def test_gradient_registered_from_python(ops):
             op(a)
     finally:
         for name in ("fused_madd", "product"):
-            torch.library._table.remove(torch.library._table.find(f"compat::{name}"))
+            torch._op_table.remove(torch._op_table.find(f"compat::{name}"))
     with pytest.raises(RuntimeError, match="has a gradient of its own"):
         torch.library.register_autograd("compat::waves", backward)
     with pytest.raises(RuntimeError, match="non-functional operator"):
         torch.library.register_autograd("compat::add_into", backward)
     for name in ("waves", "add_into"):
-        torch.library._table.remove(torch.library._table.find(f"compat::{name}"))
+        torch._op_table.remove(torch._op_table.find(f"compat::{name}"))
 
 
 # ---------------------------------------------------------------------------- dispatch

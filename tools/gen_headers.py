@@ -29,28 +29,8 @@ CPP_KEYWORDS = {
     "not",
     "xor",
 }
-# Written by hand in the headers, or of use in Python only.
-BY_HAND = {
-    "empty",
-    "empty_strided",
-    "to",
-    "cpu",
-    "type",
-    "copy",
-    "index_put",
-    "half",
-    "bfloat16",
-    "byte",
-}
 DEFAULT = "ext::box_default()"
 FACTORY = ["dtype", "layout", "device", "pin_memory", "requires_grad"]
-# Records whose C++ forms would be ambiguous beside others of the same name.
-SKIP_FORMS = {
-    ("var", "input, dim, unbiased=True, keepdim=False"),
-    ("std", "input, dim, unbiased=True, keepdim=False"),
-    ("var_mean", "input, dim, unbiased=True, keepdim=False"),
-    ("std_mean", "input, dim, unbiased=True, keepdim=False"),
-}
 TYPES = {
     "Tensor": ("const Tensor&", "const Tensor&"),
     "TensorOrScalar": ("const TensorOrScalar&", "const std::optional<TensorOrScalar>&"),
@@ -59,7 +39,10 @@ TYPES = {
     "Int": ("int64_t", "std::optional<int64_t>"),
     "Double": ("double", "std::optional<double>"),
     "Bool": ("bool", "std::optional<bool>"),
+    "Dim": ("int64_t", "std::optional<int64_t>"),
     "Ints": ("const Ints&", "const OptInts&"),
+    "Dims": ("const Ints&", "const OptInts&"),
+    "Shape": ("const Ints&", "const OptInts&"),
     "DType": ("DType", "std::optional<DType>"),
     "String": ("std::string_view", "std::optional<std::string_view>"),
 }
@@ -72,7 +55,10 @@ BOXES = {
     "Int": "int",
     "Double": "double",
     "Bool": "bool",
+    "Dim": "int",
     "Ints": "ints",
+    "Dims": "ints",
+    "Shape": "ints",
     "DType": "dtype",
     "String": "string",
 }
@@ -104,7 +90,7 @@ def default_of(arg: dict[str, Any]) -> str | None:
     if text is None:
         return None
     if text == "None":
-        return "{}" if arg["kind"] in ("Tensor", "Ints") else "std::nullopt"
+        return "{}" if arg["kind"] in ("Tensor", "Ints", "Dims", "Shape") else "std::nullopt"
     if text in ("True", "False"):
         value = text.lower()
     elif text == "()":
@@ -216,11 +202,7 @@ class Op:
 
 def usable(op: Op, record: dict[str, Any]) -> bool:
     """Whether the op has a C++ form of its own."""
-    return (
-        op.ordered()
-        and record["name"] not in CPP_KEYWORDS | BY_HAND
-        and (record["name"], record["signature"]) not in SKIP_FORMS
-    )
+    return op.ordered() and record["cpp"] and record["name"] not in CPP_KEYWORDS
 
 
 def first_is_self(record: dict[str, Any]) -> bool:

@@ -35,14 +35,15 @@ KINDS = {
     "Int": "_int",
     "Double": "_float",
     "Bool": "_bool",
+    "Dim": "_int",
     "Ints": "_int | Sequence[_int]",
+    "Dims": "_int | Sequence[_int]",
+    "Shape": "Sequence[_int]",
     "DType": "_dtype",
     "Device": "_device | str",
     "String": "str",
     "Generator": "Generator",
 }
-# Lists of ints for which one int does not stand, as it does for a list of dims.
-SHAPES = {"size", "stride", "sizes", "split_sizes", "normalized_shape"}
 RESULTS = {
     "Tensor": "Tensor",
     "List": "tuple[Tensor, ...]",
@@ -186,11 +187,9 @@ def parameters(record: Record) -> list[str]:
     def show(arg: ast.arg, default: ast.expr | None, star: str = "") -> str:
         info = declared[arg.arg]
         hint = KINDS[info["kind"]]
-        if info["kind"] == "Ints" and arg.arg in SHAPES and not star:
-            hint = "Sequence[_int]"
         if info["nullable"] and (info["kind"] != "Tensor" or default is not None):
             hint += " | None"
-        if star and hint.startswith("_int | "):
+        if star and "_int" in hint:
             hint = "Any"  # shape(2, 3) and shape((2, 3)) alike
         text = f"{star}{arg.arg}: {hint}"
         if default is None:

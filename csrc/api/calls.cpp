@@ -71,10 +71,10 @@ const cograd_op_s* find(std::string_view name) {
 
 constexpr size_t kMaxArgs = 32;
 
-// Built-in ops take no undefined tensor in a list, but for those whose lists are indices.
+// Built-in ops take no undefined tensor in a list, unless their declaration says so.
 void check_elements(const OpRecord& r, const ArgInfo& a, const Value& v) {
-  if (std::string_view(r.spec.name).starts_with("index") || r.spec.name[0] == '_') return;
-  const TensorList list(static_cast<const Tensor*>(v.list), v.length);
+  if ((r.spec.flags & (kAbsentTensors | kInternal)) != 0) return;
+  const TensorList list = v.tensors();
   for (size_t i = 0; i < list.size(); ++i)
     COGRAD_CHECK_TYPE(list[i].defined(), r.spec.name, "(): element ", i, " of ", a.name,
                       " is None (an undefined Tensor), expected a Tensor");
@@ -85,7 +85,7 @@ bool fill(const OpRecord& r, std::span<const cograd_value> args, Room& room, Val
   for (size_t i = 0; i < r.args.size(); ++i) {
     const ArgInfo& a = r.args[i];
     if (i < args.size() && args[i].kind != COGRAD_DEFAULT) {
-      if (!from_c(a, args[i], room, out[i])) return false;
+      if (!fit(a, args[i], room, out[i])) return false;
       if (r.foreign == nullptr && a.kind == ArgKind::Tensors) check_elements(r, a, out[i]);
     } else if (!fill_missing(a, out[i])) {
       return false;

@@ -209,7 +209,7 @@ void UserNode::poison(std::span<Tensor> gradients) const {
       ": trying to differentiate twice a function that was marked as once differentiable: its "
       "backward computes without recording");
   for (Tensor& g : gradients)
-    if (g.defined() && g.is_floating()) g = poisoned(g, edges(), why);
+    if (g.defined() && is_differentiable(g.dtype())) g = poisoned(g, edges(), why);
 }
 
 void UserNode::release_saved() noexcept {

@@ -81,7 +81,7 @@ void add(const cograd_op_desc& given) {
   parse_schema(*op, d.schema, d.kinds, d.n_params);
   op->opaque = d.backward == nullptr && (op->flags & COGRAD_OP_DIFFERENTIABLE) == 0;
   op->record.differentiable = !op->opaque;
-  op->writes = std::find(op->mutated.begin(), op->mutated.end(), true) != op->mutated.end();
+  for (const ArgInfo& a : op->record.args) op->writes |= a.mutated;
   Table& t = table();
   const std::lock_guard lock(t.mutex);
   const auto found = t.ops.find(op->qualified);
@@ -131,9 +131,9 @@ void each_tensor(const OpRecord& r, const Value* args, F&& f) {
   for (size_t i = 0; i < r.args.size(); ++i) {
     const Value& v = args[i];
     if (r.args[i].kind == ArgKind::Tensors) {
-      for (const Tensor& t : TensorList(static_cast<const Tensor*>(v.list), v.length)) f(t);
+      for (const Tensor& t : v.tensors()) f(t);
     } else if (r.args[i].kind == ArgKind::Tensor || r.args[i].kind == ArgKind::TensorOrScalar) {
-      f(v.kind == Value::Kind::Tensor ? Tensor::borrow(v.tensor) : Tensor());
+      f(v.has_tensor() ? v.tensor() : Tensor());
     }
   }
 }
@@ -153,11 +153,11 @@ class Written {
     if (!op.writes || (op.flags & COGRAD_OP_DIFFERENTIABLE) != 0) return;
     tracked_ = thread_state.grad_enabled && any_requires_grad(op.record, values);
     for (size_t i = 0; i < op.record.args.size(); ++i) {
-      if (!op.mutated[i]) continue;
+      if (!op.record.args[i].mutated) continue;
       const Value& v = values[i];
-      if (v.kind == Value::Kind::Tensor) add(Tensor::borrow(v.tensor));
-      if (v.kind == Value::Kind::Tensors)
-        for (const Tensor& t : TensorList(static_cast<const Tensor*>(v.list), v.length)) add(t);
+      if (v.has_tensor()) add(v.tensor());
+      if (v.kind == COGRAD_TENSORS)
+        for (const Tensor& t : v.tensors()) add(t);
     }
   }
   const std::vector<Tensor>& tensors() const noexcept { return tensors_; }
@@ -267,13 +267,14 @@ void guard_outputs(const ForeignOp& op, const Value* values, const Written& writ
                                  "does not depend on its inputs smoothly");
   for (size_t i = 0; i < written.tensors().size(); ++i) {
     const Tensor& t = written.tensors()[i];
-    if (!t.is_floating() || (by_nature && !requires_grad(t)) || written.recorded(i)) continue;
+    if (!is_differentiable(t.dtype()) || (by_nature && !requires_grad(t)) || written.recorded(i))
+      continue;
     rebase_history(t, error_node(why, edges.list()).get());
   }
   if (by_nature) return;
   for (Result& r : results.items)
     each_result(r, [&](Tensor& t) {
-      if (!t.is_floating() || requires_grad(t)) return;
+      if (!is_differentiable(t.dtype()) || requires_grad(t)) return;
       if (std::find(inputs.begin(), inputs.end(), t.impl()) != inputs.end()) return;
       t = poisoned(t, edges.list(), why);
     });
@@ -312,13 +313,11 @@ namespace {
 
 // A parameter int[N] takes N numbers, or one that stands for all.
 cograd_value sized(const ForeignOp& op, size_t i, cograd_value v, Room& room) {
-  const size_t n = op.lengths[i];
+  const size_t n = op.record.args[i].count;
   if (n == 0 || v.kind == COGRAD_NONE || v.length == n) return v;
   COGRAD_CHECK_VALUE(v.kind == COGRAD_INTS && v.length == 1, op.qualified, "(): argument '",
                      op.record.args[i].name, "' has ", v.length, " elements, expected ", n);
-  auto& list = room.ints();
-  list.assign(n, *static_cast<const int64_t*>(v.u.list));
-  v.u.list = list.data();
+  v.u.list = room.emplace_front(n, *static_cast<const int64_t*>(v.u.list)).data();
   v.length = n;
   return v;
 }
@@ -329,7 +328,7 @@ void call_foreign(const ForeignOp& op, const Value* values, Result& out) {
   Room room;
   SmallVec<cograd_value, 8> args;
   for (size_t i = 0; i < op.record.args.size(); ++i)
-    args.push_back(sized(op, i, to_c(op.record.args[i], values[i], room), room));
+    args.push_back(sized(op, i, values[i].to_c(), room));
   const std::span<const cograd_value> given(args.data(), args.size());
   cograd_results_s results;
   const Written written(op, values);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ops of extensions: their records, who registered them, and how the record is called.
 #pragma once
-#include <deque>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,15 +8,6 @@
 #include "ops/core/registry.h"
 
 namespace cograd {
-
-// The elements of default values that are lists.
-struct DefaultLists {
-  std::deque<std::vector<int64_t>> ints;
-  std::deque<std::vector<double>> doubles;
-  std::deque<std::vector<uint8_t>> bools;
-  std::deque<std::string> texts;
-  std::deque<std::vector<std::string_view>> strings;
-};
 
 // What an extension gave for one op. Never freed: handles on it stay valid.
 struct ForeignOp {
@@ -30,10 +19,6 @@ struct ForeignOp {
   decltype(cograd_op_desc::backward) backward = nullptr;
   void* user = nullptr;
   void* backward_user = nullptr;
-  std::vector<bool> mutated;       // per parameter: declared as written, Tensor(a!)
-  std::vector<size_t> lengths;     // per parameter: N of int[N], else 0
-  std::vector<std::string> types;  // per parameter, as schemas spell them
-  DefaultLists lists;
   OpRecord record;
 };
 

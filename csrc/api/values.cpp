@@ -11,24 +11,6 @@ namespace cograd::api {
 
 namespace {
 
-Scalar scalar_of(const cograd_value& v) noexcept {
-  if (v.kind == COGRAD_FLOAT) return Scalar(v.u.number);
-  if (v.kind == COGRAD_BOOLEAN) return Scalar(v.u.integer != 0);
-  return Scalar(static_cast<long>(v.u.integer));
-}
-bool is_number(const cograd_value& v) noexcept {
-  return v.kind == COGRAD_BOOLEAN || v.kind == COGRAD_INT || v.kind == COGRAD_FLOAT;
-}
-void set_list(Value& out, Value::Kind kind, const void* list, size_t n) noexcept {
-  out.kind = kind;
-  out.list = list;
-  out.length = n;
-}
-void set_tensor(Value& out, cograd_tensor t) noexcept {
-  out.kind = t == nullptr ? Value::Kind::None : Value::Kind::Tensor;
-  out.tensor = impl(t);
-}
-
 cograd_value make(int32_t kind) noexcept {
   cograd_value v{};
   v.kind = kind;
@@ -40,141 +22,56 @@ cograd_value list_value(int32_t kind, const void* list, size_t n) noexcept {
   v.length = n;
   return v;
 }
-cograd_value scalar_value(const Scalar& s) noexcept {
-  cograd_value v = make(s.is_float() ? COGRAD_FLOAT : s.is_bool() ? COGRAD_BOOLEAN : COGRAD_INT);
-  if (s.is_float())
-    v.u.number = s.to_double();
-  else
-    v.u.integer = s.to_int();
-  return v;
-}
-
-bool ints_from_c(const cograd_value& v, Room& room, Value& out) {
-  if (v.kind == COGRAD_INT) {
-    auto& list = room.ints();
-    list.push_back(v.u.integer);
-    set_list(out, Value::Kind::Ints, list.data(), 1);
-    return true;
-  }
-  set_list(out, Value::Kind::Ints, v.u.list, v.length);
-  return v.kind == COGRAD_INTS;
-}
-
 }  // namespace
 
-bool from_c(const ArgInfo& a, const cograd_value& v, Room& room, Value& out) {
-  if (v.kind == COGRAD_NONE || (v.kind == COGRAD_TENSOR && v.u.tensor == nullptr)) {
-    out.kind = Value::Kind::None;
-    out.tensor = nullptr;
+bool fit(const ArgInfo& a, const cograd_value& given, Room& room, Value& v) {
+  v = Value::from_c(given);
+  if (v.none()) {
+    v = Value();
+    if (a.kind == ArgKind::Tensor) v.set_tensor(nullptr);
     return a.nullable || (a.has_default && a.default_value.none());
   }
   switch (a.kind) {
     case ArgKind::Tensor:
-      if (v.kind != COGRAD_TENSOR) return false;
-      set_tensor(out, v.u.tensor);
-      return true;
+      return v.kind == COGRAD_TENSOR;
     case ArgKind::TensorOrScalar:
-      if (v.kind == COGRAD_TENSOR) {
-        set_tensor(out, v.u.tensor);
-        return true;
-      }
-      [[fallthrough]];
+      return v.kind == COGRAD_TENSOR || v.is_number();
     case ArgKind::Scalar:
-      out.kind = Value::Kind::Scalar;
-      out.scalar = scalar_of(v);
-      return is_number(v);
+      return v.is_number();
     case ArgKind::Tensors:
-      set_list(out, Value::Kind::Tensors, v.u.list, v.length);
       return v.kind == COGRAD_TENSORS;
     case ArgKind::Int:
-      out.kind = Value::Kind::Int;
-      out.integer = v.u.integer;
+    case ArgKind::Dim:
       return v.kind == COGRAD_INT;
     case ArgKind::Double:
-      out.kind = Value::Kind::Double;
-      out.number = is_number(v) ? scalar_of(v).to_double() : 0;
-      return is_number(v);
+      if (!v.is_number()) return false;
+      v.set_number(v.scalar().to_double());
+      return true;
     case ArgKind::Bool:
-      out.kind = Value::Kind::Bool;
-      out.truth = v.u.integer != 0;
       return v.kind == COGRAD_BOOLEAN;
     case ArgKind::Ints:
-      return ints_from_c(v, room, out);
+    case ArgKind::DimList:
+    case ArgKind::Shape:
+      if (v.kind == COGRAD_INT)
+        v.set_list(COGRAD_INTS, room.emplace_front(1, v.integer()).data(), 1);
+      return v.kind == COGRAD_INTS;
     case ArgKind::DType:
-      out.kind = Value::Kind::DType;
-      out.dtype = static_cast<DType>(v.u.integer);
-      return v.kind == COGRAD_DTYPE && v.u.integer >= 0 && v.u.integer < kNumDTypes;
+      return v.kind == COGRAD_DTYPE && v.integer() >= 0 && v.integer() < kNumDTypes;
     case ArgKind::Device:
-      out.kind = Value::Kind::Device;
-      out.device = Device{DeviceType::CPU, -1};
-      return v.kind == COGRAD_DEVICE && v.u.integer == COGRAD_CPU;
+      v.length = 0;
+      return v.kind == COGRAD_DEVICE && v.integer() == COGRAD_CPU;
     case ArgKind::String:
-      set_list(out, Value::Kind::String, v.u.list, v.length);
       return v.kind == COGRAD_STRING;
     case ArgKind::Doubles:
-      set_list(out, Value::Kind::Doubles, v.u.list, v.length);
       return v.kind == COGRAD_FLOATS;
     case ArgKind::Bools:
-      set_list(out, Value::Kind::Bools, v.u.list, v.length);
       return v.kind == COGRAD_BOOLEANS;
-    case ArgKind::Strings: {
-      if (v.kind != COGRAD_STRINGS) return false;
-      auto& list = room.views();
-      const auto* s = static_cast<const cograd_string*>(v.u.list);
-      for (size_t i = 0; i < v.length; ++i) list.emplace_back(s[i].data, s[i].length);
-      set_list(out, Value::Kind::Strings, list.data(), list.size());
-      return true;
-    }
+    case ArgKind::Strings:
+      return v.kind == COGRAD_STRINGS;
     case ArgKind::Generator:
       return false;
   }
   return false;
-}
-
-cograd_value to_c(const ArgInfo& a, const Value& v, Room& room) {
-  switch (v.kind) {
-    case Value::Kind::None:
-      return make(a.kind == ArgKind::Tensor ? COGRAD_TENSOR : COGRAD_NONE);
-    case Value::Kind::Tensor: {
-      cograd_value r = make(COGRAD_TENSOR);
-      r.u.tensor = handle(v.tensor);
-      return r;
-    }
-    case Value::Kind::Tensors:
-      return list_value(COGRAD_TENSORS, v.list, v.length);
-    case Value::Kind::Scalar:
-      return scalar_value(v.scalar);
-    case Value::Kind::Int:
-      return scalar_value(Scalar(static_cast<long>(v.integer)));
-    case Value::Kind::Double:
-      return scalar_value(Scalar(v.number));
-    case Value::Kind::Bool:
-      return scalar_value(Scalar(v.truth));
-    case Value::Kind::Ints:
-      return list_value(COGRAD_INTS, v.list, v.length);
-    case Value::Kind::DType: {
-      cograd_value r = make(COGRAD_DTYPE);
-      r.u.integer = static_cast<int64_t>(v.dtype);
-      return r;
-    }
-    case Value::Kind::Device:
-      return make(COGRAD_DEVICE);
-    case Value::Kind::String:
-      return list_value(COGRAD_STRING, v.list, v.length);
-    case Value::Kind::Doubles:
-      return list_value(COGRAD_FLOATS, v.list, v.length);
-    case Value::Kind::Bools:
-      return list_value(COGRAD_BOOLEANS, v.list, v.length);
-    case Value::Kind::Strings: {
-      auto& list = room.strings();
-      const auto* s = static_cast<const std::string_view*>(v.list);
-      for (size_t i = 0; i < v.length; ++i) list.push_back({s[i].data(), s[i].size()});
-      return list_value(COGRAD_STRINGS, list.data(), list.size());
-    }
-    case Value::Kind::Generator:
-      break;
-  }
-  return make(COGRAD_NONE);
 }
 
 namespace {
@@ -192,6 +89,7 @@ T* owned_list(cograd_value& v, int32_t kind, size_t n) {
 
 cograd_value result_to_c(Result& r) {
   cograd_value v = make(COGRAD_NONE);
+  Value number;
   switch (r.kind) {
     case Result::Kind::None:
       break;
@@ -207,11 +105,14 @@ cograd_value result_to_c(Result& r) {
       break;
     }
     case Result::Kind::Int:
-      return scalar_value(Scalar(static_cast<long>(r.integer)));
+      number.set_integer(r.integer);
+      return number.to_c();
     case Result::Kind::Double:
-      return scalar_value(Scalar(r.number));
+      number.set_number(r.number);
+      return number.to_c();
     case Result::Kind::Bool:
-      return scalar_value(Scalar(r.truth));
+      number.set_truth(r.truth);
+      return number.to_c();
     case Result::Kind::Text: {
       const std::string& s = r.more->text;
       std::memcpy(owned_list<char>(v, COGRAD_STRING, s.size()), s.data(), s.size());

@@ -70,7 +70,7 @@ Tensor join_output(const CustomCall& call, Tensor t, uint32_t nr, size_t views) 
     if (call.recording) rebase_history(t, call.node, nr);
     return t;
   }
-  if (contains(call.non_differentiable, t) || !t.is_floating()) {
+  if (contains(call.non_differentiable, t) || !is_differentiable(t.dtype())) {
     if (input) return whole_view(t);
     return requires_grad(t) ? detach(t) : t;
   }

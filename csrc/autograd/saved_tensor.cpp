@@ -6,13 +6,6 @@ namespace cograd {
 
 namespace {
 
-const char* legacy_type_name(DType t) {
-  constexpr const char* kName[kNumDTypes] = {
-      "BoolTensor", "ByteTensor", "CharTensor",     "ShortTensor", "IntTensor",
-      "LongTensor", "HalfTensor", "BFloat16Tensor", "FloatTensor", "DoubleTensor"};
-  return kName[static_cast<int>(t)];
-}
-
 std::string saved_at(const Node* owner) {
   const std::string at = watch_handlers.made_at != nullptr ? watch_handlers.made_at(owner) : "";
   return at.empty() ? at : " at " + at;
@@ -37,7 +30,7 @@ std::string written_by(const Tensor& t, uint32_t version) {
   detail::fail(ErrorKind::Runtime,
                "one of the variables needed for gradient computation has been modified by an "
                "inplace operation: [cograd.",
-               legacy_type_name(t.dtype()), " ", to_string(t.sizes()), "]", made_by,
+               scalar_type_name(t.dtype()), "Tensor ", to_string(t.sizes()), "]", made_by,
                " is at version ", t->current_version(), "; expected version ", expected,
                " instead. It was saved by ", owner->name(), saved_at(owner), ".",
                written_by(t, expected),

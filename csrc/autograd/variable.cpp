@@ -153,7 +153,7 @@ void check_inplace(const Tensor& t, const char* op, bool tracked) {
 
 void rebase_history(const Tensor& t, Node* node, uint32_t nr) {
   TensorImpl* p = t.impl();
-  if (!is_floating(p->dtype)) return;  // a converting copy: no gradient can flow
+  if (!is_differentiable(p->dtype)) return;  // a converting copy: no gradient can flow
   if (p->base == nullptr) {
     node->set_output(nr, t);
     node->retain();
@@ -175,7 +175,7 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr) {
 void set_requires_grad(const Tensor& t, bool value) {
   TensorImpl* p = t.impl();
   if (value == requires_grad(p)) return;
-  COGRAD_CHECK(!value || is_floating(p->dtype),
+  COGRAD_CHECK(!value || is_differentiable(p->dtype),
                "only Tensors of floating point dtype can require gradients, got ",
                dtype_name(p->dtype));
   COGRAD_CHECK(grad_fn(p) == nullptr, "you can only change requires_grad flags of leaf variables.",

@@ -58,6 +58,4 @@ T add_to(T a, A b) {
     return T(static_cast<float>(a) + static_cast<float>(b));
 }
 
-inline bool is_half(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
-
 }  // namespace cograd::kernels

@@ -51,19 +51,7 @@ py::dict describe_op(const std::string& qualified) {
   d["signature"] = op->params;
   d["owner"] = op->owner;
   d["differentiable"] = op->record.differentiable;
-  py::list args;
-  for (size_t i = 0; i < op->record.args.size(); ++i) {
-    const ArgInfo& a = op->record.args[i];
-    py::dict arg;
-    arg["name"] = a.name;
-    arg["type"] = op->types[i];
-    arg["nullable"] = a.nullable;
-    arg["keyword_only"] = a.keyword_only;
-    arg["mutated"] = static_cast<bool>(op->mutated[i]);
-    arg["default"] = a.has_default ? py::object(py::str(a.default_text)) : py::object(py::none());
-    args.append(arg);
-  }
-  d["args"] = args;
+  d["args"] = describe_arguments(op->record.args);
   return d;
 }
 

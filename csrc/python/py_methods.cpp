@@ -99,7 +99,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
     COGRAD_CHECK_TYPE(value != nullptr && is_tensor(value), "data must be a Tensor");
     TensorImpl* t = unwrap(o).impl();
     TensorImpl* s = unwrap(value).impl();
-    COGRAD_CHECK(t->dtype == s->dtype || !requires_grad(t) || is_floating(s->dtype),
+    COGRAD_CHECK(t->dtype == s->dtype || !requires_grad(t) || is_differentiable(s->dtype),
                  "data set to a tensor that requires gradients must be floating point");
     if (t == s) return 0;
     const Dims sizes(s->sizes());

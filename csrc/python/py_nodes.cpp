@@ -318,7 +318,7 @@ PyObject* make_handle(Node* n, HookList which, uint64_t id) {
   static PyObject* type = nullptr;
   if (type == nullptr)
     type =
-        py::object(py::module_::import("cograd.utils.hooks").attr("_NodeHandle")).release().ptr();
+        py::object(py::module_::import("cograd._handles").attr("_NodeHandle")).release().ptr();
   py::object node = py::reinterpret_steal<py::object>(node_object(n));
   return py::handle(type)(node, static_cast<int>(which), id).release().ptr();
 }

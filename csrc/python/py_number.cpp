@@ -25,12 +25,13 @@ struct Slot {
 
 bool operand(PyObject* o, Value& v) noexcept {
   if (is_tensor(o)) {
-    v.kind = Value::Kind::Tensor;
-    v.tensor = reinterpret_cast<PyTensor*>(o)->impl;
+    v.set_tensor(reinterpret_cast<PyTensor*>(o)->impl);
     return true;
   }
-  v.kind = Value::Kind::Scalar;
-  return parse_scalar(o, &v.scalar);
+  Scalar number;
+  if (!parse_scalar(o, &number)) return false;
+  v.set_scalar(number);
+  return true;
 }
 
 bool fill(const OpRecord* r, PyObject* a, PyObject* b, Value* args) noexcept {

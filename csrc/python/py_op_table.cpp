@@ -5,47 +5,95 @@
 
 namespace cograd::python {
 
+py::dict describe_argument(const ArgInfo& a) {
+  py::dict d;
+  d["name"] = a.name;
+  d["kind"] = kind_name(a.kind);
+  d["type"] = a.type;
+  d["nullable"] = a.nullable;
+  d["keyword_only"] = a.keyword_only;
+  d["variadic"] = a.variadic;
+  d["mutated"] = a.mutated;
+  d["default"] = a.has_default ? py::object(py::str(a.default_text)) : py::object(py::none());
+  return d;
+}
+
+py::list describe_arguments(const std::vector<ArgInfo>& args) {
+  py::list out;
+  for (const ArgInfo& a : args) out.append(describe_argument(a));
+  return out;
+}
+
+namespace {
+
+constexpr const char* kResults[] = {"None",   "Tensor", "Tuple", "List", "Int",
+                                    "Double", "Bool",   "Text",  "Items"};
+constexpr const char* kTangents[] = {"double_vjp", "linear", "multilinear", "self_adjoint", "own"};
+constexpr const char* kBatches[] = {"loop",    "pointwise", "by_dims", "by_shape",
+                                    "leading", "own",       "never"};
+
+void describe_facts(const OpFacts& f, py::dict& d) {
+  py::list dtypes;
+  for (int i = 0; i < kNumDTypes; ++i)
+    if ((f.dtypes >> i & 1) != 0) dtypes.append(dtype_name(static_cast<DType>(i)));
+  d["dtypes"] = dtypes;
+  d["tangent"] = kTangents[static_cast<int>(f.tangent.rule)];
+  d["tangent_inputs"] = f.tangent.inputs;
+  d["batch"] = kBatches[static_cast<int>(f.batch.rule)];
+  d["batch_reason"] = f.batch.reason;
+  d["holomorphic"] = f.holomorphic;
+  py::list constants;
+  for (int i = 0; i < 32; ++i)
+    if ((f.constants >> i & 1) != 0) constants.append(i);
+  d["constants"] = constants;
+}
+
+py::dict describe_record(const OpRecord& r) {
+  py::dict d;
+  const uint32_t f = r.spec.flags;
+  d["name"] = r.spec.name;
+  d["signature"] = r.spec.args;
+  d["doc"] = r.spec.doc;
+  d["kind"] = kind_name(f);
+  d["function"] = (f & kFunction) != 0;
+  d["method"] = (f & kMethod) != 0;
+  d["inplace"] = r.call_inplace != nullptr;
+  d["out"] = r.call_out != nullptr || takes_outs(r);
+  d["exact_out"] = (f & kExactOut) != 0;
+  d["reads_bytes"] = (f & kReadsBytes) != 0;
+  d["cpp"] = (f & kNoCpp) == 0;
+  d["differentiable"] = r.differentiable;
+  d["samples"] = r.spec.samples;
+  d["ref"] = r.spec.ref;
+  d["returns"] = r.spec.returns;
+  d["internal"] = (f & kInternal) != 0;
+  d["namespace"] = (f & kNN) != 0 ? "_nn" : "";
+  d["result"] = kResults[static_cast<int>(r.result)];
+  d["num_results"] = static_cast<int>(r.num_results);
+  describe_facts(r.facts, d);
+  d["args"] = describe_arguments(r.args);
+  return d;
+}
+
+}  // namespace
+
 // Everything the table says, for tests, stubs and docs.
 py::list op_table_list() {
   py::list out;
-  for (const OpRecord* r : op_table()) {
-    py::dict d;
-    const uint32_t f = r->spec.flags;
-    d["name"] = r->spec.name;
-    d["signature"] = r->spec.args;
-    d["doc"] = r->spec.doc;
-    d["function"] = (f & kFunction) != 0;
-    d["method"] = (f & kMethod) != 0;
-    d["inplace"] = r->call_inplace != nullptr;
-    d["out"] = r->call_out != nullptr || takes_outs(*r);
-    d["differentiable"] = r->differentiable;
-    d["samples"] = r->spec.samples;
-    d["ref"] = r->spec.ref;
-    d["returns"] = r->spec.returns;
-    d["internal"] = (f & kInternal) != 0;
-    d["namespace"] = (f & kNN) != 0 ? "_nn" : "";
-    constexpr const char* kKinds[] = {"Tensor", "TensorOrScalar", "Tensors", "Scalar", "Int",
-                                      "Double", "Bool",           "Ints",    "DType",  "Device",
-                                      "String", "Generator",      "Doubles", "Bools",  "Strings"};
-    constexpr const char* kResults[] = {"None",   "Tensor", "Tuple", "List", "Int",
-                                        "Double", "Bool",   "Text",  "Items"};
-    d["result"] = kResults[static_cast<int>(r->result)];
-    d["num_results"] = static_cast<int>(r->num_results);
-    py::list args;
-    for (const ArgInfo& a : r->args) {
-      py::dict arg;
-      arg["name"] = a.name;
-      arg["kind"] = kKinds[static_cast<int>(a.kind)];
-      arg["nullable"] = a.nullable;
-      arg["keyword_only"] = a.keyword_only;
-      arg["variadic"] = a.variadic;
-      arg["default"] = a.has_default ? py::object(py::str(a.default_text)) : py::object(py::none());
-      args.append(arg);
-    }
-    d["args"] = args;
-    out.append(d);
-  }
+  for (const OpRecord* r : op_table()) out.append(describe_record(*r));
   return out;
+}
+
+py::dict parse_schema(const std::string& text) {
+  const Schema s = read_schema(text, "schema '" + text + "'");
+  py::dict d;
+  d["name"] = s.name;
+  d["args"] = describe_arguments(s.args);
+  py::list returns;
+  for (const std::string& type : s.returns) returns.append(type);
+  d["returns"] = returns;
+  d["has_result"] = text.find("->") != std::string::npos;
+  return d;
 }
 
 }  // namespace cograd::python

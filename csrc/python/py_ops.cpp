@@ -57,7 +57,7 @@ class Parsed {
   Tensor& keep(Tensor t) { return lists().tensors.emplace_back(1, std::move(t)).front(); }
   std::vector<double>& doubles() { return lists().doubles.emplace_back(); }
   std::vector<uint8_t>& bools() { return lists().bools.emplace_back(); }
-  std::vector<std::string_view>& strings() { return lists().strings.emplace_back(); }
+  std::vector<cograd_string>& strings() { return lists().strings.emplace_back(); }
 
  private:
   static_assert(std::is_trivially_destructible_v<Value>);
@@ -67,7 +67,7 @@ class Parsed {
     std::deque<std::vector<Tensor>> tensors;
     std::deque<std::vector<double>> doubles;
     std::deque<std::vector<uint8_t>> bools;
-    std::deque<std::vector<std::string_view>> strings;
+    std::deque<std::vector<cograd_string>> strings;
   };
   Lists& lists() {
     if (lists_ == nullptr) lists_ = std::make_unique<Lists>();
@@ -83,9 +83,7 @@ bool parse_ints(PyObject* const* items, size_t n, Parsed& p, Value& v) {
   int64_t* out = p.ints(n);
   for (size_t i = 0; i < n; ++i)
     if (!parse_int(items[i], &out[i])) return false;
-  v.kind = Value::Kind::Ints;
-  v.list = out;
-  v.length = n;
+  v.set_list(COGRAD_INTS, out, n);
   return true;
 }
 
@@ -98,18 +96,17 @@ bool parse_tensors(PyObject* const* items, size_t n, Parsed& p, Value& v) {
     if (!is_tensor(items[i])) return false;
     list.push_back(unwrap(items[i]));
   }
-  v.kind = Value::Kind::Tensors;
-  v.list = list.data();
-  v.length = n;
+  v.set_list(COGRAD_TENSORS, list.data(), n);
   return true;
 }
 
 bool parse_number(PyObject* o, Value& v) {
-  if (!parse_scalar(o, &v.scalar)) {
+  Scalar s;
+  if (!parse_scalar(o, &s)) {
     if (!is_tensor(o) || unwrap(o).dim() != 0 || requires_grad(unwrap(o))) return false;
-    v.scalar = item(unwrap(o));
+    s = item(unwrap(o));
   }
-  v.kind = Value::Kind::Scalar;
+  v.set_scalar(s);
   return true;
 }
 
@@ -118,7 +115,6 @@ bool parse_list(ArgKind kind, PyObject* o, Parsed& p, Value& v) {
   if (!is_list_or_tuple(o)) return false;
   const auto n = static_cast<size_t>(PySequence_Fast_GET_SIZE(o));
   PyObject** items = PySequence_Fast_ITEMS(o);
-  v.length = n;
   if (kind == ArgKind::Doubles) {
     std::vector<double>& list = p.doubles();
     for (size_t i = 0; i < n; ++i) {
@@ -126,8 +122,7 @@ bool parse_list(ArgKind kind, PyObject* o, Parsed& p, Value& v) {
       if (!parse_scalar(items[i], &s)) return false;
       list.push_back(s.to_double());
     }
-    v.kind = Value::Kind::Doubles;
-    v.list = list.data();
+    v.set_list(COGRAD_FLOATS, list.data(), n);
     return true;
   }
   if (kind == ArgKind::Bools) {
@@ -136,44 +131,40 @@ bool parse_list(ArgKind kind, PyObject* o, Parsed& p, Value& v) {
       if (!PyBool_Check(items[i])) return false;
       list.push_back(items[i] == Py_True);
     }
-    v.kind = Value::Kind::Bools;
-    v.list = list.data();
+    v.set_list(COGRAD_BOOLEANS, list.data(), n);
     return true;
   }
-  std::vector<std::string_view>& list = p.strings();
+  std::vector<cograd_string>& list = p.strings();
   for (size_t i = 0; i < n; ++i) {
     if (!PyUnicode_Check(items[i])) return false;
     Py_ssize_t length = 0;
     const char* text = PyUnicode_AsUTF8AndSize(items[i], &length);
     if (text == nullptr) throw_python_error();
-    list.emplace_back(text, static_cast<size_t>(length));
+    list.push_back({text, static_cast<size_t>(length)});
   }
-  v.kind = Value::Kind::Strings;
-  v.list = list.data();
+  v.set_list(COGRAD_STRINGS, list.data(), n);
   return true;
 }
 
 // Fills `v` from `o`; false if the object does not suit the parameter.
 bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
   if (o == Py_None) {
-    v.kind = Value::Kind::None;
-    v.tensor = nullptr;
+    if (a.kind == ArgKind::Tensor) v.set_tensor(nullptr);
     return a.nullable || (a.has_default && a.default_value.none());
   }
   switch (a.kind) {
-    case ArgKind::Tensor:
-      if (!is_tensor(o)) return false;
-      v.kind = Value::Kind::Tensor;
-      v.tensor = reinterpret_cast<PyTensor*>(o)->impl;
-      return true;
     case ArgKind::TensorOrScalar:
-      if (is_tensor(o)) {
-        v.kind = Value::Kind::Tensor;
-        v.tensor = reinterpret_cast<PyTensor*>(o)->impl;
+      if (!is_tensor(o)) {
+        Scalar s;
+        if (!parse_scalar(o, &s)) return false;
+        v.set_scalar(s);
         return true;
       }
-      v.kind = Value::Kind::Scalar;
-      return parse_scalar(o, &v.scalar);
+      [[fallthrough]];
+    case ArgKind::Tensor:
+      if (!is_tensor(o)) return false;
+      v.set_tensor(reinterpret_cast<PyTensor*>(o)->impl);
+      return true;
     case ArgKind::Tensors:
       if (!is_list_or_tuple(o)) return false;
       return parse_tensors(PySequence_Fast_ITEMS(o),
@@ -181,37 +172,46 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
     case ArgKind::Scalar:
       return parse_number(o, v);
     case ArgKind::Int:
-      v.kind = Value::Kind::Int;
-      return parse_int(o, &v.integer);
+    case ArgKind::Dim: {
+      int64_t i = 0;
+      if (!parse_int(o, &i)) return false;
+      v.set_integer(i);
+      return true;
+    }
     case ArgKind::Double:
       if (!parse_number(o, v)) return false;
-      v.kind = Value::Kind::Double;
-      v.number = v.scalar.to_double();
+      v.set_number(v.scalar().to_double());
       return true;
     case ArgKind::Bool:
       if (!PyBool_Check(o) && !std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool"))
         return false;
-      v.kind = Value::Kind::Bool;
-      v.truth = PyObject_IsTrue(o) == 1;
+      v.set_truth(PyObject_IsTrue(o) == 1);
       return true;
     case ArgKind::Ints:
+    case ArgKind::DimList:
+    case ArgKind::Shape:
       if (is_list_or_tuple(o))
         return parse_ints(PySequence_Fast_ITEMS(o),
                           static_cast<size_t>(PySequence_Fast_GET_SIZE(o)), p, v);
-      return !is_shape(a) && parse_ints(&o, 1, p, v);
-    case ArgKind::DType:
-      v.kind = Value::Kind::DType;
-      return parse_dtype(o, &v.dtype);
-    case ArgKind::Device:
-      v.kind = Value::Kind::Device;
-      return parse_device(o, &v.device);
+      return a.kind != ArgKind::Shape && !a.variadic && parse_ints(&o, 1, p, v);
+    case ArgKind::DType: {
+      DType t{};
+      if (!parse_dtype(o, &t)) return false;
+      v.set_dtype(t);
+      return true;
+    }
+    case ArgKind::Device: {
+      Device d{};
+      if (!parse_device(o, &d)) return false;
+      v.set_device(d);
+      return true;
+    }
     case ArgKind::String: {
       if (!PyUnicode_Check(o)) return false;
       Py_ssize_t n = 0;
-      v.list = PyUnicode_AsUTF8AndSize(o, &n);
-      if (v.list == nullptr) throw_python_error();
-      v.kind = Value::Kind::String;
-      v.length = static_cast<size_t>(n);
+      const char* text = PyUnicode_AsUTF8AndSize(o, &n);
+      if (text == nullptr) throw_python_error();
+      v.set_list(COGRAD_STRING, text, static_cast<size_t>(n));
       return true;
     }
     case ArgKind::Doubles:
@@ -220,8 +220,7 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
       return parse_list(a.kind, o, p, v);
     case ArgKind::Generator:
       if (!py::isinstance<Generator>(o)) return false;
-      v.kind = Value::Kind::Generator;
-      v.generator = py::cast<Generator*>(py::handle(o));
+      v.set_generator(py::cast<Generator*>(py::handle(o)));
       return true;
   }
   return false;
@@ -303,14 +302,14 @@ bool parse_positional(const OpRecord& r, PyObject* const* args, size_t n, Parsed
     const ArgInfo& a = r.args[i];
     seen |= uint64_t{1} << i;
     if (a.variadic && !is_list_or_tuple(args[used]) && args[used] != Py_None) {
+      const bool ints = a.kind != ArgKind::Tensors;
       size_t stop = n;  // the rest of the positionals, as far as they are of the list's type
-      if (a.kind == ArgKind::Ints) {
+      if (ints) {
         int64_t ignored;
         for (stop = used; stop < n && parse_int(args[stop], &ignored);) ++stop;
       }
-      const bool ok = a.kind == ArgKind::Ints
-                          ? stop > used && parse_ints(args + used, stop - used, p, p.values[i])
-                          : parse_tensors(args + used, stop - used, p, p.values[i]);
+      const bool ok = ints ? stop > used && parse_ints(args + used, stop - used, p, p.values[i])
+                           : parse_tensors(args + used, stop - used, p, p.values[i]);
       if (ok) {
         used = stop;
         continue;
@@ -348,9 +347,24 @@ bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames
   return true;
 }
 
+// "(input, dim=None, *, out=None)": the parameters as Python declares them.
+std::string parameters_text(const OpGroup& g, const OpRecord& r) {
+  std::string text;
+  auto add = [&](const std::string& item) { text += (text.empty() ? "" : ", ") + item; };
+  bool by_keyword = false;
+  for (const ArgInfo& a : r.args) {
+    if (a.keyword_only && !by_keyword) add("*");
+    by_keyword |= a.keyword_only || a.variadic;
+    add((a.variadic ? "*" : "") + a.name + (a.has_default ? "=" + a.default_text : ""));
+  }
+  if ((r.call_out != nullptr || takes_outs(r)) && !g.inplace) {
+    if (!by_keyword) add("*");
+    add("out=None");
+  }
+  return "(" + text + ")";
+}
 std::string signature_text(const OpGroup& g, const OpRecord& r) {
-  const bool out = (r.call_out != nullptr || takes_outs(r)) && !g.inplace;
-  return g.name + "(" + r.spec.args + (out ? ", out=None)" : ")");
+  return g.name + parameters_text(g, r);
 }
 
 [[gnu::cold]] PyObject* fail_parse(const OpGroup& g, PyObject* const* args, size_t n,
@@ -392,7 +406,7 @@ PyObject* run_outs(const OpRecord& r, Parsed& p) {
   COGRAD_CHECK_TYPE(parse_tensors(PySequence_Fast_ITEMS(p.out),
                                   static_cast<size_t>(PySequence_Fast_GET_SIZE(p.out)), p, list),
                     r.spec.name, "(): out= must be a tuple of tensors");
-  const TensorList outs(static_cast<const Tensor*>(list.list), list.length);
+  const TensorList outs = list.tensors();
   call_into(r, outs, p.values);
   Result result;
   result.kind = Result::Kind::Tuple;
@@ -471,25 +485,7 @@ PyObject* op_doc(PyObject* o, void*) {
 PyObject* op_text_signature(PyObject* o, void*) {
   const OpGroup& g = group_of(o);
   if (g.records.size() != 1) Py_RETURN_NONE;
-  const OpRecord& r = *g.records[0];
-  std::string text = "(";
-  bool star = false;
-  for (size_t i = 0; i < r.args.size(); ++i) {
-    if (i > 0) text += ", ";
-    const ArgInfo& a = r.args[i];
-    if (a.variadic) {
-      text += "*" + a.name;
-      star = true;
-      continue;
-    }
-    if (a.keyword_only && !star) {
-      text += "*, ";
-      star = true;
-    }
-    text += a.name;
-    if (a.has_default) text += "=" + a.default_text;
-  }
-  return PyUnicode_FromString((text + ")").c_str());
+  return PyUnicode_FromString(parameters_text(g, *g.records[0]).c_str());
 }
 PyObject* op_reduce(PyObject* o, PyObject*) {
   return guarded([&] {
@@ -651,6 +647,7 @@ void init_ops(py::module_& m) {
     }
   }
   m.def("_op_table", &op_table_list, "One dict per op record.");
+  m.def("_parse_schema", &parse_schema, "The parts of a typed schema.");
 }
 
 }  // namespace cograd::python

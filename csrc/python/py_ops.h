@@ -11,20 +11,12 @@ const OpRecord* find_op(std::string_view name, uint32_t flags = kFunction | kMet
 
 inline Value tensor_value(const Tensor& t) noexcept {
   Value v;
-  v.kind = Value::Kind::Tensor;
-  v.tensor = t.impl();
+  v.set_tensor(t.impl());
   return v;
 }
 inline Value scalar_value(const Scalar& s) noexcept {
   Value v;
-  v.kind = Value::Kind::Scalar;
-  v.scalar = s;
-  return v;
-}
-inline Value int_value(int64_t i) noexcept {
-  Value v;
-  v.kind = Value::Kind::Int;
-  v.integer = i;
+  v.set_scalar(s);
   return v;
 }
 
@@ -65,13 +57,11 @@ PyObject* op_attribute(PyObject* op, PyObject* name, const ForeignOp* f);
 
 // Everything the table says, for tests, stubs and docs: one dict per record.
 py::list op_table_list();
+// One dict for each parameter.
+py::list describe_arguments(const std::vector<ArgInfo>& args);
+// A typed schema's parts; raises ValueError on what it cannot read.
+py::dict parse_schema(const std::string& text);
 
 PyObject* wrap_result(const OpRecord* r, Result& result);
-
-// Parameters that are shapes: one int does not stand for them, as it does for a list of dims.
-inline bool is_shape(const ArgInfo& a) {
-  return a.variadic || a.name == "size" || a.name == "stride" || a.name == "sizes" ||
-         a.name == "split_sizes" || a.name == "normalized_shape";
-}
 
 }  // namespace cograd::python

@@ -29,8 +29,21 @@ class UntypedStorage {
     storage_->release();
   }
   Storage* get() const noexcept { return storage_; }
-  int64_t nbytes() const noexcept { return storage_->nbytes; }
-  uintptr_t address() const noexcept { return reinterpret_cast<uintptr_t>(storage_->data); }
+  int64_t nbytes() const noexcept { return storage_->emptied ? 0 : storage_->nbytes; }
+  uintptr_t address() const noexcept {
+    return storage_->emptied ? 0 : reinterpret_cast<uintptr_t>(storage_->data);
+  }
+  // To nothing and back. Tensors point into the memory, so only its contents are given up.
+  void resize(int64_t n) {
+    if (n == nbytes()) return;
+    COGRAD_CHECK(!storage_->read_only, "UntypedStorage.resize_(): the storage is read-only");
+    COGRAD_CHECK(n == 0 || n == storage_->nbytes, "UntypedStorage.resize_(): a storage of ",
+                 storage_->nbytes, " bytes can be resized to 0 and back, got ", n);
+    storage_->emptied = n == 0;
+    storage_->version.fetch_add(1, std::memory_order_relaxed);
+    if (n == 0 && storage_->kind == 0)
+      data_discard(storage_->data, static_cast<size_t>(storage_->nbytes));
+  }
 
  private:
   Storage* storage_;
@@ -131,6 +144,13 @@ void init_pickle(py::module_& m) {
       .def("data_ptr", &UntypedStorage::address, "Address of the first byte.")
       .def("element_size", [](const UntypedStorage&) { return 1; })
       .def("is_shared", [](const UntypedStorage&) { return false; })
+      .def(
+          "resize_",
+          [](py::object self, int64_t nbytes) {
+            self.cast<UntypedStorage&>().resize(nbytes);
+            return self;
+          },
+          py::arg("nbytes"), "Gives the bytes up (0), or takes as many as there were again.")
       .def("clone", &copy_of_storage, "A copy of the bytes.")
       .def("__copy__", &copy_of_storage)
       .def("__deepcopy__",

@@ -166,7 +166,7 @@ PyObject* tensor_repr(PyObject* o) {
   return guarded([&]() -> PyObject* {
     if (format == nullptr)
       format =
-          py::object(py::module_::import("cograd._tensor_str").attr("tensor_str")).release().ptr();
+          py::object(py::module_::import("cograd._tensor.str").attr("tensor_str")).release().ptr();
     return PyObject_CallOneArg(format, o);
   });
 }

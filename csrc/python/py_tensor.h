@@ -89,7 +89,6 @@ void init_ops(py::module_& m);
 void init_indexing(py::module_& m);
 void init_nodes(py::module_& m);
 void init_function(py::module_& m);
-void init_engine(py::module_& m);
 void init_gc(py::module_& m);
 void init_saved(py::module_& m);
 void init_watch(py::module_& m);

@@ -176,7 +176,7 @@ py::dict float_info() {
 }
 
 // finfo and iinfo fields of a dtype; the Python classes are built on them.
-py::dict dtype_info(py::handle o) {
+py::dict dtype_limits(py::handle o) {
   using namespace py::literals;
   DType t;
   if (!parse_dtype(o.ptr(), &t))
@@ -350,7 +350,14 @@ void init_types(py::module_& m) {
   init_dtype(m);
   init_size(m);
   init_device(m);
-  m.def("_dtype_info", &dtype_info);
+  m.def("_dtype_info", &dtype_limits);
+  m.def("_scalar_type_name", [](py::handle o) {
+    DType t;
+    if (!parse_dtype(o.ptr(), &t))
+      detail::fail(ErrorKind::Type, "_scalar_type_name(): expected a dtype, got ",
+                   Py_TYPE(o.ptr())->tp_name);
+    return scalar_type_name(t);
+  });
   m.def(
       "get_default_dtype",
       [] { return py::reinterpret_borrow<py::object>(dtype_object(default_dtype())); },

@@ -127,26 +127,22 @@ void before_write(const Tensor& t, const char* op) {
 
 bool finite(const Value& v) {
   switch (v.kind) {
-    case Value::Kind::Tensor:
-      return v.tensor == nullptr || find_nonfinite(Tensor::borrow(v.tensor), true, true) < 0;
-    case Value::Kind::Tensors:
-      for (size_t i = 0; i < v.length; ++i)
-        if (find_nonfinite(static_cast<const Tensor*>(v.list)[i], true, true) >= 0) return false;
+    case COGRAD_TENSOR:
+      return !v.has_tensor() || find_nonfinite(v.tensor(), true, true) < 0;
+    case COGRAD_TENSORS:
+      for (const Tensor& t : v.tensors())
+        if (find_nonfinite(t, true, true) >= 0) return false;
       return true;
-    case Value::Kind::Scalar: {
-      const double x = v.scalar.to_double();
-      return x - x == 0;
-    }
-    case Value::Kind::Double:
-      return v.number - v.number == 0;
+    case COGRAD_FLOAT:
+      return v.number() - v.number() == 0;
     default:
       return true;
   }
 }
 
-// Ops without tensor arguments make values; empty_like and its kin make none at all.
+// Ops without tensor arguments make values; those of uninitialised memory make none at all.
 bool judged(const OpRecord* r) {
-  if (std::strstr(r->spec.name, "empty") != nullptr) return false;
+  if ((r->spec.flags & kUninitialised) != 0) return false;
   for (const ArgInfo& a : r->args)
     if (a.kind == ArgKind::Tensor || a.kind == ArgKind::TensorOrScalar ||
         a.kind == ArgKind::Tensors)

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cstdlib>
@@ -134,6 +135,13 @@ void* data_alloc(size_t nbytes) {
 void data_free(void* p, size_t nbytes) noexcept {
   if (nbytes >= kCacheMin && nbytes <= kCacheCap && cache().put(p, round_block(nbytes))) return;
   std::free(p);
+}
+
+void data_discard(void* p, size_t nbytes) noexcept {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto from = (reinterpret_cast<uintptr_t>(p) + page - 1) / page * page;
+  const auto to = (reinterpret_cast<uintptr_t>(p) + nbytes) / page * page;
+  if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
 }
 
 size_t cached_bytes() noexcept {

@@ -52,6 +52,8 @@ inline void small_free(void* p, size_t n) noexcept {
 // Tensor data: 64-byte aligned, throws Error(Memory). The size given to data_free is the same.
 COGRAD_API void* data_alloc(size_t nbytes);
 void data_free(void* p, size_t nbytes) noexcept;
+// Gives the whole pages of a block back to the system; they read as zeros from then on.
+COGRAD_API void data_discard(void* p, size_t nbytes) noexcept;
 // Bytes held in the cache of large blocks; release gives them back to the system.
 COGRAD_API size_t cached_bytes() noexcept;
 COGRAD_API void release_cached_memory() noexcept;

@@ -24,6 +24,7 @@ struct Storage {
   // 0: own data block, 1: bytes follow this object, 2: foreign, 3: a part of another storage
   uint8_t kind = 0;
   bool read_only = false;
+  bool emptied = false;  // resized to 0: the address range is kept, its contents are given up
 
   static constexpr int64_t kInlineMax = 256;
 

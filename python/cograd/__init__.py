@@ -62,8 +62,17 @@ for _name in dir(_C._ops):
 del _name
 
 from cograd._dtypes import *
-from cograd._interop import *
-from cograd._indexing import *
+from cograd._C import (
+    UntypedStorage,
+    as_tensor,
+    from_dlpack,
+    from_numpy,
+    frombuffer,
+    tensor,
+)
+from cograd._tensor.asarray import asarray
+from cograd._tensor.legacy import *
+from cograd._tensor.storage import TypedStorage
 from cograd.functional import *
 from cograd import overrides as overrides
 from cograd import random
@@ -103,9 +112,9 @@ _LAZY_MODULES = frozenset(
 _LAZY_NAMES = {
     "load": "serialization",
     "save": "serialization",
-    "set_printoptions": "_tensor_str",
-    "get_printoptions": "_tensor_str",
-    "printoptions": "_tensor_str",
+    "set_printoptions": "_tensor.str",
+    "get_printoptions": "_tensor.str",
+    "printoptions": "_tensor.str",
 }
 
 

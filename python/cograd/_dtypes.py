@@ -24,19 +24,6 @@ __all__ = [
     "typename",
 ]
 
-_LEGACY_NAMES = {
-    "float32": "FloatTensor",
-    "float64": "DoubleTensor",
-    "float16": "HalfTensor",
-    "bfloat16": "BFloat16Tensor",
-    "uint8": "ByteTensor",
-    "int8": "CharTensor",
-    "int16": "ShortTensor",
-    "int32": "IntTensor",
-    "int64": "LongTensor",
-    "bool": "BoolTensor",
-}
-
 
 def _dtype_name(value: Any) -> str:
     return str(value).rsplit(".", 1)[-1]
@@ -67,12 +54,19 @@ class _TypeInfo:
         return (self.__class__, (self._type,))
 
 
-def _check_dtype(op: str, value: Any) -> None:
+_OF_PYTHON_TYPE = {float: _C.float64, int: _C.int64, bool: _C.bool}
+
+
+def _as_dtype(op: str, value: Any) -> Any:
+    """A dtype, or that of a Python type of numbers."""
+    if isinstance(value, type):
+        value = _OF_PYTHON_TYPE.get(value, value)
     if not isinstance(value, dtype):
         raise TypeError(
             f"{op}(): argument 'type' (position 1) must be cograd.dtype, "
             f"not {value.__class__.__name__}"
         )
+    return value
 
 
 class finfo(_TypeInfo):
@@ -97,7 +91,7 @@ class finfo(_TypeInfo):
     def __init__(self, type: Any = None) -> None:
         if type is None:
             type = _C.get_default_dtype()
-        _check_dtype("finfo", type)
+        type = _as_dtype("finfo", type)
         if not type.is_floating_point:
             raise TypeError(
                 f"finfo() requires a floating point dtype, got {_dtype_name(type)}; "
@@ -122,7 +116,7 @@ class iinfo(_TypeInfo):
     min: int
 
     def __init__(self, type: Any) -> None:
-        _check_dtype("iinfo", type)
+        type = _as_dtype("iinfo", type)
         if type.is_floating_point or type == _C.bool:
             raise TypeError(
                 f"iinfo() requires an integer dtype, got {_dtype_name(type)}"
@@ -196,7 +190,7 @@ def set_default_dtype(d: Any) -> None:
 def typename(obj: Any, /) -> str:
     """The full name of an object's type; for tensors one that tells the dtype."""
     if isinstance(obj, Tensor):
-        return "cograd." + _LEGACY_NAMES[_dtype_name(obj.dtype)]
+        return f"cograd.{_C._scalar_type_name(obj.dtype)}Tensor"
     owner = obj if hasattr(obj, "__qualname__") else obj.__class__
     module = getattr(owner, "__module__", None) or ""
     if module in ("builtins", "__builtin__"):

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from cograd import _C
 from cograd._C import Tensor
@@ -15,11 +17,31 @@ _ops = _C._ops
 _EPS = {_C.float32: 2.0**-23, _C.float64: 2.0**-52}
 
 
+_F = TypeVar("_F", bound=Callable[..., Tensor])
+
+
+def _numpy_names(function: _F) -> _F:
+    """``function``, which takes ``axis`` and ``keepdims`` for ``dim`` and ``keepdim`` too."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Tensor:
+        for theirs, ours in (("axis", "dim"), ("keepdims", "keepdim")):
+            if theirs not in kwargs:
+                continue
+            if ours in kwargs:
+                raise TypeError(f"{function.__name__}(): got both {theirs!r} and {ours!r}")
+            kwargs[ours] = kwargs.pop(theirs)
+        return function(*args, **kwargs)
+
+    return cast(_F, call)
+
+
 def stored(result: Tensor, out: Tensor | None) -> Tensor:
     """``result``, written to ``out`` if that is given, which takes its shape."""
     return result if out is None else _ops.mul(result, 1, out=out)
 
 
+@_numpy_names
 def vector_norm(
     x: Tensor,
     ord: float = 2,
@@ -43,6 +65,7 @@ def _check_order(ord: float | str) -> None:
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
 
 
+@_numpy_names
 def matrix_norm(
     A: Tensor,
     ord: float | str = "fro",
@@ -75,9 +98,11 @@ def matrix_norm(
     rows, cols = (d % A.dim() for d in dim)
     if rows == cols:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got {tuple(dim)}")
-    if ord in ("nuc", 2, -2):
+    if ord == "nuc":
+        return stored(_ops.norm(A, "nuc", (rows, cols), keepdim), out)
+    if ord in (2, -2):
         s = _ops.linalg_svdvals(A.movedim((rows, cols), (-2, -1)))
-        result = s.sum(-1) if ord == "nuc" else s.amax(-1) if ord == 2 else s.amin(-1)
+        result = s.amax(-1) if ord == 2 else s.amin(-1)
         if keepdim:
             for d in sorted((rows, cols)):
                 result = result.unsqueeze(d)
@@ -89,6 +114,7 @@ def matrix_norm(
     return stored(result if keepdim else result.squeeze((rows, cols)), out)
 
 
+@_numpy_names
 def norm(
     A: Tensor,
     ord: float | str | None = None,

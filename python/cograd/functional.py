@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions whose argument forms the op table cannot express: index lists and pairs of dims."""
+"""Functions whose argument forms the op table cannot express: index lists, pairs of dims, edges."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Size, Tensor
+from cograd._return_types import make
 
-__all__ = ["broadcast_shapes", "chain_matmul", "einsum", "tensordot"]
+__all__ = ["broadcast_shapes", "chain_matmul", "einsum", "histogram", "tensordot"]
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -108,3 +109,50 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     from cograd.linalg import multi_dot
 
     return multi_dot(matrices, out=out)
+
+
+_Histogram = make("histogram", "hist, bin_edges")
+
+
+def histogram(
+    input: Tensor,
+    bins: int | Tensor,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
+    """Counts of ``input`` (any shape, floating) in bins, and the edges of the bins.
+
+    ``bins`` is their number, equal between the two ends of ``range`` (default: those of the data),
+    or a 1-d tensor of ascending edges of input's dtype; the last bin is closed. ``weight`` (input's
+    shape and dtype) counts for each element; ``density`` divides so that the integral over the bins
+    is 1. Returns ``hist`` (bins,) and ``bin_edges`` (bins + 1,) of input's dtype. Raises
+    RuntimeError for a range that is not finite or not ascending.
+    """
+    if isinstance(bins, Tensor):
+        if range is not None:
+            raise TypeError("histogram(): range is not allowed when bins is a tensor of edges")
+        edges = bins
+        hist = _C._ops._histogram_edges(input, edges, weight)
+    else:
+        low, high = (None, None) if range is None else (float(range[0]), float(range[1]))
+        hist, edges = _C._ops._histogram_uniform(input, bins, low, high, weight)
+    if density:
+        hist = hist / (hist.sum() * (edges[1:] - edges[:-1]))
+    return _Histogram(hist, edges)
+
+
+def _histogram(
+    self: Tensor,
+    bins: int | Tensor,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:
+    """See :func:`cograd.histogram`."""
+    return histogram(self, bins, range=range, weight=weight, density=density)
+
+
+Tensor.histogram = _histogram  # type: ignore[method-assign]

@@ -221,7 +221,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
     Returns:
         ``solution`` (*, n, k), differentiable; ``residuals`` (*, k), the squared norms of the
-        columns of A X - B if m > n and every matrix has full rank, else empty; ``rank``;
+        columns of A X - B if m > n, every matrix has full rank and the driver is not "gelsy",
+        else empty; ``rank``;
         ``singular_values`` (for "gelsd" and "gelss").
 
     Raises:
@@ -251,8 +252,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     solution = pinv(A, rtol=rcond) @ right
     rank = matrix_rank(A, rtol=rcond)
     nothing = _ops.empty((0,), dtype=A.dtype)
-    residuals = nothing
-    if m > n and bool((rank == n).all()):
+    residuals = solution.reshape(-1)[:0]  # empty, but of the graph, as in torch
+    if driver != "gelsy" and m > n and bool((rank == n).all()):
         residuals = (A @ solution - right).square().sum(-2)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing
     if driver == "gels":

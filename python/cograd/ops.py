@@ -7,47 +7,17 @@ is looked up when it is asked for, so code may name ops before the library is lo
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cograd import _C
+from cograd import _C, _op_table
+
+if TYPE_CHECKING:
+    from cograd.utils.cpp_extension._load import load_library, loaded_libraries
 
 __all__ = ["load_library", "loaded_libraries"]
 
-loaded_libraries: set[str] = set()
-_loaded: dict[str, tuple[int, int, int]] = {}
 _namespaces: dict[str, Namespace] = {}
-_gone: set[str] = set()
-
-
-def load_library(path: str | os.PathLike[str]) -> None:
-    """Loads a shared object; the ops it registers are found under `cograd.ops`.
-
-    Loading the same file again does nothing; a file that was rebuilt since replaces its ops.
-
-    Args:
-        path: the shared object, built by `cograd.utils.cpp_extension`, CMake or by hand.
-
-    Raises:
-        ImportError: no such file, another ABI, unresolved symbols, or an op of that name exists.
-    """
-    from cograd.utils.cpp_extension import _load
-
-    full = os.path.realpath(os.fspath(path))
-    try:
-        status = os.stat(full)
-    except OSError as e:
-        raise ImportError(
-            f"cograd.ops.load_library: {os.fspath(path)}: {e.strerror}", path=full
-        ) from e
-    stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
-    if _loaded.get(full) == stamp:
-        return
-    _load.register(_load._copy(full) if full in _loaded else full, f"file:{full}")
-    _loaded[full] = stamp
-    loaded_libraries.add(os.fspath(path))
 
 
 class Namespace:
@@ -75,10 +45,10 @@ class Namespace:
 
 def _find(qualified: str) -> Any:
     """Returns the op or None."""
-    python_op = _python_table().get(qualified)
+    python_op = _op_table.python_ops.get(qualified)
     if python_op is not None:
         return python_op
-    if qualified in _gone:
+    if qualified in _op_table.gone:
         return None
     try:
         return _C._find_op(qualified)
@@ -88,13 +58,10 @@ def _find(qualified: str) -> Any:
 
 def _names() -> list[str]:
     """Returns all registered ops as "namespace::name"."""
-    return [*_python_table(), *(n for n in map(str, _C._foreign_ops()) if n not in _gone)]
-
-
-def _python_table() -> dict[str, Any]:
-    """Returns the ops of `cograd.library`, if that has been used."""
-    table = sys.modules.get("cograd.library._table")
-    return {} if table is None else table._python_ops
+    return [
+        *_op_table.python_ops,
+        *(n for n in map(str, _C._foreign_ops()) if n not in _op_table.gone),
+    ]
 
 
 def _forget(names: Iterable[str]) -> None:
@@ -105,14 +72,7 @@ def _forget(names: Iterable[str]) -> None:
             _namespaces[namespace].__dict__.pop(op, None)
 
 
-def _changed(names: Iterable[str], gone: Iterable[str]) -> None:
-    """Takes note of ops that were registered anew, and of those a rebuilt library lacks."""
-    _gone.difference_update(names)
-    _gone.update(gone)
-    adopted = sys.modules.get("cograd.library._foreign")
-    if adopted is not None:
-        adopted.refresh(names, gone)
-    _forget((*names, *gone))
+_op_table.listeners.append(_forget)
 
 
 def _unknown(namespace: str, op: str) -> str:
@@ -133,7 +93,11 @@ def _unknown(namespace: str, op: str) -> str:
     return f"{text}; was its library loaded? See cograd.ops.load_library{loaded}"
 
 
-def __getattr__(name: str) -> Namespace:
+def __getattr__(name: str) -> Any:
+    if name in __all__:  # of a package that most programs never need
+        from cograd.utils.cpp_extension import _load
+
+        return getattr(_load, name)
     if name.startswith("_"):
         raise AttributeError(f"module 'cograd.ops' has no attribute '{name}'")
     if name not in _namespaces:

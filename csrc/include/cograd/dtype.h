@@ -26,7 +26,6 @@ enum class DType : uint8_t {
   Float = Float32,
   Double = Float64,
 };
-inline constexpr int kNumDTypes = 10;
 
 namespace detail {
 inline float float_of(uint32_t bits) noexcept { return __builtin_bit_cast(float, bits); }
@@ -78,19 +77,66 @@ struct BFloat16 {
   }
 };
 
-constexpr int dtype_size(DType t) noexcept {
-  constexpr uint8_t kSize[kNumDTypes] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
-  return kSize[static_cast<int>(t)];
+enum class DTypeCategory : uint8_t { Bool, Integer, Floating };
+
+// All that is known of a dtype by itself; the one table of names.
+struct DTypeInfo {
+  const char* name;    // "float32": the attribute of the package
+  const char* alias;   // "Float": in error messages, and in FloatTensor
+  const char* c_name;  // "float": as messages about products spell it
+  uint8_t size;        // bytes
+  DTypeCategory category;
+  bool is_signed;
+};
+inline constexpr DTypeInfo kDTypes[] = {
+    {"bool", "Bool", "bool", 1, DTypeCategory::Bool, false},
+    {"uint8", "Byte", "unsigned char", 1, DTypeCategory::Integer, false},
+    {"int8", "Char", "signed char", 1, DTypeCategory::Integer, true},
+    {"int16", "Short", "short", 2, DTypeCategory::Integer, true},
+    {"int32", "Int", "int", 4, DTypeCategory::Integer, true},
+    {"int64", "Long", "int64_t", 8, DTypeCategory::Integer, true},
+    {"float16", "Half", "c10::Half", 2, DTypeCategory::Floating, true},
+    {"bfloat16", "BFloat16", "c10::BFloat16", 2, DTypeCategory::Floating, true},
+    {"float32", "Float", "float", 4, DTypeCategory::Floating, true},
+    {"float64", "Double", "double", 8, DTypeCategory::Floating, true},
+};
+inline constexpr int kNumDTypes = sizeof(kDTypes) / sizeof(kDTypes[0]);
+
+constexpr const DTypeInfo& dtype_info(DType t) noexcept { return kDTypes[static_cast<int>(t)]; }
+constexpr const char* dtype_name(DType t) noexcept { return dtype_info(t).name; }
+constexpr const char* scalar_type_name(DType t) noexcept { return dtype_info(t).alias; }
+
+namespace detail {
+// Small tables and masks made of the rows: what is asked in every op takes one load or shift.
+struct DTypeSizes {
+  uint8_t of[kNumDTypes] = {};
+  constexpr DTypeSizes() noexcept {
+    for (int i = 0; i < kNumDTypes; ++i) of[i] = kDTypes[i].size;
+  }
+};
+inline constexpr DTypeSizes kDTypeSizes;
+constexpr uint32_t category_mask(DTypeCategory c) noexcept {
+  uint32_t mask = 0;
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (kDTypes[i].category == c) mask |= uint32_t{1} << i;
+  return mask;
 }
-// torch's spelling without the module prefix: "float32".
-constexpr const char* dtype_name(DType t) noexcept {
-  constexpr const char* kName[kNumDTypes] = {"bool",  "uint8",   "int8",     "int16",   "int32",
-                                             "int64", "float16", "bfloat16", "float32", "float64"};
-  return kName[static_cast<int>(t)];
+}  // namespace detail
+
+constexpr int dtype_size(DType t) noexcept { return detail::kDTypeSizes.of[static_cast<int>(t)]; }
+constexpr bool is_floating(DType t) noexcept {
+  constexpr uint32_t kMask = detail::category_mask(DTypeCategory::Floating);
+  return (kMask >> static_cast<int>(t) & 1) != 0;
 }
-constexpr bool is_floating(DType t) noexcept { return t >= DType::Float16; }
-constexpr bool is_integral(DType t) noexcept { return t > DType::Bool && t < DType::Float16; }
-constexpr bool is_signed(DType t) noexcept { return t != DType::Bool && t != DType::UInt8; }
+constexpr bool is_integral(DType t) noexcept {
+  constexpr uint32_t kMask = detail::category_mask(DTypeCategory::Integer);
+  return (kMask >> static_cast<int>(t) & 1) != 0;
+}
+constexpr bool is_signed(DType t) noexcept { return dtype_info(t).is_signed; }
+// Whether tensors of the dtype can require grad: those of real and, later, of complex numbers.
+constexpr bool is_differentiable(DType t) noexcept { return is_floating(t); }
+// Whether elements are real numbers: everything until there are complex ones.
+constexpr bool is_real(DType) noexcept { return true; }
 
 template <class T>
 struct DTypeOf;

@@ -12,9 +12,7 @@ inline bool fill_missing(const ArgInfo& a, Value& v) {
     return true;
   }
   if (!a.variadic) return false;
-  v.kind = a.kind == ArgKind::Ints ? Value::Kind::Ints : Value::Kind::Tensors;
-  v.list = nullptr;
-  v.length = 0;
+  v.set_list(a.kind == ArgKind::Tensors ? COGRAD_TENSORS : COGRAD_INTS, nullptr, 0);
   return true;
 }
 

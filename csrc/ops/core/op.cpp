@@ -93,58 +93,9 @@ void check_shape_inplace(const Tensor& self, IntList sizes) {
                  " doesn't match the broadcast shape ", to_string(sizes));
 }
 
-std::string type_name(DType t) {
-  constexpr const char* kName[kNumDTypes] = {"Bool", "Byte", "Char",     "Short", "Int",
-                                             "Long", "Half", "BFloat16", "Float", "Double"};
-  return kName[static_cast<int>(t)];
-}
-
 void check_castable(DType from, DType to) {
-  COGRAD_CHECK(can_cast(from, to), "result type ", type_name(from),
-               " can't be cast to the desired output type ", type_name(to));
-}
-
-// Ops whose out= must have the result's dtype. Others, elementwise ones and those of reductions
-// that take a dtype, convert into it.
-constexpr std::string_view kSameDTypeOut[] = {"mm",
-                                              "bmm",
-                                              "matmul",
-                                              "addmm",
-                                              "addmv",
-                                              "mv",
-                                              "baddbmm",
-                                              "addbmm",
-                                              "dot",
-                                              "vdot",
-                                              "inner",
-                                              "chain_matmul",
-                                              "amax",
-                                              "amin",
-                                              "argmax",
-                                              "argmin",
-                                              "softmax",
-                                              "log_softmax",
-                                              "tril",
-                                              "triu",
-                                              "index_select",
-                                              "gather",
-                                              "take",
-                                              "take_along_dim",
-                                              "masked_select",
-                                              "diag",
-                                              "index_add",
-                                              "index_copy",
-                                              "scatter",
-                                              "scatter_add",
-                                              "logcumsumexp",
-                                              "quantile",
-                                              "norm"};
-
-void check_out_dtype(const char* op, DType result, DType out) {
-  if (result == out) return;
-  for (std::string_view name : kSameDTypeOut)
-    COGRAD_CHECK(name != op, op, "(): Expected out tensor to have dtype ", dtype_name(result),
-                 ", but got ", dtype_name(out), " instead");
+  COGRAD_CHECK(can_cast(from, to), "result type ", scalar_type_name(from),
+               " can't be cast to the desired output type ", scalar_type_name(to));
 }
 
 // Gives an out= tensor the result's shape; only tensors that own their whole storage may grow.
@@ -187,8 +138,8 @@ Tensor CtxBase::out_target(IntList sizes, DType dtype) {
   if (t.dtype() != dtype) return empty(sizes, dtype);
   if (!inplace_ && !same(t.sizes(), sizes)) return empty(sizes, dtype);
   for (const Value& v : values_) {
-    if (v.kind != Value::Kind::Tensor) continue;
-    COGRAD_CHECK(!overlaps_partially(t, Tensor::borrow(v.tensor)), op_,
+    if (!v.has_tensor()) continue;
+    COGRAD_CHECK(!overlaps_partially(t, v.tensor()), op_,
                  "(): unsupported operation: some elements of the input tensor and the written-to "
                  "tensor refer to a single memory location. Please clone() the tensor before "
                  "performing the operation.");
@@ -206,16 +157,18 @@ namespace detail {
 void mark_outputs(const Tensor& t, uint32_t flags) {
   // A view or an argument handed back keeps what it was.
   if (!t.defined() || (flags == kInference && t->base != nullptr)) return;
-  t->flags |= t.is_floating() ? flags : flags & ~uint32_t{kTaint};
+  t->flags |= is_differentiable(t.dtype()) ? flags : flags & ~uint32_t{kTaint};
 }
 
-void finish_target(const char* op, const Tensor& target, const Tensor& result, bool inplace) {
+void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace) {
   check_castable(result.dtype(), target.dtype());
-  if (!inplace) check_out_dtype(op, result.dtype(), target.dtype());
+  COGRAD_CHECK(inplace || (op.flags & kExactOut) == 0 || result.dtype() == target.dtype(), op.name,
+               "(): Expected out tensor to have dtype ", dtype_name(result.dtype()), ", but got ",
+               dtype_name(target.dtype()), " instead");
   if (inplace)
     check_shape_inplace(target, result.sizes());
   else
-    resize_out(op, target, result.sizes());
+    resize_out(op.name, target, result.sizes());
   if (thread_state.grad_enabled)
     copy_(target, result);
   else

@@ -3,7 +3,7 @@
 // the in-place and out= forms and the boxed record that everything else is derived from.
 //
 //   struct Hypot {
-//     static constexpr OpSpec spec{"hypot", "input, other", kElementwise, "sqrt(a^2 + b^2).", ...};
+//     static constexpr OpSpec spec{"hypot", "input, other", kForms, "sqrt(a^2 + b^2).", ...};
 //     static constexpr int kSaved = 2;                     // slots for saved tensors
 //     struct State { double scale; };                      // optional: plain values for backward
 //     static Tensor forward(Ctx<Hypot>& ctx, const Tensor& a, const Tensor& b);
@@ -310,7 +310,7 @@ constexpr bool has_backward() {
 }
 template <class Op>
 constexpr bool is_view() {
-  return requires { Op::kView; };
+  return (Op::spec.flags & kKindMask) == kView;
 }
 template <class Op>
 constexpr bool nondiff_output(uint32_t i) {
@@ -335,7 +335,7 @@ auto marked_inference(F&& f) {
 }
 
 // Copies `result` into `target` when the op did not write it itself; checks shape and casting.
-void finish_target(const char* op, const Tensor& target, const Tensor& result, bool inplace);
+void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace);
 // Raises if out= is used where a gradient would be lost.
 void check_out(const char* op, const Tensor& out, bool any_grad);
 
@@ -367,7 +367,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
         auto out = Op::forward(ctx, args...);
         node->set_num_outputs(detail::count_outputs(out));
         detail::each_output(out, [&](const Tensor& t, uint32_t i) {
-          if (t.defined() && t.is_floating() && !detail::nondiff_output<Op>(i))
+          if (t.defined() && is_differentiable(t.dtype()) && !detail::nondiff_output<Op>(i))
             set_history(t, node, i);
         });
         return out;
@@ -399,7 +399,7 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
       else
         return Op::forward(first, rest...);
     };
-    detail::finish_target(name, self, forward(args...), true);
+    detail::finish_target(Op::spec, self, forward(args...), true);
     if (!thread_state.grad_enabled) self->bump_version();
   } else {
     auto run = [&](Ctx<Op>& ctx) {
@@ -408,7 +408,7 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
       self->bump_version();
       if (!result.is(self)) {
         GradGuard no_grad(false);
-        detail::finish_target(name, self, result, true);
+        detail::finish_target(Op::spec, self, result, true);
       }
     };
     if (tracked) {
@@ -439,14 +439,14 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
   detail::check_out(name, out, detail::any_requires_grad(args...));
   GradGuard no_grad(false);
   if constexpr (detail::Traits<Op>::composite) {
-    detail::finish_target(name, out, Op::forward(args...), false);
+    detail::finish_target(Op::spec, out, Op::forward(args...), false);
     out->bump_version();
   } else {
     Ctx<Op> ctx;
     ctx.set_target(&out, false, name, values);
     Tensor result = Op::forward(ctx, args...);
     out->bump_version();
-    if (!result.is(out)) detail::finish_target(name, out, result, false);
+    if (!result.is(out)) detail::finish_target(Op::spec, out, result, false);
   }
 }
 
@@ -514,6 +514,7 @@ bool add_op() {
   r->args = detail::ArgKinds<typename T::Args>::make();
   r->differentiable =
       (T::composite || detail::has_backward<Op>()) && (Op::spec.flags & kNondiff) == 0;
+  r->facts = facts_of<Op>();
   r->result = detail::result_kind<typename T::Out>();
   if constexpr (requires { std::tuple_size<typename T::Out>::value; })
     r->num_results = std::tuple_size_v<typename T::Out>;

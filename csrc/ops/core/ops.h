@@ -38,6 +38,7 @@ COGRAD_OPERATOR(/, div)
 // Copies and layout.
 Tensor clone(const Tensor& x);
 Tensor contiguous(const Tensor& x);
+Tensor contiguous_clone(const Tensor& x);  // a new one always
 Tensor cast(const Tensor& x, DType t);
 COGRAD_API void copy_(const Tensor& dst, const Tensor& src);
 COGRAD_API void fill_(const Tensor& x, Scalar v);

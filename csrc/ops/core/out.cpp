@@ -9,8 +9,7 @@ namespace cograd {
 void call_into(const OpRecord& r, TensorList outs, const Value* args) {
   bool any_grad = false;
   for (size_t i = 0; i < r.args.size(); ++i)
-    if (args[i].kind == Value::Kind::Tensor)
-      any_grad |= requires_grad(reinterpret_cast<const Tensor&>(args[i].tensor));
+    if (args[i].has_tensor()) any_grad |= requires_grad(args[i].tensor());
   for (const Tensor& t : outs) detail::check_out(r.spec.name, t, any_grad);
   GradGuard no_grad(false);
   Result result;
@@ -19,7 +18,7 @@ void call_into(const OpRecord& r, TensorList outs, const Value* args) {
   COGRAD_CHECK_TYPE(result.tensors.size() == outs.size(), r.spec.name, "(): out= has ", outs.size(),
                     " tensors, expected ", result.tensors.size());
   for (size_t i = 0; i < outs.size(); ++i) {
-    detail::finish_target(r.spec.name, outs[i], result.tensors[i], false);
+    detail::finish_target(r.spec, outs[i], result.tensors[i], false);
     outs[i]->bump_version();
   }
 }

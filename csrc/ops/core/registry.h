@@ -2,21 +2,29 @@
 // The table of ops: one record each, made from the op's declaration. Bindings, stubs, docs and
 // generated tests are all derived from it.
 #pragma once
-#include "ops/core/value.h"
+#include "ops/core/facts.h"
+#include "ops/core/parameters.h"
 
 namespace cograd {
 
-enum OpFlags : uint32_t {
-  kFunction = 1,  // cograd.name(...)
-  kMethod = 2,    // Tensor.name(...)
-  kInplace = 4,   // Tensor.name_(...)
-  kOut = 8,       // out= keyword
-  kNN = 16,       // in cograd.nn.functional instead of cograd
-  kNondiff = 32,  // no gradient by nature (comparisons, indices, ...)
-  kFunctional = kFunction | kMethod,
-  kElementwise = kFunction | kMethod | kInplace | kOut,
-  kInternal = 64,  // reachable through _C only
-};
+using OpFlags = uint32_t;
+inline constexpr OpFlags kFunction = 1;   // cograd.name(...)
+inline constexpr OpFlags kMethod = 2;     // Tensor.name(...)
+inline constexpr OpFlags kInplace = 4;    // Tensor.name_(...)
+inline constexpr OpFlags kOut = 8;        // out= keyword
+inline constexpr OpFlags kNN = 16;        // in cograd.nn.functional instead of cograd
+inline constexpr OpFlags kNondiff = 32;   // no gradient by nature (comparisons, indices, ...)
+inline constexpr OpFlags kInternal = 64;  // reachable through _C only
+inline constexpr OpFlags kFunctional = kFunction | kMethod;
+inline constexpr OpFlags kForms = kFunction | kMethod | kInplace | kOut;
+inline constexpr OpFlags kExactOut = 128;       // out= has the result's dtype; others convert
+inline constexpr OpFlags kAbsentTensors = 256;  // its lists of tensors may hold None
+inline constexpr OpFlags kUninitialised = 512;  // its values are whatever the memory held
+inline constexpr OpFlags kReadsBytes = 1024;    // depends on how the bytes lie, not on values alone
+inline constexpr OpFlags kNoCpp = 2048;         // no generated function of it in the public headers
+// out= is written while inputs are read, so it may not even be one of them:
+inline constexpr OpFlags kOutApart = 4096;    // none at all
+inline constexpr OpFlags kOutIsInput = 8192;  // none but the first
 
 // What an op's struct declares about itself, in one place.
 struct OpSpec {
@@ -24,24 +32,12 @@ struct OpSpec {
   // Python parameters in the order of the C++ ones: "input, dim=None, *, dtype=None"; a name with
   // a leading star ("*size") also takes its ints as separate positional arguments.
   const char* args;
-  uint32_t flags;
+  OpFlags flags;  // of the above, and a kind
   const char* doc;
   // Argument lists for the generated tests, ';' between samples, or "none: reason".
   const char* samples = "";
   const char* ref = "";      // NumPy expression over the argument names
   const char* returns = "";  // field names of a named tuple result: "values, indices"
-};
-
-struct ArgInfo {
-  std::string name;
-  ArgKind kind = ArgKind::Tensor;
-  bool nullable = false;
-  bool keyword_only = false;
-  bool variadic = false;
-  bool has_default = false;
-  std::string default_text;
-  std::string default_string;  // storage of a string default
-  Value default_value;
 };
 
 struct ForeignOp;  // an op of an extension (api/registration.h)
@@ -53,6 +49,7 @@ struct OpRecord {
   OpSpec spec;
   std::vector<ArgInfo> args;
   bool differentiable = false;
+  OpFacts facts;
   Result::Kind result = Result::Kind::None;
   uint8_t num_results = 1;             // of a tuple
   const ForeignOp* foreign = nullptr;  // then `call` is null
@@ -63,9 +60,7 @@ struct OpRecord {
 
 // All records in registration order; overloads share a name. Complete once the library is loaded.
 COGRAD_API const std::vector<OpRecord*>& op_table();
-// Fills in names and defaults of record.args from spec.args; raises ValueError if malformed.
-COGRAD_API void parse_parameters(OpRecord& record);
-// The same for an op of this library; aborts the load on a malformed declaration.
+// Reads the parameters and adds it; aborts the load on a malformed declaration.
 COGRAD_API bool add_record(OpRecord* record);
 // Gives every overload of op `of` a second name; made when the table is first asked for.
 COGRAD_API bool add_alias(const char* name, const char* of);

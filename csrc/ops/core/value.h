@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Value and Result: the boxed arguments and results with which any op can be called by name.
 #pragma once
+#include <bit>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 
+#include "cograd/c_api.h"
 #include "tensor/tensor.h"
 
 namespace cograd {
@@ -48,41 +50,116 @@ enum class ArgKind : uint8_t {
   Doubles,  // lists, of registered ops
   Bools,
   Strings,
+  Dim,  // one dim of the input, negative from its end
+  DimList,
+  Shape,  // sizes or strides: one int does not stand for them, as it does for dims
+};
+inline constexpr int kNumArgKinds = static_cast<int>(ArgKind::Shape) + 1;
+// "Tensor", as the exported table spells it.
+COGRAD_API const char* kind_name(ArgKind k) noexcept;
+
+// A dim as the caller gave it; wrap_dim() says which one of a tensor it is.
+struct Dim {
+  int64_t value = 0;
+  constexpr Dim() noexcept = default;
+  constexpr Dim(int64_t v) noexcept : value(v) {}                // NOLINT: implicit by intent
+  constexpr operator int64_t() const noexcept { return value; }  // NOLINT
+};
+struct DimList : IntList {
+  constexpr DimList() noexcept = default;
+  constexpr DimList(IntList v) noexcept : IntList(v) {}  // NOLINT: implicit by intent
+};
+struct Shape : IntList {
+  constexpr Shape() noexcept = default;
+  constexpr Shape(IntList v) noexcept : IntList(v) {}  // NOLINT: implicit by intent
 };
 
+inline constexpr int32_t kGeneratorValue = 64;  // a kind that does not cross the C interface
+
+// A boxed argument, byte for byte the C interface's cograd_value. A number is BOOLEAN, INT or
+// FLOAT; lists are borrowed; a Tensor parameter that got None is a TENSOR without one.
 struct Value {
-  enum class Kind : uint8_t {
-    None,
-    Tensor,
-    Tensors,
-    Scalar,
-    Int,
-    Double,
-    Bool,
-    Ints,
-    DType,
-    Device,
-    String,
-    Generator,
-    Doubles,
-    Bools,
-    Strings,
-  };
-  Kind kind = Kind::None;
-  Scalar scalar;
+  int32_t kind = COGRAD_NONE;
+  uint32_t owned = 0;
   union {
-    TensorImpl* tensor;  // borrowed
-    const void* list;    // int64_t, Tensor, char, double, bool or string_view, borrowed
-    int64_t integer = 0;
+    TensorImpl* tensor = nullptr;  // borrowed
+    int64_t integer;
     double number;
-    bool truth;
-    DType dtype;
-    Device device;
-    Generator* generator;
-  };
-  size_t length = 0;  // of a list
-  bool none() const noexcept { return kind == Kind::None; }
+    const void* list;
+  } u;
+  size_t length = 0;
+
+  static Value from_c(const cograd_value& v) noexcept { return std::bit_cast<Value>(v); }
+  cograd_value to_c() const noexcept { return std::bit_cast<cograd_value>(*this); }
+
+  bool none() const noexcept {
+    return kind == COGRAD_NONE || (kind == COGRAD_TENSOR && u.tensor == nullptr);
+  }
+  bool has_tensor() const noexcept { return kind == COGRAD_TENSOR && u.tensor != nullptr; }
+  bool is_number() const noexcept {
+    return kind == COGRAD_BOOLEAN || kind == COGRAD_INT || kind == COGRAD_FLOAT;
+  }
+
+  const Tensor& tensor() const noexcept { return reinterpret_cast<const Tensor&>(u.tensor); }
+  Scalar scalar() const noexcept {
+    if (kind == COGRAD_FLOAT) return Scalar(u.number);
+    if (kind == COGRAD_BOOLEAN) return Scalar(u.integer != 0);
+    return Scalar(static_cast<long>(u.integer));
+  }
+  int64_t integer() const noexcept { return u.integer; }
+  double number() const noexcept { return u.number; }
+  bool truth() const noexcept { return u.integer != 0; }
+  DType dtype() const noexcept { return static_cast<DType>(u.integer); }
+  Device device() const noexcept {  // `length` is the index plus one
+    return Device{static_cast<DeviceType>(u.integer), static_cast<int8_t>(int(length) - 1)};
+  }
+  TensorList tensors() const noexcept { return {static_cast<const Tensor*>(u.list), length}; }
+  IntList ints() const noexcept { return {static_cast<const int64_t*>(u.list), length}; }
+  std::string_view text() const noexcept { return {static_cast<const char*>(u.list), length}; }
+  Generator* generator() const noexcept {
+    return static_cast<Generator*>(const_cast<void*>(u.list));
+  }
+
+  void set_tensor(TensorImpl* t) noexcept {  // borrowed
+    kind = COGRAD_TENSOR;
+    u.tensor = t;
+  }
+  void set_scalar(const Scalar& s) noexcept {
+    if (s.is_float()) return set_number(s.to_double());
+    kind = s.is_bool() ? COGRAD_BOOLEAN : COGRAD_INT;
+    u.integer = s.to_int();
+  }
+  void set_integer(int64_t v) noexcept {
+    kind = COGRAD_INT;
+    u.integer = v;
+  }
+  void set_number(double v) noexcept {
+    kind = COGRAD_FLOAT;
+    u.number = v;
+  }
+  void set_truth(bool v) noexcept {
+    kind = COGRAD_BOOLEAN;
+    u.integer = v;
+  }
+  void set_dtype(DType v) noexcept {
+    kind = COGRAD_DTYPE;
+    u.integer = static_cast<int64_t>(v);
+  }
+  void set_device(Device v) noexcept {
+    kind = COGRAD_DEVICE;
+    u.integer = static_cast<int64_t>(v.type);
+    length = static_cast<size_t>(v.index + 1);
+  }
+  // `k`: one of the kinds that have `list`.
+  void set_list(int32_t k, const void* list, size_t n) noexcept {
+    kind = k;
+    u.list = list;
+    length = n;
+  }
+  void set_generator(Generator* g) noexcept { set_list(kGeneratorValue, g, 0); }
 };
+static_assert(sizeof(Value) == sizeof(cograd_value));
+static_assert(sizeof(Tensor) == sizeof(cograd_tensor));
 
 struct ResultItems;
 
@@ -117,44 +194,31 @@ struct ArgTraits;
     static constexpr bool nullable = nullable_;                \
     static decltype(auto) get(const Value& v) { return expr; } \
   }
-COGRAD_ARG(Tensor, Tensor, true, (reinterpret_cast<const Tensor&>(v.tensor)));
+COGRAD_ARG(Tensor, Tensor, true, v.tensor());
 COGRAD_ARG(TensorOrScalar, TensorOrScalar, false,
-           v.kind == Value::Kind::Tensor ? TensorOrScalar(reinterpret_cast<const Tensor&>(v.tensor))
-                                         : TensorOrScalar(v.scalar));
-COGRAD_ARG(std::optional<TensorOrScalar>, TensorOrScalar, true,
-           v.none() ? std::nullopt
-                    : std::optional<TensorOrScalar>(ArgTraits<TensorOrScalar>::get(v)));
-COGRAD_ARG(TensorList, Tensors, false, (TensorList(static_cast<const Tensor*>(v.list), v.length)));
-COGRAD_ARG(Scalar, Scalar, false, v.scalar);
-COGRAD_ARG(std::optional<Scalar>, Scalar, true,
-           v.none() ? std::nullopt : std::optional<Scalar>(v.scalar));
-COGRAD_ARG(int64_t, Int, false, v.integer);
-COGRAD_ARG(std::optional<int64_t>, Int, true,
-           v.none() ? std::nullopt : std::optional<int64_t>(v.integer));
-COGRAD_ARG(double, Double, false, v.number);
-COGRAD_ARG(std::optional<double>, Double, true,
-           v.none() ? std::nullopt : std::optional<double>(v.number));
-COGRAD_ARG(bool, Bool, false, v.truth);
-COGRAD_ARG(std::optional<bool>, Bool, true, v.none() ? std::nullopt : std::optional<bool>(v.truth));
-COGRAD_ARG(IntList, Ints, false, (IntList(static_cast<const int64_t*>(v.list), v.length)));
-COGRAD_ARG(std::optional<IntList>, Ints, true,
-           v.none()
-               ? std::nullopt
-               : std::optional<IntList>(IntList(static_cast<const int64_t*>(v.list), v.length)));
-COGRAD_ARG(DType, DType, false, v.dtype);
-COGRAD_ARG(std::optional<DType>, DType, true,
-           v.none() ? std::nullopt : std::optional<DType>(v.dtype));
-COGRAD_ARG(std::optional<Device>, Device, true,
-           v.none() ? std::nullopt : std::optional<Device>(v.device));
-COGRAD_ARG(std::string_view, String, false,
-           (std::string_view(static_cast<const char*>(v.list), v.length)));
-COGRAD_ARG(std::optional<std::string_view>, String, true,
-           v.none()
-               ? std::nullopt
-               : std::optional<std::string_view>(std::string_view(static_cast<const char*>(v.list),
-                                                                  v.length)));
-COGRAD_ARG(Generator*, Generator, true, v.none() ? nullptr : v.generator);
+           v.kind == COGRAD_TENSOR ? TensorOrScalar(v.tensor()) : TensorOrScalar(v.scalar()));
+COGRAD_ARG(TensorList, Tensors, false, v.tensors());
+COGRAD_ARG(Scalar, Scalar, false, v.scalar());
+COGRAD_ARG(int64_t, Int, false, v.integer());
+COGRAD_ARG(Dim, Dim, false, Dim(v.integer()));
+COGRAD_ARG(double, Double, false, v.number());
+COGRAD_ARG(bool, Bool, false, v.truth());
+COGRAD_ARG(IntList, Ints, false, v.ints());
+COGRAD_ARG(DimList, DimList, false, DimList(v.ints()));
+COGRAD_ARG(Shape, Shape, false, Shape(v.ints()));
+COGRAD_ARG(DType, DType, false, v.dtype());
+COGRAD_ARG(Device, Device, false, v.device());
+COGRAD_ARG(std::string_view, String, false, v.text());
+COGRAD_ARG(Generator*, Generator, true, v.none() ? nullptr : v.generator());
 #undef COGRAD_ARG
+template <class T>
+struct ArgTraits<std::optional<T>> {
+  static constexpr ArgKind kind = ArgTraits<T>::kind;
+  static constexpr bool nullable = true;
+  static std::optional<T> get(const Value& v) {
+    return v.none() ? std::nullopt : std::optional<T>(ArgTraits<T>::get(v));
+  }
+};
 
 inline void box(Result& r, Tensor t) {
   r.kind = Result::Kind::Tensor;

@@ -29,7 +29,7 @@ void check_factory(const char* op, DType dtype, std::optional<std::string_view> 
                "(): only the strided layout exists, got ", layout.value_or(""));
   COGRAD_CHECK(!pin_memory.value_or(false), op,
                "(): pin_memory=True requires an accelerator backend, and there is none");
-  COGRAD_CHECK(!requires_grad || is_floating(dtype),
+  COGRAD_CHECK(!requires_grad || is_differentiable(dtype),
                "Only Tensors of floating point and complex dtype can require gradients, ", op,
                "() got dtype ", dtype_name(dtype));
 }
@@ -77,10 +77,11 @@ Tensor factory_out(CtxBase& ctx, const char* op, IntList sizes, DType t) {
 namespace {
 
 struct Empty {
-  static constexpr OpSpec spec{"empty", "*size, " COGRAD_LIKE_ARGS, kFunction | kOut | kNondiff,
+  static constexpr OpSpec spec{"empty", "*size, " COGRAD_LIKE_ARGS,
+                               kFunction | kOut | kNondiff | kCreation | kNoCpp | kUninitialised,
                                "A tensor whose elements are whatever the memory held.",
                                "none: contents are undefined"};
-  static Tensor forward(Ctx<Empty>& ctx, IntList size, COGRAD_LIKE_PARAMS) {
+  static Tensor forward(Ctx<Empty>& ctx, Shape size, COGRAD_LIKE_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
     check_factory("empty", t, layout, pin_memory, requires_grad);
     wants_contiguous("empty", memory_format);
@@ -104,11 +105,11 @@ Tensor filled(Ctx<Op>& ctx, IntList size, DType t, Scalar value,
   struct Struct {                                                                         \
     static constexpr OpSpec spec{name,                                                    \
                                  "*size, " COGRAD_FACTORY_ARGS,                           \
-                                 kFunction | kOut | kNondiff,                             \
+                                 kFunction | kOut | kNondiff | kCreation,                 \
                                  "A tensor filled with " #value ".",                      \
                                  "(2, 3); (); (0, 2)",                                    \
                                  "np." name "(size)"};                                    \
-    static Tensor forward(Ctx<Struct>& ctx, IntList size, COGRAD_FACTORY_PARAMS) {        \
+    static Tensor forward(Ctx<Struct>& ctx, Shape size, COGRAD_FACTORY_PARAMS) {          \
       return filled(ctx, size, factory_dtype(ctx, dtype, default_dtype()), value, layout, \
                     pin_memory, requires_grad);                                           \
     }                                                                                     \
@@ -120,11 +121,11 @@ COGRAD_CONSTANT(Ones, "ones", 1)
 struct Full {
   static constexpr OpSpec spec{"full",
                                "size, fill_value, *, " COGRAD_FACTORY_ARGS,
-                               kFunction | kOut | kNondiff,
+                               kFunction | kOut | kNondiff | kCreation,
                                "A tensor filled with fill_value, whose kind decides the dtype.",
                                "(2, 3), 1.5; (2,), 7; (), True",
                                "np.full(size, fill_value)"};
-  static Tensor forward(Ctx<Full>& ctx, IntList size, Scalar value, COGRAD_FACTORY_PARAMS) {
+  static Tensor forward(Ctx<Full>& ctx, Shape size, Scalar value, COGRAD_FACTORY_PARAMS) {
     return filled(ctx, size, factory_dtype(ctx, dtype, scalar_dtype(value)), value, layout,
                   pin_memory, requires_grad);
   }
@@ -134,7 +135,7 @@ COGRAD_OP(Full)
 struct ScalarTensor {
   static constexpr OpSpec spec{"scalar_tensor",
                                "s, *, " COGRAD_FACTORY_ARGS,
-                               kFunction | kNondiff,
+                               kFunction | kNondiff | kCreation,
                                "A 0-dim tensor of the default dtype holding a number.",
                                "1.5; 2",
                                "np.float64(s)"};
@@ -168,10 +169,10 @@ Tensor strided_tensor(const char* op, IntList sizes, IntList strides, DType t) {
 
 struct EmptyStrided {
   static constexpr OpSpec spec{"empty_strided", "size, stride, *, " COGRAD_FACTORY_ARGS,
-                               kFunction | kNondiff, "An uninitialised tensor with given strides.",
+                               kFunction | kNondiff | kCreation | kNoCpp | kUninitialised,
+                               "An uninitialised tensor with given strides.",
                                "none: contents are undefined"};
-  static Tensor forward(Ctx<EmptyStrided>& ctx, IntList size, IntList stride,
-                        COGRAD_FACTORY_PARAMS) {
+  static Tensor forward(Ctx<EmptyStrided>& ctx, Shape size, Shape stride, COGRAD_FACTORY_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
     check_factory("empty_strided", t, layout, pin_memory, requires_grad);
     return finish_factory(strided_tensor("empty_strided", size, stride, t), requires_grad);
@@ -179,11 +180,11 @@ struct EmptyStrided {
 };
 COGRAD_OP(EmptyStrided)
 
-#define COGRAD_LIKE(Struct, name, fill, samples, ref)                                             \
+#define COGRAD_LIKE(Struct, name, flags, fill, samples, ref)                                      \
   struct Struct {                                                                                 \
     static constexpr OpSpec spec{name,                                                            \
                                  "input, *, " COGRAD_LIKE_ARGS,                                   \
-                                 kFunction | kNondiff,                                            \
+                                 kFunction | kNondiff | kCreation | (flags),                      \
                                  name ": a tensor like input in shape, dtype and order of dims.", \
                                  samples,                                                         \
                                  ref};                                                            \
@@ -196,14 +197,14 @@ COGRAD_OP(EmptyStrided)
     }                                                                                             \
   };                                                                                              \
   COGRAD_OP(Struct)
-COGRAD_LIKE(EmptyLike, "empty_like", (void)0, "none: contents are undefined", "")
-COGRAD_LIKE(ZerosLike, "zeros_like", raw_fill(out, 0), "T(3, 4); I(2)", "np.zeros_like(input)")
-COGRAD_LIKE(OnesLike, "ones_like", raw_fill(out, 1), "T(3, 4); I(2)", "np.ones_like(input)")
+COGRAD_LIKE(EmptyLike, "empty_like", kUninitialised, (void)0, "none: contents are undefined", "")
+COGRAD_LIKE(ZerosLike, "zeros_like", 0, raw_fill(out, 0), "T(3, 4); I(2)", "np.zeros_like(input)")
+COGRAD_LIKE(OnesLike, "ones_like", 0, raw_fill(out, 1), "T(3, 4); I(2)", "np.ones_like(input)")
 
 struct FullLike {
   static constexpr OpSpec spec{"full_like",
                                "input, fill_value, *, " COGRAD_LIKE_ARGS,
-                               kFunction | kNondiff,
+                               kFunction | kNondiff | kCreation,
                                "A tensor like input filled with fill_value.",
                                "T(3, 4), 2.5; I(2), 3",
                                "np.full_like(input, fill_value)"};
@@ -218,33 +219,37 @@ struct FullLike {
 };
 COGRAD_OP(FullLike)
 
-#define COGRAD_NEW(Struct, name, fill, samples, ref)                                            \
-  struct Struct {                                                                               \
-    static constexpr OpSpec spec{name,                                                          \
-                                 "input, *size, " COGRAD_FACTORY_ARGS,                          \
-                                 kMethod | kNondiff,                                            \
-                                 name ": a tensor of the given size and input's dtype.",        \
-                                 samples,                                                       \
-                                 ref};                                                          \
-    static Tensor forward(Ctx<Struct>&, const Tensor& x, IntList size, COGRAD_FACTORY_PARAMS) { \
-      const DType t = dtype.value_or(x.dtype());                                                \
-      check_factory(name, t, layout, pin_memory, requires_grad);                                \
-      Tensor out = empty_checked(name, size, t);                                                \
-      fill;                                                                                     \
-      return finish_factory(out, requires_grad);                                                \
-    }                                                                                           \
-  };                                                                                            \
+#define COGRAD_NEW(Struct, name, flags, fill, samples, ref)                                   \
+  struct Struct {                                                                             \
+    static constexpr OpSpec spec{name,                                                        \
+                                 "input, *size, " COGRAD_FACTORY_ARGS,                        \
+                                 kMethod | kNondiff | kCreation | (flags),                    \
+                                 name ": a tensor of the given size and input's dtype.",      \
+                                 samples,                                                     \
+                                 ref};                                                        \
+    static Tensor forward(Ctx<Struct>&, const Tensor& x, Shape size, COGRAD_FACTORY_PARAMS) { \
+      const DType t = dtype.value_or(x.dtype());                                              \
+      check_factory(name, t, layout, pin_memory, requires_grad);                              \
+      Tensor out = empty_checked(name, size, t);                                              \
+      fill;                                                                                   \
+      return finish_factory(out, requires_grad);                                              \
+    }                                                                                         \
+  };                                                                                          \
   COGRAD_OP(Struct)
-COGRAD_NEW(NewEmpty, "new_empty", (void)0, "none: contents are undefined", "")
-COGRAD_NEW(NewZeros, "new_zeros", raw_fill(out, 0), "T(2), (3, 4)", "np.zeros(size, input.dtype)")
-COGRAD_NEW(NewOnes, "new_ones", raw_fill(out, 1), "T(2), (3, 4)", "np.ones(size, input.dtype)")
+COGRAD_NEW(NewEmpty, "new_empty", kUninitialised, (void)0, "none: contents are undefined", "")
+COGRAD_NEW(NewZeros, "new_zeros", 0, raw_fill(out, 0), "T(2), (3, 4)",
+           "np.zeros(size, input.dtype)")
+COGRAD_NEW(NewOnes, "new_ones", 0, raw_fill(out, 1), "T(2), (3, 4)", "np.ones(size, input.dtype)")
 
 struct NewFull {
   static constexpr OpSpec spec{
-      "new_full",          "input, size, fill_value, *, " COGRAD_FACTORY_ARGS,
-      kMethod | kNondiff,  "A tensor of the given size and input's dtype filled with fill_value.",
-      "T(2), (3, 4), 2.5", "np.full(size, fill_value, input.dtype)"};
-  static Tensor forward(Ctx<NewFull>& ctx, const Tensor& x, IntList size, Scalar value,
+      "new_full",
+      "input, size, fill_value, *, " COGRAD_FACTORY_ARGS,
+      kMethod | kNondiff | kCreation,
+      "A tensor of the given size and input's dtype filled with fill_value.",
+      "T(2), (3, 4), 2.5",
+      "np.full(size, fill_value, input.dtype)"};
+  static Tensor forward(Ctx<NewFull>& ctx, const Tensor& x, Shape size, Scalar value,
                         COGRAD_FACTORY_PARAMS) {
     return filled(ctx, size, dtype.value_or(x.dtype()), value, layout, pin_memory, requires_grad);
   }
@@ -253,10 +258,10 @@ COGRAD_OP(NewFull)
 
 struct NewEmptyStrided {
   static constexpr OpSpec spec{"new_empty_strided", "input, size, stride, *, " COGRAD_FACTORY_ARGS,
-                               kMethod | kNondiff,
+                               kMethod | kNondiff | kCreation | kUninitialised,
                                "An uninitialised tensor with given strides and input's dtype.",
                                "none: contents are undefined"};
-  static Tensor forward(Ctx<NewEmptyStrided>&, const Tensor& x, IntList size, IntList stride,
+  static Tensor forward(Ctx<NewEmptyStrided>&, const Tensor& x, Shape size, Shape stride,
                         COGRAD_FACTORY_PARAMS) {
     const DType t = dtype.value_or(x.dtype());
     check_factory("new_empty_strided", t, layout, pin_memory, requires_grad);
@@ -268,7 +273,7 @@ COGRAD_OP(NewEmptyStrided)
 struct Eye {
   static constexpr OpSpec spec{"eye",
                                "n, m=None, *, " COGRAD_FACTORY_ARGS,
-                               kFunction | kOut | kNondiff,
+                               kFunction | kOut | kNondiff | kCreation,
                                "A matrix with ones on the diagonal and zeros elsewhere.",
                                "3; 3, 4; 2, 0",
                                "np.eye(n, m)"};

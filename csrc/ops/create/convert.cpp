@@ -26,7 +26,7 @@ struct ToDType {
   static constexpr OpSpec spec{
       "to",
       "input, dtype, non_blocking=False, copy=False, *, memory_format=None",
-      kMethod,
+      kMethod | kCast | kNoCpp,
       kToDoc,
       "T(3, 4), torch.float64; I(3), torch.float32",
       ""};
@@ -39,7 +39,7 @@ COGRAD_OP(ToDType)
 struct ToDevice {
   static constexpr OpSpec spec{
       "to", "input, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None",
-      kMethod, kToDoc, "none: the other overload is the same conversion"};
+      kMethod | kCast | kNoCpp, kToDoc, "none: the other overload is the same conversion"};
   static Tensor forward(const Tensor& x, std::optional<Device>, std::optional<DType> t, bool,
                         bool copy, Format format) {
     return converted("to", x, t.value_or(x.dtype()), copy, format);
@@ -51,7 +51,7 @@ struct ToOther {
   static constexpr OpSpec spec{
       "to",
       "input, other, non_blocking=False, copy=False, *, memory_format=None",
-      kMethod,
+      kMethod | kCast | kNoCpp,
       kToDoc,
       "T(3, 4), T(2); I(3), T(2)",
       "input.astype(other.dtype)"};
@@ -64,7 +64,7 @@ COGRAD_OP(ToOther)
 struct TypeAs {
   static constexpr OpSpec spec{"type_as",
                                "input, other",
-                               kMethod,
+                               kMethod | kCast,
                                "The tensor in other's dtype.",
                                "T(3, 4), T(2); I(3), T(2)",
                                "input.astype(other.dtype)"};
@@ -77,7 +77,7 @@ COGRAD_OP(TypeAs)
 struct Type {
   static constexpr OpSpec spec{"type",
                                "input, dtype, non_blocking=False",
-                               kMethod,
+                               kMethod | kCast | kNoCpp,
                                "The tensor in another dtype.",
                                "T(3, 4), torch.float64; I(3), torch.int32",
                                ""};
@@ -88,9 +88,12 @@ struct Type {
 COGRAD_OP(Type)
 
 struct Cpu {
-  static constexpr OpSpec spec{"cpu",     "input, memory_format=None",
-                               kMethod,   "The tensor on the CPU, where it already is.",
-                               "T(3, 4)", "input"};
+  static constexpr OpSpec spec{"cpu",
+                               "input, memory_format=None",
+                               kMethod | kCast | kNoCpp,
+                               "The tensor on the CPU, where it already is.",
+                               "T(3, 4)",
+                               "input"};
   static Tensor forward(const Tensor& x, Format format) {
     return converted("cpu", x, x.dtype(), false, format);
   }
@@ -102,7 +105,7 @@ COGRAD_OP(Cpu)
   struct Struct {                                                     \
     static constexpr OpSpec spec{name,                                \
                                  "input, memory_format=None",         \
-                                 kMethod | flags,                     \
+                                 kMethod | flags | kCast,         \
                                  "The tensor in dtype " #dtype ".",   \
                                  samples,                             \
                                  numpy};                              \

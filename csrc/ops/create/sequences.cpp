@@ -95,7 +95,7 @@ constexpr const char* kArangeDoc =
 struct ArangeEnd {
   static constexpr OpSpec spec{"arange",
                                "end, *, " COGRAD_FACTORY_ARGS,
-                               kFunction | kOut | kNondiff,
+                               kFunction | kOut | kNondiff | kCreation,
                                kArangeDoc,
                                "5; 2.5; 0",
                                "np.arange(end)"};
@@ -108,7 +108,7 @@ COGRAD_OP(ArangeEnd)
 struct Arange {
   static constexpr OpSpec spec{"arange",
                                "start, end, step=1, *, " COGRAD_FACTORY_ARGS,
-                               kFunction | kOut | kNondiff,
+                               kFunction | kOut | kNondiff | kCreation,
                                kArangeDoc,
                                "1, 5; 0, 1, 0.25; 5, 0, -2; 2, 2",
                                "np.arange(start, end, step)"};
@@ -124,13 +124,29 @@ void check_steps(const char* op, int64_t steps, DType t) {
   COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"", op, "_cpu\" not implemented for 'Bool'");
 }
 
+// An end of the range; integer dtypes cut it to one of their values first, as in torch.
+double end_of(const Scalar& v, DType t) {
+  if (!is_integral(t)) return v.to_double();
+  check_representable(v, t);
+  COGRAD_CHECK(!v.is_float() || is_signed(t) || v.to_double() >= 0,
+               "value cannot be converted to type ", dtype_name(t), " without overflow, got ",
+               v.to_double());
+  return dispatch_all(t, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<double>(static_cast<T>(v.to_int()));
+    else
+      return v.to_double();
+  });
+}
+
 // The i-th of n evenly spaced values; counted from the nearer end, so that both ends are exact.
 struct Evenly {
   double start, end, step;
   int64_t n;
-  Evenly(const Scalar& a, const Scalar& b, int64_t count)
-      : start(a.to_double()),
-        end(b.to_double()),
+  Evenly(const Scalar& a, const Scalar& b, int64_t count, DType t)
+      : start(end_of(a, t)),
+        end(end_of(b, t)),
         step(count > 1 ? (end - start) / static_cast<double>(count - 1) : 0),
         n(count) {}
   double operator()(int64_t i) const {
@@ -142,7 +158,7 @@ struct Evenly {
 struct Linspace {
   static constexpr OpSpec spec{"linspace",
                                "start, end, steps, *, " COGRAD_FACTORY_ARGS,
-                               kFunction | kOut | kNondiff,
+                               kFunction | kOut | kNondiff | kCreation,
                                "`steps` evenly spaced values from start to end, both included.",
                                "0.0, 1.0, 5; 3, -3, 4; 2.0, 5.0, 1; 0, 1, 0",
                                "np.linspace(start, end, steps)"};
@@ -152,7 +168,7 @@ struct Linspace {
     check_steps("linspace", steps, t);
     check_factory("linspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("linspace", Dims{steps}, t);
-    fill_with(out, Evenly(start, end, steps));
+    fill_with(out, Evenly(start, end, steps, t));
     return finish_factory(out, requires_grad);
   }
 };
@@ -162,7 +178,7 @@ struct Logspace {
   static constexpr OpSpec spec{
       "logspace",
       "start, end, steps, base=10.0, *, " COGRAD_FACTORY_ARGS,
-      kFunction | kOut | kNondiff,
+      kFunction | kOut | kNondiff | kCreation,
       "base to the power of `steps` evenly spaced values from start to end.",
       "0.0, 2.0, 5; -1.0, 1.0, 3, 2.0",
       "np.logspace(start, end, steps, base=base)"};
@@ -172,7 +188,7 @@ struct Logspace {
     check_steps("logspace", steps, t);
     check_factory("logspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("logspace", Dims{steps}, t);
-    const Evenly exponent(start, end, steps);
+    const Evenly exponent(start, end, steps, t);
     fill_with(out, [&](int64_t i) { return std::pow(base, exponent(i)); });
     return finish_factory(out, requires_grad);
   }
@@ -211,7 +227,7 @@ Tensor triangle_indices(const char* op, int64_t rows, int64_t cols, int64_t offs
   struct Struct {                                                                            \
     static constexpr OpSpec spec{name,                                                       \
                                  "row, col, offset=0, *, " COGRAD_FACTORY_ARGS,              \
-                                 kFunction | kNondiff,                                       \
+                                 kFunction | kNondiff | kCreation,                           \
                                  "Row and column numbers of a triangle's elements, [2, n].", \
                                  "3, 3; 3, 4, 1; 4, 3, -1",                                  \
                                  ref};                                                       \

@@ -13,10 +13,11 @@ struct Gelu {
   static constexpr OpSpec spec{
       "gelu",
       "input, *, approximate='none'",
-      kFunction | kNN,
+      kFunction | kNN | kElementwise,
       "input * Phi(input), Phi the normal distribution function; approximate 'tanh' avoids erf.",
       "T(3, 4, lo=-3, hi=3); T(3, 4, lo=-3, hi=3), approximate='tanh'",
       ""};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr int kSaved = 1;
   struct State {
     bool by_tanh = false;
@@ -83,7 +84,7 @@ bool all_true(const Tensor& t) {
 struct IsClose {
   static constexpr OpSpec spec{"isclose",
                                "input, other, rtol=1e-05, atol=1e-08, equal_nan=False",
-                               kFunctional | kNondiff,
+                               kFunctional | kNondiff | kElementwise,
                                "True where |input - other| <= atol + rtol * |other|.",
                                "T(3, 4), T(3, 4); T(3, 1), T(4), 0.5, 0.5",
                                "np.isclose(input, other, rtol, atol, equal_nan)"};
@@ -97,7 +98,7 @@ COGRAD_OP(IsClose)
 struct AllClose {
   static constexpr OpSpec spec{"allclose",
                                "input, other, rtol=1e-05, atol=1e-08, equal_nan=False",
-                               kFunctional | kNondiff,
+                               kFunctional | kNondiff | kReduction,
                                "Whether isclose holds everywhere.",
                                "T(3, 4), T(3, 4); T(3, 1), T(4), 0.5, 9.0",
                                ""};
@@ -110,7 +111,7 @@ COGRAD_OP(AllClose)
 struct Equal {
   static constexpr OpSpec spec{"equal",
                                "input, other",
-                               kFunctional | kNondiff,
+                               kFunctional | kNondiff | kReduction,
                                "Whether two tensors have the same shape and elements.",
                                "T(3, 4), T(3, 4); I(3, hi=1), I(3, hi=1); T(3), T(4)",
                                ""};
@@ -124,7 +125,7 @@ COGRAD_OP(Equal)
 struct FloatPower {
   static constexpr OpSpec spec{"float_power",
                                "input, exponent",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kElementwise,
                                "input ** exponent computed in float64.",
                                "P(3, 4), P(3, 4); P(3), 2.5",
                                "np.float_power(input, exponent)"};
@@ -140,7 +141,7 @@ COGRAD_OP(FloatPower)
 struct Ldexp {
   static constexpr OpSpec spec{"ldexp",
                                "input, other",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kElementwise,
                                "input * 2 ** other, element-wise.",
                                "T(3, 4), I(3, 4, hi=5)",
                                "np.ldexp(input, other)"};

@@ -41,7 +41,7 @@ struct Add {
   static constexpr OpSpec spec{
       "add",
       "input, other, *, alpha=1",
-      kElementwise,
+      kForms | kElementwise,
       "input + alpha * other, element-wise with broadcasting and type promotion.",
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input + alpha * other"};
@@ -77,10 +77,11 @@ struct Sub {
   static constexpr OpSpec spec{
       "sub",
       "input, other, *, alpha=1",
-      kElementwise,
+      kForms | kElementwise,
       "input - alpha * other, element-wise with broadcasting and type promotion.",
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input - alpha * other"};
+  static constexpr DTypeSet kDTypes = kNumericTypes;
   using State = Add::State;
   static Tensor forward(Ctx<Sub>& ctx, const TensorOrScalar& a, const TensorOrScalar& b,
                         Scalar alpha) {
@@ -98,10 +99,11 @@ COGRAD_OP(Sub)
 struct Rsub {
   static constexpr OpSpec spec{"rsub",
                                "input, other, *, alpha=1",
-                               kFunctional,
+                               kFunctional | kElementwise,
                                "other - alpha * input, element-wise.",
                                "T(3, 4), T(3, 4); T(3), 2.5",
                                "other - alpha * input"};
+  static constexpr DTypeSet kDTypes = kNumericTypes;
   static Tensor forward(const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
     return apply<Sub>(b, a, alpha);
   }
@@ -125,7 +127,7 @@ void save_factors(Ctx<Op>& ctx, const TensorOrScalar& a, const TensorOrScalar& b
 struct Mul {
   static constexpr OpSpec spec{"mul",
                                "input, other",
-                               kElementwise,
+                               kForms | kElementwise,
                                "input * other, element-wise with broadcasting and type promotion.",
                                "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5",
                                "input * other"};
@@ -148,7 +150,7 @@ struct Div {
   static constexpr OpSpec spec{
       "div",
       "input, other, *, rounding_mode=None",
-      kElementwise,
+      kForms | kElementwise,
       "input / other, element-wise; rounding_mode None (true division), 'trunc' or 'floor'.",
       "T(3, 4), P(3, 4); T(2, 3, 1), P(4); T(3), 2.5",
       "input / other"};
@@ -194,7 +196,7 @@ COGRAD_OP(Div)
 struct Pow {
   static constexpr OpSpec spec{"pow",
                                "input, exponent",
-                               kElementwise,
+                               kForms | kElementwise,
                                "input ** exponent, element-wise.",
                                "P(3, 4), P(3, 4); T(3), 3; P(3), 0.5; T(4), 2",
                                "input ** exponent"};
@@ -271,7 +273,7 @@ COGRAD_OP(Pow)
 struct Where {
   static constexpr OpSpec spec{"where",
                                "condition, input, other",
-                               kFunction | kOut,
+                               kFunction | kOut | kElementwise,
                                "input where condition is true, else other; broadcasts.",
                                "B(3, 4), T(3, 4), T(3, 4); B(3, 1), T(4), 1.0",
                                "np.where(condition, input, other)"};
@@ -292,7 +294,7 @@ COGRAD_OP(Where)
 struct WhereMethod {
   static constexpr OpSpec spec{"where",
                                "self, condition, other",
-                               kMethod,
+                               kMethod | kElementwise,
                                "self where condition is true, else other; broadcasts.",
                                "T(3, 4), B(3, 4), T(3, 4)",
                                "np.where(condition, self, other)"};

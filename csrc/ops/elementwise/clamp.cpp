@@ -126,7 +126,7 @@ void clamp_gradient(Ctx<Op>& ctx, const Tensor& g, size_t edge_lo, size_t edge_h
 struct Clamp {
   static constexpr OpSpec spec{"clamp",
                                "input, min=None, max=None",
-                               kElementwise,
+                               kForms | kElementwise,
                                "The input limited to [min, max]; a bound may be None, a number or "
                                "a tensor.",
                                "T(3, 4), -0.5, 0.5; T(3, 4), 0.1; T(3, 4), max=0.2; "
@@ -147,7 +147,7 @@ COGRAD_OP(Clamp)
 struct ClampMin {
   static constexpr OpSpec spec{"clamp_min",
                                "input, min",
-                               kElementwise,
+                               kForms | kElementwise,
                                "The input, but not less than min.",
                                "T(3, 4), 0.1; T(3, 4), T(4)",
                                "np.maximum(input, min)"};
@@ -166,7 +166,7 @@ COGRAD_OP(ClampMin)
 struct ClampMax {
   static constexpr OpSpec spec{"clamp_max",
                                "input, max",
-                               kElementwise,
+                               kForms | kElementwise,
                                "The input, but not more than max.",
                                "T(3, 4), 0.1; T(3, 4), T(4)",
                                "np.minimum(input, max)"};
@@ -186,7 +186,7 @@ struct NanToNum {
   static constexpr OpSpec spec{
       "nan_to_num",
       "input, nan=None, posinf=None, neginf=None",
-      kElementwise,
+      kForms | kElementwise,
       "NaN, inf and -inf replaced: by 0, the largest and the lowest number "
       "of the dtype unless given.",
       "T(3, 4); T(3), 1.0, 2.0, 3.0",
@@ -229,7 +229,7 @@ struct Logit {
   static constexpr OpSpec spec{
       "logit",
       "input, eps=None",
-      kElementwise,
+      kForms | kElementwise,
       "log(input / (1 - input)); eps first limits input to [eps, 1 - eps].",
       "T(3, 4, lo=0.1, hi=0.9); T(3, 4, lo=0.1, hi=0.9), 0.2",
       ""};
@@ -259,7 +259,7 @@ COGRAD_OP(Logit)
 struct RoundDecimals {
   static constexpr OpSpec spec{"round",
                                "input, *, decimals",
-                               kElementwise,
+                               kForms | kElementwise,
                                "Nearest value with so many decimals, halves to even.",
                                "T(3, 4), decimals=1; T(3, 4, lo=-90, hi=90), decimals=-1",
                                "np.round(input, decimals)"};

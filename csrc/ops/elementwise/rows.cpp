@@ -237,7 +237,7 @@ bool add_row() {  // rows without a docstring are called by ops written by hand
   struct Row_##name : UnaryRow<Row_##name, UnaryOp::name, types, saves, count_params(params)> {    \
     static constexpr OpSpec spec{#name,                                                            \
                                  "input, " params,                                                 \
-                                 kElementwise | (saves == NO ? uint32_t{kNondiff} : 0),            \
+                                 kForms | kElementwise | (saves == NO ? uint32_t{kNondiff} : 0),   \
                                  doc,                                                              \
                                  UNARY_OF_##types(lo, hi) "" __VA_ARGS__,                          \
                                  ref};                                                             \
@@ -250,36 +250,38 @@ bool add_row() {  // rows without a docstring are called by ops written by hand
     }                                                                                              \
   };                                                                                               \
   const bool added_##name = add_row<Row_##name>();
-#define UNARY_BOOL(name, types, fwd, doc, ref, lo, hi)                             \
-  struct Row_##name {                                                              \
-    static constexpr OpSpec spec{                                                  \
-        #name, "input", kElementwise | kNondiff, doc, UNARY_SAMPLES(lo, hi), ref}; \
-    static Tensor forward(Ctx<Row_##name>& ctx, const Tensor& x) {                 \
-      return unary_op(ctx, UnaryOp::name, x, Rule::Bool, #name);                   \
-    }                                                                              \
-  };                                                                               \
+#define UNARY_BOOL(name, types, fwd, doc, ref, lo, hi)                                      \
+  struct Row_##name {                                                                       \
+    static constexpr OpSpec spec{                                                           \
+        #name, "input", kForms | kElementwise | kNondiff, doc, UNARY_SAMPLES(lo, hi), ref}; \
+    static Tensor forward(Ctx<Row_##name>& ctx, const Tensor& x) {                          \
+      return unary_op(ctx, UnaryOp::name, x, Rule::Bool, #name);                            \
+    }                                                                                       \
+  };                                                                                        \
   const bool added_##name = add_row<Row_##name>();
 #define BINARY(name, types, cost, params, fwd, saves_a, formula_a, saves_b, formula_b, doc, ref, \
                lo, hi)                                                                           \
   struct Row_##name                                                                              \
       : BinaryRow<Row_##name, BinaryOp::name, types, saves_a, saves_b, count_params(params)> {   \
     static constexpr OpSpec spec{                                                                \
-        #name, "input, other", kElementwise, doc, BINARY_OF_##types(lo, hi), ref};               \
+        #name, "input, other", kForms | kElementwise, doc, BINARY_OF_##types(lo, hi), ref};      \
     GRADIENT(grad_a, formula_a)                                                                  \
     GRADIENT(grad_b, formula_b)                                                                  \
   };                                                                                             \
   const bool added_##name = add_row<Row_##name>();
-#define BINARY_BOOL(name, types, fwd, doc, ref, lo, hi)                                       \
-  struct Row_##name : FlatRow<Row_##name, BinaryOp::name, Rule::Bool> {                       \
-    static constexpr OpSpec spec{                                                             \
-        #name, "input, other", kElementwise | kNondiff, doc, BINARY_OF_##types(lo, hi), ref}; \
-  };                                                                                          \
+#define BINARY_BOOL(name, types, fwd, doc, ref, lo, hi)                                          \
+  struct Row_##name : FlatRow<Row_##name, BinaryOp::name, Rule::Bool> {                          \
+    static constexpr OpSpec spec{                                                                \
+        #name, "input, other", kForms | kElementwise | kNondiff, doc, BINARY_OF_##types(lo, hi), \
+        ref};                                                                                    \
+  };                                                                                             \
   const bool added_##name = add_row<Row_##name>();
-#define BINARY_FLAT(name, types, cost, fwd, doc, ref, lo, hi)                                 \
-  struct Row_##name : FlatRow<Row_##name, BinaryOp::name, types> {                            \
-    static constexpr OpSpec spec{                                                             \
-        #name, "input, other", kElementwise | kNondiff, doc, BINARY_OF_##types(lo, hi), ref}; \
-  };                                                                                          \
+#define BINARY_FLAT(name, types, cost, fwd, doc, ref, lo, hi)                                    \
+  struct Row_##name : FlatRow<Row_##name, BinaryOp::name, types> {                               \
+    static constexpr OpSpec spec{                                                                \
+        #name, "input, other", kForms | kElementwise | kNondiff, doc, BINARY_OF_##types(lo, hi), \
+        ref};                                                                                    \
+  };                                                                                             \
   const bool added_##name = add_row<Row_##name>();
 #define BINARY_CORE(...)
 #include "ops/elementwise/elementwise.def"

@@ -31,11 +31,12 @@ void check_lerp(const Tensor& a, const Tensor& b) {
 struct Lerp {
   static constexpr OpSpec spec{"lerp",
                                "input, end, weight",
-                               kElementwise,
+                               kForms | kElementwise,
                                "input + weight * (end - input), element-wise.",
                                "T(3, 4), T(3, 4), 0.3; T(3, 4), T(4), 0.7; "
                                "T(3, 4), T(3, 4), T(3, 4); T(3, 1), T(4), T(3, 4, lo=0, hi=2)",
                                "input + weight * (end - input)"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr int kSaved = 3;
   struct State {
     Scalar weight;
@@ -78,10 +79,11 @@ struct ValueState {
 struct Addcmul {
   static constexpr OpSpec spec{"addcmul",
                                "input, tensor1, tensor2, *, value=1",
-                               kElementwise,
+                               kForms | kElementwise,
                                "input + value * tensor1 * tensor2, element-wise.",
                                "T(3, 4), T(3, 4), T(3, 4); T(3, 4), T(4), T(3, 1), value=0.5",
                                "input + value * tensor1 * tensor2"};
+  static constexpr DTypeSet kDTypes = kNumericTypes;
   static constexpr int kSaved = 2;
   using State = ValueState;
   static Tensor forward(Ctx<Addcmul>& ctx, const Tensor& x, const Tensor& a, const Tensor& b,
@@ -107,10 +109,11 @@ COGRAD_OP(Addcmul)
 struct Addcdiv {
   static constexpr OpSpec spec{"addcdiv",
                                "input, tensor1, tensor2, *, value=1",
-                               kElementwise,
+                               kForms | kElementwise,
                                "input + value * tensor1 / tensor2, element-wise.",
                                "T(3, 4), T(3, 4), P(3, 4); T(3, 4), T(4), P(3, 1), value=0.5",
                                "input + value * tensor1 / tensor2"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr int kSaved = 2;
   using State = ValueState;
   static Tensor forward(Ctx<Addcdiv>& ctx, const Tensor& x, const Tensor& a, const Tensor& b,

@@ -187,7 +187,7 @@ Tensor index_grad(const Tensor& g, TensorList indices, IntList sizes);
 struct Index {
   static constexpr OpSpec spec{"_index",
                                "input, indices",
-                               kInternal,
+                               kInternal | kIndex,
                                "Advanced indexing: input[indices].",
                                "T(3, 4), [I(5, hi=3)]; T(3, 4), [I(2, 1, hi=3), I(3, hi=4)]; "
                                "T(3, 4, 2), [B(3, 4)]; T(2, 3, 2, 2), [I(2, hi=2), I(2, hi=3), "
@@ -228,13 +228,13 @@ struct Index {
 COGRAD_OP(Index)
 
 struct IndexGrad {
-  static constexpr OpSpec spec{"_index_grad", "grad, indices, sizes", kInternal,
+  static constexpr OpSpec spec{"_index_grad", "grad, indices, sizes", kInternal | kIndex,
                                "Zeros of `sizes` with grad added at the indexed positions.",
                                "none: gradient of indexing"};
   static constexpr int kSaved = kSlots;
   static constexpr const char* kNodeName = "IndexBackwardBackward0";
   using State = IndexState;
-  static Tensor forward(Ctx<IndexGrad>& ctx, const Tensor& g, TensorList indices, IntList sizes) {
+  static Tensor forward(Ctx<IndexGrad>& ctx, const Tensor& g, TensorList indices, Shape sizes) {
     const Positions p = resolve(sizes, indices);
     save_positions(ctx, sizes, p);
     Tensor out = zeros(sizes, g.dtype());
@@ -253,7 +253,8 @@ Tensor index_grad(const Tensor& g, TensorList indices, IntList sizes) {
 
 struct IndexPut {
   static constexpr OpSpec spec{
-      "index_put", "input, indices, values, accumulate=False", kFunctional | kInplace,
+      "index_put", "input, indices, values, accumulate=False",
+      kFunctional | kInplace | kIndex | kNoCpp | kAbsentTensors,
       "input with values, broadcast, written at indices (a tuple of index tensors or masks); "
       "accumulate adds instead.",
       "T(3, 4), (cograd.tensor([0, 2]),), T(2, 4); "

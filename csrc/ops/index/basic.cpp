@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Basic indexing as one view, and the helpers shared by the indexing ops.
+// Basic indexing (ints, slices, None) as one view, and its gradient.
 #include <cstring>
 
 #include "ops/core/view.h"
@@ -29,9 +29,8 @@ Tensor region_view(const Tensor& whole, IntList sizes, const Region& r);
 
 template <Kind kKind>
 struct BasicView {
-  static constexpr OpSpec spec{"_index_view", "input", kInternal, "A view by basic indexing.",
-                               "none: reached through x[...]"};
-  static constexpr bool kView = true;
+  static constexpr OpSpec spec{"_index_view", "input", kInternal | kView,
+                               "A view by basic indexing.", "none: reached through x[...]"};
   static constexpr const char* kNodeName = node_name_of(kKind);
   using State = Region;
   static Tensor forward(Ctx<BasicView>& ctx, const Tensor& x, const BasicIndex& index) {
@@ -49,8 +48,8 @@ struct BasicView {
 
 // Adjoint of a region: zeros with g written into it. Elements of a region are distinct.
 struct RegionGrad {
-  static constexpr OpSpec spec{"_region_grad", "input", kInternal, "Zeros with a region set.",
-                               "none: gradient of indexing"};
+  static constexpr OpSpec spec{"_region_grad", "input", kInternal | kIndex,
+                               "Zeros with a region set.", "none: gradient of indexing"};
   static constexpr const char* kNodeName = "SliceBackwardBackward0";
   struct State {
     Region region;
@@ -69,9 +68,8 @@ struct RegionGrad {
 };
 
 struct RegionView {
-  static constexpr OpSpec spec{"_region_view", "input", kInternal, "A region of a tensor.",
+  static constexpr OpSpec spec{"_region_view", "input", kInternal | kView, "A region of a tensor.",
                                "none: gradient of indexing"};
-  static constexpr bool kView = true;
   static constexpr const char* kNodeName = "SliceBackward0";
   using State = Region;
   static Tensor forward(Ctx<RegionView>& ctx, const Tensor& whole, IntList sizes, const Region& r) {
@@ -120,38 +118,6 @@ Tensor corner(const Tensor& x, IntList sizes) {
 Tensor pad_corner(const Tensor& g, IntList sizes) {
   if (same(g.sizes(), sizes)) return g;
   return apply<RegionGrad>(g, Region{Dims(sizes), contiguous_strides(sizes), 0});
-}
-
-const char* scalar_type_name(DType t) noexcept {
-  constexpr const char* kName[kNumDTypes] = {"Bool", "Byte", "Char",     "Short", "Int",
-                                             "Long", "Half", "BFloat16", "Float", "Double"};
-  return kName[static_cast<int>(t)];
-}
-
-Tensor index64(const Tensor& index, const char* op) {
-  COGRAD_CHECK(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op,
-               "(): Expected dtype int32/int64 for index, got ", dtype_name(index.dtype()));
-  return raw_cast(index, DType::Int64);
-}
-
-Tensor rewrite_target(CtxBase& ctx, const Tensor& self, bool contiguous,
-                      std::initializer_list<Tensor*> read) {
-  Tensor out = ctx.out(self.sizes(), self.dtype());
-  if (contiguous && !out.is_contiguous()) out = empty(self.sizes(), self.dtype());
-  for (Tensor* t : read) {
-    if (t == nullptr || !t->defined() || (*t)->storage != out->storage) continue;
-    Tensor copy = empty(t->sizes(), t->dtype());
-    raw_copy(copy, *t);
-    *t = std::move(copy);
-  }
-  if (!out.is(self)) raw_copy(out, self);
-  return out;
-}
-
-Dims broadcast_bytes(const Tensor& t, IntList sizes) {
-  Dims out = broadcast_strides(t, sizes);
-  for (int64_t& s : out) s *= t.itemsize();
-  return out;
 }
 
 }  // namespace cograd

@@ -28,14 +28,14 @@ Tensor raw_gather(const Tensor& x, int dim, const Tensor& index) {
 }
 
 struct GatherGrad {
-  static constexpr OpSpec spec{"_gather_grad", "grad, dim, index, sizes", kInternal,
+  static constexpr OpSpec spec{"_gather_grad", "grad, dim, index, sizes", kInternal | kIndex,
                                "Zeros of `sizes` with grad added at index along dim.",
                                "none: gradient of gather"};
   static constexpr int kSaved = 1;
   static constexpr const char* kNodeName = "GatherBackwardBackward0";
   using State = AlongDim;
-  static Tensor forward(Ctx<GatherGrad>& ctx, const Tensor& g, int64_t dim, const Tensor& index,
-                        IntList sizes) {
+  static Tensor forward(Ctx<GatherGrad>& ctx, const Tensor& g, Dim dim, const Tensor& index,
+                        Shape sizes) {
     ctx->dim = static_cast<int>(dim);
     ctx.save(index);
     Tensor out = zeros(sizes, g.dtype());
@@ -51,14 +51,14 @@ struct Gather {
   static constexpr OpSpec spec{
       "gather",
       "input, dim, index, *, sparse_grad=False",
-      kFunctional | kOut,
+      kFunctional | kOut | kIndex | kExactOut,
       "Picks along dim: out[i][j] = input[index[i][j]][j] for dim 0. index has input's number of "
       "dims and is nowhere larger except along dim.",
       kGatherSamples,
       ""};
   static constexpr int kSaved = 1;
   using State = AlongDim;
-  static Tensor forward(Ctx<Gather>& ctx, const Tensor& x, int64_t dim, const Tensor& index, bool) {
+  static Tensor forward(Ctx<Gather>& ctx, const Tensor& x, Dim dim, const Tensor& index, bool) {
     const int d = wrap_dim(dim, x.dim());
     const Tensor at = index64(index, "gather");
     if (index.numel() > 0) check_gather_shapes("gather", x, d, index, nullptr);
@@ -77,13 +77,13 @@ struct ScatterAdd {
   static constexpr OpSpec spec{
       "scatter_add",
       "input, dim, index, src",
-      kFunctional | kInplace | kOut,
+      kFunctional | kInplace | kOut | kIndex | kExactOut,
       "input with src added at index along dim, repeated positions included.",
       kScatterRepeatedSamples,
       ""};
   static constexpr int kSaved = 1;
   using State = AlongDim;
-  static Tensor forward(Ctx<ScatterAdd>& ctx, const Tensor& self, int64_t dim, const Tensor& index,
+  static Tensor forward(Ctx<ScatterAdd>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& src) {
     const int d = wrap_dim(dim, self.dim());
     const Tensor at = index64(index, "scatter_add");
@@ -123,7 +123,7 @@ struct Scatter {
       "scatter",
       kTensor ? "input, dim, index, src, *, reduce=None"
               : "input, dim, index, value, *, reduce=None",
-      kFunctional | kInplace | kOut,
+      kFunctional | kInplace | kOut | kIndex | kExactOut,
       kTensor ? "input with the elements of src written at index along dim; reduce 'add' or "
                 "'multiply' combines instead. Of repeated positions the last wins."
               : "input with a number written at index along dim; reduce 'add' or 'multiply' "
@@ -135,7 +135,7 @@ struct Scatter {
     ScatterMode mode;
     Scalar value;
   };
-  static Tensor forward(Ctx<Scatter>& ctx, const Tensor& self, int64_t dim, const Tensor& index,
+  static Tensor forward(Ctx<Scatter>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const V& value, std::optional<std::string_view> reduce) {
     const int d = wrap_dim(dim, self.dim());
     ctx->mode = scatter_mode(reduce);
@@ -210,12 +210,12 @@ struct TakeAlongDim {
   static constexpr OpSpec spec{
       "take_along_dim",
       "input, indices, dim=None",
-      kFunctional | kOut,
-      "gather with input and indices broadcast against each other; without dim, over the flattened "
-      "input.",
-      "T(3, 4), I(3, 2, hi=4), 1; T(3, 4), I(1, 4, hi=3), 0; T(3, 4), I(5, hi=12)",
+      kFunctional | kOut | kIndex | kExactOut,
+      "gather with input and indices broadcast against each other, negative indices counting from "
+      "the end; without dim, over the flattened input.",
+      "T(3, 4), I(3, 2, lo=-4, hi=4), 1; T(3, 4), I(1, 4, hi=3), 0; T(3, 4), I(5, hi=12)",
       "np.take_along_axis(input, indices, dim) if dim is not None else input.reshape(-1)[indices]"};
-  static Tensor forward(const Tensor& x, const Tensor& indices, std::optional<int64_t> dim) {
+  static Tensor forward(const Tensor& x, const Tensor& indices, std::optional<Dim> dim) {
     COGRAD_CHECK(indices.dtype() == DType::Int64,
                  "torch.take_along_dim(): dtype of indices should be Long but got ",
                  scalar_type_name(indices.dtype()));
@@ -237,7 +237,8 @@ struct TakeAlongDim {
     wide_x = wide_index = joint;
     wide_x[at] = x.size(d);
     wide_index[at] = indices.size(d);
-    return gather(expand(x, wide_x), d, expand(indices, wide_index));
+    const Tensor at_index = where(lt(indices, 0), add(indices, x.size(d)), indices);
+    return gather(expand(x, wide_x), d, expand(at_index, wide_index));
   }
 };
 COGRAD_OP(TakeAlongDim)

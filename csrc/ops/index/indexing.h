@@ -128,8 +128,6 @@ inline void box(Result& r, Results v) {
   box(r, std::move(v.tensors));
 }
 
-// torch's name of a dtype in error messages: "Float", "Long".
-const char* scalar_type_name(DType t) noexcept;
 // An int32 or int64 index as int64; RuntimeError otherwise.
 Tensor index64(const Tensor& index, const char* op);
 // The tensor that an op which changes part of `self` writes: the in-place target if it serves, else

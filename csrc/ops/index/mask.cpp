@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ops with a bool mask, and the positions of non-zero elements.
+// Masks: masked_fill, masked_select, masked_scatter.
 #include "kernels/index.h"
 
 #include <cstring>
@@ -58,7 +58,7 @@ struct MaskedFill {
   static constexpr OpSpec spec{
       "masked_fill",
       "input, mask, value",
-      kFunctional | kInplace,
+      kFunctional | kInplace | kElementwise,
       "value where mask is true, else input; mask broadcasts, value is a number or a 0-dim tensor.",
       "T(3, 4), B(3, 4), 2.5; T(2, 3, 4), B(4), T(); T(3, 1), B(4), -1.0",
       "np.where(mask, np.asarray(value, input.dtype), input)"};
@@ -103,7 +103,7 @@ struct MaskedSelect {
   static constexpr OpSpec spec{
       "masked_select",
       "input, mask",
-      kFunctional | kOut,
+      kFunctional | kOut | kIndex | kExactOut,
       "The elements of input where mask is true, in C order; broadcasts.",
       "T(3, 4), B(3, 4); T(2, 3, 4), B(3, 1); T(4), B(3, 1)",
       "np.broadcast_to(input, np.broadcast(input, mask).shape)"
@@ -132,7 +132,7 @@ struct MaskedSelect {
 COGRAD_OP(MaskedSelect)
 
 struct MaskedSelectGrad {
-  static constexpr OpSpec spec{"_masked_select_grad", "grad, mask, sizes", kInternal,
+  static constexpr OpSpec spec{"_masked_select_grad", "grad, mask, sizes", kInternal | kIndex,
                                "Zeros with grad's elements where mask is true.",
                                "none: gradient of masked_select"};
   static constexpr int kSaved = 1;
@@ -141,7 +141,7 @@ struct MaskedSelectGrad {
     int64_t count;
   };
   static Tensor forward(Ctx<MaskedSelectGrad>& ctx, const Tensor& g, const Tensor& mask,
-                        IntList sizes) {
+                        Shape sizes) {
     ctx->count = g.numel();
     ctx.save(mask);
     Tensor out = zeros(sizes, g.dtype());
@@ -163,7 +163,7 @@ struct MaskedScatter {
   static constexpr OpSpec spec{
       "masked_scatter",
       "input, mask, source",
-      kFunctional | kInplace,
+      kFunctional | kInplace | kIndex,
       "input with the elements of source written, in order, where mask is true.",
       "T(3, 4), B(3, 4), T(12); T(2, 3, 4), B(4), T(4, 6); T(3, 1), B(4), T(12)",
       ""};
@@ -202,70 +202,6 @@ struct MaskedScatter {
   }
 };
 COGRAD_OP(MaskedScatter)
-
-// [count, ndim] coordinates of the non-zero elements.
-Tensor coordinates(const Tensor& x) {
-  const Tensor in = raw_contiguous(x);
-  const int64_t count = kernels::nonzero_count(in.dtype(), in.bytes(), in.numel());
-  const int64_t shape[2] = {count, in.dim()};
-  Tensor out = empty(shape, DType::Int64);
-  kernels::nonzero(in.dtype(), in.bytes(), in.sizes(), out.data<int64_t>());
-  return out;
-}
-
-// One vector of coordinates per dim; a 0-dim tensor counts as 1-dim.
-std::vector<Tensor> coordinate_vectors(const Tensor& x) {
-  const int64_t one[1] = {1};
-  const Tensor in = x.dim() > 0 ? x : alias_strided(x, one, one, x.bytes());
-  const Tensor found = coordinates(in);
-  const int64_t count[1] = {found.size(0)};
-  const int64_t stride[1] = {in.dim()};
-  std::vector<Tensor> out;
-  for (int d = 0; d < in.dim(); ++d)
-    out.push_back(
-        raw_contiguous(alias_strided(found, count, stride, found.bytes() + d * found.itemsize())));
-  return out;
-}
-
-struct Nonzero {
-  static constexpr OpSpec spec{
-      "nonzero",
-      "input, *, as_tuple=False",
-      kFunctional | kOut | kNondiff,
-      "Coordinates of the non-zero elements in C order: int64 [count, ndim], or with as_tuple one "
-      "vector per dim, fit for indexing.",
-      "I(3, 4, hi=2); B(5); B(2, 3), as_tuple=True",
-      "np.nonzero(input) if as_tuple else np.argwhere(input)"};
-  static Results forward(const Tensor& x, bool as_tuple) {
-    if (as_tuple) return {coordinate_vectors(x), true};
-    return {{coordinates(x)}, false};
-  }
-};
-COGRAD_OP(Nonzero)
-
-struct Argwhere {
-  static constexpr OpSpec spec{"argwhere",
-                               "input",
-                               kFunctional | kNondiff,
-                               "Coordinates of the non-zero elements: int64 [count, ndim].",
-                               "I(3, 4, hi=2); B(5)",
-                               "np.argwhere(input)"};
-  static Tensor forward(const Tensor& x) { return coordinates(x); }
-};
-COGRAD_OP(Argwhere)
-
-struct WhereTrue {
-  static constexpr OpSpec spec{"where",
-                               "condition",
-                               kFunction | kNondiff,
-                               "nonzero(condition, as_tuple=True).",
-                               "B(3, 4); I(4, hi=2)",
-                               "np.nonzero(condition)"};
-  static std::vector<Tensor> forward(const Tensor& condition) {
-    return coordinate_vectors(condition);
-  }
-};
-COGRAD_OP(WhereTrue)
 
 }  // namespace
 

@@ -2,11 +2,25 @@
 // scatter_reduce and index_reduce: sums, products, means and extremes at index positions.
 #include "ops/index/gather_scatter.h"
 
+#include <algorithm>
+
+#include "kernels/sort.h"
+
 namespace cograd {
 
 namespace {
 
 using kernels::ScatterReduce;
+
+// The positions along dim d that sort x, equal elements in their order.
+Tensor sorted_order(const Tensor& x, int d) {
+  const Tensor in = raw_contiguous(x);
+  Tensor order = empty(x.sizes(), DType::Int64);
+  const Axis a = axis_of(x.sizes(), d);
+  kernels::sort(x.dtype(), in.bytes(), nullptr, order.data<int64_t>(), a.outer, a.n, a.inner,
+                false);
+  return order;
+}
 
 ScatterReduce reduction(std::string_view name) {
   if (name == "sum") return ScatterReduce::Sum;
@@ -50,6 +64,31 @@ Tensor reduce_forward(Ctx<Op>& ctx, const Tensor& self, int dim, const Tensor& i
 Tensor reduced(const Tensor& x, int dim, const Tensor& index, const Tensor& src,
                std::string_view op);
 
+// The product, in every slot, of start and of the elements of src but one's own: running products
+// from both ends of the elements sorted by slot. No division, so zeros and all derivatives are
+// right.
+Tensor products_of_others(const Tensor& start, int d, const Tensor& index, const Tensor& src) {
+  const Tensor order = sorted_order(index, d);
+  const Tensor slot = gather(index, d, order), values = gather(src, d, order);
+  const Tensor one = ones(src.sizes(), src.dtype());
+  const auto n = static_cast<int>(size_or_1(src, d));
+  const Tensor from_one = add(slot, 1);  // shift fills up with 0
+  Tensor result = gather(start, d, slot);
+  for (const int sign : {1, -1}) {
+    auto same_slot = [&](int by) { return eq(from_one, shift(from_one, d, sign * by)); };
+    Tensor running = values;  // of the last `by` elements of the slot
+    for (int by = 1; by < n; by *= 2)
+      running = running * where(same_slot(by), shift(running, d, sign * by), one);
+    result = result * where(same_slot(1), shift(running, d, sign), one);
+  }
+  return gather(result, d, sorted_order(order, d));
+}
+bool any_slot_with_two(const Tensor& zeros_at) {
+  const Tensor counts = raw_contiguous(raw_cast(zeros_at, DType::Float64));
+  const auto* p = counts.data<double>();
+  return std::any_of(p, p + counts.numel(), [](double n) { return n > 1; });
+}
+
 // d prod / d src_i = product of the others: result / src_i, except where src_i is the only zero.
 template <class Op>
 void product_grads(Ctx<Op>& ctx, const Tensor& g, const Tensor& index, Tensor& g_self,
@@ -65,6 +104,10 @@ void product_grads(Ctx<Op>& ctx, const Tensor& g, const Tensor& index, Tensor& g
   const Tensor zero = eq(src, 0);
   const Tensor zeros_at =
       gather(scatter_add(zeros_like(g), d, index, cast(zero, g.dtype())), d, index);
+  if (thread_state.grad_enabled && any_slot_with_two(zeros_at)) {
+    g_src = gather(g, d, index) * products_of_others(start, d, index, src);
+    return;
+  }
   const Tensor lonely = logical_and(zero, eq(zeros_at, 1));
   const Tensor without = reduced(start, d, index, where(lonely, ones_src, src), "prod");
   g_src = where(lonely, gather(mul(g, without), d, index),
@@ -122,7 +165,7 @@ struct ScatterReduceOp {
   static constexpr OpSpec spec{
       "scatter_reduce",
       "input, dim, index, src, reduce, *, include_self=True",
-      kFunctional | kInplace | kOut,
+      kFunctional | kInplace | kOut | kIndex,
       "input reduced with the elements of src at index along dim; reduce is 'sum', 'prod', 'mean', "
       "'amax' or 'amin'. With include_self False the written positions forget input.",
       "T(3, 4), 0, I(2, 4, hi=3), T(2, 4), 'sum'; T(3, 4), 1, I(2, 3, hi=4), T(3, 3), 'mean'; "
@@ -134,9 +177,8 @@ struct ScatterReduceOp {
   static constexpr int kSaved = kReduceSaved;
   static constexpr const char* kNodeName = "ScatterReduceBackward0";
   using State = ReduceState;
-  static Tensor forward(Ctx<ScatterReduceOp>& ctx, const Tensor& self, int64_t dim,
-                        const Tensor& index, const Tensor& src, std::string_view reduce,
-                        bool include_self) {
+  static Tensor forward(Ctx<ScatterReduceOp>& ctx, const Tensor& self, Dim dim, const Tensor& index,
+                        const Tensor& src, std::string_view reduce, bool include_self) {
     const ScatterReduce op = reduction(reduce);
     const int d = wrap_dim(dim, self.dim());
     return reduce_forward(ctx, self, d, index64(index, "scatter_reduce"), src, op, include_self);
@@ -154,7 +196,7 @@ struct IndexReduce {
   static constexpr OpSpec spec{
       "index_reduce",
       "input, dim, index, source, reduce, *, include_self=True",
-      kFunctional | kInplace | kOut,
+      kFunctional | kInplace | kOut | kIndex,
       "input with the slices of source reduced into the slices at index along dim; reduce is "
       "'prod', 'mean', 'amax' or 'amin'.",
       "T(3, 4), 0, I(5, hi=3), T(5, 4), 'mean'; P(3, 4), 1, I(2, hi=4), P(3, 2), 'prod'; "
@@ -162,7 +204,7 @@ struct IndexReduce {
       ""};
   static constexpr int kSaved = kReduceSaved;
   using State = ReduceState;
-  static Tensor forward(Ctx<IndexReduce>& ctx, const Tensor& self, int64_t dim, const Tensor& index,
+  static Tensor forward(Ctx<IndexReduce>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& source, std::string_view reduce, bool include_self) {
     COGRAD_CHECK(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin",
                  "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got ",

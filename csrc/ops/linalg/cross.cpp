@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ops on the vectors along one dim: cross products, and slices limited in norm; polygamma.
+// Cross products of the vectors along one dim; polygamma.
 #include "ops/linalg/linalg.h"
 
 namespace cograd {
@@ -14,20 +14,21 @@ Tensor turned(const Tensor& x, int64_t dim, int64_t by) {
 struct LinalgCross {
   static constexpr OpSpec spec{"linalg_cross",
                                "input, other, *, dim=-1",
-                               kInternal | kOut,
+                               kInternal | kOut | kOther,
                                "Cross product of the vectors of length 3 along dim.",
                                "T(4, 3), T(4, 3); T(3, 4), T(3, 1), dim=0; T(3), T(3)",
                                "np.cross(input, other, axis=p0)"};
+  static constexpr DTypeSet kDTypes = kNumericTypes;
   static constexpr int kSaved = 2;
   struct State {
     int dim;
   };
-  static Tensor forward(Ctx<LinalgCross>& ctx, const Tensor& a, const Tensor& b, int64_t dim) {
+  static Tensor forward(Ctx<LinalgCross>& ctx, const Tensor& a, const Tensor& b, Dim dim) {
     COGRAD_CHECK(a.dim() == b.dim(),
                  "linalg.cross: inputs must have the same number of dimensions.");
     const int d = wrap_dim(dim, a.dim());
     COGRAD_CHECK(a.dim() > 0 && a.size(d) == 3 && b.size(d) == 3, "linalg.cross: inputs dimension ",
-                 dim, " must have length 3. Got ", a.dim() > 0 ? a.size(d) : 1, " and ",
+                 dim.value, " must have length 3. Got ", a.dim() > 0 ? a.size(d) : 1, " and ",
                  a.dim() > 0 ? b.size(d) : 1);
     ctx->dim = d;
     ctx.save(a, b);
@@ -46,13 +47,14 @@ COGRAD_OP(LinalgCross)
 struct Cross {
   static constexpr OpSpec spec{"cross",
                                "input, other, dim=None",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kOther,
                                "Cross product of the vectors along dim, by default the first dim "
                                "of size 3.",
                                "T(4, 3), T(4, 3); T(3, 4), T(3, 1), 0",
                                ""};
-  static Tensor forward(const Tensor& a, const Tensor& b, std::optional<int64_t> dim) {
-    return apply<LinalgCross>(a, b, dim ? *dim : first_of_three(a));
+  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static Tensor forward(const Tensor& a, const Tensor& b, std::optional<Dim> dim) {
+    return apply<LinalgCross>(a, b, dim ? *dim : Dim(first_of_three(a)));
   }
 
  private:
@@ -64,30 +66,6 @@ struct Cross {
 };
 COGRAD_OP(Cross)
 
-struct Renorm {
-  static constexpr OpSpec spec{
-      "renorm",
-      "input, p, dim, maxnorm",
-      kElementwise,
-      "The input with each slice input.select(dim, i) whose p-norm exceeds maxnorm scaled to it.",
-      "T(3, 4), 2, 0, 0.5; T(2, 3, 4), 1, -1, 0.7; T(3, 4), inf, 1, 0.5",
-      ""};
-  static constexpr bool kCopiesTarget = true;
-  static Tensor forward(const Tensor& x, double p, int64_t dim, double maxnorm) {
-    COGRAD_CHECK(p > 0, "renorm: non-positive-norm not supported");
-    COGRAD_CHECK(maxnorm >= 0, "renorm: expected maxnorm to be >= 0 but got ", maxnorm);
-    COGRAD_CHECK(x.dim() > 1, "renorm: input needs at least 2 dimensions, got ", x.dim(),
-                 " dimensions");
-    const int kept = wrap_dim(dim, x.dim());
-    Dims over;
-    for (int d = 0; d < x.dim(); ++d)
-      if (d != kept) over.push_back(d);
-    const Tensor norm = vector_norm(x, p, IntList(over), true);
-    return x * where(gt(norm, maxnorm), div(maxnorm, norm + 1e-7), 1.0);
-  }
-};
-COGRAD_OP(Renorm)
-
 Tensor polygamma(int64_t n, const Tensor& x) {
   COGRAD_CHECK(n >= 0, "polygamma(n, x) does not support negative n.");
   if (n == 0) return digamma(x);
@@ -97,7 +75,7 @@ Tensor polygamma(int64_t n, const Tensor& x) {
 struct Polygamma {
   static constexpr OpSpec spec{"polygamma",
                                "n, input",
-                               kFunction | kOut,
+                               kFunction | kOut | kElementwise,
                                "The n-th derivative of digamma.",
                                "0, P(4); 1, P(3, 4); 2, P(4); 5, P(4)",
                                ""};
@@ -106,9 +84,12 @@ struct Polygamma {
 COGRAD_OP(Polygamma)
 
 struct PolygammaMethod {
-  static constexpr OpSpec spec{"polygamma",           "input, n",
-                               kMethod | kInplace,    "The n-th derivative of digamma.",
-                               "P(3, 4), 1; P(4), 2", ""};
+  static constexpr OpSpec spec{"polygamma",
+                               "input, n",
+                               kMethod | kInplace | kElementwise,
+                               "The n-th derivative of digamma.",
+                               "P(3, 4), 1; P(4), 2",
+                               ""};
   static constexpr bool kCopiesTarget = true;
   static Tensor forward(const Tensor& x, int64_t n) { return polygamma(n, x); }
 };

@@ -20,7 +20,8 @@ std::string not_positive(int order) {
 Tensor half_lower(const Tensor& x) { return tril(x, -1) + tril(triu(x)) * 0.5; }
 
 struct CholeskyOp {
-  static constexpr OpSpec spec{"linalg_cholesky_ex", "A", kInternal, "", "none: linalg_cholesky"};
+  static constexpr OpSpec spec{"linalg_cholesky_ex", "A", kInternal | kDecomposition, "",
+                               "none: linalg_cholesky"};
   static constexpr int kSaved = 1;
   static std::tuple<Tensor, Tensor> forward(Ctx<CholeskyOp>& ctx, const Tensor& a) {
     const int64_t n = a.size(-1);
@@ -54,7 +55,7 @@ std::pair<Tensor, Tensor> cholesky(const Tensor& a, bool upper) {
 struct LinalgCholeskyEx {
   static constexpr OpSpec spec{"linalg_cholesky_ex",
                                "input, *, upper=False, check_errors=False",
-                               kInternal | kOut,
+                               kInternal | kOut | kDecomposition,
                                "linalg.cholesky and LAPACK's info instead of an error.",
                                "none: tested by hand",
                                "",
@@ -68,9 +69,9 @@ struct LinalgCholeskyEx {
 COGRAD_OP(LinalgCholeskyEx)
 
 struct LinalgCholesky {
-  static constexpr OpSpec spec{"linalg_cholesky", "input, *, upper=False", kInternal | kOut,
-                               "L of A = L L^T for a positive definite A, or L^T if upper.",
-                               "none: tested by hand"};
+  static constexpr OpSpec spec{
+      "linalg_cholesky", "input, *, upper=False", kInternal | kOut | kDecomposition,
+      "L of A = L L^T for a positive definite A, or L^T if upper.", "none: tested by hand"};
   static Tensor forward(const Tensor& a, bool upper) {
     auto [l, info] = cholesky(a, upper);
     check_info("linalg.cholesky", info, not_positive);
@@ -80,7 +81,8 @@ struct LinalgCholesky {
 COGRAD_OP(LinalgCholesky)
 
 struct Cholesky {
-  static constexpr OpSpec spec{"cholesky", "input, upper=False", kFunctional | kOut,
+  static constexpr OpSpec spec{"cholesky", "input, upper=False",
+                               kFunctional | kOut | kDecomposition,
                                "linalg.cholesky under its older name.", "none: tested by hand"};
   static Tensor forward(const Tensor& a, bool upper) {
     auto [l, info] = cograd::cholesky(a, upper);
@@ -91,9 +93,9 @@ struct Cholesky {
 COGRAD_OP(Cholesky)
 
 struct CholeskySolve {
-  static constexpr OpSpec spec{"cholesky_solve", "input, input2, upper=False", kFunctional | kOut,
-                               "X of A X = input, given the Cholesky factor input2 of A.",
-                               "none: tested by hand"};
+  static constexpr OpSpec spec{
+      "cholesky_solve", "input, input2, upper=False", kFunctional | kOut | kDecomposition,
+      "X of A X = input, given the Cholesky factor input2 of A.", "none: tested by hand"};
   static Tensor forward(const Tensor& b, const Tensor& l, bool upper) {
     COGRAD_CHECK(b.dim() >= 2, "b should have at least 2 dimensions, but has ", b.dim(),
                  " dimensions instead");
@@ -122,9 +124,9 @@ struct CholeskySolve {
 COGRAD_OP(CholeskySolve)
 
 struct CholeskyInverse {
-  static constexpr OpSpec spec{"cholesky_inverse", "input, upper=False", kFunctional | kOut,
-                               "The inverse of A, given its Cholesky factor.",
-                               "none: tested by hand"};
+  static constexpr OpSpec spec{
+      "cholesky_inverse", "input, upper=False", kFunctional | kOut | kDecomposition,
+      "The inverse of A, given its Cholesky factor.", "none: tested by hand"};
   static Tensor forward(const Tensor& l, bool upper) {
     check_square("cholesky_inverse", l);
     const int64_t n = l.size(-1);
@@ -137,7 +139,8 @@ COGRAD_OP(CholeskyInverse)
 enum class QrMode : uint8_t { Reduced, Complete, TriangleOnly };
 
 struct QrOp {
-  static constexpr OpSpec spec{"linalg_qr", "A, mode", kInternal, "", "none: linalg_qr"};
+  static constexpr OpSpec spec{"linalg_qr", "A, mode", kInternal | kDecomposition, "",
+                               "none: linalg_qr"};
   static constexpr int kSaved = 3;
   struct State {
     QrMode mode;
@@ -206,7 +209,7 @@ std::pair<Tensor, Tensor> decompose_qr(const Tensor& a, QrMode mode) {
 struct LinalgQr {
   static constexpr OpSpec spec{"linalg_qr",
                                "A, mode='reduced'",
-                               kInternal | kOut,
+                               kInternal | kOut | kDecomposition,
                                "A = Q R with orthonormal columns in Q and R upper triangular.",
                                "none: tested by hand",
                                "",
@@ -225,7 +228,7 @@ COGRAD_OP(LinalgQr)
 struct Qr {
   static constexpr OpSpec spec{"qr",
                                "input, some=True",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kDecomposition,
                                "linalg.qr under its older name: mode 'reduced' if some.",
                                "none: linalg_qr under another name",
                                "",
@@ -237,7 +240,7 @@ struct Qr {
 COGRAD_OP(Qr)
 
 struct EighOp {
-  static constexpr OpSpec spec{"linalg_eigh", "A, upper, vectors", kInternal, "",
+  static constexpr OpSpec spec{"linalg_eigh", "A, upper, vectors", kInternal | kDecomposition, "",
                                "none: linalg_eigh"};
   static constexpr int kSaved = 2;
   static std::tuple<Tensor, Tensor> forward(Ctx<EighOp>& ctx, const Tensor& a, bool upper,
@@ -293,7 +296,7 @@ std::tuple<Tensor, Tensor> eigenpairs(const char* name, const Tensor& a, std::st
 struct LinalgEigh {
   static constexpr OpSpec spec{"linalg_eigh",
                                "A, UPLO='L'",
-                               kInternal | kOut,
+                               kInternal | kOut | kDecomposition,
                                "Eigenvalues, ascending, and eigenvectors of symmetric matrices.",
                                "none: tested by hand",
                                "",
@@ -305,7 +308,7 @@ struct LinalgEigh {
 COGRAD_OP(LinalgEigh)
 
 struct LinalgEigvalsh {
-  static constexpr OpSpec spec{"linalg_eigvalsh", "A, UPLO='L'", kInternal | kOut,
+  static constexpr OpSpec spec{"linalg_eigvalsh", "A, UPLO='L'", kInternal | kOut | kDecomposition,
                                "Eigenvalues, ascending, of symmetric matrices.",
                                "none: tested by hand"};
   static Tensor forward(const Tensor& a, std::string_view uplo) {

@@ -286,7 +286,7 @@ struct Einsum {
   static constexpr OpSpec spec{
       "einsum",
       "equation, *operands",
-      kFunction,
+      kFunction | kContraction,
       "Sums of products of the operands' elements, written as in 'bij,bjk->bik'.",
       "'ij,jk->ik', T(3, 4), T(4, 2); 'ii->i', T(3, 3); 'bij,bjk', T(2, 3, 4), T(2, 4, 2); "
       "'...i,...i->...', T(2, 3), T(2, 3); 'i,j,k->kji', T(2), T(3), T(4); 'ij->', T(3, 4)",
@@ -340,13 +340,13 @@ Tensor tensordot(const Tensor& a, const Tensor& b, IntList da, IntList db) {
   Labels order;
   for (int label : needed)
     if (has(out.labels, label)) order.push_back(label);
-  return arranged(out, order);
+  return cast(arranged(out, order), a.dtype());  // sums of integers are int64 elsewhere
 }
 
 struct Tensordot {
   static constexpr OpSpec spec{"tensordot",
                                "input, other, dims=2",
-                               kFunction,
+                               kFunction | kContraction,
                                "Contraction of the last dims of input with the first of other.",
                                "T(2, 3, 4), T(3, 4, 5); T(3), T(4), 0; T(3, 4), T(4, 2), 1",
                                "np.tensordot(input, other, dims)"};
@@ -365,10 +365,10 @@ struct Tensordot {
 COGRAD_OP(Tensordot)
 
 struct TensordotDims {
-  static constexpr OpSpec spec{"_tensordot", "input, other, dims_self, dims_other", kInternal,
-                               "Contraction over the dims listed for each tensor.",
-                               "none: reached through tensordot"};
-  static Tensor forward(const Tensor& a, const Tensor& b, IntList da, IntList db) {
+  static constexpr OpSpec spec{
+      "_tensordot", "input, other, dims_self, dims_other", kInternal | kContraction,
+      "Contraction over the dims listed for each tensor.", "none: reached through tensordot"};
+  static Tensor forward(const Tensor& a, const Tensor& b, DimList da, DimList db) {
     return tensordot(a, b, da, db);
   }
 };

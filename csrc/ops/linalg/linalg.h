@@ -62,6 +62,8 @@ Tensor solve(const Tensor& a, const Tensor& b);
 Tensor inverse(const Tensor& a);
 Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit = false);
 std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& a, bool full);
+// The singular values of each matrix, descending.
+Tensor singular_values(const Tensor& a);
 inline Tensor matrix_t(const Tensor& x) { return transpose(x, -2, -1); }
 
 }  // namespace cograd

@@ -27,11 +27,9 @@ MatrixOperand::MatrixOperand(const Tensor& x, bool transposed) : source(&x) {
 }
 
 void fail_product_dtype(const Tensor& a, const Tensor& b) {
-  constexpr const char* kCName[kNumDTypes] = {
-      "bool",    "unsigned char", "signed char",   "short", "int",
-      "int64_t", "c10::Half",     "c10::BFloat16", "float", "double"};
-  detail::fail(ErrorKind::Runtime, "expected m1 and m2 to have the same dtype, but got: ",
-               kCName[static_cast<int>(a.dtype())], " != ", kCName[static_cast<int>(b.dtype())]);
+  detail::fail(ErrorKind::Runtime,
+               "expected m1 and m2 to have the same dtype, but got: ", dtype_info(a.dtype()).c_name,
+               " != ", dtype_info(b.dtype()).c_name);
 }
 
 void fail_product_shape(int64_t m, int64_t k, int64_t rows, int64_t n) {
@@ -149,7 +147,8 @@ void save_factors(Ctx<Op>& ctx, const Tensor& a, const Tensor& b, bool ta, bool 
 }
 
 struct MmOp {
-  static constexpr OpSpec spec{"mm", "a, b, transpose_a, transpose_b", kInternal, "", "none: mm"};
+  static constexpr OpSpec spec{"mm", "a, b, transpose_a, transpose_b",
+                               kInternal | kContraction | kExactOut, "", "none: mm"};
   static constexpr int kSaved = 2;
   using State = ProductState;
   static Tensor forward(Ctx<MmOp>& ctx, const Tensor& a, const Tensor& b, bool ta, bool tb) {
@@ -173,7 +172,8 @@ int64_t op_cols(const Tensor& x, bool t) { return x.size(t ? -2 : -1); }
 
 // Any ndim >= 2 on both sides, batch dims broadcast.
 struct MatmulOp {
-  static constexpr OpSpec spec{"bmm", "a, b, transpose_a, transpose_b", kInternal, "", "none: bmm"};
+  static constexpr OpSpec spec{"bmm", "a, b, transpose_a, transpose_b",
+                               kInternal | kContraction | kExactOut, "", "none: bmm"};
   static constexpr int kSaved = 2;
   using State = ProductState;
   static Tensor forward(Ctx<MatmulOp>& ctx, const Tensor& a, const Tensor& b, bool ta, bool tb) {
@@ -226,7 +226,7 @@ struct MatmulOp {
 struct Mm {
   static constexpr OpSpec spec{"mm",
                                "input, mat2",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kContraction | kExactOut,
                                "Product of two matrices (n, m) and (m, p).",
                                "T(3, 4), T(4, 2); T(1, 3), T(3, 1)",
                                "input @ mat2"};
@@ -241,7 +241,7 @@ COGRAD_OP(Mm)
 struct Bmm {
   static constexpr OpSpec spec{"bmm",
                                "input, mat2",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kContraction | kExactOut,
                                "Batch of matrix products (b, n, m) and (b, m, p).",
                                "T(2, 3, 4), T(2, 4, 2)",
                                "input @ mat2"};
@@ -256,7 +256,7 @@ struct Matmul {
   static constexpr OpSpec spec{
       "matmul",
       "input, other",
-      kFunctional | kOut,
+      kFunctional | kOut | kContraction | kExactOut,
       "Matrix product of vectors, matrices or batches of matrices, whose batch dims broadcast.",
       "T(3, 4), T(4, 2); T(4), T(4); T(3, 4), T(4); T(4), T(4, 2); T(2, 3, 4), T(4, 5); "
       "T(5, 2, 3, 4), T(2, 4, 3); T(2, 1, 3, 4), T(3, 4, 2); T(2, 3, 4), T(4); T(3), T(2, 3, 4); "

@@ -9,7 +9,8 @@ namespace cograd {
 namespace {
 
 struct LinearOp {
-  static constexpr OpSpec spec{"linear", "input, weight, bias", kInternal, "", "none: linear"};
+  static constexpr OpSpec spec{"linear", "input, weight, bias", kInternal | kContraction, "",
+                               "none: linear"};
   static constexpr int kSaved = 2;
   static Tensor forward(Ctx<LinearOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& bias) {
     check(x, w, bias);
@@ -23,7 +24,7 @@ struct LinearOp {
                   steps_x[2] = {k, 1};
     const bool matrix = x.dim() == 2;
     const Tensor out = matrix ? y : alias_strided(y, flat_y, steps_y, y.bytes());
-    if (bias.defined()) fill_rows(out, bias, rows);
+    if (bias.defined()) bias.dim() > 1 ? raw_copy(y, bias) : fill_rows(out, bias, rows);
     if (y.numel() == 0) return y;
     const Tensor dense = matrix ? x : raw_contiguous(x);
     const Tensor in = matrix ? dense : alias_strided(dense, flat_x, steps_x, dense.bytes());
@@ -54,6 +55,12 @@ struct LinearOp {
     const int64_t flat_g[2] = {rows, n}, flat_x[2] = {rows, k};
     return matmul_t(reshape(g, flat_g), reshape(x, flat_x), true, false);
   }
+  // Whether a bias of several dims broadcasts to the result.
+  static bool broadcasts(const Tensor& bias, const Tensor& x, int64_t n) {
+    Dims result(x.sizes()), joint;
+    result.back() = n;
+    return broadcast_shapes(bias.sizes(), result, joint) && same(joint, result);
+  }
   static void check(const Tensor& x, const Tensor& w, const Tensor& bias) {
     COGRAD_CHECK(x.dim() >= 1, "both arguments to linear need to be at least 1D, but they are ",
                  x.dim(), "D and ", w.dim(), "D");
@@ -65,7 +72,8 @@ struct LinearOp {
     COGRAD_CHECK(bias.dtype() == x.dtype(), "self and mat2 must have the same dtype, but got ",
                  scalar_type_name(bias.dtype()), " and ", scalar_type_name(x.dtype()));
     const int64_t n = w.size(0);
-    const bool fits = bias.dim() <= 1 && (bias.numel() == n || bias.numel() == 1);
+    const bool fits =
+        bias.dim() <= 1 ? bias.numel() == n || bias.numel() == 1 : broadcasts(bias, x, n);
     COGRAD_CHECK(fits, "The expanded size of the tensor (", n, ") must match the existing size (",
                  bias.dim() == 0 ? 1 : bias.size(-1),
                  ") at non-singleton dimension 1.  Target sizes: [", k == 0 ? 0 : x.numel() / k,
@@ -77,14 +85,18 @@ struct Linear {
   static constexpr OpSpec spec{
       "linear",
       "input, weight, bias=None",
-      kFunction | kNN,
+      kFunction | kNN | kContraction,
       "input (*, I) @ weight (O, I) transposed + bias (O); gives (*, O). A weight (I) gives (*).",
       "T(3, 4), T(2, 4), T(2); T(3, 4), T(2, 4); T(2, 3, 4), T(5, 4), T(5); T(4), T(2, 4), T(2); "
       "T(3, 4), T(4)",
       "input @ weight.T + (0 if bias is None else bias)"};
   static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias) {
-    if (w.dim() == 2) [[likely]]
+    if (w.dim() == 2) [[likely]] {
+      // One row of biases (1, O) also suits a single vector.
+      if (x.dim() == 1 && bias.defined() && bias.dim() == 2 && bias.size(0) == 1)
+        return apply<LinearOp>(x, w, squeeze(bias, 0));
       return apply<LinearOp>(x, w, bias);
+    }
     COGRAD_CHECK(w.dim() == 1, "linear(): weight must have 1 or 2 dims, got ", w.dim());
     COGRAD_CHECK(!bias.defined() || bias.dim() == 0,
                  "linear(): bias for a weight vector must have no dims, got ", bias.dim());
@@ -98,7 +110,7 @@ struct Bilinear {
   static constexpr OpSpec spec{
       "bilinear",
       "input1, input2, weight, bias=None",
-      kFunction,
+      kFunction | kContraction,
       "x1 A x2 + b for input1 (*, I), input2 (*, J), weight (O, I, J), bias (O); gives (*, O).",
       "T(3, 2), T(3, 4), T(5, 2, 4), T(5); T(2), T(4), T(5, 2, 4)",
       ""};
@@ -116,6 +128,11 @@ struct Bilinear {
                  x1.size(-1), " but expected ", i);
     COGRAD_CHECK(x2.size(-1) == j, "bilinear(): input2 size does not match weight size: got ",
                  x2.size(-1), " but expected ", j);
+    if (bias.defined())
+      COGRAD_CHECK(bias.dim() == 1 && bias.size(0) == o,
+                   "bilinear(): bias size does not match weight size: got ",
+                   bias.dim() == 0 ? 1 : bias.size(0), " but expected ", o, "; bias has shape ",
+                   to_string(bias.sizes()));
     const int64_t rows = product(x1.sizes().first(lead));
     const int64_t s1[2] = {rows, i}, s2[3] = {rows, j, 1}, flat[2] = {i, o * j};
     const int64_t order[3] = {1, 0, 2}, split[3] = {rows, o, j};

@@ -12,7 +12,8 @@ void fail_mv(const Tensor& a, const Tensor& x) {
 namespace {
 
 struct MvOp {
-  static constexpr OpSpec spec{"mv", "a, x, transposed", kInternal, "", "none: mv"};
+  static constexpr OpSpec spec{"mv", "a, x, transposed", kInternal | kContraction | kExactOut, "",
+                               "none: mv"};
   static constexpr int kSaved = 2;
   struct State {
     bool transposed = false;
@@ -35,7 +36,7 @@ struct MvOp {
 };
 
 struct OuterOp {
-  static constexpr OpSpec spec{"outer", "x, y", kInternal, "", "none: outer"};
+  static constexpr OpSpec spec{"outer", "x, y", kInternal | kContraction, "", "none: outer"};
   static constexpr int kSaved = 2;
   static Tensor forward(Ctx<OuterOp>& ctx, const Tensor& x, const Tensor& y) {
     if (ctx.recording()) ctx.save(ctx.needs(1) ? x : Tensor(), ctx.needs(0) ? y : Tensor());
@@ -54,7 +55,7 @@ struct OuterOp {
 struct Mv {
   static constexpr OpSpec spec{"mv",
                                "input, vec",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kContraction | kExactOut,
                                "Product of a matrix (n, m) and a vector (m).",
                                "T(3, 4), T(4)",
                                "input @ vec"};
@@ -72,7 +73,7 @@ COGRAD_OP(Mv)
 struct Dot {
   static constexpr OpSpec spec{"dot",
                                "input, tensor",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kContraction | kExactOut,
                                "Sum of the products of two vectors.",
                                "T(4), T(4)",
                                "np.dot(input, tensor)"};
@@ -100,9 +101,12 @@ struct Dot {
 COGRAD_OP(Dot)
 
 struct Vdot {
-  static constexpr OpSpec spec{
-      "vdot",       "input, other",         kFunctional | kOut, "dot, for real vectors.",
-      "T(4), T(4)", "np.vdot(input, other)"};
+  static constexpr OpSpec spec{"vdot",
+                               "input, other",
+                               kFunctional | kOut | kContraction | kExactOut,
+                               "dot, for real vectors.",
+                               "T(4), T(4)",
+                               "np.vdot(input, other)"};
   static Tensor forward(const Tensor& x, const Tensor& y) { return apply<Dot>(x, y); }
 };
 COGRAD_OP(Vdot)
@@ -110,7 +114,7 @@ COGRAD_OP(Vdot)
 struct Outer {
   static constexpr OpSpec spec{"outer",
                                "input, vec2",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kContraction,
                                "Matrix of the products of two vectors' elements.",
                                "T(3), T(4)",
                                "np.outer(input, vec2)"};
@@ -126,7 +130,7 @@ COGRAD_OP(Outer)
 struct Inner {
   static constexpr OpSpec spec{"inner",
                                "input, other",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kContraction | kExactOut,
                                "Products summed over the last dims of both.",
                                "T(4), T(4); T(2, 3, 4), T(5, 4); T(), T(3)",
                                "np.inner(input, other)"};
@@ -197,10 +201,11 @@ struct Addmm {
   static constexpr OpSpec spec{
       "addmm",
       "input, mat1, mat2, *, beta=1, alpha=1",
-      kFunctional | kInplace | kOut,
+      kFunctional | kInplace | kOut | kContraction | kExactOut,
       "beta * input + alpha * (mat1 @ mat2).",
       "T(3, 2), T(3, 4), T(4, 2); T(2), T(3, 4), T(4, 2), beta=0.5, alpha=2",
       "beta * input + alpha * (mat1 @ mat2)"};
+  static constexpr DTypeSet kDTypes = kNumericTypes;
   static constexpr int kSaved = 2;
   using State = AddState;
   static Tensor forward(Ctx<Addmm>& ctx, const Tensor& input, const Tensor& a, const Tensor& b,
@@ -227,10 +232,11 @@ struct Baddbmm {
   static constexpr OpSpec spec{
       "baddbmm",
       "input, batch1, batch2, *, beta=1, alpha=1",
-      kFunctional | kInplace | kOut,
+      kFunctional | kInplace | kOut | kContraction | kExactOut,
       "beta * input + alpha * (batch1 @ batch2), for batches of matrices.",
       "T(2, 3, 2), T(2, 3, 4), T(2, 4, 2); T(3, 2), T(2, 3, 4), T(2, 4, 2), beta=0.5, alpha=2",
       "beta * input + alpha * (batch1 @ batch2)"};
+  static constexpr DTypeSet kDTypes = kNumericTypes;
   static constexpr int kSaved = 2;
   using State = AddState;
   static Tensor forward(Ctx<Baddbmm>& ctx, const Tensor& input, const Tensor& a, const Tensor& b,
@@ -269,14 +275,15 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
   return cast(beta.equals(0) ? term : add(scaled(input, beta), term), t);
 }
 
-#define COGRAD_ADD_PRODUCT(Struct, name, x, y, doc, samples, ref, expression)                 \
+#define COGRAD_ADD_PRODUCT(Struct, name, x, y, flags, doc, samples, ref, expression)          \
   struct Struct {                                                                             \
     static constexpr OpSpec spec{name,                                                        \
                                  "input, " #x ", " #y ", *, beta=1, alpha=1",                 \
-                                 kFunctional | kInplace | kOut,                               \
+                                 kFunctional | kInplace | kOut | kContraction | (flags),      \
                                  "beta * input + alpha * (" doc ").",                         \
                                  samples,                                                     \
                                  ref};                                                        \
+    static constexpr DTypeSet kDTypes = kNumericTypes;                                        \
     static Tensor forward(const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta, \
                           Scalar alpha) {                                                     \
       check_factors(name, x.dtype(), beta, alpha);                                            \
@@ -285,16 +292,17 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
   };                                                                                          \
   COGRAD_OP(Struct)
 constexpr int64_t kFirst[1] = {0};
-COGRAD_ADD_PRODUCT(Addmv, "addmv", mat, vec, "mat @ vec",
+COGRAD_ADD_PRODUCT(Addmv, "addmv", mat, vec, kExactOut, "mat @ vec",
                    "T(3), T(3, 4), T(4); T(3), T(3, 4), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * (mat @ vec)", apply<Mv>(mat, vec))
-COGRAD_ADD_PRODUCT(Addr, "addr", vec1, vec2, "outer(vec1, vec2)",
+COGRAD_ADD_PRODUCT(Addr, "addr", vec1, vec2, 0, "outer(vec1, vec2)",
                    "T(3, 4), T(3), T(4); T(4), T(3), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * np.outer(vec1, vec2)", apply<Outer>(vec1, vec2))
-COGRAD_ADD_PRODUCT(Addbmm, "addbmm", batch1, batch2, "sum of batch1 @ batch2 over the batch",
+COGRAD_ADD_PRODUCT(Addbmm, "addbmm", batch1, batch2, kExactOut,
+                   "sum of batch1 @ batch2 over the batch",
                    "T(3, 2), T(2, 3, 4), T(2, 4, 2); T(2), T(2, 3, 4), T(2, 4, 2), beta=2, alpha=3",
                    "beta * input + alpha * np.sum(batch1 @ batch2, axis=0)",
-                   sum(bmm(batch1, batch2), IntList(kFirst)))
+                   cast(sum(bmm(batch1, batch2), IntList(kFirst)), batch1.dtype()))
 #undef COGRAD_ADD_PRODUCT
 
 }  // namespace

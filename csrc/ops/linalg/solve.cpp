@@ -43,7 +43,7 @@ Tensor solved(const Factors& f, const Tensor& b, bool transpose) {
 struct LinalgSolveEx {
   static constexpr OpSpec spec{"linalg_solve_ex",
                                "A, B",
-                               kInternal,
+                               kInternal | kDecomposition,
                                "X of A X = B and info, for operands of the same batch shape.",
                                "none: tested by hand",
                                "",
@@ -136,7 +136,8 @@ std::pair<Tensor, Tensor> solve_system(const char* name, const Tensor& a, const 
 }
 
 struct LinalgSolve {
-  static constexpr OpSpec spec{"linalg_solve", "A, B, *, left=True", kInternal | kOut,
+  static constexpr OpSpec spec{"linalg_solve", "A, B, *, left=True",
+                               kInternal | kOut | kDecomposition,
                                "X of A X = B, or of X A = B unless left.", "none: tested by hand"};
   static Tensor forward(const Tensor& a, const Tensor& b, bool left) {
     auto [x, info] = solve_system("linalg.solve", a, b, left);
@@ -147,11 +148,13 @@ struct LinalgSolve {
 COGRAD_OP(LinalgSolve)
 
 struct LinalgSolveInfo {
-  static constexpr OpSpec spec{
-      "linalg_solve_ex",      "A, B, *, left=True, check_errors=False",
-      kInternal | kOut,       "linalg.solve and LAPACK's info instead of an error.",
-      "none: tested by hand", "",
-      "result, info"};
+  static constexpr OpSpec spec{"linalg_solve_ex",
+                               "A, B, *, left=True, check_errors=False",
+                               kInternal | kOut | kDecomposition,
+                               "linalg.solve and LAPACK's info instead of an error.",
+                               "none: tested by hand",
+                               "",
+                               "result, info"};
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, const Tensor& b, bool left,
                                             bool check) {
     auto [x, info] = solve_system("linalg.solve_ex", a, b, left);
@@ -162,11 +165,13 @@ struct LinalgSolveInfo {
 COGRAD_OP(LinalgSolveInfo)
 
 struct LinalgInvEx {
-  static constexpr OpSpec spec{
-      "linalg_inv_ex",        "A, *, check_errors=False",
-      kInternal | kOut,       "The inverse of each matrix, and LAPACK's info instead of an error.",
-      "none: tested by hand", "",
-      "inverse, info"};
+  static constexpr OpSpec spec{"linalg_inv_ex",
+                               "A, *, check_errors=False",
+                               kInternal | kOut | kDecomposition,
+                               "The inverse of each matrix, and LAPACK's info instead of an error.",
+                               "none: tested by hand",
+                               "",
+                               "inverse, info"};
   static constexpr int kSaved = 1;
   static std::tuple<Tensor, Tensor> forward(Ctx<LinalgInvEx>& ctx, const Tensor& a, bool check) {
     check_square("linalg.inv", a);
@@ -202,7 +207,7 @@ Tensor checked_inverse(const char* name, const Tensor& a) {
 
 #define COGRAD_INVERSE(Struct, name, flags)                                                \
   struct Struct {                                                                          \
-    static constexpr OpSpec spec{name, "input", flags,                                     \
+    static constexpr OpSpec spec{name, "input", flags | kDecomposition,                    \
                                  "The inverse of a square matrix, or of each of a batch.", \
                                  "none: tested by hand"};                                  \
     static Tensor forward(const Tensor& a) { return checked_inverse("linalg.inv", a); }    \
@@ -252,7 +257,7 @@ Tensor cofactors(const Tensor& a) {
 }
 
 struct LinalgDet {
-  static constexpr OpSpec spec{"linalg_det", "A", kInternal | kOut,
+  static constexpr OpSpec spec{"linalg_det", "A", kInternal | kOut | kDecomposition,
                                "The determinant of each matrix.", "none: tested by hand"};
   static constexpr const char* kNodeName = "LinalgDetBackward0";
   static constexpr int kSaved = 2;
@@ -279,11 +284,13 @@ struct LinalgDet {
 COGRAD_OP(LinalgDet)
 
 struct LinalgSlogdet {
-  static constexpr OpSpec spec{
-      "linalg_slogdet",       "A",
-      kInternal | kOut,       "Sign and logarithm of the absolute value of the determinant.",
-      "none: tested by hand", "",
-      "sign, logabsdet"};
+  static constexpr OpSpec spec{"linalg_slogdet",
+                               "A",
+                               kInternal | kOut | kDecomposition,
+                               "Sign and logarithm of the absolute value of the determinant.",
+                               "none: tested by hand",
+                               "",
+                               "sign, logabsdet"};
   static constexpr int kSaved = 1;
   static std::tuple<Tensor, Tensor> forward(Ctx<LinalgSlogdet>& ctx, const Tensor& a) {
     check_square("linalg.slogdet", a);
@@ -301,7 +308,8 @@ struct LinalgSlogdet {
 COGRAD_OP(LinalgSlogdet)
 
 struct Det {
-  static constexpr OpSpec spec{"det", "input", kFunctional, "The determinant of each matrix.",
+  static constexpr OpSpec spec{"det", "input", kFunctional | kDecomposition,
+                               "The determinant of each matrix.",
                                "none: linalg_det under another name"};
   static Tensor forward(const Tensor& a) { return apply<LinalgDet>(a); }
 };
@@ -310,7 +318,7 @@ COGRAD_OP(Det)
 struct Slogdet {
   static constexpr OpSpec spec{"slogdet",
                                "input",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kDecomposition,
                                "Sign and logarithm of the absolute value of the determinant.",
                                "none: linalg_slogdet under another name",
                                "",
@@ -320,7 +328,7 @@ struct Slogdet {
 COGRAD_OP(Slogdet)
 
 struct Logdet {
-  static constexpr OpSpec spec{"logdet", "input", kFunctional,
+  static constexpr OpSpec spec{"logdet", "input", kFunctional | kDecomposition,
                                "The logarithm of the determinant; NaN where that is negative.",
                                "none: tested by hand"};
   static Tensor forward(const Tensor& a) {
@@ -331,12 +339,16 @@ struct Logdet {
 COGRAD_OP(Logdet)
 
 struct MatrixPower {
-  static constexpr OpSpec spec{"matrix_power", "input, n", kFunctional | kOut,
+  static constexpr OpSpec spec{"matrix_power", "input, n", kFunctional | kOut | kContraction,
                                "The n-th power of square matrices; of their inverses for n < 0.",
                                "none: tested by hand"};
   static Tensor forward(const Tensor& a, int64_t n) {
     check_square("linalg.matrix_power", a);
-    if (n == 0) return expand(diag_embed(ones(Dims{a.size(-1)}, a.dtype())), a.sizes()) + 0.0;
+    if (n == 0) {  // overwritten, not made anew: a keeps its place in the graph
+      const Tensor power = clone(a);
+      copy_(power, diag_embed(ones(Dims{a.size(-1)}, a.dtype())));
+      return power;
+    }
     Tensor square = n < 0 ? checked_inverse("linalg.matrix_power", a) : a;
     Tensor power;
     for (uint64_t rest = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);;
@@ -355,8 +367,8 @@ struct TriangularState {
 };
 
 struct LinalgSolveTriangularOp {
-  static constexpr OpSpec spec{"linalg_solve_triangular", "A, B, upper, unit", kInternal, "",
-                               "none: linalg_solve_triangular"};
+  static constexpr OpSpec spec{"linalg_solve_triangular", "A, B, upper, unit",
+                               kInternal | kDecomposition, "", "none: linalg_solve_triangular"};
   static constexpr const char* kNodeName = "LinalgSolveTriangularBackward0";
   static constexpr int kSaved = 2;
   using State = TriangularState;
@@ -388,8 +400,9 @@ struct LinalgSolveTriangularOp {
 
 struct LinalgSolveTriangular {
   static constexpr OpSpec spec{
-      "linalg_solve_triangular", "A, B, *, upper, left=True, unitriangular=False", kInternal | kOut,
-      "X of A X = B (X A = B unless left) for a triangular A.", "none: tested by hand"};
+      "linalg_solve_triangular", "A, B, *, upper, left=True, unitriangular=False",
+      kInternal | kOut | kDecomposition, "X of A X = B (X A = B unless left) for a triangular A.",
+      "none: tested by hand"};
   static Tensor forward(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit) {
     constexpr const char* kName = "linalg.solve_triangular";
     check_matrix(kName, b, "B");

@@ -30,7 +30,8 @@ void check_finite(const Tensor& a) {
 Tensor skew(const Tensor& x) { return x - matrix_t(x); }
 
 struct SvdOp {
-  static constexpr OpSpec spec{"linalg_svd", "A, full, vectors", kInternal, "", "none: linalg_svd"};
+  static constexpr OpSpec spec{"linalg_svd", "A, full, vectors", kInternal | kDecomposition, "",
+                               "none: linalg_svd"};
   static constexpr int kSaved = 3;
   static std::tuple<Tensor, Tensor, Tensor> forward(Ctx<SvdOp>& ctx, const Tensor& a, bool full,
                                                     bool vectors) {
@@ -108,7 +109,7 @@ struct SvdOp {
 struct LinalgSvd {
   static constexpr OpSpec spec{"linalg_svd",
                                "A, full_matrices=True, *, driver=None",
-                               kInternal | kOut,
+                               kInternal | kOut | kDecomposition,
                                "A = U diag(S) Vh with orthonormal U and Vh, S descending.",
                                "none: tested by hand",
                                "",
@@ -125,7 +126,7 @@ struct LinalgSvd {
 COGRAD_OP(LinalgSvd)
 
 struct LinalgSvdvals {
-  static constexpr OpSpec spec{"linalg_svdvals", "A", kInternal | kOut,
+  static constexpr OpSpec spec{"linalg_svdvals", "A", kInternal | kOut | kDecomposition,
                                "The singular values of each matrix, descending.",
                                "none: tested by hand"};
   static Tensor forward(const Tensor& a) {
@@ -139,7 +140,7 @@ COGRAD_OP(LinalgSvdvals)
 struct Svd {
   static constexpr OpSpec spec{"svd",
                                "input, some=True, compute_uv=True",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kDecomposition,
                                "input = U diag(S) V^T; zeros for U and V unless compute_uv.",
                                "none: tested by hand",
                                "",
@@ -158,7 +159,7 @@ struct Svd {
 COGRAD_OP(Svd)
 
 struct LinalgPinv {
-  static constexpr OpSpec spec{"linalg_pinv", "A, atol, rtol", kInternal,
+  static constexpr OpSpec spec{"linalg_pinv", "A, atol, rtol", kInternal | kDecomposition,
                                "The pseudoinverse; singular values up to max(atol, rtol * the "
                                "largest) count as 0.",
                                "none: tested by hand"};
@@ -197,7 +198,7 @@ struct LinalgPinv {
 COGRAD_OP(LinalgPinv)
 
 struct Pinverse {
-  static constexpr OpSpec spec{"pinverse", "input, rcond=1e-15", kFunctional,
+  static constexpr OpSpec spec{"pinverse", "input, rcond=1e-15", kFunctional | kDecomposition,
                                "The pseudoinverse; singular values up to rcond times the largest "
                                "count as 0.",
                                "none: tested by hand"};
@@ -213,5 +214,7 @@ COGRAD_OP(Pinverse)
 std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& a, bool full) {
   return apply<SvdOp>(a, full, true);
 }
+
+Tensor singular_values(const Tensor& a) { return apply<LinalgSvdvals>(a); }
 
 }  // namespace cograd

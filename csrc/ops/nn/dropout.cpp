@@ -42,7 +42,7 @@ struct MaskScale {
 };
 
 struct MaskedScale {
-  static constexpr OpSpec spec{"_masked_scale", "input, mask, scale", kInternal,
+  static constexpr OpSpec spec{"_masked_scale", "input, mask, scale", kInternal | kRandom,
                                "input * mask * scale.", "none: reached through dropout"};
   static constexpr int kSaved = 1;
   using State = MaskScale;
@@ -62,7 +62,7 @@ struct MaskedScale {
 COGRAD_OP(MaskedScale)
 
 struct NativeDropout {
-  static constexpr OpSpec spec{"_dropout", "input, p, generator=None", kInternal,
+  static constexpr OpSpec spec{"_dropout", "input, p, generator=None", kInternal | kReduction,
                                "dropout in training mode.", "none: random"};
   static constexpr const char* kNodeName = "NativeDropoutBackward0";
   static constexpr int kSaved = 1;
@@ -120,7 +120,7 @@ Tensor alpha_dropped(const Tensor& x, double p, const Tensor& keep) {
 struct Dropout {
   static constexpr OpSpec spec{"dropout",
                                "input, p, train",
-                               kFunction | kInplace,
+                               kFunction | kInplace | kRandom,
                                "input with elements zeroed with probability p and the others "
                                "scaled by 1 / (1 - p); input itself unless train.",
                                "T(3, 4), 0.0, True; T(3, 4), 1.0, True; T(3, 4), 0.5, False",
@@ -135,7 +135,7 @@ COGRAD_OP(Dropout)
 struct FunctionalDropout {
   static constexpr OpSpec spec{"dropout",
                                "input, p=0.5, training=True, inplace=False",
-                               kNN,
+                               kNN | kRandom,
                                "input with elements zeroed with probability p and the others "
                                "scaled by 1 / (1 - p); input itself unless training.",
                                "T(3, 4), 0.5, False",
@@ -150,10 +150,12 @@ struct FunctionalDropout {
 COGRAD_OP(FunctionalDropout)
 
 struct FeatureDropout {
-  static constexpr OpSpec spec{
-      "feature_dropout",     "input, p, train",
-      kFunction | kInplace,  "dropout of whole features: input[n, c] is kept or zeroed as one.",
-      "T(3, 4), 0.5, False", "input"};
+  static constexpr OpSpec spec{"feature_dropout",
+                               "input, p, train",
+                               kFunction | kInplace | kRandom,
+                               "dropout of whole features: input[n, c] is kept or zeroed as one.",
+                               "T(3, 4), 0.5, False",
+                               "input"};
   static Tensor forward(const Tensor& x, double p, bool train) {
     check_rate(ErrorKind::Runtime, p);
     if (idle(x, p, train)) return x;
@@ -164,10 +166,12 @@ struct FeatureDropout {
 COGRAD_OP(FeatureDropout)
 
 struct AlphaDropout {
-  static constexpr OpSpec spec{
-      "alpha_dropout",       "input, p, train",
-      kFunction | kInplace,  "dropout that keeps the mean and variance of SELU activations.",
-      "T(3, 4), 0.5, False", "input"};
+  static constexpr OpSpec spec{"alpha_dropout",
+                               "input, p, train",
+                               kFunction | kInplace | kRandom,
+                               "dropout that keeps the mean and variance of SELU activations.",
+                               "T(3, 4), 0.5, False",
+                               "input"};
   static Tensor forward(const Tensor& x, double p, bool train) {
     check_rate(ErrorKind::Runtime, p);
     if (idle(x, p, train)) return x;
@@ -179,9 +183,9 @@ struct AlphaDropout {
 COGRAD_OP(AlphaDropout)
 
 struct FeatureAlphaDropout {
-  static constexpr OpSpec spec{"feature_alpha_dropout", "input, p, train",
-                               kFunction | kInplace,    "alpha_dropout of whole features.",
-                               "T(3, 4), 0.5, False",   "input"};
+  static constexpr OpSpec spec{"feature_alpha_dropout",        "input, p, train",
+                               kFunction | kInplace | kRandom, "alpha_dropout of whole features.",
+                               "T(3, 4), 0.5, False",          "input"};
   static Tensor forward(const Tensor& x, double p, bool train) {
     check_rate(ErrorKind::Runtime, p);
     if (idle(x, p, train)) return x;

@@ -52,7 +52,7 @@ Tensor difference(Ctx<Op>& ctx, const Tensor& x, const Tensor& t, int64_t reduct
 }
 
 struct MseOp {
-  static constexpr OpSpec spec{"mse_loss", "input, target, reduction", kInternal, "",
+  static constexpr OpSpec spec{"mse_loss", "input, target, reduction", kInternal | kLoss, "",
                                "none: mse_loss"};
   static constexpr int kSaved = 2;
   using State = LossState;
@@ -72,7 +72,7 @@ struct MseOp {
 };
 
 struct L1Op {
-  static constexpr OpSpec spec{"l1_loss", "input, target, reduction", kInternal, "",
+  static constexpr OpSpec spec{"l1_loss", "input, target, reduction", kInternal | kLoss, "",
                                "none: l1_loss"};
   static constexpr int kSaved = 2;
   using State = LossState;
@@ -108,11 +108,12 @@ Tensor weighted_loss(const Tensor& loss, const Tensor& weight, Reduction r) {
     static constexpr OpSpec spec{                                                               \
         name,                                                                                   \
         "input, target, size_average=None, reduce=None, reduction='mean', weight=None",         \
-        kFunction | kNN,                                                                        \
+        kFunction | kNN | kLoss,                                                                \
         doc,                                                                                    \
         "T(3, 4), T(3, 4); T(3, 4), T(3, 4), reduction='sum'; "                                 \
         "T(3, 4), T(3, 4), reduction='none'; T(3, 4), T(3, 4), weight=P(3, 4)",                 \
         ref};                                                                                   \
+    static constexpr DTypeSet kDTypes = kFloatTypes;                                            \
     static Tensor forward(const Tensor& x, const Tensor& t, std::optional<bool> size_average,   \
                           std::optional<bool> reduce, std::string_view reduction,               \
                           const Tensor& weight) {                                               \
@@ -147,7 +148,7 @@ void check_probabilities(const Tensor& x) {
 }
 
 struct BceOp {
-  static constexpr OpSpec spec{"binary_cross_entropy", "input, target", kInternal, "",
+  static constexpr OpSpec spec{"binary_cross_entropy", "input, target", kInternal | kLoss, "",
                                "none: binary_cross_entropy"};
   static constexpr int kSaved = 2;
   // Logarithms are limited to -100, so that 0 and 1 give a large loss instead of infinity.
@@ -175,12 +176,13 @@ struct BinaryCrossEntropy {
   static constexpr OpSpec spec{
       "binary_cross_entropy",
       "input, target, weight=None, size_average=None, reduce=None, reduction='mean'",
-      kFunction | kNN,
+      kFunction | kNN | kLoss,
       "-(target log(input) + (1 - target) log(1 - input)) of probabilities, reduced.",
       "T(3, 4, lo=0.1, hi=0.9), T(3, 4, lo=0.1, hi=0.9); T(5, lo=0.1, hi=0.9), "
       "T(5, lo=0.1, hi=0.9), P(5), reduction='sum'",
       "(lambda l: l if reduction == 'none' else l.sum() if reduction == 'sum' else l.mean())("
       "(" COGRAD_LOGISTIC("input") ") * (1 if weight is None else weight))"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(const Tensor& x, const Tensor& t, const Tensor& weight,
                         std::optional<bool> size_average, std::optional<bool> reduce,
                         std::string_view reduction) {
@@ -205,8 +207,8 @@ COGRAD_OP(BinaryCrossEntropy)
 
 // (1 - t) x - log(sigmoid(x)), which neither overflows nor cancels.
 struct BceLogitsOp {
-  static constexpr OpSpec spec{"binary_cross_entropy_with_logits", "input, target", kInternal, "",
-                               "none: binary_cross_entropy_with_logits"};
+  static constexpr OpSpec spec{"binary_cross_entropy_with_logits", "input, target",
+                               kInternal | kLoss, "", "none: binary_cross_entropy_with_logits"};
   static constexpr int kSaved = 2;
   static Tensor forward(Ctx<BceLogitsOp>& ctx, const Tensor& x, const Tensor& t) {
     GradGuard no_grad(false);
@@ -224,13 +226,14 @@ struct BceWithLogits {
       "binary_cross_entropy_with_logits",
       "input, target, weight=None, size_average=None, reduce=None, reduction='mean', "
       "pos_weight=None",
-      kFunction | kNN,
+      kFunction | kNN | kLoss,
       "binary_cross_entropy of sigmoid(input); pos_weight multiplies the terms of the ones.",
       "T(3, 4), T(3, 4, lo=0, hi=1); T(5), T(5, lo=0, hi=1), P(5), reduction='sum'; "
       "T(3, 4), T(3, 4, lo=0, hi=1), pos_weight=P(4)",
       "(lambda l: l if reduction == 'none' else l.sum() if reduction == 'sum' else l.mean())("
       "(target * np.log1p(np.exp(-input)) * (1 if pos_weight is None else pos_weight) + "
       "(1 - target) * np.log1p(np.exp(input))) * (1 if weight is None else weight))"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(const Tensor& x, const Tensor& t, const Tensor& weight,
                         std::optional<bool> size_average, std::optional<bool> reduce,
                         std::string_view reduction, const Tensor& pos_weight) {

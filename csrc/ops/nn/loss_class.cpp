@@ -15,23 +15,40 @@ struct ClassState {
   Dims target_sizes;
 };
 
-// The input is (C), (N, C) or (N, C, ...); the target is the same without C.
+// The target has the input's shape without the classes; torch has a message for each rank.
+void check_target_shape(const Tensor& x, const Tensor& t) {
+  if (x.dim() == 1)
+    COGRAD_CHECK_VALUE(t.dim() == 0 || (t.dim() == 1 && t.size(0) == 1),
+                       "For 1D input, 1D target must have size 1, but got target size: ",
+                       t.dim() == 1 ? std::to_string(t.size(0)) : to_string(t.sizes()));
+  if (x.dim() == 1) return;
+  if (x.dim() == 2)
+    COGRAD_CHECK(t.dim() == 1, "0D or 1D target tensor expected, multi-target not supported");
+  if (x.dim() == 4)
+    COGRAD_CHECK(t.dim() == 3,
+                 "only batches of spatial targets supported (3D tensors) but got targets of "
+                 "dimension: ",
+                 t.dim());
+  Dims expected(x.sizes());
+  expected.erase(1);
+  const bool fits = same(expected, t.sizes());
+  if (x.dim() == 4)
+    COGRAD_CHECK(fits, "size mismatch (got input: ", to_string(x.sizes()),
+                 " , target: ", to_string(t.sizes()), ")");
+  COGRAD_CHECK(fits, "Expected target size ", to_string(expected), ", got ", to_string(t.sizes()));
+}
+
+// The input is (C), (N, C) or (N, C, ...); the target is the same without C, for (C) also (1).
 void check_classes(const Tensor& x, const Tensor& t, const Tensor& weight) {
   COGRAD_CHECK_VALUE(x.dim() >= 1, "Expected 1 or more dimensions (got ", x.dim(), ")");
   const bool batched = x.dim() > 1;
   if (batched) {
     COGRAD_CHECK_VALUE(t.dim() >= 1 && x.size(0) == t.size(0), "Expected input batch_size (",
-                       x.size(0), ") to match target batch_size (", t.dim() == 0 ? 1 : t.size(0),
+                       x.size(0), ") to match target batch_size (", t.dim() == 0 ? 0 : t.size(0),
                        ").");
   }
-  if (x.dim() <= 2)
-    COGRAD_CHECK(t.dim() <= 1 && t.dim() == x.dim() - 1,
-                 "0D or 1D target tensor expected, multi-target not supported");
   const int64_t classes = x.size(batched ? 1 : 0);
-  Dims expected(x.sizes());
-  expected.erase(batched ? 1 : 0);
-  COGRAD_CHECK(same(expected, t.sizes()), "size mismatch (got input: ", to_string(x.sizes()),
-               " , target: ", to_string(t.sizes()), ")");
+  check_target_shape(x, t);
   COGRAD_CHECK(t.dtype() == DType::Int64 || t.dtype() == DType::UInt8,
                "expected target dtype to be Long or Byte, but got ", scalar_type_name(t.dtype()));
   if (!weight.defined()) return;
@@ -96,20 +113,22 @@ ClassInputs prepared(const Tensor& x, const Tensor& target, const Tensor& weight
           weight.defined() ? raw_contiguous(weight) : Tensor()};
 }
 
-Tensor loss_output(const NllGeometry& g, const Tensor& target, DType t) {
-  return g.reduction == Reduction::None ? empty(target.sizes(), t) : empty({}, t);
+// One loss for every sample and position; a number for a single sample.
+Tensor loss_output(const NllGeometry& g, const Tensor& x, const Tensor& target) {
+  const bool per_sample = g.reduction == Reduction::None && x.dim() > 1;
+  return per_sample ? empty(target.sizes(), x.dtype()) : empty({}, x.dtype());
 }
 
 struct NllOp {
   static constexpr OpSpec spec{"nll_loss", "input, target, weight, ignore_index, reduction",
-                               kInternal, "", "none: nll_loss"};
+                               kInternal | kLoss, "", "none: nll_loss"};
   static constexpr int kSaved = 3;
   using State = ClassState;
   static Tensor forward(Ctx<NllOp>& ctx, const Tensor& x, const Tensor& target,
                         const Tensor& weight, int64_t ignore_index, int64_t reduction) {
     const ClassInputs in = prepared(x, target, weight);
     const NllGeometry g = geometry_of(x, ignore_index, 0, static_cast<Reduction>(reduction));
-    Tensor out = loss_output(g, target, x.dtype());
+    Tensor out = loss_output(g, x, target);
     const Tensor total = empty({}, x.dtype());
     kernels::nll_loss_forward(x.dtype(), g, in.x.bytes(), in.target.data<int64_t>(),
                               bytes_or_null(in.weight), out.bytes(), total.bytes());
@@ -138,7 +157,7 @@ struct NllOp {
 struct CrossEntropyOp {
   static constexpr OpSpec spec{"cross_entropy",
                                "input, target, weight, ignore_index, reduction, label_smoothing",
-                               kInternal, "", "none: cross_entropy"};
+                               kInternal | kLoss, "", "none: cross_entropy"};
   static constexpr int kSaved = 5;
   using State = ClassState;
   static Tensor forward(Ctx<CrossEntropyOp>& ctx, const Tensor& x, const Tensor& target,
@@ -147,7 +166,7 @@ struct CrossEntropyOp {
     const ClassInputs in = prepared(x, target, weight);
     const NllGeometry g =
         geometry_of(x, ignore_index, smoothing, static_cast<Reduction>(reduction));
-    Tensor out = loss_output(g, target, x.dtype());
+    Tensor out = loss_output(g, x, target);
     const Tensor total = empty({}, x.dtype());
     const Tensor logp = empty(x.sizes(), x.dtype());
     kernels::cross_entropy_forward(x.dtype(), g, in.x.bytes(), in.target.data<int64_t>(),
@@ -186,11 +205,13 @@ struct NllLoss {
       "nll_loss",
       "input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, "
       "reduction='mean'",
-      kFunction | kNN,
+      kFunction | kNN | kLoss,
       "-input[n, target[n]] of log-probabilities (N, C, ...), weighted by class and reduced.",
       "T(5, 3), I(5, hi=3); T(5, 3), I(5, hi=3), P(3), reduction='sum'; "
       "T(2, 3, 4), I(2, 4, hi=3), reduction='none'; T(5, 3), I(5, hi=3), P(3), ignore_index=1",
       ""};
+  static constexpr uint32_t kConstants = parameter_bits({2});
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(const Tensor& x, const Tensor& target, const Tensor& weight,
                         std::optional<bool> size_average, int64_t ignore_index,
                         std::optional<bool> reduce, std::string_view reduction) {
@@ -230,7 +251,7 @@ struct CrossEntropy {
       "cross_entropy",
       "input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, "
       "reduction='mean', label_smoothing=0.0",
-      kFunction | kNN,
+      kFunction | kNN | kLoss,
       "nll_loss of log_softmax over the classes of (N, C, ...); targets are class indices "
       "(N, ...) or probabilities of the input's shape.",
       "T(5, 3), I(5, hi=3); T(5, 3), I(5, hi=3), P(3), label_smoothing=0.1; "
@@ -238,6 +259,8 @@ struct CrossEntropy {
       "T(3), I(hi=3); T(5, 3), P(5, 3); T(5, 3), P(5, 3), P(3), label_smoothing=0.1, "
       "reduction='sum'",
       ""};
+  static constexpr uint32_t kConstants = parameter_bits({2});
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(const Tensor& x, const Tensor& target, const Tensor& weight,
                         std::optional<bool> size_average, int64_t ignore_index,
                         std::optional<bool> reduce, std::string_view reduction, double smoothing) {

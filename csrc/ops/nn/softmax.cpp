@@ -46,10 +46,11 @@ Tensor in_dtype(const char* name, const Tensor& x, std::optional<DType> dtype) {
 }
 
 struct SoftmaxOp {
-  static constexpr OpSpec spec{"softmax", "input, dim", kInternal, "", "none: softmax"};
+  static constexpr OpSpec spec{"softmax", "input, dim", kInternal | kReduction | kExactOut, "",
+                               "none: softmax"};
   static constexpr int kSaved = 1;
   using State = DimState;
-  static Tensor forward(Ctx<SoftmaxOp>& ctx, const Tensor& x, int64_t dim) {
+  static Tensor forward(Ctx<SoftmaxOp>& ctx, const Tensor& x, Dim dim) {
     ctx->dim = wrap_dim(dim, x.dim());
     Tensor y = run(kernels::softmax, x, ctx->dim);
     ctx.save_output(y);
@@ -65,10 +66,11 @@ struct SoftmaxOp {
 };
 
 struct LogSoftmaxOp {
-  static constexpr OpSpec spec{"log_softmax", "input, dim", kInternal, "", "none: log_softmax"};
+  static constexpr OpSpec spec{"log_softmax", "input, dim", kInternal | kReduction | kExactOut, "",
+                               "none: log_softmax"};
   static constexpr int kSaved = 1;
   using State = DimState;
-  static Tensor forward(Ctx<LogSoftmaxOp>& ctx, const Tensor& x, int64_t dim) {
+  static Tensor forward(Ctx<LogSoftmaxOp>& ctx, const Tensor& x, Dim dim) {
     ctx->dim = wrap_dim(dim, x.dim());
     Tensor y = run(kernels::log_softmax, x, ctx->dim);
     ctx.save_output(y);
@@ -84,12 +86,13 @@ struct LogSoftmaxOp {
 struct Softmax {
   static constexpr OpSpec spec{"softmax",
                                "input, dim, dtype=None",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kReduction | kExactOut,
                                "exp(input) divided by its sum along dim.",
                                "T(3, 4), 1; T(2, 3, 4), 1; T(), 0",
                                "np.exp(input) / np.exp(input).sum(axis=dim if input.ndim else None,"
                                " keepdims=True)"};
-  static Tensor forward(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(const Tensor& x, Dim dim, std::optional<DType> dtype) {
     return apply<SoftmaxOp>(in_dtype("softmax", x, dtype), dim);
   }
 };
@@ -98,12 +101,13 @@ COGRAD_OP(Softmax)
 struct LogSoftmax {
   static constexpr OpSpec spec{"log_softmax",
                                "input, dim, dtype=None",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kReduction | kExactOut,
                                "log(softmax(input, dim)), computed without overflow.",
                                "T(3, 4), 1; T(2, 3, 4), 1; T(), 0",
                                "input - np.log(np.exp(input).sum(axis=dim if input.ndim else None, "
                                "keepdims=True))"};
-  static Tensor forward(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(const Tensor& x, Dim dim, std::optional<DType> dtype) {
     return apply<LogSoftmaxOp>(in_dtype("log_softmax", x, dtype), dim);
   }
 };

@@ -35,9 +35,10 @@ void fill_integers(const char* op, const Tensor& out, Generator* g, int64_t lo, 
 namespace {
 
 struct Rand {
-  static constexpr OpSpec spec{"rand", "*size, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
-                               "Numbers uniform in [0, 1).", "none: random"};
-  static Tensor forward(Ctx<Rand>& ctx, IntList size, COGRAD_RANDOM_PARAMS) {
+  static constexpr OpSpec spec{"rand", "*size, " COGRAD_RANDOM_ARGS,
+                               kFunction | kOut | kNondiff | kRandom, "Numbers uniform in [0, 1).",
+                               "none: random"};
+  static Tensor forward(Ctx<Rand>& ctx, Shape size, COGRAD_RANDOM_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
     check_floating("rand", t);
     check_factory("rand", t, layout, pin_memory, requires_grad);
@@ -49,9 +50,10 @@ struct Rand {
 COGRAD_OP(Rand)
 
 struct Randn {
-  static constexpr OpSpec spec{"randn", "*size, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
-                               "Standard normal numbers.", "none: random"};
-  static Tensor forward(Ctx<Randn>& ctx, IntList size, COGRAD_RANDOM_PARAMS) {
+  static constexpr OpSpec spec{"randn", "*size, " COGRAD_RANDOM_ARGS,
+                               kFunction | kOut | kNondiff | kRandom, "Standard normal numbers.",
+                               "none: random"};
+  static Tensor forward(Ctx<Randn>& ctx, Shape size, COGRAD_RANDOM_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
     check_floating("randn", t);
     check_factory("randn", t, layout, pin_memory, requires_grad);
@@ -75,8 +77,8 @@ constexpr const char* kRandintDoc = "Integers uniform in [low, high); low defaul
 
 struct RandintHigh {
   static constexpr OpSpec spec{"randint", "high, size, *, " COGRAD_RANDOM_ARGS,
-                               kFunction | kOut | kNondiff, kRandintDoc, "none: random"};
-  static Tensor forward(Ctx<RandintHigh>& ctx, int64_t high, IntList size, COGRAD_RANDOM_PARAMS) {
+                               kFunction | kOut | kNondiff | kRandom, kRandintDoc, "none: random"};
+  static Tensor forward(Ctx<RandintHigh>& ctx, int64_t high, Shape size, COGRAD_RANDOM_PARAMS) {
     return integers(ctx, 0, high, size, generator, dtype, layout, {}, pin_memory, requires_grad);
   }
 };
@@ -84,8 +86,8 @@ COGRAD_OP(RandintHigh)
 
 struct Randint {
   static constexpr OpSpec spec{"randint", "low, high, size, *, " COGRAD_RANDOM_ARGS,
-                               kFunction | kOut | kNondiff, kRandintDoc, "none: random"};
-  static Tensor forward(Ctx<Randint>& ctx, int64_t low, int64_t high, IntList size,
+                               kFunction | kOut | kNondiff | kRandom, kRandintDoc, "none: random"};
+  static Tensor forward(Ctx<Randint>& ctx, int64_t low, int64_t high, Shape size,
                         COGRAD_RANDOM_PARAMS) {
     return integers(ctx, low, high, size, generator, dtype, layout, {}, pin_memory, requires_grad);
   }
@@ -93,9 +95,9 @@ struct Randint {
 COGRAD_OP(Randint)
 
 struct Randperm {
-  static constexpr OpSpec spec{"randperm", "n, *, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
-                               "A random permutation of 0, ..., n - 1; int64 by default.",
-                               "none: random"};
+  static constexpr OpSpec spec{
+      "randperm", "n, *, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff | kRandom,
+      "A random permutation of 0, ..., n - 1; int64 by default.", "none: random"};
   static Tensor forward(Ctx<Randperm>& ctx, int64_t n, COGRAD_RANDOM_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, DType::Int64);
     COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"randperm\" not implemented for 'Bool'");
@@ -110,20 +112,20 @@ struct Randperm {
 };
 COGRAD_OP(Randperm)
 
-#define COGRAD_RANDOM_LIKE(Struct, name, fill, doc)                                   \
-  struct Struct {                                                                     \
-    static constexpr OpSpec spec{name, "input, *, generator=None, " COGRAD_LIKE_ARGS, \
-                                 kFunction | kNondiff, doc, "none: random"};          \
-    static Tensor forward(Ctx<Struct>&, const Tensor& x, Generator* generator,        \
-                          COGRAD_LIKE_PARAMS) {                                       \
-      const DType t = dtype.value_or(x.dtype());                                      \
-      check_floating(name, t);                                                        \
-      check_factory(name, t, layout, pin_memory, requires_grad);                      \
-      Tensor out = empty_like_format(name, x, t, memory_format);                      \
-      fill(out, generator, 0, 1);                                                     \
-      return finish_factory(out, requires_grad);                                      \
-    }                                                                                 \
-  };                                                                                  \
+#define COGRAD_RANDOM_LIKE(Struct, name, fill, doc)                                    \
+  struct Struct {                                                                      \
+    static constexpr OpSpec spec{name, "input, *, generator=None, " COGRAD_LIKE_ARGS,  \
+                                 kFunction | kNondiff | kRandom, doc, "none: random"}; \
+    static Tensor forward(Ctx<Struct>&, const Tensor& x, Generator* generator,         \
+                          COGRAD_LIKE_PARAMS) {                                        \
+      const DType t = dtype.value_or(x.dtype());                                       \
+      check_floating(name, t);                                                         \
+      check_factory(name, t, layout, pin_memory, requires_grad);                       \
+      Tensor out = empty_like_format(name, x, t, memory_format);                       \
+      fill(out, generator, 0, 1);                                                      \
+      return finish_factory(out, requires_grad);                                       \
+    }                                                                                  \
+  };                                                                                   \
   COGRAD_OP(Struct)
 COGRAD_RANDOM_LIKE(RandLike, "rand_like", fill_uniform,
                    "Numbers uniform in [0, 1), shaped as input.")
@@ -142,7 +144,7 @@ Tensor integers_like(Ctx<Op>&, const Tensor& x, int64_t low, int64_t high, Gener
 
 struct RandintLikeHigh {
   static constexpr OpSpec spec{"randint_like", "input, high, *, generator=None, " COGRAD_LIKE_ARGS,
-                               kFunction | kNondiff, kRandintDoc, "none: random"};
+                               kFunction | kNondiff | kRandom, kRandintDoc, "none: random"};
   static Tensor forward(Ctx<RandintLikeHigh>& ctx, const Tensor& x, int64_t high,
                         Generator* generator, COGRAD_LIKE_PARAMS) {
     return integers_like(ctx, x, 0, high, generator, dtype, layout, {}, pin_memory, requires_grad,
@@ -154,7 +156,7 @@ COGRAD_OP(RandintLikeHigh)
 struct RandintLike {
   static constexpr OpSpec spec{"randint_like",
                                "input, low, high, *, generator=None, " COGRAD_LIKE_ARGS,
-                               kFunction | kNondiff, kRandintDoc, "none: random"};
+                               kFunction | kNondiff | kRandom, kRandintDoc, "none: random"};
   static Tensor forward(Ctx<RandintLike>& ctx, const Tensor& x, int64_t low, int64_t high,
                         Generator* generator, COGRAD_LIKE_PARAMS) {
     return integers_like(ctx, x, low, high, generator, dtype, layout, {}, pin_memory, requires_grad,
@@ -165,9 +167,9 @@ COGRAD_OP(RandintLike)
 
 struct NormalSize {
   static constexpr OpSpec spec{
-      "normal", "mean, std, size, *, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff,
+      "normal", "mean, std, size, *, " COGRAD_RANDOM_ARGS, kFunction | kOut | kNondiff | kRandom,
       "Normal numbers of one mean and standard deviation.", "none: random"};
-  static Tensor forward(Ctx<NormalSize>& ctx, double mean, double std, IntList size,
+  static Tensor forward(Ctx<NormalSize>& ctx, double mean, double std, Shape size,
                         COGRAD_RANDOM_PARAMS) {
     check_std(std);
     const DType t = factory_dtype(ctx, dtype, default_dtype());

@@ -22,8 +22,9 @@ struct Refill {
   static Tensor backward(Ctx<Op>&, const Tensor& g) { return zeros_like(g); }
 
 struct Uniform : Refill {
-  static constexpr OpSpec spec{"uniform", "input, from_=0.0, to=1.0, *, generator=None", kInplace,
-                               "Overwrites with numbers uniform in [from, to).", "none: random"};
+  static constexpr OpSpec spec{"uniform", "input, from_=0.0, to=1.0, *, generator=None",
+                               kInplace | kRandom, "Overwrites with numbers uniform in [from, to).",
+                               "none: random"};
   static Tensor forward(Ctx<Uniform>& ctx, const Tensor& self, double from, double to,
                         Generator* g) {
     check_floating("uniform_", self.dtype());
@@ -40,8 +41,9 @@ struct Uniform : Refill {
 COGRAD_OP(Uniform)
 
 struct Normal : Refill {
-  static constexpr OpSpec spec{"normal", "input, mean=0.0, std=1.0, *, generator=None", kInplace,
-                               "Overwrites with normal numbers.", "none: random"};
+  static constexpr OpSpec spec{"normal", "input, mean=0.0, std=1.0, *, generator=None",
+                               kInplace | kRandom, "Overwrites with normal numbers.",
+                               "none: random"};
   static Tensor forward(Ctx<Normal>& ctx, const Tensor& self, double mean, double std,
                         Generator* g) {
     check_floating("normal_", self.dtype());
@@ -86,7 +88,7 @@ constexpr const char* kRandomDoc =
     "Overwrites with integers uniform in [from, to); without limits, in the dtype's range.";
 
 struct RandomFull : Refill {
-  static constexpr OpSpec spec{"random", "input, *, generator=None", kInplace, kRandomDoc,
+  static constexpr OpSpec spec{"random", "input, *, generator=None", kInplace | kRandom, kRandomDoc,
                                "none: random"};
   static Tensor forward(Ctx<RandomFull>& ctx, const Tensor& self, Generator* g) {
     Tensor out = target(ctx, self);
@@ -98,8 +100,8 @@ struct RandomFull : Refill {
 COGRAD_OP(RandomFull)
 
 struct RandomTo : Refill {
-  static constexpr OpSpec spec{"random", "input, to, *, generator=None", kInplace, kRandomDoc,
-                               "none: random"};
+  static constexpr OpSpec spec{"random", "input, to, *, generator=None", kInplace | kRandom,
+                               kRandomDoc, "none: random"};
   static Tensor forward(Ctx<RandomTo>& ctx, const Tensor& self, int64_t to, Generator* g) {
     Tensor out = target(ctx, self);
     fill_integers("random_", out, g, 0, to);
@@ -110,7 +112,7 @@ struct RandomTo : Refill {
 COGRAD_OP(RandomTo)
 
 struct RandomFrom : Refill {
-  static constexpr OpSpec spec{"random", "input, from_, to, *, generator=None", kInplace,
+  static constexpr OpSpec spec{"random", "input, from_, to, *, generator=None", kInplace | kRandom,
                                kRandomDoc, "none: random"};
   static Tensor forward(Ctx<RandomFrom>& ctx, const Tensor& self, int64_t from, int64_t to,
                         Generator* g) {
@@ -123,9 +125,9 @@ struct RandomFrom : Refill {
 COGRAD_OP(RandomFrom)
 
 struct Exponential : Refill {
-  static constexpr OpSpec spec{"exponential", "input, lambd=1.0, *, generator=None", kInplace,
-                               "Overwrites with exponential numbers of rate lambd.",
-                               "none: random"};
+  static constexpr OpSpec spec{
+      "exponential", "input, lambd=1.0, *, generator=None", kInplace | kRandom,
+      "Overwrites with exponential numbers of rate lambd.", "none: random"};
   static Tensor forward(Ctx<Exponential>& ctx, const Tensor& self, double rate, Generator* g) {
     COGRAD_CHECK(self.is_floating(),
                  "Exponential distribution is a continuous probability distribution. dtype must be "
@@ -147,7 +149,7 @@ void check_probability(double p) {
 }
 
 struct BernoulliFill : Refill {
-  static constexpr OpSpec spec{"bernoulli", "input, p=0.5, *, generator=None", kInplace,
+  static constexpr OpSpec spec{"bernoulli", "input, p=0.5, *, generator=None", kInplace | kRandom,
                                "Overwrites with 1 (probability p) and 0.", "none: random"};
   static Tensor forward(Ctx<BernoulliFill>& ctx, const Tensor& self, double p, Generator* g) {
     check_probability(p);
@@ -160,7 +162,7 @@ struct BernoulliFill : Refill {
 COGRAD_OP(BernoulliFill)
 
 struct BernoulliFillTensor : Refill {
-  static constexpr OpSpec spec{"bernoulli", "input, p, *, generator=None", kInplace,
+  static constexpr OpSpec spec{"bernoulli", "input, p, *, generator=None", kInplace | kRandom,
                                "Overwrites with 1 (probabilities p, broadcast) and 0.",
                                "none: random"};
   static Tensor forward(Ctx<BernoulliFillTensor>& ctx, const Tensor& self, const Tensor& p,
@@ -216,7 +218,8 @@ void fill_transformed(const Tensor& out, Generator* g, bool normal, const F& f) 
 
 struct LogNormal : Refill {
   static constexpr OpSpec spec{"log_normal", "input, mean=1.0, std=2.0, *, generator=None",
-                               kInplace, "Overwrites with exp of normal numbers.", "none: random"};
+                               kInplace | kRandom, "Overwrites with exp of normal numbers.",
+                               "none: random"};
   static Tensor forward(Ctx<LogNormal>& ctx, const Tensor& self, double mean, double std,
                         Generator* g) {
     check_floating("log_normal_", self.dtype());
@@ -230,7 +233,7 @@ struct LogNormal : Refill {
 COGRAD_OP(LogNormal)
 
 struct Geometric : Refill {
-  static constexpr OpSpec spec{"geometric", "input, p, *, generator=None", kInplace,
+  static constexpr OpSpec spec{"geometric", "input, p, *, generator=None", kInplace | kRandom,
                                "Overwrites with the number of trials up to the first success.",
                                "none: random"};
   static Tensor forward(Ctx<Geometric>& ctx, const Tensor& self, double p, Generator* g) {
@@ -249,7 +252,8 @@ COGRAD_OP(Geometric)
 
 struct Cauchy : Refill {
   static constexpr OpSpec spec{"cauchy", "input, median=0.0, sigma=1.0, *, generator=None",
-                               kInplace, "Overwrites with Cauchy numbers.", "none: random"};
+                               kInplace | kRandom, "Overwrites with Cauchy numbers.",
+                               "none: random"};
   static Tensor forward(Ctx<Cauchy>& ctx, const Tensor& self, double median, double sigma,
                         Generator* g) {
     COGRAD_CHECK(self.is_floating(),

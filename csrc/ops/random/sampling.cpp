@@ -38,7 +38,8 @@ Tensor bernoulli_chances(const char* op, const Tensor& p) {
 namespace {
 
 struct Bernoulli {
-  static constexpr OpSpec spec{"bernoulli", "input, *, generator=None", kFunctional | kOut,
+  static constexpr OpSpec spec{"bernoulli", "input, *, generator=None",
+                               kFunctional | kOut | kRandom,
                                "1 with the probabilities in input, else 0.", "none: random"};
   static Tensor forward(Ctx<Bernoulli>& ctx, const Tensor& p, Generator* g) {
     const Tensor chances = bernoulli_chances("bernoulli", p);
@@ -53,7 +54,7 @@ struct Bernoulli {
 COGRAD_OP(Bernoulli)
 
 struct BernoulliP {
-  static constexpr OpSpec spec{"bernoulli", "input, p, *, generator=None", kFunctional,
+  static constexpr OpSpec spec{"bernoulli", "input, p, *, generator=None", kFunctional | kRandom,
                                "1 with probability p, else 0, in input's shape and dtype.",
                                "none: random"};
   static Tensor forward(Ctx<BernoulliP>&, const Tensor& x, double p, Generator* g) {
@@ -69,7 +70,7 @@ COGRAD_OP(BernoulliP)
 struct Multinomial {
   static constexpr OpSpec spec{
       "multinomial", "input, num_samples, replacement=False, *, generator=None",
-      kFunctional | kOut | kNondiff,
+      kFunctional | kOut | kNondiff | kRandom,
       "Column numbers drawn with the weights in each row of input, [rows, num_samples].",
       "none: random"};
   static Tensor forward(Ctx<Multinomial>&, const Tensor& x, int64_t samples, bool replacement,
@@ -118,9 +119,9 @@ struct Multinomial {
 COGRAD_OP(Multinomial)
 
 struct NormalTensor {
-  static constexpr OpSpec spec{"normal", "mean, std=1.0, *, generator=None", kFunction | kOut,
-                               "Normal numbers with means and standard deviations, broadcast.",
-                               "none: random"};
+  static constexpr OpSpec spec{
+      "normal", "mean, std=1.0, *, generator=None", kFunction | kOut | kRandom,
+      "Normal numbers with means and standard deviations, broadcast.", "none: random"};
   static Tensor forward(Ctx<NormalTensor>& ctx, const TensorOrScalar& mean,
                         const TensorOrScalar& std, Generator* g) {
     COGRAD_CHECK_TYPE(mean.is_tensor() || std.is_tensor(),

@@ -59,13 +59,13 @@ Tensor extreme_gradient(Ctx<Op>& ctx, const Tensor& g) {
   struct Struct {                                                                                  \
     static constexpr OpSpec spec{name,                                                             \
                                  "input, dim=None, keepdim=False",                                 \
-                                 kFunctional | kOut,                                               \
+                                 kFunctional | kOut | kReduction,                                  \
                                  doc_word " over dim; ties share the gradient evenly.",            \
                                  "T(3, 4); T(2, 3, 4), (0, 2), True; T(3, 4), 1; T()",             \
                                  numpy "(input, axis=dim, keepdims=keepdim)"};                     \
     static constexpr int kSaved = 2;                                                               \
     using State = ReduceState;                                                                     \
-    static Tensor forward(Ctx<Struct>& ctx, const Tensor& x, std::optional<IntList> dims,          \
+    static Tensor forward(Ctx<Struct>& ctx, const Tensor& x, std::optional<DimList> dims,          \
                           bool keepdim) {                                                          \
       return extreme_over(ctx, kernel, x, dims, keepdim);                                          \
     }                                                                                              \
@@ -79,13 +79,12 @@ COGRAD_EXTREME(Amin, "amin", ReduceOp::Min, "Smallest value", "np.amin")
 struct Aminmax {
   static constexpr OpSpec spec{"aminmax",
                                "input, *, dim=None, keepdim=False",
-                               kFunctional,
+                               kFunctional | kOut | kReduction,
                                "Smallest and largest value over dim.",
                                "T(3, 4); T(3, 4), dim=1, keepdim=True",
                                "",
                                "min, max"};
-  static std::tuple<Tensor, Tensor> forward(const Tensor& x, std::optional<int64_t> dim,
-                                            bool keepdim) {
+  static std::tuple<Tensor, Tensor> forward(const Tensor& x, std::optional<Dim> dim, bool keepdim) {
     const int64_t d = dim.value_or(0);
     std::optional<IntList> dims;
     if (dim) dims = IntList(&d, 1);
@@ -125,57 +124,59 @@ struct PickState {
   int dim = 0;
 };
 
-#define COGRAD_MINMAX(Prefix, name, largest, doc_word, numpy, pairwise)                            \
-  struct Prefix##All {                                                                             \
-    static constexpr OpSpec spec{                                                                  \
-        name,           "input",                                                                   \
-        kFunctional,    doc_word " value of all; ties share the gradient evenly.",                 \
-        "T(3, 4); T()", numpy "(input)"};                                                          \
-    static constexpr const char* kNodeName = #Prefix "Backward1";                                  \
-    static constexpr int kSaved = 2;                                                               \
-    using State = ReduceState;                                                                     \
-    static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                                \
-      remember(ctx, x, all_dims(x.dim()));                                                         \
-      ctx.save(x);                                                                                 \
-      Tensor y = fold_extreme(largest, x);                                                         \
-      ctx.save_output(y);                                                                          \
-      return y;                                                                                    \
-    }                                                                                              \
-    static Tensor backward(Ctx<Prefix##All>& ctx, const Tensor& g) {                               \
-      return extreme_gradient(ctx, g);                                                             \
-    }                                                                                              \
-  };                                                                                               \
-  COGRAD_OP(Prefix##All)                                                                           \
-  struct Prefix##Pair {                                                                            \
-    static constexpr OpSpec spec{name,                                                             \
-                                 "input, other",                                                   \
-                                 kFunctional | kOut,                                               \
-                                 doc_word " of two tensors, element-wise.",                        \
-                                 "T(3, 4), T(3, 4); T(3, 1), T(4)",                                \
-                                 "np." #pairwise "(input, other)"};                                \
-    static Tensor forward(const Tensor& a, const Tensor& b) { return pairwise(a, b); }             \
-  };                                                                                               \
-  COGRAD_OP(Prefix##Pair)                                                                          \
-  struct Prefix##Dim {                                                                             \
-    static constexpr OpSpec spec{name,                                                             \
-                                 "input, dim, keepdim=False",                                      \
-                                 kFunctional | kOut,                                               \
-                                 doc_word                                                          \
-                                 " value along dim and its index, which gets the "                 \
-                                 "gradient.",                                                      \
-                                 "T(3, 4), 1; T(2, 3, 4), 0, True; T(), 0",                        \
-                                 "",                                                               \
-                                 "values, indices"};                                               \
-    static constexpr int kSaved = 1;                                                               \
-    using State = PickState;                                                                       \
-    static std::tuple<Tensor, Tensor> forward(Ctx<Prefix##Dim>& ctx, const Tensor& x, int64_t dim, \
-                                              bool keepdim) {                                      \
-      return extreme_along(ctx, largest, x, dim, keepdim);                                         \
-    }                                                                                              \
-    static void backward(Ctx<Prefix##Dim>& ctx, std::span<Tensor> gs) {                            \
-      if (gs[0].defined()) ctx.grad(0) = put_along(gs[0], ctx->dim, ctx.saved(0), ctx->sizes);     \
-    }                                                                                              \
-  };                                                                                               \
+#define COGRAD_MINMAX(Prefix, name, largest, doc_word, numpy, pairwise)                        \
+  struct Prefix##All {                                                                         \
+    static constexpr OpSpec spec{name,                                                         \
+                                 "input",                                                      \
+                                 kFunctional | kReduction,                                     \
+                                 doc_word " value of all; ties share the gradient evenly.",    \
+                                 "T(3, 4); T()",                                               \
+                                 numpy "(input)"};                                             \
+    static constexpr const char* kNodeName = #Prefix "Backward1";                              \
+    static constexpr int kSaved = 2;                                                           \
+    using State = ReduceState;                                                                 \
+    static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                            \
+      remember(ctx, x, all_dims(x.dim()));                                                     \
+      ctx.save(x);                                                                             \
+      Tensor y = fold_extreme(largest, x);                                                     \
+      ctx.save_output(y);                                                                      \
+      return y;                                                                                \
+    }                                                                                          \
+    static Tensor backward(Ctx<Prefix##All>& ctx, const Tensor& g) {                           \
+      return extreme_gradient(ctx, g);                                                         \
+    }                                                                                          \
+  };                                                                                           \
+  COGRAD_OP(Prefix##All)                                                                       \
+  struct Prefix##Pair {                                                                        \
+    static constexpr OpSpec spec{name,                                                         \
+                                 "input, other",                                               \
+                                 kFunctional | kOut | kReduction,                              \
+                                 doc_word " of two tensors, element-wise.",                    \
+                                 "T(3, 4), T(3, 4); T(3, 1), T(4)",                            \
+                                 "np." #pairwise "(input, other)"};                            \
+    static Tensor forward(const Tensor& a, const Tensor& b) { return pairwise(a, b); }         \
+  };                                                                                           \
+  COGRAD_OP(Prefix##Pair)                                                                      \
+  struct Prefix##Dim {                                                                         \
+    static constexpr OpSpec spec{name,                                                         \
+                                 "input, dim, keepdim=False",                                  \
+                                 kFunctional | kOut | kReduction,                              \
+                                 doc_word                                                      \
+                                 " value along dim and its index, which gets the "             \
+                                 "gradient.",                                                  \
+                                 "T(3, 4), 1; T(2, 3, 4), 0, True; T(), 0",                    \
+                                 "",                                                           \
+                                 "values, indices"};                                           \
+    static constexpr int kSaved = 1;                                                           \
+    using State = PickState;                                                                   \
+    static std::tuple<Tensor, Tensor> forward(Ctx<Prefix##Dim>& ctx, const Tensor& x, Dim dim, \
+                                              bool keepdim) {                                  \
+      return extreme_along(ctx, largest, x, dim, keepdim);                                     \
+    }                                                                                          \
+    static void backward(Ctx<Prefix##Dim>& ctx, std::span<Tensor> gs) {                        \
+      if (gs[0].defined()) ctx.grad(0) = put_along(gs[0], ctx->dim, ctx.saved(0), ctx->sizes); \
+    }                                                                                          \
+  };                                                                                           \
   COGRAD_OP(Prefix##Dim)
 COGRAD_MINMAX(Max, "max", true, "Largest", "np.max", maximum)
 COGRAD_MINMAX(Min, "min", false, "Smallest", "np.min", minimum)
@@ -199,11 +200,11 @@ Tensor position(const char* name, bool largest, const Tensor& x, std::optional<i
 struct Argmax {
   static constexpr OpSpec spec{"argmax",
                                "input, dim=None, keepdim=False",
-                               kFunctional | kOut | kNondiff,
+                               kFunctional | kOut | kNondiff | kReduction | kExactOut,
                                "Index of the largest value along dim, or in the flattened input.",
                                "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), -1, True",
                                "np.argmax(input, axis=dim, keepdims=keepdim)"};
-  static Tensor forward(Ctx<Argmax>&, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  static Tensor forward(Ctx<Argmax>&, const Tensor& x, std::optional<Dim> dim, bool keepdim) {
     return position("argmax", true, x, dim, keepdim);
   }
 };
@@ -212,11 +213,11 @@ COGRAD_OP(Argmax)
 struct Argmin {
   static constexpr OpSpec spec{"argmin",
                                "input, dim=None, keepdim=False",
-                               kFunctional | kOut | kNondiff,
+                               kFunctional | kOut | kNondiff | kReduction | kExactOut,
                                "Index of the smallest value along dim, or in the flattened input.",
                                "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), -1, True",
                                "np.argmin(input, axis=dim, keepdims=keepdim)"};
-  static Tensor forward(Ctx<Argmin>&, const Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  static Tensor forward(Ctx<Argmin>&, const Tensor& x, std::optional<Dim> dim, bool keepdim) {
     return position("argmin", false, x, dim, keepdim);
   }
 };
@@ -236,12 +237,12 @@ void each_pick(const Axis& a, const Tensor& index, F&& move) {
 }
 
 struct TakeAlong {
-  static constexpr OpSpec spec{"_take_along", "input, dim, index", kInternal,
+  static constexpr OpSpec spec{"_take_along", "input, dim, index", kInternal | kIndex,
                                "Elements of the input along dim, by checked index.",
                                "none: used by ops that return indices"};
   static constexpr int kSaved = 1;
   using State = PickState;
-  static Tensor forward(Ctx<TakeAlong>& ctx, const Tensor& x, int64_t dim, const Tensor& index) {
+  static Tensor forward(Ctx<TakeAlong>& ctx, const Tensor& x, Dim dim, const Tensor& index) {
     if (ctx.recording()) {
       ctx->sizes = Dims(x.sizes());
       ctx->dim = static_cast<int>(dim);
@@ -265,15 +266,15 @@ struct TakeAlong {
 COGRAD_OP(TakeAlong)
 
 struct PutAlong {
-  static constexpr OpSpec spec{"_put_along", "grad, dim, index, size", kInternal,
+  static constexpr OpSpec spec{"_put_along", "grad, dim, index, size", kInternal | kIndex,
                                "Zeros with the gradient added at the indices along dim.",
                                "none: gradient of ops that return indices"};
   static constexpr int kSaved = 1;
   struct State {
     int dim = 0;
   };
-  static Tensor forward(Ctx<PutAlong>& ctx, const Tensor& g, int64_t dim, const Tensor& index,
-                        IntList sizes) {
+  static Tensor forward(Ctx<PutAlong>& ctx, const Tensor& g, Dim dim, const Tensor& index,
+                        Shape sizes) {
     ctx->dim = static_cast<int>(dim);
     ctx.save(index);
     const Tensor in = raw_contiguous(g);

@@ -22,6 +22,11 @@ DimMask dim_mask(const Tensor& x, const std::optional<IntList>& dims) {
   return mask & all_dims(x.dim());
 }
 
+Tensor ratio_or_zero(const Tensor& a, const Tensor& b) {
+  const Tensor none = eq(b, 0);
+  return where(none, 0.0, a / where(none, 1.0, b));
+}
+
 Dims mask_dims(DimMask mask) {
   Dims out;
   for (int i = 0; mask != 0; ++i, mask >>= 1)
@@ -91,15 +96,14 @@ void remember(Ctx<Op>& ctx, const Tensor& x, DimMask mask) {
 }
 
 struct ExpandReduced {
-  static constexpr OpSpec spec{"_expand_reduced", "input, size, mask", kInternal,
+  static constexpr OpSpec spec{"_expand_reduced", "input, size, mask", kInternal | kShape,
                                "A reduced tensor viewed at its full size.",
                                "none: gradient of the reductions"};
-  static constexpr bool kView = true;
   struct State {
     DimMask mask = 0;
     bool keepdim = false;
   };
-  static Tensor forward(Ctx<ExpandReduced>& ctx, const Tensor& g, IntList sizes, int64_t bits) {
+  static Tensor forward(Ctx<ExpandReduced>& ctx, const Tensor& g, Shape sizes, int64_t bits) {
     const auto mask = static_cast<DimMask>(bits);
     const bool keepdim = g.dim() == static_cast<int>(sizes.size());
     ctx->mask = mask;
@@ -123,7 +127,7 @@ struct Sum {
   static constexpr OpSpec spec{
       "sum",
       "input, dim=None, keepdim=False, *, dtype=None",
-      kFunctional | kOut,
+      kFunctional | kOut | kReduction,
       "Sum over dim (an int, a tuple or None for all); integers are summed in int64.",
       "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), (0, -1), True; T(); I(3, 4), 0",
       "np.sum(input, axis=dim, keepdims=keepdim)"};
@@ -134,7 +138,7 @@ struct Sum {
   static std::string node_name(const State& s) {
     return s.over_dims ? "SumBackward1" : "SumBackward0";
   }
-  static Tensor forward(Ctx<Sum>& ctx, const Tensor& x, std::optional<IntList> dims, bool keepdim,
+  static Tensor forward(Ctx<Sum>& ctx, const Tensor& x, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     const DimMask mask = dim_mask(x, dims);
     const DType t = sum_dtype(x, dtype);
@@ -152,10 +156,11 @@ struct Mean {
   static constexpr OpSpec spec{
       "mean",
       "input, dim=None, keepdim=False, *, dtype=None",
-      kFunctional | kOut,
+      kFunctional | kOut | kReduction,
       "Mean over dim (an int, a tuple or None for all) of a floating tensor.",
       "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), (0, -1), True; T()",
       "np.mean(input, axis=dim, keepdims=keepdim)"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   struct State : ReduceState {
     double count = 1;
     bool over_dims = false;
@@ -163,7 +168,7 @@ struct Mean {
   static std::string node_name(const State& s) {
     return s.over_dims ? "MeanBackward1" : "MeanBackward0";
   }
-  static Tensor forward(Ctx<Mean>& ctx, const Tensor& x, std::optional<IntList> dims, bool keepdim,
+  static Tensor forward(Ctx<Mean>& ctx, const Tensor& x, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
     COGRAD_CHECK(
@@ -188,11 +193,11 @@ COGRAD_OP(Mean)
 struct Nansum {
   static constexpr OpSpec spec{"nansum",
                                "input, dim=None, keepdim=False, *, dtype=None",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kReduction,
                                "Sum over dim with NaN counted as 0.",
                                "T(3, 4); T(2, 3, 4), (0, 2), True",
                                "np.nansum(input, axis=dim, keepdims=keepdim)"};
-  static Tensor forward(const Tensor& x, std::optional<IntList> dims, bool keepdim,
+  static Tensor forward(const Tensor& x, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     return apply<Sum>(is_floating(x.dtype()) ? where(isnan(x), 0.0, x) : x, dims, keepdim, dtype);
   }
@@ -202,11 +207,12 @@ COGRAD_OP(Nansum)
 struct Nanmean {
   static constexpr OpSpec spec{"nanmean",
                                "input, dim=None, keepdim=False, *, dtype=None",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kReduction,
                                "Mean over dim of the elements that are not NaN.",
                                "T(3, 4); T(2, 3, 4), (0, 2), True",
                                "np.nanmean(input, axis=dim, keepdims=keepdim)"};
-  static Tensor forward(const Tensor& x, std::optional<IntList> dims, bool keepdim,
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(const Tensor& x, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     COGRAD_CHECK(is_floating(x.dtype()),
                  "nanmean(): expected input to have floating point or complex dtype but got ",
@@ -224,7 +230,8 @@ bool has_zero(const Tensor& x) {
 }
 
 struct ProdOp {
-  static constexpr OpSpec spec{"prod", "input, dims, keepdim, dtype", kInternal, "", "none: prod"};
+  static constexpr OpSpec spec{"prod", "input, dims, keepdim, dtype", kInternal | kReduction, "",
+                               "none: prod"};
   static constexpr int kSaved = 2;
   struct State : ReduceState {
     bool over_dim = false;
@@ -232,7 +239,7 @@ struct ProdOp {
   static std::string node_name(const State& s) {
     return s.over_dim ? "ProdBackward1" : "ProdBackward0";
   }
-  static Tensor forward(Ctx<ProdOp>& ctx, const Tensor& x, IntList dims, bool keepdim, DType t) {
+  static Tensor forward(Ctx<ProdOp>& ctx, const Tensor& x, DimList dims, bool keepdim, DType t) {
     const DimMask mask = dim_mask(x, dims);
     ctx->over_dim = !dims.empty();
     remember(ctx, x, mask);
@@ -256,9 +263,9 @@ Tensor prod_over(const Tensor& x, IntList dims, bool keepdim, std::optional<DTyp
 }
 
 struct ProdAll {
-  static constexpr OpSpec spec{"prod",         "input, *, dtype=None",
-                               kFunctional,    "Product of all elements.",
-                               "T(3, 2); T()", "np.prod(input)"};
+  static constexpr OpSpec spec{
+      "prod",         "input, *, dtype=None", kFunctional | kReduction, "Product of all elements.",
+      "T(3, 2); T()", "np.prod(input)"};
   static Tensor forward(const Tensor& x, std::optional<DType> dtype) {
     return prod_over(x, {}, false, dtype);
   }
@@ -268,12 +275,12 @@ COGRAD_OP(ProdAll)
 struct Prod {
   static constexpr OpSpec spec{"prod",
                                "input, dim, keepdim=False, *, dtype=None",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kReduction,
                                "Product over one dim.",
                                "T(3, 4), 1; T(2, 3, 2), 0, True",
                                "np.prod(input, axis=dim, keepdims=keepdim)"};
-  static Tensor forward(const Tensor& x, int64_t dim, bool keepdim, std::optional<DType> dtype) {
-    return prod_over(x, {&dim, 1}, keepdim, dtype);
+  static Tensor forward(const Tensor& x, Dim dim, bool keepdim, std::optional<DType> dtype) {
+    return prod_over(x, {&dim.value, 1}, keepdim, dtype);
   }
 };
 COGRAD_OP(Prod)
@@ -286,11 +293,11 @@ Tensor logical(ReduceOp op, const Tensor& x, const std::optional<IntList>& dims,
 struct All {
   static constexpr OpSpec spec{"all",
                                "input, dim=None, keepdim=False",
-                               kFunctional | kOut | kNondiff,
+                               kFunctional | kOut | kNondiff | kReduction,
                                "True where all elements over dim are non-zero.",
                                "B(3, 4); B(2, 3, 4), (0, 2), True; I(3, 4, hi=2), 0",
                                "np.all(input, axis=dim, keepdims=keepdim)"};
-  static Tensor forward(Ctx<All>&, const Tensor& x, std::optional<IntList> dims, bool keepdim) {
+  static Tensor forward(Ctx<All>&, const Tensor& x, std::optional<DimList> dims, bool keepdim) {
     return logical(ReduceOp::All, x, dims, keepdim);
   }
 };
@@ -299,11 +306,11 @@ COGRAD_OP(All)
 struct Any {
   static constexpr OpSpec spec{"any",
                                "input, dim=None, keepdim=False",
-                               kFunctional | kOut | kNondiff,
+                               kFunctional | kOut | kNondiff | kReduction,
                                "True where any element over dim is non-zero.",
                                "B(3, 4); B(2, 3, 4), (0, 2), True; I(3, 4, hi=2), 0",
                                "np.any(input, axis=dim, keepdims=keepdim)"};
-  static Tensor forward(Ctx<Any>&, const Tensor& x, std::optional<IntList> dims, bool keepdim) {
+  static Tensor forward(Ctx<Any>&, const Tensor& x, std::optional<DimList> dims, bool keepdim) {
     return logical(ReduceOp::Any, x, dims, keepdim);
   }
 };
@@ -312,22 +319,22 @@ COGRAD_OP(Any)
 struct CountNonzero {
   static constexpr OpSpec spec{"count_nonzero",
                                "input, dim=None",
-                               kFunctional | kNondiff,
+                               kFunctional | kNondiff | kReduction,
                                "Number of non-zero elements over dim.",
                                "I(3, 4, hi=2); I(2, 3, 4, hi=2), (0, 2)",
                                "np.count_nonzero(input, axis=dim)"};
-  static Tensor forward(Ctx<CountNonzero>&, const Tensor& x, std::optional<IntList> dims) {
+  static Tensor forward(Ctx<CountNonzero>&, const Tensor& x, std::optional<DimList> dims) {
     return run(ReduceOp::CountNonzero, x, dim_mask(x, dims), false, DType::Int64);
   }
 };
 COGRAD_OP(CountNonzero)
 
 struct LogSumExpOp {
-  static constexpr OpSpec spec{"logsumexp", "input, dim, keepdim", kInternal, "",
+  static constexpr OpSpec spec{"logsumexp", "input, dim, keepdim", kInternal | kReduction, "",
                                "none: logsumexp"};
   static constexpr int kSaved = 2;
   using State = ReduceState;
-  static Tensor forward(Ctx<LogSumExpOp>& ctx, const Tensor& x, IntList dims, bool keepdim) {
+  static Tensor forward(Ctx<LogSumExpOp>& ctx, const Tensor& x, DimList dims, bool keepdim) {
     const DimMask mask = dim_mask(x, dims);
     remember(ctx, x, mask);
     ctx.save(x);
@@ -345,11 +352,11 @@ struct LogSumExp {
   static constexpr OpSpec spec{
       "logsumexp",
       "input, dim, keepdim=False",
-      kFunctional | kOut,
+      kFunctional | kOut | kReduction,
       "log(sum(exp(input))) over dim, without overflow.",
       "T(3, 4), 1; T(2, 3, 4), (0, 2), True; T(), 0",
       "np.log(np.sum(np.exp(input), axis=dim if input.ndim else None, keepdims=keepdim))"};
-  static Tensor forward(const Tensor& x, IntList dims, bool keepdim) {
+  static Tensor forward(const Tensor& x, DimList dims, bool keepdim) {
     return apply<LogSumExpOp>(is_floating(x.dtype()) ? x : cast(x, default_dtype()), dims, keepdim);
   }
 };

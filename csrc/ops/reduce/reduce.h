@@ -7,9 +7,6 @@
 
 namespace cograd {
 
-// torch's name of a dtype in messages: "Long". Defined in index.cpp.
-const char* scalar_type_name(DType t) noexcept;
-
 using DimMask = uint64_t;  // bit i: dim i is reduced
 
 inline DimMask all_dims(int ndim) noexcept {
@@ -17,9 +14,6 @@ inline DimMask all_dims(int ndim) noexcept {
 }
 // None or an empty list means every dim; raises on dims out of range or given twice.
 DimMask dim_mask(const Tensor& x, const std::optional<IntList>& dims);
-inline DimMask one_dim(const Tensor& x, int64_t dim) {
-  return DimMask{1} << wrap_dim(dim, x.dim());
-}
 Dims mask_dims(DimMask mask);
 
 // Kept and reduced dims in the form the kernels want, and the result's shape.
@@ -49,6 +43,8 @@ Tensor expand_reduced(const Tensor& g, IntList sizes, DimMask mask);
 // The differentiable sum over `mask`; x itself if mask is empty.
 Tensor sum_mask(const Tensor& x, DimMask mask, bool keepdim);
 
+// a / b, and 0 with zero derivatives where b is 0.
+Tensor ratio_or_zero(const Tensor& a, const Tensor& b);
 // The gradient of an extreme y of x over `mask`, divided evenly among the elements equal to y.
 Tensor split_among_ties(const Tensor& g, const Tensor& x, const Tensor& y, DimMask mask);
 // out[.., j, ..] = x[.., index[.., j, ..], ..] along dim; index is int64 with in-range entries and

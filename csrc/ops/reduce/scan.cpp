@@ -48,14 +48,15 @@ void recurrence_rows(const T* a, const T* b, T* s, const Axis& ax, bool reverse,
 }
 
 struct LinearRecurrence {
-  static constexpr OpSpec spec{"_linear_recurrence", "a, b=None, dim=-1, reverse=False", kInternal,
+  static constexpr OpSpec spec{"_linear_recurrence", "a, b=None, dim=-1, reverse=False",
+                               kInternal | kReduction,
                                "s[k] = a[k] + b[k] s[k - 1] along dim, or s[k + 1] in reverse.",
                                "none: tested through cumprod and logcumsumexp"};
   static constexpr int kSaved = 2;
   struct State : DimState {
     bool reverse = false;
   };
-  static Tensor forward(Ctx<LinearRecurrence>& ctx, const Tensor& a, const Tensor& b, int64_t dim,
+  static Tensor forward(Ctx<LinearRecurrence>& ctx, const Tensor& a, const Tensor& b, Dim dim,
                         bool reverse) {
     const int d = wrap_dim(dim, a.dim());
     ctx->dim = d;
@@ -94,13 +95,13 @@ struct LinearRecurrence {
 COGRAD_OP(LinearRecurrence)
 
 struct Shift {
-  static constexpr OpSpec spec{"_shift", "input, dim, by", kInternal,
+  static constexpr OpSpec spec{"_shift", "input, dim, by", kInternal | kReduction,
                                "The input moved by `by` places along dim, zeros moved in.",
                                "none: tested through cumprod"};
   struct State : DimState {
     int by = 0;
   };
-  static Tensor forward(Ctx<Shift>& ctx, const Tensor& x, int64_t dim, int64_t by) {
+  static Tensor forward(Ctx<Shift>& ctx, const Tensor& x, Dim dim, int64_t by) {
     const int d = wrap_dim(dim, x.dim());
     ctx->dim = d;
     ctx->by = static_cast<int>(by);
@@ -123,13 +124,12 @@ COGRAD_OP(Shift)
 struct Cumsum {
   static constexpr OpSpec spec{"cumsum",
                                "input, dim, *, dtype=None",
-                               kFunctional | kInplace | kOut,
+                               kFunctional | kInplace | kOut | kReduction,
                                "Running sum along dim.",
                                "T(3, 4), 1; T(2, 3, 4), -2; T(), 0",
                                "np.cumsum(input, axis=dim) if input.ndim else input"};
   using State = DimState;
-  static Tensor forward(Ctx<Cumsum>& ctx, const Tensor& x, int64_t dim,
-                        std::optional<DType> dtype) {
+  static Tensor forward(Ctx<Cumsum>& ctx, const Tensor& x, Dim dim, std::optional<DType> dtype) {
     ctx->dim = wrap_dim(dim, x.dim());
     return run_scan(kernels::cumsum, raw_cast(x, accumulated_type(x, dtype)), ctx->dim);
   }
@@ -142,14 +142,13 @@ COGRAD_OP(Cumsum)
 struct Cumprod {
   static constexpr OpSpec spec{"cumprod",
                                "input, dim, *, dtype=None",
-                               kFunctional | kInplace | kOut,
+                               kFunctional | kInplace | kOut | kReduction,
                                "Running product along dim.",
                                "T(3, 4), 1; T(2, 3, 4), -2; T(), 0",
                                "np.cumprod(input, axis=dim) if input.ndim else input"};
   static constexpr int kSaved = 1;
   using State = DimState;
-  static Tensor forward(Ctx<Cumprod>& ctx, const Tensor& x, int64_t dim,
-                        std::optional<DType> dtype) {
+  static Tensor forward(Ctx<Cumprod>& ctx, const Tensor& x, Dim dim, std::optional<DType> dtype) {
     ctx->dim = wrap_dim(dim, x.dim());
     ctx.save(x);
     return run_scan(kernels::cumprod, raw_cast(x, accumulated_type(x, dtype)), ctx->dim);
@@ -175,13 +174,14 @@ struct Logcumsumexp {
   static constexpr OpSpec spec{
       "logcumsumexp",
       "input, dim",
-      kFunctional | kOut,
+      kFunctional | kOut | kReduction | kExactOut,
       "log of the running sum of exp(input) along dim.",
       "T(3, 4), 1; T(2, 3, 4), -2; T(), 0",
       "np.log(np.cumsum(np.exp(input), axis=dim)) if input.ndim else input"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr int kSaved = 2;
   using State = DimState;
-  static Tensor forward(Ctx<Logcumsumexp>& ctx, const Tensor& x, int64_t dim) {
+  static Tensor forward(Ctx<Logcumsumexp>& ctx, const Tensor& x, Dim dim) {
     const int d = wrap_dim(dim, x.dim());
     COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()),
                                  "logcumsumexp(): not implemented for dtype ",
@@ -232,14 +232,14 @@ std::tuple<Tensor, Tensor> run_extreme(Ctx<Op>& ctx, CumulativeExtreme fn, const
 struct Cummax {
   static constexpr OpSpec spec{"cummax",
                                "input, dim",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kReduction,
                                "Running maximum along dim and where it was last reached.",
                                "T(3, 4), 1; T(2, 3, 4), 0; T(), 0",
                                "",
                                "values, indices"};
   static constexpr int kSaved = 1;
   using State = ExtremeState;
-  static std::tuple<Tensor, Tensor> forward(Ctx<Cummax>& ctx, const Tensor& x, int64_t dim) {
+  static std::tuple<Tensor, Tensor> forward(Ctx<Cummax>& ctx, const Tensor& x, Dim dim) {
     return run_extreme(ctx, kernels::cummax, x, dim);
   }
   static void backward(Ctx<Cummax>& ctx, std::span<Tensor> gs) {
@@ -251,14 +251,14 @@ COGRAD_OP(Cummax)
 struct Cummin {
   static constexpr OpSpec spec{"cummin",
                                "input, dim",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kReduction,
                                "Running minimum along dim and where it was last reached.",
                                "T(3, 4), 1; T(2, 3, 4), 0; T(), 0",
                                "",
                                "values, indices"};
   static constexpr int kSaved = 1;
   using State = ExtremeState;
-  static std::tuple<Tensor, Tensor> forward(Ctx<Cummin>& ctx, const Tensor& x, int64_t dim) {
+  static std::tuple<Tensor, Tensor> forward(Ctx<Cummin>& ctx, const Tensor& x, Dim dim) {
     return run_extreme(ctx, kernels::cummin, x, dim);
   }
   static void backward(Ctx<Cummin>& ctx, std::span<Tensor> gs) {

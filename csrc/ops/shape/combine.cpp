@@ -2,13 +2,14 @@
 // Combinations of tensors: meshgrid, cartesian products, choices and Kronecker products.
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
+#include "ops/shape/geometry.h"
 
 namespace cograd {
 
 namespace {
 
 struct Meshgrid {
-  static constexpr OpSpec spec{"meshgrid", "*tensors, indexing=None", kFunction,
+  static constexpr OpSpec spec{"meshgrid", "*tensors, indexing=None", kFunction | kShape,
                                "Coordinate grids of 1-d tensors; indexing 'ij' (default) or 'xy'.",
                                "none: variadic, tested by hand"};
   static std::vector<Tensor> forward(TensorList tensors, std::optional<std::string_view> indexing) {
@@ -44,7 +45,7 @@ void check_vector(const Tensor& t) {
 }
 
 struct CartesianProd {
-  static constexpr OpSpec spec{"cartesian_prod", "*tensors", kFunction,
+  static constexpr OpSpec spec{"cartesian_prod", "*tensors", kFunction | kShape,
                                "All combinations of the elements of 1-d tensors, one per row.",
                                "none: variadic, tested by hand"};
   static Tensor forward(TensorList tensors) {
@@ -59,7 +60,8 @@ struct CartesianProd {
 COGRAD_OP(CartesianProd)
 
 struct Combinations {
-  static constexpr OpSpec spec{"combinations", "input, r=2, with_replacement=False", kFunction,
+  static constexpr OpSpec spec{"combinations", "input, r=2, with_replacement=False",
+                               kFunction | kShape,
                                "All choices of r elements of a vector, in order, one per row.",
                                "T(4); T(4), 3; T(3), 2, True; T(2), 3"};
   static Tensor forward(const Tensor& x, int64_t r, bool with_replacement) {
@@ -94,24 +96,10 @@ struct Combinations {
 };
 COGRAD_OP(Combinations)
 
-// Another shape for a tensor nobody else sees: it shares the memory without being a view.
-struct UnsafeView {
-  static constexpr OpSpec spec{"_unsafe_view", "input, size", kInternal,
-                               "A new shape for a fresh contiguous tensor.", "none: kron"};
-  struct State {
-    Dims sizes;
-  };
-  static Tensor forward(Ctx<UnsafeView>& ctx, const Tensor& x, IntList sizes) {
-    if (ctx.recording()) ctx->sizes = Dims(x.sizes());
-    return alias_strided(x, sizes, contiguous_strides(sizes), x.bytes());
-  }
-  static Tensor backward(Ctx<UnsafeView>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
-};
-
 struct Kron {
   static constexpr OpSpec spec{"kron",
                                "input, other",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kContraction,
                                "The Kronecker product.",
                                "T(2, 3), T(3, 2); T(3), T(2, 2); T(2, 2), T()",
                                "np.kron(input, other)"};
@@ -128,7 +116,7 @@ struct Kron {
       joined.push_back(sa * sb);
     }
     const Tensor all = contiguous(mul(reshape(a, left), reshape(b, right)));
-    return apply<UnsafeView>(all, IntList(joined));
+    return unsafe_view(all, joined);
   }
 };
 COGRAD_OP(Kron)

@@ -128,6 +128,12 @@ std::pair<int, int> diagonal_dims(int ndim, int64_t dim1, int64_t dim2) {
   return {a, b};
 }
 
+const Tensor& checked_part(const char* op, const Tensor& region, const Tensor& g) {
+  COGRAD_CHECK(same(region.sizes(), g.sizes()), op, "(): expected a gradient of shape ",
+               to_string(region.sizes()), ", got ", to_string(g.sizes()));
+  return g;
+}
+
 void copy_region(const Tensor& out, const Tensor& x, int dim, int64_t at) {
   raw_copy(slice_region(out, dim, {at, x.size(dim)}, 1), x);
 }

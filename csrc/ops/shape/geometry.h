@@ -27,8 +27,16 @@ Tensor diagonal_region(const Tensor& t, int64_t offset, int dim1, int dim2);
 int64_t check_select(const Tensor& t, int dim, int64_t index);
 // Both dims wrapped; raises if they are the same.
 std::pair<int, int> diagonal_dims(int ndim, int64_t dim1, int64_t dim2);
+// g, which must have exactly the shape of the region it is written to.
+const Tensor& checked_part(const char* op, const Tensor& region, const Tensor& g);
 
 // Copies every element of x into the slots of `out` that start at `at` along `dim`.
 void copy_region(const Tensor& out, const Tensor& x, int dim, int64_t at);
+
+// Another shape for a contiguous tensor nobody else holds: not a view for autograd.
+Tensor unsafe_view(const Tensor& x, IntList sizes);
+// base with the region of that geometry, `offset` elements from its first, replaced by slice.
+Tensor scatter_region(const Tensor& base, const Tensor& slice, IntList sizes, IntList strides,
+                      int64_t offset);
 
 }  // namespace cograd

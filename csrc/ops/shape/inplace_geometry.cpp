@@ -106,7 +106,7 @@ namespace {
 // Every diagonal element of a matrix, or of a tensor of more dims of one size.
 struct FillDiagonal {
   static constexpr OpSpec spec{
-      "fill_diagonal", "input, fill_value, wrap=False", kInplace,
+      "fill_diagonal", "input, fill_value, wrap=False", kInplace | kShape,
       "Overwrites the main diagonal; with wrap it starts again below, after one row left out.",
       "none: in place only, tested by hand"};
   struct State {

@@ -109,13 +109,13 @@ class Pieces {
 constexpr const char* kCatSamples = "none: takes a list, tested by hand";
 
 struct Cat {
-  static constexpr OpSpec spec{"cat", "tensors, dim=0", kFunction | kOut,
+  static constexpr OpSpec spec{"cat", "tensors, dim=0", kFunction | kOut | kShape,
                                "The tensors one after the other along dim.", kCatSamples};
   struct State {
     SmallVec<int64_t, 6> lengths;  // -1 for a skipped tensor
     int dim;
   };
-  static Tensor forward(Ctx<Cat>& ctx, TensorList tensors, int64_t dim) {
+  static Tensor forward(Ctx<Cat>& ctx, TensorList tensors, Dim dim) {
     COGRAD_CHECK_VALUE(!tensors.empty(), "torch.cat(): expected a non-empty list of Tensors");
     const Tensor* first = nullptr;
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -146,24 +146,24 @@ struct Cat {
 };
 COGRAD_OP(Cat)
 
-#define COGRAD_CAT_ALIAS(Struct, name)                                                             \
-  struct Struct {                                                                                  \
-    static constexpr OpSpec spec{name, "tensors, dim=0", kFunction | kOut, "cat by another name.", \
-                                 kCatSamples};                                                     \
-    static Tensor forward(TensorList tensors, int64_t dim) { return cat(tensors, dim); }           \
-  };                                                                                               \
+#define COGRAD_CAT_ALIAS(Struct, name)                                               \
+  struct Struct {                                                                    \
+    static constexpr OpSpec spec{name, "tensors, dim=0", kFunction | kOut | kShape,  \
+                                 "cat by another name.", kCatSamples};               \
+    static Tensor forward(TensorList tensors, Dim dim) { return cat(tensors, dim); } \
+  };                                                                                 \
   COGRAD_OP(Struct)
 COGRAD_CAT_ALIAS(Concat, "concat")
 COGRAD_CAT_ALIAS(Concatenate, "concatenate")
 
 struct Stack {
-  static constexpr OpSpec spec{"stack", "tensors, dim=0", kFunction | kOut,
+  static constexpr OpSpec spec{"stack", "tensors, dim=0", kFunction | kOut | kShape,
                                "Tensors of one shape joined along a new dim.", kCatSamples};
   struct State {
     size_t count;
     int dim;
   };
-  static Tensor forward(Ctx<Stack>& ctx, TensorList tensors, int64_t dim) {
+  static Tensor forward(Ctx<Stack>& ctx, TensorList tensors, Dim dim) {
     COGRAD_CHECK(!tensors.empty(), "stack expects a non-empty TensorList");
     const Tensor& first = tensors[0];
     const int d = wrap_dim(dim, first.dim() + 1);
@@ -212,14 +212,17 @@ std::vector<Tensor> all_at_least(TensorList tensors, int n) {
 
 #define COGRAD_AT_LEAST(Struct, name, n, samples)                                               \
   struct Struct {                                                                               \
-    static constexpr OpSpec spec{name,      "input",                                            \
-                                 kFunction, "The tensor viewed with at least " #n " dims.",     \
-                                 samples,   "np." name "(input)"};                              \
+    static constexpr OpSpec spec{name,                                                          \
+                                 "input",                                                       \
+                                 kFunction | kShape,                                            \
+                                 "The tensor viewed with at least " #n " dims.",                \
+                                 samples,                                                       \
+                                 "np." name "(input)"};                                         \
     static Tensor forward(const Tensor& x) { return at_least(x, n); }                           \
   };                                                                                            \
   COGRAD_OP(Struct)                                                                             \
   struct Struct##List {                                                                         \
-    static constexpr OpSpec spec{name, "*tensors", kFunction,                                   \
+    static constexpr OpSpec spec{name, "*tensors", kFunction | kShape,                          \
                                  "The tensors viewed with at least " #n " dims.",               \
                                  "none: variadic, tested by hand"};                             \
     static std::vector<Tensor> forward(TensorList tensors) { return all_at_least(tensors, n); } \
@@ -234,7 +237,7 @@ void check_list(const char* op, TensorList tensors) {
 }
 
 struct Hstack {
-  static constexpr OpSpec spec{"hstack", "tensors", kFunction | kOut,
+  static constexpr OpSpec spec{"hstack", "tensors", kFunction | kOut | kShape,
                                "Tensors joined along dim 1 (dim 0 if 1-d).", kCatSamples};
   static Tensor forward(TensorList tensors) {
     check_list("hstack", tensors);
@@ -245,8 +248,8 @@ struct Hstack {
 COGRAD_OP(Hstack)
 
 struct Vstack {
-  static constexpr OpSpec spec{"vstack", "tensors", kFunction | kOut, "Tensors joined as rows.",
-                               kCatSamples};
+  static constexpr OpSpec spec{"vstack", "tensors", kFunction | kOut | kShape,
+                               "Tensors joined as rows.", kCatSamples};
   static Tensor forward(TensorList tensors) {
     check_list("vstack", tensors);
     return cat(all_at_least(tensors, 2), 0);
@@ -255,8 +258,8 @@ struct Vstack {
 COGRAD_OP(Vstack)
 
 struct RowStack {
-  static constexpr OpSpec spec{"row_stack", "tensors", kFunction | kOut, "vstack by another name.",
-                               kCatSamples};
+  static constexpr OpSpec spec{"row_stack", "tensors", kFunction | kOut | kShape,
+                               "vstack by another name.", kCatSamples};
   static Tensor forward(TensorList tensors) {
     check_list("row_stack", tensors);
     return cat(all_at_least(tensors, 2), 0);
@@ -265,8 +268,8 @@ struct RowStack {
 COGRAD_OP(RowStack)
 
 struct Dstack {
-  static constexpr OpSpec spec{"dstack", "tensors", kFunction | kOut, "Tensors joined along dim 2.",
-                               kCatSamples};
+  static constexpr OpSpec spec{"dstack", "tensors", kFunction | kOut | kShape,
+                               "Tensors joined along dim 2.", kCatSamples};
   static Tensor forward(TensorList tensors) {
     check_list("dstack", tensors);
     return cat(all_at_least(tensors, 3), 2);
@@ -275,7 +278,7 @@ struct Dstack {
 COGRAD_OP(Dstack)
 
 struct ColumnStack {
-  static constexpr OpSpec spec{"column_stack", "tensors", kFunction | kOut,
+  static constexpr OpSpec spec{"column_stack", "tensors", kFunction | kOut | kShape,
                                "Tensors joined as columns; 0-d and 1-d ones are single columns.",
                                kCatSamples};
   static Tensor forward(TensorList tensors) {
@@ -289,7 +292,7 @@ struct ColumnStack {
 COGRAD_OP(ColumnStack)
 
 struct BlockDiag {
-  static constexpr OpSpec spec{"block_diag", "*tensors", kFunction,
+  static constexpr OpSpec spec{"block_diag", "*tensors", kFunction | kShape,
                                "A matrix with the tensors (at most 2-d) along its diagonal.",
                                kCatSamples};
   struct State {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Views that reorder, drop or add dims: permute, transpose, squeeze, unsqueeze and their aliases.
+// Views that reorder dims: permute, transpose, movedim and their aliases.
 #include "ops/core/ops.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/inplace_geometry.h"
@@ -9,9 +9,8 @@ namespace cograd {
 namespace {
 
 struct Alias {
-  static constexpr OpSpec spec{"_alias",       "input", kInternal, "A view of the whole tensor.",
-                               "T(3, 4); T()", "input"};
-  static constexpr bool kView = true;
+  static constexpr OpSpec spec{
+      "_alias", "input", kInternal | kView, "A view of the whole tensor.", "T(3, 4); T()", "input"};
   static Tensor forward(Ctx<Alias>&, const Tensor& x) {
     return make_view(x, x.sizes(), x.strides(), x.bytes());
   }
@@ -22,15 +21,14 @@ COGRAD_OP(Alias)
 struct Permute {
   static constexpr OpSpec spec{"permute",
                                "input, *dims",
-                               kFunctional,
+                               kFunctional | kView,
                                "A view with the dims in the given order.",
                                "T(2, 3, 4), (2, 0, 1); T(3, 4), (-1, 0); T(), ()",
                                "np.transpose(input, dims)"};
-  static constexpr bool kView = true;
   struct State {
     Dims inverse;
   };
-  static Tensor forward(Ctx<Permute>& ctx, const Tensor& x, IntList dims) {
+  static Tensor forward(Ctx<Permute>& ctx, const Tensor& x, DimList dims) {
     COGRAD_CHECK(dims.size() == static_cast<size_t>(x.dim()),
                  "permute(): number of dimensions in the tensor input does not match the length of "
                  "the desired ordering of dimensions i.e. input.dim() = ",
@@ -72,15 +70,14 @@ template <bool kInplaceForm>
 struct TransposeOp {
   static constexpr OpSpec spec{"transpose",
                                "input, dim0, dim1",
-                               kFunctional,
+                               kFunctional | kView,
                                "A view with two dims exchanged.",
                                "T(2, 3, 4), 0, -1; T(3, 4), 1, 0",
                                "np.swapaxes(input, dim0, dim1)"};
-  static constexpr bool kView = true;
   static constexpr const char* kNodeName =
       kInplaceForm ? "TransposeBackward1" : "TransposeBackward0";
   using State = SwappedDims;
-  static Tensor forward(Ctx<TransposeOp>& ctx, const Tensor& x, int64_t dim0, int64_t dim1) {
+  static Tensor forward(Ctx<TransposeOp>& ctx, const Tensor& x, Dim dim0, Dim dim1) {
     const SwappedDims d{wrap_dim(dim0, x.dim()), wrap_dim(dim1, x.dim())};
     *ctx.operator->() = d;
     return swapped_view(x, d);
@@ -96,18 +93,18 @@ COGRAD_OP(Transpose)
     add_geometry_op<TransposeOp<true>>("swapaxes", "input, axis0, axis1");
 
 struct Swapaxes {
-  static constexpr OpSpec spec{"swapaxes",         "input, axis0, axis1",
-                               kFunctional,        "transpose under NumPy's name.",
-                               "T(2, 3, 4), 0, 2", "np.swapaxes(input, axis0, axis1)"};
-  static Tensor forward(const Tensor& x, int64_t a, int64_t b) { return apply<Transpose>(x, a, b); }
+  static constexpr OpSpec spec{"swapaxes",          "input, axis0, axis1",
+                               kFunctional | kView, "transpose under NumPy's name.",
+                               "T(2, 3, 4), 0, 2",  "np.swapaxes(input, axis0, axis1)"};
+  static Tensor forward(const Tensor& x, Dim a, Dim b) { return apply<Transpose>(x, a, b); }
 };
 COGRAD_OP(Swapaxes)
 
 struct Swapdims {
-  static constexpr OpSpec spec{"swapdims",         "input, dim0, dim1",
-                               kFunctional,        "transpose under another name.",
-                               "T(2, 3, 4), 0, 2", "np.swapaxes(input, dim0, dim1)"};
-  static Tensor forward(const Tensor& x, int64_t a, int64_t b) { return apply<Transpose>(x, a, b); }
+  static constexpr OpSpec spec{"swapdims",          "input, dim0, dim1",
+                               kFunctional | kView, "transpose under another name.",
+                               "T(2, 3, 4), 0, 2",  "np.swapaxes(input, dim0, dim1)"};
+  static Tensor forward(const Tensor& x, Dim a, Dim b) { return apply<Transpose>(x, a, b); }
 };
 COGRAD_OP(Swapdims)
 
@@ -115,11 +112,10 @@ template <bool kInplaceForm>
 struct TOp {
   static constexpr OpSpec spec{"t",
                                "input",
-                               kFunctional,
+                               kFunctional | kView,
                                "A view of a matrix transposed; tensors of fewer dims as they are.",
                                "T(3, 4); T(3)",
                                "input.T"};
-  static constexpr bool kView = true;
   static constexpr const char* kNodeName = kInplaceForm ? "TBackward1" : "TBackward0";
   static Tensor forward(Ctx<TOp>&, const Tensor& x) {
     COGRAD_CHECK(x.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", x.dim(),
@@ -135,7 +131,7 @@ COGRAD_OP(T)
 struct ReversedDims {
   static constexpr OpSpec spec{"_T",
                                "input",
-                               kInternal,
+                               kInternal | kView,
                                "x.T: a view with the dims reversed.",
                                "T(2, 3, 4); T(3, 4)",
                                "np.transpose(input)"};
@@ -150,7 +146,7 @@ COGRAD_OP(ReversedDims)
 struct MatrixT {
   static constexpr OpSpec spec{"_mT",
                                "input",
-                               kInternal,
+                               kInternal | kView,
                                "x.mT and x.mH: a view with the last two dims exchanged.",
                                "T(2, 3, 4); T(3, 4)",
                                "np.swapaxes(input, -1, -2)"};
@@ -164,7 +160,8 @@ struct MatrixT {
 COGRAD_OP(MatrixT)
 
 struct HermitianT {
-  static constexpr OpSpec spec{"_H", "input", kInternal, "x.H of a matrix.", "T(3, 4)", "input.T"};
+  static constexpr OpSpec spec{"_H",      "input",  kInternal | kView, "x.H of a matrix.",
+                               "T(3, 4)", "input.T"};
   static Tensor forward(const Tensor& x) {
     COGRAD_CHECK(x.dim() == 2 || x.dim() == 0,
                  "tensor.H is only supported on matrices (2-D tensors). Got ", x.dim(),
@@ -207,174 +204,25 @@ Tensor moved(const Tensor& x, IntList source, IntList destination) {
 struct Movedim {
   static constexpr OpSpec spec{"movedim",
                                "input, source, destination",
-                               kFunctional,
+                               kFunctional | kView,
                                "A view with the dims `source` moved to the places `destination`.",
                                "T(2, 3, 4), 0, 2; T(2, 3, 4), (0, 1), (-1, 0)",
                                "np.moveaxis(input, source, destination)"};
-  static Tensor forward(const Tensor& x, IntList source, IntList destination) {
+  static Tensor forward(const Tensor& x, DimList source, DimList destination) {
     return moved(x, source, destination);
   }
 };
 COGRAD_OP(Movedim)
 
 struct Moveaxis {
-  static constexpr OpSpec spec{"moveaxis",         "input, source, destination",
-                               kFunctional,        "movedim under NumPy's name.",
-                               "T(2, 3, 4), 0, 2", "np.moveaxis(input, source, destination)"};
-  static Tensor forward(const Tensor& x, IntList source, IntList destination) {
+  static constexpr OpSpec spec{"moveaxis",          "input, source, destination",
+                               kFunctional | kView, "movedim under NumPy's name.",
+                               "T(2, 3, 4), 0, 2",  "np.moveaxis(input, source, destination)"};
+  static Tensor forward(const Tensor& x, DimList source, DimList destination) {
     return moved(x, source, destination);
   }
 };
 COGRAD_OP(Moveaxis)
-
-struct InputSizes {
-  Dims sizes;
-};
-
-template <class Op>
-Tensor squeezed(Ctx<Op>& ctx, const Tensor& x, const SmallVec<bool, 8>& drop) {
-  if (ctx.recording()) ctx->sizes = Dims(x.sizes());
-  Dims sizes;
-  Dims strides;
-  for (int d = 0; d < x.dim(); ++d) {
-    if (drop[static_cast<size_t>(d)] && x.size(d) == 1) continue;
-    sizes.push_back(x.size(d));
-    strides.push_back(x.stride(d));
-  }
-  return make_view(x, sizes, strides, x.bytes());
-}
-
-template <bool kInplaceForm>
-struct SqueezeOp {
-  static constexpr OpSpec spec{"squeeze",
-                               "input",
-                               kFunctional,
-                               "A view without the dims of size 1.",
-                               "T(3, 1, 4, 1); T(3, 4)",
-                               "np.squeeze(input)"};
-  static constexpr bool kView = true;
-  static constexpr const char* kNodeName = kInplaceForm ? "SqueezeBackward3" : "SqueezeBackward0";
-  using State = InputSizes;
-  static Tensor forward(Ctx<SqueezeOp>& ctx, const Tensor& x) {
-    return squeezed(ctx, x, SmallVec<bool, 8>(static_cast<size_t>(x.dim()), true));
-  }
-  static Tensor backward(Ctx<SqueezeOp>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
-};
-using Squeeze = SqueezeOp<false>;
-COGRAD_OP(Squeeze)
-[[maybe_unused]] const bool squeeze_inplace = add_geometry_op<SqueezeOp<true>>();
-
-template <bool kInplaceForm>
-struct SqueezeDimOp {
-  static constexpr OpSpec spec{"squeeze",
-                               "input, dim",
-                               kFunctional,
-                               "A view without those of the given dims that have size 1.",
-                               "T(3, 1, 4), 1; T(3, 1, 1), (-1, 0)",
-                               ""};
-  static constexpr bool kView = true;
-  struct State {
-    Dims sizes;
-    bool several;
-  };
-  static std::string node_name(const State& s) {
-    return std::string("SqueezeBackward") + "1245"[2 * kInplaceForm + s.several];
-  }
-  static Tensor forward(Ctx<SqueezeDimOp>& ctx, const Tensor& x, IntList dims) {
-    ctx->several = dims.size() != 1;
-    SmallVec<bool, 8> drop(static_cast<size_t>(std::max(x.dim(), 1)), false);
-    for (int64_t dim : dims) {
-      const int d = wrap_dim(dim, x.dim());
-      COGRAD_CHECK(!drop[static_cast<size_t>(d)], "dim ", d,
-                   " appears multiple times in the list of dims");
-      drop[static_cast<size_t>(d)] = true;
-    }
-    return squeezed(ctx, x, drop);
-  }
-  static Tensor backward(Ctx<SqueezeDimOp>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
-};
-using SqueezeDim = SqueezeDimOp<false>;
-COGRAD_OP(SqueezeDim)
-[[maybe_unused]] const bool squeezedim_inplace = add_geometry_op<SqueezeDimOp<true>>();
-
-template <bool kInplaceForm>
-struct UnsqueezeOp {
-  static constexpr OpSpec spec{"unsqueeze",
-                               "input, dim",
-                               kFunctional,
-                               "A view with a dim of size 1 added at `dim`.",
-                               "T(3, 4), 1; T(3), -1; T(), 0",
-                               "np.expand_dims(input, dim)"};
-  static constexpr bool kView = true;
-  static constexpr const char* kNodeName =
-      kInplaceForm ? "UnsqueezeBackward1" : "UnsqueezeBackward0";
-  struct State {
-    int dim;
-  };
-  static Tensor forward(Ctx<UnsqueezeOp>& ctx, const Tensor& x, int64_t dim) {
-    const int d = wrap_dim(dim, x.dim() + 1);
-    const auto at = static_cast<size_t>(d);
-    ctx->dim = d;
-    Dims sizes(x.sizes());
-    Dims strides(x.strides());
-    strides.insert(at, at < sizes.size() ? sizes[at] * strides[at] : 1);
-    sizes.insert(at, 1);
-    return make_view(x, sizes, strides, x.bytes());
-  }
-  static Tensor backward(Ctx<UnsqueezeOp>& ctx, const Tensor& g) { return squeeze(g, ctx->dim); }
-};
-using Unsqueeze = UnsqueezeOp<false>;
-COGRAD_OP(Unsqueeze)
-[[maybe_unused]] const bool unsqueeze_inplace = add_geometry_op<UnsqueezeOp<true>>();
-
-struct ExpandAs {
-  static constexpr OpSpec spec{"expand_as",
-                               "input, other",
-                               kMethod,
-                               "A view stretched to other's shape.",
-                               "T(3, 1), T(2, 3, 4)",
-                               "np.broadcast_to(input, other.shape)"};
-  static Tensor forward(const Tensor& x, const Tensor& other) { return expand(x, other.sizes()); }
-};
-COGRAD_OP(ExpandAs)
-
-struct BroadcastTo {
-  static constexpr OpSpec spec{"broadcast_to",       "input, *size",
-                               kFunctional,          "A view stretched to `size`.",
-                               "T(3, 1), (2, 3, 4)", "np.broadcast_to(input, size)"};
-  static Tensor forward(const Tensor& x, IntList size) { return expand(x, size); }
-};
-COGRAD_OP(BroadcastTo)
-
-Dims joint_shape(IntList a, IntList b) {
-  Dims joint;
-  if (broadcast_shapes(a, b, joint)) return joint;
-  const size_t n = std::max(a.size(), b.size());
-  size_t i = n - 1;
-  int64_t x = 1, y = 1;
-  for (;; --i) {  // the shapes do not broadcast, so some dim differs
-    x = i < n - a.size() ? 1 : a[i - (n - a.size())];
-    y = i < n - b.size() ? 1 : b[i - (n - b.size())];
-    if (x != y && x != 1 && y != 1) break;
-  }
-  detail::fail(ErrorKind::Runtime, "The size of tensor a (", x,
-               ") must match the size of tensor b (", y, ") at non-singleton dimension ", i,
-               "; broadcast_tensors() got shapes ", to_string(a), " and ", to_string(b));
-}
-
-struct BroadcastTensors {
-  static constexpr OpSpec spec{"broadcast_tensors", "*tensors", kFunction,
-                               "Views of the tensors, all stretched to their common shape.",
-                               "none: variadic, tested by hand"};
-  static std::vector<Tensor> forward(TensorList tensors) {
-    Dims shape;
-    for (const Tensor& t : tensors) shape = joint_shape(shape, t.sizes());
-    std::vector<Tensor> out;
-    for (const Tensor& t : tensors) out.push_back(same(t.sizes(), shape) ? t : expand(t, shape));
-    return out;
-  }
-};
-COGRAD_OP(BroadcastTensors)
 
 }  // namespace
 
@@ -386,7 +234,5 @@ Tensor t(const Tensor& x) { return apply<T>(x); }
 Tensor movedim(const Tensor& x, int64_t source, int64_t destination) {
   return moved(x, {&source, 1}, {&destination, 1});
 }
-Tensor squeeze(const Tensor& x, int64_t dim) { return apply<SqueezeDim>(x, IntList(&dim, 1)); }
-Tensor unsqueeze(const Tensor& x, int64_t dim) { return apply<Unsqueeze>(x, dim); }
 
 }  // namespace cograd

@@ -42,12 +42,12 @@ Dims unique_dims(IntList dims, int ndim) {
 struct Flip {
   static constexpr OpSpec spec{"flip",
                                "input, *dims",
-                               kFunctional,
+                               kFunctional | kShape,
                                "A copy with the order of the elements reversed along dims.",
                                "T(3, 4), (0,); T(2, 3, 4), (0, -1); T(3), ()",
                                "np.flip(input, dims)"};
   using State = DimsState;
-  static Tensor forward(Ctx<Flip>& ctx, const Tensor& x, IntList asked) {
+  static Tensor forward(Ctx<Flip>& ctx, const Tensor& x, DimList asked) {
     Dims dims = unique_dims(asked, x.dim());
     if (x.dim() == 0) dims.clear();
     Tensor out = raw_flip(x, dims);
@@ -59,8 +59,8 @@ struct Flip {
 COGRAD_OP(Flip)
 
 struct Fliplr {
-  static constexpr OpSpec spec{"fliplr",  "input",           kFunctional, "flip along dim 1.",
-                               "T(3, 4)", "np.fliplr(input)"};
+  static constexpr OpSpec spec{
+      "fliplr", "input", kFunctional | kShape, "flip along dim 1.", "T(3, 4)", "np.fliplr(input)"};
   static Tensor forward(const Tensor& x) {
     COGRAD_CHECK(x.dim() >= 2, "Input must be >= 2-d.");
     return flip(x, Dims{1});
@@ -69,8 +69,9 @@ struct Fliplr {
 COGRAD_OP(Fliplr)
 
 struct Flipud {
-  static constexpr OpSpec spec{"flipud",        "input",           kFunctional, "flip along dim 0.",
-                               "T(3, 4); T(3)", "np.flipud(input)"};
+  static constexpr OpSpec spec{
+      "flipud",        "input",           kFunctional | kShape, "flip along dim 0.",
+      "T(3, 4); T(3)", "np.flipud(input)"};
   static Tensor forward(const Tensor& x) {
     COGRAD_CHECK(x.dim() >= 1, "Input must be >= 1-d.");
     return flip(x, Dims{0});
@@ -81,7 +82,7 @@ COGRAD_OP(Flipud)
 struct Rot90 {
   static constexpr OpSpec spec{"rot90",
                                "input, k=1, dims=None",
-                               kFunctional,
+                               kFunctional | kShape,
                                "A copy turned by 90 degrees k times in the plane of two dims "
                                "(default 0 and 1), from the first towards the second.",
                                "T(3, 4); T(3, 4), 2; T(2, 3, 4), -1, (0, 2)",
@@ -90,7 +91,7 @@ struct Rot90 {
     int64_t k;
     Dims dims;
   };
-  static Tensor forward(Ctx<Rot90>& ctx, const Tensor& x, int64_t k, std::optional<IntList> asked) {
+  static Tensor forward(Ctx<Rot90>& ctx, const Tensor& x, int64_t k, std::optional<DimList> asked) {
     const Dims dims = asked ? Dims(*asked) : Dims{0, 1};
     COGRAD_CHECK(dims.size() == 2,
                  "expected total rotation dims == 2, but got dims = ", dims.size());
@@ -145,8 +146,8 @@ void raw_roll(const Tensor& out, const Tensor& x, IntList shifts, IntList dims) 
 
 struct Roll {
   static constexpr OpSpec spec{"roll",
-                               "input, shifts, dims=()",
-                               kFunctional,
+                               "input, shifts, dims=None",
+                               kFunctional | kShape,
                                "A copy shifted along dims, elements that leave coming back at the "
                                "start; without dims the flattened tensor is shifted.",
                                "T(3, 4), 1; T(3, 4), -1, 0; T(3, 4), (1, 6), (0, 1)",
@@ -155,7 +156,9 @@ struct Roll {
     Dims shifts;
     Dims dims;
   };
-  static Tensor forward(Ctx<Roll>& ctx, const Tensor& x, IntList shifts, IntList dims) {
+  static Tensor forward(Ctx<Roll>& ctx, const Tensor& x, IntList shifts,
+                        std::optional<DimList> given) {
+    const IntList dims = given.value_or(IntList());
     COGRAD_CHECK(!shifts.empty(), "`shifts` required");
     const bool flat = dims.empty() && shifts.size() == 1;
     COGRAD_CHECK(flat || shifts.size() == dims.size(),
@@ -170,11 +173,10 @@ struct Roll {
       raw_rolls(alias_strided(out, n, step, out.bytes()),
                 alias_strided(from, n, step, from.bytes()), shifts, zero);
     } else {
+      COGRAD_CHECK_INDEX(x.dim() > 0, "Dimension specified as ", dims[0],
+                         " but tensor has no dimensions");
       for (int64_t d : dims) wrap_dim(d, x.dim());
-      if (x.dim() == 0)
-        raw_copy(out, x);
-      else
-        raw_rolls(out, x, shifts, dims);
+      raw_rolls(out, x, shifts, dims);
     }
     if (ctx.recording()) {
       for (int64_t s : shifts) ctx->shifts.push_back(-s);
@@ -210,7 +212,7 @@ COGRAD_OP(Roll)
 struct Repeat {
   static constexpr OpSpec spec{"repeat",
                                "input, *repeats",
-                               kMethod,
+                               kMethod | kShape,
                                "A copy of the tensor laid side by side, repeats[d] times along d.",
                                "T(3, 4), (2, 3); T(3), (2, 2); T(2, 2), (1, 0)",
                                "np.tile(input, repeats)"};
@@ -260,7 +262,7 @@ COGRAD_OP(Repeat)
 struct Tile {
   static constexpr OpSpec spec{"tile",
                                "input, *dims",
-                               kFunctional,
+                               kFunctional | kShape,
                                "repeat, with ones assumed for leading dims that are not named.",
                                "T(3, 4), (2,); T(3), (2, 2)",
                                "np.tile(input, dims)"};
@@ -277,11 +279,11 @@ struct RepeatInterleave {
   static constexpr OpSpec spec{
       "repeat_interleave",
       "input, repeats, dim=None, *, output_size=None",
-      kFunctional,
+      kFunctional | kShape,
       "Every slot along dim (of the flattened tensor without dim) repeated.",
       "T(3, 4), 2, 1; T(3, 4), 3; T(3), 0",
       "np.repeat(input, repeats, dim)"};
-  static Tensor forward(const Tensor& x, int64_t repeats, std::optional<int64_t> dim,
+  static Tensor forward(const Tensor& x, int64_t repeats, std::optional<Dim> dim,
                         std::optional<int64_t> output_size) {
     COGRAD_CHECK(repeats >= 0, "Repeats must be non-negative, got ", repeats);
     const Tensor input = dim ? x : flatten(x);
@@ -326,11 +328,11 @@ Tensor repeated_index(const Tensor& repeats, std::optional<int64_t> output_size)
 struct RepeatInterleaveTensor {
   static constexpr OpSpec spec{"repeat_interleave",
                                "input, repeats, dim=None, *, output_size=None",
-                               kFunctional,
+                               kFunctional | kShape,
                                "Every slot along dim repeated as often as the tensor repeats says.",
                                "T(3, 4), I(4), 1; T(3), I(3)",
                                "np.repeat(input, repeats, dim)"};
-  static Tensor forward(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim,
+  static Tensor forward(const Tensor& x, const Tensor& repeats, std::optional<Dim> dim,
                         std::optional<int64_t> output_size) {
     const Tensor flat = dim ? x : flatten(x);
     const int d = wrap_dim(dim.value_or(0), flat.dim());
@@ -352,10 +354,11 @@ COGRAD_OP(RepeatInterleaveTensor)
 struct RepeatInterleaveIndex {
   static constexpr OpSpec spec{"repeat_interleave",
                                "repeats, *, output_size=None",
-                               kFunction | kNondiff,
+                               kFunction | kNondiff | kShape,
                                "The indices 0, 1, ..., each repeats[i] times.",
                                "I(4)",
                                "np.repeat(np.arange(len(repeats)), repeats)"};
+  static constexpr DTypeSet kDTypes = dtype_set({DType::Int32, DType::Int64});
   static Tensor forward(const Tensor& repeats, std::optional<int64_t> output_size) {
     return repeated_index(repeats, output_size);
   }
@@ -365,7 +368,9 @@ COGRAD_OP(RepeatInterleaveIndex)
 }  // namespace
 
 Tensor flip(const Tensor& x, IntList dims) { return apply<Flip>(x, dims); }
-Tensor roll(const Tensor& x, IntList shifts, IntList dims) { return apply<Roll>(x, shifts, dims); }
+Tensor roll(const Tensor& x, IntList shifts, IntList dims) {
+  return apply<Roll>(x, shifts, std::optional<IntList>(dims));
+}
 Tensor repeat(const Tensor& x, IntList repeats) { return apply<Repeat>(x, repeats); }
 
 }  // namespace cograd

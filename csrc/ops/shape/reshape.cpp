@@ -15,13 +15,12 @@ struct InputSizes {
 struct View {
   static constexpr OpSpec spec{"view",
                                "input, *size",
-                               kMethod,
+                               kMethod | kView,
                                "A view of the same memory with another shape; one size may be -1.",
                                "T(3, 4), (2, -1); T(2, 3, 4), (6, 4); T(), (1, 1)",
                                "np.reshape(input, size)"};
-  static constexpr bool kView = true;
   using State = InputSizes;
-  static Tensor forward(Ctx<View>& ctx, const Tensor& x, IntList asked) {
+  static Tensor forward(Ctx<View>& ctx, const Tensor& x, Shape asked) {
     const Dims sizes = infer_sizes(asked, x.numel());
     Dims strides;
     COGRAD_CHECK(view_strides(x, sizes, strides),
@@ -36,11 +35,11 @@ COGRAD_OP(View)
 
 // A reshaped alias of a tensor nobody else holds: not a view for autograd.
 struct UnsafeView {
-  static constexpr OpSpec spec{"_unsafe_view", "input, *size", kInternal,
+  static constexpr OpSpec spec{"_unsafe_view", "input, *size", kInternal | kShape,
                                "view of a temporary, without the view's autograd relation.",
                                "none: reached through reshape()"};
   using State = InputSizes;
-  static Tensor forward(Ctx<UnsafeView>& ctx, const Tensor& x, IntList sizes) {
+  static Tensor forward(Ctx<UnsafeView>& ctx, const Tensor& x, Shape sizes) {
     COGRAD_CHECK(x.is_contiguous() && product(sizes) == x.numel(), "_unsafe_view(): shape ",
                  to_string(sizes), " does not fit a contiguous tensor of shape ",
                  to_string(x.sizes()));
@@ -62,21 +61,18 @@ Tensor reshaped(const Tensor& x, IntList asked) {
 struct Reshape {
   static constexpr OpSpec spec{"reshape",
                                "input, *shape",
-                               kFunctional,
+                               kFunctional | kShape,
                                "The tensor in another shape: a view if strides allow, else a copy.",
                                "T(3, 4), (2, 6); T(2, 3, 4), (-1,)",
                                "np.reshape(input, shape)"};
-  static Tensor forward(const Tensor& x, IntList shape) { return reshaped(x, shape); }
+  static Tensor forward(const Tensor& x, Shape shape) { return reshaped(x, shape); }
 };
 COGRAD_OP(Reshape)
 
 struct ViewAs {
-  static constexpr OpSpec spec{"view_as",
-                               "input, other",
-                               kMethod,
-                               "view in other's shape.",
-                               "T(3, 4), T(2, 6)",
-                               "np.reshape(input, other.shape)"};
+  static constexpr OpSpec spec{"view_as",          "input, other",
+                               kMethod | kView,    "view in other's shape.",
+                               "T(3, 4), T(2, 6)", "np.reshape(input, other.shape)"};
   static Tensor forward(const Tensor& x, const Tensor& other) {
     return apply<View>(x, other.sizes());
   }
@@ -84,12 +80,9 @@ struct ViewAs {
 COGRAD_OP(ViewAs)
 
 struct ReshapeAs {
-  static constexpr OpSpec spec{"reshape_as",
-                               "input, other",
-                               kMethod,
-                               "reshape to other's shape.",
-                               "T(3, 4), T(2, 6)",
-                               "np.reshape(input, other.shape)"};
+  static constexpr OpSpec spec{"reshape_as",       "input, other",
+                               kMethod | kShape,   "reshape to other's shape.",
+                               "T(3, 4), T(2, 6)", "np.reshape(input, other.shape)"};
   static Tensor forward(const Tensor& x, const Tensor& other) { return reshaped(x, other.sizes()); }
 };
 COGRAD_OP(ReshapeAs)
@@ -117,20 +110,23 @@ Tensor flattened(const Tensor& x, int64_t start_dim, int64_t end_dim) {
 struct Flatten {
   static constexpr OpSpec spec{"flatten",
                                "input, start_dim=0, end_dim=-1",
-                               kFunctional,
+                               kFunctional | kShape,
                                "The dims start_dim..end_dim joined into one.",
                                "T(2, 3, 4); T(2, 3, 4), 1; T(2, 3, 4), 0, 1; T()",
                                ""};
-  static Tensor forward(const Tensor& x, int64_t start_dim, int64_t end_dim) {
+  static Tensor forward(const Tensor& x, Dim start_dim, Dim end_dim) {
     return flattened(x, start_dim, end_dim);
   }
 };
 COGRAD_OP(Flatten)
 
 struct Ravel {
-  static constexpr OpSpec spec{
-      "ravel",          "input", kFunctional, "The tensor in one dim.", "T(2, 3, 4); T(3); T()",
-      "np.ravel(input)"};
+  static constexpr OpSpec spec{"ravel",
+                               "input",
+                               kFunctional | kShape,
+                               "The tensor in one dim.",
+                               "T(2, 3, 4); T(3); T()",
+                               "np.ravel(input)"};
   static Tensor forward(const Tensor& x) {
     const int64_t all[1] = {-1};
     return apply<View>(contiguous(x), IntList(x.numel() == 0 ? Dims{0} : Dims(all, all + 1)));
@@ -141,11 +137,11 @@ COGRAD_OP(Ravel)
 struct Unflatten {
   static constexpr OpSpec spec{"unflatten",
                                "input, dim, sizes",
-                               kFunctional,
+                               kFunctional | kView,
                                "A view with one dim split into `sizes`; one of them may be -1.",
                                "T(3, 4), 1, (2, -1); T(6), 0, (2, 3)",
                                ""};
-  static Tensor forward(const Tensor& x, int64_t dim, IntList sizes) {
+  static Tensor forward(const Tensor& x, Dim dim, Shape sizes) {
     COGRAD_CHECK(!sizes.empty(), "unflatten: sizes must be non-empty");
     const int d = wrap_dim(dim, x.dim());
     COGRAD_CHECK(x.dim() > 0, "unflatten: the input has no dims");
@@ -175,12 +171,6 @@ struct Unflatten {
 };
 COGRAD_OP(Unflatten)
 
-std::string type_name(DType t) {
-  constexpr const char* kName[kNumDTypes] = {"Bool", "Byte", "Char",     "Short", "Int",
-                                             "Long", "Half", "BFloat16", "Float", "Double"};
-  return kName[static_cast<int>(t)];
-}
-
 // Sizes and strides of x's bytes seen as elements of type `to`, `ratio` times larger.
 void view_larger(const Tensor& x, int64_t ratio, const std::string& what, Dims& sizes,
                  Dims& strides) {
@@ -200,9 +190,9 @@ void view_larger(const Tensor& x, int64_t ratio, const std::string& what, Dims& 
 struct ViewDType {
   static constexpr OpSpec spec{"view",
                                "input, dtype",
-                               kMethod | kNondiff,
+                               kMethod | kNondiff | kView | kReadsBytes,
                                "The same bytes read as another dtype; no gradient flows.",
-                               "none: the shape depends on the dtypes, tested by hand",
+                               "T(3, 4), torch.int64; T(3, 4), torch.int32; I(4), torch.uint8",
                                ""};
   static Tensor forward(Ctx<ViewDType>&, const Tensor& x, DType to) {
     if (to == x.dtype()) return x;
@@ -211,8 +201,8 @@ struct ViewDType {
     const int64_t from_size = x.itemsize();
     const int64_t to_size = dtype_size(to);
     if (from_size != to_size) {
-      const std::string pair = " to view " + type_name(x.dtype()) + " as " + type_name(to) +
-                               " (different element sizes)";
+      const std::string pair = " to view " + std::string(scalar_type_name(x.dtype())) + " as " +
+                               scalar_type_name(to) + " (different element sizes)";
       const std::string what = pair + ", but got ";
       COGRAD_CHECK(x.dim() > 0, "self.dim() cannot be 0", pair);
       if (to_size < from_size) {
@@ -234,6 +224,7 @@ COGRAD_OP(ViewDType)
 }  // namespace
 
 Tensor view(const Tensor& x, IntList sizes) { return apply<View>(x, sizes); }
+Tensor unsafe_view(const Tensor& x, IntList sizes) { return apply<UnsafeView>(x, sizes); }
 Tensor reshape(const Tensor& x, IntList sizes) { return reshaped(x, sizes); }
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   return flattened(x, start_dim, end_dim);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ops that cut a tensor into several views along one dim.
+// A tensor as views along a dim: split, chunk, unbind.
 #include "ops/core/ops.h"
 #include "ops/shape/geometry.h"
 
@@ -62,24 +62,52 @@ Dims even_lengths(int64_t size, int64_t length) {
   return out;
 }
 
+// The lengths of parts of `length` elements each along dim.
+Dims split_lengths(const Tensor& x, int64_t length, int64_t dim) {
+  COGRAD_CHECK(x.dim() > 0, "split expects at least a 1-dimensional tensor");
+  COGRAD_CHECK(length >= 0,
+               "split expects split_size be non-negative, but got split_size=", length);
+  const int64_t size = x.size(wrap_dim(dim, x.dim()));
+  COGRAD_CHECK(length > 0 || size == 0,
+               "split_size can only be 0 if dimension size is 0, but got dimension size of ", size);
+  return even_lengths(size, length);
+}
+
+void check_lengths(const Tensor& x, IntList lengths, int64_t dim) {
+  COGRAD_CHECK(x.dim() > 0, "split_with_sizes expects at least a 1-dimensional tensor");
+  const int d = wrap_dim(dim, x.dim());
+  int64_t total = 0;
+  for (int64_t n : lengths) {
+    COGRAD_CHECK(n >= 0,
+                 "split_with_sizes expects split_sizes have only non-negative entries, but got "
+                 "split_sizes=",
+                 to_string(lengths));
+    COGRAD_CHECK(!__builtin_add_overflow(total, n, &total),
+                 "split_with_sizes: the sum of split_sizes is too large: ", to_string(lengths));
+  }
+  COGRAD_CHECK(total == x.size(d), "split_with_sizes expects split_sizes to sum exactly to ",
+               x.size(d), " (input tensor's size at dimension ", d,
+               "), but got split_sizes=", to_string(lengths));
+}
+
+// The lengths of at most `chunks` equal parts; of an empty dim exactly so many, all 0.
+Dims chunk_lengths(const Tensor& x, int64_t chunks, int64_t dim) {
+  COGRAD_CHECK(x.dim() > 0, "chunk expects at least a 1-dimensional tensor");
+  COGRAD_CHECK(chunks > 0, "chunk expects `chunks` to be greater than 0, got: ", chunks);
+  const int64_t size = x.size(wrap_dim(dim, x.dim()));
+  if (size == 0) return Dims(static_cast<size_t>(chunks), 0);
+  return even_lengths(size, size / chunks + (size % chunks != 0));
+}
+
 struct Split {
   static constexpr OpSpec spec{
-      "_split", "input, split_size, dim=0", kInternal,
+      "_split", "input, split_size, dim=0", kInternal | kView,
       "Views of split_size elements each along dim; the last may be shorter.",
       "T(5, 2), 2; T(3, 4), 3, 1"};
-  static constexpr bool kView = true;
   using State = Parts;
-  static std::vector<Tensor> forward(Ctx<Split>& ctx, const Tensor& x, int64_t length,
-                                     int64_t dim) {
-    COGRAD_CHECK(x.dim() > 0, "split expects at least a 1-dimensional tensor");
-    COGRAD_CHECK(length >= 0,
-                 "split expects split_size be non-negative, but got split_size=", length);
-    const int d = wrap_dim(dim, x.dim());
-    const int64_t size = x.size(d);
-    COGRAD_CHECK(length > 0 || size == 0,
-                 "split_size can only be 0 if dimension size is 0, but got dimension size of ",
-                 size);
-    return run_split(ctx, x, d, even_lengths(size, length));
+  static std::vector<Tensor> forward(Ctx<Split>& ctx, const Tensor& x, int64_t length, Dim dim) {
+    const Dims lengths = split_lengths(x, length, dim);
+    return run_split(ctx, x, wrap_dim(dim, x.dim()), lengths);
   }
   static void backward(Ctx<Split>& ctx, std::span<Tensor> gs) {
     ctx.grad(0) = joined_gradients(ctx, gs);
@@ -91,44 +119,31 @@ constexpr const char* kSplitDoc =
     "Views of equal length (an int; the last may be shorter) or of the given lengths along dim.";
 
 struct SplitEven {
-  static constexpr OpSpec spec{"split", "tensor, split_size_or_sections, dim=0", kFunction,
+  static constexpr OpSpec spec{"split", "tensor, split_size_or_sections, dim=0", kFunction | kView,
                                kSplitDoc, "T(5, 2), 2; T(3, 4), 3, 1"};
-  static std::vector<Tensor> forward(const Tensor& x, int64_t length, int64_t dim) {
+  static std::vector<Tensor> forward(const Tensor& x, int64_t length, Dim dim) {
     return apply<Split>(x, length, dim);
   }
 };
 COGRAD_OP(SplitEven)
 
 struct SplitEvenMethod {
-  static constexpr OpSpec spec{"split", "input, split_size, dim=0", kMethod, kSplitDoc,
+  static constexpr OpSpec spec{"split", "input, split_size, dim=0", kMethod | kView, kSplitDoc,
                                "T(5, 2), 2; T(3, 4), 3, 1"};
-  static std::vector<Tensor> forward(const Tensor& x, int64_t length, int64_t dim) {
+  static std::vector<Tensor> forward(const Tensor& x, int64_t length, Dim dim) {
     return apply<Split>(x, length, dim);
   }
 };
 COGRAD_OP(SplitEvenMethod)
 
 struct SplitWithSizes {
-  static constexpr OpSpec spec{"split_with_sizes", "input, split_sizes, dim=0", kFunctional,
+  static constexpr OpSpec spec{"split_with_sizes", "input, split_sizes, dim=0", kFunctional | kView,
                                "Views of the given lengths along dim.", "T(5, 2), (2, 0, 3)"};
-  static constexpr bool kView = true;
   using State = Parts;
-  static std::vector<Tensor> forward(Ctx<SplitWithSizes>& ctx, const Tensor& x, IntList lengths,
-                                     int64_t dim) {
-    COGRAD_CHECK(x.dim() > 0, "split_with_sizes expects at least a 1-dimensional tensor");
-    const int d = wrap_dim(dim, x.dim());
-    int64_t total = 0;
-    for (int64_t n : lengths) {
-      COGRAD_CHECK(n >= 0,
-                   "split_with_sizes expects split_sizes have only non-negative entries, but got "
-                   "split_sizes=",
-                   to_string(lengths));
-      total += n;
-    }
-    COGRAD_CHECK(total == x.size(d), "split_with_sizes expects split_sizes to sum exactly to ",
-                 x.size(d), " (input tensor's size at dimension ", d,
-                 "), but got split_sizes=", to_string(lengths));
-    return run_split(ctx, x, d, Dims(lengths));
+  static std::vector<Tensor> forward(Ctx<SplitWithSizes>& ctx, const Tensor& x, Shape lengths,
+                                     Dim dim) {
+    check_lengths(x, lengths, dim);
+    return run_split(ctx, x, wrap_dim(dim, x.dim()), Dims(lengths));
   }
   static void backward(Ctx<SplitWithSizes>& ctx, std::span<Tensor> gs) {
     ctx.grad(0) = joined_gradients(ctx, gs);
@@ -137,49 +152,88 @@ struct SplitWithSizes {
 COGRAD_OP(SplitWithSizes)
 
 struct SplitSections {
-  static constexpr OpSpec spec{"split", "tensor, split_size_or_sections, dim=0", kFunction,
+  static constexpr OpSpec spec{"split", "tensor, split_size_or_sections, dim=0", kFunction | kView,
                                kSplitDoc, "T(5, 2), (2, 3)"};
-  static std::vector<Tensor> forward(const Tensor& x, IntList lengths, int64_t dim) {
+  static std::vector<Tensor> forward(const Tensor& x, IntList lengths, Dim dim) {
     return apply<SplitWithSizes>(x, lengths, dim);
   }
 };
 COGRAD_OP(SplitSections)
 
 struct SplitSectionsMethod {
-  static constexpr OpSpec spec{"split", "input, split_size, dim=0", kMethod, kSplitDoc,
+  static constexpr OpSpec spec{"split", "input, split_size, dim=0", kMethod | kView, kSplitDoc,
                                "T(5, 2), (2, 3)"};
-  static std::vector<Tensor> forward(const Tensor& x, IntList lengths, int64_t dim) {
+  static std::vector<Tensor> forward(const Tensor& x, IntList lengths, Dim dim) {
     return apply<SplitWithSizes>(x, lengths, dim);
   }
 };
 COGRAD_OP(SplitSectionsMethod)
 
 struct Chunk {
-  static constexpr OpSpec spec{"chunk", "input, chunks, dim=0", kFunctional,
+  static constexpr OpSpec spec{"chunk", "input, chunks, dim=0", kFunctional | kView,
                                "At most `chunks` views of equal length along dim.",
                                "T(5, 2), 2; T(3, 4), 4, 1"};
-  static std::vector<Tensor> forward(const Tensor& x, int64_t chunks, int64_t dim) {
-    COGRAD_CHECK(x.dim() > 0, "chunk expects at least a 1-dimensional tensor");
-    COGRAD_CHECK(chunks > 0, "chunk expects `chunks` to be greater than 0, got: ", chunks);
-    const int d = wrap_dim(dim, x.dim());
-    const int64_t size = x.size(d);
-    if (size == 0) {
-      const Dims none(static_cast<size_t>(chunks), 0);
-      return apply<SplitWithSizes>(x, IntList(none), int64_t{d});
-    }
-    return apply<Split>(x, (size + chunks - 1) / chunks, int64_t{d});
+  static std::vector<Tensor> forward(const Tensor& x, int64_t chunks, Dim dim) {
+    const Dims lengths = chunk_lengths(x, chunks, dim);
+    if (x.size(wrap_dim(dim, x.dim())) == 0) return apply<SplitWithSizes>(x, IntList(lengths), dim);
+    return apply<Split>(x, lengths[0], dim);
   }
 };
 COGRAD_OP(Chunk)
 
+// Parts that share the memory but are no views for autograd: each may be written in place by
+// itself, and the others and the input then hold values of which their history knows nothing.
+struct UnsafeSplitWithSizes {
+  static constexpr OpSpec spec{
+      "unsafe_split_with_sizes", "input, split_sizes, dim=0", kFunctional | kView,
+      "split_with_sizes whose parts are not views for autograd.", "T(5, 2), (2, 0, 3)"};
+  using State = Parts;
+  static std::vector<Tensor> forward(Ctx<UnsafeSplitWithSizes>& ctx, const Tensor& x, Shape lengths,
+                                     Dim dim) {
+    check_lengths(x, lengths, dim);
+    const int d = wrap_dim(dim, x.dim());
+    if (ctx.recording()) *ctx.operator->() = {Dims(lengths), d, x.dtype(), Dims(x.sizes())};
+    std::vector<Tensor> out;
+    int64_t at = 0;
+    for (int64_t n : lengths) {
+      out.push_back(slice_region(x, d, {at, n}, 1));
+      at += n;
+    }
+    return out;
+  }
+  static void backward(Ctx<UnsafeSplitWithSizes>& ctx, std::span<Tensor> gs) {
+    ctx.grad(0) = joined_gradients(ctx, gs);
+  }
+};
+COGRAD_OP(UnsafeSplitWithSizes)
+
+struct UnsafeSplit {
+  static constexpr OpSpec spec{"unsafe_split", "input, split_size, dim=0", kFunctional | kView,
+                               "split whose parts are not views for autograd.",
+                               "T(5, 2), 2; T(3, 4), 3, 1"};
+  static std::vector<Tensor> forward(const Tensor& x, int64_t length, Dim dim) {
+    return apply<UnsafeSplitWithSizes>(x, IntList(split_lengths(x, length, dim)), dim);
+  }
+};
+COGRAD_OP(UnsafeSplit)
+
+struct UnsafeChunk {
+  static constexpr OpSpec spec{"unsafe_chunk", "input, chunks, dim=0", kFunctional | kView,
+                               "chunk whose parts are not views for autograd.",
+                               "T(5, 2), 2; T(3, 4), 4, 1"};
+  static std::vector<Tensor> forward(const Tensor& x, int64_t chunks, Dim dim) {
+    return apply<UnsafeSplitWithSizes>(x, IntList(chunk_lengths(x, chunks, dim)), dim);
+  }
+};
+COGRAD_OP(UnsafeChunk)
+
 struct Unbind {
-  static constexpr OpSpec spec{"unbind", "input, dim=0", kFunctional,
+  static constexpr OpSpec spec{"unbind", "input, dim=0", kFunctional | kView,
                                "All views at one index of a dim, in order.",
                                "T(3, 4); T(2, 3), -1"};
-  static constexpr bool kView = true;
   using State = Parts;
-  static std::vector<Tensor> forward(Ctx<Unbind>& ctx, const Tensor& x, int64_t dim) {
-    COGRAD_CHECK_INDEX(x.dim() > 0, "Dimension specified as ", dim,
+  static std::vector<Tensor> forward(Ctx<Unbind>& ctx, const Tensor& x, Dim dim) {
+    COGRAD_CHECK_INDEX(x.dim() > 0, "Dimension specified as ", dim.value,
                        " but tensor has no dimensions");
     const int d = wrap_dim(dim, x.dim());
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, x.dtype(), Dims(x.sizes())};
@@ -203,118 +257,6 @@ struct Unbind {
   }
 };
 COGRAD_OP(Unbind)
-
-int check_tensor_split(const Tensor& x, int64_t dim) {
-  COGRAD_CHECK(
-      x.dim() > 0,
-      "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
-  return wrap_dim(dim, x.dim());
-}
-
-// The first size % sections parts are one longer.
-std::vector<Tensor> split_sections(const Tensor& x, int64_t sections, int64_t dim) {
-  const int d = check_tensor_split(x, dim);
-  COGRAD_CHECK(sections > 0, "number of sections must be larger than 0, got ", sections);
-  const int64_t size = x.size(d);
-  std::vector<Tensor> out;
-  int64_t at = 0;
-  for (int64_t i = 0; i < sections; ++i) {
-    const int64_t n = size / sections + (i < size % sections ? 1 : 0);
-    out.push_back(slice(x, d, at, at + n));
-    at += n;
-  }
-  return out;
-}
-
-std::vector<Tensor> split_indices(const Tensor& x, IntList indices, int64_t dim) {
-  const int d = check_tensor_split(x, dim);
-  std::vector<Tensor> out;
-  int64_t at = 0;
-  for (int64_t i : indices) {
-    out.push_back(slice(x, d, at, i));
-    at = i;
-  }
-  out.push_back(slice(x, d, at));
-  return out;
-}
-
-constexpr const char* kTensorSplitDoc =
-    "Views along dim: that many nearly equal ones (an int), or cut at the given indices.";
-
-struct TensorSplit {
-  static constexpr OpSpec spec{"tensor_split", "input, indices_or_sections, dim=0", kFunctional,
-                               kTensorSplitDoc, "T(5, 2), 3; T(3, 4), 2, 1"};
-  static std::vector<Tensor> forward(const Tensor& x, int64_t sections, int64_t dim) {
-    return split_sections(x, sections, dim);
-  }
-};
-COGRAD_OP(TensorSplit)
-
-struct TensorSplitIndices {
-  static constexpr OpSpec spec{"tensor_split", "input, indices_or_sections, dim=0", kFunctional,
-                               kTensorSplitDoc, "T(5, 2), (1, 3)"};
-  static std::vector<Tensor> forward(const Tensor& x, IntList indices, int64_t dim) {
-    return split_indices(x, indices, dim);
-  }
-};
-COGRAD_OP(TensorSplitIndices)
-
-struct TensorSplitTensor {
-  static constexpr OpSpec spec{"tensor_split", "input, indices_or_sections, dim=0", kFunctional,
-                               kTensorSplitDoc, "none: tested by hand"};
-  static std::vector<Tensor> forward(const Tensor& x, const Tensor& at, int64_t dim) {
-    COGRAD_CHECK(at.dtype() == DType::Int64,
-                 "tensor_split expected tensor_indices_or_sections to have dtype of long, but got ",
-                 dtype_name(at.dtype()));
-    COGRAD_CHECK(at.dim() <= 1,
-                 "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
-                 "one-dimensional tensor, but got a tensor with ",
-                 at.dim(), " dims");
-    if (at.dim() == 0) return split_sections(x, *at.data<int64_t>(), dim);
-    Dims indices;
-    for (int64_t i = 0; i < at.numel(); ++i)
-      indices.push_back(at.data<int64_t>()[i * at.stride(0)]);
-    return split_indices(x, indices, dim);
-  }
-};
-COGRAD_OP(TensorSplitTensor)
-
-// The dim hsplit, vsplit and dsplit cut, after their checks.
-int named_split_dim(const char* op, const Tensor& x, int min_dims, int dim) {
-  COGRAD_CHECK(x.dim() >= min_dims, "torch.", op, " requires a tensor with at least ", min_dims,
-               " dimension, but got a tensor with ", x.dim(), " dimensions!");
-  return x.dim() == 1 ? 0 : dim;
-}
-
-std::vector<Tensor> named_split(const char* op, const Tensor& x, int64_t sections, int dim) {
-  COGRAD_CHECK(sections > 0 && x.size(dim) % sections == 0, "torch.", op,
-               " attempted to split along dimension ", dim, ", but the size of the dimension ",
-               x.size(dim), " is not divisible by the split_size ", sections, "!");
-  return split_sections(x, sections, dim);
-}
-
-#define COGRAD_NAMED_SPLIT(Struct, name, min_dims, dim, samples_even, samples_at)            \
-  struct Struct##Even {                                                                      \
-    static constexpr OpSpec spec{name, "input, sections", kFunctional,                       \
-                                 "tensor_split into equal parts along dim " #dim ".",        \
-                                 samples_even};                                              \
-    static std::vector<Tensor> forward(const Tensor& x, int64_t sections) {                  \
-      return named_split(name, x, sections, named_split_dim(name, x, min_dims, dim));        \
-    }                                                                                        \
-  };                                                                                         \
-  COGRAD_OP(Struct##Even)                                                                    \
-  struct Struct##At {                                                                        \
-    static constexpr OpSpec spec{name, "input, indices", kFunctional,                        \
-                                 "tensor_split at indices along dim " #dim ".", samples_at}; \
-    static std::vector<Tensor> forward(const Tensor& x, IntList indices) {                   \
-      return split_indices(x, indices, named_split_dim(name, x, min_dims, dim));             \
-    }                                                                                        \
-  };                                                                                         \
-  COGRAD_OP(Struct##At)
-
-COGRAD_NAMED_SPLIT(Hsplit, "hsplit", 1, 1, "T(3, 4), 2; T(4), 2", "T(3, 4), (1, 3)")
-COGRAD_NAMED_SPLIT(Vsplit, "vsplit", 2, 0, "T(4, 3), 2", "T(4, 3), (1, 3)")
-COGRAD_NAMED_SPLIT(Dsplit, "dsplit", 3, 2, "T(2, 3, 4), 2", "T(2, 3, 4), (1, 3)")
 
 }  // namespace
 

@@ -23,7 +23,7 @@ struct Sort {
   static constexpr OpSpec spec{
       "sort",
       "input, dim=-1, descending=False, *, stable=False",
-      kFunctional | kOut,
+      kFunctional | kOut | kSorting,
       "Sorted values along dim and where they were; equal elements keep their order, NaN counts as "
       "largest.",
       "T(3, 5); T(2, 3, 4), 1, True; T(), 0; T(6), stable=True",
@@ -33,7 +33,7 @@ struct Sort {
       "values, indices"};
   static constexpr int kSaved = 1;
   using State = RankState;
-  static std::tuple<Tensor, Tensor> forward(Ctx<Sort>& ctx, const Tensor& x, int64_t dim,
+  static std::tuple<Tensor, Tensor> forward(Ctx<Sort>& ctx, const Tensor& x, Dim dim,
                                             bool descending, std::optional<bool>) {
     ctx->dim = wrap_dim(dim, x.dim());
     if (ctx.recording()) ctx->sizes = Dims(x.sizes());
@@ -54,11 +54,11 @@ struct Argsort {
   static constexpr OpSpec spec{
       "argsort",
       "input, dim=-1, descending=False, stable=False",
-      kFunctional | kNondiff,
+      kFunctional | kNondiff | kSorting,
       "The indices that sort input along dim; always stable.",
       "T(3, 5); T(2, 3, 4), 1, True",
       "np.argsort(-input if descending else input, axis=dim, kind='stable')"};
-  static Tensor forward(const Tensor& x, int64_t dim, bool descending, bool) {
+  static Tensor forward(const Tensor& x, Dim dim, bool descending, bool) {
     const int d = wrap_dim(dim, x.dim());
     const Tensor in = raw_contiguous(x);
     Tensor indices = empty(x.sizes(), DType::Int64);
@@ -73,7 +73,7 @@ COGRAD_OP(Argsort)
 struct Msort {
   static constexpr OpSpec spec{"msort",
                                "input",
-                               kFunctional | kOut,
+                               kFunctional | kOut | kSorting,
                                "Sorted values along the first dim.",
                                "T(3, 5); T(4)",
                                "np.sort(input, axis=0)"};
@@ -87,7 +87,7 @@ struct TopK {
   static constexpr OpSpec spec{
       "topk",
       "input, k, dim=-1, largest=True, sorted=True",
-      kFunctional | kOut,
+      kFunctional | kOut | kSorting,
       "The k largest (or smallest) elements along dim, in order, and where they were.",
       "T(3, 5), 2; T(2, 3, 4), 3, 1, False; T(), 1",
       "",
@@ -95,7 +95,7 @@ struct TopK {
   static constexpr int kSaved = 1;
   static constexpr const char* kNodeName = "TopkBackward0";
   using State = RankState;
-  static std::tuple<Tensor, Tensor> forward(Ctx<TopK>& ctx, const Tensor& x, int64_t k, int64_t dim,
+  static std::tuple<Tensor, Tensor> forward(Ctx<TopK>& ctx, const Tensor& x, int64_t k, Dim dim,
                                             bool largest, bool) {
     ctx->dim = wrap_dim(dim, x.dim());
     const Axis a = axis_of(x.sizes(), ctx->dim);

@@ -68,7 +68,7 @@ struct Unique {
   static constexpr OpSpec spec{
       "unique",
       "input, sorted=True, return_inverse=False, return_counts=False, dim=None",
-      kFunctional | kNondiff,
+      kFunctional | kNondiff | kSorting,
       "Distinct values in ascending order (with dim: distinct slices); on request also the "
       "position "
       "of each input element among them (int64, input's shape) and how often each occurs.",
@@ -76,7 +76,7 @@ struct Unique {
       "np.unique(input, axis=dim) if not return_inverse else "
       "np.unique(input, return_inverse=True, return_counts=True)"};
   static Results forward(const Tensor& x, bool, bool return_inverse, bool return_counts,
-                         std::optional<int64_t> dim) {
+                         std::optional<Dim> dim) {
     return shaped(dim ? unique_slices("unique", x, *dim, false) : unique_flat(x, false),
                   return_inverse, return_counts);
   }
@@ -86,12 +86,12 @@ COGRAD_OP(Unique)
 struct UniqueConsecutive {
   static constexpr OpSpec spec{
       "unique_consecutive", "input, return_inverse=False, return_counts=False, dim=None",
-      kFunctional | kNondiff,
+      kFunctional | kNondiff | kSorting,
       "Input without repeats of the element (with dim: slice) just before; on request also the "
       "position of each input element in the result and the lengths of the runs.",
       "I(9, hi=2); I(5, hi=3), return_inverse=True, return_counts=True; I(4, 2, hi=2), dim=0"};
   static Results forward(const Tensor& x, bool return_inverse, bool return_counts,
-                         std::optional<int64_t> dim) {
+                         std::optional<Dim> dim) {
     return shaped(dim ? unique_slices("unique_consecutive", x, *dim, true) : unique_flat(x, true),
                   return_inverse, return_counts);
   }

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from cograd import _C
 from cograd._C import Node, Tensor
-from cograd.utils.hooks import RemovableHandle
+from cograd._handles import RemovableHandle
 
 __all__ = [
     "GradientEdge",

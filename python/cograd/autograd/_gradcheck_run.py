@@ -11,6 +11,7 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
+from ._errors import GradcheckError
 from ._jacobian import (
     Analytical,
     as_tuple,
@@ -22,7 +23,6 @@ from ._jacobian import (
     numerical_product,
     vjp,
 )
-from .gradcheck import GradcheckError
 
 _NONDETERMINISTIC = (
     "Backward is not reentrant, i.e., running backward with same input and grad_output multiple "

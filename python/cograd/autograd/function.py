@@ -13,9 +13,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cograd import _C
+from cograd import _C, _pytree
 from cograd._C import Tensor
-from cograd.autograd import _pytree
 
 __all__ = [
     "BackwardCFunction",
@@ -158,7 +157,7 @@ class Function(_C._FunctionBase):
         cls._backward_cls = ctx_type
         _C._register_function(cls, cls._style, ctx_type, _Helper, _parameter_count(cls))
         if cls.pytree and "apply" not in cls.__dict__:
-            cls.apply = classmethod(_pytree.apply)  # type: ignore[assignment, method-assign]
+            cls.apply = classmethod(_apply_tree)  # type: ignore[assignment, method-assign]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if type(self)._style != "instance" and type(self).forward is not Function.forward:
@@ -314,3 +313,89 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         return tuple(map(close, outputs)) if isinstance(outputs, tuple) else close(outputs)
 
     return wrapper
+
+
+# ---- Functions whose arguments and results are trees (``pytree = True``) -------------------------
+
+
+class _Run:
+    """The shapes of one call's arguments and results."""
+
+    def __init__(self, in_spec: Any) -> None:
+        self.in_spec = in_spec
+        self.out_spec: Any = None
+
+
+def _gradient_leaves(spec: Any, tree: Any, leaves: list[Any], where: str) -> None:
+    """Leaves of a gradient tree; a None stands for a whole subtree without gradient."""
+    if spec is None:
+        leaves.append(tree)
+        return
+    kind, keys, parts = spec
+    if tree is None:
+        for part in parts:
+            _gradient_leaves(part, None, leaves, where)
+        return
+    if kind is dict:
+        if not isinstance(tree, dict) or set(tree) - set(keys):
+            raise RuntimeError(f"{where}: expected a dict of gradients with keys {keys}")
+        values = [tree.get(k) for k in keys]
+    else:
+        if not isinstance(tree, (list, tuple)) or len(tree) != len(parts):
+            raise RuntimeError(f"{where}: expected {len(parts)} gradients in a {kind.__name__}")
+        values = list(tree)
+    for part, value in zip(parts, values, strict=True):
+        _gradient_leaves(part, value, leaves, where)
+
+
+def _flat_function(cls: Any) -> Any:
+    """The Function over leaves that carries out ``cls``; made once per class."""
+    found = cls.__dict__.get("_flat")
+    if found is not None:
+        return found
+
+    def forward(ctx: Any, run: _Run, *leaves: Any) -> Any:
+        args = _pytree.unflatten(run.in_spec, iter(leaves))
+        ctx._in_spec = run.in_spec
+        if cls._style == "setup":
+            output = cls.forward(*args)
+            cls.setup_context(ctx, tuple(args), output)
+        else:
+            output = cls.forward(ctx, *args)
+        out: list[Any] = []
+        ctx._out_spec = run.out_spec = _pytree.flatten(output, out)
+        return tuple(out)
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        tree = _pytree.unflatten(ctx._out_spec, iter(grads))
+        single = not (isinstance(ctx._out_spec, tuple) and ctx._out_spec[0] is tuple)
+        result = cls.backward(ctx, tree) if single else cls.backward(ctx, *tree)
+        if not isinstance(result, tuple):
+            result = (result,)
+        parts = ctx._in_spec[2]
+        while len(result) > len(parts) and result[-1] is None:
+            result = result[:-1]
+        leaves: list[Any] = []
+        _gradient_leaves(ctx._in_spec, result, leaves, f"{cls.__name__}.backward")
+        return (None, *leaves)
+
+    flat = type(
+        cls.__name__,
+        (Function,),
+        {"forward": staticmethod(forward), "backward": staticmethod(backward)},
+    )
+    cls._flat = flat
+    return flat
+
+
+def _apply_tree(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """``apply`` of a Function with ``pytree = True``."""
+    if kwargs:
+        args, names = _Helper.bind(cls, args, kwargs)
+        if names:
+            raise TypeError(f"{cls.__name__}: pytree Functions take no keyword-only arguments")
+    leaves: list[Any] = []
+    spec = _pytree.flatten(tuple(args), leaves)
+    run = _Run(spec)
+    out = _flat_function(cls).apply(run, *leaves)
+    return _pytree.unflatten(run.out_spec, iter(out))

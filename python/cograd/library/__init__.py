@@ -20,13 +20,11 @@ from ._registry import (
     register_vmap,
 )
 from ._schema import infer_schema
-from ._table import _python_ops
 
 __all__ = [
     "CustomOpDef",
     "Library",
     "OpCheckError",
-    "_python_ops",
     "custom_op",
     "define",
     "impl",

@@ -7,9 +7,10 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from cograd import _op_table
 from cograd.autograd import Function
 
-from . import _call, _table
+from . import _call
 from ._rules import Fn, KeptRules
 from ._schema import Schema, infer, parse
 
@@ -60,7 +61,7 @@ class CustomOpDef(KeptRules):
         return f"<CustomOpDef({self._qualname})>"
 
     def __reduce__(self) -> Any:
-        return _table.find, (self._qualname,)
+        return _op_table.find, (self._qualname,)
 
     @property
     def default(self) -> CustomOpDef:
@@ -189,7 +190,7 @@ def custom_op(
     Raises:
         ValueError: the name or the signature is none an op can have.
     """
-    namespace, opname = _table.split(name)
+    namespace, opname = _op_table.split(name)
 
     def register(fn: Fn) -> CustomOpDef:
         found = infer(fn, mutates_args) if schema is None else parse(schema)
@@ -197,7 +198,7 @@ def custom_op(
         op.__doc__ = fn.__doc__
         op.__module__ = fn.__module__
         op.register_kernel(device_types, fn)
-        _table.add(op)
+        _op_table.add(op)
         return op
 
     return register if fn is None else register(fn)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import cograd
-from cograd import _C, Tensor
+from cograd import _C, Tensor, _op_table, ops
 from cograd.autograd import Function
 
 from ._rules import Fn, KeptRules
@@ -184,31 +184,30 @@ class ForeignOpDef(KeptRules):
 
 def adopt(qualname: str) -> ForeignOpDef | None:
     """The definition of a compiled op of that name, entered for `cograd.ops`; None: no such op."""
-    from . import _table
-
     try:
         definition = ForeignOpDef(qualname)
     except AttributeError:
         return None
-    _table.add(definition)
+    _op_table.add(definition)
     return definition
 
 
 def refresh(names: Iterable[str], gone: Iterable[str]) -> None:
     """After a library was loaded anew: its ops replace those adopted here, `gone` are dropped."""
-    from . import _table
-
     for name in names:
-        definition = _table._python_ops.get(name)
+        definition = _op_table.python_ops.get(name)
         if isinstance(definition, ForeignOpDef):
             definition._reload()
     for name in gone:
-        definition = _table._python_ops.get(name)
+        definition = _op_table.python_ops.get(name)
         if isinstance(definition, ForeignOpDef):
-            _table.remove(definition)
+            _op_table.remove(definition)
 
 
 def _find(qualname: str) -> Any:
     """The op, for pickle: the library must have been loaded."""
     namespace, _, name = qualname.partition("::")
-    return getattr(getattr(cograd.ops, namespace), name)
+    return getattr(getattr(ops, namespace), name)
+
+
+_op_table.reloaders.append(refresh)

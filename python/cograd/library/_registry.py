@@ -7,7 +7,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import _table
+from cograd import _op_table
+
 from ._custom_op import CustomOpDef
 from ._foreign import ForeignOpDef, adopt
 from ._schema import parse
@@ -40,9 +41,9 @@ def _resolve(op: Any) -> CustomOpDef | ForeignOpDef:
         op = f"{module.removeprefix('cograd.ops.')}::{op.__name__}"
     if isinstance(op, str):
         name = op.removesuffix(".default")
-        if name not in _table._python_ops and (definition := adopt(name)) is not None:
+        if name not in _op_table.python_ops and (definition := adopt(name)) is not None:
             return definition
-        return _table.find(name)
+        return _op_table.find(name)  # type: ignore[no-any-return]
     raise TypeError(f"expected an op or its name, got {type(op).__name__}")
 
 
@@ -78,7 +79,7 @@ def register_vmap(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
 
 def _remove(ops: list[CustomOpDef]) -> None:
     for op in ops:
-        _table.remove(op)
+        _op_table.remove(op)
     ops.clear()
 
 
@@ -125,12 +126,12 @@ class Library:
             raise RuntimeError(f"{self}: a Library of the kind IMPL cannot define ops")
         parsed = parse(schema)
         name = parsed.name.removeprefix(f"{self.ns}::")
-        qualname = "::".join(_table.split(f"{self.ns}::{name}"))
-        if qualname in _table._python_ops:
+        qualname = "::".join(_op_table.split(f"{self.ns}::{name}"))
+        if qualname in _op_table.python_ops:
             raise RuntimeError(f"{self}: the op {qualname} is defined already")
         op = CustomOpDef(self.ns, name, parsed, tags=tags)
         self._ops.append(op)
-        _table.add(op)
+        _op_table.add(op)
         return name
 
     def impl(
@@ -166,12 +167,12 @@ class Library:
     def _find(self, name: str) -> CustomOpDef:
         qualname = name if "::" in name else f"{self.ns}::{name}"
         try:
-            op = _table.find(qualname.removesuffix(".default"))
+            op = _op_table.find(qualname.removesuffix(".default"))
         except ValueError as error:
             raise RuntimeError(f"{self}.impl: {error}") from None
         if isinstance(op, ForeignOpDef):
             raise RuntimeError(f"{self}.impl: {qualname} is an op of C++ or C, with kernels there")
-        return op
+        return op  # type: ignore[no-any-return]
 
     def _destroy(self) -> None:
         """Removes the ops that were defined here."""
@@ -185,7 +186,7 @@ _kept: dict[str, Library] = {}  # of define() without a Library
 
 def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> None:
     """Defines the op ``qualname`` with a schema without name, "(Tensor x) -> Tensor"."""
-    namespace, name = _table.split(qualname)
+    namespace, name = _op_table.split(qualname)
     if lib is None:
         lib = _kept.setdefault(namespace, Library(namespace, "FRAGMENT"))
     lib.define(name + schema, tags=tags)
@@ -195,7 +196,7 @@ def impl(
     qualname: str, types: str | Sequence[str], func: Fn | None = None, *, lib: Any = None
 ) -> Any:
     """Says how an op computes on devices ("cpu") or for dispatch keys; usable as a decorator."""
-    namespace, name = _table.split(qualname)
+    namespace, name = _op_table.split(qualname)
     library = lib or _kept.setdefault(namespace, Library(namespace, "FRAGMENT"))
 
     def register(func: Fn) -> Fn:

@@ -32,7 +32,6 @@ _SEQUENCES = (list, collections.abc.Sequence)
 _RETURNS = {"Tensor", "Tensor[]", "SymInt", "float", "bool", "Scalar"}
 # Types in schemas as people write them, and the name used here.
 _SYNONYMS = {"int": "SymInt", "complex": "Scalar", "number": "Scalar"}
-_BASES = {"Tensor", "SymInt", "float", "bool", "str", "Scalar", "ScalarType", "Device"}
 
 
 @dataclass(frozen=True)
@@ -220,51 +219,23 @@ def infer_schema(
 
 # ---------------------------------------------------------------------- text
 
-_ARGUMENT = re.compile(
-    r"(?P<base>[A-Za-z]+)(?P<alias>\([^)]*\))?(?P<suffix>(?:\?|\[\d*\])*)\s+"
-    r"(?P<name>[A-Za-z_]\w*)\s*(?:=\s*(?P<default>.+))?$",
-    re.S,
-)
+
+def _canonical(kind: str) -> str:
+    """A type as people write it in the words used here: "int[]" is "SymInt[]"."""
+    base = re.match(r"\w+", kind)
+    assert base is not None  # the parser has checked the word
+    return _SYNONYMS.get(base[0], base[0]) + kind[base.end() :]
 
 
-def _split_commas(text: str) -> list[str]:
-    """Splits at commas outside of brackets and quotes."""
-    parts, depth, quote, current = [], 0, "", ""
-    for c in text:
-        if quote:
-            quote = "" if c == quote else quote
-        elif c in "'\"":
-            quote = c
-        elif c in "([":
-            depth += 1
-        elif c in ")]":
-            depth -= 1
-        if c == "," and depth == 0 and not quote:
-            parts.append(current.strip())
-            current = ""
-        else:
-            current += c
-    return [part for part in (*parts, current.strip()) if part]
-
-
-def _kind(base: str, suffix: str, text: str) -> str:
-    base = _SYNONYMS.get(base, base)
-    if base not in _BASES:
-        raise ValueError(f"schema {text!r}: unknown type {base!r}, there are {sorted(_BASES)}")
-    return base + re.sub(r"\[\d+\]", "[]", suffix)
-
-
-def _default(value: str | None, text: str) -> Any:
+def _default(value: str | None) -> Any:
+    """The value of a default that the parser has read."""
     if value is None:
         return REQUIRED
-    value = {"true": "True", "false": "False", "none": "None"}.get(value.strip(), value.strip())
+    value = {"true": "True", "false": "False", "none": "None"}.get(value, value)
     try:
         return ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        found = getattr(cograd, value, None)
-        if isinstance(found, cograd.dtype):
-            return found
-        raise ValueError(f"schema {text!r}: cannot read the default value {value!r}") from None
+        return getattr(cograd, value.rpartition(".")[2])  # a dtype
 
 
 def parse(text: str, name: str = "") -> Schema:
@@ -273,31 +244,18 @@ def parse(text: str, name: str = "") -> Schema:
     Raises:
         ValueError: it cannot be read.
     """
-    found = re.fullmatch(r"\s*([\w:.]*)\s*\((.*)\)\s*->\s*(.+?)\s*", text, re.S)
-    if found is None:
-        raise ValueError(
-            f"schema {text!r}: expected 'name(type name, ...) -> type', such as "
-            "'axpby(Tensor x, Tensor y, float a=1.0) -> Tensor'"
+    found = cograd._C._parse_schema(text)
+    if not found["has_result"]:
+        raise ValueError(f"schema {text!r}: expected 'name(type name, ...) -> type'")
+    arguments = tuple(
+        Argument(
+            a["name"],
+            _canonical(a["type"]),
+            _default(a["default"]),
+            a["keyword_only"],
+            a["mutated"],
         )
-    arguments: list[Argument] = []
-    keyword_only = False
-    for part in _split_commas(found[2]):
-        if part == "*":
-            keyword_only = True
-            continue
-        match = _ARGUMENT.match(part)
-        if match is None:
-            raise ValueError(f"schema {text!r}: cannot read the argument {part!r}")
-        kind = _kind(match["base"], match["suffix"], text)
-        mutated = "!" in (match["alias"] or "")
-        default = _default(match["default"], text)
-        arguments.append(Argument(match["name"], kind, default, keyword_only, mutated))
-    outside = found[3]
-    inner = outside[1:-1] if outside.startswith("(") and outside.endswith(")") else outside
-    returns = []
-    for part in _split_commas(inner):
-        word = re.match(r"([A-Za-z]+)(?:\([^)]*\))?((?:\?|\[\d*\])*)", part)
-        if word is None:
-            raise ValueError(f"schema {text!r}: cannot read the result {part!r}")
-        returns.append(_kind(word[1], word[2], text))
-    return Schema(name or found[1], tuple(arguments), tuple(returns))
+        for a in found["args"]
+    )
+    returns = tuple(_canonical(kind) for kind in found["returns"])
+    return Schema(name or found["name"], arguments, returns)

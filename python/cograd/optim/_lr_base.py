@@ -3,10 +3,42 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
+import weakref
 from typing import Any
 
 from .optimizer import Optimizer
+
+_EPOCH = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "
+    "possible. Please use `scheduler.step()` to step the scheduler. During the deprecation, if "
+    "epoch is different from None, the closed form is used instead of the new chainable form, "
+    "where available."
+)
+
+
+def _watch_steps(optimizer: Any) -> None:
+    """Has the optimizer note that ``step`` was called, for the warnings about call order."""
+    if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
+        return
+    function = getattr(optimizer.step, "__func__", None)
+    if function is None:  # a function that was assigned to this optimizer
+        function = _without_self(optimizer.step)
+    reference = weakref.ref(optimizer)  # no cycle: an optimizer is freed when it is dropped
+
+    @functools.wraps(function)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        watched: Any = reference()
+        watched._opt_called = True
+        return function(watched, *args, **kwargs)
+
+    step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    optimizer.step = step
+
+
+def _without_self(step: Any) -> Any:
+    return lambda self, *args, **kwargs: step(*args, **kwargs)
 
 
 class LRScheduler:
@@ -33,19 +65,9 @@ class LRScheduler:
         self.last_epoch = last_epoch
         self._is_initial = True
         self._step_count = 0
-        self._watch_steps()
+        _watch_steps(optimizer)
         self.step()
         self._is_initial = False
-
-    def _watch_steps(self) -> None:
-        """Notes on the optimizer that ``step`` was called, for the warning about call order."""
-        if not hasattr(self.optimizer, "_steps_seen"):
-            self.optimizer._steps_seen = 0  # type: ignore[attr-defined]
-
-            def count(optimizer: Any, args: Any, kwargs: Any) -> None:
-                optimizer._steps_seen += 1
-
-            self.optimizer.register_step_post_hook(count)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer."""
@@ -65,15 +87,11 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Moves to the next epoch and sets the learning rates."""
-        if self._step_count == 1 and self.optimizer._steps_seen == 0:  # type: ignore[attr-defined]
-            warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should "
-                "call them in the opposite order: `optimizer.step()` before "
-                "`lr_scheduler.step()`. Failure to do this will result in skipping the first "
-                "value of the learning rate schedule.",
-                stacklevel=2,
-            )
+        if self._step_count == 1:
+            self._check_order()
         self._step_count += 1
+        if epoch is not None:
+            warnings.warn(_EPOCH, stacklevel=2)
         if epoch is None:
             self.last_epoch += 1
             lrs = self.get_lr()
@@ -84,6 +102,24 @@ class LRScheduler:
         for group, lr in zip(self.optimizer.param_groups, lrs):
             group["lr"] = lr
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def _check_order(self) -> None:
+        """Warns where the optimizer has made no step, as far as its ``step`` tells."""
+        if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
+            warnings.warn(
+                "Seems like `optimizer.step()` has been overridden after learning rate scheduler "
+                "initialization. Please, make sure to call `optimizer.step()` before "
+                "`lr_scheduler.step()`.",
+                stacklevel=3,
+            )
+        elif not getattr(self.optimizer, "_opt_called", False):
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. You should "
+                "call them in the opposite order: `optimizer.step()` before "
+                "`lr_scheduler.step()`. Failure to do this will result in skipping the first "
+                "value of the learning rate schedule.",
+                stacklevel=3,
+            )
 
     def _current(self) -> list[Any]:
         return [group["lr"] for group in self.optimizer.param_groups]

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import cograd
 from cograd import Tensor
 
+from . import _differentiable
 from .optimizer import (
     Optimizer,
     check_lr,
+    check_not_fused,
     check_not_negative,
     new_step,
     number,
@@ -24,9 +26,21 @@ __all__ = ["Adam", "AdamW"]
 class Adam(Optimizer):
     """Adam: steps of the running mean of gradients over the root of their running square.
 
-    ``decoupled_weight_decay`` makes it AdamW. ``foreach``, ``capturable``, ``differentiable`` and
-    ``fused`` are accepted for torch's sake; they choose between implementations of the same.
+    ``decoupled_weight_decay`` makes it AdamW. ``foreach``, ``capturable`` and ``fused`` are
+    accepted for torch's sake; they choose between implementations of the same. With
+    ``differentiable`` autograd records the steps.
     """
+
+    _later_options: ClassVar[dict[str, Any]] = {
+        "amsgrad": False,
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+        "fused": None,
+    }
+    _rule = staticmethod(_differentiable.adam)
 
     def __init__(
         self,
@@ -51,6 +65,7 @@ class Adam(Optimizer):
             if not 0.0 <= number(beta) < 1.0:
                 raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
         check_not_negative("weight_decay", weight_decay)
+        check_not_fused(fused, differentiable)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -66,20 +81,13 @@ class Adam(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("amsgrad", False)
-            group.setdefault("maximize", False)
-            group.setdefault("decoupled_weight_decay", isinstance(self, AdamW))
-
-    def _state_of(self, param: Tensor, amsgrad: bool) -> dict[str, Any]:
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state: dict[str, Any] = self.state[param]
         if not state:
             state["step"] = new_step()
             state["exp_avg"] = cograd.zeros_like(param)
             state["exp_avg_sq"] = cograd.zeros_like(param)
-            if amsgrad:
+            if group["amsgrad"]:
                 state["max_exp_avg_sq"] = cograd.zeros_like(param)
         return state
 
@@ -88,7 +96,7 @@ class Adam(Optimizer):
         beta1, beta2 = (number(beta) for beta in group["betas"])
         amsgrad, decoupled = group["amsgrad"], group["decoupled_weight_decay"]
         for param, grad in params_with_grad(group):
-            state = self._state_of(param, amsgrad)
+            state = self._init_state(param, group)
             step = step_count(state)
             if weight_decay != 0:
                 if decoupled:
@@ -109,6 +117,11 @@ class Adam(Optimizer):
 
 class AdamW(Adam):
     """Adam with weight decay applied to the parameters instead of the gradients."""
+
+    _later_options: ClassVar[dict[str, Any]] = {
+        **Adam._later_options,
+        "decoupled_weight_decay": True,
+    }
 
     def __init__(
         self,

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import cograd
+from cograd import Tensor
 
+from . import _differentiable
 from .optimizer import (
     Optimizer,
     check_lr,
+    check_not_fused,
     check_not_negative,
     new_step,
     number,
@@ -22,6 +25,16 @@ __all__ = ["Adagrad", "RMSprop"]
 
 class RMSprop(Optimizer):
     """Gradients over the root of their running square; optionally centred, with momentum."""
+
+    _later_options: ClassVar[dict[str, Any]] = {
+        "momentum": 0,
+        "centered": False,
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+    _rule = staticmethod(_differentiable.rmsprop)
 
     def __init__(
         self,
@@ -57,17 +70,21 @@ class RMSprop(Optimizer):
         }
         super().__init__(params, defaults)
 
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[param]
+        if not state:
+            state["step"] = new_step()
+            state["square_avg"] = cograd.zeros_like(param)
+            if group["momentum"] > 0:
+                state["momentum_buffer"] = cograd.zeros_like(param)
+            if group["centered"]:
+                state["grad_avg"] = cograd.zeros_like(param)
+        return state
+
     def _update(self, group: dict[str, Any]) -> None:
         lr, alpha, eps = number(group["lr"]), group["alpha"], group["eps"]
         for param, grad in params_with_grad(group):
-            state = self.state[param]
-            if not state:
-                state["step"] = new_step()
-                state["square_avg"] = cograd.zeros_like(param)
-                if group["momentum"] > 0:
-                    state["momentum_buffer"] = cograd.zeros_like(param)
-                if group["centered"]:
-                    state["grad_avg"] = cograd.zeros_like(param)
+            state = self._init_state(param, group)
             step_count(state)
             if group["weight_decay"] != 0:
                 grad = grad.add(param, alpha=group["weight_decay"])
@@ -91,6 +108,14 @@ class RMSprop(Optimizer):
 class Adagrad(Optimizer):
     """Gradients over the root of the sum of all their squares."""
 
+    _later_options: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "fused": None,
+    }
+    _rule = staticmethod(_differentiable.adagrad)
+
     def __init__(
         self,
         params: Any,
@@ -111,6 +136,7 @@ class Adagrad(Optimizer):
         check_not_negative("initial_accumulator_value", initial_accumulator_value)
         if not eps >= 0.0:
             raise ValueError(f"Invalid epsilon value: {eps}")
+        check_not_fused(fused, differentiable)
         defaults = {
             "lr": lr,
             "lr_decay": lr_decay,

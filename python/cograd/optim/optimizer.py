@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from functools import wraps
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import cograd
 from cograd import Tensor
-from cograd.utils.hooks import RemovableHandle
+from cograd._handles import RemovableHandle
 
 __all__ = ["Optimizer", "required"]
 
@@ -25,6 +26,13 @@ class _Required:
 
 
 required = _Required()
+_NO_STEP = cograd.tensor(0.0)  # stands in where an optimizer counts no steps
+
+
+def check_not_fused(fused: bool | None, differentiable: bool) -> None:
+    """Raises RuntimeError for two options that exclude each other."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
 
 
 def number(value: Any) -> float:
@@ -53,6 +61,11 @@ class Optimizer:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         defaults: options for groups that do not give them.
     """
+
+    # Options that checkpoints of older releases lack, with what they meant then.
+    _later_options: ClassVar[dict[str, Any]] = {}
+    # The rule for groups with ``differentiable``; see _differentiable.py.
+    _rule: Callable[[Tensor, Tensor, dict[str, Any], dict[str, Any]], Tensor] | None = None
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -95,6 +108,13 @@ class Optimizer:
         if "_optimizer_step_pre_hooks" not in self.__dict__:
             self._init_hooks()
         self.defaults.setdefault("differentiable", False)
+        for group in self.param_groups:
+            for name, value in self._later_options.items():
+                group.setdefault(name, value)
+            for param in group["params"]:
+                of_param = self.state.get(param)
+                if of_param and not isinstance(of_param.get("step", _NO_STEP), Tensor):
+                    of_param["step"] = cograd.tensor(float(of_param["step"]))
 
     def __repr__(self) -> str:
         text = type(self).__name__ + " ("
@@ -128,15 +148,14 @@ class Optimizer:
         if params and all(isinstance(param, tuple) for param in params):
             param_group["param_names"] = [name for name, _ in params]
             params = [param for _, param in params]
+        recorded = param_group.get("differentiable", self.defaults.get("differentiable"))
         for param in params:
             if not isinstance(param, Tensor):
                 raise TypeError(
                     f"optimizer can only optimize Tensors, but one of the params is "
                     f"{type(param).__name__}"
                 )
-            if not self.defaults.get("differentiable") and not (
-                param.is_leaf or param.retains_grad
-            ):
+            if not (recorded or param.is_leaf or param.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
@@ -146,12 +165,27 @@ class Optimizer:
                 )
             param_group.setdefault(name, default)
         if len({id(param) for param in params}) != len(params):
-            raise ValueError("optimizer contains a parameter group with duplicate parameters")
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this "
+                "will cause an error",
+                stacklevel=3,
+            )
+        self._check_names(param_group)
         known = {id(param) for group in self.param_groups for param in group["params"]}
         if any(id(param) in known for param in params):
             raise ValueError("some parameters appear in more than one parameter group")
         param_group["params"] = params
         self.param_groups.append(param_group)
+
+    def _check_names(self, param_group: dict[str, Any]) -> None:
+        """Raises ValueError where parameters of some groups have names and others have none."""
+        kinds = ("without names", "with names")
+        new = "param_names" in param_group
+        if any(("param_names" in group) != new for group in self.param_groups):
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{kinds[new]} to the optimizer"
+            )
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients of all parameters, or fills them with zeros."""
@@ -189,10 +223,33 @@ class Optimizer:
         if closure is not None:
             with cograd.enable_grad():
                 loss = closure()
-        with cograd.no_grad():
-            for group in self.param_groups:
-                self._update(group)
+        for group in self.param_groups:
+            if group.get("differentiable"):
+                with cograd.enable_grad():
+                    self._update_recorded(group)
+            else:
+                with cograd.no_grad():
+                    self._update(group)
         return loss
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """The state of a parameter, made if this is its first step."""
+        return self.state[param]  # type: ignore[no-any-return]
+
+    def _update_recorded(self, group: dict[str, Any]) -> None:
+        """One step of a group that autograd records."""
+        rule = type(self)._rule
+        if rule is None:
+            raise NotImplementedError(f"{type(self).__name__}: differentiable is not supported")
+        for param, grad in params_with_grad(group):
+            state = self._init_state(param, group)
+            if "step" in state:
+                if state["step"].requires_grad:
+                    raise RuntimeError(
+                        "`requires_grad` is not supported for `step` in differentiable mode"
+                    )
+                state["step"] = state["step"] + 1
+            param.copy_(rule(param.clone(), grad, state, group))
 
     def _update(self, group: dict[str, Any]) -> None:
         raise NotImplementedError

@@ -3,9 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from .optimizer import Optimizer, check_lr, check_not_negative, number, params_with_grad
+from . import _differentiable
+from .optimizer import (
+    Optimizer,
+    check_lr,
+    check_not_fused,
+    check_not_negative,
+    number,
+    params_with_grad,
+)
 
 __all__ = ["SGD"]
 
@@ -13,9 +21,18 @@ __all__ = ["SGD"]
 class SGD(Optimizer):
     """p -= lr * buf, buf = momentum * buf + (1 - dampening) * (grad + weight_decay * p).
 
-    ``foreach``, ``fused`` and ``differentiable`` are accepted for torch's sake; they choose
-    between implementations that give the same numbers.
+    ``foreach`` and ``fused`` are accepted for torch's sake; they choose between implementations
+    that give the same numbers. With ``differentiable`` autograd records the steps.
     """
+
+    _later_options: ClassVar[dict[str, Any]] = {
+        "nesterov": False,
+        "maximize": False,
+        "foreach": None,
+        "differentiable": False,
+        "fused": False,
+    }
+    _rule = staticmethod(_differentiable.sgd)
 
     def __init__(
         self,
@@ -34,6 +51,7 @@ class SGD(Optimizer):
         check_lr(lr)
         check_not_negative("momentum", momentum)
         check_not_negative("weight_decay", weight_decay)
+        check_not_fused(fused, differentiable)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = {

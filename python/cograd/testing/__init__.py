@@ -9,16 +9,15 @@ from ._comparison import assert_close
 from ._creation import make_tensor
 
 if TYPE_CHECKING:
-    from ._check import check
-    from ._report import CheckError, CheckReport, CheckResult
+    from ._check import CheckError, CheckReport, CheckResult, check
 
 __all__ = ["CheckError", "CheckReport", "CheckResult", "assert_close", "check", "make_tensor"]
 
 _LAZY = {
     "check": "_check",
-    "CheckError": "_report",
-    "CheckReport": "_report",
-    "CheckResult": "_report",
+    "CheckError": "_check",
+    "CheckReport": "_check",
+    "CheckResult": "_check",
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cograd import _C
+from cograd.autograd.function import Function
 
 Tensor = _C.Tensor
 
@@ -201,8 +202,7 @@ def _through_point(
 
 
 def _make_point_class() -> Any:
-    """The identity Function, made on first use: autograd imports this module."""
-    from cograd.autograd.function import Function
+    """The identity Function, made on first use."""
 
     class BackwardHookFunction(Function):
         @staticmethod

@@ -91,9 +91,7 @@ class AccessMixin:
 
     def add_module(self, name: str, module: Any) -> None:
         """Adds a child module (or None) under ``name``."""
-        from .module import Module
-
-        if not isinstance(module, Module) and module is not None:
+        if not isinstance(module, AccessMixin) and module is not None:
             raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_name("module", name, self._modules)
         hooks = _hooks._global_module_registration_hooks
@@ -107,30 +105,26 @@ class AccessMixin:
 
     def get_submodule(self, target: str) -> Any:
         """The module at the dotted path ``target``; '' is the module itself."""
-        from .module import Module
-
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
                 raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
             module = getattr(module, name)
-            if not isinstance(module, Module):
+            if not isinstance(module, AccessMixin):
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
     def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
         """Puts ``module`` at the dotted path ``target``; with ``strict`` it must exist there."""
-        from .module import Module
-
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
-        if not isinstance(module, Module):
+        if not isinstance(module, AccessMixin):
             raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
         path, name = _split(target)
         parent = self.get_submodule(path)
         if strict and not hasattr(parent, name):
             raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
-        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), AccessMixin):
             raise AttributeError(f"`{name}` is not an nn.Module")
         setattr(parent, name, module)
 

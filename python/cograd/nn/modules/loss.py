@@ -8,7 +8,7 @@ from typing import Any
 from cograd import Tensor
 
 from .. import functional as F
-from .._core import legacy_reduction
+from .._reduction import legacy_reduction
 from .module import Module
 
 

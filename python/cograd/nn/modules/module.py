@@ -11,7 +11,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
-from cograd.utils._backward_hook import BackwardHook
+from cograd.utils.hooks import BackwardHook
 
 from ..parameter import Buffer, Parameter
 from . import _hooks

@@ -10,20 +10,10 @@ import time
 from typing import Any
 
 from cograd import __version__
-from cograd.utils.cpp_extension import _compiler, _entry, _paths
+from cograd.utils.cpp_extension import _compiler, _entry, _flags, _paths
 from cograd.utils.cpp_extension._entry import Entry
 from cograd.utils.cpp_extension._errors import ExtensionError
 from cograd.utils.cpp_extension._job import Job, Source, digest
-
-_OPTIMISE = ("-O2",)
-_DEBUG = ("-O1", "-g", "-fno-omit-frame-pointer", "-DCOGRAD_DEBUG", "-D_GLIBCXX_ASSERTIONS")
-_CODE = ("-fPIC", "-fvisibility=hidden", "-pipe")
-# The headers need C++17, which parses a third quicker; code written for torch may use C++20.
-_CXX = ("-std=c++17", "-fvisibility-inlines-hidden")
-_CXX_TORCH = ("-std=c++20", "-fvisibility-inlines-hidden")
-_C = ("-std=gnu17",)
-COMPAT = "-DCOGRAD_TORCH_COMPAT=1"
-_LINK = ("-Wl,-O1", "-Wl,--as-needed")
 
 
 def obtain(job: Job) -> Entry:
@@ -164,57 +154,6 @@ def _changed_since(start: float, path: str) -> bool:
     return start < status.st_mtime <= now or start < status.st_ctime <= now
 
 
-def compile_flags(job: Job, language: str) -> list[str]:
-    """Returns the flags one source of this job is compiled with, includes excepted."""
-    flags = [*(_DEBUG if job.debug else _OPTIMISE), *_CODE]
-    flags += _C if language != "c++" else _CXX_TORCH if job.torch_compat else _CXX
-    if job.sanitizers:
-        flags += [f"-fsanitize={','.join(job.sanitizers)}", "-fno-sanitize=vptr"]
-    flags.append(f"-DCOGRAD_EXTENSION_NAME={job.name}")
-    if job.torch_compat:
-        flags += [COMPAT, f"-DTORCH_EXTENSION_NAME={job.name}"]
-    foreign = ("-std=c++", "-std=gnu++") if language == "c" else ("-std=c1", "-std=c2", "-std=gnu1")
-    return flags + [f for f in job.cflags if not f.startswith(foreign)]
-
-
-def include_flags(job: Job) -> list[str]:
-    """Returns the -I flags: the user's folders first, then cograd's, then Python's.
-
-    The latter are system folders: the user's -Wall and -Werror are not for them.
-    """
-    flags = [f"-I{folder}" for folder in job.includes]
-    for folder in _paths.include_paths(with_torch_compat=job.torch_compat):
-        flags.append(f"-isystem{folder}")
-    if job.uses_python:
-        from cograd.utils.cpp_extension import _python
-
-        flags += [f"-isystem{folder}" for folder in _python.include_dirs()]
-    return flags
-
-
-def link_flags(job: Job) -> list[str]:
-    """Returns the flags of the link step, objects and output excepted."""
-    library = _paths.library_dir()
-    flags = [*_LINK, f"-L{library}", "-lcograd", *_openblas_flags()]
-    if job.standalone:
-        flags = [*flags, f"-Wl,-rpath,{library}"]
-    else:
-        flags = ["-shared", *flags]
-        if not job.uses_python and not job.sanitizers:
-            flags.append("-Wl,-z,defs")
-    if job.sanitizers:
-        flags.append(f"-fsanitize={','.join(job.sanitizers)}")
-    return flags + job.ldflags
-
-
-def _openblas_flags() -> list[str]:
-    """Returns where the linker finds what libcograd.so itself needs."""
-    from cograd._preload import openblas_path
-
-    path = openblas_path()
-    return [f"-Wl,-rpath-link,{os.path.dirname(path)}"] if path else []
-
-
 def _object_name(index: int, source: Source) -> str:
     return f"{index}_{os.path.splitext(os.path.basename(source.path or source.label))[0]}.o"
 
@@ -247,10 +186,10 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
             continue
         name = _object_name(i, source)
         command = [*_compiler.compiler_command(source.language)]
-        command += compile_flags(job, source.language)
+        command += _flags.compile_flags(job, source.language)
         if source.language == "c++":
             command += prelude
-        command += [*include_flags(job), "-MD", "-MF", f"{name}.d"]
+        command += [*_flags.include_flags(job), "-MD", "-MF", f"{name}.d"]
         command += ["-c", source.path or source.label, "-o", name]
         label = source.label if source.path else "inline sources"
         commands.append(Command(command, label))
@@ -275,7 +214,7 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
     link = [*_compiler.compiler_command(), *objects, *linked, "-o", job.file_name]
     if job.debug:
         link.append("-g")
-    link += link_flags(job)
+    link += _flags.link_flags(job)
     results = run_all(
         [Command(link, "linking")], folder, title=job.name, verbose=job.verbose, beat=beat
     )
@@ -284,7 +223,7 @@ def _compile(job: Job, folder: str, beat: Any) -> tuple[list[str], list[str]]:
     for name in objects:
         path = os.path.join(folder, f"{name}.d")
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            deps += [d for d in read_depfile(file.read()) if os.path.isabs(d)]
+            deps += [d for d in _entry.read_depfile(file.read()) if os.path.isabs(d)]
         os.unlink(path)
     return [d for d in deps if not d.startswith(folder + os.sep)], objects
 
@@ -304,14 +243,3 @@ def _write_stub(job: Job, folder: str) -> None:
     text = _stub.module_stub(job)
     with open(os.path.join(folder, f"{job.name}.pyi"), "w", encoding="utf-8") as file:
         file.write(text)
-
-
-def read_depfile(text: str) -> list[str]:
-    """Returns the files a compiler's dependency file names."""
-    import re
-
-    text = text.replace("\\\n", " ")
-    _, _, rest = text.partition(": ")
-    rest = rest.split("\n\n")[0]
-    words = re.findall(r"(?:\\[ #\\]|\$\$|[^\s\\]|\\(?=[^\s#\\]))+", rest)
-    return [re.sub(r"\\([ #\\])", r"\1", w).replace("$$", "$") for w in words]

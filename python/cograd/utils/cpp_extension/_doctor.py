@@ -10,7 +10,7 @@ import tempfile
 import time
 
 from cograd import __version__
-from cograd.utils.cpp_extension import _compiler, _helpers, _job, _paths, _python
+from cograd.utils.cpp_extension import _compiler, _flags, _helpers, _job, _paths
 from cograd.utils.cpp_extension._errors import ExtensionError
 
 PROBE = "cograd::Tensor cograd_probe(const cograd::Tensor& x) { return x + x; }\n"
@@ -104,13 +104,13 @@ def _cache(report: _Report, root: str) -> None:
 
 
 def _optional(report: _Report, found: bool) -> None:
-    pybind11 = _python.pybind11_include()
+    pybind11 = _flags.pybind11_include()
     if pybind11 is None:
         report.note("pybind11", "only needed for PYBIND11_MODULE: pip install pybind11")
     else:
         report.ok("pybind11", pybind11)
     try:
-        report.ok("Python.h", _python.python_include())
+        report.ok("Python.h", _flags.python_include())
     except ExtensionError as e:
         report.note("Python.h", f"only needed for PYBIND11_MODULE: {e}")
     if not found:

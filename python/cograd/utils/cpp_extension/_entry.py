@@ -235,3 +235,14 @@ def make_temporary(directory: str) -> str:
     import tempfile
 
     return tempfile.mkdtemp(prefix=f"{TEMPORARY}{os.getpid()}-{hash_host()}-", dir=directory)
+
+
+def read_depfile(text: str) -> list[str]:
+    """Returns the files a compiler's dependency file names."""
+    import re
+
+    text = text.replace("\\\n", " ")
+    _, _, rest = text.partition(": ")
+    rest = rest.split("\n\n")[0]
+    words = re.findall(r"(?:\\[ #\\]|\$\$|[^\s\\]|\\(?=[^\s#\\]))+", rest)
+    return [re.sub(r"\\([ #\\])", r"\1", w).replace("$$", "$") for w in words]

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from cograd import _C
+from cograd import _C, _op_table
 from cograd.utils.cpp_extension._job import abi_version
 
 _MARK = re.compile(rb"COGRAD_ABI:(\d+)\.(\d+);")
@@ -17,6 +17,8 @@ _modules: dict[str, types.ModuleType] = {}  # by path: what that file gave
 _versions: dict[str, int] = {}  # by name: how many Python modules were made
 _current: dict[str, str] = {}  # by owner: the path whose registrations are valid now
 _opened: set[str] = set()  # paths that were loaded once: their initialisers will not run again
+loaded_libraries: set[str] = set()
+_loaded: dict[str, tuple[int, int, int]] = {}  # by path: which file of load_library that was
 _names: dict[str, list[str]] = {}  # by owner: the ops it has now
 
 
@@ -73,9 +75,7 @@ def register(path: str, owner: str, data: bytes | None = None) -> list[str]:
     names = [str(n) for n in _C._load_library(fresh, owner)]
     gone = set(_names.get(owner, ())) - set(names)
     _current[owner], _names[owner] = path, names
-    from cograd import ops
-
-    ops._changed(names, gone)
+    _op_table.changed(names, gone)
     return names
 
 
@@ -153,9 +153,27 @@ def load_python(name: str, path: str, registers: bool, data: bytes | None = None
     return module
 
 
-def load_library(path: str | os.PathLike[str], owner: str | None = None) -> list[str]:
-    """Loads a shared object for the ops it registers; see `cograd.ops.load_library`."""
+def load_library(path: str | os.PathLike[str]) -> None:
+    """Loads a shared object; the ops it registers are found under `cograd.ops`.
+
+    Loading the same file again does nothing; a file that was rebuilt since replaces its ops.
+
+    Args:
+        path: the shared object, built by `cograd.utils.cpp_extension`, CMake or by hand.
+
+    Raises:
+        ImportError: no such file, another ABI, unresolved symbols, or an op of that name exists.
+    """
     full = os.path.realpath(os.fspath(path))
-    if not os.path.exists(full):
-        raise ImportError(f"{os.fspath(path)}: there is no such file", path=full)
-    return register(full, owner or f"file:{full}")
+    try:
+        status = os.stat(full)
+    except OSError as e:
+        raise ImportError(
+            f"cograd.ops.load_library: {os.fspath(path)}: {e.strerror}", path=full
+        ) from e
+    stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+    if _loaded.get(full) == stamp:
+        return
+    register(_copy(full) if full in _loaded else full, f"file:{full}")
+    _loaded[full] = stamp
+    loaded_libraries.add(os.fspath(path))

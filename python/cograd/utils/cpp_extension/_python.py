@@ -7,13 +7,12 @@ form is made and kept in the cache, one for each set of flags that it depends on
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import time
 from typing import NamedTuple
 
-from cograd.utils.cpp_extension import _compiler, _entry, _paths
+from cograd.utils.cpp_extension import _compiler, _entry, _flags, _paths
 from cograd.utils.cpp_extension._errors import ExtensionError
 from cograd.utils.cpp_extension._job import Job, digest
 from cograd.utils.cpp_extension._lock import BuildLock
@@ -21,39 +20,6 @@ from cograd.utils.cpp_extension._process import Command
 
 FOLDER = ".precompiled"
 HEADER = "cograd_python.h"
-
-
-def python_include() -> str:
-    """Returns the folder that holds Python.h.
-
-    Raises:
-        ExtensionError: it is not installed.
-    """
-    import sysconfig
-
-    path = sysconfig.get_paths()["include"]
-    if not os.path.exists(os.path.join(path, "Python.h")):
-        raise ExtensionError(
-            f"a source uses Python's C API, but {path} has no Python.h; install it, for example: "
-            "apt-get install python3-dev. A module whose functions are listed in `functions`, or "
-            "registered by COGRAD_LIBRARY, does not need it"
-        )
-    return path
-
-
-def pybind11_include() -> str | None:
-    """Returns the folder of pybind11's headers, None if the package is not installed."""
-    spec = importlib.util.find_spec("pybind11")
-    if spec is None or spec.origin is None:
-        return None
-    path = os.path.join(os.path.dirname(spec.origin), "include")
-    return path if os.path.isdir(path) else None
-
-
-def include_dirs() -> list[str]:
-    """Returns the folders of Python's headers and, where it is installed, pybind11's."""
-    pybind11 = pybind11_include()
-    return [python_include(), *([pybind11] if pybind11 else [])]
 
 
 class Precompiling:
@@ -82,10 +48,8 @@ class Precompiling:
             self.lock.release()
 
     def _publish(self) -> None:
-        from cograd.utils.cpp_extension._build import read_depfile
-
         with open(os.path.join(self.temporary, "deps"), encoding="utf-8") as file:
-            deps = [d for d in read_depfile(file.read()) if os.path.isabs(d)]
+            deps = [d for d in _entry.read_depfile(file.read()) if os.path.isabs(d)]
         record = {
             "name": HEADER,
             "file": self.output,
@@ -121,19 +85,17 @@ def precompiled(job: Job) -> Prelude:
     texts = [s.text for s in job.sources if s.language == "c++"]
     if not any("pybind11" in t.lower() or "py::" in t or "cograd/python.h" in t for t in texts):
         return Prelude([], [], None)
-    if pybind11_include() is None:
+    if _flags.pybind11_include() is None:
         raise ExtensionError(
             f"{job.name}: the sources use pybind11, which is not installed; "
             "run pip install pybind11, or list the functions in `functions`"
         )
     if job.debug or not os.path.exists(os.path.join(_paths.include_dir(), "cograd", "python.h")):
         return Prelude([], [], None)
-    from cograd.utils.cpp_extension import _build
-
-    flags = _build.compile_flags(job, "c++")
-    flags = [f for f in flags if not f.startswith("-D") or f == _build.COMPAT]
+    flags = _flags.compile_flags(job, "c++")
+    flags = [f for f in flags if not f.startswith("-D") or f == _flags.COMPAT]
     defines = [f for f in job.cflags if f.startswith(("-D", "-U"))]
-    flags = [*flags, *defines, *_build.include_flags(_without_user_folders(job))]
+    flags = [*flags, *defines, *_flags.include_flags(_without_user_folders(job))]
     compiler = _compiler.compiler_command()
     inputs = (_compiler.identity(compiler), flags, _paths.python_tag())
     key = digest(repr(inputs).encode())[:20]

@@ -26,11 +26,7 @@ struct RestrictPtrTraits {
   using PtrType = T* __restrict__;
 };
 
-constexpr const char* type_name(DType t) noexcept {
-  constexpr const char* kName[kNumDTypes] = {"Bool", "Byte", "Char",     "Short", "Int",
-                                             "Long", "Half", "BFloat16", "Float", "Double"};
-  return kName[static_cast<int>(t)];
-}
+constexpr const char* type_name(DType t) noexcept { return scalar_type_name(t); }
 
 // What x.type() gives.
 class DeprecatedTypeProperties {

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The ops that the autograd layer, which knows none, is built on.
+#include "ops/core/ops.h"
+#include "ops/core/raw.h"
+#include "ops/shape/geometry.h"
+
+namespace cograd {
+
+namespace {
+
+const bool installed = [] {
+  autograd_ops.add = [](const Tensor& a, const Tensor& b) { return add(a, b); };
+  autograd_ops.add_ = [](const Tensor& a, const Tensor& b) {
+    CtxBase ctx;
+    ctx.set_target(&a, true, "add_", {});
+    const Tensor sum = binary_op(ctx, kernels::BinaryOp::add, a, b, Rule::Same, "add");
+    if (!sum.is(a)) raw_copy(a, sum);
+  };
+  autograd_ops.clone = clone;
+  autograd_ops.contiguous_clone = contiguous_clone;
+  autograd_ops.cast = cast;
+  autograd_ops.sum_to = sum_to;
+  autograd_ops.expand = expand;
+  autograd_ops.zeros = zeros;
+  autograd_ops.ones = ones;
+  autograd_ops.as_strided = as_strided;
+  autograd_ops.scatter_slice = scatter_region;
+  autograd_ops.relayout = relayout;
+  return true;
+}();
+
+}  // namespace
+
+}  // namespace cograd

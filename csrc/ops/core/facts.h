@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a declaration says about an op beside its parameters: its kind, the dtypes it takes, and the
+// rules that transforms read. An op's struct has them as static members:
+//
+//   static constexpr DTypeSet kDTypes = kFloatTypes;    // default: every dtype
+//   static constexpr Tangent kTangent = linear({0});    // default: the double VJP
+//   static constexpr Batch kBatch = by_dims();          // default: a loop over the samples
+//   static constexpr bool kHolomorphic = true;          // default: false
+//   static constexpr uint32_t kConstants = parameter_bits({2});  // never differentiable
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+
+#include "cograd/dtype.h"
+#include "cograd/error.h"
+
+namespace cograd {
+
+// The kinds; one stands among the flags of a spec.
+inline constexpr uint32_t kOther = 0;
+inline constexpr uint32_t kElementwise = 0x10000;  // element i from the inputs' elements i
+inline constexpr uint32_t kReduction = 0x20000;    // combines elements along dims, scans included
+inline constexpr uint32_t kView = 0x30000;         // the result shares the input's memory
+inline constexpr uint32_t kShape = 0x40000;        // moves, joins or copies elements unseen
+inline constexpr uint32_t kContraction = 0x50000;  // products summed over shared dims
+inline constexpr uint32_t kIndex = 0x60000;        // tensors of indices or masks say which elements
+inline constexpr uint32_t kRandom = 0x70000;       // draws from a Generator
+inline constexpr uint32_t kCreation = 0x80000;     // makes a tensor from shapes and numbers
+inline constexpr uint32_t kLoss = 0x90000;         // compares an input with a target
+inline constexpr uint32_t kSorting = 0xa0000;      // orders or ranks elements
+inline constexpr uint32_t kDecomposition = 0xb0000;  // factors or solves matrices
+inline constexpr uint32_t kCast = 0xc0000;           // the same values in another dtype or place
+inline constexpr uint32_t kKindMask = 0xff0000;
+// "reduction", of a spec's flags.
+COGRAD_API const char* kind_name(uint32_t flags) noexcept;
+
+// The dtypes of the tensors that samples make with T and P (or, where there are none, with I).
+using DTypeSet = uint32_t;
+constexpr DTypeSet dtype_set(std::initializer_list<DType> list) noexcept {
+  DTypeSet s = 0;
+  for (const DType t : list) s |= 1u << static_cast<int>(t);
+  return s;
+}
+inline constexpr DTypeSet kWideTypes = dtype_set({DType::Float32, DType::Float64});
+inline constexpr DTypeSet kFloatTypes = kWideTypes | dtype_set({DType::Float16, DType::BFloat16});
+inline constexpr DTypeSet kIntegerTypes =
+    dtype_set({DType::UInt8, DType::Int8, DType::Int16, DType::Int32, DType::Int64});
+inline constexpr DTypeSet kBitTypes = kIntegerTypes | dtype_set({DType::Bool});
+inline constexpr DTypeSet kNumericTypes = kIntegerTypes | kFloatTypes;
+inline constexpr DTypeSet kAllTypes = kBitTypes | kFloatTypes;
+
+// How the tangent of the outputs follows from those of the inputs.
+struct Tangent {
+  enum class Rule : uint8_t {
+    DoubleVjp,    // the derivative of the backward by its gradient
+    Linear,       // the op itself, on the tangents of `inputs`
+    Multilinear,  // a sum over `inputs`, each in turn replaced by its tangent
+    SelfAdjoint,  // the backward, with the tangent in the gradient's place
+    Own,          // the struct's member tangent()
+  };
+  Rule rule = Rule::DoubleVjp;
+  uint32_t inputs = 0;  // bits: parameters
+};
+// How the op runs on tensors with a batch dim.
+struct Batch {
+  enum class Rule : uint8_t {
+    Loop,       // over the samples
+    Pointwise,  // ranks are aligned
+    ByDims,     // parameters that are dims are shifted
+    ByShape,    // the batch size goes in front of parameters that are shapes
+    Leading,    // the op takes leading batch dims; the last `core_dims` are its own
+    Own,        // the struct's member batch()
+    Never,      // raises, saying `reason`
+  };
+  Rule rule = Rule::Loop;
+  uint8_t core_dims = 0;
+  const char* reason = "";
+};
+constexpr uint32_t parameter_bits(std::initializer_list<int> list) noexcept {
+  uint32_t bits = 0;
+  for (const int i : list) bits |= 1u << i;
+  return bits;
+}
+constexpr Tangent linear(std::initializer_list<int> inputs) noexcept {
+  return {Tangent::Rule::Linear, parameter_bits(inputs)};
+}
+constexpr Tangent multilinear(std::initializer_list<int> inputs) noexcept {
+  return {Tangent::Rule::Multilinear, parameter_bits(inputs)};
+}
+constexpr Tangent self_adjoint() noexcept { return {Tangent::Rule::SelfAdjoint, 1}; }
+constexpr Batch pointwise() noexcept { return {Batch::Rule::Pointwise}; }
+constexpr Batch by_dims() noexcept { return {Batch::Rule::ByDims}; }
+constexpr Batch by_shape() noexcept { return {Batch::Rule::ByShape}; }
+constexpr Batch leading(uint8_t core_dims) noexcept { return {Batch::Rule::Leading, core_dims}; }
+constexpr Batch never(const char* reason) noexcept { return {Batch::Rule::Never, 0, reason}; }
+
+struct OpFacts {
+  DTypeSet dtypes = kAllTypes;
+  Tangent tangent;
+  Batch batch;
+  bool holomorphic = false;
+  uint32_t constants = 0;  // bits: floating parameters without a gradient
+};
+
+template <class Op>
+constexpr OpFacts facts_of() noexcept {
+  OpFacts f;
+  if constexpr (requires { Op::kDTypes; }) f.dtypes = Op::kDTypes;
+  if constexpr (requires { Op::kTangent; }) f.tangent = Op::kTangent;
+  if constexpr (requires { Op::kBatch; }) f.batch = Op::kBatch;
+  if constexpr (requires { Op::kHolomorphic; }) f.holomorphic = Op::kHolomorphic;
+  if constexpr (requires { Op::kConstants; }) f.constants = Op::kConstants;
+  return f;
+}
+
+}  // namespace cograd

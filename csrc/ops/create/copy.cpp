@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Copies of a tensor: clone, contiguous, casts, copy_.
+#include <algorithm>
+
+#include "ops/core/ops.h"
+#include "ops/core/options.h"
+#include "ops/core/raw.h"
+
+namespace cograd {
+
+Tensor empty_preserving(const Tensor& t, DType dtype) {
+  if (t.is_contiguous()) return empty(t.sizes(), dtype);
+  SmallVec<int, 6> order;
+  for (int i = 0; i < t.dim(); ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return t.stride(a) > t.stride(b); });
+  Dims strides(static_cast<size_t>(t.dim()));
+  int64_t step = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    if (t.stride(order[i]) == 0 && t.size(order[i]) > 1) return empty(t.sizes(), dtype);
+    strides[static_cast<size_t>(order[i])] = step;
+    step *= std::max<int64_t>(t.size(order[i]), 1);
+  }
+  const Tensor flat = empty(t.sizes(), dtype);
+  return alias_strided(flat, t.sizes(), strides, flat.bytes());
+}
+
+namespace {
+
+Tensor raw_clone(const Tensor& x) {
+  Tensor out = empty_preserving(x, x.dtype());
+  raw_copy(out, x);
+  return out;
+}
+
+struct Clone {
+  static constexpr OpSpec spec{"clone",
+                               "input, *, memory_format=None",
+                               kFunctional | kShape,
+                               "A copy with its own memory; gradients flow through.",
+                               "T(3, 4); T()",
+                               "np.copy(input)"};
+  static Tensor forward(Ctx<Clone>&, const Tensor& x, std::optional<std::string_view> format) {
+    if (!wants_contiguous("clone", format)) return raw_clone(x);
+    Tensor out = empty(x.sizes(), x.dtype());
+    raw_copy(out, x);
+    return out;
+  }
+  static Tensor backward(Ctx<Clone>&, const Tensor& g) { return g; }
+};
+COGRAD_OP(Clone)
+
+struct ToContiguous {
+  static constexpr OpSpec spec{"_to_contiguous", "input", kInternal | kCreation,
+                               "A contiguous copy.", "none: reached through contiguous()"};
+  static constexpr const char* kNodeName = "CloneBackward0";
+  static Tensor forward(Ctx<ToContiguous>&, const Tensor& x) {
+    Tensor out = empty(x.sizes(), x.dtype());
+    raw_copy(out, x);
+    return out;
+  }
+  static Tensor backward(Ctx<ToContiguous>&, const Tensor& g) { return g; }
+};
+
+struct Contiguous {
+  static constexpr OpSpec spec{
+      "contiguous",     "input, memory_format=None",
+      kMethod | kShape, "The tensor itself if its memory is in C order, else such a copy.",
+      "T(3, 4)",        "input"};
+  static Tensor forward(const Tensor& x, std::optional<std::string_view> format) {
+    if (format) wants_contiguous("contiguous", format);
+    return x.is_contiguous() ? x : apply<ToContiguous>(x);
+  }
+};
+COGRAD_OP(Contiguous)
+
+struct Cast {
+  static constexpr OpSpec spec{"_cast", "input, dtype", kInternal | kCast,
+                               "A copy of another dtype; the gradient comes back in the old one.",
+                               "none: reached through to()"};
+  static constexpr const char* kNodeName = "ToCopyBackward0";
+  struct State {
+    DType from;
+  };
+  static Tensor forward(Ctx<Cast>& ctx, const Tensor& x, DType t) {
+    ctx->from = x.dtype();
+    Tensor out = empty_preserving(x, t);
+    raw_copy(out, x);
+    return out;
+  }
+  static Tensor backward(Ctx<Cast>& ctx, const Tensor& g) { return cast(g, ctx->from); }
+};
+COGRAD_OP(Cast)
+
+struct Copy {
+  static constexpr OpSpec spec{"copy", "input, src, non_blocking=False",
+                               kInplace | kInternal | kShape | kNoCpp,
+                               "Writes src, broadcast and converted, into the tensor.",
+                               "none: tested by hand, in place only"};
+  static constexpr const char* kNodeName = "CopyBackwards";
+  static Tensor forward(Ctx<Copy>& ctx, const Tensor& self, const Tensor& src, bool) {
+    Dims shape;
+    COGRAD_CHECK(broadcast_shapes(self.sizes(), src.sizes(), shape) && same(shape, self.sizes()),
+                 "copy_(): The expanded size of the tensor ", to_string(self.sizes()),
+                 " must match the existing size ", to_string(src.sizes()));
+    Tensor source = src->storage == self->storage && !src.is(self) ? raw_clone(src) : src;
+    Tensor out = ctx.out(self.sizes(), self.dtype());
+    if (!source.is(self)) raw_copy(out, source);
+    return out;
+  }
+  static void backward(Ctx<Copy>& ctx, const Tensor& g) {
+    if (ctx.needs(0)) ctx.grad(0) = zeros_like(g);
+    if (ctx.needs(1)) ctx.grad(1) = g;
+  }
+};
+COGRAD_OP(Copy)
+
+}  // namespace
+
+Tensor clone(const Tensor& x) { return apply<Clone>(x, std::optional<std::string_view>()); }
+Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : apply<ToContiguous>(x); }
+Tensor contiguous_clone(const Tensor& x) { return apply<ToContiguous>(x); }
+Tensor cast(const Tensor& x, DType t) { return x.dtype() == t ? x : apply<Cast>(x, t); }
+void copy_(const Tensor& dst, const Tensor& src) { apply_inplace<Copy>(dst, {}, dst, src, false); }
+
+}  // namespace cograd

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Setting every element: fill, zero_, and constants for other ops.
+#include "ops/core/ops.h"
+#include "ops/core/options.h"
+#include "ops/core/raw.h"
+
+namespace cograd {
+
+namespace {
+
+struct Fill {
+  static constexpr OpSpec spec{"fill",
+                               "input, value",
+                               kFunction | kInplace | kElementwise,
+                               "Every element set to value.",
+                               "T(3, 4), 2.0",
+                               "input * 0 + value"};
+  static Tensor forward(Ctx<Fill>& ctx, const Tensor& x, const TensorOrScalar& value) {
+    if (value.is_tensor())
+      COGRAD_CHECK(value.tensor().dim() == 0,
+                   "fill_ only supports 0-dimension value tensor but got tensor with ",
+                   value.tensor().dim(), " dimensions.");
+    else
+      check_representable(value.scalar(), x.dtype());
+    Tensor out = ctx.out(x.sizes(), x.dtype());
+    if (value.is_tensor())
+      raw_copy(out, value.tensor());
+    else
+      raw_fill(out, value.scalar());
+    return out;
+  }
+  static void backward(Ctx<Fill>& ctx, const Tensor& g) {
+    if (ctx.needs(0)) ctx.grad(0) = zeros_like(g);
+    if (ctx.needs(1)) ctx.grad(1) = sum_to(g, {});
+  }
+};
+COGRAD_OP(Fill)
+
+struct Zero {
+  static constexpr OpSpec spec{"zero", "input", kInplace | kInternal | kElementwise,
+                               "Every element set to 0.", "none: in place only"};
+  static Tensor forward(Ctx<Zero>& ctx, const Tensor& x) {
+    Tensor out = ctx.out(x.sizes(), x.dtype());
+    raw_fill(out, 0);
+    return out;
+  }
+  static Tensor backward(Ctx<Zero>&, const Tensor& g) { return zeros_like(g); }
+};
+COGRAD_OP(Zero)
+
+}  // namespace
+
+void fill_(const Tensor& x, Scalar v) { apply_inplace<Fill>(x, {}, x, TensorOrScalar(v)); }
+Tensor zeros(IntList sizes, DType t) { return full(sizes, t, 0); }
+Tensor ones(IntList sizes, DType t) { return full(sizes, t, 1); }
+Tensor full(IntList sizes, DType t, Scalar v) { return raw_full(sizes, t, v); }
+
+}  // namespace cograd

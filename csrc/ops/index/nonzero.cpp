@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where elements are not zero: nonzero, argwhere, where of one argument.
+#include <cstring>
+#include "kernels/index.h"
+#include "ops/index/indexing.h"
+
+namespace cograd {
+
+namespace {
+
+// [count, ndim] coordinates of the non-zero elements.
+Tensor coordinates(const Tensor& x) {
+  const Tensor in = raw_contiguous(x);
+  const int64_t count = kernels::nonzero_count(in.dtype(), in.bytes(), in.numel());
+  const int64_t shape[2] = {count, in.dim()};
+  Tensor out = empty(shape, DType::Int64);
+  kernels::nonzero(in.dtype(), in.bytes(), in.sizes(), out.data<int64_t>());
+  return out;
+}
+
+// One vector of coordinates per dim; a 0-dim tensor counts as 1-dim.
+std::vector<Tensor> coordinate_vectors(const Tensor& x) {
+  const int64_t one[1] = {1};
+  const Tensor in = x.dim() > 0 ? x : alias_strided(x, one, one, x.bytes());
+  const Tensor found = coordinates(in);
+  const int64_t count[1] = {found.size(0)};
+  const int64_t stride[1] = {in.dim()};
+  std::vector<Tensor> out;
+  for (int d = 0; d < in.dim(); ++d)
+    out.push_back(
+        raw_contiguous(alias_strided(found, count, stride, found.bytes() + d * found.itemsize())));
+  return out;
+}
+
+struct Nonzero {
+  static constexpr OpSpec spec{
+      "nonzero",
+      "input, *, as_tuple=False",
+      kFunctional | kOut | kNondiff | kIndex,
+      "Coordinates of the non-zero elements in C order: int64 [count, ndim], or with as_tuple one "
+      "vector per dim, fit for indexing.",
+      "I(3, 4, hi=2); B(5); B(2, 3), as_tuple=True",
+      "np.nonzero(input) if as_tuple else np.argwhere(input)"};
+  static Results forward(const Tensor& x, bool as_tuple) {
+    if (as_tuple) return {coordinate_vectors(x), true};
+    return {{coordinates(x)}, false};
+  }
+};
+COGRAD_OP(Nonzero)
+
+struct Argwhere {
+  static constexpr OpSpec spec{"argwhere",
+                               "input",
+                               kFunctional | kNondiff | kIndex,
+                               "Coordinates of the non-zero elements: int64 [count, ndim].",
+                               "I(3, 4, hi=2); B(5)",
+                               "np.argwhere(input)"};
+  static Tensor forward(const Tensor& x) { return coordinates(x); }
+};
+COGRAD_OP(Argwhere)
+
+struct WhereTrue {
+  static constexpr OpSpec spec{"where",
+                               "condition",
+                               kFunction | kNondiff | kIndex,
+                               "nonzero(condition, as_tuple=True).",
+                               "B(3, 4); I(4, hi=2)",
+                               "np.nonzero(condition)"};
+  static std::vector<Tensor> forward(const Tensor& condition) {
+    return coordinate_vectors(condition);
+  }
+};
+COGRAD_OP(WhereTrue)
+
+}  // namespace
+
+}  // namespace cograd

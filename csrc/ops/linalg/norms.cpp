@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Vector norms over any dims, and slices limited in norm.
+#include <cmath>
+
+#include "ops/linalg/linalg.h"
+#include "ops/reduce/reduce.h"
+
+namespace cograd {
+
+namespace {
+
+constexpr int64_t kLastDim[1] = {-1};
+
+// A norm without identity (inf, negative) needs elements.
+void check_norm_input(const Tensor& x, double p, DimMask mask, bool dims_given) {
+  COGRAD_CHECK(is_floating(x.dtype()),
+               "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
+               scalar_type_name(x.dtype()));
+  if (x.numel() > 0 || (p >= 0 && !std::isinf(p))) return;
+  const ReducePlan plan(x, mask, false);
+  if (plan.count > 0) return;
+  if (!dims_given)
+    detail::fail(ErrorKind::Runtime, "linalg.vector_norm cannot compute the ", p,
+                 " norm on an empty tensor because the operation does not have an identity");
+  for (int i = 0; i < x.dim(); ++i)
+    COGRAD_CHECK((mask >> i & 1) == 0 || x.size(i) > 0, "linalg.vector_norm cannot compute the ", p,
+                 " norm on the dimension ", i,
+                 " because this dimension is empty and the operation does not have an identity");
+}
+
+struct VectorNorm {
+  static constexpr OpSpec spec{
+      "linalg_vector_norm", "input, ord=2.0, dim=None, keepdim=False, *, dtype=None",
+      kInternal | kReduction, "(sum |input|^ord)^(1/ord) over dim; ord may be 0, inf and -inf.",
+      "none: tested through norm"};
+  static constexpr int kSaved = 2;
+  static constexpr const char* kNodeName = "LinalgVectorNormBackward0";
+  struct State : ReduceState {
+    double p = 2;
+  };
+  static Tensor forward(Ctx<VectorNorm>& ctx, const Tensor& input, double p,
+                        std::optional<DimList> dims, bool keepdim, std::optional<DType> dtype) {
+    const DimMask mask = dim_mask(input, dims);
+    check_norm_input(input, p, mask, dims && !dims->empty());
+    if (dtype) check_dtype(input, *dtype);
+    if (ctx.recording()) {
+      ctx->sizes = Dims(input.sizes());
+      ctx->mask = mask;
+      ctx->p = p;
+      ctx.save(input);
+    }
+    const Tensor x = raw_cast(input, dtype.value_or(input.dtype()));
+    const ReducePlan plan(x, mask, keepdim);
+    Tensor y = empty(plan.shape, x.dtype());
+    kernels::reduce_norm(p, x.dtype(), x.bytes(), plan.geometry(), y.dtype(), y.bytes());
+    ctx.save_output(y);
+    return y;
+  }
+  // d y / dx = sign(x) (|x| / y)^(p - 1), a subgradient 0 where y is 0.
+  static Tensor backward(Ctx<VectorNorm>& ctx, const Tensor& g) {
+    const double p = ctx->p;
+    if (p == 0) return Tensor();
+    const Tensor x = cast(ctx.saved(0), g.dtype());
+    const Tensor whole = expand_reduced(g, ctx->sizes, ctx->mask);
+    if (p == 1) return whole * sign(x);
+    const Tensor y = ctx.saved(1);
+    if (std::isinf(p)) return split_among_ties(g, abs(x), y, ctx->mask) * sign(x);
+    const Tensor norm = expand_reduced(y, ctx->sizes, ctx->mask);
+    if (p == 2) return x * ratio_or_zero(whole, norm);
+    const Tensor scale = ratio_or_zero(whole, pow(norm, p - 1));
+    if (p > 2) return x * pow(abs(x), p - 2) * scale;
+    const Tensor power = where(eq(x, 0), 0.0, pow(abs(x), p - 1));
+    return sign(x) * power * scale;
+  }
+
+ private:
+  static void check_dtype(const Tensor& x, DType t) {
+    COGRAD_CHECK(is_floating(t),
+                 "linalg.vector_norm: dtype should be floating point or complex, "
+                 "but got ",
+                 scalar_type_name(t));
+    COGRAD_CHECK(promote_types(x.dtype(), t) == t, "linalg.vector_norm: the dtype of the input (",
+                 scalar_type_name(x.dtype()),
+                 ") should be convertible without narrowing to the specified dtype (",
+                 scalar_type_name(t), ")");
+  }
+};
+COGRAD_OP(VectorNorm)
+
+// The sum of the singular values of the matrices in two dims (of a matrix: its own).
+Tensor nuclear_norm(const Tensor& input, const std::optional<IntList>& dims, bool keepdim,
+                    std::optional<DType> dtype) {
+  const Tensor x = dtype ? cast(input, *dtype) : input;
+  COGRAD_CHECK(x.dim() >= 2,
+               "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.");
+  const size_t n = dims ? dims->size() : static_cast<size_t>(x.dim());
+  COGRAD_CHECK(n == 2, "linalg.matrix_norm: dim must be a 2-tuple. Got ",
+               dims ? to_string(*dims) : detail::concat("None for ", n, " dimensions"));
+  const int rows = dims ? wrap_dim((*dims)[0], x.dim()) : 0;
+  const int cols = dims ? wrap_dim((*dims)[1], x.dim()) : 1;
+  COGRAD_CHECK(rows != cols, "linalg.matrix_norm: dims must be different. Got ", rows, " twice");
+  Dims order;
+  for (int d = 0; d < x.dim(); ++d)
+    if (d != rows && d != cols) order.push_back(d);
+  order.push_back(rows);
+  order.push_back(cols);
+  Tensor y = sum(singular_values(permute(x, order)), IntList(kLastDim));
+  if (!keepdim) return y;
+  y = unsqueeze(y, std::min(rows, cols));
+  return unsqueeze(y, std::max(rows, cols));
+}
+
+struct NormNamed {
+  static constexpr OpSpec spec{
+      "norm",
+      "input, p='fro', dim=None, keepdim=False, *, dtype=None",
+      kFunctional | kOut | kExactOut | kReduction,
+      "Euclidean (Frobenius) norm over dim; 'nuc': sum of a matrix's singular values.",
+      "T(3, 4); T(3, 4), 'fro', 1; T(2, 3, 4), 'fro', (0, 2), True",
+      "np.sqrt(np.sum(input**2, axis=dim, keepdims=keepdim))"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(const Tensor& x, std::optional<std::string_view> p,
+                        std::optional<DimList> dims, bool keepdim, std::optional<DType> dtype) {
+    if (p && *p == "nuc") return nuclear_norm(x, dims, keepdim, dtype);
+    COGRAD_CHECK(!p || *p == "fro", "linalg.matrix_norm: Order ", p.value_or(""),
+                 " not supported.");
+    return apply<VectorNorm>(x, 2.0, dims, keepdim, dtype);
+  }
+};
+COGRAD_OP(NormNamed)
+
+struct Norm {
+  static constexpr OpSpec spec{"norm",
+                               "input, p, dim=None, keepdim=False, *, dtype=None",
+                               kFunctional | kOut | kExactOut | kReduction,
+                               "p-norm over dim of the elements as one vector.",
+                               "T(3, 4), 2; T(3, 4), 1, 1; T(2, 3, 4), 3, (0, 2), True; P(4), 0.5",
+                               "np.sum(np.abs(input)**p, axis=dim, keepdims=keepdim)**(1 / p)"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(const Tensor& x, double p, std::optional<DimList> dims, bool keepdim,
+                        std::optional<DType> dtype) {
+    return apply<VectorNorm>(x, p, dims, keepdim, dtype);
+  }
+};
+COGRAD_OP(Norm)
+
+struct Renorm {
+  static constexpr OpSpec spec{
+      "renorm",
+      "input, p, dim, maxnorm",
+      kForms | kOther,
+      "The input with each slice input.select(dim, i) whose p-norm exceeds maxnorm scaled to it.",
+      "T(3, 4), 2, 0, 0.5; T(2, 3, 4), 1, -1, 0.7; T(3, 4), inf, 1, 0.5",
+      ""};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr bool kCopiesTarget = true;
+  static Tensor forward(const Tensor& x, double p, Dim dim, double maxnorm) {
+    COGRAD_CHECK(p > 0, "renorm: non-positive-norm not supported");
+    COGRAD_CHECK(maxnorm >= 0, "renorm: expected maxnorm to be >= 0 but got ", maxnorm);
+    COGRAD_CHECK(x.dim() > 1, "renorm: input needs at least 2 dimensions, got ", x.dim(),
+                 " dimensions");
+    const int kept = wrap_dim(dim, x.dim());
+    Dims over;
+    for (int d = 0; d < x.dim(); ++d)
+      if (d != kept) over.push_back(d);
+    const Tensor norm = vector_norm(x, p, IntList(over), true);
+    return x * where(gt(norm, maxnorm), div(maxnorm, norm + 1e-7), 1.0);
+  }
+};
+COGRAD_OP(Renorm)
+
+}  // namespace
+
+Tensor vector_norm(const Tensor& x, double p, std::optional<IntList> dims, bool keepdim) {
+  return apply<VectorNorm>(x, p, dims, keepdim, std::optional<DType>());
+}
+
+}  // namespace cograd

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// one_hot: class numbers as rows of zeros with a one.
+#include "kernels/index.h"
+#include "ops/core/raw.h"
+
+namespace cograd {
+
+namespace {
+
+struct OneHot {
+  static constexpr OpSpec spec{
+      "_one_hot",
+      "input, num_classes=-1",
+      kInternal | kNondiff | kIndex,
+      "Rows of zeros with a one where input says; num_classes -1 takes the largest + 1.",
+      "I(3, 4); I(5), 7",
+      "np.eye(num_classes if num_classes > 0 else input.max() + 1, "
+      "dtype=np.int64)[input]"};
+  static constexpr DTypeSet kDTypes = dtype_set({DType::Int64});
+  static Tensor forward(const Tensor& x, int64_t num_classes) {
+    COGRAD_CHECK(x.dtype() == DType::Int64,
+                 "one_hot is only applicable to index tensor of type LongTensor, got ",
+                 dtype_name(x.dtype()));
+    COGRAD_CHECK(x.numel() > 0 || num_classes > 0,
+                 "Can not infer total number of classes from empty tensor.");
+    COGRAD_CHECK(num_classes > 0 || num_classes == -1, "num_classes should be positive, got ",
+                 num_classes);
+    const Tensor in = raw_contiguous(x);
+    int64_t top = -1;
+    for (int64_t i = 0; i < in.numel(); ++i) {
+      COGRAD_CHECK(in.data<int64_t>()[i] >= 0, "Class values must be non-negative.");
+      top = std::max(top, in.data<int64_t>()[i]);
+    }
+    if (num_classes == -1) num_classes = top + 1;
+    COGRAD_CHECK(top < num_classes, "Class values must be smaller than num_classes.");
+    Dims sizes(x.sizes());
+    sizes.push_back(num_classes);
+    Tensor out = empty(sizes, DType::Int64);
+    kernels::one_hot(in.data<int64_t>(), in.numel(), num_classes, out.data<int64_t>());
+    return out;
+  }
+};
+COGRAD_OP(OneHot)
+
+}  // namespace
+
+}  // namespace cograd

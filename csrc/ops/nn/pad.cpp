@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// pad: elements added (or cut) at the ends of the last dims, by a constant or by those there are.
+#include "ops/core/ops.h"
+#include "ops/core/raw.h"
+#include "ops/shape/geometry.h"
+
+namespace cograd {
+
+namespace {
+
+enum class PadMode { Constant, Reflect, Replicate, Circular };
+
+PadMode pad_mode(std::string_view name) {
+  if (name == "constant") return PadMode::Constant;
+  if (name == "reflect") return PadMode::Reflect;
+  if (name == "replicate") return PadMode::Replicate;
+  COGRAD_CHECK_NOT_IMPLEMENTED(name == "circular", "Unrecognised padding mode ", name);
+  return PadMode::Circular;
+}
+
+// pad[2 k] elements in front of and pad[2 k + 1] behind those of the k-th last dim.
+struct Ends {
+  int dim;
+  int64_t left, right;
+};
+Ends ends_of(const Tensor& x, IntList pad, size_t k) {
+  return {x.dim() - 1 - static_cast<int>(k), pad[2 * k], pad[2 * k + 1]};
+}
+
+int64_t padded_size(const Tensor& x, const Ends& e) {
+  int64_t size = x.size(e.dim);
+  COGRAD_CHECK(!__builtin_add_overflow(size, e.left, &size) &&
+                   !__builtin_add_overflow(size, e.right, &size) && size >= 0,
+               "pad: The input size ", x.size(e.dim), ", plus negative padding ", e.left, " and ",
+               e.right, " resulted in a negative output size, which is invalid. Check dimension ",
+               e.dim, " of your input.");
+  return size;
+}
+
+struct ConstantPad {
+  static constexpr OpSpec spec{"constant_pad_nd", "input, pad, value=0", kInternal | kReduction,
+                               "The input between elements of one value; negative numbers cut.",
+                               "T(3, 4), (1, 2); T(3, 4), (-1, 2, 0, -1), 2.0; T(2, 3), (2, -4)"};
+  struct State {
+    Dims pad;
+  };
+  static Tensor forward(Ctx<ConstantPad>& ctx, const Tensor& x, IntList pad, Scalar value) {
+    COGRAD_CHECK(pad.size() % 2 == 0, "Length of pad must be even but instead it equals ",
+                 pad.size());
+    COGRAD_CHECK(pad.size() <= 2 * static_cast<size_t>(x.dim()),
+                 "Length of pad should be no more than twice the number of dimensions of the "
+                 "input. Pad length is ",
+                 pad.size(), " while the input has ", x.dim(), " dimensions.");
+    if (ctx.recording())
+      for (int64_t n : pad) ctx->pad.push_back(-n);
+    Dims sizes(x.sizes());
+    for (size_t k = 0; k < pad.size() / 2; ++k) {
+      const Ends e = ends_of(x, pad, k);
+      sizes[static_cast<size_t>(e.dim)] = padded_size(x, e);
+    }
+    Tensor out = full(sizes, x.dtype(), value);
+    Tensor from = x, to = out;
+    for (size_t k = 0; k < pad.size() / 2; ++k) {
+      const Ends e = ends_of(x, pad, k);
+      const int64_t skip = std::max<int64_t>(-e.left, 0), at = std::max<int64_t>(e.left, 0);
+      const int64_t n = std::min(x.size(e.dim) - skip, to.size(e.dim) - at);
+      if (n <= 0) return out;
+      from = slice_region(from, e.dim, {skip, n}, 1);
+      to = slice_region(to, e.dim, {at, n}, 1);
+    }
+    raw_copy(to, from);
+    return out;
+  }
+  // What was put in is cut off again, what was cut gets zeros.
+  static Tensor backward(Ctx<ConstantPad>& ctx, const Tensor& g) {
+    return apply<ConstantPad>(g, IntList(ctx->pad), Scalar(0));
+  }
+};
+COGRAD_OP(ConstantPad)
+
+void check_ends(PadMode mode, const Tensor& x, const Ends& e) {
+  const int64_t n = x.size(e.dim);
+  COGRAD_CHECK(n > 0, "pad: dimension ", e.dim, " of the input is empty, so there is nothing to ",
+               "pad with; input has shape ", to_string(x.sizes()));
+  if (mode == PadMode::Reflect)
+    COGRAD_CHECK(e.left < n && e.right < n,
+                 "Padding size should be less than the corresponding input dimension, but got: "
+                 "padding (",
+                 e.left, ", ", e.right, ") at dimension ", e.dim, " of input ",
+                 to_string(x.sizes()));
+  if (mode == PadMode::Circular)
+    COGRAD_CHECK(e.left <= n && e.right <= n,
+                 "Padding value causes wrapping around more than once, got (", e.left, ", ",
+                 e.right, ") at dimension ", e.dim, " of input ", to_string(x.sizes()));
+}
+
+// Which element of a dim of size n stands `i` places from its first one.
+int64_t source_of(PadMode mode, int64_t i, int64_t n) {
+  if (mode == PadMode::Replicate) return std::clamp<int64_t>(i, 0, n - 1);
+  if (mode == PadMode::Circular) return (i % n + n) % n;
+  const int64_t from_start = std::abs(i);
+  return from_start < n ? from_start : 2 * (n - 1) - from_start;
+}
+
+Tensor padded_dim(PadMode mode, const Tensor& x, const Ends& e) {
+  if (e.left == 0 && e.right == 0) return x;
+  check_ends(mode, x, e);
+  const Tensor index = empty(Dims{padded_size(x, e)}, DType::Int64);
+  auto* at = index.data<int64_t>();
+  for (int64_t i = 0; i < index.numel(); ++i) at[i] = source_of(mode, i - e.left, x.size(e.dim));
+  return index_select(x, e.dim, index);
+}
+
+struct Pad {
+  static constexpr OpSpec spec{
+      "pad",
+      "input, pad, mode='constant', value=None",
+      kFunction | kNN | kShape,
+      "Elements added (or, by negative numbers, cut) at the ends of the last dims: pad is (last "
+      "dim "
+      "left, last dim right, second last left, ...); mode is 'constant', 'reflect', 'replicate' or "
+      "'circular'.",
+      "T(3, 4), (1, 2); T(3, 4), (1, -1, 0, 2), 'constant', 1.5; T(2, 4), (1, 2), 'reflect'; "
+      "T(2, 3, 4), (3, 1, 0, 2), 'reflect'; T(2, 3, 4), (2, 5), 'replicate'; "
+      "T(1, 2, 3, 2, 4), (1, 2, 1, 1, 2, 0), 'replicate'; T(2, 2, 3, 4), (4, 1, 2, 3), 'circular'",
+      ""};
+  static Tensor forward(const Tensor& x, IntList pad, std::string_view mode_name,
+                        std::optional<Scalar> value) {
+    const PadMode mode = pad_mode(mode_name);
+    if (mode == PadMode::Constant) return apply<ConstantPad>(x, pad, value.value_or(Scalar(0)));
+    COGRAD_CHECK(pad.size() % 2 == 0, "Padding length must be divisible by 2, got ", pad.size());
+    COGRAD_CHECK(pad.size() <= 2 * static_cast<size_t>(x.dim()),
+                 "Padding length should be less than or equal to two times the input dimension but "
+                 "got padding length ",
+                 pad.size(), " and input of dimension ", x.dim());
+    COGRAD_CHECK(!value || value->to_double() == 0, "Padding mode \"", mode_name,
+                 "\" doesn't take in value argument");
+    const int padded = static_cast<int>(pad.size() / 2);
+    COGRAD_CHECK_NOT_IMPLEMENTED(
+        padded >= 1 && padded <= 3 && (x.dim() == padded + 1 || x.dim() == padded + 2),
+        "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got ", padded,
+        " padded dimensions of an input of ", x.dim());
+    Tensor y = x;
+    for (size_t k = 0; k < pad.size() / 2; ++k) y = padded_dim(mode, y, ends_of(x, pad, k));
+    return y.is(x) ? clone(x) : y;
+  }
+};
+COGRAD_OP(Pad)
+
+}  // namespace
+
+}  // namespace cograd

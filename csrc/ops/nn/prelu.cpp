@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// prelu: negative elements times a weight, one for all or one per channel.
+#include "ops/core/ops.h"
+#include "ops/core/promote.h"
+
+namespace cograd {
+
+namespace {
+
+struct Prelu {
+  static constexpr OpSpec spec{
+      "prelu",
+      "input, weight",
+      kFunctional | kReduction,
+      "The input where it is positive, elsewhere times weight: one number, or one per channel "
+      "(dim 1).",
+      "T(3, 4), T(1); T(3, 4), T(4); T(2, 3, 4), T(3); T(), T(1); T(4), T()",
+      "np.where(input > 0, input, input * (weight.reshape(()) if weight.size == 1 else "
+      "weight.reshape([1, -1] + [1] * (input.ndim - 2))))"};
+  static Tensor forward(const Tensor& x, const Tensor& weight) {
+    COGRAD_CHECK(x.dtype() == weight.dtype(), "prelu: Type promoting not supported. Got ",
+                 scalar_type_name(x.dtype()), " and ", scalar_type_name(weight.dtype()));
+    COGRAD_CHECK(
+        weight.dim() <= 1,
+        "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = ", weight.dim());
+    Dims shape(static_cast<size_t>(x.dim()), 1);
+    if (weight.numel() != 1) {
+      COGRAD_CHECK(x.dim() > 0, "Not allow zero-dim input tensor.");
+      const int64_t channels = x.dim() > 1 ? x.size(1) : 1;
+      COGRAD_CHECK(weight.numel() == channels,
+                   "Mismatch of parameter numbers and input channel size. Found parameter numbers "
+                   "= ",
+                   weight.numel(), " and channel size = ", channels, ".");
+      shape[1] = channels;
+    }
+    return where(gt(x, 0), x, mul(x, reshape(weight, shape)));
+  }
+};
+COGRAD_OP(Prelu)
+
+}  // namespace
+
+}  // namespace cograd

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Views by strides, their gradients, and memory laid out anew.
+#include "ops/core/ops.h"
+#include "ops/core/raw.h"
+#include "ops/core/view.h"
+#include "ops/shape/geometry.h"
+#include "ops/shape/inplace_geometry.h"
+
+namespace cograd {
+
+namespace {
+
+// Copies into new memory with the given strides, which must not overlap.
+Tensor raw_relayout(const Tensor& x, IntList strides) {
+  int64_t last = 0;
+  for (size_t i = 0; i < strides.size(); ++i)
+    if (x.sizes()[i] > 0) last += (x.sizes()[i] - 1) * strides[i];
+  const int64_t room[1] = {x.numel() == 0 ? 0 : last + 1};
+  const Tensor flat = zeros(room, x.dtype());
+  Tensor out = alias_strided(flat, x.sizes(), strides, flat.bytes());
+  raw_copy(out, x);
+  return out;
+}
+
+struct Relayout {
+  static constexpr OpSpec spec{"_relayout", "input, strides", kInternal | kShape,
+                               "The same values in memory with other strides.",
+                               "none: used by in-place writes to views"};
+  static Tensor forward(Ctx<Relayout>&, const Tensor& x, Shape strides) {
+    return raw_relayout(x, strides);
+  }
+  static Tensor backward(Ctx<Relayout>&, const Tensor& g) { return g; }
+};
+COGRAD_OP(Relayout)
+
+// Where a strided region lies, relative to the first element of the tensor it is a region of.
+struct Region {
+  Dims base_sizes, base_strides, sizes, strides;
+  int64_t offset;
+};
+
+Tensor region_of(const Tensor& whole, const Region& r) {
+  return alias_strided(whole, r.sizes, r.strides, whole.bytes() + r.offset * whole.itemsize());
+}
+
+struct AsStrided;
+struct ScatterRegion;
+Tensor region_replaced(const Tensor& base, const Tensor& slice, const Region& r);
+
+void check_region(const Tensor& x, IntList sizes, IntList strides, int64_t offset) {
+  COGRAD_CHECK(sizes.size() == strides.size(),
+               "mismatch in length of strides and shape: as_strided() got size ", to_string(sizes),
+               " and stride ", to_string(strides));
+  COGRAD_CHECK(offset >= 0, "as_strided(): Tensor: invalid storage offset ", offset);
+  int64_t last = offset;
+  bool none = false;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    COGRAD_CHECK(sizes[i] >= 0, "Trying to create tensor with negative dimension ", sizes[i], ": ",
+                 to_string(sizes));
+    COGRAD_CHECK(strides[i] >= 0,
+                 "as_strided: Negative strides are not supported at the moment, "
+                 "got strides: ",
+                 to_string(strides));
+    none |= sizes[i] == 0;
+    last += (sizes[i] - 1) * strides[i];
+  }
+  const int64_t room = x->storage->nbytes / x.itemsize();
+  COGRAD_CHECK(none || last < room, "setStorage: sizes ", to_string(sizes), ", strides ",
+               to_string(strides), ", storage offset ", offset, ", and itemsize ", x.itemsize(),
+               " requiring a storage size of ", (last + 1) * x.itemsize(),
+               " are out of bounds for storage of size ", x->storage->nbytes);
+}
+
+struct AsStrided {
+  static constexpr OpSpec spec{
+      "as_strided",
+      "input, size, stride, storage_offset=None",
+      kFunctional | kView | kReadsBytes,
+      "A view of the storage with the given size, stride and offset (in elements).",
+      "T(6), (2, 2), (2, 1), 1; T(6), (4, 3), (1, 1)",
+      ""};
+  using State = Region;
+  static Tensor forward(Ctx<AsStrided>& ctx, const Tensor& x, Shape sizes, Shape strides,
+                        std::optional<int64_t> offset) {
+    const int64_t at = offset.value_or(x.storage_offset());
+    check_region(x, sizes, strides, at);
+    if (ctx.recording())
+      *ctx.operator->() = {Dims(x.sizes()), Dims(x.strides()), Dims(sizes), Dims(strides),
+                           at - x.storage_offset()};
+    return make_view(x, sizes, strides, static_cast<char*>(x->storage->data) + at * x.itemsize());
+  }
+  static Tensor backward(Ctx<AsStrided>& ctx, const Tensor& g);
+};
+COGRAD_OP(AsStrided)
+[[maybe_unused]] const bool as_strided_inplace = add_geometry_op<AsStrided>();
+
+// Adjoint of AsStrided: zeros of the base's geometry, g added where the region was.
+struct AsStridedGrad {
+  static constexpr OpSpec spec{
+      "_as_strided_grad", "grad, base_sizes, base_strides, sizes, strides, offset",
+      kInternal | kShape, "Gradient of as_strided.", "none: used by as_strided"};
+  using State = Region;
+  static Tensor forward(Ctx<AsStridedGrad>& ctx, const Tensor& g, Shape base_sizes,
+                        Shape base_strides, Shape sizes, Shape strides, int64_t offset) {
+    const Region r{Dims(base_sizes), Dims(base_strides), Dims(sizes), Dims(strides), offset};
+    if (ctx.recording()) *ctx.operator->() = r;
+    int64_t lo = 0, hi = 0, region_last = offset;
+    for (size_t i = 0; i < base_sizes.size(); ++i) {
+      COGRAD_CHECK(base_strides[i] != 0 || base_sizes[i] <= 1,
+                   "as_strided(): no gradient for an input whose elements share memory; clone() it "
+                   "first");
+      hi += std::max<int64_t>(base_sizes[i] - 1, 0) * base_strides[i];
+    }
+    for (size_t i = 0; i < sizes.size(); ++i)
+      region_last += std::max<int64_t>(sizes[i] - 1, 0) * strides[i];
+    lo = std::min<int64_t>(0, offset);
+    hi = std::max(hi, region_last);
+    const int64_t room[1] = {hi - lo + 1};
+    const Tensor flat = zeros(room, g.dtype());
+    const Tensor base =
+        alias_strided(flat, base_sizes, base_strides, flat.bytes() - lo * flat.itemsize());
+    add_region(region_of(base, r), g);
+    return base;
+  }
+  static Tensor backward(Ctx<AsStridedGrad>& ctx, const Tensor& g) {
+    const Region& r = *ctx.operator->();
+    const Tensor whole = relayout(g, r.base_strides);
+    return apply<AsStrided>(whole, IntList(r.sizes), IntList(r.strides),
+                            std::optional<int64_t>(whole.storage_offset() + r.offset));
+  }
+
+ private:
+  // Adds one slice of the outermost dim at a time: elements of one region may share memory.
+  static void add_region(const Tensor& region, const Tensor& g) {
+    const Tensor values = raw_contiguous(g);
+    const int64_t n = region.numel();
+    dispatch_all(g.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const T* src = values.data<T>();
+      Dims index(static_cast<size_t>(region.dim()));
+      T* at = region.data<T>();
+      for (int64_t k = 0; k < n; ++k) {
+        if constexpr (std::is_same_v<T, bool>)
+          *at = *at || src[k];
+        else
+          *at = static_cast<T>(*at + src[k]);
+        for (size_t d = index.size(); d-- > 0;) {
+          at += region.strides()[d];
+          if (++index[d] < region.sizes()[d]) break;
+          at -= region.strides()[d] * region.sizes()[d];
+          index[d] = 0;
+        }
+      }
+    });
+  }
+};
+COGRAD_OP(AsStridedGrad)
+
+Tensor AsStrided::backward(Ctx<AsStrided>& ctx, const Tensor& g) {
+  const Region& r = *ctx.operator->();
+  return apply<AsStridedGrad>(g, IntList(r.base_sizes), IntList(r.base_strides), IntList(r.sizes),
+                              IntList(r.strides), r.offset);
+}
+
+struct ScatterRegion {
+  static constexpr OpSpec spec{"_scatter_region", "input, src, size, stride, offset",
+                               kInternal | kShape, "input with a strided region replaced by src.",
+                               "none: used by in-place writes to views"};
+  using State = Region;
+  static Tensor forward(Ctx<ScatterRegion>& ctx, const Tensor& x, const Tensor& src, Shape sizes,
+                        Shape strides, int64_t offset) {
+    const Region r{Dims(x.sizes()), Dims(x.strides()), Dims(sizes), Dims(strides), offset};
+    if (ctx.recording()) *ctx.operator->() = r;
+    Tensor out = raw_relayout(x, x.strides());
+    raw_copy(region_of(out, r), src);
+    return out;
+  }
+  static void backward(Ctx<ScatterRegion>& ctx, const Tensor& g) {
+    const Region& r = *ctx.operator->();
+    const Tensor whole = relayout(g, r.base_strides);
+    if (ctx.needs(0)) ctx.grad(0) = region_replaced(whole, zeros(r.sizes, g.dtype()), r);
+    if (ctx.needs(1))
+      ctx.grad(1) = apply<AsStrided>(whole, IntList(r.sizes), IntList(r.strides),
+                                     std::optional<int64_t>(whole.storage_offset() + r.offset));
+  }
+};
+COGRAD_OP(ScatterRegion)
+
+Tensor region_replaced(const Tensor& base, const Tensor& slice, const Region& r) {
+  return apply<ScatterRegion>(base, slice, IntList(r.sizes), IntList(r.strides), r.offset);
+}
+
+}  // namespace
+
+Tensor as_strided(const Tensor& x, IntList sizes, IntList strides, int64_t offset) {
+  return apply<AsStrided>(x, sizes, strides, std::optional<int64_t>(offset));
+}
+Tensor relayout(const Tensor& x, IntList strides) { return apply<Relayout>(x, strides); }
+Tensor scatter_region(const Tensor& base, const Tensor& slice, IntList sizes, IntList strides,
+                      int64_t offset) {
+  return apply<ScatterRegion>(base, slice, sizes, strides, offset);
+}
+
+}  // namespace cograd

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// quantile and nanquantile, differentiable in the fractions too.
+#include <cmath>
+#include "kernels/sort.h"
+#include "ops/reduce/reduce.h"
+
+namespace cograd {
+
+namespace {
+
+enum class Interpolation { Linear, Lower, Higher, Midpoint, Nearest };
+
+Interpolation interpolation_of(std::string_view s) {
+  constexpr std::string_view kNames[] = {"linear", "lower", "higher", "midpoint", "nearest"};
+  for (int i = 0; i < 5; ++i)
+    if (s == kNames[i]) return static_cast<Interpolation>(i);
+  detail::fail(ErrorKind::Runtime,
+               "quantile() interpolation must be one of linear, lower, higher, midpoint or "
+               "nearest, but got ",
+               s);
+}
+
+struct Positions {
+  Tensor low, high;  // indices into the rows, [outer, q, inner]
+  Tensor weight;     // of the high one, in x's dtype
+  Tensor steps;      // [outer, 1, inner]: d (rank) / d q
+};
+
+// Which two elements of every row make up each quantile, and the weight of the second.
+template <class T>
+void find_positions(const T* x, const int64_t* order, const Axis& a, std::span<const double> q,
+                    Interpolation mode, bool ignore_nan, const Positions& p) {
+  auto* low = p.low.data<int64_t>();
+  auto* high = p.high.data<int64_t>();
+  T* weight = p.weight.data<T>();
+  T* steps = p.steps.data<T>();
+  const auto nq = static_cast<int64_t>(q.size());
+  for (int64_t r = 0; r < a.outer * a.inner; ++r) {
+    const int64_t o = r / a.inner, i = r % a.inner;
+    const int64_t base = o * a.n * a.inner + i;
+    int64_t n = a.n;  // NaN sort last
+    while (n > 0 &&
+           std::isnan(static_cast<double>(x[base + order[base + (n - 1) * a.inner] * a.inner])))
+      --n;
+    const bool poisoned = n == 0 || (n < a.n && !ignore_nan);
+    steps[r] = static_cast<T>(std::max<int64_t>(n - 1, 0));
+    for (int64_t k = 0; k < nq; ++k) {
+      const int64_t to = (o * nq + k) * a.inner + i;
+      const double rank = poisoned ? static_cast<double>(a.n - 1)
+                                   : q[static_cast<size_t>(k)] * static_cast<double>(n - 1);
+      double below = std::floor(rank);
+      double above = std::ceil(rank);
+      double w = rank - below;
+      if (mode == Interpolation::Lower) above = below;
+      if (mode == Interpolation::Higher) below = above;
+      if (mode == Interpolation::Nearest) below = above = std::nearbyint(rank);
+      if (mode == Interpolation::Midpoint) w = 0.5;
+      if (below == above) w = 0;
+      low[to] = order[base + static_cast<int64_t>(below) * a.inner];
+      high[to] = order[base + static_cast<int64_t>(above) * a.inner];
+      weight[to] = static_cast<T>(w);
+    }
+  }
+}
+
+Positions quantile_positions(const Tensor& x, int dim, std::span<const double> q,
+                             Interpolation mode, bool ignore_nan) {
+  const Axis a = axis_of(x.sizes(), dim);
+  Dims sizes(x.sizes());
+  sizes[static_cast<size_t>(dim)] = static_cast<int64_t>(q.size());
+  const Tensor in = raw_contiguous(x);
+  const Tensor order = empty(x.sizes(), DType::Int64);
+  kernels::sort(x.dtype(), in.bytes(), nullptr, order.data<int64_t>(), a.outer, a.n, a.inner,
+                false);
+  Dims one(sizes);
+  one[static_cast<size_t>(dim)] = 1;
+  Positions p{empty(sizes, DType::Int64), empty(sizes, DType::Int64), empty(sizes, x.dtype()),
+              empty(one, x.dtype())};
+  if (x.dtype() == DType::Float64)
+    find_positions(in.data<double>(), order.data<int64_t>(), a, q, mode, ignore_nan, p);
+  else
+    find_positions(in.data<float>(), order.data<int64_t>(), a, q, mode, ignore_nan, p);
+  return p;
+}
+
+// The weights, as a function of q: q moves between two elements by (elements - 1) of them.
+struct QuantileWeight {
+  static constexpr OpSpec spec{"_quantile_weight", "q, weight, steps, dim", kInternal | kSorting,
+                               "Weights of a quantile's upper elements.", "none: quantile"};
+  static constexpr int kSaved = 1;
+  struct State {
+    int dim;
+    Dims q_sizes;
+  };
+  static Tensor forward(Ctx<QuantileWeight>& ctx, const Tensor& q, const Tensor& weight,
+                        const Tensor& steps, Dim dim) {
+    ctx->dim = static_cast<int>(dim);
+    if (ctx.recording()) ctx->q_sizes = Dims(q.sizes());
+    ctx.save(steps);
+    return weight;
+  }
+  static void backward(Ctx<QuantileWeight>& ctx, const Tensor& g) {
+    if (!ctx.needs(0)) return;
+    const DimMask others = all_dims(g.dim()) & ~(DimMask{1} << ctx->dim);
+    ctx.grad(0) = reshape(sum_mask(g * ctx.saved(0), others, false), ctx->q_sizes);
+  }
+};
+
+// q scalar: the dim goes (or stays as 1); q 1-d: the quantiles become the first dim.
+Tensor quantile_of(const Tensor& input, std::span<const double> q, bool q_scalar,
+                   const Tensor& q_tensor, std::optional<int64_t> dim, bool keepdim,
+                   std::string_view interpolation, bool ignore_nan) {
+  const char* name = ignore_nan ? "nanquantile" : "quantile";
+  COGRAD_CHECK(input.numel() > 0, name, "() input tensor must be non-empty");
+  COGRAD_CHECK(input.dtype() == DType::Float32 || input.dtype() == DType::Float64, name,
+               "() input tensor must be either float or double dtype");
+  for (double v : q)
+    COGRAD_CHECK(v >= 0 && v <= 1, name, "() q must be in the range [0, 1] but got ", v);
+  const Interpolation mode = interpolation_of(interpolation);
+  const int d = dim ? wrap_dim(*dim, input.dim()) : 0;
+  const int64_t flat = -1;
+  const Tensor x = !dim || input.dim() == 0 ? reshape(input, {&flat, 1}) : input;
+  const Positions p = quantile_positions(x, d, q, mode, ignore_nan);
+  Tensor y = take_along(x, d, p.low);
+  const Tensor weight =
+      q_tensor.defined() && mode == Interpolation::Linear
+          ? apply<QuantileWeight>(q_tensor, p.weight, p.steps, static_cast<int64_t>(d))
+          : p.weight;
+  y = y + weight * (take_along(x, d, p.high) - y);
+  y = movedim(y, d, 0);
+  Dims shape;
+  if (!q_scalar) shape.push_back(static_cast<int64_t>(q.size()));
+  for (int i = 0; i < input.dim(); ++i) {
+    const bool reduced = !dim || i == d;
+    if (!reduced)
+      shape.push_back(input.size(i));
+    else if (keepdim)
+      shape.push_back(1);
+  }
+  return reshape(y, shape);
+}
+
+std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
+  COGRAD_CHECK(q.dim() <= 1, "quantile() q must be a scalar or 1D tensor");
+  COGRAD_CHECK(q.dtype() == x.dtype(),
+               "quantile() q tensor must be same dtype as the input tensor");
+  const Tensor wide = raw_contiguous(raw_cast(q, DType::Float64));
+  return {wide.data<double>(), wide.data<double>() + wide.numel()};
+}
+
+#define COGRAD_QUANTILE(Prefix, name, ignore_nan, doc)                                            \
+  struct Prefix##Scalar {                                                                         \
+    static constexpr OpSpec spec{name,                                                            \
+                                 "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
+                                 kFunctional | kSorting,                                          \
+                                 doc,                                                             \
+                                 "T(3, 5), 0.4, 1; T(7), 0.5; T(2, 3, 4), 0.25, 0, True; "        \
+                                 "T(5), 0.3, interpolation='nearest'",                            \
+                                 "np." name                                                       \
+                                 "(input, q, axis=dim, keepdims=keepdim, method=interpolation)"}; \
+    static Tensor forward(const Tensor& x, double q, std::optional<Dim> dim, bool keepdim,        \
+                          std::string_view interpolation) {                                       \
+      return quantile_of(x, {&q, 1}, true, Tensor(), dim, keepdim, interpolation, ignore_nan);    \
+    }                                                                                             \
+  };                                                                                              \
+  COGRAD_OP(Prefix##Scalar)                                                                       \
+  struct Prefix {                                                                                 \
+    static constexpr OpSpec spec{name,                                                            \
+                                 "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
+                                 kFunctional | kSorting, doc " q is a tensor of fractions.",      \
+                                 "none: q must stay within [0, 1]; tested by hand"};              \
+    static Tensor forward(const Tensor& x, const Tensor& q, std::optional<Dim> dim, bool keepdim, \
+                          std::string_view interpolation) {                                       \
+      return quantile_of(x, quantile_fractions(q, x), q.dim() == 0, q, dim, keepdim,              \
+                         interpolation, ignore_nan);                                              \
+    }                                                                                             \
+  };                                                                                              \
+  COGRAD_OP(Prefix)
+COGRAD_QUANTILE(Quantile, "quantile", false,
+                "The value below which the fraction q of each row lies.")
+COGRAD_QUANTILE(Nanquantile, "nanquantile", true, "quantile of the elements that are not NaN.")
+#undef COGRAD_QUANTILE
+
+}  // namespace
+
+}  // namespace cograd

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The ops registered from Python by "namespace::name", and who must hear when a name changes.
+
+`cograd.library` fills it, `cograd.ops` reads it, and libraries that are loaded say what they
+brought; it imports none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+__all__ = [
+    "add",
+    "changed",
+    "find",
+    "gone",
+    "listeners",
+    "python_ops",
+    "reloaders",
+    "remove",
+    "split",
+]
+
+
+class NamedOp(Protocol):
+    """What the table asks of an op."""
+
+    _qualname: str
+
+
+python_ops: dict[str, Any] = {}
+gone: set[str] = set()  # ops that the core still has, but whose rebuilt library lacks them
+listeners: list[Callable[[Sequence[str]], None]] = []  # told of names that mean something else
+reloaders: list[Callable[[Sequence[str], Sequence[str]], None]] = []  # told of loaded libraries
+
+
+def split(qualname: str) -> tuple[str, str]:
+    """("namespace", "name") of "namespace::name".
+
+    Raises:
+        ValueError: it has another form.
+    """
+    namespace, found, name = qualname.partition("::")
+    if not (found and namespace.isidentifier() and name.isidentifier()):
+        raise ValueError(
+            f"expected the name of an op, 'namespace::name' of two identifiers, got {qualname!r}"
+        )
+    return namespace, name
+
+
+def _tell(names: Sequence[str]) -> None:
+    for listener in listeners:
+        listener(names)
+
+
+def add(op: NamedOp) -> None:
+    """Enters an op; one of the same name is replaced."""
+    python_ops[op._qualname] = op
+    _tell([op._qualname])
+
+
+def remove(op: NamedOp) -> None:
+    """Takes an op out, unless its name has been given to another since."""
+    if python_ops.get(op._qualname) is op:
+        del python_ops[op._qualname]
+        _tell([op._qualname])
+
+
+def find(qualname: str) -> Any:
+    """The op of that name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    split(qualname)
+    if qualname not in python_ops:
+        known = ", ".join(sorted(python_ops)[:10]) or "none"
+        raise ValueError(f"there is no op {qualname!r} registered from Python; known: {known}")
+    return python_ops[qualname]
+
+
+def changed(names: Iterable[str], without: Iterable[str]) -> None:
+    """Takes note of ops that a library registered anew, and of those a rebuilt one lacks."""
+    names, without = list(names), list(without)
+    gone.difference_update(names)
+    gone.update(without)
+    for reload in reloaders:
+        reload(names, without)
+    _tell([*names, *without])

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Trees of lists, tuples and dicts: their leaves as a list, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def flatten(tree: Any, leaves: list[Any]) -> Any:
+    """Appends the leaves of ``tree`` in order; returns its shape, to be given to unflatten."""
+    if isinstance(tree, dict):
+        keys = list(tree)
+        return (dict, keys, [flatten(tree[k], leaves) for k in keys])
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return (type(tree), None, [flatten(v, leaves) for v in tree])
+    if isinstance(tree, (list, tuple)):
+        return (type(tree), None, [flatten(v, leaves) for v in tree])
+    leaves.append(tree)
+    return None
+
+
+def unflatten(spec: Any, leaves: Any) -> Any:
+    """The tree of shape ``spec`` with leaves taken from the iterator ``leaves``."""
+    if spec is None:
+        return next(leaves)
+    kind, keys, parts = spec
+    values = [unflatten(part, leaves) for part in parts]
+    if kind is dict:
+        return dict(zip(keys, values, strict=True))
+    if kind in (list, tuple):
+        return kind(values)
+    return kind(*values)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""asarray: a tensor of whatever holds numbers, over the same memory where that is possible."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cograd import _C
+from cograd._C import Tensor, from_dlpack, from_numpy, frombuffer, tensor
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name without the package: float32."""
+    return str(dtype).rsplit(".", 1)[-1]
+
+
+def is_ndarray(obj: Any) -> bool:
+    # Without an import of NumPy: only NumPy's own class and its subclasses are meant.
+    return any(c.__module__ == "numpy" and c.__name__ == "ndarray" for c in type(obj).__mro__)
+
+
+def _supports_buffer(obj: Any) -> bool:
+    try:
+        memoryview(obj).release()
+    except (TypeError, BufferError):
+        return False
+    return True
+
+
+def _shared(obj: Any, dtype: Any) -> Tensor | None:
+    """``obj`` as a tensor over the same memory, or None if it has none to share."""
+    if isinstance(obj, Tensor):
+        return obj
+    if is_ndarray(obj):
+        return from_numpy(obj)
+    if hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
+        return from_dlpack(obj)
+    if not hasattr(obj, "dtype") and _supports_buffer(obj):
+        return frombuffer(obj, dtype=_C.get_default_dtype() if dtype is None else dtype)
+    return None
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool | None = None,
+) -> Tensor:
+    """``obj`` as a tensor, sharing its memory where that is possible.
+
+    Args:
+        obj: a Tensor, NumPy array, DLPack capsule or object with ``__dlpack__``, object with the
+            buffer protocol (read as ``dtype``), number, or nested sequence of numbers.
+        dtype: the result's dtype; by default that of ``obj``.
+        device: the CPU.
+        copy: True copies always, False never, None only where it must.
+        requires_grad: True makes a result without history a leaf that requires grad, False
+            detaches it, None leaves it as ``obj`` has it.
+
+    Raises:
+        ValueError: ``copy=False`` but the memory cannot be shared.
+        TypeError: ``obj`` is none of the above.
+    """
+    if device is not None:
+        _C.device(device)
+    shared = _shared(obj, dtype)
+    if shared is None:
+        if copy is False:
+            raise ValueError("asarray(): can't alias arbitrary sequence into a tensor.")
+        return tensor(obj, dtype=dtype, requires_grad=bool(requires_grad))
+    result = shared
+    if dtype is not None and result.dtype != dtype:
+        if copy is False:
+            raise ValueError(
+                f"asarray(): can't alias tensor with dtype '{dtype_name(result.dtype)}' into dtype "
+                f"'{dtype_name(dtype)}'."
+            )
+        result = result.to(dtype)
+    elif copy:
+        result = result.clone()
+    if requires_grad is False and result.requires_grad:
+        result = result.detach()
+    elif requires_grad and not result.requires_grad:
+        result = (result.detach() if result is obj else result).requires_grad_()
+    return result

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Methods of Tensor that are no ops: protocols of NumPy and Python, storage, devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cograd import _C
+from cograd._C import Tensor, UntypedStorage, from_numpy, tensor
+from cograd._tensor import pickle, storage
+from cograd._tensor.asarray import dtype_name, is_ndarray
+
+# ---- NumPy's protocols --------------------------------------------------------------------------
+
+
+def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    """This tensor as a NumPy array, sharing memory unless ``dtype`` or ``copy`` forbid it."""
+    array = self.numpy()
+    if dtype is not None:
+        cast = array.astype(dtype, copy=False)
+        if cast is not array:
+            if copy is False:
+                raise ValueError(
+                    f"__array__(): a copy is needed to convert {dtype_name(self.dtype)} to "
+                    f"{dtype}, but copy=False"
+                )
+            return cast
+    return array.copy() if copy else array
+
+
+def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+    """The result of a NumPy function on this tensor, as a tensor."""
+    return from_numpy(array) if is_ndarray(array) else tensor(array)
+
+
+# ---- Python's protocols -------------------------------------------------------------------------
+
+
+def _format(self: Tensor, spec: str) -> str:
+    return format(self.item(), spec) if self.dim() == 0 else object.__format__(self, spec)
+
+
+def _complex(self: Tensor) -> complex:
+    return complex(float(self))
+
+
+def _reversed(self: Tensor) -> Tensor:
+    return self if self.dim() == 0 else self.flip(0)
+
+
+def _write_elements(self: Tensor, values: list[Any]) -> Tensor:
+    self.copy_(tensor(values, dtype=self.dtype).reshape(self.shape))
+    return self
+
+
+def _check_no_grad(self: Tensor, op: str) -> None:
+    if self.requires_grad:
+        raise RuntimeError(
+            f"Can't call {op}() on Variable that requires grad. Use var.detach().{op}() instead."
+        )
+
+
+def _apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replaces every element v by ``callable(v)``, in row-major order."""
+    _check_no_grad(self, "apply_")
+    return _write_elements(self, [callable(v) for v in _C._flat_list(self)])
+
+
+def _map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replaces every element a by ``callable(a, b)`` with b from ``other``, broadcast."""
+    _check_no_grad(self, "map_")
+    _check_no_grad(other, "map_")
+    pairs = zip(_C._flat_list(self), _C._flat_list(other.expand(self.shape)), strict=True)
+    return _write_elements(self, [callable(a, b) for a, b in pairs])
+
+
+# ---- storage and memory -------------------------------------------------------------------------
+
+
+def _untyped_storage(self: Tensor) -> UntypedStorage:
+    """The bytes this tensor shares with its views."""
+    return _C._untyped_storage(self)
+
+
+def _is_shared(self: Tensor) -> bool:
+    """False: tensors are not in memory shared between processes."""
+    return False
+
+
+def _share_memory_(self: Tensor) -> Tensor:
+    raise RuntimeError(
+        "share_memory_(): memory shared between processes is not supported; share a NumPy array "
+        "over multiprocessing.shared_memory and use from_numpy()"
+    )
+
+
+def _is_pinned(self: Tensor, device: Any = None) -> bool:
+    """False: pinned memory needs an accelerator."""
+    return False
+
+
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    raise RuntimeError("pin_memory(): needs an accelerator; cograd runs on the CPU only")
+
+
+def _same(self: Tensor) -> Tensor:
+    """This tensor: there are no complex dtypes and no negative bits to resolve."""
+    return self
+
+
+def _false(self: Tensor) -> bool:
+    """False: there are no complex dtypes."""
+    return False
+
+
+_METHODS: dict[str, Any] = {
+    "__array__": _array,
+    "__array_priority__": 1000,
+    "__array_wrap__": _array_wrap,
+    "__complex__": _complex,
+    "__copy__": pickle._copy,
+    "__deepcopy__": pickle._deepcopy,
+    "__format__": _format,
+    "__reduce_ex__": pickle._reduce_ex,
+    "__reversed__": _reversed,
+    "apply_": _apply_,
+    "is_conj": _false,
+    "is_neg": _false,
+    "is_pinned": _is_pinned,
+    "is_shared": _is_shared,
+    "map_": _map_,
+    "pin_memory": _pin_memory,
+    "resolve_conj": _same,
+    "resolve_neg": _same,
+    "share_memory_": _share_memory_,
+    "untyped_storage": _untyped_storage,
+    **storage.TENSOR_METHODS,
+}
+
+
+def install() -> None:
+    """Puts the methods of this file on Tensor; those an op already gave it stay."""
+    for name, value in _METHODS.items():
+        if not name.startswith("__") and name in Tensor.__dict__:
+            continue
+        if callable(value):
+            value.__name__ = name
+            value.__qualname__ = f"Tensor.{name}"
+        setattr(Tensor, name, value)
+    for name, value in storage.UNTYPED_METHODS.items():
+        setattr(UntypedStorage, name, value)
+    UntypedStorage.__reduce_ex__ = pickle._storage_reduce  # type: ignore[method-assign, assignment]

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Copies and pickles of tensors and their storages."""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+from typing import Any
+
+from cograd import _C
+from cograd._C import Tensor, UntypedStorage
+
+
+def _rebuild_tensor(
+    storage: UntypedStorage,
+    dtype: Any,
+    offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
+    cls: type | None = None,
+) -> Tensor:
+    """Inverse of ``Tensor.__reduce_ex__``."""
+    plain = _C._rebuild_tensor(storage, dtype, offset, size, stride, requires_grad)
+    if cls is None:
+        return plain
+    return _C._alias_as(cls, plain, requires_grad)  # type: ignore[no-any-return]
+
+
+def _load_storage(data: Any) -> UntypedStorage:
+    """Inverse of ``UntypedStorage.__reduce_ex__``."""
+    return _C._storage_from_bytes(data)
+
+
+def _storage_reduce(self: UntypedStorage, protocol: Any) -> tuple[Any, ...]:
+    if int(protocol) >= 5:
+        import pickle
+
+        return (_load_storage, (pickle.PickleBuffer(self),))  # may travel out of band
+    return (_load_storage, (bytes(self),))
+
+
+def _state_of(obj: Tensor) -> Any:
+    """Attributes set by the user, in the form that ``pickle`` and ``copy`` put back."""
+    get = getattr(type(obj), "__getstate__", None)
+    if get is not None and get is not getattr(object, "__getstate__", None):
+        return get(obj)
+    names = getattr(copyreg, "_slotnames")(type(obj))  # noqa: B009
+    slots = {name: getattr(obj, name) for name in names if hasattr(obj, name)}
+    attributes = obj.__dict__ or None
+    return (attributes, slots) if slots else attributes
+
+
+def _put_state(obj: Tensor, state: Any) -> None:
+    if state is None:
+        return
+    if hasattr(obj, "__setstate__"):
+        obj.__setstate__(state)
+        return
+    attributes, slots = state if isinstance(state, tuple) else (state, None)
+    obj.__dict__.update(attributes or {})
+    for name, value in (slots or {}).items():
+        setattr(obj, name, value)
+
+
+def _reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
+    if not self.is_leaf:
+        raise RuntimeError(
+            "cannot pickle a Tensor that is not a leaf: its history is not stored; use "
+            "tensor.detach() first"
+        )
+    cls = None if type(self) is Tensor else type(self)
+    arguments = (
+        _C._untyped_storage(self),
+        self.dtype,
+        self.storage_offset(),
+        tuple(self.size()),
+        self.stride(),
+        self.requires_grad,
+    )
+    state = _state_of(self)
+    made = (_rebuild_tensor, arguments if cls is None else (*arguments, cls))
+    return made if state is None else (*made, state)
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if id(self) in memo:
+        return memo[id(self)]  # type: ignore[no-any-return]
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment; use tensor.detach() or tensor.clone()"
+        )
+    storage = copy.deepcopy(_C._untyped_storage(self), memo)  # views stay views of one copy
+    result = _rebuild_tensor(
+        storage,
+        self.dtype,
+        self.storage_offset(),
+        tuple(self.size()),
+        self.stride(),
+        self.requires_grad,
+        None if type(self) is Tensor else type(self),
+    )
+    memo[id(self)] = result
+    if self.grad is not None:
+        result.grad = copy.deepcopy(self.grad, memo)
+    _put_state(result, copy.deepcopy(_state_of(self), memo))
+    return result
+
+
+def _copy(self: Tensor) -> Tensor:
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support copy.copy(); use "
+            "tensor.detach() or tensor.view_as(tensor)"
+        )
+    result: Tensor = _C._alias_as(type(self), self, self.requires_grad)
+    _put_state(result, copy.copy(_state_of(self)))
+    return result

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Storages as torch shows them, and the methods that give a tensor other memory: set_, new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cograd import _C
+from cograd._C import Size, Tensor, UntypedStorage
+
+
+def _elements(storage: UntypedStorage, dtype: Any) -> Tensor:
+    """All of ``storage`` as a vector of ``dtype``, sharing its memory."""
+    return _C._rebuild_tensor(storage, dtype, 0, (storage.nbytes() // dtype.itemsize,), (1,), False)
+
+
+class TypedStorage:
+    """The memory behind a tensor, counted in elements of the tensor's dtype."""
+
+    def __init__(self, wrap_storage: UntypedStorage, dtype: Any) -> None:
+        self._untyped = wrap_storage
+        self.dtype = dtype
+
+    @property
+    def device(self) -> Any:
+        return _C.device("cpu")
+
+    @property
+    def _cdata(self) -> int:
+        return id(self._untyped)
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory in bytes."""
+        return self._untyped
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return int(self.dtype.itemsize)
+
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return self._untyped.nbytes()
+
+    def size(self) -> int:
+        """Number of elements."""
+        return self.nbytes() // self.element_size()
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def data_ptr(self) -> int:
+        """Address of the first byte."""
+        return self._untyped.data_ptr()
+
+    def is_shared(self) -> bool:
+        """False: memory is not shared between processes."""
+        return False
+
+    def resize_(self, size: int) -> TypedStorage:
+        """Gives the memory up (0), or takes as much as there was again."""
+        self._untyped.resize_(size * self.element_size())
+        return self
+
+    def tolist(self) -> list[Any]:
+        """The elements as Python numbers."""
+        result: list[Any] = _elements(self._untyped, self.dtype).tolist()
+        return result
+
+    def clone(self) -> TypedStorage:
+        """A copy of the elements."""
+        return TypedStorage(self._untyped.clone(), self.dtype)
+
+    def fill_(self, value: Any) -> TypedStorage:
+        """Sets every element to ``value``."""
+        _elements(self._untyped, self.dtype).fill_(value)
+        return self
+
+    def copy_(self, source: TypedStorage) -> TypedStorage:
+        """Takes the values of ``source``, which has as many elements."""
+        _elements(self._untyped, self.dtype).copy_(_elements(source._untyped, source.dtype))
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __getitem__(self, index: int) -> Any:
+        return _elements(self._untyped, self.dtype)[index].item()
+
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        _elements(self._untyped, self.dtype)[index] = value
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, TypedStorage) and self.dtype == other.dtype
+        return same and self._untyped is other._untyped  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((id(self._untyped), self.dtype))
+
+    def __repr__(self) -> str:
+        return f"TypedStorage({self.tolist()}, dtype={self.dtype})"
+
+
+# ---- UntypedStorage -----------------------------------------------------------------------------
+
+
+def _untyped_fill_(self: UntypedStorage, value: int) -> UntypedStorage:
+    """Sets every byte to ``value``."""
+    _elements(self, _C.uint8).fill_(value)
+    return self
+
+
+def _untyped_copy_(self: UntypedStorage, source: UntypedStorage) -> UntypedStorage:
+    """Takes the bytes of ``source``, which has as many."""
+    if self.nbytes() != source.nbytes():
+        raise RuntimeError(
+            f"size does not match, self was {self.nbytes()} bytes but src was "
+            f"{source.nbytes()} bytes"
+        )
+    _elements(self, _C.uint8).copy_(_elements(source, _C.uint8))
+    return self
+
+
+def _untyped_getitem(self: UntypedStorage, index: int) -> int:
+    return int(_elements(self, _C.uint8)[index].item())
+
+
+def _untyped_setitem(self: UntypedStorage, index: int, value: int) -> None:
+    _elements(self, _C.uint8)[index] = value
+
+
+def _untyped_tolist(self: UntypedStorage) -> list[int]:
+    """The bytes as ints."""
+    return list(memoryview(self))
+
+
+def _storage(self: Tensor) -> TypedStorage:
+    """The memory behind the tensor and its views, in elements of its dtype."""
+    return TypedStorage(self.untyped_storage(), self.dtype)
+
+
+# ---- set_ and new -------------------------------------------------------------------------------
+
+
+def _set_(
+    self: Tensor,
+    source: Tensor | TypedStorage | UntypedStorage | None = None,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+) -> Tensor:
+    """Gives this tensor the memory of ``source`` (None: none) and its, or the given, geometry.
+
+    A tensor as ``source`` lends its shape too, unless ``size`` is given; a storage is a vector.
+
+    Raises:
+        RuntimeError: another dtype, a geometry outside the storage, or a tensor that requires grad
+            while gradients are recorded.
+    """
+    if _C.is_grad_enabled():
+        if self.requires_grad and self.is_leaf:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation."
+            )
+        if self.requires_grad or (isinstance(source, Tensor) and source.requires_grad):
+            raise RuntimeError("set_(): the derivative is not implemented; use no_grad()")
+    if source is None:
+        source = _C._ops.empty((0,), dtype=self.dtype)
+    if not isinstance(source, UntypedStorage) and source.dtype != self.dtype:
+        raise RuntimeError(
+            f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}"
+        )
+    if size is None and isinstance(source, Tensor):
+        storage_offset, size, stride = source.storage_offset(), source.shape, source.stride()
+    if isinstance(source, Tensor):
+        storage = source.untyped_storage()
+    else:
+        storage = source if isinstance(source, UntypedStorage) else source.untyped()
+    if size is None:
+        size = (storage.nbytes() // self.element_size() - storage_offset,)
+    if stride is None:
+        stride = [1] * len(size)
+        for i in range(len(size) - 1, 0, -1):
+            stride[i - 1] = stride[i] * max(size[i], 1)
+    self.data = _C._rebuild_tensor(
+        storage, self.dtype, storage_offset, tuple(size), tuple(stride), False
+    )
+    _C._increment_version(self)
+    return self
+
+
+def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """A new tensor of this dtype: empty, of the given sizes, of data, or over a storage."""
+    if device is not None:
+        _C.device(device)
+    if len(args) == 1 and not isinstance(args[0], int):
+        (data,) = args
+        if isinstance(data, Size):
+            return self.new_empty(data)
+        if isinstance(data, TypedStorage | UntypedStorage):
+            return _set_(self.new_empty((0,)), data)
+        if isinstance(data, Tensor):
+            if data.dtype != self.dtype:
+                raise TypeError(f"new(): expected a tensor of {self.dtype}, got {data.dtype}")
+            return data.view_as(data)
+        return _C.tensor(data, dtype=self.dtype)
+    return self.new_empty(args if args else (0,))
+
+
+def _cpu(self: UntypedStorage) -> Any:
+    """Where the memory is."""
+    return _C.device("cpu")
+
+
+UNTYPED_METHODS: dict[str, Any] = {
+    "__getitem__": _untyped_getitem,
+    "__setitem__": _untyped_setitem,
+    "copy_": _untyped_copy_,
+    "device": property(_cpu),
+    "fill_": _untyped_fill_,
+    "tolist": _untyped_tolist,
+}
+TENSOR_METHODS: dict[str, Any] = {"new": _new, "set_": _set_, "storage": _storage}

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Exceptions of this package."""
+
+from __future__ import annotations
+
+
+class GradcheckError(RuntimeError):
+    """Raised by gradcheck and gradgradcheck when gradients are wrong."""
+
+
+GradcheckError.__module__ = "cograd.autograd"

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What ``reduction`` and its deprecated forerunners mean to a loss."""
+
+from __future__ import annotations
+
+from cograd import Tensor
+
+
+def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The ``reduction`` that torch's deprecated pair of flags stands for."""
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is False:
+        return "none"
+    return "sum" if size_average is False else "mean"
+
+
+def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
+    """``loss`` after its reduction: 'none', 'mean' or 'sum'."""
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction == "none":
+        return loss
+    raise ValueError(f"{reduction} is not a valid value for reduction")

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Activation functions: the core's where it has them, otherwise composed of its ops."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+logsigmoid = cograd.logsigmoid
+hardshrink = cograd.hardshrink
+prelu = cograd.prelu
+sigmoid = cograd.sigmoid
+softplus = cograd.softplus
+softsign = cograd.softsign
+tanh = cograd.tanh
+tanhshrink = cograd.tanhshrink
+
+
+def _write_back(op: Callable[..., Tensor], input: Tensor, *args: Any) -> Tensor:
+    """Runs ``op`` in place: through the method ``name_`` if there is one, else by a copy.
+
+    The copy feeds ``op`` a clone, as ``op`` may have saved its input for the backward.
+    """
+    method = getattr(input, op.__name__ + "_", None)
+    if method is not None:
+        return method(*args)  # type: ignore[no-any-return]
+    source = input.clone() if cograd.is_grad_enabled() and input.requires_grad else input
+    return input.copy_(op(source, *args))
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(input, 0), element-wise."""
+    return _write_back(relu, input) if inplace else cograd.relu(input)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """In-place ``relu``."""
+    return relu(input, True)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``input`` where positive, ``negative_slope * input`` elsewhere."""
+    if inplace:
+        return _write_back(leaky_relu, input, negative_slope)
+    return cograd.leaky_relu(input, negative_slope)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere."""
+    return _write_back(elu, input, alpha) if inplace else cograd.elu(input, alpha)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Scaled ``elu`` with the constants of self-normalising networks."""
+    return _write_back(selu, input) if inplace else cograd.selu(input)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
+    return _write_back(celu, input, alpha) if inplace else cograd.celu(input, alpha)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * sigmoid(input)``."""
+    return _write_back(silu, input) if inplace else cograd.silu(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * tanh(softplus(input))``."""
+    return _write_back(mish, input) if inplace else cograd.mish(input)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """``input * Phi(input)``, Phi the normal distribution function; or its 'tanh' form."""
+    return cograd._C._nn.gelu(input, approximate=approximate)
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """``input`` limited to [min_val, max_val]."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    if inplace:
+        return _write_back(hardtanh, input, min_val, max_val)
+    return cograd.hardtanh(input, min_val, max_val)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input`` limited to [0, 6]."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``relu6(input + 3) / 6``."""
+    return _write_back(hardsigmoid, input) if inplace else cograd.hardsigmoid(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * relu6(input + 3) / 6``."""
+    return _write_back(hardswish, input) if inplace else cograd.hardswish(input)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``input`` where it is above ``threshold``, ``value`` elsewhere."""
+    if inplace:
+        return _write_back(_public_threshold, input, threshold, value)
+    return cograd.threshold(input, threshold, value)
+
+
+_public_threshold = threshold
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of ``input`` along ``dim`` times the sigmoid of the second."""
+    if input.dim() == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    if input.shape[dim] % 2:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {dim % input.dim()} is size "
+            f"{input.shape[dim]}"
+        )
+    value, gate = input.chunk(2, dim)
+    return value * gate.sigmoid()
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` moved towards zero by ``lambd``, zero within it."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    return cograd.softshrink(input, lambd)
+
+
+def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. "
+        "Change the call to include dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """exp(input) scaled to sum 1 along ``dim``."""
+    if dim is None:
+        dim = _implicit_dim("softmax", input.dim(), _stacklevel)
+    return cograd.softmax(input, dim) if dtype is None else cograd.softmax(input, dim, dtype=dtype)
+
+
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """log(softmax(input)) along ``dim``, without overflow."""
+    if dim is None:
+        dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
+    if dtype is None:
+        return cograd.log_softmax(input, dim)
+    return cograd.log_softmax(input, dim, dtype=dtype)
+
+
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """``softmax(-input)`` along ``dim``."""
+    if dim is None:
+        dim = _implicit_dim("softmin", input.dim(), _stacklevel)
+    return softmax(-input, dim, dtype=dtype)
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """A sample of the Gumbel-softmax distribution; ``hard`` gives one-hot values.
+
+    With ``hard`` the gradient is that of the soft sample.
+    """
+    tiny = cograd.finfo(logits.dtype).tiny
+    noise = cograd.empty_like(logits).detach().uniform_(tiny, 1.0)
+    gumbels = -(-noise.log()).log()
+    soft = softmax((logits + gumbels) / tau, dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]
+    one_hot = cograd.zeros_like(logits).scatter_(dim, index, 1.0)
+    return one_hot - soft.detach() + soft

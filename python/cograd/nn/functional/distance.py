@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Similarity and distance of vectors."""
+
+from __future__ import annotations
+
+import cograd
+from cograd import Tensor
+
+cosine_similarity = cograd.cosine_similarity
+
+
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """p-norm of ``x1 - x2 + eps`` over the last dim."""
+    return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)

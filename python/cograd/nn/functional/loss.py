@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Loss functions: the core's where it has them, otherwise composed of its ops."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from .._reduction import legacy_reduction, reduce_loss
+from .activation import logsigmoid
+from .distance import pairwise_distance
+
+
+def _same_size(input: Tensor, target: Tensor) -> None:
+    if target.shape != input.shape:
+        warnings.warn(
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
+            stacklevel=3,
+        )
+
+
+def _elementwise(
+    op: Any, input: Tensor, target: Tensor, reduction: str, weight: Tensor | None
+) -> Tensor:
+    """``op``; with weights, a 'mean' is divided by their sum."""
+    if weight is None:
+        return op(input, target, reduction=reduction)  # type: ignore[no-any-return]
+    if weight.shape != input.shape:
+        raise ValueError("Weights and input must have the same size.")
+    loss = op(input, target, reduction="none") * weight
+    return loss.sum() / weight.sum() if reduction == "mean" else reduce_loss(loss, reduction)
+
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """(input - target)^2; the shapes broadcast."""
+    _same_size(input, target)
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    return _elementwise(cograd._C._nn.mse_loss, input, target, reduction, weight)
+
+
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """|input - target|; the shapes broadcast."""
+    _same_size(input, target)
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    return _elementwise(cograd._C._nn.l1_loss, input, target, reduction, weight)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Minus the log-probabilities ``input`` (N, C, *) at the classes ``target`` (N, *)."""
+    return cograd._C._nn.nll_loss(
+        input,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=legacy_reduction(size_average, reduce, reduction),
+    )
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of logits (N, C, *) against classes (N, *) or probabilities (N, C, *)."""
+    return cograd._C._nn.cross_entropy(
+        input,
+        target,
+        weight=weight,
+        ignore_index=ignore_index,
+        reduction=legacy_reduction(size_average, reduce, reduction),
+        label_smoothing=label_smoothing,
+    )
+
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Binary cross entropy of probabilities ``input`` against ``target``, same shapes."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    return cograd._C._nn.binary_cross_entropy(input, target, weight=weight, reduction=reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Binary cross entropy of logits ``input`` against ``target``, same shapes."""
+    return cograd._C._nn.binary_cross_entropy_with_logits(
+        input,
+        target,
+        weight=weight,
+        pos_weight=pos_weight,
+        reduction=legacy_reduction(size_average, reduce, reduction),
+    )
+
+
+def _xlogx(x: Tensor) -> Tensor:
+    """Gives x * log(x), 0 at 0."""
+    return x * cograd.where(x > 0, x, cograd.ones_like(x)).log()
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """Squared error below ``beta``, absolute error above it; broadcastable shapes."""
+    _same_size(input, target)
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if beta == 0.0:
+        return l1_loss(input, target, reduction=reduction)
+    error = (input - target).abs()
+    loss = cograd.where(error < beta, 0.5 * error * error / beta, error - 0.5 * beta)
+    return reduce_loss(loss, reduction)
+
+
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Squared error below ``delta``, ``delta`` times the absolute error above it."""
+    _same_size(input, target)
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    error = (input - target).abs()
+    loss = cograd.where(error < delta, 0.5 * error * error, delta * (error - 0.5 * delta))
+    if weight is not None:
+        if weight.shape != input.shape:
+            raise ValueError("Weights and input must have the same size.")
+        loss = loss * weight
+    return reduce_loss(loss, reduction)
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """Gives target * (log(target) - input), where ``input`` holds log-probabilities.
+
+    ``reduction`` may also be 'batchmean': the sum over the number of rows.
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support "
+            "size.'batchmean' divides only by the batch size, and aligns with the KL div math "
+            "definition.'mean' will be changed to behave the same as 'batchmean' in the next "
+            "major release.",
+            stacklevel=2,
+        )
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        loss = _xlogx(target) - target * input
+    if reduction == "batchmean":
+        total = loss.sum()
+        return total / input.shape[0] if input.dim() else total
+    return reduce_loss(loss, reduction)
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log-likelihood of Poisson counts ``target``; ``full`` adds Stirling's term."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if log_input:
+        loss = input.exp() - target * input
+    else:
+        loss = input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        loss = loss + stirling.masked_fill(target <= 1, 0)
+    return reduce_loss(loss, reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log-likelihood of ``target`` under a Gaussian of mean ``input``, variance ``var``.
+
+    ``var`` has the shape of ``input``, that shape without or with 1 in its last dim, or is a float.
+    """
+    if not isinstance(var, Tensor):
+        var = cograd.full_like(input, var, requires_grad=False)
+    if bool((var < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    shape = tuple(input.shape)
+    if tuple(var.shape) != shape:
+        if shape[:-1] == tuple(var.shape):
+            var = var.unsqueeze(-1)
+        elif not (
+            len(var.shape) == len(shape)
+            and tuple(var.shape)[:-1] == shape[:-1]
+            and var.shape[-1] == 1
+        ):
+            raise ValueError(
+                f"var is of incorrect size: {tuple(var.shape)}, expected {shape}, {shape[:-1]} or "
+                f"{(*shape[:-1], 1)}"
+            )
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
+    # The floor must not cut the gradient: var is clamped without recording.
+    with cograd.no_grad():
+        correction = var.clamp(min=eps) - var
+    floored = var + correction
+    loss = 0.5 * (floored.log() + (input - target) ** 2 / floored)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return reduce_loss(loss, reduction)
+
+
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """1 - cos where ``target`` is 1, max(0, cos - margin) where it is -1; (N, D), (N, D), (N)."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if target.dim() > 1 or input1.dim() != target.dim() + 1 or input2.dim() != target.dim() + 1:
+        raise RuntimeError(
+            f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found "
+            f"inputs with sizes {tuple(input1.shape)} and {tuple(input2.shape)}."
+        )
+    eps = 1e-12  # under the root, as the value has to have a gradient at zero vectors
+    dot = (input1 * input2).sum(-1)
+    norm = ((input1 * input1).sum(-1) + eps) * ((input2 * input2).sum(-1) + eps)
+    cos = dot / norm.sqrt()
+    zeros = cograd.zeros_like(cos)
+    loss = cograd.where(target == 1, 1 - cos, zeros)
+    loss = loss + cograd.where(target == -1, (cos - margin).clamp(min=0), zeros)
+    return reduce_loss(loss, reduction)
+
+
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, -target * (input1 - input2) + margin)."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if not input1.dim() == input2.dim() == target.dim():
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "
+        )
+    return reduce_loss((-target * (input1 - input2) + float(margin)).clamp(min=0), reduction)
+
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``input`` where ``target`` is 1, max(0, margin - input) where it is -1."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    zeros = cograd.zeros_like(input)
+    far = cograd.where(target == 1, zeros, (margin - input).clamp(min=0))
+    near = cograd.where(target == -1, zeros, input)
+    return reduce_loss(far + near, reduction)
+
+
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """log(1 + exp(-target * input)), ``target`` 1 or -1; does not overflow."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    return reduce_loss(-logsigmoid(target * input), reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = cograd.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return reduce_loss((margin + near - far).clamp(min=0), reduction)

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Padding."""
+
+from __future__ import annotations
+
+import cograd
+
+pad = cograd._C._nn.pad

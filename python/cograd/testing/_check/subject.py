@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is audited: a callable, its arguments as a list of leaves, and how to run it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import cograd
+from cograd import Tensor, _pytree
+from cograd.autograd import Function
+
+from .report import Fault
+
+__all__ = ["Subject", "array", "tensors_in"]
+
+
+def array(tensor: Tensor) -> Any:
+    """A float64 NumPy copy of the values, whatever the dtype, strides and history."""
+    return np.array(tensor.detach().to(cograd.float64).contiguous().numpy(), copy=True)
+
+
+def _paths(tree: Any, prefix: str) -> Iterator[str]:
+    """A name for each leaf, in the order of _pytree.flatten."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _paths(value, f"{prefix}[{key!r}]")
+    elif isinstance(tree, (list, tuple)):
+        for i, value in enumerate(tree):
+            yield from _paths(value, f"{prefix}[{i}]")
+    else:
+        yield prefix
+
+
+def tensors_in(tree: Any) -> list[Tensor]:
+    """The tensors in nested lists, tuples and dicts."""
+    leaves: list[Any] = []
+    _pytree.flatten(tree, leaves)
+    return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+
+
+def _parameter_names(fn: Any, count: int) -> list[str]:
+    """Names of the first ``count`` positional arguments of ``fn``."""
+    target = fn.forward if isinstance(fn, type) and issubclass(fn, Function) else fn
+    try:
+        parameters = list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    if target is not fn and fn._style != "setup":
+        parameters = parameters[1:]
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind not in positional:
+            break
+        names.append(f"'{parameter.name}'")
+    return [names[i] if i < len(names) else f"args[{i}]" for i in range(count)]
+
+
+def _callable_of(fn: Any) -> tuple[Callable[..., Any], str, bool]:
+    """How to call ``fn``, its name, and whether it is a Function class."""
+    if isinstance(fn, type) and issubclass(fn, Function):
+        if fn._style == "instance":
+            return (lambda *args, **kwargs: fn()(*args, **kwargs)), fn.__name__, True
+        return fn.apply, fn.__name__, True
+    if not callable(fn):
+        raise TypeError(f"check: expected a callable or a Function class, got {type(fn).__name__}")
+    name = getattr(fn, "_qualname", None) or getattr(fn, "__qualname__", None)
+    return fn, str(name or type(fn).__name__), False
+
+
+class Subject:
+    """A callable with its arguments.
+
+    Attributes:
+        leaves: the arguments, containers flattened.
+        names: a name for each leaf.
+        targets: positions of the floating-point tensors that are differentiated: those that
+            require grad, or all of them if none does.
+        mutated: positions of the tensors that the callable writes.
+        declared: positions of those it says it writes.
+    """
+
+    def __init__(
+        self, fn: Any, args: Any, kwargs: dict[str, Any] | None, mutates: Iterable[Any]
+    ) -> None:
+        self.fn = fn
+        self.call, self.name, self.is_function = _callable_of(fn)
+        args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+        kwargs = dict(kwargs or {})
+        self.leaves: list[Any] = []
+        self.spec = _pytree.flatten((args, kwargs), self.leaves)
+        roots = _parameter_names(fn, len(args))
+        self.names: list[str] = []
+        self.roots: list[int | str] = []
+        for index, (value, root) in enumerate(zip(args, roots, strict=True)):
+            self._add(value, root, index)
+        for key, value in kwargs.items():
+            self._add(value, f"'{key}'", key)
+        floating = [
+            i
+            for i, leaf in enumerate(self.leaves)
+            if isinstance(leaf, Tensor) and leaf.dtype.is_floating_point
+        ]
+        wanted = [i for i in floating if self.leaves[i].requires_grad]
+        self.explicit = bool(wanted)
+        self.targets = wanted or floating
+        self.tensors = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
+        self.may_hold_parameters = not (self.is_function or hasattr(fn, "_qualname"))
+        self.mutated: set[int] = set()
+        self.declared = self._declared(mutates)
+
+    def _add(self, value: Any, name: str, root: int | str) -> None:
+        paths = list(_paths(value, name))
+        self.names.extend(paths)
+        self.roots.extend([root] * len(paths))
+
+    def _declared(self, mutates: Iterable[Any]) -> set[int]:
+        """Leaves named in ``mutates`` or, for ops of cograd.library, in their schema."""
+        named = [mutates] if isinstance(mutates, (str, int)) else list(mutates)
+        named += getattr(self.fn, "_mutated_names", ())
+        found: set[int] = set()
+        for name in named:
+            hits = {
+                i
+                for i, (root, path) in enumerate(zip(self.roots, self.names, strict=True))
+                if name == root or path.startswith(f"'{name}'")
+            }
+            if not hits and name not in getattr(self.fn, "_mutated_names", ()):
+                raise ValueError(f"check: mutates names {name!r}, which is no argument of the call")
+            found |= hits & set(self.tensors)
+        return found
+
+    # ------------------------------------------------------------------ leaves
+
+    def fresh(
+        self, dtype: Any = None, requires: Iterable[int] | None = None, shift: float = 0.0
+    ) -> list[Any]:
+        """Copies of the arguments: leaves of the graph, ``requires`` of which require grad.
+
+        Args:
+            dtype: of the floating-point tensors; None keeps theirs.
+            shift: floating-point values x become x * (1 + shift), for a second set of inputs.
+        """
+        wanted = set(self.targets if requires is None else requires)
+        leaves = list(self.leaves)
+        for i in self.tensors:
+            tensor = leaves[i].detach()
+            if tensor.dtype.is_floating_point:
+                tensor = tensor.to(dtype or tensor.dtype)
+                if shift and i in self.targets:
+                    tensor = tensor * (1 + shift)
+            tensor = tensor.clone()
+            leaves[i] = tensor.requires_grad_() if i in wanted else tensor
+        return leaves
+
+    def invoke(self, leaves: Sequence[Any]) -> Any:
+        """Calls with the given leaves and returns the result as it is."""
+        args, kwargs = _pytree.unflatten(self.spec, iter(leaves))
+        return self.call(*args, **kwargs)
+
+    def run(self, leaves: Sequence[Any]) -> list[Tensor]:
+        """The outputs; tensors that are written are copied first and count as outputs."""
+        work = list(leaves)
+        for i in self.mutated:
+            work[i] = leaves[i].clone()
+        outputs = tensors_in(self.invoke(work))
+        for i in sorted(self.mutated):
+            if not any(output is work[i] for output in outputs):
+                outputs.append(work[i])
+        return outputs
+
+    def output_name(self, index: int, count: int) -> str:
+        """'output' or 'output[1]'."""
+        return "output" if count == 1 else f"output[{index}]"
+
+
+def element_text(shape: Sequence[int], flat: int) -> str:
+    """' at [1, 2]', or nothing for a tensor without dimensions."""
+    index: list[int] = []
+    for size in reversed(shape):
+        flat, rest = divmod(flat, size)
+        index.append(rest)
+    return f" at [{', '.join(map(str, reversed(index)))}]" if index else ""
+
+
+def number(value: float) -> str:
+    """Ten significant digits."""
+    return f"{value:.10g}"
+
+
+def compare(
+    actual: Any, expected: Any, where: str, when: str = "", rtol: float = 0.0, atol: Any = 0.0
+) -> None:
+    """Raises Fault naming the worst element if two arrays differ by more than allowed.
+
+    Args:
+        atol: a number, or an array with a bound for each element.
+    """
+    if actual.shape != expected.shape:
+        raise Fault(where, f"{when}has shape {actual.shape}, expected {expected.shape}")
+    if actual.size == 0:
+        return
+    with np.errstate(all="ignore"):
+        difference = np.abs(actual - expected)
+        fine = (difference <= atol + rtol * np.abs(expected)) | (actual == expected)
+    fine |= np.isnan(actual) & np.isnan(expected)
+    if fine.all():
+        return
+    size = np.where(fine, -1.0, np.where(np.isnan(difference), np.inf, difference))
+    worst = int(size.argmax())
+    got, right = actual.reshape(-1)[worst], expected.reshape(-1)[worst]
+    allowed = np.broadcast_to(atol + rtol * np.abs(expected), actual.shape).reshape(-1)[worst]
+    raise Fault(
+        where + element_text(actual.shape, worst),
+        f"{when}is {number(got)}, expected {number(right)}: off by {abs(got - right):.4g}"
+        + (f" ({allowed:.2g} allowed)" if allowed > 0 else "")
+        + f"; {int((~fine).sum())} of {fine.size} elements are wrong"
+        + factor_text(actual[~fine], expected[~fine]),
+        float(abs(got - right)),
+    )
+
+
+def factor_text(actual: Any, expected: Any) -> str:
+    """Says so if all wrong values are the right ones times one number."""
+    with np.errstate(all="ignore"):
+        ratio = actual / expected
+    if (
+        not ratio.size
+        or not ratio.any()
+        or not np.isfinite(ratio).all()
+        or np.ptp(ratio) > 1e-3 * abs(ratio[0])
+    ):
+        return ""
+    if abs(ratio[0] + 1) < 1e-3:
+        return "; the sign is wrong"
+    return f"; each is {ratio[0]:.4g} times the right value" if ratio.size > 1 else ""
