@@ -22,7 +22,8 @@ namespace cograd {
 namespace {
 
 constexpr int kMaxThreads = 256;
-constexpr int kSpins = 2000;  // pauses before sleeping: about 20 us
+constexpr int kSpins = 2000;        // pauses before sleeping: about 20 us
+constexpr int kHelperSpins = 4000;  // after a backward run: heavy nodes come further apart
 
 thread_local bool t_in_parallel = false;
 thread_local bool t_in_heavy = false;
@@ -57,7 +58,7 @@ class Pool {
 
   void start_workers(int wanted);
   void worker(int index);
-  int wait_for_news(int seen) const noexcept;
+  int wait_for_news(int seen, int spins) const noexcept;
   void join_loop(int index) noexcept;
   bool join_offer() noexcept;
   void work(int index) noexcept;
@@ -98,18 +99,19 @@ void Pool::start_workers(int wanted) {
 }
 
 void Pool::worker(int index) {
+  int spins = kSpins;
   for (int seen = 0;;) {
-    seen = wait_for_news(seen);
+    seen = wait_for_news(seen, spins);
+    spins = kSpins;
     join_loop(index);
-    while (join_offer()) {
-    }
+    while (join_offer()) spins = kHelperSpins;
   }
 }
 
 // Returns the epoch once it is another than `seen`.
-int Pool::wait_for_news(int seen) const noexcept {
+int Pool::wait_for_news(int seen, int spins) const noexcept {
   int now = epoch_.load(std::memory_order_acquire);
-  for (int i = 0; now == seen && i < kSpins; ++i) {
+  for (int i = 0; now == seen && i < spins; ++i) {
     pause_cpu();
     now = epoch_.load(std::memory_order_acquire);
   }
