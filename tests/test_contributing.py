@@ -39,7 +39,7 @@ def rows_with(row, folder):
     assert row in copy.read_text()
     source = (ROOT / "csrc/ops/elementwise/rows.cpp").read_text()
     own = 'name == std::string_view("log_cosh")'
-    check = f"[](auto name) {{ return {own}; }}(cograd::Row_log_cosh::spec.name)"
+    check = f"[](auto name) {{ return {own}; }}(cograd::rows::Row_log_cosh::spec.name)"
     return source + f"static_assert({check});"
 
 

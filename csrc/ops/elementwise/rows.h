@@ -439,8 +439,12 @@ using TernaryRow = RowOp<
     static constexpr Doc kDoc = doc;                                                               \
     static constexpr const char* kName = #name;                                                    \
     static constexpr DTypeSet kDTypes = claims(types);                                             \
-    static constexpr OpSpec spec{                                                                  \
-        #name, "input", kForms | kElementwise | kNondiff, doc, SAMPLES_1(types, lo, hi), ref};     \
+    static constexpr OpSpec spec{#name,                                                            \
+                                 "input",                                                          \
+                                 kForms | kElementwise | kNondiff | kDoc.flags,                    \
+                                 kDoc.text,                                                        \
+                                 SAMPLES_1(types, lo, hi),                                         \
+                                 ref};                                                             \
   };
 #define BINARY(name, types, cost, args, fwd, saves_a, formula_a, saves_b, formula_b, doc, ref, lo, \
                hi, ...)                                                                            \
