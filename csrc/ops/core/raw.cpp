@@ -41,13 +41,8 @@ Dims byte_strides(IntList strides, int64_t itemsize) {
 }
 
 DType computed_dtype(DType promoted, Rule rule) noexcept {
+  if (rule == Rule::Count && promoted == DType::Bool) return DType::Int64;
   return rule == Rule::Float && !is_floating(promoted) ? default_dtype() : promoted;
-}
-
-// As pow(x, 2) has it, the square of a bool is an int64.
-DType unary_dtype(kernels::UnaryOp op, DType t, Rule rule) noexcept {
-  if (t == DType::Bool && op == kernels::UnaryOp::square) return DType::Int64;
-  return computed_dtype(t, rule);
 }
 
 // Integer division by zero is flagged by the loop, never trapped.
@@ -147,7 +142,7 @@ Tensor wrapped_number(Scalar s, DType t) {
 
 Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, const char* name,
                 const kernels::ElementParams* params) {
-  const DType compute = unary_dtype(op, x.dtype(), rule);
+  const DType compute = computed_dtype(x.dtype(), rule);
   const LoopFn fn = kernels::unary_loop(op, compute);
   if (fn == nullptr) fail_dtype(name, x.dtype());
   const Tensor in = raw_cast(x, compute);

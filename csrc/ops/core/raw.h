@@ -36,6 +36,7 @@ enum class Rule : uint8_t {
   Same,   // the promoted type
   Float,  // the promoted type if floating, else the default dtype
   Bool,   // computed in the promoted type, result bool
+  Count,  // the promoted type, where a bool counts as an int64
 };
 
 Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, const char* name,

@@ -160,6 +160,7 @@ struct RoundDecimals {
                                "Nearest value with so many decimals, halves to even.",
                                "T(3, 4), decimals=1; T(3, 4, lo=-90, hi=90), decimals=-1",
                                "np.round(input, decimals)"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(Into into, const Tensor& x, int64_t decimals) {
     if (decimals == 0) return into.run<rows::Row_round>(x);
     COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()),

@@ -114,10 +114,14 @@ constexpr Gradient gradient(int saves, std::string_view formula, bool loops = tr
 
 // The dtypes a row takes: those of its loops, and where it computes in floats whatever is not one.
 constexpr DTypeSet claims(unsigned types) {
+  if (types == COUNTED) return kAllTypes;
   return (types & INTEGER) == 0 ? types | kBitTypes : types;
 }
 // Rows that have no loop for some dtype compute in a floating one.
-constexpr Rule rule_of(unsigned types) { return (types & INTEGER) == 0 ? Rule::Float : Rule::Same; }
+constexpr Rule rule_of(unsigned types) {
+  if (types == COUNTED) return Rule::Count;
+  return (types & INTEGER) == 0 ? Rule::Float : Rule::Same;
+}
 
 template <size_t I>
 using At = std::integral_constant<size_t, I>;

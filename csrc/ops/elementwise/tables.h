@@ -42,6 +42,7 @@ constexpr unsigned INTEGER = bit(DType::UInt8) | bit(DType::Int8) | bit(DType::I
 constexpr unsigned BITS = INTEGER | bit(DType::Bool);
 constexpr unsigned NUMERIC = INTEGER | FLOATS;
 constexpr unsigned ALL = BITS | FLOATS;
+constexpr unsigned COUNTED = NUMERIC | 1u << 31;  // no dtype has this bit
 }  // namespace types
 
 // Names in a row's args column.
