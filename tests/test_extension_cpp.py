@@ -622,7 +622,7 @@ KINDS = {
     "domain_error": (ValueError, "std text"),
     "out_of_range": (IndexError, "std text"),
     "range_error": (ValueError, "std text"),
-    "bad_alloc": (RuntimeError, "out of memory"),
+    "bad_alloc": (torch.OutOfMemoryError, "out of memory"),
     "foreign": (RuntimeError, "no std::exception"),
     "op": (RuntimeError, "invalid for input of size 2"),
     "undefined": (RuntimeError, "undefined Tensor"),

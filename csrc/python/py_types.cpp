@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // dtype, device and Size objects, and conversions of Python numbers.
+#include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <iterator>
 #include <limits>
+#include <string_view>
 
 #include "python/py_overrides.h"
 #include "python/py_tensor.h"
@@ -117,45 +121,54 @@ void init_size(py::module_& m) {
   m.attr("Size") = py::handle(reinterpret_cast<PyObject*>(size_type));
 }
 
-struct DeviceBox {
-  Device d;
-  const char* kind;  // one of kDeviceKinds; tensors can be on the first alone
-};
-
 constexpr const char* kDeviceKinds[] = {"cpu",    "cuda",  "ipu", "xpu",  "mkldnn", "opengl",
                                         "opencl", "ideep", "hip", "ve",   "fpga",   "maia",
                                         "xla",    "lazy",  "mps", "meta", "hpu",    "mtia"};
+constexpr uint8_t kCpu = 0;  // the kind that tensors can be on
+
+struct DeviceBox {
+  Device d;
+  uint8_t kind;  // an index of kDeviceKinds
+
+  const char* name() const noexcept { return kDeviceKinds[kind]; }
+  // An object of __new__ alone, which pybind11 leaves as it comes from here, is the CPU.
+  static void* operator new(size_t n) {
+    void* p = ::operator new(n);
+    std::memset(p, 0, n);
+    return p;
+  }
+  static void* operator new(size_t, void* at) noexcept { return at; }
+  static void operator delete(void* p) noexcept { ::operator delete(p); }
+};
 
 DeviceBox device_from_text(const std::string& text) {
   const size_t colon = text.find(':');
   const std::string kind = text.substr(0, colon);
-  DeviceBox box{{DeviceType::CPU, -1}, nullptr};
+  const auto* found =
+      std::find(std::begin(kDeviceKinds), std::end(kDeviceKinds), std::string_view(kind));
   std::string known;
-  for (const char* k : kDeviceKinds) {
-    if (kind == k) box.kind = k;
-    known += (known.empty() ? "" : ", ") + std::string(k);
-  }
-  COGRAD_CHECK(box.kind != nullptr, "Expected one of ", known,
+  for (const char* k : kDeviceKinds) known += (known.empty() ? "" : ", ") + std::string(k);
+  COGRAD_CHECK(found != std::end(kDeviceKinds), "Expected one of ", known,
                " device type at start of device string: ", text);
+  DeviceBox box{{DeviceType::CPU, -1}, static_cast<uint8_t>(found - std::begin(kDeviceKinds))};
   if (colon == std::string::npos) return box;
   const std::string index = text.substr(colon + 1);
   const bool number = !index.empty() && index.size() < 3 &&
                       index.find_first_not_of("0123456789") == std::string::npos &&
                       (index == "0" || index[0] != '0');
-  COGRAD_CHECK(number && (box.kind != kDeviceKinds[0] || index == "0"), "Invalid device string: '",
-               text, "'");
+  COGRAD_CHECK(number && (box.kind != kCpu || index == "0"), "Invalid device string: '", text, "'");
   box.d.index = static_cast<int8_t>(std::stoi(index));
   return box;
 }
 
 std::string device_text(const DeviceBox& b) {
-  return b.kind + (b.d.index < 0 ? "" : ":" + std::to_string(b.d.index));
+  return b.name() + (b.d.index < 0 ? "" : ":" + std::to_string(b.d.index));
 }
 
 // A device as something that tensors are on.
 Device usable(const DeviceBox& b) {
-  COGRAD_CHECK(b.kind == kDeviceKinds[0], "device '", device_text(b),
-               "' is not available: cograd runs on the CPU only, so there is no ", b.kind,
+  COGRAD_CHECK(b.kind == kCpu, "device '", device_text(b),
+               "' is not available: cograd runs on the CPU only, so there is no ", b.name(),
                " device to use; pass device='cpu'");
   return b.d;
 }
@@ -168,7 +181,7 @@ void init_device(py::module_& m) {
            }),
            py::arg("type"), py::arg("index"))
       .def(py::init([](const DeviceBox& d) { return d; }))
-      .def_property_readonly("type", [](const DeviceBox& b) { return b.kind; })
+      .def_property_readonly("type", &DeviceBox::name)
       .def_property_readonly("index",
                              [](const DeviceBox& b) {
                                return b.d.index < 0 ? py::object(py::none())
@@ -177,7 +190,7 @@ void init_device(py::module_& m) {
       .def("__repr__",
            [](const DeviceBox& b) {
              const std::string index = b.d.index < 0 ? "" : ", index=" + std::to_string(b.d.index);
-             return "device(type='" + std::string(b.kind) + "'" + index + ")";
+             return "device(type='" + std::string(b.name()) + "'" + index + ")";
            })
       .def("__str__", &device_text)
       .def("__eq__",
@@ -271,9 +284,7 @@ bool parse_device(PyObject* o, Device* out) {
   *out = usable(py::cast<const DeviceBox&>(py::handle(o)));
   return true;
 }
-PyObject* device_object(Device d) {
-  return py::cast(DeviceBox{d, kDeviceKinds[0]}).release().ptr();
-}
+PyObject* device_object(Device d) { return py::cast(DeviceBox{d, kCpu}).release().ptr(); }
 
 PyObject* size_object(IntList sizes) {
   PyObject* out = size_type->tp_alloc(size_type, static_cast<Py_ssize_t>(sizes.size()));

@@ -164,6 +164,8 @@ def _histogram(
 
 
 Tensor.histogram = _histogram  # type: ignore[method-assign]
+
+
 def zero_(input: Tensor) -> Tensor:
     """Sets every element of ``input`` to 0, in place."""
     return input.zero_()

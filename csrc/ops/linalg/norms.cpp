@@ -148,7 +148,7 @@ struct Renorm {
   static constexpr OpSpec spec{
       "renorm",
       "input, p, dim, maxnorm",
-      kForms | kOther,
+      kForms | kOther | kExactOut,
       "The input with each slice input.select(dim, i) whose p-norm exceeds maxnorm scaled to it.",
       "T(3, 4), 2, 0, 0.5; T(2, 3, 4), 1, -1, 0.7; T(3, 4), inf, 1, 0.5",
       ""};

@@ -59,7 +59,7 @@ Tensor extreme_gradient(Ctx<Op>& ctx, const Tensor& g) {
   struct Struct {                                                                                  \
     static constexpr OpSpec spec{name,                                                             \
                                  "input, dim=None, keepdim=False",                                 \
-                                 kFunctional | kOut | kReduction,                                  \
+                                 kFunctional | kOut | kReduction | kExactOut,                      \
                                  doc_word " over dim; ties share the gradient evenly.",            \
                                  "T(3, 4); T(2, 3, 4), (0, 2), True; T(3, 4), 1; T()",             \
                                  numpy "(input, axis=dim, keepdims=keepdim)"};                     \
@@ -310,7 +310,7 @@ Tensor fused_split(const Tensor& g, const Tensor& x, const Tensor& y, DimMask ma
     return Tensor();
   const auto length = [&](int from, int to) {
     int64_t n = 1;
-    for (int d = from; d < to; ++d) n *= x.size(d);
+    for (int d = from; d < to; ++d) n = checked_mul(n, x.size(d));
     return n;
   };
   const Tensor in = raw_contiguous(x), best = raw_contiguous(y), share = raw_contiguous(g);

@@ -100,7 +100,7 @@ class Pieces {
 
   Tensor own(int64_t at, const Dims& sizes) const {
     char* data = g_.bytes() + at * g_.stride(dim_) * g_.itemsize();
-    Storage* part = g_->storage->part(data, product(sizes) * g_.itemsize());
+    Storage* part = g_->storage->part(data, checked_mul(product(sizes), g_.itemsize()));
     return tensor_of_storage(part, g_.dtype(), sizes, contiguous_strides(sizes), data);
   }
   const Tensor& g_;

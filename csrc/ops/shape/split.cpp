@@ -80,16 +80,17 @@ void check_lengths(const Tensor& x, IntList lengths, int64_t dim) {
   COGRAD_CHECK(x.dim() > 0, "split_with_sizes expects at least a 1-dimensional tensor");
   const int d = wrap_dim(dim, x.dim());
   int64_t total = 0;
+  bool overflow = false;
   for (int64_t n : lengths) {
     COGRAD_CHECK(n >= 0,
                  "split_with_sizes expects split_sizes have only non-negative entries, but got "
                  "split_sizes=",
                  to_string(lengths));
-    COGRAD_CHECK(!__builtin_add_overflow(total, n, &total),
-                 "split_with_sizes: the sum of split_sizes is too large: ", to_string(lengths));
+    overflow |= __builtin_add_overflow(total, n, &total);
   }
-  COGRAD_CHECK(total == x.size(d), "split_with_sizes expects split_sizes to sum exactly to ",
-               x.size(d), " (input tensor's size at dimension ", d,
+  COGRAD_CHECK(!overflow && total == x.size(d),
+               "split_with_sizes expects split_sizes to sum exactly to ", x.size(d),
+               " (input tensor's size at dimension ", d,
                "), but got split_sizes=", to_string(lengths));
 }
 
