@@ -69,9 +69,13 @@ struct LinalgCholeskyEx {
 COGRAD_OP(LinalgCholeskyEx)
 
 struct LinalgCholesky {
-  static constexpr OpSpec spec{
-      "linalg_cholesky", "input, *, upper=False", kInternal | kOut | kDecomposition,
-      "L of A = L L^T for a positive definite A, or L^T if upper.", "none: tested by hand"};
+  static constexpr OpSpec spec{"linalg_cholesky",
+                               "input, *, upper=False",
+                               kInternal | kOut | kDecomposition,
+                               "L of A = L L^T for a positive definite A, or L^T if upper.",
+                               "~S(3); ~S(2, 3)",
+                               "np.linalg.cholesky(x)"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static Tensor forward(const Tensor& a, bool upper) {
     auto [l, info] = cholesky(a, upper);
     check_info("linalg.cholesky", info, not_positive);
@@ -81,9 +85,13 @@ struct LinalgCholesky {
 COGRAD_OP(LinalgCholesky)
 
 struct Cholesky {
-  static constexpr OpSpec spec{"cholesky", "input, upper=False",
+  static constexpr OpSpec spec{"cholesky",
+                               "input, upper=False",
                                kFunctional | kOut | kDecomposition,
-                               "linalg.cholesky under its older name.", "none: tested by hand"};
+                               "linalg.cholesky under its older name.",
+                               "~S(3)",
+                               "np.linalg.cholesky(x)"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static Tensor forward(const Tensor& a, bool upper) {
     auto [l, info] = cograd::cholesky(a, upper);
     check_info("cholesky", info, not_positive);
@@ -211,9 +219,10 @@ struct LinalgQr {
                                "A, mode='reduced'",
                                kInternal | kOut | kDecomposition,
                                "A = Q R with orthonormal columns in Q and R upper triangular.",
-                               "none: tested by hand",
+                               "S(3); S(2, 3)",
                                "",
                                "Q, R"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, std::string_view mode) {
     COGRAD_CHECK(mode == "reduced" || mode == "complete" || mode == "r",
                  "qr received unrecognized mode '", mode,
@@ -230,9 +239,10 @@ struct Qr {
                                "input, some=True",
                                kFunctional | kOut | kDecomposition,
                                "linalg.qr under its older name: mode 'reduced' if some.",
-                               "none: linalg_qr under another name",
+                               "S(3)",
                                "",
                                "Q, R"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, bool some) {
     return decompose_qr(a, some ? QrMode::Reduced : QrMode::Complete);
   }
@@ -298,9 +308,10 @@ struct LinalgEigh {
                                "A, UPLO='L'",
                                kInternal | kOut | kDecomposition,
                                "Eigenvalues, ascending, and eigenvectors of symmetric matrices.",
-                               "none: tested by hand",
+                               "~S(3); ~S(2, 3)",
                                "",
                                "eigenvalues, eigenvectors"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, std::string_view uplo) {
     return eigenpairs("linalg.eigh", a, uplo, true);
   }
@@ -308,9 +319,13 @@ struct LinalgEigh {
 COGRAD_OP(LinalgEigh)
 
 struct LinalgEigvalsh {
-  static constexpr OpSpec spec{"linalg_eigvalsh", "A, UPLO='L'", kInternal | kOut | kDecomposition,
+  static constexpr OpSpec spec{"linalg_eigvalsh",
+                               "A, UPLO='L'",
+                               kInternal | kOut | kDecomposition,
                                "Eigenvalues, ascending, of symmetric matrices.",
-                               "none: tested by hand"};
+                               "~S(3); ~S(2, 3)",
+                               "np.linalg.eigvalsh(x)"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static Tensor forward(const Tensor& a, std::string_view uplo) {
     const bool recorded = thread_state.grad_enabled && requires_grad(a);
     return std::get<0>(eigenpairs("linalg.eigh", a, uplo, recorded));

@@ -136,9 +136,10 @@ std::pair<Tensor, Tensor> solve_system(const char* name, const Tensor& a, const 
 }
 
 struct LinalgSolve {
-  static constexpr OpSpec spec{"linalg_solve", "A, B, *, left=True",
-                               kInternal | kOut | kDecomposition,
-                               "X of A X = B, or of X A = B unless left.", "none: tested by hand"};
+  static constexpr OpSpec spec{
+      "linalg_solve", "A, B, *, left=True", kInternal | kOut | kDecomposition,
+      "X of A X = B, or of X A = B unless left.", "S(3), T(3, 2); S(3), T(3); S(2, 3), T(2, 3, 1)"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static Tensor forward(const Tensor& a, const Tensor& b, bool left) {
     auto [x, info] = solve_system("linalg.solve", a, b, left);
     check_info("torch.linalg.solve", info, singular_solve);
@@ -207,9 +208,13 @@ Tensor checked_inverse(const char* name, const Tensor& a) {
 
 #define COGRAD_INVERSE(Struct, name, flags)                                                \
   struct Struct {                                                                          \
-    static constexpr OpSpec spec{name, "input", flags | kDecomposition,                    \
+    static constexpr OpSpec spec{name,                                                     \
+                                 "input",                                                  \
+                                 flags | kDecomposition,                                   \
                                  "The inverse of a square matrix, or of each of a batch.", \
-                                 "none: tested by hand"};                                  \
+                                 "S(3); S(2, 3)",                                          \
+                                 "np.linalg.inv(x)"};                                      \
+    static constexpr DTypeSet kDTypes = kWideTypes;                                        \
     static Tensor forward(const Tensor& a) { return checked_inverse("linalg.inv", a); }    \
   };                                                                                       \
   COGRAD_OP(Struct)
@@ -257,8 +262,13 @@ Tensor cofactors(const Tensor& a) {
 }
 
 struct LinalgDet {
-  static constexpr OpSpec spec{"linalg_det", "A", kInternal | kOut | kDecomposition,
-                               "The determinant of each matrix.", "none: tested by hand"};
+  static constexpr OpSpec spec{"linalg_det",
+                               "A",
+                               kInternal | kOut | kDecomposition,
+                               "The determinant of each matrix.",
+                               "S(3); S(2, 3)",
+                               "np.linalg.det(x)"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static constexpr const char* kNodeName = "LinalgDetBackward0";
   static constexpr int kSaved = 2;
   static Tensor forward(Ctx<LinalgDet>& ctx, const Tensor& a) {
@@ -288,9 +298,10 @@ struct LinalgSlogdet {
                                "A",
                                kInternal | kOut | kDecomposition,
                                "Sign and logarithm of the absolute value of the determinant.",
-                               "none: tested by hand",
-                               "",
+                               "S(3); S(2, 3)",
+                               "np.linalg.slogdet(x)",
                                "sign, logabsdet"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static constexpr int kSaved = 1;
   static std::tuple<Tensor, Tensor> forward(Ctx<LinalgSlogdet>& ctx, const Tensor& a) {
     check_square("linalg.slogdet", a);
@@ -308,9 +319,10 @@ struct LinalgSlogdet {
 COGRAD_OP(LinalgSlogdet)
 
 struct Det {
-  static constexpr OpSpec spec{"det", "input", kFunctional | kDecomposition,
-                               "The determinant of each matrix.",
-                               "none: linalg_det under another name"};
+  static constexpr OpSpec spec{
+      "det",  "input",           kFunctional | kDecomposition, "The determinant of each matrix.",
+      "S(3)", "np.linalg.det(x)"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static Tensor forward(const Tensor& a) { return apply<LinalgDet>(a); }
 };
 COGRAD_OP(Det)
@@ -320,17 +332,22 @@ struct Slogdet {
                                "input",
                                kFunctional | kOut | kDecomposition,
                                "Sign and logarithm of the absolute value of the determinant.",
-                               "none: linalg_slogdet under another name",
-                               "",
+                               "S(3)",
+                               "np.linalg.slogdet(x)",
                                "sign, logabsdet"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a) { return apply<LinalgSlogdet>(a); }
 };
 COGRAD_OP(Slogdet)
 
 struct Logdet {
-  static constexpr OpSpec spec{"logdet", "input", kFunctional | kDecomposition,
+  static constexpr OpSpec spec{"logdet",
+                               "input",
+                               kFunctional | kDecomposition,
                                "The logarithm of the determinant; NaN where that is negative.",
-                               "none: tested by hand"};
+                               "S(3); S(2, 3)",
+                               "np.log(np.linalg.det(x))"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static Tensor forward(const Tensor& a) {
     auto [sign, logabs] = apply<LinalgSlogdet>(a);
     return where(eq(sign, -1), std::nan(""), logabs);
@@ -339,9 +356,13 @@ struct Logdet {
 COGRAD_OP(Logdet)
 
 struct MatrixPower {
-  static constexpr OpSpec spec{"matrix_power", "input, n", kFunctional | kOut | kContraction,
+  static constexpr OpSpec spec{"matrix_power",
+                               "input, n",
+                               kFunctional | kOut | kContraction,
                                "The n-th power of square matrices; of their inverses for n < 0.",
-                               "none: tested by hand"};
+                               "S(3), 3; S(3), -2; S(2, 3), 0",
+                               "np.linalg.matrix_power(x, n)"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static Tensor forward(const Tensor& a, int64_t n) {
     check_square("linalg.matrix_power", a);
     if (n == 0) {  // overwritten, not made anew: a keeps its place in the graph

@@ -126,9 +126,13 @@ struct LinalgSvd {
 COGRAD_OP(LinalgSvd)
 
 struct LinalgSvdvals {
-  static constexpr OpSpec spec{"linalg_svdvals", "A", kInternal | kOut | kDecomposition,
+  static constexpr OpSpec spec{"linalg_svdvals",
+                               "A",
+                               kInternal | kOut | kDecomposition,
                                "The singular values of each matrix, descending.",
-                               "none: tested by hand"};
+                               "S(3); T(3, 4); T(2, 4, 3)",
+                               "np.linalg.svd(x, compute_uv=False)"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static Tensor forward(const Tensor& a) {
     check_matrix("linalg.svd", a);
     const bool recorded = thread_state.grad_enabled && requires_grad(a);
@@ -162,7 +166,8 @@ struct LinalgPinv {
   static constexpr OpSpec spec{"linalg_pinv", "A, atol, rtol", kInternal | kDecomposition,
                                "The pseudoinverse; singular values up to max(atol, rtol * the "
                                "largest) count as 0.",
-                               "none: tested by hand"};
+                               "S(3), P() * 0, P() * 0; T(3, 4), P() * 0, P() * 0"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static constexpr int kSaved = 2;
   static Tensor forward(Ctx<LinalgPinv>& ctx, const Tensor& a, const Tensor& atol,
                         const Tensor& rtol) {
@@ -198,10 +203,14 @@ struct LinalgPinv {
 COGRAD_OP(LinalgPinv)
 
 struct Pinverse {
-  static constexpr OpSpec spec{"pinverse", "input, rcond=1e-15", kFunctional | kDecomposition,
+  static constexpr OpSpec spec{"pinverse",
+                               "input, rcond=1e-15",
+                               kFunctional | kDecomposition,
                                "The pseudoinverse; singular values up to rcond times the largest "
                                "count as 0.",
-                               "none: tested by hand"};
+                               "S(3)",
+                               "np.linalg.pinv(x)"};
+  static constexpr DTypeSet kDTypes = kWideTypes;
   static Tensor forward(const Tensor& a, double rcond) {
     check_matrix("linalg.pinv", a);
     return apply<LinalgPinv>(a, zeros({}, a.dtype()), full({}, a.dtype(), rcond));

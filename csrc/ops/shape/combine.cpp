@@ -14,7 +14,7 @@ namespace {
 struct Meshgrid {
   static constexpr OpSpec spec{"meshgrid", "*tensors, indexing=None", kFunction | kShape,
                                "Coordinate grids of 1-d tensors; indexing 'ij' (default) or 'xy'.",
-                               "none: variadic, tested by hand"};
+                               "T(3), T(4); T(2), T(), T(3)"};
   static std::vector<Tensor> forward(TensorList tensors, std::optional<std::string_view> indexing) {
     COGRAD_CHECK(!tensors.empty(), "meshgrid expects a non-empty TensorList");
     const std::string_view order = indexing.value_or("ij");
@@ -50,7 +50,7 @@ void check_vector(const Tensor& t) {
 struct CartesianProd {
   static constexpr OpSpec spec{"cartesian_prod", "*tensors", kFunction | kShape,
                                "All combinations of the elements of 1-d tensors, one per row.",
-                               "none: variadic, tested by hand"};
+                               "T(3), T(2); T(4)"};
   static Tensor forward(TensorList tensors) {
     COGRAD_CHECK(!tensors.empty(), "cartesian_prod expects a non-empty TensorList");
     for (const Tensor& t : tensors) check_vector(t);

@@ -116,7 +116,7 @@ Dims joint_shape(IntList a, IntList b) {
 struct BroadcastTensors {
   static constexpr OpSpec spec{"broadcast_tensors", "*tensors", kFunction | kView,
                                "Views of the tensors, all stretched to their common shape.",
-                               "none: variadic, tested by hand"};
+                               "T(3, 1), T(4); T(2, 3)"};
   static std::vector<Tensor> forward(TensorList tensors) {
     Dims shape;
     for (const Tensor& t : tensors) shape = joint_shape(shape, t.sizes());

@@ -108,11 +108,19 @@ class Pieces {
   bool own_;
 };
 
-constexpr const char* kCatSamples = "none: takes a list, tested by hand";
+constexpr const char* kCatSamples =
+    "[T(2, 3), T(4, 3)]; [T(2, 3), T(2, 2)], 1; [T(0), T(2, 3)]; [T(3)], -1";
+constexpr const char* kCatRef =
+    "np.concatenate([t for t in tensors if t.ndim > 1 or len(tensors) == 1], dim)";
+constexpr const char* kRowSamples = "[T(2, 3), T(2, 3)]; [T(2, 1, 3), T(2, 1, 3)]";
 
 struct Cat {
-  static constexpr OpSpec spec{"cat", "tensors, dim=0", kFunction | kOut | kShape | kOutApart,
-                               "The tensors one after the other along dim.", kCatSamples};
+  static constexpr OpSpec spec{"cat",
+                               "tensors, dim=0",
+                               kFunction | kOut | kShape | kOutApart,
+                               "The tensors one after the other along dim.",
+                               kCatSamples,
+                               kCatRef};
   struct State {
     SmallVec<int64_t, 6> lengths;  // -1 for a skipped tensor
     int dim;
@@ -148,19 +156,27 @@ struct Cat {
 };
 COGRAD_OP(Cat)
 
-#define COGRAD_CAT_ALIAS(Struct, name)                                                          \
-  struct Struct {                                                                               \
-    static constexpr OpSpec spec{name, "tensors, dim=0", kFunction | kOut | kShape | kOutApart, \
-                                 "cat by another name.", kCatSamples};                          \
-    static Tensor forward(TensorList tensors, Dim dim) { return cat(tensors, dim); }            \
-  };                                                                                            \
+#define COGRAD_CAT_ALIAS(Struct, name)                                               \
+  struct Struct {                                                                    \
+    static constexpr OpSpec spec{name,                                               \
+                                 "tensors, dim=0",                                   \
+                                 kFunction | kOut | kShape | kOutApart,              \
+                                 "cat by another name.",                             \
+                                 kCatSamples,                                        \
+                                 kCatRef};                                           \
+    static Tensor forward(TensorList tensors, Dim dim) { return cat(tensors, dim); } \
+  };                                                                                 \
   COGRAD_OP(Struct)
 COGRAD_CAT_ALIAS(Concat, "concat")
 COGRAD_CAT_ALIAS(Concatenate, "concatenate")
 
 struct Stack {
-  static constexpr OpSpec spec{"stack", "tensors, dim=0", kFunction | kOut | kShape | kOutApart,
-                               "Tensors of one shape joined along a new dim.", kCatSamples};
+  static constexpr OpSpec spec{"stack",
+                               "tensors, dim=0",
+                               kFunction | kOut | kShape | kOutApart,
+                               "Tensors of one shape joined along a new dim.",
+                               "[T(2, 3), T(2, 3)]; [T(2), T(2)], 1; [T(2, 3)], -1",
+                               "np.stack(tensors, dim)"};
   struct State {
     size_t count;
     int dim;
@@ -226,7 +242,7 @@ std::vector<Tensor> all_at_least(TensorList tensors, int n) {
   struct Struct##List {                                                                         \
     static constexpr OpSpec spec{name, "*tensors", kFunction | kShape,                          \
                                  "The tensors viewed with at least " #n " dims.",               \
-                                 "none: variadic, tested by hand"};                             \
+                                 "T(3, 4), T(); T(2)"};                                         \
     static std::vector<Tensor> forward(TensorList tensors) { return all_at_least(tensors, n); } \
   };                                                                                            \
   COGRAD_OP(Struct##List)
@@ -239,8 +255,12 @@ void check_list(const char* op, TensorList tensors) {
 }
 
 struct Hstack {
-  static constexpr OpSpec spec{"hstack", "tensors", kFunction | kOut | kShape | kOutApart,
-                               "Tensors joined along dim 1 (dim 0 if 1-d).", kCatSamples};
+  static constexpr OpSpec spec{"hstack",
+                               "tensors",
+                               kFunction | kOut | kShape | kOutApart,
+                               "Tensors joined along dim 1 (dim 0 if 1-d).",
+                               kRowSamples,
+                               "np.hstack(tensors)"};
   static Tensor forward(TensorList tensors) {
     check_list("hstack", tensors);
     const std::vector<Tensor> parts = all_at_least(tensors, 1);
@@ -250,8 +270,12 @@ struct Hstack {
 COGRAD_OP(Hstack)
 
 struct Vstack {
-  static constexpr OpSpec spec{"vstack", "tensors", kFunction | kOut | kShape | kOutApart,
-                               "Tensors joined as rows.", kCatSamples};
+  static constexpr OpSpec spec{"vstack",
+                               "tensors",
+                               kFunction | kOut | kShape | kOutApart,
+                               "Tensors joined as rows.",
+                               kRowSamples,
+                               "np.vstack(tensors)"};
   static Tensor forward(TensorList tensors) {
     check_list("vstack", tensors);
     return cat(all_at_least(tensors, 2), 0);
@@ -260,8 +284,12 @@ struct Vstack {
 COGRAD_OP(Vstack)
 
 struct RowStack {
-  static constexpr OpSpec spec{"row_stack", "tensors", kFunction | kOut | kShape | kOutApart,
-                               "vstack by another name.", kCatSamples};
+  static constexpr OpSpec spec{"row_stack",
+                               "tensors",
+                               kFunction | kOut | kShape | kOutApart,
+                               "vstack by another name.",
+                               kRowSamples,
+                               "np.vstack(tensors)"};
   static Tensor forward(TensorList tensors) {
     check_list("row_stack", tensors);
     return cat(all_at_least(tensors, 2), 0);
@@ -270,8 +298,12 @@ struct RowStack {
 COGRAD_OP(RowStack)
 
 struct Dstack {
-  static constexpr OpSpec spec{"dstack", "tensors", kFunction | kOut | kShape | kOutApart,
-                               "Tensors joined along dim 2.", kCatSamples};
+  static constexpr OpSpec spec{"dstack",
+                               "tensors",
+                               kFunction | kOut | kShape | kOutApart,
+                               "Tensors joined along dim 2.",
+                               kRowSamples,
+                               "np.dstack(tensors)"};
   static Tensor forward(TensorList tensors) {
     check_list("dstack", tensors);
     return cat(all_at_least(tensors, 3), 2);
@@ -280,9 +312,12 @@ struct Dstack {
 COGRAD_OP(Dstack)
 
 struct ColumnStack {
-  static constexpr OpSpec spec{"column_stack", "tensors", kFunction | kOut | kShape | kOutApart,
+  static constexpr OpSpec spec{"column_stack",
+                               "tensors",
+                               kFunction | kOut | kShape | kOutApart,
                                "Tensors joined as columns; 0-d and 1-d ones are single columns.",
-                               kCatSamples};
+                               "[T(3), T(3, 2)]; [T(3), T(3)]",
+                               "np.column_stack(tensors)"};
   static Tensor forward(TensorList tensors) {
     check_list("column_stack", tensors);
     std::vector<Tensor> parts;
@@ -296,7 +331,7 @@ COGRAD_OP(ColumnStack)
 struct BlockDiag {
   static constexpr OpSpec spec{"block_diag", "*tensors", kFunction | kShape,
                                "A matrix with the tensors (at most 2-d) along its diagonal.",
-                               kCatSamples};
+                               "T(2, 3), T(1, 2); T(3), T()"};
   struct State {
     std::vector<Dims> sizes;
   };
