@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One call of a custom Function: what is written in place, what comes back, and whose run it is."""
 
+import gc
 import threading
 import warnings
 
@@ -275,3 +276,28 @@ def test_gradcheck_finds_a_backward_that_fails_on_none():
         with pytest.raises(GradcheckError, match="undefined"):
             gradcheck(Fails.apply, (x,), check_undefined_grad=True, fast_mode=fast)
     assert not gradcheck(Fails.apply, (x,), raise_exception=False)
+
+
+def test_a_class_at_the_address_of_one_that_is_gone_is_another():
+    x = torch.ones(2, requires_grad=True)
+
+    def use_and_drop():
+        class Gone(Function):
+            @staticmethod
+            def forward(ctx, a):
+                return a * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * 2
+
+        Gone.apply(x).sum().backward()
+        return id(Gone)
+
+    gone = {use_and_drop() for _ in range(50)}
+    gc.collect()
+    later = [type("Plain", (torch._C._FunctionBase,), {}) for _ in range(200)]
+    assert gone & {id(cls) for cls in later}, "no address was used again"
+    for cls in later:
+        with pytest.raises(RuntimeError, match="need a subclass of autograd.Function"):
+            cls()._call_instance(x)

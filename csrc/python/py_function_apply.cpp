@@ -373,6 +373,23 @@ PyObject* function_call_instance(PyObject* self, PyObject* const* args, Py_ssize
   });
 }
 
+namespace {
+
+// Until the class is gone: a later one may have its address.
+void keep_info(const py::object& cls, const ClassInfo& info) {
+  auto* key = reinterpret_cast<PyTypeObject*>(cls.ptr());
+  const bool known = infos().contains(key);
+  infos()[key] = info;
+  if (known) return;
+  const auto forget = [key](py::handle reference) {
+    infos().erase(key);
+    reference.dec_ref();
+  };
+  py::weakref(cls, py::cpp_function(forget)).release();
+}
+
+}  // namespace
+
 void register_function(py::type cls, const std::string& style, py::object ctx_type,
                        py::object helper, Py_ssize_t parameters) {
   ClassInfo info;
@@ -383,8 +400,8 @@ void register_function(py::type cls, const std::string& style, py::object ctx_ty
   info.style = style == "static"  ? Style::Static
                : style == "setup" ? Style::Setup
                                   : Style::Instance;
-  infos()[reinterpret_cast<PyTypeObject*>(cls.ptr())] = info;
-  infos()[info.ctx_type] = info;
+  keep_info(cls, info);
+  keep_info(ctx_type, info);
 }
 
 }  // namespace cograd::python
