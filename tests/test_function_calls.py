@@ -301,3 +301,25 @@ def test_a_class_at_the_address_of_one_that_is_gone_is_another():
     for cls in later:
         with pytest.raises(RuntimeError, match="need a subclass of autograd.Function"):
             cls()._call_instance(x)
+
+
+def test_a_saved_output_without_a_gradient_is_a_constant():
+    class Cube(Function):
+        @staticmethod
+        def forward(ctx, x):
+            square, mask = x**2, x > 0
+            ctx.mark_non_differentiable(square, mask)
+            ctx.save_for_backward(x, square, mask)
+            return x**3, square, mask
+
+        @staticmethod
+        def backward(ctx, g, of_square, of_mask):
+            x, square, mask = ctx.saved_tensors
+            assert not square.requires_grad and not mask.requires_grad
+            return g * 3 * square * mask
+
+    x = leaf([2.0])
+    y, _square, _mask = Cube.apply(x)
+    (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    assert g.tolist() == [12.0]
+    assert torch.autograd.grad(g.sum() + 0 * x.sum(), x)[0].tolist() == [0.0]  # as in torch

@@ -160,3 +160,24 @@ def test_out_of_another_kind():
     ):
         with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
             use()
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda out: torch.add(torch.tensor([10.0, 20.0]), 1, out=out),
+        lambda out: torch.cat([torch.ones(1), torch.ones(1)], out=out),
+        lambda out: torch.arange(2.0, out=out),
+    ],
+    ids=["add", "cat", "arange"],
+)
+def test_an_out_that_grows_is_a_write(write):
+    """A node that saved the tensor must not read what stands there now."""
+    a, v = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0])
+    y = a * v
+    before = v._version
+    write(v)
+    assert v._version > before and v.shape == (2,)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()

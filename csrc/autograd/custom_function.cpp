@@ -275,6 +275,12 @@ void CustomCall::keep(const Declared& declared, const Impls& before, std::span<T
     const auto at = std::find(before.begin(), before.end(), p);
     if (at != before.end() && (!input || contains(declared.dirty, p))) {
       const auto nr = static_cast<size_t>(at - before.begin());
+      const bool dirty = contains(declared.dirty, p);
+      if (!is_differentiable(p->dtype) || (!dirty && contains(declared.non_differentiable, p))) {
+        slot.kind = SavedSlot::Kind::Constant;  // no gradient flows into it: it keeps no history
+        slot.tensor.save(after[nr]);
+        continue;
+      }
       slot.kind = SavedSlot::Kind::Output;
       slot.tensor.save_output(after[nr], after[nr]->grad_fn == &node_ ? after[nr]->output_nr
                                                                       : static_cast<uint32_t>(nr));

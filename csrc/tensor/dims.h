@@ -61,7 +61,7 @@ class SmallVec {
   void push_back(T v) {
     if (size_ == cap_) [[unlikely]]
       grow(size_t{size_} + 1);
-    new (data_ + size_) T(std::move(v));
+    new (static_cast<void*>(data_ + size_)) T(std::move(v));
     ++size_;
   }
   void pop_back() noexcept { data_[--size_].~T(); }
@@ -72,7 +72,7 @@ class SmallVec {
   void resize(size_t n, const T& v = T()) {
     if (n > cap_) grow(n);
     while (size_ > n) pop_back();
-    while (size_ < n) new (data_ + size_++) T(v);
+    while (size_ < n) new (static_cast<void*>(data_ + size_++)) T(v);
   }
   template <class It>
   void append(It first, It last) {
@@ -98,16 +98,16 @@ class SmallVec {
     const auto cap = static_cast<uint32_t>(wanted);
     T* p = static_cast<T*>(::operator new(wanted * sizeof(T)));
     for (uint32_t i = 0; i < size_; ++i) {
-      new (p + i) T(std::move(data_[i]));
+      new (static_cast<void*>(p + i)) T(std::move(data_[i]));
       data_[i].~T();
     }
-    if (data_ != inline_data()) ::operator delete(data_);
+    if (data_ != inline_data()) ::operator delete(static_cast<void*>(data_));
     data_ = p;
     cap_ = cap;
   }
   void destroy() noexcept {
     clear();
-    if (data_ != inline_data()) ::operator delete(data_);
+    if (data_ != inline_data()) ::operator delete(static_cast<void*>(data_));
     data_ = inline_data();
     cap_ = N;
   }
@@ -120,7 +120,8 @@ class SmallVec {
       data_ = inline_data();
       cap_ = N;
       size_ = 0;
-      for (uint32_t i = 0; i < o.size_; ++i) new (data_ + size_++) T(std::move(o.data_[i]));
+      for (uint32_t i = 0; i < o.size_; ++i)
+        new (static_cast<void*>(data_ + size_++)) T(std::move(o.data_[i]));
       o.clear();
     }
   }

@@ -133,6 +133,8 @@ void resize_out(const char* op, const Tensor& out, IntList sizes) {
   const int64_t bytes = storage_bytes(sizes, dtype_size(p->dtype));
   if (bytes > p->storage->nbytes - (p->data - static_cast<char*>(p->storage->data))) {
     Storage* fresh = Storage::make(bytes);
+    // Saved tensors count the writes: the new memory goes on where the old one was.
+    fresh->version.store(p->current_version(), std::memory_order_relaxed);
     p->storage->release();
     p->storage = fresh;
     p->data = static_cast<char*>(fresh->data);
