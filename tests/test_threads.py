@@ -4,6 +4,7 @@
 import gc
 import sys
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -304,3 +305,25 @@ def test_big_tensors_in_threads():
 
     in_threads(work, count=4)
     assert x.grad.min().item() == x.grad.max().item() == 40.0
+
+
+def test_small_runs_leave_the_interpreter_to_other_threads():
+    """A thread that asks for the interpreter gets it within a few switch intervals."""
+    sys.setswitchinterval(0.005)
+    stop = threading.Event()
+
+    def busy():
+        while not stop.is_set():
+            y = torch.ones(4, requires_grad=True)
+            (y * y).sum().backward()
+
+    thread = threading.Thread(target=busy)
+    thread.start()
+    start = time.monotonic()
+    try:
+        for _ in range(20):
+            time.sleep(0)  # gives the interpreter up and asks for it again
+    finally:
+        stop.set()
+        thread.join(60)
+    assert time.monotonic() - start < 10  # 0.1 s; 46 s when runs took the lock back at once

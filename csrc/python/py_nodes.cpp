@@ -4,6 +4,7 @@
 
 #include <structmember.h>
 
+#include <chrono>
 #include <cstring>
 #include <map>
 
@@ -447,6 +448,14 @@ void serve_python() {
   if (PyErr_CheckSignals() != 0) throw_python_error();
   thread_local uint32_t calls = 0;
   if (++calls % 64 != 0) return;
+  // Rarer than the interpreter's switch interval (5 ms): a lock given up and taken back sooner
+  // starts the other threads' wait anew, and they never ask for it.
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kBetween = std::chrono::milliseconds(20);
+  thread_local Clock::time_point last{};
+  const Clock::time_point now = Clock::now();
+  if (now - last < kBetween) return;
+  last = now;
   PyThreadState* state = PyEval_SaveThread();
   PyEval_RestoreThread(state);
 }
