@@ -79,6 +79,7 @@ bool fit(const ArgInfo& a, const cograd_value& given, Room& room, Value& v) {
     case ArgKind::Strings:
       return v.kind == COGRAD_STRINGS;
     case ArgKind::Generator:
+    case ArgKind::Opaque:
       return false;
   }
   return false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "autograd/levels.h"
 #include "autograd/run.h"
 
 namespace cograd {
@@ -41,7 +42,8 @@ void Run::add(Tensor& slot, Tensor g) {
   }
   const bool mine = !request_.create_graph && slot->refs.load(std::memory_order_acquire) == 1 &&
                     slot->storage->unique() && slot.is_contiguous() && !requires_grad(slot) &&
-                    slot->storage->kind != 2;
+                    slot->storage->kind != 2 &&
+                    !(transforms_open() && (transformed(slot) || transformed(g)));
   if (mine)
     autograd_ops.add_(slot, g);
   else

@@ -30,6 +30,7 @@ void act(Errand& e) noexcept {
   mine.taint = e.state.taint;
   mine.next_sequence = e.state.next_sequence;
   mine.saved_hooks = e.state.saved_hooks;
+  mine.ceiling = e.state.ceiling;
   current_run = e.run;
   current_node = e.node;
   const int token = engine_hooks.attach != nullptr ? engine_hooks.attach() : 0;

@@ -2,6 +2,8 @@
 // Unpacking of saved tensors and its errors.
 #include "autograd/saved_tensor.h"
 
+#include "autograd/levels.h"
+
 namespace cograd {
 
 namespace {
@@ -222,7 +224,8 @@ Tensor PackedSlot::unpack(Node* owner) {
     const Tensor leaf = static_cast<AccumulateGrad*>(maker)->variable();
     if (leaf.is(t)) return t;
   }
-  t = detach(t);
+  const Tensor given = std::exchange(t, detach(t));
+  copy_tangents(given, t);
   if (maker == nullptr) return t;
   maker->retain();
   t->grad_fn = maker;
@@ -253,11 +256,13 @@ Tensor unpack_saved(Node* owner, SavedTensor& s) {
   if (t->current_version() != ids.version) [[unlikely]]
     t = accept_other_version(std::move(t), is_output, ids.output_nr, owner, ids.version);
   if (!is_output) return t;
-  t = Tensor::steal(t->alias());
+  Tensor out = Tensor::steal(t->alias());
+  if (transforms_open()) [[unlikely]]
+    copy_tangents(t, out);
   owner->retain();
-  t->grad_fn = owner;
-  t->output_nr = ids.output_nr;
-  return t;
+  out->grad_fn = owner;
+  out->output_nr = ids.output_nr;
+  return out;
 }
 
 }  // namespace cograd

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Per-thread modes of autograd and the guards that set and restore them.
 #pragma once
+#include <atomic>
 #include <cstdint>
 
 #include "cograd/error.h"
@@ -9,18 +10,29 @@ namespace cograd {
 
 class Node;
 struct SavedHookScope;
+class TensorSet;
+
+using LevelId = uint64_t;
 
 struct ThreadState {
   bool grad_enabled = true;
   bool inference = false;
   bool taint = false;     // inside the forward of a custom Function with differentiable inputs
   bool draining = false;  // something of a graph is being destroyed on this thread; more waits
+  bool looked_at = false;  // the next op's arguments: rules of transforms do not concern them here
   uint64_t next_sequence = 0;
   int64_t live_nodes = 0;                 // made minus destroyed on this thread
   SavedHookScope* saved_hooks = nullptr;  // innermost; null: tensors are saved as they are
+  LevelId ceiling = ~LevelId{0};          // tangents of this level and of higher ones are not seen
+  // Of the op that is being recorded for its derivative: these count as requiring a gradient.
+  const TensorSet* wanted = nullptr;
 };
 extern constinit COGRAD_API thread_local ThreadState thread_state
     __attribute__((tls_model("initial-exec")));
+
+// Levels of transforms that are open, of all threads. While it is 0 no rule concerns any op.
+extern constinit COGRAD_API std::atomic<uint32_t> open_levels;
+inline bool transforms_open() noexcept { return open_levels.load(std::memory_order_relaxed) != 0; }
 
 template <bool ThreadState::* Field>
 class ModeGuard {

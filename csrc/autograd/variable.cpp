@@ -3,6 +3,7 @@
 #include "autograd/variable.h"
 
 #include "autograd/copy_slices.h"
+#include "autograd/levels.h"
 
 namespace cograd {
 
@@ -105,6 +106,9 @@ Node* grad_fn(TensorImpl* t) {
   t->view_version = t->current_version();
   return t->grad_fn;
 }
+
+AutogradMeta::AutogradMeta() = default;
+AutogradMeta::~AutogradMeta() = default;
 
 AutogradMeta& meta_of(TensorImpl* t) {
   if (t->meta == nullptr) t->meta = new AutogradMeta;
@@ -290,8 +294,6 @@ AccumulateGrad::AccumulateGrad(TensorImpl* variable) noexcept : variable_(variab
   set_output(0, t);
 }
 
-namespace {
-// Whether the elements fill their memory without gaps or overlap, in whatever order.
 bool is_dense(const TensorImpl* t) {
   if ((t->flags & kContiguous) != 0) return true;
   Dims seen;
@@ -310,12 +312,13 @@ bool is_dense(const TensorImpl* t) {
   }
   return true;
 }
-}  // namespace
 
 namespace {
 
 Tensor added(Tensor grad, const Tensor& g, bool create_graph) {
   if (create_graph) return autograd_ops.add(grad, g);
+  if (transforms_open() && (transformed(grad) || transformed(g)))
+    return autograd_ops.add(grad, g);
   autograd_ops.add_(grad, g);
   grad->bump_version();
   return grad;
@@ -328,6 +331,7 @@ Tensor first_gradient(const TensorImpl* leaf, Tensor g, bool create_graph) {
   const bool own = g->refs.load(std::memory_order_acquire) == 1 && g->storage->unique() &&
                    laid_out && g->base == nullptr;
   if (own && (create_graph || !requires_grad(g))) return g;
+  if (transforms_open() && transformed(g)) return autograd_ops.contiguous_clone(g);
   const Tensor source = create_graph ? g : detach(g);
   return dense && (leaf->flags & kContiguous) == 0 ? autograd_ops.relayout(source, leaf->strides())
                                                    : autograd_ops.contiguous_clone(source);

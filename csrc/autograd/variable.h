@@ -6,17 +6,23 @@
 namespace cograd {
 
 class AccumulateGrad;
+struct TransformMeta;
 
 // What a tensor carries beyond grad_fn; made when first needed.
 struct AutogradMeta {
   Tensor grad;
   AccumulateGrad* accumulator = nullptr;  // owned; its references count as the tensor's
+  std::unique_ptr<TransformMeta> transform;  // null: it never took part in one
+  AutogradMeta();
+  ~AutogradMeta();
 };
 
 // Operations autograd itself needs; the ops layer fills the table in. All are differentiable.
 struct AutogradOps {
   Tensor (*add)(const Tensor&, const Tensor&);
   void (*add_)(const Tensor& into, const Tensor&);  // no history
+  void (*copy_)(const Tensor& into, const Tensor&);
+  bool (*any_nonzero)(const Tensor&);
   Tensor (*clone)(const Tensor&);
   Tensor (*contiguous_clone)(const Tensor&);
   Tensor (*cast)(const Tensor&, DType);
@@ -50,6 +56,8 @@ inline bool is_leaf(const Tensor& t) { return grad_fn(t.impl()) == nullptr; }
 // Where a gradient of `t` goes: (grad_fn, output_nr) or the leaf's accumulator; owned reference.
 COGRAD_API Edge gradient_edge(TensorImpl* t);
 COGRAD_API AutogradMeta& meta_of(TensorImpl* t);
+// Whether the elements fill their memory without gaps or overlap, in whatever order.
+COGRAD_API bool is_dense(const TensorImpl* t);
 COGRAD_API AccumulateGrad* accumulator_of(TensorImpl* t);
 
 // Makes `t` the output `nr` of `node`, taking a new reference on it.

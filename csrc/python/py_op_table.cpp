@@ -28,7 +28,7 @@ namespace {
 
 constexpr const char* kResults[] = {"None",   "Tensor", "Tuple", "List", "Int",
                                     "Double", "Bool",   "Text",  "Items"};
-constexpr const char* kTangents[] = {"double_vjp", "linear", "multilinear", "self_adjoint", "own"};
+constexpr const char* kTangents[] = {"double_vjp", "linear", "multilinear", "self_adjoint"};
 constexpr const char* kBatches[] = {"loop",    "pointwise", "by_dims", "by_shape",
                                     "leading", "own",       "never"};
 

@@ -230,6 +230,8 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
       if (!py::isinstance<Generator>(o)) return false;
       v.set_generator(py::cast<Generator*>(py::handle(o)));
       return true;
+    case ArgKind::Opaque:
+      return false;
   }
   return false;
 }

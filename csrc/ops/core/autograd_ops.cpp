@@ -16,6 +16,8 @@ const bool installed = [] {
     const Tensor sum = binary_op(ctx, kernels::BinaryOp::add, a, b, Rule::Same, "add");
     if (!sum.is(a)) raw_copy(a, sum);
   };
+  autograd_ops.copy_ = copy_;
+  autograd_ops.any_nonzero = [](const Tensor& x) { return *any(ne(detach(x), 0)).data<bool>(); };
   autograd_ops.clone = clone;
   autograd_ops.contiguous_clone = contiguous_clone;
   autograd_ops.cast = cast;

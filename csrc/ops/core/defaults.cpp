@@ -193,6 +193,7 @@ bool read_default(ArgInfo& a, std::string_view text) {
       return text == "[]" || text == "()";
     case ArgKind::Tensor:
     case ArgKind::Generator:
+    case ArgKind::Opaque:
       break;
   }
   return false;

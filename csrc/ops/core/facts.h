@@ -3,7 +3,8 @@
 // rules that transforms read. An op's struct has them as static members:
 //
 //   static constexpr DTypeSet kDTypes = kFloatTypes;    // default: every dtype
-//   static constexpr Tangent kTangent = linear({0});    // default: the double VJP
+//   static constexpr TangentRule kTangent = linear({0});  // default: of views and casts this, else
+//                                                       // the double VJP
 //   static constexpr Batch kBatch = by_dims();          // default: a loop over the samples
 //   static constexpr bool kHolomorphic = true;          // default: false
 //   static constexpr uint32_t kConstants = parameter_bits({2});  // never differentiable
@@ -50,16 +51,16 @@ inline constexpr DTypeSet kNumericTypes = kIntegerTypes | kFloatTypes;
 inline constexpr DTypeSet kAllTypes = kBitTypes | kFloatTypes;
 
 // How the tangent of the outputs follows from those of the inputs.
-struct Tangent {
+struct TangentRule {
   enum class Rule : uint8_t {
     DoubleVjp,    // the derivative of the backward by its gradient
-    Linear,       // the op itself, on the tangents of `inputs`
+    Linear,       // the op itself, on the tangents of `inputs`, which it is linear in together
     Multilinear,  // a sum over `inputs`, each in turn replaced by its tangent
-    SelfAdjoint,  // the backward, with the tangent in the gradient's place
-    Own,          // the struct's member tangent()
+    SelfAdjoint,  // the sum of the inputs' gradients, with their tangents in the gradient's place
   };
   Rule rule = Rule::DoubleVjp;
   uint32_t inputs = 0;  // bits: parameters
+  uint32_t added = 0;   // of Multilinear, bits: parameters, None among them, added to the result
 };
 // How the op runs on tensors with a batch dim.
 struct Batch {
@@ -81,13 +82,14 @@ constexpr uint32_t parameter_bits(std::initializer_list<int> list) noexcept {
   for (const int i : list) bits |= 1u << i;
   return bits;
 }
-constexpr Tangent linear(std::initializer_list<int> inputs) noexcept {
-  return {Tangent::Rule::Linear, parameter_bits(inputs)};
+constexpr TangentRule linear(std::initializer_list<int> inputs) noexcept {
+  return {TangentRule::Rule::Linear, parameter_bits(inputs)};
 }
-constexpr Tangent multilinear(std::initializer_list<int> inputs) noexcept {
-  return {Tangent::Rule::Multilinear, parameter_bits(inputs)};
+constexpr TangentRule multilinear(std::initializer_list<int> inputs,
+                                  std::initializer_list<int> added = {}) noexcept {
+  return {TangentRule::Rule::Multilinear, parameter_bits(inputs), parameter_bits(added)};
 }
-constexpr Tangent self_adjoint() noexcept { return {Tangent::Rule::SelfAdjoint, 1}; }
+constexpr TangentRule self_adjoint() noexcept { return {TangentRule::Rule::SelfAdjoint, 1}; }
 constexpr Batch pointwise() noexcept { return {Batch::Rule::Pointwise}; }
 constexpr Batch by_dims() noexcept { return {Batch::Rule::ByDims}; }
 constexpr Batch by_shape() noexcept { return {Batch::Rule::ByShape}; }
@@ -96,7 +98,7 @@ constexpr Batch never(const char* reason) noexcept { return {Batch::Rule::Never,
 
 struct OpFacts {
   DTypeSet dtypes = kAllTypes;
-  Tangent tangent;
+  TangentRule tangent;
   Batch batch;
   bool holomorphic = false;
   uint32_t constants = 0;  // bits: floating parameters without a gradient
@@ -106,7 +108,11 @@ template <class Op>
 constexpr OpFacts facts_of() noexcept {
   OpFacts f;
   if constexpr (requires { Op::kDTypes; }) f.dtypes = Op::kDTypes;
-  if constexpr (requires { Op::kTangent; }) f.tangent = Op::kTangent;
+  constexpr uint32_t kKind = Op::spec.flags & kKindMask;
+  if constexpr (requires { Op::kTangent; })
+    f.tangent = Op::kTangent;
+  else if constexpr (kKind == kView || kKind == kCast)
+    f.tangent = linear({0});
   if constexpr (requires { Op::kBatch; }) f.batch = Op::kBatch;
   if constexpr (requires { Op::kHolomorphic; }) f.holomorphic = Op::kHolomorphic;
   if constexpr (requires { Op::kConstants; }) f.constants = Op::kConstants;

@@ -19,6 +19,7 @@
 
 #include "autograd/saved_tensor.h"
 #include "ops/core/registry.h"
+#include "ops/core/transform.h"
 
 namespace cograd {
 
@@ -142,7 +143,7 @@ class OpNode final : public Node {
       if (!args.grads[0].defined()) return;
       Ctx<Op> ctx(this, args);
       if constexpr (requires { Op::backward_fused(ctx, args.grads[0]); }) {
-        if (!thread_state.grad_enabled)
+        if (!thread_state.grad_enabled && (!transforms_open() || is_plain(args.grads[0])))
           return put_gradient(args, [&] { return Op::backward_fused(ctx, args.grads[0]); });
       }
       put_gradient(args, [&] { return Op::backward(ctx, args.grads[0]); });
@@ -172,6 +173,12 @@ class OpNode final : public Node {
   std::array<SavedTensor, static_cast<size_t>(kSaved)> saved;
 
  private:
+  // Fused gradients see values only.
+  bool is_plain(const Tensor& g) const noexcept {
+    bool plain = !transformed(g);
+    for (const SavedTensor& s : saved) plain = plain && !s.packed() && !transformed(s.raw());
+    return plain;
+  }
   // A backward of one input may return its gradient.
   template <class F>
   static void put_gradient(BackwardArgs& args, F&& f) {
@@ -261,6 +268,15 @@ bool any_requires_grad(const Args&... args) {
   each_edge([&](const Tensor* t) { any |= t != nullptr && requires_grad(*t); }, args...);
   return any;
 }
+// Whether the call is the business of a transform; of an op that a transform's rule calls it is
+// not.
+template <class... Args>
+bool to_transform(const Args&... args) {
+  if (std::exchange(thread_state.looked_at, false) || thread_state.inference) return false;
+  bool any = false;
+  each_edge([&](const Tensor* t) { any |= t != nullptr && transformed(*t); }, args...);
+  return any;
+}
 template <class... Args>
 bool any_inference(const Args&... args) {
   bool any = false;
@@ -282,9 +298,11 @@ bool any_tainted(const Args&... args) {
   return any;
 }
 
-inline void connect(Node* n, const Tensor* t) {
+// `wanted`: tensors whose gradient a rule of a transform asks for.
+inline void connect(Node* n, const Tensor* t, const TensorSet* wanted = nullptr) {
   if (t != nullptr && t->defined()) {
-    const Edge e = gradient_edge(t->impl());
+    Edge e = gradient_edge(t->impl());
+    if (e.node == nullptr && wanted != nullptr && wanted->contains(t->impl())) e = wanted_edge();
     n->add_edge(e.node, e.input_nr);
   } else {
     n->add_edge(nullptr, 0);
@@ -393,6 +411,37 @@ void check_out(const char* op, const Tensor& out, bool any_grad);
 COGRAD_API void check_out_memory(const OpSpec& spec, const Tensor& out,
                                  std::span<const Value> args);
 
+// The record of an op, in the table or not.
+template <class Op>
+const OpRecord& record_of();
+
+// The op's arguments, boxed.
+template <class Op, class Args>
+struct BoxedArgs;
+template <class Op, class... A>
+struct BoxedArgs<Op, std::tuple<A...>> {
+  static auto values(const A&... args) {
+    std::array<Value, sizeof...(A)> v;
+    [[maybe_unused]] size_t i = 0;
+    (ArgTraits<A>::put(v[i++], args), ...);
+    return v;
+  }
+  [[gnu::noinline, gnu::cold]] static typename Traits<Op>::Out call(const A&... args) {
+    const auto v = values(args...);
+    Result r;
+    call_transformed(record_of<Op>(), v.data(), r);
+    if constexpr (!std::is_void_v<typename Traits<Op>::Out>)
+      return Unboxed<typename Traits<Op>::Out>::get(r);
+  }
+  [[gnu::noinline, gnu::cold]] static void call_inplace(const Tensor& self, const A&... args) {
+    const auto v = values(args...);
+    call_transformed_inplace(record_of<Op>(), self, v.data());
+  }
+};
+
+template <class Op>
+struct Boxed : BoxedArgs<Op, typename Traits<Op>::Args> {};
+
 struct NodeGuard {  // a node whose forward throws was never part of a graph
   Node* node;
   ~NodeGuard() {
@@ -413,14 +462,19 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
     return detail::marked_inference([&] { return Op::forward(args...); });
   } else {
     const ThreadState& ts = thread_state;
+    const TensorSet* wanted = nullptr;
+    if (transforms_open()) [[unlikely]] {
+      if (detail::to_transform(args...)) return detail::Boxed<Op>::call(args...);
+      wanted = std::exchange(thread_state.wanted, nullptr);
+    }
     if constexpr (detail::has_backward<Op>()) {
-      bool record = ts.grad_enabled && detail::any_requires_grad(args...);
+      bool record = ts.grad_enabled && (detail::any_requires_grad(args...) || wanted != nullptr);
       if constexpr (detail::is_view<Op>())  // a view of an inference tensor is one, not recorded
         record = record && !detail::any_inference(args...);
       if (record) {
         auto* node = new OpNode<Op>;
         detail::NodeGuard guard{node};
-        detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
+        detail::each_edge([&](const Tensor* t) { detail::connect(node, t, wanted); }, args...);
         Ctx<Op> ctx(node);
         GradGuard no_grad(detail::is_view<Op>());
         auto out = Op::forward(ctx, args...);
@@ -452,6 +506,11 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
   if constexpr (detail::Traits<Op>::choice) {
     Op::forward(Into(self, true, values), args...);
     return;
+  }
+  if constexpr (!detail::Traits<Op>::composite) {
+    if (transforms_open()) [[unlikely]] {
+      if (detail::to_transform(args...)) return detail::Boxed<Op>::call_inplace(self, args...);
+    }
   }
   const bool tracked = thread_state.grad_enabled && detail::any_requires_grad(args...);
   check_inplace(self, name, tracked);
@@ -503,6 +562,11 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
   if constexpr (detail::Traits<Op>::choice) {
     Op::forward(Into(out, false, values), args...);
     return;
+  }
+  if constexpr (!detail::Traits<Op>::composite) {
+    if (transforms_open()) [[unlikely]] {
+      if (detail::to_transform(out, args...)) fail_transformed_out(detail::record_of<Op>());
+    }
   }
   detail::check_out(name, out, detail::any_requires_grad(args...));
   detail::check_out_memory(Op::spec, out, values);
@@ -602,29 +666,48 @@ struct ArgKinds<std::tuple<A...>> {
 
 }  // namespace detail
 
+namespace detail {
+
+template <class... A>
+constexpr bool boxable(std::tuple<A...>*) {
+  return ((ArgTraits<A>::kind != ArgKind::Opaque) && ...);
+}
+
 template <class Op>
-bool add_op() {
-  using T = detail::Traits<Op>;
+OpRecord* make_record() {
+  using T = Traits<Op>;
   using Index = std::make_index_sequence<std::tuple_size_v<typename T::Args>>;
   auto* r = new OpRecord;
   r->spec = Op::spec;
-  r->args = detail::ArgKinds<typename T::Args>::make();
-  r->differentiable =
-      (T::composite || detail::has_backward<Op>()) && (Op::spec.flags & kNondiff) == 0;
+  r->args = ArgKinds<typename T::Args>::make();
+  r->differentiable = (T::composite || has_backward<Op>()) && (Op::spec.flags & kNondiff) == 0;
   r->facts = facts_of<Op>();
-  r->result = detail::result_kind<typename T::Out>();
+  r->result = result_kind<typename T::Out>();
   if constexpr (requires { std::tuple_size<typename T::Out>::value; })
     r->num_results = std::tuple_size_v<typename T::Out>;
-  r->call = [](const Value* v, Result& out) { detail::boxed_call<Op>(v, out, Index{}); };
+  r->call = [](const Value* v, Result& out) { boxed_call<Op>(v, out, Index{}); };
   if constexpr (std::is_same_v<typename T::Out, Tensor>) {
     if constexpr ((Op::spec.flags & kInplace) != 0)
-      r->call_inplace = [](const Tensor& t, const Value* v) {
-        detail::boxed_inplace<Op>(t, v, Index{});
-      };
+      r->call_inplace = [](const Tensor& t, const Value* v) { boxed_inplace<Op>(t, v, Index{}); };
     if constexpr ((Op::spec.flags & kOut) != 0)
-      r->call_out = [](const Tensor& t, const Value* v) { detail::boxed_out<Op>(t, v, Index{}); };
+      r->call_out = [](const Tensor& t, const Value* v) { boxed_out<Op>(t, v, Index{}); };
   }
-  return add_record(r);
+  return r;
+}
+
+template <class Op>
+const OpRecord& record_of() {
+  static const OpRecord* record = make_record<Op>();
+  return *record;
+}
+
+}  // namespace detail
+
+template <class Op>
+bool add_op() {
+  static_assert(detail::boxable(static_cast<typename detail::Traits<Op>::Args*>(nullptr)),
+                "an op in the table takes arguments that every caller can give");
+  return add_record(detail::make_record<Op>());
 }
 
 #define COGRAD_OP(Op) \

@@ -50,6 +50,7 @@ Tensor relayout(const Tensor& x, IntList strides);
 // Reductions, products and nn (reduce, scan, softmax, matmul, ... .cpp); dims None: all.
 Tensor sum(const Tensor& x, std::optional<IntList> dims = std::nullopt, bool keepdim = false);
 Tensor mean(const Tensor& x, std::optional<IntList> dims = std::nullopt, bool keepdim = false);
+Tensor any(const Tensor& x);  // of all elements
 Tensor softmax(const Tensor& x, int64_t dim);
 Tensor log_softmax(const Tensor& x, int64_t dim);
 Tensor mm(const Tensor& a, const Tensor& b);

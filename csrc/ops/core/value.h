@@ -53,8 +53,9 @@ enum class ArgKind : uint8_t {
   Dim,  // one dim of the input, negative from its end
   DimList,
   Shape,  // sizes or strides: one int does not stand for them, as it does for dims
+  Opaque,  // what only C++ callers of an op that is not in the table can give
 };
-inline constexpr int kNumArgKinds = static_cast<int>(ArgKind::Shape) + 1;
+inline constexpr int kNumArgKinds = static_cast<int>(ArgKind::Opaque) + 1;
 // "Tensor", as the exported table spells it.
 COGRAD_API const char* kind_name(ArgKind k) noexcept;
 
@@ -74,7 +75,8 @@ struct Shape : IntList {
   constexpr Shape(IntList v) noexcept : IntList(v) {}  // NOLINT: implicit by intent
 };
 
-inline constexpr int32_t kGeneratorValue = 64;  // a kind that does not cross the C interface
+// Kinds that do not cross the C interface.
+inline constexpr int32_t kGeneratorValue = 64, kOpaqueValue = 65;
 
 // A boxed argument, byte for byte the C interface's cograd_value. A number is BOOLEAN, INT or
 // FLOAT; lists are borrowed; a Tensor parameter that got None is a TENSOR without one.
@@ -185,31 +187,37 @@ struct ResultItems {
 
 // How one C++ parameter type is filled from a Value, and what kind of argument it is.
 template <class T>
-struct ArgTraits;
+struct ArgTraits {
+  static constexpr ArgKind kind = ArgKind::Opaque;
+  static constexpr bool nullable = false;
+  static const T& get(const Value& v) { return *static_cast<const T*>(v.u.list); }
+  static void put(Value& v, const T& x) { v.set_list(kOpaqueValue, &x, 0); }
+};
 
-#define COGRAD_ARG(Type, kind_, nullable_, expr)               \
+#define COGRAD_ARG(Type, kind_, nullable_, expr, set)          \
   template <>                                                  \
   struct ArgTraits<Type> {                                     \
     static constexpr ArgKind kind = ArgKind::kind_;            \
     static constexpr bool nullable = nullable_;                \
     static decltype(auto) get(const Value& v) { return expr; } \
+    static void put(Value& v, Type const& x) { set; }          \
   }
-COGRAD_ARG(Tensor, Tensor, true, v.tensor());
+COGRAD_ARG(Tensor, Tensor, true, v.tensor(), v.set_tensor(x.impl()));
 COGRAD_ARG(TensorOrScalar, TensorOrScalar, false,
-           v.kind == COGRAD_TENSOR ? TensorOrScalar(v.tensor()) : TensorOrScalar(v.scalar()));
-COGRAD_ARG(TensorList, Tensors, false, v.tensors());
-COGRAD_ARG(Scalar, Scalar, false, v.scalar());
-COGRAD_ARG(int64_t, Int, false, v.integer());
-COGRAD_ARG(Dim, Dim, false, Dim(v.integer()));
-COGRAD_ARG(double, Double, false, v.number());
-COGRAD_ARG(bool, Bool, false, v.truth());
-COGRAD_ARG(IntList, Ints, false, v.ints());
-COGRAD_ARG(DimList, DimList, false, DimList(v.ints()));
-COGRAD_ARG(Shape, Shape, false, Shape(v.ints()));
-COGRAD_ARG(DType, DType, false, v.dtype());
-COGRAD_ARG(Device, Device, false, v.device());
-COGRAD_ARG(std::string_view, String, false, v.text());
-COGRAD_ARG(Generator*, Generator, true, v.none() ? nullptr : v.generator());
+           v.kind == COGRAD_TENSOR ? TensorOrScalar(v.tensor()) : TensorOrScalar(v.scalar()), x.is_tensor() ? v.set_tensor(x.tensor().impl()) : v.set_scalar(x.scalar()));
+COGRAD_ARG(TensorList, Tensors, false, v.tensors(), v.set_list(COGRAD_TENSORS, x.data(), x.size()));
+COGRAD_ARG(Scalar, Scalar, false, v.scalar(), v.set_scalar(x));
+COGRAD_ARG(int64_t, Int, false, v.integer(), v.set_integer(x));
+COGRAD_ARG(Dim, Dim, false, Dim(v.integer()), v.set_integer(x));
+COGRAD_ARG(double, Double, false, v.number(), v.set_number(x));
+COGRAD_ARG(bool, Bool, false, v.truth(), v.set_truth(x));
+COGRAD_ARG(IntList, Ints, false, v.ints(), v.set_list(COGRAD_INTS, x.data(), x.size()));
+COGRAD_ARG(DimList, DimList, false, DimList(v.ints()), v.set_list(COGRAD_INTS, x.data(), x.size()));
+COGRAD_ARG(Shape, Shape, false, Shape(v.ints()), v.set_list(COGRAD_INTS, x.data(), x.size()));
+COGRAD_ARG(DType, DType, false, v.dtype(), v.set_dtype(x));
+COGRAD_ARG(Device, Device, false, v.device(), v.set_device(x));
+COGRAD_ARG(std::string_view, String, false, v.text(), v.set_list(COGRAD_STRING, x.data(), x.size()));
+COGRAD_ARG(Generator*, Generator, true, v.none() ? nullptr : v.generator(), if (x != nullptr) v.set_generator(x));
 #undef COGRAD_ARG
 template <class T>
 struct ArgTraits<std::optional<T>> {
@@ -217,6 +225,9 @@ struct ArgTraits<std::optional<T>> {
   static constexpr bool nullable = true;
   static std::optional<T> get(const Value& v) {
     return v.none() ? std::nullopt : std::optional<T>(ArgTraits<T>::get(v));
+  }
+  static void put(Value& v, const std::optional<T>& x) {
+    if (x) ArgTraits<T>::put(v, *x);
   }
 };
 
@@ -245,5 +256,32 @@ inline void box(Result& r, bool v) {
   r.kind = Result::Kind::Bool;
   r.truth = v;
 }
+
+// The other way round: the result of an op that returns Out.
+template <class Out>
+struct Unboxed {
+  static Out get(Result& r) {
+    if constexpr (std::is_same_v<Out, Tensor>)
+      return std::move(r.tensor);
+    else if constexpr (std::is_same_v<Out, std::vector<Tensor>>)
+      return std::move(r.tensors);
+    else if constexpr (std::is_same_v<Out, int64_t>)
+      return r.integer;
+    else if constexpr (std::is_same_v<Out, double>)
+      return r.number;
+    else if constexpr (std::is_same_v<Out, bool>)
+      return r.truth;
+  }
+};
+template <class... T>
+struct Unboxed<std::tuple<T...>> {
+  static std::tuple<T...> get(Result& r) { return take(r, std::index_sequence_for<T...>()); }
+
+ private:
+  template <size_t... I>
+  static std::tuple<T...> take(Result& r, std::index_sequence<I...>) {
+    return {std::move(r.tensors[I])...};
+  }
+};
 
 }  // namespace cograd

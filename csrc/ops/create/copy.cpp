@@ -22,6 +22,7 @@ struct Clone {
                                "A copy with its own memory; gradients flow through.",
                                "T(3, 4); T()",
                                "np.copy(input)"};
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Clone>&, const Tensor& x, std::optional<std::string_view> format) {
     Tensor out = empty_in_format(x, x.dtype(), memory_format("clone", format));
     raw_copy(out, x);
@@ -35,6 +36,7 @@ struct ToContiguous {
   static constexpr OpSpec spec{"_to_contiguous", "input, format", kInternal | kShape,
                                "A copy in a memory format.", "none: reached through contiguous()"};
   static constexpr const char* kNodeName = "CloneBackward0";
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<ToContiguous>&, const Tensor& x, int64_t format) {
     Tensor out = empty_in_format(x, x.dtype(), static_cast<MemoryFormat>(format));
     raw_copy(out, x);
@@ -81,6 +83,7 @@ struct Copy {
                                "Writes src, broadcast and converted, into the tensor.",
                                "none: tested by hand, in place only"};
   static constexpr const char* kNodeName = "CopyBackwards";
+  static constexpr TangentRule kTangent = linear({0, 1});
   static Tensor forward(Ctx<Copy>& ctx, const Tensor& self, const Tensor& src, bool) {
     Dims shape;
     COGRAD_CHECK(broadcast_shapes(self.sizes(), src.sizes(), shape) && same(shape, self.sizes()),

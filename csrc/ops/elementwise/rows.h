@@ -249,6 +249,7 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
 
 template <class Forward, class Row>
 struct RowGradient : Forward {
+  static constexpr TangentRule kTangent = self_adjoint();
   static void backward(Ctx<Row>& ctx, const Tensor& g) { RowGradient::template run<false>(ctx, g); }
 
  protected:

@@ -196,6 +196,7 @@ struct Index {
   static constexpr int kSaved = kSlots;
   static constexpr const char* kNodeName = "IndexBackward0";
   using State = IndexState;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Index>& ctx, const Tensor& x, TensorList indices) {
     if (is_whole_mask(x, indices)) return select_by_mask(ctx, x, indices[0]);
     const Positions p = resolve(x.sizes(), indices);
@@ -234,6 +235,7 @@ struct IndexGrad {
   static constexpr int kSaved = kSlots;
   static constexpr const char* kNodeName = "IndexBackwardBackward0";
   using State = IndexState;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<IndexGrad>& ctx, const Tensor& g, TensorList indices, Shape sizes) {
     const Positions p = resolve(sizes, indices);
     save_positions(ctx, sizes, p);

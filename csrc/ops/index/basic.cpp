@@ -55,6 +55,7 @@ struct RegionGrad {
     Region region;
     Dims sizes;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<RegionGrad>& ctx, const Tensor& g, const Region& r) {
     if (ctx.recording()) *ctx.operator->() = {r, Dims(g.sizes())};
     Tensor out = empty(r.base_sizes, g.dtype());
@@ -72,6 +73,7 @@ struct RegionView {
                                "none: gradient of indexing"};
   static constexpr const char* kNodeName = "SliceBackward0";
   using State = Region;
+  static constexpr TangentRule kTangent = TangentRule{};
   static Tensor forward(Ctx<RegionView>& ctx, const Tensor& whole, IntList sizes, const Region& r) {
     if (ctx.recording()) *ctx.operator->() = r;
     return make_view(whole, sizes, r.strides, whole.bytes() + r.offset * whole.itemsize());

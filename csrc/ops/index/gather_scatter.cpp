@@ -34,6 +34,7 @@ struct GatherGrad {
   static constexpr int kSaved = 1;
   static constexpr const char* kNodeName = "GatherBackwardBackward0";
   using State = AlongDim;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<GatherGrad>& ctx, const Tensor& g, Dim dim, const Tensor& index,
                         Shape sizes) {
     ctx->dim = static_cast<int>(dim);
@@ -58,6 +59,7 @@ struct Gather {
       ""};
   static constexpr int kSaved = 1;
   using State = AlongDim;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Gather>& ctx, const Tensor& x, Dim dim, const Tensor& index, bool) {
     const int d = wrap_dim(dim, x.dim());
     const Tensor at = index64(index, "gather");
@@ -83,6 +85,7 @@ struct ScatterAdd {
       ""};
   static constexpr int kSaved = 1;
   using State = AlongDim;
+  static constexpr TangentRule kTangent = linear({0, 3});
   static Tensor forward(Ctx<ScatterAdd>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& src) {
     const int d = wrap_dim(dim, self.dim());

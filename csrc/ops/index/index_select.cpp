@@ -60,6 +60,7 @@ struct IndexSelect {
                                "np.take(input, index, axis=dim)"};
   static constexpr int kSaved = 1;
   using State = SliceState;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<IndexSelect>& ctx, const Tensor& x, Dim dim, const Tensor& index) {
     const Slices s = slices_of("index_select", x, dim, index);
     ctx->dim = s.dim;
@@ -92,6 +93,7 @@ struct IndexSelectGrad {
   static constexpr int kSaved = 1;
   static constexpr const char* kNodeName = "IndexSelectBackwardBackward0";
   using State = SliceState;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<IndexSelectGrad>& ctx, const Tensor& g, Dim dim, const Tensor& index,
                         Shape sizes) {
     ctx->dim = static_cast<int>(dim);
@@ -123,6 +125,7 @@ struct IndexAdd {
       ""};
   static constexpr int kSaved = 1;
   using State = SliceState;
+  static constexpr TangentRule kTangent = linear({0, 3});
   static Tensor forward(Ctx<IndexAdd>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& source, Scalar alpha) {
     Slices s = slices_of("index_add", self, dim, index);
@@ -163,6 +166,7 @@ struct IndexCopy {
       ""};
   static constexpr int kSaved = 1;
   using State = SliceState;
+  static constexpr TangentRule kTangent = linear({0, 3});
   static Tensor forward(Ctx<IndexCopy>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& source) {
     Slices s = slices_of("index_copy", self, dim, index);

@@ -112,6 +112,7 @@ struct MaskedSelect {
   struct State {
     Dims sizes;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<MaskedSelect>& ctx, const Tensor& x, const Tensor& mask) {
     COGRAD_CHECK(mask.dtype() == DType::Bool, "masked_select: expected BoolTensor for mask, got ",
                  dtype_name(mask.dtype()));
@@ -140,6 +141,7 @@ struct MaskedSelectGrad {
   struct State {
     int64_t count;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<MaskedSelectGrad>& ctx, const Tensor& g, const Tensor& mask,
                         Shape sizes) {
     ctx->count = g.numel();

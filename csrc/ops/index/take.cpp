@@ -14,6 +14,7 @@ struct PutGrad {
                                "none: gradient of take"};
   static constexpr int kSaved = 1;
   static constexpr const char* kNodeName = "TakeBackwardBackward0";
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<PutGrad>& ctx, const Tensor& g, const Tensor& index, Shape sizes) {
     ctx.save(index);
     Tensor out = zeros(sizes, g.dtype());
@@ -37,6 +38,7 @@ struct Take {
   struct State {
     Dims sizes;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Take>& ctx, const Tensor& x, const Tensor& index) {
     COGRAD_CHECK(index.dtype() == DType::Int64,
                  "take(): Expected a long tensor for index, but got ",

@@ -151,6 +151,7 @@ struct MmOp {
                                kInternal | kContraction | kExactOut, "", "none: mm"};
   static constexpr int kSaved = 2;
   using State = ProductState;
+  static constexpr TangentRule kTangent = multilinear({0, 1});
   static Tensor forward(Ctx<MmOp>& ctx, const Tensor& a, const Tensor& b, bool ta, bool tb) {
     check_product(a, b);
     const MatrixOperand x(a, ta);
@@ -176,6 +177,7 @@ struct MatmulOp {
                                kInternal | kContraction | kExactOut, "", "none: bmm"};
   static constexpr int kSaved = 2;
   using State = ProductState;
+  static constexpr TangentRule kTangent = multilinear({0, 1});
   static Tensor forward(Ctx<MatmulOp>& ctx, const Tensor& a, const Tensor& b, bool ta, bool tb) {
     check_product(a, b);
     const IntList lead_a = a.sizes().first(static_cast<size_t>(a.dim()) - 2);

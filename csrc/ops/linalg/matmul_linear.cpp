@@ -12,6 +12,7 @@ struct LinearOp {
   static constexpr OpSpec spec{"linear", "input, weight, bias", kInternal | kContraction, "",
                                "none: linear"};
   static constexpr int kSaved = 2;
+  static constexpr TangentRule kTangent = multilinear({0, 1}, {2});
   static Tensor forward(Ctx<LinearOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& bias) {
     check(x, w, bias);
     if (ctx.recording())

@@ -18,6 +18,7 @@ struct MvOp {
   struct State {
     bool transposed = false;
   };
+  static constexpr TangentRule kTangent = multilinear({0, 1});
   static Tensor forward(Ctx<MvOp>& ctx, const Tensor& a, const Tensor& x, bool transposed) {
     ctx->transposed = transposed;
     if (ctx.recording()) ctx.save(ctx.needs(1) ? a : Tensor(), ctx.needs(0) ? x : Tensor());
@@ -38,6 +39,7 @@ struct MvOp {
 struct OuterOp {
   static constexpr OpSpec spec{"outer", "x, y", kInternal | kContraction, "", "none: outer"};
   static constexpr int kSaved = 2;
+  static constexpr TangentRule kTangent = multilinear({0, 1});
   static Tensor forward(Ctx<OuterOp>& ctx, const Tensor& x, const Tensor& y) {
     if (ctx.recording()) ctx.save(ctx.needs(1) ? x : Tensor(), ctx.needs(0) ? y : Tensor());
     const int64_t sizes[2] = {x.size(0), y.size(0)};
@@ -78,6 +80,7 @@ struct Dot {
                                "T(4), T(4)",
                                "np.dot(input, tensor)"};
   static constexpr int kSaved = 2;
+  static constexpr TangentRule kTangent = multilinear({0, 1});
   static Tensor forward(Ctx<Dot>& ctx, const Tensor& x, const Tensor& y) {
     COGRAD_CHECK(x.dim() == 1 && y.dim() == 1, "1D tensors expected, but got ", x.dim(), "D and ",
                  y.dim(), "D tensors");

@@ -103,6 +103,7 @@ struct ExpandReduced {
     DimMask mask = 0;
     bool keepdim = false;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<ExpandReduced>& ctx, const Tensor& g, Shape sizes, int64_t bits) {
     const auto mask = static_cast<DimMask>(bits);
     const bool keepdim = g.dim() == static_cast<int>(sizes.size());
@@ -138,6 +139,7 @@ struct Sum {
   static std::string node_name(const State& s) {
     return s.over_dims ? "SumBackward1" : "SumBackward0";
   }
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Sum>& ctx, const Tensor& x, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     const DimMask mask = dim_mask(x, dims);
@@ -168,6 +170,7 @@ struct Mean {
   static std::string node_name(const State& s) {
     return s.over_dims ? "MeanBackward1" : "MeanBackward0";
   }
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Mean>& ctx, const Tensor& x, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
@@ -375,6 +378,7 @@ Tensor sum_mask(const Tensor& x, DimMask mask, bool keepdim) {
 Tensor sum(const Tensor& x, std::optional<IntList> dims, bool keepdim) {
   return apply<Sum>(x, dims, keepdim, std::optional<DType>());
 }
+Tensor any(const Tensor& x) { return apply<Any>(x, std::optional<DimList>(), false); }
 Tensor mean(const Tensor& x, std::optional<IntList> dims, bool keepdim) {
   return apply<Mean>(x, dims, keepdim, std::optional<DType>());
 }

@@ -101,6 +101,7 @@ struct Shift {
   struct State : DimState {
     int by = 0;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Shift>& ctx, const Tensor& x, Dim dim, int64_t by) {
     const int d = wrap_dim(dim, x.dim());
     ctx->dim = d;
@@ -129,6 +130,7 @@ struct Cumsum {
                                "T(3, 4), 1; T(2, 3, 4), -2; T(), 0",
                                "np.cumsum(input, axis=dim) if input.ndim else input"};
   using State = DimState;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Cumsum>& ctx, const Tensor& x, Dim dim, std::optional<DType> dtype) {
     ctx->dim = wrap_dim(dim, x.dim());
     return run_scan(kernels::cumsum, raw_cast(x, accumulated_type(x, dtype)), ctx->dim);

@@ -40,6 +40,7 @@ struct Relayout {
   static constexpr OpSpec spec{"_relayout", "input, strides", kInternal | kShape,
                                "The same values in memory with other strides.",
                                "none: used by in-place writes to views"};
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Relayout>&, const Tensor& x, Shape strides) {
     return raw_relayout(x, strides);
   }
@@ -84,6 +85,7 @@ struct AsStrided {
       "T(6), (2, 2), (2, 1), 1; T(6), (4, 3), (1, 1)",
       ""};
   using State = Region;
+  static constexpr TangentRule kTangent = TangentRule{};
   static Tensor forward(Ctx<AsStrided>& ctx, const Tensor& x, Shape sizes, Shape strides,
                         std::optional<int64_t> offset) {
     const int64_t at = offset.value_or(x.storage_offset());
@@ -104,6 +106,7 @@ struct AsStridedGrad {
       "_as_strided_grad", "grad, base_sizes, base_strides, sizes, strides, offset",
       kInternal | kShape, "Gradient of as_strided.", "none: used by as_strided"};
   using State = Region;
+  static constexpr TangentRule kTangent = TangentRule{};
   static Tensor forward(Ctx<AsStridedGrad>& ctx, const Tensor& g, Shape base_sizes,
                         Shape base_strides, Shape sizes, Shape strides, int64_t offset) {
     const Region r{Dims(base_sizes), Dims(base_strides), Dims(sizes), Dims(strides), offset};
@@ -172,6 +175,7 @@ struct ScatterRegion {
                                kInternal | kShape, "input with a strided region replaced by src.",
                                "none: used by in-place writes to views"};
   using State = Region;
+  static constexpr TangentRule kTangent = linear({0, 1});
   static Tensor forward(Ctx<ScatterRegion>& ctx, const Tensor& x, const Tensor& src, Shape sizes,
                         Shape strides, int64_t offset) {
     const Region r{Dims(x.sizes()), Dims(x.strides()), Dims(sizes), Dims(strides), offset};

@@ -23,6 +23,7 @@ struct DiagonalBackward {
                                "Zeros of input_sizes with grad_output on a diagonal.",
                                "T(3), (3, 4), 0, 0, 1; T(2, 2), (3, 2, 4), 2, 0, 2"};
   using State = DiagonalArgs;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<DiagonalBackward>& ctx, const Tensor& g, Shape sizes, int64_t offset,
                         Dim dim1, Dim dim2) {
     const auto [a, b] = diagonal_dims(static_cast<int>(sizes.size()), dim1, dim2);
@@ -71,6 +72,7 @@ struct DiagEmbed {
     int64_t dim1;
     int64_t dim2;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<DiagEmbed>& ctx, const Tensor& x, int64_t offset, Dim dim1, Dim dim2) {
     COGRAD_CHECK_INDEX(x.dim() > 0, "diag_embed(): expected at least 1 dim, got a 0-dim tensor");
     const auto [a, b] = diagonal_dims(x.dim() + 1, dim1, dim2);
@@ -99,6 +101,7 @@ struct DiagonalCopy {
     Dims sizes;
     int64_t offset;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<DiagonalCopy>& ctx, const Tensor& x, int64_t offset) {
     if (ctx.recording()) *ctx.operator->() = {Dims(x.sizes()), offset};
     const Tensor region = diagonal_region(x, offset, 0, 1);
@@ -149,6 +152,7 @@ struct Trace {
   struct State {
     Dims sizes;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Trace>& ctx, const Tensor& x) {
     COGRAD_CHECK(x.dim() == 2, "trace: expected a matrix, but got tensor with dim ", x.dim());
     COGRAD_CHECK_NOT_IMPLEMENTED(x.dtype() != DType::Bool, "\"trace\" not implemented for 'Bool'");

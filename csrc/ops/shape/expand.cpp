@@ -19,6 +19,7 @@ struct SumTo {
   struct State {
     Dims sizes;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<SumTo>& ctx, const Tensor& x, Shape sizes) {
     Dims joint;
     COGRAD_CHECK(broadcast_shapes(x.sizes(), sizes, joint) && same(joint, x.sizes()), "size {",

@@ -125,6 +125,7 @@ struct Cat {
     SmallVec<int64_t, 6> lengths;  // -1 for a skipped tensor
     int dim;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Cat>& ctx, TensorList tensors, Dim dim) {
     COGRAD_CHECK_VALUE(!tensors.empty(), "torch.cat(): expected a non-empty list of Tensors");
     const Tensor* first = nullptr;
@@ -181,6 +182,7 @@ struct Stack {
     size_t count;
     int dim;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Stack>& ctx, TensorList tensors, Dim dim) {
     COGRAD_CHECK(!tensors.empty(), "stack expects a non-empty TensorList");
     const Tensor& first = tensors[0];
@@ -335,6 +337,7 @@ struct BlockDiag {
   struct State {
     std::vector<Dims> sizes;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<BlockDiag>& ctx, TensorList tensors) {
     Dims total{0, 0};
     for (size_t i = 0; i < tensors.size(); ++i) {

@@ -3,6 +3,7 @@
 #include "ops/core/ops.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/inplace_geometry.h"
+#include "ops/transform/forward_mode.h"
 
 namespace cograd {
 
@@ -225,6 +226,8 @@ struct Moveaxis {
 COGRAD_OP(Moveaxis)
 
 }  // namespace
+
+Tensor alias(const Tensor& x) { return apply<Alias>(x); }
 
 Tensor permute(const Tensor& x, IntList dims) { return apply<Permute>(x, dims); }
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1) {

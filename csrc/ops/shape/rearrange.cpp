@@ -47,6 +47,7 @@ struct Flip {
                                "T(3, 4), (0,); T(2, 3, 4), (0, -1); T(3), ()",
                                "np.flip(input, dims)"};
   using State = DimsState;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Flip>& ctx, const Tensor& x, DimList asked) {
     Dims dims = unique_dims(asked, x.dim());
     if (x.dim() == 0) dims.clear();
@@ -91,6 +92,7 @@ struct Rot90 {
     int64_t k;
     Dims dims;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Rot90>& ctx, const Tensor& x, int64_t k, std::optional<DimList> asked) {
     const Dims dims = asked ? Dims(*asked) : Dims{0, 1};
     COGRAD_CHECK(dims.size() == 2,
@@ -156,6 +158,7 @@ struct Roll {
     Dims shifts;
     Dims dims;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Roll>& ctx, const Tensor& x, IntList shifts,
                         std::optional<DimList> given) {
     const IntList dims = given.value_or(IntList());
@@ -220,6 +223,7 @@ struct Repeat {
     Dims sizes;
     Dims repeats;
   };
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Repeat>& ctx, const Tensor& x, IntList repeats) {
     COGRAD_CHECK(repeats.size() >= static_cast<size_t>(x.dim()),
                  "Number of dimensions of repeat dims can not be smaller than number of dimensions "

@@ -39,6 +39,7 @@ struct UnsafeView {
                                "view of a temporary, without the view's autograd relation.",
                                "none: reached through reshape()"};
   using State = InputSizes;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<UnsafeView>& ctx, const Tensor& x, Shape sizes) {
     COGRAD_CHECK(x.is_contiguous() && product(sizes) == x.numel(), "_unsafe_view(): shape ",
                  to_string(sizes), " does not fit a contiguous tensor of shape ",

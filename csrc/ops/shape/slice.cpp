@@ -27,6 +27,7 @@ struct SliceBackward {
       kInternal | kShape, "Zeros of input_sizes with grad_output in a slice.",
       "T(2, 4), (5, 4), 0, 1, 3; T(3, 2), (3, 4), 1, None, None, 2"};
   using State = SliceArgs;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<SliceBackward>& ctx, const Tensor& g, Shape sizes, Dim dim,
                         std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
     const int d = wrap_dim(dim, static_cast<int>(sizes.size()));
@@ -97,6 +98,7 @@ struct SelectBackward {
       "_select_backward", "grad_output, input_sizes, dim, index", kInternal | kShape,
       "Zeros of input_sizes with grad_output at one index of a dim.", "T(4), (3, 4), 0, 2"};
   using State = SelectArgs;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<SelectBackward>& ctx, const Tensor& g, Shape sizes, Dim dim,
                         int64_t index) {
     const int d = wrap_dim(dim, static_cast<int>(sizes.size()));

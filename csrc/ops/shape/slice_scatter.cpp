@@ -36,6 +36,7 @@ struct SelectScatter {
     int64_t index;
     Dims sizes;
   };
+  static constexpr TangentRule kTangent = linear({0, 1});
   static Tensor forward(Ctx<SelectScatter>& ctx, const Tensor& x, const Tensor& src, Dim dim,
                         int64_t index) {
     const int d = wrap_dim(dim, x.dim());
@@ -67,6 +68,7 @@ struct SliceScatter {
     int64_t step;
     Dims sizes;
   };
+  static constexpr TangentRule kTangent = linear({0, 1});
   static Tensor forward(Ctx<SliceScatter>& ctx, const Tensor& x, const Tensor& src, Dim dim,
                         Bound start, Bound end, int64_t step) {
     COGRAD_CHECK(x.dim() > 0, "slice_scatter() cannot be applied to a 0-dim tensor.");
@@ -95,6 +97,7 @@ struct DiagonalScatter {
     int64_t offset, dim1, dim2;
     Dims sizes;
   };
+  static constexpr TangentRule kTangent = linear({0, 1});
   static Tensor forward(Ctx<DiagonalScatter>& ctx, const Tensor& x, const Tensor& src,
                         int64_t offset, Dim dim1, Dim dim2) {
     const auto dims = diagonal_dims(x.dim(), dim1, dim2);

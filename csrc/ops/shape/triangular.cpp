@@ -65,6 +65,7 @@ struct Tril {
                                "T(3, 4); T(4, 3), -1; T(2, 3, 3), 1",
                                "np.tril(input, diagonal)"};
   using State = DiagonalState;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Tril>& ctx, const Tensor& x, int64_t diagonal) {
     return triangle(ctx, x, diagonal, false);
   }
@@ -80,6 +81,7 @@ struct Triu {
                                "T(3, 4); T(4, 3), -1; T(2, 3, 3), 1",
                                "np.triu(input, diagonal)"};
   using State = DiagonalState;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Triu>& ctx, const Tensor& x, int64_t diagonal) {
     return triangle(ctx, x, diagonal, true);
   }

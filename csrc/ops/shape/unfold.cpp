@@ -40,6 +40,7 @@ struct UnfoldBackward {
       "_unfold_backward", "grad_in, input_sizes, dim, size, step", kInternal | kShape,
       "Sum of windows back into a tensor of input_sizes.", "T(4, 2), (5,), 0, 2, 1"};
   using State = UnfoldArgs;
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<UnfoldBackward>& ctx, const Tensor& g, Shape sizes, Dim dim,
                         int64_t size, int64_t step) {
     const int d = wrap_dim(dim, static_cast<int>(sizes.size()));

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import cograd
+from cograd import _C
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_str"]
 
@@ -246,4 +247,7 @@ def tensor_str(tensor: Any) -> str:
         suffixes.append(f"grad_fn=<{name}>")
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
+    tangent = _C._tangent_to_show(tensor)
+    if tangent is not None:
+        suffixes.append(f"tangent={tensor_str(tangent)}")
     return _with_suffixes(prefix + text, suffixes, indent, _options.linewidth)

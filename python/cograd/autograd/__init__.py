@@ -15,7 +15,7 @@ from cograd._C import (
     is_multithreading_enabled,
     set_num_backward_threads,
 )
-from cograd.autograd import anomaly_mode, function, grad_mode, graph, variable
+from cograd.autograd import anomaly_mode, forward_ad, function, grad_mode, graph, variable
 from cograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from cograd.autograd.function import Function
 from cograd.autograd.grad_mode import (
@@ -43,6 +43,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
     "get_num_backward_threads",
     "grad",

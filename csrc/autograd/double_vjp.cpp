@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The JVP of an operation as the VJP of its VJP: backward is linear in the gradient it is given.
+#include "autograd/double_vjp.h"
+
+namespace cograd {
+
+namespace {
+
+class Nowhere final : public Node {
+ public:
+  std::string name() const override { return "Nowhere"; }
+  void backward(BackwardArgs&) override {}
+};
+
+Node* nowhere() {
+  static auto* node = [] {
+    auto* made = new Nowhere;  // never freed, and no part of any graph
+    --thread_state.live_nodes;
+    return made;
+  }();
+  return node;
+}
+
+// Cotangents of ones: a formula may take the logarithm of its gradient.
+std::vector<Tensor> cotangents(Node& node, std::span<const Tensor> outputs) {
+  std::vector<Tensor> u(std::max(node.num_outputs(), outputs.size()));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined() || !node.output(i).differentiable) continue;
+    u[i] = autograd_ops.ones(node.output(i).sizes, node.output(i).dtype);
+    set_requires_grad(u[i], true);
+  }
+  return u;
+}
+
+// h(u), for the inputs with a tangent.
+std::vector<Tensor> call_backward(Node& node, std::span<const Tensor> given,
+                                  std::vector<Tensor> grads) {
+  std::vector<Tensor> out(node.edges().size());
+  std::vector<bool> more;
+  BackwardArgs args;
+  args.grads = grads;
+  args.out = out;
+  args.create_graph = true;
+  args.keep_graph = true;
+  args.needs_mask = 0;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const bool need = given[i].defined();
+    if (i < 64)
+      args.needs_mask |= uint64_t{need} << i;
+    else
+      more.push_back(need);
+  }
+  if (!more.empty()) args.needs_more = &more;
+  node.backward(args);
+  return out;
+}
+
+[[noreturn]] void fail_opaque(Node& node, size_t input) {
+  detail::fail(ErrorKind::Runtime, "forward AD through ", node.name(),
+               ": there is no jvp, and the tangent cannot be had from backward: the gradient that "
+               "it gave for input ",
+               input,
+               " was computed without recording (on data pointers, in NumPy, under no_grad or "
+               "once_differentiable). Write that backward in recorded operations, or add\n"
+               "    @staticmethod\n"
+               "    def jvp(ctx, *input_tangents):  # None where an input has none\n"
+               "        return output_tangents");
+}
+
+}  // namespace
+
+Edge wanted_edge() {
+  Node* n = nowhere();
+  n->retain();
+  return {n, 0};
+}
+
+void drop_wanted_edges(Node& node) noexcept {
+  for (Edge& e : node.edges())
+    if (e.node == nowhere()) std::exchange(e.node, nullptr)->release();
+}
+
+std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
+                                     std::span<const Tensor> outputs, bool record) {
+  const GradGuard grad(true);
+  struct NoHooks {  // what is recorded here is no part of the user's graph
+    SavedHookScope* before = std::exchange(thread_state.saved_hooks, nullptr);
+    ~NoHooks() { thread_state.saved_hooks = before; }
+  } no_hooks;
+  const std::vector<Tensor> u = cotangents(node, outputs);
+  std::vector<Tensor> h = call_backward(node, given, u);
+  BackwardRequest request;
+  std::vector<NodeRef> hold;
+  for (size_t i = 0; i < h.size(); ++i) {
+    if (!h[i].defined() || !given[i].defined()) continue;
+    if (!same(h[i].sizes(), given[i].sizes()))
+      h[i] = autograd_ops.sum_to(h[i], given[i].sizes());
+    if (!requires_grad(h[i])) {
+      if (autograd_ops.any_nonzero(h[i])) fail_opaque(node, i);
+      continue;
+    }
+    const Edge e = gradient_edge(h[i].impl());
+    hold.emplace_back(e.node);
+    request.roots.push_back(e);
+    request.grads.push_back(given[i].dtype() == h[i].dtype()
+                                ? given[i]
+                                : autograd_ops.cast(given[i], h[i].dtype()));
+  }
+  std::vector<Tensor> tangents(outputs.size());
+  if (request.roots.empty()) return tangents;
+  std::vector<size_t> place;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!u[i].defined()) continue;
+    const Edge e = gradient_edge(u[i].impl());
+    hold.emplace_back(e.node);
+    request.inputs.push_back(e);
+    place.push_back(i);
+  }
+  request.create_graph = record;
+  request.keep_graph = record;
+  std::vector<Tensor> found = run_backward(std::move(request));
+  for (size_t i = 0; i < found.size(); ++i) tangents[place[i]] = std::move(found[i]);
+  return tangents;
+}
+
+}  // namespace cograd

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The tangent of a recorded operation, from nothing but its backward.
+#pragma once
+#include "autograd/engine.h"
+
+namespace cograd {
+
+// A few tensors, and those of a set around it. Compared by identity.
+class TensorSet {
+ public:
+  explicit TensorSet(const TensorSet* around) noexcept
+      : around_(around), recording_(around != nullptr ? around->recording_ : thread_state.grad_enabled) {}
+  // Whether the caller of the outermost one records.
+  bool recording() const noexcept { return recording_; }
+  void add(const TensorImpl* t) { list_.push_back(t); }
+  bool contains(const TensorImpl* t) const noexcept {
+    for (const TensorImpl* p : list_)
+      if (p == t) return true;
+    return around_ != nullptr && around_->contains(t);
+  }
+
+ private:
+  SmallVec<const TensorImpl*, 4> list_;
+  const TensorSet* around_;
+  bool recording_;
+};
+
+// An edge to nowhere for an input whose gradient a rule asks for itself; owned.
+COGRAD_API Edge wanted_edge();
+// Takes such edges off a node whose tangents are there.
+COGRAD_API void drop_wanted_edges(Node& node) noexcept;
+
+// With h(u) the gradients that `node` gives for cotangents u of its outputs, linear in u, the
+// tangents of the outputs are the derivative of <h(u), given> by u. `given`: a tangent for each
+// edge, undefined where there is none. Results are undefined where nothing depends on `given`.
+// `record`: the tangents are to have a history.
+COGRAD_API std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
+                                                std::span<const Tensor> outputs, bool record);
+
+}  // namespace cograd

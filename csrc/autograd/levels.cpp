@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tangents of tensors: where they are kept, how views share them, when they end.
+#include "autograd/levels.h"
+
+#include <algorithm>
+
+namespace cograd {
+
+constinit std::atomic<uint32_t> open_levels{0};
+
+namespace {
+
+std::atomic<LevelId> last_level{0};
+
+std::vector<std::shared_ptr<TangentLevel>>& my_levels() noexcept {
+  thread_local std::vector<std::shared_ptr<TangentLevel>> levels;
+  return levels;
+}
+
+Tangent* own_tangent(const TensorImpl* t, LevelId level) noexcept {
+  if (t->meta == nullptr || t->meta->transform == nullptr) return nullptr;
+  for (const auto& entry : t->meta->transform->tangents)
+    if (entry->id() == level) return entry.get();
+  return nullptr;
+}
+
+std::shared_ptr<TangentLevel> highest_of(const TensorImpl* t) {
+  if ((t->flags & kDual) == 0 || t->meta == nullptr || t->meta->transform == nullptr) return nullptr;
+  const auto& list = t->meta->transform->tangents;
+  for (size_t i = list.size(); i-- > 0;)
+    if (list[i]->id() < thread_state.ceiling && list[i]->value().defined()) return list[i]->level();
+  return nullptr;
+}
+
+// The part of the base's tangent that corresponds to the view; undefined if the layouts differ.
+Tensor part_for_view(const TensorImpl* view, const Tensor& whole) {
+  const TensorImpl* base = view->base;
+  if (view->storage != base->storage || !same(whole.strides(), base->strides())) return {};
+  const int64_t offset = (view->data - base->data) / dtype_size(base->dtype);
+  return autograd_ops.as_strided(whole, view->sizes(), view->strides(),
+                                 whole.storage_offset() + offset);
+}
+
+void check_tangent(const Tensor& t, const Tensor& tangent) {
+  COGRAD_CHECK(same(t.sizes(), tangent.sizes()),
+               "Trying to set a forward gradient that has a different size than that of the "
+               "original Tensor, this is not supported. Tensor is of size ",
+               to_string(t.sizes()), " while the given forward gradient is of size ",
+               to_string(tangent.sizes()), ".");
+}
+
+void attach(TensorImpl* t, const std::shared_ptr<TangentLevel>& level, Tensor value) {
+  AutogradMeta& m = meta_of(t);
+  if (m.transform == nullptr) m.transform = std::make_unique<TransformMeta>();
+  auto& list = m.transform->tangents;
+  const auto at = std::find_if(list.begin(), list.end(),
+                               [&](const auto& entry) { return entry->id() >= level->id(); });
+  if (at != list.end() && (*at)->id() == level->id())
+    (*at)->set_value(std::move(value));
+  else
+    list.insert(at, std::make_unique<Tangent>(level, std::move(value)));
+  t->flags |= kDual;
+}
+
+}  // namespace
+
+// --- levels ------------------------------------------------------------------------------------
+
+TangentLevel::TangentLevel() : id_(last_level.fetch_add(1, std::memory_order_relaxed) + 1) {
+  open_levels.fetch_add(1, std::memory_order_relaxed);
+}
+
+TangentLevel::~TangentLevel() { close(); }
+
+void TangentLevel::close() noexcept {
+  std::vector<Tensor> dropped;  // after the lock: what dies with them may have tangents here
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(open_, false)) return;
+    for (Tangent* t = first_; t != nullptr; t = t->after_) dropped.push_back(std::move(t->value_));
+  }
+  open_levels.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Tangent::Tangent(std::shared_ptr<TangentLevel> level, Tensor value) : level_(std::move(level)) {
+  const std::lock_guard lock(level_->mutex_);
+  if (!level_->open_) return;  // then it is no tangent any more
+  value_ = std::move(value);
+  after_ = level_->first_;
+  if (after_ != nullptr) after_->before_ = this;
+  level_->first_ = this;
+}
+
+Tangent::~Tangent() {
+  Tensor dropped;
+  const std::lock_guard lock(level_->mutex_);
+  dropped.swap(value_);
+  if (before_ != nullptr) before_->after_ = after_;
+  if (after_ != nullptr) after_->before_ = before_;
+  if (level_->first_ == this) level_->first_ = after_;
+}
+
+Tensor Tangent::value() const {
+  const std::lock_guard lock(level_->mutex_);
+  return value_;
+}
+
+void Tangent::set_value(Tensor value) {
+  const std::lock_guard lock(level_->mutex_);
+  if (level_->open_) value_.swap(value);
+}
+
+const std::vector<std::shared_ptr<TangentLevel>>& entered_levels() noexcept { return my_levels(); }
+
+const std::shared_ptr<TangentLevel>& enter_level() {
+  return my_levels().emplace_back(std::make_shared<TangentLevel>());
+}
+
+void leave_level(const TangentLevel& level) {
+  auto& levels = my_levels();
+  COGRAD_CHECK(!levels.empty() && levels.back().get() == &level,
+               "Trying to exit a forward AD level that was not the last one that was created. This "
+               "is not supported.");
+  const std::shared_ptr<TangentLevel> last = std::move(levels.back());
+  levels.pop_back();
+  last->close();
+}
+
+// --- tangents ----------------------------------------------------------------------------------
+
+std::shared_ptr<TangentLevel> tangent_level(const Tensor& t) {
+  if (!t.defined()) return nullptr;
+  std::shared_ptr<TangentLevel> own = highest_of(t.impl());
+  if (t->base == nullptr) return own;
+  std::shared_ptr<TangentLevel> by_base = highest_of(t->base);
+  if (own == nullptr || (by_base != nullptr && by_base->id() > own->id())) return by_base;
+  return own;
+}
+
+Tensor tangent_of(const Tensor& t, LevelId level) {
+  if (const Tangent* own = own_tangent(t.impl(), level)) return own->value();
+  if (t->base == nullptr) return {};
+  const Tangent* whole = own_tangent(t->base, level);
+  const Tensor value = whole != nullptr ? whole->value() : Tensor();
+  if (!value.defined()) return {};
+  const LevelsBelow mask(level);
+  Tensor part = part_for_view(t.impl(), value);
+  if (part.defined()) attach(t.impl(), whole->level(), part);
+  return part;
+}
+
+void set_tangent(const Tensor& t, const std::shared_ptr<TangentLevel>& level, Tensor tangent) {
+  check_tangent(t, tangent);
+  const LevelsBelow mask(level->id());
+  if (tangent.dtype() != t.dtype()) tangent = autograd_ops.cast(tangent, t.dtype());
+  if (t.numel() > 1 && !same(tangent.strides(), t.strides()))
+    tangent = is_dense(t.impl()) ? autograd_ops.relayout(tangent, t.strides())
+                                 : autograd_ops.contiguous_clone(tangent);
+  attach(t.impl(), level, std::move(tangent));
+}
+
+void copy_tangents(const Tensor& from, const Tensor& to) {
+  if (from->meta == nullptr || from->meta->transform == nullptr) return;
+  for (const auto& entry : from->meta->transform->tangents)
+    if (Tensor value = entry->value(); value.defined())
+      attach(to.impl(), entry->level(), std::move(value));
+}
+
+void write_tangent(const Tensor& t, const std::shared_ptr<TangentLevel>& level,
+                   const Tensor& tangent) {
+  const LevelsBelow mask(level->id());
+  Tensor mine = tangent_of(t, level->id());
+  if (!mine.defined() && !tangent.defined()) return;
+  if (!mine.defined() && t->base != nullptr) {
+    const Tensor base = Tensor::borrow(t->base);
+    set_tangent(base, level, autograd_ops.zeros(base.sizes(), base.dtype()));
+    mine = tangent_of(t, level->id());
+    COGRAD_CHECK(mine.defined(),
+                 "forward AD: a tensor with a tangent was written into a view whose base has "
+                 "another layout, which is not supported. Write into a clone() instead.");
+  }
+  if (!mine.defined()) return set_tangent(t, level, tangent);
+  autograd_ops.copy_(mine, tangent.defined() ? tangent : autograd_ops.zeros({}, mine.dtype()));
+}
+
+}  // namespace cograd

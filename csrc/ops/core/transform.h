@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where ops meet transforms: a call with an argument that a transform concerns comes here, boxed.
+#pragma once
+#include "autograd/double_vjp.h"
+#include "autograd/levels.h"
+#include "ops/core/registry.h"
+
+namespace cograd {
+
+// By the rule of the highest level that is seen here; `r` need not be in the table.
+COGRAD_API void call_transformed(const OpRecord& r, const Value* args, Result& out);
+COGRAD_API void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args);
+[[noreturn]] COGRAD_API void fail_transformed_out(const OpRecord& r);
+
+namespace detail {
+
+// The next op on this thread runs as it is, whatever its arguments are.
+struct LookedAt {
+  LookedAt() noexcept { thread_state.looked_at = true; }
+  ~LookedAt() { thread_state.looked_at = false; }
+  LookedAt(const LookedAt&) = delete;
+  LookedAt& operator=(const LookedAt&) = delete;
+};
+
+}  // namespace detail
+
+}  // namespace cograd

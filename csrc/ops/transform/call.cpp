@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Calls that transforms concern: which level's rule is next, and in-place forms.
+#include "ops/core/ops.h"
+#include "ops/core/raw.h"
+#include "ops/transform/forward_mode.h"
+
+namespace cograd {
+
+namespace {
+
+std::shared_ptr<TangentLevel> highest_level(const OpRecord& r, const Value* args) {
+  std::shared_ptr<TangentLevel> highest;
+  const auto look = [&](const Tensor& t) {
+    if (!t.defined() || !transformed(t)) return;
+    std::shared_ptr<TangentLevel> level = tangent_level(t);
+    if (level != nullptr && (highest == nullptr || level->id() > highest->id()))
+      highest = std::move(level);
+  };
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    if (args[i].has_tensor())
+      look(args[i].tensor());
+    else if (args[i].kind == COGRAD_TENSORS)
+      for (const Tensor& t : args[i].tensors()) look(t);
+  }
+  return highest;
+}
+
+}  // namespace
+
+void call_transformed(const OpRecord& r, const Value* args, Result& out) {
+  if (const auto level = highest_level(r, args)) return call_with_tangents(r, args, out, level);
+  const detail::LookedAt here;
+  r.call(args, out);
+}
+
+// The values, by the plain op; then the tangents, in place where there are any.
+void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args) {
+  const auto level = highest_level(r, args);
+  if (level == nullptr) {
+    const detail::LookedAt here;
+    return r.call_inplace(self, args);
+  }
+  Result result;
+  call_transformed(r, args, result);
+  const bool tracked =
+      thread_state.grad_enabled && (requires_grad(self) || requires_grad(result.tensor));
+  check_inplace(self, r.spec.name, tracked);
+  {
+    const GradGuard record(tracked);
+    const detail::LookedAt here;
+    detail::finish_target(r.spec, self, result.tensor, true);
+  }
+  if (!tracked) self->bump_version();
+  if (!is_differentiable(self.dtype())) return;
+  for (std::shared_ptr<TangentLevel> at = level; at != nullptr;) {
+    const LevelsBelow mask(at->id());
+    const bool known = is_differentiable(result.tensor.dtype());
+    write_tangent(self, at, known ? tangent_of(result.tensor, at->id()) : Tensor());
+    std::shared_ptr<TangentLevel> next = tangent_level(result.tensor);
+    std::shared_ptr<TangentLevel> own = tangent_level(self);
+    at = own != nullptr && (next == nullptr || own->id() > next->id()) ? own : next;
+  }
+}
+
+void fail_transformed_out(const OpRecord& r) {
+  detail::fail(ErrorKind::NotImplemented, "Trying to use forward AD with ", r.spec.name,
+               "_out that does not support it because it is an out= function: call ", r.spec.name,
+               " without out=, or detach() the arguments.");
+}
+
+}  // namespace cograd

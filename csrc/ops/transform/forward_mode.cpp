@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Forward mode by the rule that an op declares: linear, multilinear, gradients in the tangent's
+// place, or the derivative of its backward.
+#include "ops/transform/forward_mode.h"
+
+#include <algorithm>
+
+#include "ops/core/ops.h"
+
+namespace cograd {
+
+namespace {
+
+using Rule = TangentRule::Rule;
+
+struct Values {
+  static constexpr OpSpec spec{"_values", "input", kInternal | kOther,
+                               "The same memory, without the autograd relation of a view.",
+                               "T(3, 4)", "input"};
+  static constexpr const char* kNodeName = "AliasBackward0";
+  static constexpr TangentRule kTangent = linear({0});
+  static Tensor forward(Ctx<Values>&, const Tensor& x) {
+    return alias_strided(x, x.sizes(), x.strides(), x.bytes());
+  }
+  static Tensor backward(Ctx<Values>&, const Tensor& g) { return g; }
+};
+COGRAD_OP(Values)
+
+// One call: its tensors in the order of a node's edges, and their tangents at one level.
+class TangentCall {
+ public:
+  TangentCall(const OpRecord& r, const Value* args, const std::shared_ptr<TangentLevel>& level)
+      : r_(r), args_(args), level_(level) {
+    each([&](size_t, size_t, const Tensor* t) {
+      Tensor tangent;
+      if (t != nullptr && t->defined() && is_differentiable(t->dtype()) && transformed(*t))
+        tangent = tangent_of(*t, level->id());
+      tangents_.push_back(std::move(tangent));
+    });
+  }
+  void run(Result& out);
+
+ private:
+  // f(parameter, edge, tensor or null) for each tensor argument.
+  template <class F>
+  void each(F&& f) const {
+    size_t edge = 0;
+    for (size_t i = 0; i < r_.args.size(); ++i) {
+      const ArgKind k = r_.args[i].kind;
+      if (k == ArgKind::Tensor || k == ArgKind::TensorOrScalar)
+        f(i, edge++, args_[i].has_tensor() ? &args_[i].tensor() : nullptr);
+      else if (k == ArgKind::Tensors)
+        for (const Tensor& t : args_[i].tensors()) f(i, edge++, &t);
+    }
+  }
+  bool concerns(size_t parameter) const {
+    bool any = false;
+    each([&](size_t p, size_t edge, const Tensor*) {
+      any |= p == parameter && tangents_[edge].defined();
+    });
+    return any;
+  }
+  void by_replacing(uint32_t parameters, uint32_t left_out, Result& tangent) const;
+  bool fits_opaque() const;
+  void linear(Result& out) const;
+  void multilinear(Result& out) const;
+  void by_node(Result& out) const;
+  std::vector<Tensor> from_node(Node& node, std::span<const Tensor> outputs, bool record) const;
+  std::vector<Tensor> gradients_of_tangents(Node& node, const Tensor& out, bool record) const;
+  void put(const Tensor& out, Tensor tangent) const;
+  void put_all(Result& out, Result& tangent) const;
+
+  const OpRecord& r_;
+  const Value* args_;
+  const std::shared_ptr<TangentLevel>& level_;
+  SmallVec<Tensor, 4> tangents_;  // by edge
+};
+
+std::span<Tensor> tensors_of(Result& r) {
+  if (r.kind == Result::Kind::Tensor) return {&r.tensor, 1};
+  return r.tensors;
+}
+
+// The op with the given parameters replaced by their tangents, zeros where there is none.
+void TangentCall::by_replacing(uint32_t parameters, uint32_t left_out, Result& tangent) const {
+  SmallVec<Value, 8> values;
+  for (size_t i = 0; i < r_.args.size(); ++i)
+    values.push_back((left_out >> i & 1) != 0 ? Value() : args_[i]);
+  std::vector<std::vector<Tensor>> lists;
+  lists.reserve(r_.args.size());
+  SmallVec<Tensor, 4> hold;
+  std::vector<Tensor>* list = nullptr;
+  size_t last = r_.args.size();
+  each([&](size_t p, size_t edge, const Tensor* t) {
+    if ((parameters >> p & 1) == 0 || t == nullptr || !t->defined()) return;
+    Tensor value = tangents_[edge].defined() ? tangents_[edge] : zeros_like(*t);
+    if (r_.args[p].kind == ArgKind::Tensors) {
+      if (p != last) list = &lists.emplace_back();
+      last = p;
+      list->push_back(std::move(value));
+      return;
+    }
+    hold.push_back(value);
+    values[p].set_tensor(value.impl());
+  });
+  size_t next = 0;
+  for (size_t i = 0; i < r_.args.size(); ++i) {
+    if ((parameters >> i & 1) == 0 || r_.args[i].kind != ArgKind::Tensors) continue;
+    if (args_[i].tensors().empty()) continue;
+    values[i].set_list(COGRAD_TENSORS, lists[next].data(), lists[next].size());
+    ++next;
+  }
+  call_transformed(r_, values.data(), tangent);
+}
+
+// An opaque argument may be geometry worked out for the strides of the values.
+bool TangentCall::fits_opaque() const {
+  bool opaque = false, same_strides = true;
+  for (const ArgInfo& a : r_.args) opaque |= a.kind == ArgKind::Opaque;
+  each([&](size_t, size_t edge, const Tensor* t) {
+    if (tangents_[edge].defined()) same_strides &= same(tangents_[edge].strides(), t->strides());
+  });
+  return !opaque || same_strides;
+}
+
+void TangentCall::linear(Result& out) const {
+  if (!fits_opaque()) return by_node(out);
+  call_transformed(r_, args_, out);
+  Result tangent;
+  by_replacing(r_.facts.tangent.inputs, 0, tangent);
+  put_all(out, tangent);
+}
+
+void TangentCall::multilinear(Result& out) const {
+  call_transformed(r_, args_, out);
+  Tensor sum;
+  for (uint32_t rest = r_.facts.tangent.inputs; rest != 0; rest &= rest - 1) {
+    const auto parameter = static_cast<size_t>(__builtin_ctz(rest));
+    if (!concerns(parameter)) continue;
+    Result part;
+    by_replacing(1u << parameter, r_.facts.tangent.added, part);
+    sum = sum.defined() ? add(sum, part.tensor) : std::move(part.tensor);
+  }
+  each([&](size_t p, size_t edge, const Tensor*) {
+    if ((r_.facts.tangent.added >> p & 1) == 0 || !tangents_[edge].defined()) return;
+    sum = sum.defined() ? add(sum, tangents_[edge]) : tangents_[edge];
+  });
+  put(out.tensor, std::move(sum));
+}
+
+// The sum of the gradients with the tangents in the gradient's place: what a row's formulas are.
+std::vector<Tensor> TangentCall::gradients_of_tangents(Node& node, const Tensor& out,
+                                                       bool record) const {
+  Tensor sum;
+  std::vector<Tensor> found(node.edges().size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!tangents_[i].defined()) continue;
+    Tensor t = cast(tangents_[i], out.dtype());
+    const GradGuard grad(record || requires_grad(t));
+    if (!same(t.sizes(), out.sizes())) t = expand(t, out.sizes());
+    BackwardArgs args;
+    args.grads = {&t, 1};
+    args.out = found;
+    args.needs_mask = uint64_t{1} << i;
+    node.backward(args);
+    Tensor part = std::move(found[i]);
+    found[i] = Tensor();
+    if (part.defined()) sum = sum.defined() ? add(sum, part) : std::move(part);
+  }
+  return {sum};
+}
+
+std::vector<Tensor> TangentCall::from_node(Node& node, std::span<const Tensor> outputs,
+                                           bool record) const {
+  if (r_.facts.tangent.rule == Rule::SelfAdjoint)
+    return gradients_of_tangents(node, outputs[0], record);
+  return tangents_of_node(node, {tangents_.data(), tangents_.size()}, outputs, record);
+}
+
+void TangentCall::by_node(Result& out) const {
+  TensorSet wanted(thread_state.wanted);
+  const bool recording = wanted.recording();
+  bool real = false;
+  bool tangents_recorded = false;
+  each([&](size_t, size_t edge, const Tensor* t) {
+    if (t == nullptr || !t->defined()) return;
+    real |= recording && requires_grad(*t);
+    if (!tangents_[edge].defined()) return;
+    tangents_recorded |= recording && requires_grad(tangents_[edge]);
+    wanted.add(t->impl());
+  });
+  const bool innermost_asks = thread_state.wanted != nullptr;
+  thread_state.wanted = &wanted;
+  {
+    struct Clear {
+      ~Clear() { thread_state.wanted = nullptr; }
+    } clear;
+    const GradGuard grad(true);
+    call_transformed(r_, args_, out);
+  }
+  const std::span<Tensor> outputs = tensors_of(out);
+  NodeRef node;
+  for (const Tensor& t : outputs)
+    if (t.defined() && t->grad_fn != nullptr) node = NodeRef::borrow(t->grad_fn);
+  if (!node) return;
+  const std::vector<Tensor> found = from_node(*node.get(), outputs, real || tangents_recorded);
+  if (!innermost_asks) {  // otherwise the level above goes on with the node
+    drop_wanted_edges(*node.get());
+    for (const Tensor& t : outputs) {
+      if (real || !t.defined() || t->grad_fn == nullptr) continue;
+      std::exchange(t->grad_fn, nullptr)->release();
+      t->output_nr = 0;
+    }
+  }
+  for (size_t i = 0; i < outputs.size() && i < found.size(); ++i) put(outputs[i], found[i]);
+  if (!real) return;
+  for (size_t i = 0; i < node->num_saved(); ++i) {  // results it kept: forward over reverse
+    const SavedTensor* s = node->saved_slot(i);
+    if (s == nullptr || !s->is_output() || s->packed() || !s->raw().defined()) continue;
+    for (const Tensor& t : outputs)
+      if (t.defined() && t->data == s->raw()->data && transformed(t)) copy_tangents(t, s->raw());
+  }
+}
+
+void TangentCall::put(const Tensor& out, Tensor tangent) const {
+  if (!tangent.defined() || !out.defined() || !is_differentiable(out.dtype())) return;
+  bool given = false;  // an op may hand back its argument
+  each([&](size_t, size_t, const Tensor* t) { given |= t != nullptr && t->is(out); });
+  if (given) return;
+  if (!same(tangent.sizes(), out.sizes())) tangent = expand(tangent, out.sizes());
+  set_tangent(out, level_, std::move(tangent));
+}
+
+void TangentCall::put_all(Result& out, Result& tangent) const {
+  const std::span<Tensor> values = tensors_of(out), tangents = tensors_of(tangent);
+  for (size_t i = 0; i < values.size() && i < tangents.size(); ++i)
+    put(values[i], std::move(tangents[i]));
+}
+
+void TangentCall::run(Result& out) {
+  const LevelsBelow mask(level_->id());
+  const bool any = std::any_of(tangents_.begin(), tangents_.end(),
+                               [](const Tensor& t) { return t.defined(); });
+  if (!any || !r_.differentiable) return call_transformed(r_, args_, out);
+  switch (r_.facts.tangent.rule) {
+    case Rule::Linear:
+      return linear(out);
+    case Rule::Multilinear:
+      return multilinear(out);
+    default:
+      return by_node(out);
+  }
+}
+
+}  // namespace
+
+Tensor values_of(const Tensor& x) { return apply<Values>(x); }
+
+void call_with_tangents(const OpRecord& r, const Value* args, Result& out,
+                        const std::shared_ptr<TangentLevel>& level) {
+  TangentCall(r, args, level).run(out);
+}
+
+}  // namespace cograd
