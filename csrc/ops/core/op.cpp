@@ -144,6 +144,19 @@ void resize_out(const char* op, const Tensor& out, IntList sizes) {
   p->set_contiguous_geometry(copy.data());
 }
 
+class OverwritingNode final : public Node {
+ public:
+  explicit OverwritingNode(const char* op) noexcept : op_(op) {}
+  std::string name() const override { return camel_backward(op_); }
+  void backward(BackwardArgs& args) override {
+    const Tensor& g = args.grads[0];
+    if (g.defined() && args.needs(0)) args.out[0] = autograd_ops.zeros(g.sizes(), g.dtype());
+  }
+
+ private:
+  const char* op_;
+};
+
 }  // namespace
 
 Tensor CtxBase::out_target(IntList sizes, DType dtype) {
@@ -175,6 +188,12 @@ void mark_outputs(const Tensor& t, uint32_t flags) {
   // A view or an argument handed back keeps what it was.
   if (!t.defined() || (flags == kInference && t->base != nullptr)) return;
   t->flags |= is_differentiable(t.dtype()) ? flags : flags & ~uint32_t{kTaint};
+}
+
+NodeRef overwriting_node(const char* op, const Tensor& self) {
+  NodeRef node(new OverwritingNode(op));
+  connect(node.get(), &self);
+  return node;
 }
 
 void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace) {

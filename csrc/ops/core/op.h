@@ -392,6 +392,8 @@ void check_out(const char* op, const Tensor& out, bool any_grad);
 // an argument as it is where the flags kOutApart and kOutIsInput do not say otherwise.
 COGRAD_API void check_out_memory(const OpSpec& spec, const Tensor& out,
                                  std::span<const Value> args);
+// The node of an in-place op without a gradient: what `self` was until now gets zeros.
+COGRAD_API NodeRef overwriting_node(const char* op, const Tensor& self);
 
 struct NodeGuard {  // a node whose forward throws was never part of a graph
   Node* node;
@@ -476,7 +478,18 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
       }
     };
     if (tracked) {
-      if constexpr (detail::has_backward<Op>()) {
+      if constexpr (!detail::has_backward<Op>()) {
+        if (requires_grad(self)) {
+          const NodeRef node = detail::overwriting_node(name, self);
+          Ctx<Op> ctx;
+          {
+            GradGuard no_grad(false);
+            run(ctx);
+          }
+          rebase_history(self, node.get());
+          return;
+        }
+      } else {
         auto* node = new OpNode<Op>;
         detail::NodeGuard guard{node};
         detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
@@ -493,7 +506,8 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
     }
     Ctx<Op> ctx;
     run(ctx);
-    if (thread_state.taint && detail::any_tainted(args...)) self->flags |= kTaint;
+    if (detail::has_backward<Op>() && thread_state.taint && detail::any_tainted(args...))
+      self->flags |= kTaint;
   }
 }
 
