@@ -3,23 +3,30 @@
 #include "ops/core/out.h"
 
 #include "ops/core/op.h"
+#include "ops/core/resize.h"
 
 namespace cograd {
 
 void call_into(const OpRecord& r, TensorList outs, const Value* args) {
   bool any_grad = false;
-  for (size_t i = 0; i < r.args.size(); ++i)
+  for (size_t i = 0; i < r.args.size(); ++i) {
     if (args[i].has_tensor()) any_grad |= requires_grad(args[i].tensor());
-  for (const Tensor& t : outs) {
-    detail::check_out(r.spec.name, t, any_grad);
-    detail::check_out_memory(r.spec, t, {args, r.args.size()});
+    if (args[i].kind != COGRAD_TENSORS) continue;
+    for (const Tensor& t : args[i].tensors()) any_grad |= requires_grad(t);
   }
+  detail::check_outs(r.spec, outs, {args, r.args.size()}, any_grad);
   GradGuard no_grad(false);
   Result result;
   r.call(args, result);
   if (result.kind == Result::Kind::Tensor) result.tensors.push_back(std::move(result.tensor));
   COGRAD_CHECK_TYPE(result.tensors.size() == outs.size(), r.spec.name, "(): out= has ", outs.size(),
                     " tensors, expected ", result.tensors.size());
+  // Nothing is written before all of them are known to fit.
+  for (size_t i = 0; i < outs.size(); ++i) {
+    detail::check_result(r.spec, outs[i], result.tensors[i].dtype(), true);
+    check_growth(r.spec.name, outs[i], result.tensors[i].sizes());
+  }
+  for (size_t i = 0; i < outs.size(); ++i) resize_out(r.spec.name, outs[i], result.tensors[i]);
   for (size_t i = 0; i < outs.size(); ++i) {
     detail::finish_target(r.spec, outs[i], result.tensors[i], false);
     outs[i]->bump_version();
