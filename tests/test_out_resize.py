@@ -181,3 +181,30 @@ def test_a_fresh_out_is_laid_out_as_the_result():
     ):
         assert f(torch.empty(0)).stride() == (1, 4)
         assert f(torch.empty(4, 3)).stride() == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda out: torch.arange(6.0, out=out),
+        lambda out: torch.arange(0, 6, out=out),
+        lambda out: torch.linspace(0, 5, 6, out=out),
+        lambda out: torch.logspace(0, 5, 6, out=out),
+    ],
+)
+def test_counted_values_keep_a_shape_of_as_many_elements(count):
+    want = count(torch.empty(6))
+    for out in (torch.empty(2, 3), torch.empty(3, 2).t(), torch.empty(6, 1)):
+        shape, stride, address = out.shape, out.stride(), out.data_ptr()
+        assert count(out) is out and out.shape == shape and out.stride() == stride
+        assert out.data_ptr() == address and torch.equal(out.flatten(), want)
+
+
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+def test_quantiles_into_a_tensor(name, x):
+    f = getattr(torch, name)
+    for args in ((0.5,), (0.5, 1), (0.25, 0, True), (torch.tensor([0.2, 0.3]), 1)):
+        out = torch.empty(0)
+        assert f(x, *args, out=out) is out and torch.equal(out, f(x, *args))
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+            f(x, *args, out=torch.empty(0, dtype=F8))
