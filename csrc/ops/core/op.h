@@ -479,18 +479,7 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
       }
     };
     if (tracked) {
-      if constexpr (!detail::has_backward<Op>()) {
-        if (requires_grad(self)) {
-          const NodeRef node = detail::overwriting_node(name, self);
-          Ctx<Op> ctx;
-          {
-            GradGuard no_grad(false);
-            run(ctx);
-          }
-          rebase_history(self, node.get());
-          return;
-        }
-      } else {
+      if constexpr (detail::has_backward<Op>()) {
         auto* node = new OpNode<Op>;
         detail::NodeGuard guard{node};
         detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
@@ -505,8 +494,13 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
         return;
       }
     }
+    NodeRef overwriting;
+    if (!detail::has_backward<Op>() && tracked && requires_grad(self)) [[unlikely]]
+      overwriting = detail::overwriting_node(name, self);
     Ctx<Op> ctx;
     run(ctx);
+    if (overwriting) [[unlikely]]
+      rebase_history(self, overwriting.get());
     if (detail::has_backward<Op>() && thread_state.taint && detail::any_tainted(args...))
       self->flags |= kTaint;
   }

@@ -76,14 +76,12 @@ struct Cast {
 COGRAD_OP(Cast)
 
 struct Copy {
-  static constexpr OpSpec spec{
-      "copy", "input, src, non_blocking=False", kInplace | kInternal | kShape | kNoCpp,
-      "Writes src, a tensor or a number, broadcast and converted, into the tensor.",
-      "none: tested by hand, in place only"};
+  static constexpr OpSpec spec{"copy", "input, src, non_blocking=False",
+                               kInplace | kInternal | kShape | kNoCpp,
+                               "Writes src, broadcast and converted, into the tensor.",
+                               "none: tested by hand, in place only"};
   static constexpr const char* kNodeName = "CopyBackwards";
-  static Tensor forward(Ctx<Copy>& ctx, const Tensor& self, const TensorOrScalar& other, bool) {
-    const Tensor number = other.is_tensor() ? Tensor() : wrapped_number(other.scalar());
-    const Tensor& src = other.is_tensor() ? other.tensor() : number;
+  static Tensor forward(Ctx<Copy>& ctx, const Tensor& self, const Tensor& src, bool) {
     Dims shape;
     COGRAD_CHECK(broadcast_shapes(self.sizes(), src.sizes(), shape) && same(shape, self.sizes()),
                  "copy_(): The expanded size of the tensor ", to_string(self.sizes()),
@@ -100,6 +98,21 @@ struct Copy {
 };
 COGRAD_OP(Copy)
 
+struct CopyNumber {
+  static constexpr OpSpec spec{"copy", "input, src, non_blocking=False",
+                               kInplace | kInternal | kShape | kNoCpp,
+                               "Writes a number, converted as a tensor of it would be.",
+                               "none: tested by hand, in place only"};
+  static constexpr const char* kNodeName = "CopyBackwards";
+  static Tensor forward(Ctx<CopyNumber>& ctx, const Tensor& self, Scalar src, bool) {
+    Tensor out = ctx.out(self.sizes(), self.dtype());
+    raw_copy(out, wrapped_number(src));
+    return out;
+  }
+  static Tensor backward(Ctx<CopyNumber>&, const Tensor& g) { return zeros_like(g); }
+};
+COGRAD_OP(CopyNumber)
+
 }  // namespace
 
 Tensor clone(const Tensor& x) { return apply<Clone>(x, std::optional<std::string_view>()); }
@@ -111,8 +124,6 @@ Tensor contiguous_clone(const Tensor& x) {
   return apply<ToContiguous>(x, static_cast<int64_t>(MemoryFormat::Contiguous));
 }
 Tensor cast(const Tensor& x, DType t) { return x.dtype() == t ? x : apply<Cast>(x, t); }
-void copy_(const Tensor& dst, const Tensor& src) {
-  apply_inplace<Copy>(dst, {}, dst, TensorOrScalar(src), false);
-}
+void copy_(const Tensor& dst, const Tensor& src) { apply_inplace<Copy>(dst, {}, dst, src, false); }
 
 }  // namespace cograd
