@@ -183,6 +183,17 @@ def test_a_fresh_out_is_laid_out_as_the_result():
         assert f(torch.empty(4, 3)).stride() == (3, 1)
 
 
+def test_coordinates_of_one_dim_lie_together():
+    x = torch.ones(2, 3)
+    out, sized = torch.empty(0, dtype=I8), torch.empty(6, 2, dtype=I8)
+    assert x.nonzero().stride() == torch.argwhere(x).stride() == (1, 6)
+    assert torch.nonzero(x, out=out).stride() == (1, 6)
+    assert torch.nonzero(x, out=sized).stride() == (2, 1) and torch.equal(out, sized)
+    assert out.tolist() == [[i, k] for i in range(2) for k in range(3)]
+    assert [t.tolist() for t in x.nonzero(as_tuple=True)] == [[0, 0, 0, 1, 1, 1], [0, 1, 2] * 2]
+    assert torch.zeros(3, 2).nonzero().stride() == (1, 0)
+
+
 @pytest.mark.parametrize(
     "count",
     [
