@@ -78,6 +78,7 @@ def test_results_in_one_memory_are_refused(x):
         (memory[:2], memory[1:3]),
         (memory[:0], memory[:0]),
         (memory[:1], memory[2:2]),
+        (memory[:1], memory[1:3]),
     ):
         with pytest.raises(RuntimeError, match=refused):
             torch.aminmax(x, dim=1, out=outs)

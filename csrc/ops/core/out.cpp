@@ -22,6 +22,13 @@ void call_into(const OpRecord& r, TensorList outs, const Value* args) {
   COGRAD_CHECK_TYPE(result.tensors.size() == outs.size(), r.spec.name, "(): out= has ", outs.size(),
                     " tensors, expected ", result.tensors.size());
   // Nothing is written before all of them are known to fit.
+  const auto fits = [&](size_t i) { return same(outs[i].sizes(), result.tensors[i].sizes()); };
+  for (size_t i = 1; i < outs.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      COGRAD_CHECK(outs[i]->storage != outs[k]->storage || (fits(i) && fits(k)), r.spec.name,
+                   "(): tensors ", k, " and ", i,
+                   " of out= lie in one memory and would refer to a single memory location when "
+                   "resized");
   for (size_t i = 0; i < outs.size(); ++i) {
     detail::check_result(r.spec, outs[i], result.tensors[i].dtype(), true);
     check_growth(r.spec.name, outs[i], result.tensors[i].sizes());
