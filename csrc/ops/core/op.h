@@ -114,6 +114,9 @@ class Ctx : public CtxBase {
   void save_output(const Tensor& t, uint32_t output_nr = 0);
   // Saved tensor i, checked against in-place writes.
   Tensor saved(int i) const;
+  // In backward: whether its result may itself be differentiated. Then saved intermediate results
+  // and loops over values will not do.
+  bool differentiated() const noexcept;
 
  private:
   void save_one(const Tensor& t);
@@ -143,7 +146,7 @@ class OpNode final : public Node {
       if (!args.grads[0].defined()) return;
       Ctx<Op> ctx(this, args);
       if constexpr (requires { Op::backward_fused(ctx, args.grads[0]); }) {
-        if (!thread_state.grad_enabled && (!transforms_open() || is_plain(args.grads[0])))
+        if (!ctx.differentiated())
           return put_gradient(args, [&] { return Op::backward_fused(ctx, args.grads[0]); });
       }
       put_gradient(args, [&] { return Op::backward(ctx, args.grads[0]); });
@@ -173,9 +176,10 @@ class OpNode final : public Node {
   std::array<SavedTensor, static_cast<size_t>(kSaved)> saved;
 
  private:
-  // Fused gradients see values only.
-  bool is_plain(const Tensor& g) const noexcept {
-    bool plain = !transformed(g);
+  // Whether no transform concerns what its backward reads: fused gradients see values only.
+  bool is_plain(std::span<const Tensor> grads) const noexcept {
+    bool plain = true;
+    for (const Tensor& g : grads) plain = plain && !transformed(g);
     for (const SavedTensor& s : saved) plain = plain && !s.packed() && !transformed(s.raw());
     return plain;
   }
@@ -214,6 +218,11 @@ void Ctx<Op>::save_output(const Tensor& t, uint32_t output_nr) {
   if (node_ == nullptr) return;
   auto* n = static_cast<OpNode<Op>*>(node_);
   n->saved[static_cast<size_t>(used_++)].save_output(t, output_nr, !inplace_);
+}
+template <class Op>
+bool Ctx<Op>::differentiated() const noexcept {
+  if (thread_state.grad_enabled) return true;
+  return transforms_open() && !static_cast<OpNode<Op>*>(node_)->is_plain(args_->grads);
 }
 template <class Op>
 Tensor Ctx<Op>::saved(int i) const {
@@ -404,12 +413,15 @@ auto marked_inference(F&& f) {
 
 // Copies `result` into `target` when the op did not write it itself; checks shape and casting.
 void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace);
-// Raises if out= is used where a gradient would be lost.
-void check_out(const char* op, const Tensor& out, bool any_grad);
-// Raises if elements of `out` share memory among themselves or with those of an argument. It may be
-// an argument as it is where the flags kOutApart and kOutIsInput do not say otherwise.
-COGRAD_API void check_out_memory(const OpSpec& spec, const Tensor& out,
-                                 std::span<const Value> args);
+// Raises if out= is used where a gradient would be lost, or if elements of a tensor in it share
+// memory among themselves or with those of an argument. It may be an argument as it is where the
+// flags kOutApart and kOutIsInput do not say otherwise.
+COGRAD_API void check_outs(const OpSpec& spec, TensorList outs, std::span<const Value> args,
+                           bool any_grad);
+// Raises if a result of that dtype may not be written into `target`.
+void check_result(const OpSpec& op, const Tensor& target, DType result, bool exact);
+// The node of an in-place op without a gradient: what `self` was until now gets zeros.
+COGRAD_API NodeRef overwriting_node(const char* op, const Tensor& self);
 
 // The record of an op, in the table or not.
 template <class Op>
@@ -550,9 +562,15 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
         return;
       }
     }
+    NodeRef overwriting;
+    if (!detail::has_backward<Op>() && tracked && requires_grad(self)) [[unlikely]]
+      overwriting = detail::overwriting_node(name, self);
     Ctx<Op> ctx;
     run(ctx);
-    if (thread_state.taint && detail::any_tainted(args...)) self->flags |= kTaint;
+    if (overwriting) [[unlikely]]
+      rebase_history(self, overwriting.get());
+    if (detail::has_backward<Op>() && thread_state.taint && detail::any_tainted(args...))
+      self->flags |= kTaint;
   }
 }
 
@@ -563,13 +581,10 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
     Op::forward(Into(out, false, values), args...);
     return;
   }
-  if constexpr (!detail::Traits<Op>::composite) {
-    if (transforms_open()) [[unlikely]] {
-      if (detail::to_transform(out, args...)) fail_transformed_out(detail::record_of<Op>());
-    }
+  if (transforms_open()) [[unlikely]] {
+    if (detail::to_transform(out, args...)) fail_transformed_out(detail::record_of<Op>());
   }
-  detail::check_out(name, out, detail::any_requires_grad(args...));
-  detail::check_out_memory(Op::spec, out, values);
+  detail::check_outs(Op::spec, {&out, 1}, values, detail::any_requires_grad(args...));
   GradGuard no_grad(false);
   if constexpr (detail::Traits<Op>::choice) {
   } else if constexpr (detail::Traits<Op>::composite) {

@@ -12,6 +12,14 @@ COGRAD_API void call_transformed(const OpRecord& r, const Value* args, Result& o
 COGRAD_API void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args);
 [[noreturn]] COGRAD_API void fail_transformed_out(const OpRecord& r);
 
+// Whether what is computed from these may be differentiated in either mode.
+inline bool differentiable(std::initializer_list<const Tensor*> tensors) noexcept {
+  for (const Tensor* t : tensors)
+    if ((thread_state.grad_enabled && requires_grad(*t)) || (transforms_open() && transformed(*t)))
+      return true;
+  return false;
+}
+
 namespace detail {
 
 // The next op on this thread runs as it is, whatever its arguments are.

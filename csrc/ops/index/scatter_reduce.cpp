@@ -105,7 +105,7 @@ void product_grads(Ctx<Op>& ctx, const Tensor& g, const Tensor& index, Tensor& g
   const Tensor zero = eq(src, 0);
   const Tensor zeros_at =
       gather(scatter_add(zeros_like(g), d, index, cast(zero, g.dtype())), d, index);
-  if (thread_state.grad_enabled && any_slot_with_two(zeros_at)) {
+  if (ctx.differentiated() && any_slot_with_two(zeros_at)) {
     g_src = gather(g, d, index) * products_of_others(start, d, index, src);
     return;
   }

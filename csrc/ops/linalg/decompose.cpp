@@ -327,7 +327,7 @@ struct LinalgEigvalsh {
                                "np.linalg.eigvalsh(x)"};
   static constexpr DTypeSet kDTypes = kWideTypes;
   static Tensor forward(const Tensor& a, std::string_view uplo) {
-    const bool recorded = thread_state.grad_enabled && requires_grad(a);
+    const bool recorded = differentiable({&a});
     return std::get<0>(eigenpairs("linalg.eigh", a, uplo, recorded));
   }
 };

@@ -61,7 +61,7 @@ struct LinalgSolveEx {
   static void backward(Ctx<LinalgSolveEx>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
     const Tensor a = ctx.saved(0);
-    const Tensor gb = thread_state.grad_enabled
+    const Tensor gb = ctx.differentiated()
                           ? solve(matrix_t(a), gs[0])
                           : solved({ctx.saved(1), ctx.saved(2), ctx.saved(3)}, gs[0], true);
     if (ctx.needs(0)) ctx.grad(0) = neg(matmul_t(gb, ctx.saved(4), false, true));

@@ -135,7 +135,7 @@ struct LinalgSvdvals {
   static constexpr DTypeSet kDTypes = kWideTypes;
   static Tensor forward(const Tensor& a) {
     check_matrix("linalg.svd", a);
-    const bool recorded = thread_state.grad_enabled && requires_grad(a);
+    const bool recorded = differentiable({&a});
     return std::get<1>(apply<SvdOp>(a, false, recorded));
   }
 };

@@ -142,7 +142,7 @@ struct NllOp {
     if (!ctx.needs(0)) return;
     const ClassState& s = *ctx.operator->();
     const Tensor target = ctx.saved(0), weight = ctx.saved(1), total = ctx.saved(2);
-    if (thread_state.grad_enabled) {
+    if (ctx.differentiated()) {
       ctx.grad(0) = class_weights(s, target, weight, g.dtype()) * position_gradient(s, g, total);
       return;
     }
@@ -182,7 +182,7 @@ struct CrossEntropyOp {
     if (!ctx.needs(0)) return;
     const ClassState& s = *ctx.operator->();
     const Tensor target = ctx.saved(0), weight = ctx.saved(1), total = ctx.saved(2);
-    if (thread_state.grad_enabled) {
+    if (ctx.differentiated()) {
       // d loss / dx = softmax(x) sum(q) - q, with q the weights of the target distribution.
       const int dim = s.sizes.size() == 1 ? 0 : 1;
       const Tensor minus_q = class_weights(s, target, weight, g.dtype());

@@ -305,7 +305,7 @@ struct PutAlong {
 Tensor fused_split(const Tensor& g, const Tensor& x, const Tensor& y, DimMask mask) {
   const bool wide = x.dtype() == DType::Float32 || x.dtype() == DType::Float64;
   const int first = std::countr_zero(mask), last = static_cast<int>(std::bit_width(mask));
-  if (thread_state.grad_enabled || !wide || g.dtype() != x.dtype() || y.dtype() != x.dtype() ||
+  if (differentiable({&g, &x, &y}) || !wide || g.dtype() != x.dtype() || y.dtype() != x.dtype() ||
       mask == 0 || last - first != std::popcount(mask))
     return Tensor();
   const auto length = [&](int from, int to) {

@@ -78,7 +78,7 @@ class Pieces {
   Pieces(const Tensor& g, int dim)
       : g_(g),
         dim_(dim),
-        own_(!thread_state.grad_enabled && g.is_contiguous() && g->storage->kind != 2 &&
+        own_(!differentiable({&g}) && g.is_contiguous() && g->storage->kind != 2 &&
              g.numel() * g.itemsize() >= kPieceBytes &&
              g->refs.load(std::memory_order_acquire) == 1 && g->storage->unique() &&
              g->base == nullptr && product(g.sizes().first(static_cast<size_t>(dim))) == 1) {}

@@ -213,7 +213,7 @@ void TangentCall::by_node(Result& out) const {
     }
   }
   for (size_t i = 0; i < outputs.size() && i < found.size(); ++i) put(outputs[i], found[i]);
-  if (!real) return;
+  if (!real && !innermost_asks) return;
   for (size_t i = 0; i < node->num_saved(); ++i) {  // results it kept: forward over reverse
     const SavedTensor* s = node->saved_slot(i);
     if (s == nullptr || !s->is_output() || s->packed() || !s->raw().defined()) continue;
