@@ -31,8 +31,7 @@ std::string written_by(const Tensor& t, uint32_t version) {
                "one of the variables needed for gradient computation has been modified by an "
                "inplace operation: [cograd.",
                scalar_type_name(t.dtype()), "Tensor ", to_string(t.sizes()), "]", made_by,
-               " is at version ", t->write_count(), "; expected version ",
-               expected - (t->own_version != nullptr ? t->own_version->geometry : 0),
+               " is at version ", t->write_count(), "; expected version ", expected,
                " instead. It was saved by ", owner->name(), saved_at(owner), ".",
                written_by(t, expected),
                " Hint: write into a copy (.clone()), or do the in-place operation before the "
@@ -43,15 +42,21 @@ std::string written_by(const Tensor& t, uint32_t version) {
 // geometry is used, as in torch, and has not brought us here.
 Tensor accept_other_version(Tensor t, bool is_output, uint32_t output_nr, Node* owner,
                             uint32_t expected) {
-  const uint32_t change = t->own_version != nullptr ? t->current_version() - expected : 0;
-  if (change == kOtherStrides) return autograd_ops.contiguous_clone(t);  // it was contiguous
-  const uint32_t writes = change - kOtherSizes;
-  if (change != 0 && (writes == 0 || writes == kOtherSizes || writes == kOtherStrides))
+  const uint32_t change = t->current_version() - expected;
+  if (t->own_version != nullptr) {
+    if (change == kNotContiguous) return autograd_ops.contiguous_clone(t);  // it was contiguous
+    if (change == -kNotContiguous) return t;
+    // A saved count of writes beyond the present one tells of another geometry then.
+    expected -= t->own_version->geometry;
+    for (const uint32_t layout : {0U, kNotContiguous, -kNotContiguous})
+      if (expected + layout < t->write_count())
+        fail_modified(t, is_output, output_nr, owner, expected + layout);
     detail::fail(ErrorKind::Runtime,
                  "one of the variables needed for gradient computation was given data of another "
                  "shape or dtype (`x.data = y`) after ",
                  owner->name(), saved_at(owner), " had saved it: it is a [cograd.",
                  scalar_type_name(t.dtype()), "Tensor ", to_string(t.sizes()), "] now.");
+  }
   fail_modified(t, is_output, output_nr, owner, expected);
 }
 
@@ -69,12 +74,18 @@ void fail_released(const Node* owner) {
 }
 
 Tensor fixed_view(const Tensor& t) {
-  // Hooks see the tensor itself; results of ops are seldom given other data.
-  if (thread_state.saved_hooks != nullptr || t->base != nullptr || t->grad_fn != nullptr) return t;
+  if (thread_state.saved_hooks != nullptr) return t;  // hooks see the tensor itself
+  Node* maker = grad_fn(t.impl());
   Tensor view = detach(t);
-  t->retain();
-  view->base = t.impl();
-  view->view_version = view->current_version() - 1;  // its grad_fn is made when asked for
+  if (maker != nullptr) {
+    maker->retain();
+    view->grad_fn = maker;
+    view->output_nr = t->output_nr;
+  } else if (t->base == nullptr) {
+    t->retain();
+    view->base = t.impl();
+    view->view_version = view->current_version() - 1;  // its grad_fn is made when asked for
+  }
   return view;
 }
 
@@ -82,8 +93,7 @@ void check_fixed_view(Node* owner, const Tensor& view) {
   TensorImpl* base = view->base;
   if (base == nullptr || base->storage == view->storage) return;
   if (base->write_count() != view->write_count())
-    fail_modified(Tensor::borrow(base), false, 0, owner,
-                  view->write_count() + base->own_version->geometry);
+    fail_modified(Tensor::borrow(base), false, 0, owner, view->write_count());
 }
 
 void SavedTensor::fail_inference() {
