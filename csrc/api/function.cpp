@@ -20,9 +20,9 @@ std::span<TensorImpl* const> span_of(const SmallVec<TensorImpl*, 4>& v) noexcept
 
 }  // namespace
 
-UserNode::UserNode(const cograd_function& function, void* state)
-    : state_(state), destroy_(function.destroy) {
+UserNode::UserNode(const cograd_function& function, void* state) : state_(state) {
   std::memcpy(&function_, &function, std::min(function.struct_size, sizeof function_));
+  destroy_ = function_.destroy;
 }
 
 UserNode::~UserNode() {
@@ -93,7 +93,9 @@ void UserNode::finish(std::span<Tensor> outputs) {
   open.call.leave();
   const auto dirty = impls_of(open.dirty), fixed = impls_of(open.non_differentiable),
              saved = impls_of(open.saved);
-  open.call.finish(outputs, {span_of(dirty), span_of(fixed), span_of(saved)});
+  const Declared declared{span_of(dirty), span_of(fixed), span_of(saved)};
+  open.call.finish(outputs, declared);
+  open.call.give_tangents(outputs, declared);
 }
 
 Tensor UserNode::saved_or_kept(size_t i) {
@@ -140,9 +142,12 @@ cograd_status cograd_function_begin(const cograd_function* function, void* state
                                     cograd_context* out) noexcept {
   return guarded([&] {
     const cograd_function& f = given(function, "function_begin", "function");
-    given(out, "function_begin", "out");
     NodeRef node = UserNode::begin(f, state, inputs, n);
-    *out = api::handle(static_cast<UserNode*>(node.take()));
+    auto* call = static_cast<UserNode*>(node.get());
+    if (out == nullptr) call->abort();
+    cograd_context& place = given(out, "function_begin", "out");
+    place = api::handle(call);
+    node.take();
   });
 }
 

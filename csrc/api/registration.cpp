@@ -78,6 +78,7 @@ void add(const cograd_op_desc& given) {
   op->node_name = node_name(op->name);
   op->owner = loading.owner;
   op->record.foreign = op.get();
+  if (d.kinds != nullptr) given_list(d.kinds, d.n_params, "op_register", "kinds");
   parse_schema(*op, d.schema, d.kinds, d.n_params);
   op->opaque = d.backward == nullptr && (op->flags & COGRAD_OP_DIFFERENTIABLE) == 0;
   op->record.differentiable = !op->opaque;
@@ -281,6 +282,26 @@ void guard_outputs(const ForeignOp& op, const Value* values, const Written& writ
     });
 }
 
+// Raises if an op without a gradient of its own gave results whose tangents nobody knows.
+void guard_tangents(const ForeignOp& op, const Value* values, cograd_results_s& results) {
+  if (!transforms_open() || (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) != 0) return;
+  std::shared_ptr<TangentLevel> level;
+  each_tensor(op.record, values, [&](const Tensor& t) {
+    if (level == nullptr && t.defined() && transformed(t)) level = tangent_level(t);
+  });
+  if (level == nullptr) return;
+  for (Result& r : results.items)
+    each_result(r, [&](Tensor& t) {
+      COGRAD_CHECK_KIND(
+          NotImplemented,
+          !is_differentiable(t.dtype()) || (transformed(t) && tangent_of(t, level->id()).defined()),
+          "forward AD through op '", op.qualified,
+          "': it computes on its own and has no gradient to take the tangent from: register one "
+          "(autograd::Function, or a backward), or mark it with .non_differentiable() if its "
+          "result does not depend on its inputs smoothly");
+    });
+}
+
 }  // namespace
 
 const ForeignOp* find_foreign(std::string_view qualified) {
@@ -340,6 +361,7 @@ void call_foreign(const ForeignOp& op, const Value* values, Result& out) {
     written.bump();
     if (op.opaque && (op.writes || (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) == 0))
       guard_outputs(op, values, written, results);
+    if (op.opaque) guard_tangents(op, values, results);
   }
   set_result(op, results.items, out);
 }

@@ -103,9 +103,24 @@ void CustomNode::visit(GraphVisitor& v) const {
   for (const SavedSlot& s : saved_) s.tensor.visit(v);
 }
 
+namespace {
+// Forward mode over reverse mode needs its tangent, which nobody knows.
+void check_intermediate(Node* owner, size_t index) {
+  const LevelId level = static_cast<CustomNode*>(owner)->called_at();
+  if (thread_state.grad_enabled || level == 0 || level >= thread_state.ceiling) return;
+  for (const auto& open : entered_levels())
+    COGRAD_CHECK(open->id() != level, owner->name(), ": saved tensor ", index,
+                 " is an intermediate result of forward, whose tangent is not known: forward AD "
+                 "over this backward would be silently wrong. Recompute it from saved inputs in "
+                 "backward, or return it as an extra output and save that.");
+}
+}  // namespace
+
 Tensor SavedSlot::unpack(Node* owner, size_t index) {
   Tensor t = unpack_saved(owner, tensor);
-  if (kind != Kind::Intermediate || !thread_state.grad_enabled) return t;
+  if (kind != Kind::Intermediate) return t;
+  check_intermediate(owner, index);
+  if (!thread_state.grad_enabled) return t;
   return poisoned_intermediate(owner, t, detail::concat("saved tensor ", index));
 }
 
@@ -122,17 +137,21 @@ Tensor poisoned_intermediate(Node* owner, const Tensor& t, const std::string& wh
 // --- the call ----------------------------------------------------------------------------------
 
 void CustomCall::connect() {
-  recording_ = any_ && thread_state.grad_enabled;
+  joins_ = recording_ = any_ && thread_state.grad_enabled;
+  if (transforms_open() && !thread_state.inference) [[unlikely]]
+    find_levels();
   if (!recording_) return;
   for (TensorImpl* t : inputs_) {
     const Edge e = t != nullptr ? gradient_edge(t) : Edge{};
     node_.add_edge(e.node, e.input_nr);
   }
+  if (!levels_.empty()) want_tangents();
 }
 
 void CustomCall::enter() noexcept {
   grad_before_ = std::exchange(thread_state.grad_enabled, false);
   taint_before_ = std::exchange(thread_state.taint, recording_);
+  ceiling_before_ = std::exchange(thread_state.ceiling, 0);  // the rule is the function's own
   entered_ = true;
 }
 
@@ -141,6 +160,7 @@ void CustomCall::leave() noexcept {
   entered_ = false;
   thread_state.grad_enabled = grad_before_;
   thread_state.taint = taint_before_;
+  thread_state.ceiling = ceiling_before_;
 }
 
 bool CustomCall::is_input(const TensorImpl* t) const noexcept {
@@ -161,7 +181,7 @@ void CustomCall::finish(std::span<Tensor> outputs, const Declared& declared) {
     views += t.defined() && t->base != nullptr;
   }
   check_dirty(declared, before);
-  if (recording_) check_unmarked_writes(declared);
+  if (joins_) check_unmarked_writes(declared);
   node_.returned_ = static_cast<uint32_t>(outputs.size());
   node_.set_num_outputs(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -177,12 +197,12 @@ void CustomCall::finish(std::span<Tensor> outputs, const Declared& declared) {
 // Dirty inputs must be among the outputs, and be no leaves that require grad.
 void CustomCall::check_dirty(const Declared& declared, const Impls& outputs) const {
   for (TensorImpl* p : declared.dirty) {
-    COGRAD_CHECK(contains({outputs.data(), outputs.size()}, p) || !recording_,
+    COGRAD_CHECK(contains({outputs.data(), outputs.size()}, p) || !joins_,
                  "Some elements marked as dirty during the forward method were not returned as "
                  "output. The inputs that are modified inplace must all be outputs of the "
                  "Function. (",
                  node_.function_name(), ")");
-    if (!recording_ || contains(declared.non_differentiable, p)) continue;
+    if (!joins_ || contains(declared.non_differentiable, p)) continue;
     const Tensor t = Tensor::borrow(p);
     if (p->base != nullptr) {
       check_dirty_view(t, outputs);
@@ -226,7 +246,7 @@ void CustomCall::check_unmarked_writes(const Declared& declared) const {
 // An input that is returned as it is: a view of it, whose history is the node.
 Tensor CustomCall::join_input(const Tensor& t, uint32_t nr) {
   Tensor v = whole_view(t);
-  if (!recording_) return v;
+  if (!joins_) return v;
   if (t->base != nullptr || requires_grad(t)) {
     link_view(t, v);
     set_view_kind(v, kViewCustomFunction);
@@ -250,12 +270,12 @@ Tensor CustomCall::join(Tensor t, uint32_t nr, size_t views, const Declared& dec
   }
   if (dirty) {
     const auto at = std::find(inputs_.begin(), inputs_.end(), t.impl());
-    if (recording_)
+    if (joins_)
       rebase_history(t, &node_, nr, input ? static_cast<size_t>(at - inputs_.begin()) : 0);
     return t;
   }
   if (input) return join_input(t, nr);
-  if (!recording_) {
+  if (!joins_) {
     if (t->base != nullptr) set_view_kind(t, kViewCustomFunction);
     return t;
   }

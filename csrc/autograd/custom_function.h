@@ -3,6 +3,7 @@
 // one kind of node (CustomNode). A language adds how the user's code is called.
 #pragma once
 #include "autograd/error_node.h"
+#include "autograd/levels.h"
 #include "autograd/saved_tensor.h"
 
 namespace cograd {
@@ -34,27 +35,37 @@ class COGRAD_API CustomNode : public Node {
   // Whether this thread is in this node's backward: several threads may be at a time.
   bool running() const noexcept;
   Tensor saved(size_t i) { return saved_[i].unpack(this, i); }
+  // Sizes and dtype of input i, of a call with tangents.
+  const OutputMeta& input_meta(size_t i) const noexcept { return (*inputs_)[i]; }
+  LevelId called_at() const noexcept { return called_at_; }
+  bool materializes_grads() const noexcept { return materialize_; }
   // Whether undefined gradients reach the user's backward as zeros.
   void set_materialize_grads(bool value) noexcept { materialize_ = value; }
   // What messages call the function: "Linear" where the node is "LinearBackward".
   virtual std::string function_name() const { return name(); }
   // "argument 'weight' (position 2) of Linear.forward": input i in messages.
   virtual std::string describe_input(size_t i) const = 0;
+  // Whether the user gave a rule for tangents; without one they come from backward.
+  virtual bool has_jvp() const { return false; }
   // `g`, whose own derivative raises: it was computed without recording.
   Tensor once_differentiable(const Tensor& g) const;
 
  protected:
   // Calls the user's backward on args.grads and fills args.out by set_gradient.
   virtual void call_backward(BackwardArgs& args) = 0;
+  // The user's rule: from the inputs' tangents (undefined: none) those of the outputs.
+  virtual std::vector<Tensor> call_jvp(std::span<const Tensor> tangents);
   // `index` is the gradient's number in messages.
   void set_gradient(BackwardArgs& args, size_t input, Tensor g, size_t index) const;
 
  private:
   friend class CustomCall;
   SmallVec<bool, 4> needs_;
+  std::unique_ptr<std::vector<OutputMeta>> inputs_;  // of a call with tangents
   SmallVec<SavedSlot, 2> saved_;
   uint32_t returned_ = 0;
   bool materialize_ = true;
+  LevelId called_at_ = 0;  // the highest level at which an input had a tangent
 };
 
 // What forward declared about its tensors; borrowed.
@@ -63,8 +74,8 @@ struct Declared {
   std::span<TensorImpl* const> saved;  // null: None
 };
 
-// One call: add_input for each tensor argument, connect, enter, forward, leave, finish. Rules that
-// stand in for the node (forward mode, batching) belong between connect and finish.
+// One call: add_input for each tensor argument, connect, enter, forward, leave, finish,
+// give_tangents.
 class COGRAD_API CustomCall {
  public:
   explicit CustomCall(CustomNode& node) noexcept : node_(node) {}
@@ -82,6 +93,7 @@ class COGRAD_API CustomCall {
   }
   // All inputs are there: decides whether the call is recorded, and makes the edges.
   void connect();
+  // Whether forward's tensors are to be kept for backward or for tangents.
   bool recording() const noexcept { return recording_; }
   // From enter to leave nothing is recorded.
   void enter() noexcept;
@@ -89,6 +101,8 @@ class COGRAD_API CustomCall {
   // Joins what forward returned to the graph: `outputs` (undefined where no tensor) become what
   // the caller is given. A tensor that needs nothing stays the same object.
   void finish(std::span<Tensor> outputs, const Declared& declared);
+  // Afterwards, with what backward reads in its place: the tangents of the outputs, if any.
+  void give_tangents(std::span<Tensor> outputs, const Declared& declared);
   bool untouched(TensorImpl* t) const noexcept;  // an input that nothing is known to have written
   bool is_input(const TensorImpl* t) const noexcept;
 
@@ -100,12 +114,20 @@ class COGRAD_API CustomCall {
   Tensor join(Tensor t, uint32_t nr, size_t views, const Declared& declared);
   Tensor join_input(const Tensor& t, uint32_t nr);
   void keep(const Declared& declared, const Impls& before, std::span<Tensor> after);
+  // Forward mode (custom_tangent.cpp).
+  void find_levels();
+  void want_tangents();
+  std::vector<Tensor> tangents_at(const TangentLevel& level, std::span<const Tensor> given,
+                                  std::span<const Tensor> outputs);
 
   CustomNode& node_;
   Impls inputs_;
   SmallVec<uint32_t, 4> versions_;
+  std::vector<std::shared_ptr<TangentLevel>> levels_;  // at which an input has a tangent
   bool any_ = false, recording_ = false, entered_ = false;
+  bool joins_ = false;  // outputs become part of the graph
   bool grad_before_ = false, taint_before_ = false;
+  LevelId ceiling_before_ = 0;
 };
 
 // An intermediate of forward while a graph is made: its part of a second derivative would be

@@ -10,6 +10,7 @@ namespace cograd {
 
 class Node;
 struct SavedHookScope;
+struct SavedHookInUse;
 class TensorSet;
 
 using LevelId = uint64_t;
@@ -21,9 +22,10 @@ struct ThreadState {
   bool draining = false;  // something of a graph is being destroyed on this thread; more waits
   bool looked_at = false;  // the next op's arguments: rules of transforms do not concern them here
   uint64_t next_sequence = 0;
-  int64_t live_nodes = 0;                 // made minus destroyed on this thread
-  SavedHookScope* saved_hooks = nullptr;  // innermost; null: tensors are saved as they are
-  LevelId ceiling = ~LevelId{0};          // tangents of this level and of higher ones are not seen
+  int64_t live_nodes = 0;                        // made minus destroyed on this thread
+  SavedHookScope* saved_hooks = nullptr;         // innermost; null: tensors are saved as they are
+  const SavedHookInUse* hooks_in_use = nullptr;  // those that run now, which skip themselves
+  LevelId ceiling = ~LevelId{0};  // tangents of this level and of higher ones are not seen
   // Of the op that is being recorded for its derivative: these count as requiring a gradient.
   const TensorSet* wanted = nullptr;
 };

@@ -135,6 +135,10 @@ PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
 PyObject* get_saved_tensors(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
     PyFunctionObject* f = self_of(o);
+    if (f->in_jvp && f->to_save_forward != nullptr) {
+      Py_INCREF(f->to_save_forward);
+      return f->to_save_forward;
+    }
     if (!f->recorded) {
       if (f->to_save == nullptr) return PyTuple_New(0);
       Py_INCREF(f->to_save);

@@ -20,12 +20,14 @@ class FunctionNode final : public CustomNode {
   void first_reference() noexcept override;
   void last_reference() noexcept override;
   bool is_python() const noexcept override { return true; }
+  bool has_jvp() const override;
   PyFunctionObject* owner() const noexcept { return owner_; }
   // The argument of forward that is tensor input `i`.
   size_t argument_of(size_t i) const noexcept;
 
  protected:
   void call_backward(BackwardArgs& args) override;
+  std::vector<Tensor> call_jvp(std::span<const Tensor> tangents) override;
 
  private:
   void take_gradients(PyObject* result, BackwardArgs& args);
@@ -41,6 +43,7 @@ struct PyFunctionObject {
   PyObject* non_differentiable;
   PyObject* needs_override;       // needs_input_grad assigned by the user
   bool recorded;                  // part of a graph
+  bool in_jvp;                    // saved_tensors are what save_for_forward kept
   bool used;                      // an instance-style object that has been called
   SmallVec<int, 4> input_of_arg;  // which tensor input each argument is, -1 for others
   alignas(FunctionNode) unsigned char node_bytes[sizeof(FunctionNode)];

@@ -220,7 +220,13 @@ PyObject* finish(Call& call, const PyRef& returned) {
   }
   const Impls dirty = impls_of(f->dirty), fixed = impls_of(f->non_differentiable),
               saved = impls_of(call.core.recording() ? f->to_save : nullptr);
-  call.core.finish({outputs.data(), n}, {span_of(dirty), span_of(fixed), span_of(saved)});
+  const Declared declared{span_of(dirty), span_of(fixed), span_of(saved)};
+  call.core.finish({outputs.data(), n}, declared);
+  if (call.core.recording()) {
+    Py_CLEAR(f->to_save);
+    f->recorded = true;
+  }
+  call.core.give_tangents({outputs.data(), n}, declared);
   PyRef result(many ? PyTuple_New(static_cast<Py_ssize_t>(n)) : nullptr);
   if (many && result.get() == nullptr) throw_python_error();
   for (size_t i = 0; i < n; ++i) {
@@ -236,10 +242,6 @@ PyObject* finish(Call& call, const PyRef& returned) {
       PyTuple_SET_ITEM(result.get(), static_cast<Py_ssize_t>(i), out);
     else
       result = PyRef(out);
-  }
-  if (call.core.recording()) {
-    Py_CLEAR(f->to_save);
-    f->recorded = true;
   }
   Py_CLEAR(f->dirty);
   Py_CLEAR(f->non_differentiable);
@@ -341,6 +343,60 @@ void FunctionNode::call_backward(BackwardArgs& args) {
   }
   if (result.get() == nullptr) throw_python_error();
   take_gradients(result.get(), args);
+}
+
+namespace {
+
+py::object base_class() {
+  return py::module_::import("cograd.autograd.function").attr("Function");
+}
+
+// A tangent for each argument of forward, None where there is none.
+py::tuple tangents_of_arguments(const SmallVec<int, 4>& input_of_arg,
+                                std::span<const Tensor> tangents) {
+  py::tuple out(input_of_arg.size());
+  for (size_t i = 0; i < input_of_arg.size(); ++i) {
+    const int input = input_of_arg[i];
+    const Tensor t = input >= 0 ? tangents[static_cast<size_t>(input)] : Tensor();
+    out[i] = t.defined() ? py::reinterpret_steal<py::object>(wrap(t)) : py::none();
+  }
+  return out;
+}
+
+}  // namespace
+
+bool FunctionNode::has_jvp() const {
+  const py::handle type(reinterpret_cast<PyObject*>(Py_TYPE(reinterpret_cast<PyObject*>(owner_))));
+  const py::handle cls(info_of(reinterpret_cast<PyTypeObject*>(type.ptr())).cls);
+  return !cls.attr("jvp").is(base_class().attr("jvp"));
+}
+
+std::vector<Tensor> FunctionNode::call_jvp(std::span<const Tensor> tangents) {
+  const ClassInfo& info = info_of(Py_TYPE(reinterpret_cast<PyObject*>(owner_)));
+  std::vector<Tensor> given(tangents.begin(), tangents.end());
+  for (size_t i = 0; i < given.size() && materializes_grads(); ++i)
+    if (!given[i].defined() && input_meta(i).differentiable)
+      given[i] = autograd_ops.zeros(input_meta(i).sizes, input_meta(i).dtype);
+  const py::tuple args = tangents_of_arguments(owner_->input_of_arg, given);
+  struct InJvp {
+    PyFunctionObject* f;
+    explicit InJvp(PyFunctionObject* o) : f(o) { f->in_jvp = true; }
+    ~InJvp() { f->in_jvp = false; }
+  } const running(owner_);
+  const py::handle ctx(reinterpret_cast<PyObject*>(owner_));
+  const py::object result = py::handle(info.cls).attr("jvp")(ctx, *args);
+  std::vector<Tensor> out;
+  const auto take = [&](py::handle item) {
+    COGRAD_CHECK_TYPE(item.is_none() || is_tensor(item.ptr()), function_name(),
+                      ".jvp returned a ", Py_TYPE(item.ptr())->tp_name,
+                      ", expected a Tensor or None for each output");
+    out.push_back(item.is_none() ? Tensor() : unwrap(item.ptr()));
+  };
+  if (py::isinstance<py::tuple>(result))
+    for (const py::handle item : py::reinterpret_borrow<py::tuple>(result)) take(item);
+  else
+    take(result);
+  return out;
 }
 
 PyObject* function_apply(PyObject* cls, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {

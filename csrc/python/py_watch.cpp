@@ -117,9 +117,10 @@ void node_failed(Node* n, std::exception_ptr& error) noexcept {
 void before_write(const Tensor& t, const char* op) {
   const py::gil_scoped_acquire gil;
   if (write_callback == nullptr) return;
+  const PyRef callback = PyRef::borrow(write_callback);  // it may end the mode that set it
   const PyRef arg(wrap(t));
   const PyRef name(PyUnicode_FromString(op));
-  const PyRef r(PyObject_CallFunctionObjArgs(write_callback, arg.get(), name.get(), nullptr));
+  const PyRef r(PyObject_CallFunctionObjArgs(callback.get(), arg.get(), name.get(), nullptr));
   if (r.get() == nullptr) throw_python_error();
 }
 

@@ -172,10 +172,6 @@ class OpNode final : public Node {
   }
   static std::string node_name(const char* op_name);
 
-  [[no_unique_address]] typename Ctx<Op>::State state{};
-  std::array<SavedTensor, static_cast<size_t>(kSaved)> saved;
-
- private:
   // Whether no transform concerns what its backward reads: fused gradients see values only.
   bool is_plain(std::span<const Tensor> grads) const noexcept {
     bool plain = true;
@@ -183,6 +179,11 @@ class OpNode final : public Node {
     for (const SavedTensor& s : saved) plain = plain && !s.packed() && !transformed(s.raw());
     return plain;
   }
+
+  [[no_unique_address]] typename Ctx<Op>::State state{};
+  std::array<SavedTensor, static_cast<size_t>(kSaved)> saved;
+
+ private:
   // A backward of one input may return its gradient.
   template <class F>
   static void put_gradient(BackwardArgs& args, F&& f) {

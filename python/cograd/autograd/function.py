@@ -133,6 +133,19 @@ class Function(_C._FunctionBase):
 
     pytree: bool = False
     generate_vmap_rule: bool = False
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The tangents of the outputs from those of ``forward``'s arguments.
+
+        One for each argument, None for what is no tensor; with ``set_materialize_grads(False)`` also
+        where a tensor has none. ``ctx.saved_tensors`` is what ``save_for_forward`` kept, or else
+        what ``save_for_backward`` did. Need not be defined: the tangents then come from
+        ``backward``, which is linear in its gradient.
+        """
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to call it."
+        )
     _style: str = "static"
     _backward_cls: Any = None
     if TYPE_CHECKING:

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Forward mode of custom functions: by the user's jvp, or else from backward.
+#include <algorithm>
+
+#include "autograd/custom_function.h"
+#include "autograd/double_vjp.h"
+
+namespace cograd {
+
+std::vector<Tensor> CustomNode::call_jvp(std::span<const Tensor>) { return {}; }
+
+// All levels that are seen here, the outermost first.
+void CustomCall::find_levels() {
+  LevelId below = thread_state.ceiling;
+  for (bool more = true; more;) {
+    more = false;
+    const LevelsBelow mask(below);
+    std::shared_ptr<TangentLevel> highest;
+    for (TensorImpl* t : inputs_) {
+      if (t == nullptr || !transformed(t)) continue;
+      std::shared_ptr<TangentLevel> level = tangent_level(Tensor::borrow(t));
+      if (level != nullptr && (highest == nullptr || level->id() > highest->id()))
+        highest = std::move(level);
+    }
+    if (highest == nullptr) break;
+    below = highest->id();
+    more = true;
+    levels_.insert(levels_.begin(), std::move(highest));
+  }
+  if (levels_.empty()) return;
+  node_.called_at_ = levels_.back()->id();
+  node_.inputs_ = std::make_unique<std::vector<OutputMeta>>(inputs_.size());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i] == nullptr) continue;
+    OutputMeta& m = (*node_.inputs_)[i];
+    m.dtype = inputs_[i]->dtype;
+    m.differentiable = is_differentiable(m.dtype);
+    m.sizes = Dims(inputs_[i]->sizes());
+  }
+  recording_ = true;
+}
+
+// What backward gives for inputs with a tangent is asked for, whether or not they require grad.
+void CustomCall::want_tangents() {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    TensorImpl* t = inputs_[i];
+    if (t == nullptr || !transformed(t) || !is_differentiable(t->dtype)) continue;
+    Edge& e = node_.edges()[i];
+    if (e.node == nullptr) e = wanted_edge();
+    node_.needs_[i] = true;
+  }
+}
+
+std::vector<Tensor> CustomCall::tangents_at(const TangentLevel& level,
+                                            std::span<const Tensor> given,
+                                            std::span<const Tensor> outputs) {
+  const LevelsBelow mask(level.id());
+  bool recorded = joins_;
+  for (const Tensor& t : given) recorded |= grad_before_ && t.defined() && requires_grad(t);
+  if (!node_.has_jvp()) return tangents_of_node(node_, given, outputs, recorded);
+  std::vector<Tensor> found = node_.call_jvp(given);
+  COGRAD_CHECK(found.size() == outputs.size(), node_.function_name(), ".jvp returned ",
+               found.size(), " tangents, expected ", outputs.size(), ": one for each output");
+  return found;
+}
+
+void CustomCall::give_tangents(std::span<Tensor> outputs, const Declared& declared) {
+  if (levels_.empty()) return;
+  std::vector<Tensor> differentiable(outputs.begin(), outputs.end());
+  for (Tensor& t : differentiable)
+    if (t.defined() &&
+        (!is_differentiable(t.dtype()) ||
+         std::find(declared.non_differentiable.begin(), declared.non_differentiable.end(),
+                   t.impl()) != declared.non_differentiable.end()))
+      t.reset();
+  // Dirty inputs lose what they had: all tangents are taken before any is written.
+  std::vector<std::vector<Tensor>> given(levels_.size());
+  for (size_t k = 0; k < levels_.size(); ++k)
+    for (TensorImpl* t : inputs_) {
+      const bool dual = t != nullptr && transformed(t) && is_differentiable(t->dtype);
+      given[k].push_back(dual ? tangent_of(Tensor::borrow(t), levels_[k]->id()) : Tensor());
+    }
+  for (size_t k = 0; k < levels_.size(); ++k) {
+    const std::vector<Tensor> found = tangents_at(*levels_[k], given[k], differentiable);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Tensor& out = differentiable[i];
+      if (!out.defined()) continue;
+      if (is_input(out.impl())) {  // dirty
+        write_tangent(out, levels_[k], found[i]);
+      } else if (found[i].defined()) {
+        set_tangent(out, levels_[k], found[i]);
+      } else if (out->base != nullptr) {  // not that of the tensor it is a view of
+        set_tangent(out, levels_[k], autograd_ops.zeros(out.sizes(), out.dtype()));
+      }
+      for (const SavedSlot& s : node_.saved_)
+        if (s.kind == SavedSlot::Kind::Output && !s.tensor.packed() && s.tensor.raw().defined() &&
+            s.tensor.raw()->data == out->data)
+          copy_tangents(out, s.tensor.raw());
+    }
+  }
+  drop_wanted_edges(node_);
+  if (!joins_) node_.release_saved();
+}
+
+}  // namespace cograd
