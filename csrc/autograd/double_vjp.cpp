@@ -93,8 +93,7 @@ std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
   std::vector<NodeRef> hold;
   for (size_t i = 0; i < h.size(); ++i) {
     if (!h[i].defined() || !given[i].defined()) continue;
-    if (!same(h[i].sizes(), given[i].sizes()))
-      h[i] = autograd_ops.sum_to(h[i], given[i].sizes());
+    if (!same(h[i].sizes(), given[i].sizes())) h[i] = autograd_ops.sum_to(h[i], given[i].sizes());
     if (!requires_grad(h[i])) {
       if (autograd_ops.any_nonzero(h[i])) fail_opaque(node, i);
       continue;
@@ -102,9 +101,8 @@ std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
     const Edge e = gradient_edge(h[i].impl());
     hold.emplace_back(e.node);
     request.roots.push_back(e);
-    request.grads.push_back(given[i].dtype() == h[i].dtype()
-                                ? given[i]
-                                : autograd_ops.cast(given[i], h[i].dtype()));
+    request.grads.push_back(
+        given[i].dtype() == h[i].dtype() ? given[i] : autograd_ops.cast(given[i], h[i].dtype()));
   }
   std::vector<Tensor> tangents(outputs.size());
   if (request.roots.empty()) return tangents;

@@ -9,7 +9,8 @@ namespace cograd {
 class TensorSet {
  public:
   explicit TensorSet(const TensorSet* around) noexcept
-      : around_(around), recording_(around != nullptr ? around->recording_ : thread_state.grad_enabled) {}
+      : around_(around),
+        recording_(around != nullptr ? around->recording_ : thread_state.grad_enabled) {}
   // Whether the caller of the outermost one records.
   bool recording() const noexcept { return recording_; }
   void add(const TensorImpl* t) { list_.push_back(t); }

@@ -59,7 +59,8 @@ Run::Run(BackwardRequest& request)
       watch_(watch_modes.load(std::memory_order_relaxed)),
       cancelled_(outer_ != nullptr ? &outer_->cancelled() : &own_cancelled_) {
   may_share_ = num_backward_threads() > 1 && multithreading() && outer_ == nullptr &&
-               !request.create_graph && !transforms_open() && (watch_ & ~uint32_t{kWatchProfile}) == 0;
+               !request.create_graph && !transforms_open() &&
+               (watch_ & ~uint32_t{kWatchProfile}) == 0;
 }
 
 Run::~Run() {

@@ -25,7 +25,8 @@ Tangent* own_tangent(const TensorImpl* t, LevelId level) noexcept {
 }
 
 std::shared_ptr<TangentLevel> highest_of(const TensorImpl* t) {
-  if ((t->flags & kDual) == 0 || t->meta == nullptr || t->meta->transform == nullptr) return nullptr;
+  if ((t->flags & kDual) == 0 || t->meta == nullptr || t->meta->transform == nullptr)
+    return nullptr;
   const auto& list = t->meta->transform->tangents;
   for (size_t i = list.size(); i-- > 0;)
     if (list[i]->id() < thread_state.ceiling && list[i]->value().defined()) return list[i]->level();

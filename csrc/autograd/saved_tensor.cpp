@@ -79,6 +79,7 @@ Tensor fixed_view(const Tensor& t) {
   if (thread_state.saved_hooks != nullptr) return t;  // hooks see the tensor itself
   Node* maker = grad_fn(t.impl());
   Tensor view = detach(t);
+  if (transforms_open()) copy_tangents(t, view);
   if (maker != nullptr) {
     maker->retain();
     view->grad_fn = maker;

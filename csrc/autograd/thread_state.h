@@ -18,8 +18,8 @@ using LevelId = uint64_t;
 struct ThreadState {
   bool grad_enabled = true;
   bool inference = false;
-  bool taint = false;     // inside the forward of a custom Function with differentiable inputs
-  bool draining = false;  // something of a graph is being destroyed on this thread; more waits
+  bool taint = false;      // inside the forward of a custom Function with differentiable inputs
+  bool draining = false;   // something of a graph is being destroyed on this thread; more waits
   bool looked_at = false;  // the next op's arguments: rules of transforms do not concern them here
   uint64_t next_sequence = 0;
   int64_t live_nodes = 0;                        // made minus destroyed on this thread

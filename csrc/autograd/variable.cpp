@@ -322,8 +322,7 @@ namespace {
 
 Tensor added(Tensor grad, const Tensor& g, bool create_graph) {
   if (create_graph) return autograd_ops.add(grad, g);
-  if (transforms_open() && (transformed(grad) || transformed(g)))
-    return autograd_ops.add(grad, g);
+  if (transforms_open() && (transformed(grad) || transformed(g))) return autograd_ops.add(grad, g);
   autograd_ops.add_(grad, g);
   grad->bump_version();
   return grad;

@@ -11,7 +11,7 @@ struct TransformMeta;
 // What a tensor carries beyond grad_fn; made when first needed.
 struct AutogradMeta {
   Tensor grad;
-  AccumulateGrad* accumulator = nullptr;  // owned; its references count as the tensor's
+  AccumulateGrad* accumulator = nullptr;     // owned; its references count as the tensor's
   std::unique_ptr<TransformMeta> transform;  // null: it never took part in one
   AutogradMeta();
   ~AutogradMeta();

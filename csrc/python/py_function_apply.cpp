@@ -347,9 +347,7 @@ void FunctionNode::call_backward(BackwardArgs& args) {
 
 namespace {
 
-py::object base_class() {
-  return py::module_::import("cograd.autograd.function").attr("Function");
-}
+py::object base_class() { return py::module_::import("cograd.autograd.function").attr("Function"); }
 
 // A tangent for each argument of forward, None where there is none.
 py::tuple tangents_of_arguments(const SmallVec<int, 4>& input_of_arg,
@@ -387,9 +385,8 @@ std::vector<Tensor> FunctionNode::call_jvp(std::span<const Tensor> tangents) {
   const py::object result = py::handle(info.cls).attr("jvp")(ctx, *args);
   std::vector<Tensor> out;
   const auto take = [&](py::handle item) {
-    COGRAD_CHECK_TYPE(item.is_none() || is_tensor(item.ptr()), function_name(),
-                      ".jvp returned a ", Py_TYPE(item.ptr())->tp_name,
-                      ", expected a Tensor or None for each output");
+    COGRAD_CHECK_TYPE(item.is_none() || is_tensor(item.ptr()), function_name(), ".jvp returned a ",
+                      Py_TYPE(item.ptr())->tp_name, ", expected a Tensor or None for each output");
     out.push_back(item.is_none() ? Tensor() : unwrap(item.ptr()));
   };
   if (py::isinstance<py::tuple>(result))

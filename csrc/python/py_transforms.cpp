@@ -37,9 +37,8 @@ Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
 
 py::object unpack_dual(const Tensor& dual, int64_t level) {
   const auto at = level_at(level);
-  const Tensor tangent = transformed(dual) && !thread_state.inference
-                             ? tangent_of(dual, at->id())
-                             : Tensor();
+  const Tensor tangent =
+      transformed(dual) && !thread_state.inference ? tangent_of(dual, at->id()) : Tensor();
   if (!tangent.defined()) return py::make_tuple(dual, py::none());
   const LevelsBelow mask(at->id());
   return py::make_tuple(values_of(dual), tangent);

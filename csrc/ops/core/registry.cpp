@@ -49,7 +49,7 @@ void read_parameters(OpRecord& r) {
 constexpr const char* kArgKindNames[] = {"Tensor", "TensorOrScalar", "Tensors", "Scalar", "Int",
                                          "Double", "Bool",           "Ints",    "DType",  "Device",
                                          "String", "Generator",      "Doubles", "Bools",  "Strings",
-                                         "Dim",    "Dims",           "Shape",    "Opaque"};
+                                         "Dim",    "Dims",           "Shape",   "Opaque"};
 static_assert(std::size(kArgKindNames) == kNumArgKinds);
 
 constexpr const char* kOpKindNames[] = {

@@ -52,7 +52,7 @@ enum class ArgKind : uint8_t {
   Strings,
   Dim,  // one dim of the input, negative from its end
   DimList,
-  Shape,  // sizes or strides: one int does not stand for them, as it does for dims
+  Shape,   // sizes or strides: one int does not stand for them, as it does for dims
   Opaque,  // what only C++ callers of an op that is not in the table can give
 };
 inline constexpr int kNumArgKinds = static_cast<int>(ArgKind::Opaque) + 1;
@@ -204,7 +204,8 @@ struct ArgTraits {
   }
 COGRAD_ARG(Tensor, Tensor, true, v.tensor(), v.set_tensor(x.impl()));
 COGRAD_ARG(TensorOrScalar, TensorOrScalar, false,
-           v.kind == COGRAD_TENSOR ? TensorOrScalar(v.tensor()) : TensorOrScalar(v.scalar()), x.is_tensor() ? v.set_tensor(x.tensor().impl()) : v.set_scalar(x.scalar()));
+           v.kind == COGRAD_TENSOR ? TensorOrScalar(v.tensor()) : TensorOrScalar(v.scalar()),
+           x.is_tensor() ? v.set_tensor(x.tensor().impl()) : v.set_scalar(x.scalar()));
 COGRAD_ARG(TensorList, Tensors, false, v.tensors(), v.set_list(COGRAD_TENSORS, x.data(), x.size()));
 COGRAD_ARG(Scalar, Scalar, false, v.scalar(), v.set_scalar(x));
 COGRAD_ARG(int64_t, Int, false, v.integer(), v.set_integer(x));
@@ -216,8 +217,10 @@ COGRAD_ARG(DimList, DimList, false, DimList(v.ints()), v.set_list(COGRAD_INTS, x
 COGRAD_ARG(Shape, Shape, false, Shape(v.ints()), v.set_list(COGRAD_INTS, x.data(), x.size()));
 COGRAD_ARG(DType, DType, false, v.dtype(), v.set_dtype(x));
 COGRAD_ARG(Device, Device, false, v.device(), v.set_device(x));
-COGRAD_ARG(std::string_view, String, false, v.text(), v.set_list(COGRAD_STRING, x.data(), x.size()));
-COGRAD_ARG(Generator*, Generator, true, v.none() ? nullptr : v.generator(), if (x != nullptr) v.set_generator(x));
+COGRAD_ARG(std::string_view, String, false, v.text(),
+           v.set_list(COGRAD_STRING, x.data(), x.size()));
+COGRAD_ARG(Generator*, Generator, true, v.none() ? nullptr : v.generator(),
+           if (x != nullptr) v.set_generator(x));
 #undef COGRAD_ARG
 template <class T>
 struct ArgTraits<std::optional<T>> {

@@ -91,7 +91,7 @@ struct Copy {
                  " must match the existing size ", to_string(src.sizes()));
     Tensor source = src->storage == self->storage && !src.is(self) ? raw_clone(src) : src;
     Tensor out = ctx.out(self.sizes(), self.dtype());
-    if (!source.is(self)) raw_copy(out, source);
+    if (!source.is(out)) raw_copy(out, source);
     return out;
   }
   static void backward(Ctx<Copy>& ctx, const Tensor& g) {

@@ -14,9 +14,10 @@ namespace {
 using Rule = TangentRule::Rule;
 
 struct Values {
-  static constexpr OpSpec spec{"_values", "input", kInternal | kOther,
-                               "The same memory, without the autograd relation of a view.",
-                               "T(3, 4)", "input"};
+  static constexpr OpSpec spec{
+      "_values",          "input",
+      kInternal | kOther, "The same memory, without the autograd relation of a view.",
+      "T(3, 4)",          "input"};
   static constexpr const char* kNodeName = "AliasBackward0";
   static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<Values>&, const Tensor& x) {
@@ -224,9 +225,6 @@ void TangentCall::by_node(Result& out) const {
 
 void TangentCall::put(const Tensor& out, Tensor tangent) const {
   if (!tangent.defined() || !out.defined() || !is_differentiable(out.dtype())) return;
-  bool given = false;  // an op may hand back its argument
-  each([&](size_t, size_t, const Tensor* t) { given |= t != nullptr && t->is(out); });
-  if (given) return;
   if (!same(tangent.sizes(), out.sizes())) tangent = expand(tangent, out.sizes());
   set_tangent(out, level_, std::move(tangent));
 }
@@ -239,8 +237,8 @@ void TangentCall::put_all(Result& out, Result& tangent) const {
 
 void TangentCall::run(Result& out) {
   const LevelsBelow mask(level_->id());
-  const bool any = std::any_of(tangents_.begin(), tangents_.end(),
-                               [](const Tensor& t) { return t.defined(); });
+  const bool any =
+      std::any_of(tangents_.begin(), tangents_.end(), [](const Tensor& t) { return t.defined(); });
   if (!any || !r_.differentiable) return call_transformed(r_, args_, out);
   switch (r_.facts.tangent.rule) {
     case Rule::Linear:
