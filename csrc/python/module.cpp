@@ -19,6 +19,9 @@ PYBIND11_MODULE(_C, m) {
   using namespace cograd::python;
   cograd::set_warn_handler(warn_user);
   m.doc() = "The compiled core of cograd.";
+  // Docs of public functions begin with the signature in the form that inspect reads.
+  pybind11::options plain_docs;
+  plain_docs.disable_function_signatures();
   init_types(m);
   init_tensor(m);
   init_random(m);

@@ -405,12 +405,13 @@ void init_numpy(py::module_& m) {
       {nullptr, nullptr, 0, nullptr}};
   static PyMethodDef methods[] = {
       {"numpy", COGRAD_FASTCALL(method_numpy), METH_FASTCALL | METH_KEYWORDS,
-       "numpy(*, force=False)\n--\n\nThe same memory as a NumPy array."},
+       "numpy($self, *, force=False)\n--\n\nThe same memory as a NumPy array."},
       {nullptr, nullptr, 0, nullptr}};
   add_functions(m, functions);
   add_methods(methods);
   m.def("frombuffer", &from_buffer, py::arg("buffer"), py::kw_only(), py::arg("dtype"),
         py::arg("count") = -1, py::arg("offset") = 0, py::arg("requires_grad") = false,
+        "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n--\n\n"
         "A 1-d tensor over the bytes of an object with the buffer protocol.");
 }
 

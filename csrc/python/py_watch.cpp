@@ -233,10 +233,12 @@ void init_watch(py::module_& m) {
   watch_handlers.made_at = made_at;
   watch_handlers.before_write = before_write;
   m.def("_set_anomaly", &set_anomaly);
-  m.def("is_anomaly_enabled", [] { return watching(kWatchNodes); }, "Whether anomaly mode is on.");
+  m.def(
+      "is_anomaly_enabled", [] { return watching(kWatchNodes); },
+      "is_anomaly_enabled()\n--\n\nWhether anomaly mode is on.");
   m.def(
       "is_anomaly_check_nan_enabled", [] { return !watching(kWatchNodes) || watching(kWatchNan); },
-      "Whether anomaly mode searches gradients for nan.");
+      "is_anomaly_check_nan_enabled()\n--\n\nWhether anomaly mode searches gradients for nan.");
   m.def("_anomaly_state", [] {
     return py::make_tuple(watching(kWatchNodes), watching(kWatchNan), watching(kWatchForward),
                           watching(kWatchInf));
