@@ -35,6 +35,7 @@ struct Ties {
   int64_t outer, n, inner;
   const T* y;
   const T* g;
+  bool nan_ties;
   T* out;
   TieLoopsOf<T> loops = loops_of<T>();
   int64_t width = std::min(inner, kWidth);
@@ -54,8 +55,13 @@ struct Ties {
   void count(const Piece& p, int32_t* counts) const {
     loops.count(x + p.at, p.rows, inner, p.width, y + p.column, counts);
   }
-  void fill(const Piece& p, const T* share) const {
+  // `any_nan`: whether some y is NaN.
+  void fill(const Piece& p, const T* share, bool any_nan) const {
     loops.fill(x + p.at, p.rows, inner, p.width, y + p.column, share, out + p.at);
+    if (nan_ties || !any_nan) return;
+    for (int64_t j = 0; j < p.width; ++j)
+      if (const T best = y[p.column + j]; best != best)
+        for (int64_t i = 0; i < p.rows; ++i) out[p.at + i * inner + j] = best;
   }
   // As the formula has it: the ties' part of one, times the gradient.
   static T part(int64_t count, T g) { return g * (T(1) / static_cast<T>(count)); }
@@ -68,8 +74,12 @@ struct Ties {
       for (; lo < hi; ++lo) {
         const Piece p = piece(lo);
         count(p, counts);
-        for (int64_t j = 0; j < p.width; ++j) share[j] = part(counts[j], g[p.column + j]);
-        fill(p, share);
+        bool any_nan = false;
+        for (int64_t j = 0; j < p.width; ++j) {
+          share[j] = part(counts[j], g[p.column + j]);
+          any_nan |= y[p.column + j] != y[p.column + j];
+        }
+        fill(p, share, any_nan);
       }
     });
   }
@@ -87,15 +97,19 @@ struct Ties {
         total[static_cast<size_t>(p.column + j)] += counts[static_cast<size_t>(task * width + j)];
     }
     std::vector<T> share(total.size());
-    for (size_t i = 0; i < share.size(); ++i) share[i] = part(total[i], g[i]);
+    bool any_nan = false;
+    for (size_t i = 0; i < share.size(); ++i) {
+      share[i] = part(total[i], g[i]);
+      any_nan |= y[i] != y[i];
+    }
     parallel_for(0, tasks, 1, [&](int64_t lo, int64_t hi) {
       for (; lo < hi; ++lo) {
         const Piece p = piece(lo);
         // Most pieces of one long line hold no tie and need not be read again.
-        if (inner == 1 && counts[static_cast<size_t>(lo)] == 0)
+        if (inner == 1 && counts[static_cast<size_t>(lo)] == 0 && !any_nan)
           std::fill_n(out + p.at, p.rows, T(0));
         else
-          fill(p, share.data() + p.column);
+          fill(p, share.data() + p.column, any_nan);
       }
     });
   }
@@ -103,10 +117,15 @@ struct Ties {
 
 template <class T>
 void run(const void* x, int64_t outer, int64_t n, int64_t inner, const void* y, const void* g,
-         void* out) {
-  const Ties<T> ties{
-      static_cast<const T*>(x), outer, n, inner, static_cast<const T*>(y), static_cast<const T*>(g),
-      static_cast<T*>(out)};
+         bool nan_ties, void* out) {
+  const Ties<T> ties{static_cast<const T*>(x),
+                     outer,
+                     n,
+                     inner,
+                     static_cast<const T*>(y),
+                     static_cast<const T*>(g),
+                     nan_ties,
+                     static_cast<T*>(out)};
   if (ties.pieces == 1)
     ties.at_once();
   else
@@ -116,13 +135,13 @@ void run(const void* x, int64_t outer, int64_t n, int64_t inner, const void* y, 
 }  // namespace
 
 void split_ties(DType t, const void* x, int64_t outer, int64_t n, int64_t inner, const void* y,
-                const void* g, void* out) {
+                const void* g, bool nan_ties, void* out) {
   if (outer == 0 || n == 0 || inner == 0) return;
   HeavyScope heavy(outer * n * inner);
   if (t == DType::Float32)
-    run<float>(x, outer, n, inner, y, g, out);
+    run<float>(x, outer, n, inner, y, g, nan_ties, out);
   else
-    run<double>(x, outer, n, inner, y, g, out);
+    run<double>(x, outer, n, inner, y, g, nan_ties, out);
 }
 
 }  // namespace cograd::kernels
