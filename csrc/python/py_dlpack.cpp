@@ -309,7 +309,6 @@ void init_dlpack(py::module_& m) {
                        py::name("__dlpack_device__"), py::is_method(type), "(1, 0): the CPU.");
   m.def("from_dlpack", &from_dlpack, py::arg("ext_tensor"), py::kw_only(),
         py::arg("device") = py::none(), py::arg("copy") = py::none(),
-        "from_dlpack(ext_tensor, *, device=None, copy=None)\n--\n\n"
         "A tensor over the memory of a DLPack capsule or of an object with __dlpack__.");
 }
 

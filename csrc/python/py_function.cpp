@@ -94,11 +94,13 @@ PyObject* save_for_backward(PyObject* o, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
-PyObject* keep_tuple(PyObject** slot, PyObject* const* args, Py_ssize_t n, const char* what) {
+PyObject* keep_tuple(PyObject** slot, PyObject* const* args, Py_ssize_t n, const char* what,
+                     ErrorKind kind = ErrorKind::Runtime) {
   return guarded([&]() -> PyObject* {
     for (Py_ssize_t i = 0; i < n; ++i)
-      COGRAD_CHECK_TYPE(is_tensor(args[i]), what, ": expected Tensors, but argument ", i,
-                        " is of type ", Py_TYPE(args[i])->tp_name);
+      if (!is_tensor(args[i]))
+        detail::fail(kind, what, ": expected Tensors, but argument ", i, " is of type ",
+                     Py_TYPE(args[i])->tp_name);
     PyObject* t = PyTuple_New(n);
     if (t == nullptr) return nullptr;
     for (Py_ssize_t i = 0; i < n; ++i) {
@@ -116,7 +118,7 @@ PyObject* mark_non_differentiable(PyObject* o, PyObject* const* args, Py_ssize_t
   return keep_tuple(&self_of(o)->non_differentiable, args, n, "mark_non_differentiable");
 }
 PyObject* save_for_forward(PyObject* o, PyObject* const* args, Py_ssize_t n) {
-  return keep_tuple(&self_of(o)->to_save_forward, args, n, "save_for_forward");
+  return keep_tuple(&self_of(o)->to_save_forward, args, n, "save_for_forward", ErrorKind::Type);
 }
 PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
   if (!PyBool_Check(value)) {

@@ -411,7 +411,6 @@ void init_numpy(py::module_& m) {
   add_methods(methods);
   m.def("frombuffer", &from_buffer, py::arg("buffer"), py::kw_only(), py::arg("dtype"),
         py::arg("count") = -1, py::arg("offset") = 0, py::arg("requires_grad") = false,
-        "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n--\n\n"
         "A 1-d tensor over the bytes of an object with the buffer protocol.");
 }
 

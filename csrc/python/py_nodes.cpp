@@ -623,11 +623,9 @@ void init_nodes(py::module_& m) {
   m.def("_set_taint", [](bool on) { return std::exchange(thread_state.taint, on); });
   m.def(
       "is_grad_enabled", [] { return thread_state.grad_enabled; },
-      "is_grad_enabled()\n--\n\nWhether ops are being recorded on this thread.");
+      "Whether ops are being recorded on this thread.");
   m.def("_set_grad_enabled", [](bool on) { return std::exchange(thread_state.grad_enabled, on); });
-  m.def(
-      "is_inference_mode_enabled", [] { return thread_state.inference; },
-      "is_inference_mode_enabled()\n--\n\nWhether inference_mode is on for this thread.");
+  m.def("is_inference_mode_enabled", [] { return thread_state.inference; });
   m.def("_set_inference_mode", [](bool on) { return std::exchange(thread_state.inference, on); });
   m.def("_queue_callback", [](py::function f) {
     auto held = std::make_shared<PyRef>(PyRef::borrow(f.ptr()));
@@ -639,13 +637,11 @@ void init_nodes(py::module_& m) {
   });
   engine_hooks = {serve_python, release_gil, restore_gil, attach_thread, detach_thread};
   m.def("get_num_backward_threads", &num_backward_threads,
-        "get_num_backward_threads()\n--\n\nThreads that may work on one backward run.");
+        "Threads that may work on one backward run.");
   m.def("set_num_backward_threads", &set_num_backward_threads, py::arg("n"),
-        "set_num_backward_threads(n)\n--\n\n"
         "Sets the threads that may work on one backward run; results do not depend on it.");
   m.def("_set_multithreading", &set_multithreading);
-  m.def("is_multithreading_enabled", &multithreading,
-        "is_multithreading_enabled()\n--\n\nWhether backward may use several threads.");
+  m.def("is_multithreading_enabled", &multithreading);
   release_python_object = release_object;
 }
 

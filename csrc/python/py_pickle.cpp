@@ -141,27 +141,20 @@ void init_pickle(py::module_& m) {
   py::class_<UntypedStorage> storage(m, "UntypedStorage", py::buffer_protocol(),
                                      "The bytes that tensors and their views share.");
   forbid_new(storage);
-  storage.def("nbytes", &UntypedStorage::nbytes, "nbytes($self)\n--\n\nNumber of bytes.")
-      .def("size", &UntypedStorage::nbytes, "size($self)\n--\n\nNumber of bytes.")
+  storage.def("nbytes", &UntypedStorage::nbytes, "Number of bytes.")
+      .def("size", &UntypedStorage::nbytes, "Number of bytes.")
       .def("__len__", &UntypedStorage::nbytes)
-      .def("data_ptr", &UntypedStorage::address,
-           "data_ptr($self)\n--\n\nAddress of the first byte.")
-      .def(
-          "element_size", [](const UntypedStorage&) { return 1; },
-          "element_size($self)\n--\n\n1: the elements are bytes.")
-      .def(
-          "is_shared", [](const UntypedStorage&) { return false; },
-          "is_shared($self)\n--\n\nFalse: no other process has it.")
+      .def("data_ptr", &UntypedStorage::address, "Address of the first byte.")
+      .def("element_size", [](const UntypedStorage&) { return 1; })
+      .def("is_shared", [](const UntypedStorage&) { return false; })
       .def(
           "resize_",
           [](py::object self, int64_t nbytes) {
             self.cast<UntypedStorage&>().resize(nbytes);
             return self;
           },
-          py::arg("nbytes"),
-          "resize_($self, nbytes)\n--\n\nGives the bytes up (0), or takes as many as there were "
-          "again.")
-      .def("clone", &copy_of_storage, "clone($self)\n--\n\nA copy of the bytes.")
+          py::arg("nbytes"), "Gives the bytes up (0), or takes as many as there were again.")
+      .def("clone", &copy_of_storage, "A copy of the bytes.")
       .def("__copy__", &copy_of_storage)
       .def("__deepcopy__",
            [](const UntypedStorage& s, const py::object&) { return copy_of_storage(s); })

@@ -146,7 +146,6 @@ void init_protocols(py::module_& m) {
   add_methods(methods);
   m.def("_flat_list", &flat_list, "The elements in row-major order.");
   m.def("result_type", &py_result_type, py::arg("tensor1"), py::arg("tensor2"),
-        "result_type(tensor1, tensor2)\n--\n\n"
         "The dtype of an arithmetic result of the two operands.");
   m.def(
       "promote_types",
@@ -155,8 +154,7 @@ void init_protocols(py::module_& m) {
                                       dtype_argument("promote_types", "type2", 2, b));
         return py::reinterpret_borrow<py::object>(dtype_object(t));
       },
-      py::arg("type1"), py::arg("type2"),
-      "promote_types(type1, type2)\n--\n\nThe smallest dtype that holds both.");
+      py::arg("type1"), py::arg("type2"), "The smallest dtype that holds both.");
   m.def(
       "can_cast",
       [](py::handle from, py::handle to) {
@@ -164,7 +162,7 @@ void init_protocols(py::module_& m) {
                         dtype_argument("can_cast", "to", 2, to));
       },
       py::arg("from_"), py::arg("to"),
-      "can_cast(from_, to)\n--\n\nWhether a result of one dtype may be written to the other.");
+      "Whether a result of one dtype may be written to the other.");
 }
 
 }  // namespace cograd::python

@@ -103,16 +103,11 @@ void init_random(py::module_& m) {
             py::cast<Generator&>(self).manual_seed(parse_seed(seed));
             return self;
           },
-          py::arg("seed"),
-          "manual_seed($self, seed)\n--\n\nStarts the stream of a seed; returns the generator.")
-      .def("seed", &Generator::seed,
-           "seed($self)\n--\n\nSeeds from the system's entropy and returns the seed.")
-      .def("initial_seed", &Generator::initial_seed,
-           "initial_seed($self)\n--\n\nThe seed of the current stream.")
-      .def("get_state", &state_tensor,
-           "get_state($self)\n--\n\nSeed and position as a uint8 tensor.")
-      .def("set_state", &set_state, py::arg("new_state"),
-           "set_state($self, new_state)\n--\n\nGoes to a state that get_state gave.")
+          py::arg("seed"), "Starts the stream of a seed; returns the generator.")
+      .def("seed", &Generator::seed, "Seeds from the system's entropy and returns the seed.")
+      .def("initial_seed", &Generator::initial_seed, "The seed of the current stream.")
+      .def("get_state", &state_tensor, "Seed and position as a uint8 tensor.")
+      .def("set_state", &set_state, py::arg("new_state"), "Goes to a state that get_state gave.")
       .def(
           "clone_state",
           [](const Generator& g) {
@@ -120,7 +115,7 @@ void init_random(py::module_& m) {
             copy->set_state(g.state());
             return copy;
           },
-          "clone_state($self)\n--\n\nA new generator in the same state.")
+          "A new generator in the same state.")
       .def("__getstate__", &state_tensor);
   // Not by def(), which takes a function of this name for a constructor.
   generator.attr("__setstate__") = generator.attr("set_state");

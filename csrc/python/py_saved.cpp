@@ -277,11 +277,8 @@ void init_saved(py::module_& m) {
   forbid_new(saved);
   saved
       .def("register_hooks", &RawSaved::register_hooks, py::arg("pack_hook"),
-           py::arg("unpack_hook"),
-           "register_hooks($self, pack_hook, unpack_hook)\n--\n\nHands the slot to a pair of "
-           "hooks; once.")
-      .def("unpack", &RawSaved::unpack,
-           "unpack($self)\n--\n\nThe tensor, as backward would get it.")
+           py::arg("unpack_hook"), "Hands the slot to a pair of hooks; once.")
+      .def("unpack", &RawSaved::unpack, "The tensor, as backward would get it.")
       .def_property_readonly("data", &RawSaved::data, "What pack_hook returned, or the tensor.")
       .def_property_readonly("unpack_hook", &RawSaved::unpack_hook);
   m.def(

@@ -405,10 +405,8 @@ void init_tensor(py::module_& m) {
   interrupt_hook = [] {
     if (PyGILState_Check() != 0 && PyErr_CheckSignals() < 0) throw_python_error();
   };
-  m.def("get_num_threads", &num_threads,
-        "get_num_threads()\n--\n\nThreads that loops and BLAS may use.");
-  m.def("set_num_threads", &set_num_threads, py::arg("n"),
-        "set_num_threads(n)\n--\n\nSets the threads of loops and BLAS.");
+  m.def("get_num_threads", &num_threads, "Threads that loops and BLAS may use.");
+  m.def("set_num_threads", &set_num_threads, py::arg("n"), "Sets the threads of loops and BLAS.");
   m.def("_cached_bytes", &cached_bytes);
   m.def("_release_cached_memory", &release_cached_memory);
   py::register_exception_translator([](std::exception_ptr p) {

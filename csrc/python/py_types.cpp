@@ -409,7 +409,7 @@ void init_types(py::module_& m) {
   m.def(
       "get_default_dtype",
       [] { return py::reinterpret_borrow<py::object>(dtype_object(default_dtype())); },
-      "get_default_dtype()\n--\n\nThe dtype of new floating-point tensors.");
+      "The dtype of new floating-point tensors.");
   m.def("_set_default_dtype", [](py::handle o) {
     DType t;
     if (!parse_dtype(o.ptr(), &t))

@@ -117,9 +117,10 @@ void node_failed(Node* n, std::exception_ptr& error) noexcept {
 void before_write(const Tensor& t, const char* op) {
   const py::gil_scoped_acquire gil;
   if (write_callback == nullptr) return;
+  const PyRef callback = PyRef::borrow(write_callback);  // it may end the mode that set it
   const PyRef arg(wrap(t));
   const PyRef name(PyUnicode_FromString(op));
-  const PyRef r(PyObject_CallFunctionObjArgs(write_callback, arg.get(), name.get(), nullptr));
+  const PyRef r(PyObject_CallFunctionObjArgs(callback.get(), arg.get(), name.get(), nullptr));
   if (r.get() == nullptr) throw_python_error();
 }
 
@@ -233,12 +234,10 @@ void init_watch(py::module_& m) {
   watch_handlers.made_at = made_at;
   watch_handlers.before_write = before_write;
   m.def("_set_anomaly", &set_anomaly);
-  m.def(
-      "is_anomaly_enabled", [] { return watching(kWatchNodes); },
-      "is_anomaly_enabled()\n--\n\nWhether anomaly mode is on.");
+  m.def("is_anomaly_enabled", [] { return watching(kWatchNodes); }, "Whether anomaly mode is on.");
   m.def(
       "is_anomaly_check_nan_enabled", [] { return !watching(kWatchNodes) || watching(kWatchNan); },
-      "is_anomaly_check_nan_enabled()\n--\n\nWhether anomaly mode searches gradients for nan.");
+      "Whether anomaly mode searches gradients for nan.");
   m.def("_anomaly_state", [] {
     return py::make_tuple(watching(kWatchNodes), watching(kWatchNan), watching(kWatchForward),
                           watching(kWatchInf));
