@@ -55,10 +55,19 @@ struct Ties {
   void count(const Piece& p, int32_t* counts) const {
     loops.count(x + p.at, p.rows, inner, p.width, y + p.column, counts);
   }
-  // `any_nan`: whether some y is NaN.
-  void fill(const Piece& p, const T* share, bool any_nan) const {
+  bool any_lost(int64_t column, int64_t n_columns) const {
+    if (nan_ties) return false;
+    bool lost = false;
+    for (int64_t j = column; j < column + n_columns; ++j) lost |= y[j] != y[j];
+    return lost;
+  }
+  // `lost`: whether some line is NaN throughout.
+  void fill(const Piece& p, const T* share, bool lost) const {
     loops.fill(x + p.at, p.rows, inner, p.width, y + p.column, share, out + p.at);
-    if (nan_ties || !any_nan) return;
+    if (lost) [[unlikely]]
+      lose(p);
+  }
+  [[gnu::noinline, gnu::cold]] void lose(const Piece& p) const {
     for (int64_t j = 0; j < p.width; ++j)
       if (const T best = y[p.column + j]; best != best)
         for (int64_t i = 0; i < p.rows; ++i) out[p.at + i * inner + j] = best;
@@ -74,12 +83,8 @@ struct Ties {
       for (; lo < hi; ++lo) {
         const Piece p = piece(lo);
         count(p, counts);
-        bool any_nan = false;
-        for (int64_t j = 0; j < p.width; ++j) {
-          share[j] = part(counts[j], g[p.column + j]);
-          any_nan |= y[p.column + j] != y[p.column + j];
-        }
-        fill(p, share, any_nan);
+        for (int64_t j = 0; j < p.width; ++j) share[j] = part(counts[j], g[p.column + j]);
+        fill(p, share, any_lost(p.column, p.width));
       }
     });
   }
@@ -97,19 +102,16 @@ struct Ties {
         total[static_cast<size_t>(p.column + j)] += counts[static_cast<size_t>(task * width + j)];
     }
     std::vector<T> share(total.size());
-    bool any_nan = false;
-    for (size_t i = 0; i < share.size(); ++i) {
-      share[i] = part(total[i], g[i]);
-      any_nan |= y[i] != y[i];
-    }
+    for (size_t i = 0; i < share.size(); ++i) share[i] = part(total[i], g[i]);
+    const bool lost = any_lost(0, outer * inner);
     parallel_for(0, tasks, 1, [&](int64_t lo, int64_t hi) {
       for (; lo < hi; ++lo) {
         const Piece p = piece(lo);
         // Most pieces of one long line hold no tie and need not be read again.
-        if (inner == 1 && counts[static_cast<size_t>(lo)] == 0 && !any_nan)
+        if (inner == 1 && counts[static_cast<size_t>(lo)] == 0 && !lost)
           std::fill_n(out + p.at, p.rows, T(0));
         else
-          fill(p, share.data() + p.column, any_nan);
+          fill(p, share.data() + p.column, lost);
       }
     });
   }
