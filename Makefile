@@ -15,6 +15,9 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip
 STAMPS := $(VENV)/stamps
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+# A stamp has the time at which its making began: what is edited meanwhile is newer.
+BEGIN = @mkdir -p $(@D) && touch $@.begun
+END = @mv $@.begun $@
 # The build requirements of pyproject.toml plus the tools it would fetch (tests/test_package.py
 # compares): builds run without isolation so that a second one recompiles only what changed.
 BUILD_REQS := "cmake>=3.26" "ninja>=1.11" "pybind11>=3.1" "scikit-build-core>=1.1" \
@@ -44,20 +47,22 @@ help:
 
 $(STAMPS)/venv: tools/preflight.sh
 	@sh tools/preflight.sh "$(PYTHON)" "$(CXX)"
+	$(BEGIN)
 	"$(PYTHON)" -m venv "$(VENV)"
-	@mkdir -p $(STAMPS)
 	$(PIP) install $(PIP_ARGS) $(BUILD_REQS)
-	@touch $@
+	$(END)
 
 # Installs what the extra $* asks for; the project itself comes after, from the kept build folder.
 $(STAMPS)/deps-%: $(STAMPS)/venv pyproject.toml tools/requirements.py
+	$(BEGIN)
 	$(PY) tools/requirements.py $* > $(STAMPS)/requirements-$*.txt
 	$(PIP) install $(PIP_ARGS) -r $(STAMPS)/requirements-$*.txt
-	@touch $@
+	$(END)
 
 $(STAMPS)/installed: $(STAMPS)/venv $(STAMPS)/deps-run $(SOURCES)
+	$(BEGIN)
 	$(BUILD) .
-	@touch $@
+	$(END)
 
 install: $(STAMPS)/installed
 
@@ -81,8 +86,9 @@ bench-run: $(STAMPS)/deps-bench $(STAMPS)/torch $(STAMPS)/installed
 
 # torch's CPU build is an extra index away; the default one brings GPU libraries but measures the same.
 $(STAMPS)/torch: $(STAMPS)/venv
+	$(BEGIN)
 	$(PIP) install $(PIP_ARGS) $(TORCH_INDEX) "torch==2.13.0"
-	@touch $@
+	$(END)
 
 lint: $(STAMPS)/deps-dev $(STAMPS)/installed
 	$(PY) tools/lint.py

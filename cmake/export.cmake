@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs what find_package(cograd CONFIG) reads. scikit-build-core finds it through the entry
-# point cmake.prefix of the distribution; others through cograd.utils.cmake_prefix_path.
+# Installs what find_package(cograd CONFIG) reads. Found below site-packages, where scikit-build-core
+# looks, or with cograd.utils.cmake_prefix_path. An entry point would import cograd in every build.
 include(CMakePackageConfigHelpers)
 
 set(COGRAD_INCLUDE_DIR cograd/include)

@@ -66,10 +66,13 @@ def test_array_keeps_the_memory_when_the_tensor_is_replaced():
 def test_array_keeps_the_memory_when_the_tensor_is_resized():
     t = torch.arange(1000.0)
     a = t.numpy()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.raises(RuntimeError, match="tensors or arrays"):
         warnings.simplefilter("ignore")
         torch.zeros(5000, out=t)
-    assert t.shape == (5000,)
+    with pytest.raises(RuntimeError, match="tensors or arrays"):
+        t.resize_(5000)
+    assert t.shape == (1000,)
+    t.resize_(10)
     junk = [torch.full((1000,), -1.0) for _ in range(10)]
     assert a[999] == 999 and junk
 

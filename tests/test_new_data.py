@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`x.data = y`: the count of writes goes on, and what graphs saved of x is used or refused."""
 
+import gc
+import weakref
+
 import pytest
 from conftest import leaf, ones, same
 
@@ -259,6 +262,163 @@ def test_contiguous_tensor_given_strided_data():
     y.data = torch.tensor([[1.0, 3.0], [2.0, 4.0]], dtype=torch.float64).t()
     out.backward()
     assert same(y.grad, [[2, 4], [6, 8]])
+
+
+# ---- swapped away and back ----------------------------------------------------------------------
+
+
+def square():
+    return torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
+
+
+SWAPS = {
+    "other": lambda: torch.ones(3),
+    "more dims": lambda: torch.ones(2, 2, 1),
+    "dtype": lambda: square().float(),
+    "strided": lambda: square().t(),
+    "back": square,
+}
+
+
+@pytest.mark.parametrize(
+    "swaps",
+    [
+        ["other", "back"],
+        ["dtype", "back"],
+        ["strided", "back"],
+        ["strided", "back"] * 4,
+        ["strided", "strided", "back"],
+        ["other", "strided", "dtype", "more dims", "back"],
+        ["other", "other", "other", "back"],
+    ],
+    ids="-".join,
+)
+@pytest.mark.parametrize("begin", ["back", "strided"])
+def test_data_swapped_away_and_back_is_used(swaps, begin):
+    x = SWAPS[begin]().detach().requires_grad_()
+    out = (x * x).sum()
+    for swap in swaps:
+        x.data = SWAPS[swap]()
+    assert x._version == 0
+    out.backward()
+    assert same(x.grad, [[2, 4], [6, 8]])
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 4])
+def test_contiguous_and_strided_data_by_turns(times):
+    x = square().requires_grad_()
+    out = (x * x).sum()
+    for _ in range(times):
+        x.data = square()
+        x.data = square().t()
+    out.backward()
+    assert same(x.grad, [[2, 6], [4, 8]])
+
+
+@pytest.mark.parametrize("swaps", [["other"], ["other", "dtype"], ["strided", "back", "more dims"]])
+def test_another_geometry_is_told_from_a_write(swaps):
+    x = square().requires_grad_()
+    out = (x * x).sum()
+    for swap in swaps:
+        x.data = SWAPS[swap]()
+    with pytest.raises(RuntimeError, match=r"was given data of another shape or dtype"):
+        out.backward()
+
+
+@pytest.mark.parametrize("before", [0, 2])
+@pytest.mark.parametrize(
+    "swaps", [["strided"], ["other", "back"], ["strided", "back"], ["other", "strided"] * 2]
+)
+@pytest.mark.parametrize("begin", ["back", "strided"])
+def test_write_after_swaps_is_told_with_its_count(begin, swaps, before):
+    x = SWAPS[begin]().detach().requires_grad_()
+    with torch.no_grad():
+        for _ in range(before):
+            x.mul_(1)
+    out = (x * x).sum()
+    for swap in swaps:
+        x.data = SWAPS[swap]()
+    with torch.no_grad():
+        x.add_(1)
+    message = rf"is at version {before + 1}; expected version {before} instead"
+    with pytest.raises(RuntimeError, match=message):
+        out.backward()
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+def test_writer_is_named_after_swaps():
+    with torch.autograd.detect_anomaly():
+        x = square().requires_grad_()
+        out = (x * x).sum()
+        x.data = SWAPS["strided"]()
+        with torch.no_grad():
+            x.add_(1)
+        with pytest.raises(RuntimeError, match=r"It was written by add_\(\) at .*test_new_data"):
+            out.backward()
+
+
+# ---- what is kept in place of a tensor ----------------------------------------------------------
+
+WEIGHTS = {
+    "leaf": lambda w: w,
+    "result": lambda w: w * 1,
+    "view": lambda w: w.t().t(),
+    "view of a result": lambda w: (w * 1).t().t(),
+    "silent view": lambda w: w.detach().view(2, 2),
+    "constant": lambda w: w.detach(),
+}
+
+
+@pytest.mark.parametrize("made", WEIGHTS.values(), ids=list(WEIGHTS))
+def test_linear_keeps_the_values_of_any_weight(made):
+    source = square().requires_grad_()
+    weight = made(source)
+    x = torch.ones(3, 2, dtype=torch.float64, requires_grad=True)
+    out = F.linear(x, weight)
+    weight.data = weight.data * 5
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    assert same(g, [[4, 6]] * 3)
+    if weight.requires_grad:
+        (second,) = torch.autograd.grad(g.sum(), source)
+        assert same(second, [[3, 3], [3, 3]])
+
+
+def test_write_of_a_weight_that_is_a_result_is_found():
+    weight = square().requires_grad_() * 1
+    x = torch.ones(3, 2, dtype=torch.float64, requires_grad=True)
+    out = F.linear(x, weight)
+    weight.mul_(2)
+    with pytest.raises(RuntimeError, match="is at version 1; expected version 0"):
+        out.sum().backward()
+
+
+def test_linear_weight_written_with_its_own_result_makes_no_lasting_cycle():
+    weight = square().requires_grad_() * 1
+    weight.add_(F.linear(torch.ones(1, 2, dtype=torch.float64, requires_grad=True), weight).sum())
+    gone = weakref.ref(weight)
+    del weight
+    gc.collect()
+    assert gone() is None
+
+
+LOSSES = {  # whether the loss saves its input itself
+    F.mse_loss: True,
+    F.l1_loss: True,
+    F.smooth_l1_loss: False,
+    F.huber_loss: False,
+}
+
+
+@pytest.mark.parametrize(("loss", "itself"), LOSSES.items(), ids=[f.__name__ for f in LOSSES])
+def test_losses_use_what_the_documentation_says(loss, itself):
+    def gradient(value, swapped):
+        x = leaf([value])
+        out = loss(x, ones(1))
+        x.data = x.data * 0 + swapped
+        return torch.autograd.grad(out, x)[0].item()
+
+    before, after = gradient(1.25, 1.25), gradient(0.5, 0.5)
+    assert gradient(1.25, 0.5) == (after if itself else before)
 
 
 # ---- the assignment itself -----------------------------------------------------------------------

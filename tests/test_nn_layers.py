@@ -347,6 +347,7 @@ def test_one_hot():
     for bad, text in (
         (lambda: F.one_hot(torch.tensor([1.0])), "LongTensor"),
         (lambda: F.one_hot(torch.tensor([-1])), "non-negative"),
+        (lambda: F.one_hot(torch.tensor([2**63 - 1])), "class value 9223372036854775807 is too"),
         (lambda: F.one_hot(torch.tensor([3]), 2), "smaller than num_classes"),
     ):
         with pytest.raises(RuntimeError, match=text):

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 import zipfile
 from pathlib import Path
 
@@ -133,6 +134,23 @@ def test_makefile_installs_what_pyproject_asks_for():
 
 
 # ---------------------------------------------------------------------------- import
+
+
+@pytest.mark.skipif(not (ROOT / "Makefile").exists(), reason="no source checkout")
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize("edited", [False, True])
+def test_source_edited_during_a_build_is_built_again(tmp_path, edited):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    files = ["csrc/a.cpp", "python/a.py", "cmake/a.cmake", "CMakeLists.txt", "pyproject.toml"]
+    files += ["README.md", "LICENSE", "tools/preflight.sh", "tools/requirements.py"]
+    for name in [*files, ".venv/stamps/venv", ".venv/stamps/deps-run"]:  # older first
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+        time.sleep(0.01)
+    work = "sleep 0.1; touch csrc/a.cpp" if edited else "sleep 0.1"
+    run("make", "install", f"BUILD=sh -c '{work}'", cwd=tmp_path)
+    asked = subprocess.run(["make", "-q", "install"], cwd=tmp_path, check=False)
+    assert asked.returncode == int(edited)
 
 
 def test_import_loads_nothing_heavy():

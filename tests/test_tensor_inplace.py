@@ -121,6 +121,18 @@ def test_copy():
     assert tr.tolist() == [[1, 3], [2, 4]]
 
 
+def test_copy_of_a_number():
+    t = torch.zeros(2)
+    assert t.copy_(3) is t and t.tolist() == [3, 3]
+    assert t.copy_(2.5).tolist() == [2.5, 2.5] and t.copy_(True).tolist() == [1, 1]
+    assert torch.zeros(2, dtype=torch.int64).copy_(-3.7).tolist() == [-3, -3]
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    y[:2].copy_(5)
+    y.sum().backward()
+    assert y.tolist() == [5, 5, 2] and x.grad.tolist() == [0, 0, 2]
+
+
 def test_fill_and_zero():
     t = torch.empty(2, 2)
     assert t.fill_(3).tolist() == [[3, 3], [3, 3]] and t.zero_().tolist() == [[0, 0], [0, 0]]

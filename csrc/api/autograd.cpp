@@ -43,8 +43,10 @@ BackwardJob make_job(const char* who, const cograd_tensor* roots, const cograd_t
   given_list(roots, n, who, "roots");
   given_list(inputs, n_inputs, who, "inputs");
   for (size_t i = 0; i < n; ++i)
-    job.add_root(view_of(roots[i], who), grads == nullptr ? Tensor() : borrow(grads[i]), i);
-  for (size_t i = 0; i < n_inputs; ++i) job.add_input(view_of(inputs[i], who), accumulate);
+    job.add_root(view_of(roots, i, who, "roots"), grads == nullptr ? Tensor() : borrow(grads[i]),
+                 i);
+  for (size_t i = 0; i < n_inputs; ++i)
+    job.add_input(view_of(inputs, i, who, "inputs"), accumulate);
   job.request.accumulate = accumulate;
   job.request.create_graph = (flags & COGRAD_CREATE_GRAPH) != 0;
   job.request.keep_graph = (flags & (COGRAD_CREATE_GRAPH | COGRAD_RETAIN_GRAPH)) != 0;
@@ -106,8 +108,7 @@ cograd_status cograd_tensor_grad_fn_name(cograd_tensor t, char* text, size_t cap
   return guarded([&] {
     Node* n = grad_fn(view_of(t, "grad_fn").impl());
     const std::string name = n == nullptr ? "" : n->name();
-    if (capacity == 0) return;
-    given(text, "grad_fn", "text");
+    if (given_list(text, capacity, "grad_fn", "text").empty()) return;
     text[name.copy(text, capacity - 1)] = '\0';
   });
 }
@@ -171,7 +172,11 @@ cograd_status cograd_parallel_for(int64_t begin, int64_t end, int64_t grain, cog
   return guarded([&] {
     COGRAD_CHECK_TYPE(fn != nullptr, "parallel_for(): fn is NULL");
     if (begin >= end) return;
-    const HeavyScope heavy(end - begin > grain ? kHeavyWork : 0);
+    int64_t count = 0;
+    COGRAD_CHECK_VALUE(!__builtin_sub_overflow(end, begin, &count),
+                       "parallel_for(): the range from begin ", begin, " to end ", end,
+                       " has more than 2^63 - 1 items");
+    const HeavyScope heavy(count > grain ? kHeavyWork : 0);
     parallel_for(begin, end, std::max<int64_t>(grain, 1), [&](int64_t lo, int64_t hi) {
       const cograd_status s = fn(context, lo, hi);
       if (s != COGRAD_OK) raise(s, "parallel_for");

@@ -20,9 +20,9 @@ std::span<TensorImpl* const> span_of(const SmallVec<TensorImpl*, 4>& v) noexcept
 
 }  // namespace
 
-UserNode::UserNode(const cograd_function& function, void* state)
-    : state_(state), destroy_(function.destroy) {
+UserNode::UserNode(const cograd_function& function, void* state) : state_(state) {
   std::memcpy(&function_, &function, std::min(function.struct_size, sizeof function_));
+  destroy_ = function_.destroy;
 }
 
 UserNode::~UserNode() {
@@ -140,9 +140,12 @@ cograd_status cograd_function_begin(const cograd_function* function, void* state
                                     cograd_context* out) noexcept {
   return guarded([&] {
     const cograd_function& f = given(function, "function_begin", "function");
-    given(out, "function_begin", "out");
     NodeRef node = UserNode::begin(f, state, inputs, n);
-    *out = api::handle(static_cast<UserNode*>(node.take()));
+    auto* call = static_cast<UserNode*>(node.get());
+    if (out == nullptr) call->abort();
+    cograd_context& place = given(out, "function_begin", "out");
+    place = api::handle(call);
+    node.take();
   });
 }
 

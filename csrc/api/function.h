@@ -56,7 +56,7 @@ class UserNode final : public CustomNode {
 
   cograd_function function_{};
   void* state_;
-  void (*destroy_)(void*);
+  void (*destroy_)(void*) = nullptr;
   const void* call_data_ = nullptr;
   std::optional<Open> open_;
 };

@@ -17,9 +17,15 @@ inline cograd_tensor give(Tensor t) noexcept { return handle(t.release()); }
 inline const Tensor& view_of(const cograd_tensor& t) noexcept {
   return reinterpret_cast<const Tensor&>(t);
 }
-inline const Tensor& view_of(const cograd_tensor& t, const char* who) {
-  COGRAD_CHECK_TYPE(t != nullptr, who, "(): got no tensor (None)");
+inline const Tensor& view_of(const cograd_tensor& t, const char* who, const char* what = "t") {
+  COGRAD_CHECK_TYPE(t != nullptr, who, "(): got no tensor (None) for ", what);
   return view_of(t);
+}
+// The same of element `i` of a list.
+inline const Tensor& view_of(const cograd_tensor* list, size_t i, const char* who,
+                             const char* what) {
+  COGRAD_CHECK_TYPE(list[i] != nullptr, who, "(): got no tensor (None) for ", what, "[", i, "]");
+  return view_of(list[i]);
 }
 // What `p` points to; an error where it is NULL.
 template <class T>
@@ -27,9 +33,13 @@ T& given(T* p, const char* who, const char* what) {
   COGRAD_CHECK_TYPE(p != nullptr, who, "(): ", what, " is NULL");
   return *p;
 }
+// Whether `n` elements of some size may lie in memory: a negative number given as size_t may not.
+constexpr bool is_count(size_t n, size_t itemsize) noexcept { return n <= PTRDIFF_MAX / itemsize; }
 // `n` elements at `p`, which may be NULL where there are none.
 template <class T>
 std::span<T> given_list(T* p, size_t n, const char* who, const char* what) {
+  COGRAD_CHECK_VALUE(is_count(n, sizeof(T)), who, "(): the number of ", what, " is ",
+                     static_cast<int64_t>(n), ", expected one that fits in memory");
   COGRAD_CHECK_TYPE(p != nullptr || n == 0, who, "(): ", what, " is NULL, expected ", n,
                     " elements");
   return {p, n};

@@ -78,6 +78,7 @@ void add(const cograd_op_desc& given) {
   op->node_name = node_name(op->name);
   op->owner = loading.owner;
   op->record.foreign = op.get();
+  if (d.kinds != nullptr) given_list(d.kinds, d.n_params, "op_register", "kinds");
   parse_schema(*op, d.schema, d.kinds, d.n_params);
   op->opaque = d.backward == nullptr && (op->flags & COGRAD_OP_DIFFERENTIABLE) == 0;
   op->record.differentiable = !op->opaque;

@@ -48,37 +48,19 @@ void check_kinds(const ForeignOp& op, const int32_t* kinds, size_t n) {
   }
 }
 
-// The names and defaults of parameters, for people: without their types.
-std::string names_of(const std::vector<ArgInfo>& args) {
-  std::string text;
-  bool star = false;
-  for (const ArgInfo& a : args) {
-    if (!text.empty()) text += ", ";
-    if (a.keyword_only && !star) text += "*, ";
-    star |= a.keyword_only;
-    text += a.name;
-    if (a.has_default) text += "=" + a.default_text;
-  }
-  return text;
-}
-
-bool is_typed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\n");
-  return first != std::string_view::npos && text[first] == '(';
-}
-
 }  // namespace
 
 void parse_schema(ForeignOp& op, const char* schema, const int32_t* kinds, size_t n) {
   const std::string_view text = schema == nullptr ? std::string_view() : std::string_view(schema);
   const std::string who = "op '" + op.qualified + "'";
   auto& args = op.record.args;
-  if (kinds == nullptr || is_typed(text)) {
+  const bool typed = text.find('(') < text.find_first_not_of(" \t\n(");  // begins with one
+  if (kinds == nullptr || typed) {
     Schema s = read_schema(text, who);
     args = std::move(s.args);
     if (s.returns.size() == 1 && s.returns[0].ends_with("[]")) op.flags |= COGRAD_OP_LIST;
     if (kinds != nullptr) check_kinds(op, kinds, n);
-    op.params = names_of(args);
+    op.params = names_text(args);
   } else {
     for (size_t i = 0; i < n; ++i) {
       args.push_back(parameter_of(op, kinds[i]));

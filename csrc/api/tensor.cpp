@@ -19,9 +19,10 @@ DType dtype_of_code(int32_t code, const char* who) {
   return static_cast<DType>(code);
 }
 
-IntList checked_sizes(const char* who, int32_t dim, const int64_t* sizes) {
+IntList checked_sizes(const char* who, int32_t dim, const int64_t* sizes,
+                      const char* what = "sizes") {
   COGRAD_CHECK_VALUE(dim >= 0 && dim <= 64, who, "(): dim is ", dim, ", expected 0 to 64");
-  return given_list(sizes, static_cast<size_t>(dim), who, "an array of sizes or strides");
+  return given_list(sizes, static_cast<size_t>(dim), who, what);
 }
 
 // Bytes that sizes and strides span, or an error where that overflows or a stride is negative.
@@ -37,7 +38,8 @@ int64_t checked_span(const char* who, IntList sizes, IntList strides, int64_t it
     overflow |= __builtin_add_overflow(last, step, &last);
   }
   int64_t bytes = 0;
-  overflow |= __builtin_mul_overflow(last + 1, itemsize, &bytes);
+  overflow |= __builtin_add_overflow(last, int64_t{1}, &last);
+  overflow |= __builtin_mul_overflow(last, itemsize, &bytes);
   COGRAD_CHECK_VALUE(!overflow || empty, who, "(): ", to_string(sizes), " is too large");
   return empty ? 0 : bytes;
 }
@@ -124,13 +126,37 @@ void cograd_tensor_release(cograd_tensor t) noexcept {
 uint32_t cograd_tensor_use_count(cograd_tensor t) noexcept {
   return t == nullptr ? 0 : impl(t)->refs.load(std::memory_order_acquire);
 }
-void* cograd_tensor_data(cograd_tensor t) noexcept { return impl(t)->data; }
-int64_t cograd_tensor_numel(cograd_tensor t) noexcept { return impl(t)->numel; }
-int32_t cograd_tensor_dim(cograd_tensor t) noexcept { return impl(t)->ndim; }
-int32_t cograd_tensor_dtype(cograd_tensor t) noexcept { return static_cast<int>(impl(t)->dtype); }
-const int64_t* cograd_tensor_sizes(cograd_tensor t) noexcept { return impl(t)->sizes_; }
-const int64_t* cograd_tensor_strides(cograd_tensor t) noexcept { return impl(t)->strides_; }
+
+namespace {
+// Whether there is a tensor; if not, that is an error of `who`.
+bool given_tensor(cograd_tensor t, const char* who) noexcept {
+  if (t != nullptr) [[likely]]
+    return true;
+  guarded([&] { view_of(t, who); });
+  return false;
+}
+}  // namespace
+
+void* cograd_tensor_data(cograd_tensor t) noexcept {
+  return given_tensor(t, "data") ? impl(t)->data : nullptr;
+}
+int64_t cograd_tensor_numel(cograd_tensor t) noexcept {
+  return given_tensor(t, "numel") ? impl(t)->numel : -1;
+}
+int32_t cograd_tensor_dim(cograd_tensor t) noexcept {
+  return given_tensor(t, "dim") ? impl(t)->ndim : -1;
+}
+int32_t cograd_tensor_dtype(cograd_tensor t) noexcept {
+  return given_tensor(t, "dtype") ? static_cast<int32_t>(impl(t)->dtype) : -1;
+}
+const int64_t* cograd_tensor_sizes(cograd_tensor t) noexcept {
+  return given_tensor(t, "sizes") ? impl(t)->sizes_ : nullptr;
+}
+const int64_t* cograd_tensor_strides(cograd_tensor t) noexcept {
+  return given_tensor(t, "strides") ? impl(t)->strides_ : nullptr;
+}
 uint32_t cograd_tensor_flags(cograd_tensor t) noexcept {
+  if (!given_tensor(t, "flags")) return 0;
   TensorImpl* p = impl(t);
   uint32_t flags = 0;
   if ((p->flags & kContiguous) != 0) flags |= COGRAD_IS_CONTIGUOUS;
@@ -141,14 +167,22 @@ uint32_t cograd_tensor_flags(cograd_tensor t) noexcept {
   return flags;
 }
 void cograd_tensor_bump_version(cograd_tensor t) noexcept {
-  if (t != nullptr) impl(t)->bump_version();
+  if (given_tensor(t, "bump_version")) impl(t)->bump_version();
 }
 
 void cograd_tensor_describe(cograd_tensor t, cograd_tensor_info* info) noexcept {
-  TensorImpl* p = impl(t);
-  if (p == nullptr || info == nullptr) return;
+  if (info == nullptr) {
+    guarded([&] { given(info, "describe", "info"); });
+    return;
+  }
   cograd_tensor_info all{};
   all.struct_size = info->struct_size;
+  if (!given_tensor(t, "describe")) {
+    all.numel = all.dim = all.dtype = -1;
+    std::memcpy(info, &all, std::min(info->struct_size, sizeof all));
+    return;
+  }
+  TensorImpl* p = impl(t);
   all.data = p->data;
   all.sizes = p->sizes_;
   all.strides = p->strides_;
@@ -176,7 +210,7 @@ cograd_status cograd_tensor_empty_strided(int32_t dtype, int32_t dim, const int6
   return guarded([&] {
     given(out, "empty_strided", "out");
     const IntList shape = checked_sizes("empty_strided", dim, sizes);
-    const IntList steps = checked_sizes("empty_strided", dim, strides);
+    const IntList steps = checked_sizes("empty_strided", dim, strides, "strides");
     const DType t = dtype_of_code(dtype, "empty_strided");
     const int64_t bytes = checked_span("empty_strided", shape, steps, dtype_size(t));
     const int64_t count[1] = {bytes};
@@ -242,7 +276,7 @@ int32_t cograd_default_dtype(void) noexcept { return static_cast<int32_t>(defaul
 cograd_status cograd_tensor_index(cograd_tensor x, const cograd_index* items, size_t n,
                                   cograd_tensor* out) noexcept {
   return guarded([&] {
-    const Tensor& t = view_of(x, "index");
+    const Tensor& t = view_of(x, "index", "x");
     const Key k(t, given_list(items, n, "index", "items"));
     put(out, "index", k.advanced() ? index_get(k.view(t), k.tensors()) : k.view(t));
   });
@@ -251,8 +285,8 @@ cograd_status cograd_tensor_index(cograd_tensor x, const cograd_index* items, si
 cograd_status cograd_tensor_index_put(cograd_tensor x, const cograd_index* items, size_t n,
                                       cograd_tensor value) noexcept {
   return guarded([&] {
-    const Tensor& t = view_of(x, "index_put_");
-    const Tensor& v = view_of(value, "index_put_");
+    const Tensor& t = view_of(x, "index_put_", "x");
+    const Tensor& v = view_of(value, "index_put_", "value");
     const Key k(t, given_list(items, n, "index_put_", "items"));
     const Tensor target = k.view(t);
     if (k.advanced())

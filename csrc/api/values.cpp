@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <span>
 
 namespace cograd::api {
 
@@ -22,19 +23,42 @@ cograd_value list_value(int32_t kind, const void* list, size_t n) noexcept {
   v.length = n;
   return v;
 }
-}  // namespace
 
-namespace {
-// A list of some elements at NULL: neither arguments nor results may be that.
-bool is_dangling(const cograd_value& v) noexcept {
-  const bool list = v.kind == COGRAD_STRING || (v.kind >= COGRAD_TENSORS && v.kind <= COGRAD_TUPLE);
-  return list && v.u.list == nullptr && v.length > 0;
+size_t item_size(int32_t kind) noexcept {
+  switch (kind) {
+    case COGRAD_STRING:
+    case COGRAD_BOOLEANS:
+      return 1;
+    case COGRAD_STRINGS:
+      return sizeof(cograd_string);
+    case COGRAD_ITEMS:
+    case COGRAD_TUPLE:
+      return sizeof(cograd_value);
+    default:
+      return 8;
+  }
+}
+
+// What is wrong with `n` elements at `list`; null if nothing is.
+const char* memory_fault(const void* list, size_t n, size_t itemsize) noexcept {
+  if (!is_count(n, itemsize)) return "elements, expected a number that fits in memory";
+  return list == nullptr && n > 0 ? "elements at NULL" : nullptr;
+}
+// The same of a value that is a list, or one of its texts.
+const char* list_fault(const cograd_value& v) noexcept {
+  if (v.kind != COGRAD_STRING && (v.kind < COGRAD_TENSORS || v.kind > COGRAD_TUPLE)) return nullptr;
+  const char* fault = memory_fault(v.u.list, v.length, item_size(v.kind));
+  if (fault != nullptr || v.kind != COGRAD_STRINGS) return fault;
+  for (const cograd_string& s : std::span(static_cast<const cograd_string*>(v.u.list), v.length))
+    if (memory_fault(s.data, s.length, 1) != nullptr) return "texts, one of them at NULL";
+  return nullptr;
 }
 }  // namespace
 
 bool fit(const ArgInfo& a, const cograd_value& given, Room& room, Value& v) {
-  COGRAD_CHECK_TYPE(!is_dangling(given), "argument '", a.name, "' is a list of ", given.length,
-                    " elements at NULL");
+  const char* fault = list_fault(given);
+  COGRAD_CHECK_TYPE(fault == nullptr, "argument '", a.name, "' is a list of ",
+                    static_cast<int64_t>(given.length), " ", fault);
   v = Value::from_c(given);
   if (v.none()) {
     v = Value();
@@ -166,7 +190,9 @@ void list_from_c(const cograd_value& v, Result& r, F&& one) {
 }  // namespace
 
 void result_from_c(const cograd_value& v, Result& r) {
-  COGRAD_CHECK_TYPE(!is_dangling(v), "a result is a list of ", v.length, " elements at NULL");
+  const char* fault = list_fault(v);
+  COGRAD_CHECK_TYPE(fault == nullptr, "a result is a list of ", static_cast<int64_t>(v.length), " ",
+                    fault);
   switch (v.kind) {
     case COGRAD_NONE:
     case COGRAD_DEFAULT:

@@ -182,7 +182,7 @@ void CustomCall::check_dirty(const Declared& declared, const Impls& outputs) con
                  "output. The inputs that are modified inplace must all be outputs of the "
                  "Function. (",
                  node_.function_name(), ")");
-    if (!recording_) continue;
+    if (!recording_ || contains(declared.non_differentiable, p)) continue;
     const Tensor t = Tensor::borrow(p);
     if (p->base != nullptr) {
       check_dirty_view(t, outputs);
@@ -242,15 +242,17 @@ Tensor CustomCall::join(Tensor t, uint32_t nr, size_t views, const Declared& dec
     return t;
   }
   const bool input = is_input(t.impl());
-  if (contains(declared.dirty, t.impl())) {
+  const bool dirty = contains(declared.dirty, t.impl());
+  // First of all, so that a tensor declared both dirty and not differentiable is the latter.
+  if (contains(declared.non_differentiable, t.impl()) || !is_differentiable(t.dtype())) {
+    if (requires_grad(t)) return detach(t);
+    return input && !dirty ? whole_view(t) : t;
+  }
+  if (dirty) {
     const auto at = std::find(inputs_.begin(), inputs_.end(), t.impl());
     if (recording_)
       rebase_history(t, &node_, nr, input ? static_cast<size_t>(at - inputs_.begin()) : 0);
     return t;
-  }
-  if (contains(declared.non_differentiable, t.impl()) || !is_differentiable(t.dtype())) {
-    if (input) return whole_view(t);
-    return requires_grad(t) ? detach(t) : t;
   }
   if (input) return join_input(t, nr);
   if (!recording_) {
@@ -275,8 +277,7 @@ void CustomCall::keep(const Declared& declared, const Impls& before, std::span<T
     const auto at = std::find(before.begin(), before.end(), p);
     if (at != before.end() && (!input || contains(declared.dirty, p))) {
       const auto nr = static_cast<size_t>(at - before.begin());
-      const bool dirty = contains(declared.dirty, p);
-      if (!is_differentiable(p->dtype) || (!dirty && contains(declared.non_differentiable, p))) {
+      if (!is_differentiable(p->dtype) || contains(declared.non_differentiable, p)) {
         slot.kind = SavedSlot::Kind::Constant;  // no gradient flows into it: it keeps no history
         slot.tensor.save(after[nr]);
         continue;

@@ -29,7 +29,8 @@ void act(Errand& e) noexcept {
   mine.inference = e.state.inference;
   mine.taint = e.state.taint;
   mine.next_sequence = e.state.next_sequence;
-  mine.saved_hooks = e.state.saved_hooks;
+  mine.saved_hooks = e.state.saved_hooks;  // whose part this thread takes: it may leave some
+  mine.hooks_in_use = e.state.hooks_in_use;
   current_run = e.run;
   current_node = e.node;
   const int token = engine_hooks.attach != nullptr ? engine_hooks.attach() : 0;
@@ -43,7 +44,8 @@ void act(Errand& e) noexcept {
   current_node = nullptr;
   e.state.next_sequence = mine.next_sequence;
   e.state.live_nodes = std::exchange(mine.live_nodes, 0);
-  mine.saved_hooks = nullptr;
+  e.state.saved_hooks = std::exchange(mine.saved_hooks, nullptr);
+  mine.hooks_in_use = nullptr;
   const std::lock_guard lock(e.mutex);
   e.done = true;
   e.changed.notify_all();
@@ -87,6 +89,7 @@ std::vector<Tensor> run_on_new_thread(BackwardRequest& request, bool* started) {
     if (lock != nullptr) engine_hooks.restore(lock);
   }
   thread_state.next_sequence = e.state.next_sequence;
+  thread_state.saved_hooks = e.state.saved_hooks;
   thread_state.live_nodes += e.state.live_nodes;
   if (interrupted) std::rethrow_exception(interrupted);
   if (e.error) std::rethrow_exception(e.error);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "autograd/run.h"
+#include "autograd/saved_tensor.h"
 #include "tensor/thread_start.h"
 #include "tensor/threads.h"
 
@@ -87,6 +88,10 @@ class ParallelRun final : public SharedWork {
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;
   const ThreadState caller_;  // whose modes hold on helpers too
+  struct ReleaseHooks {
+    void operator()(SavedHookScope* s) const noexcept { release_hooks(s); }
+  };
+  const std::unique_ptr<SavedHookScope, ReleaseHooks> hooks_{retain_hooks(caller_.saved_hooks)};
   std::atomic<int64_t> live_nodes_{0};
   int64_t last_tick_;
 };
@@ -246,7 +251,8 @@ void ParallelRun::help() noexcept {
   const GradGuard grad(false);
   ThreadState& mine = thread_state;
   mine.inference = caller_.inference;
-  mine.saved_hooks = caller_.saved_hooks;
+  mine.saved_hooks = retain_hooks(caller_.saved_hooks);
+  mine.hooks_in_use = caller_.hooks_in_use;
   current_run = &run_;
   try {
     for (int idle = 0; idle < kSpins; ++idle) {
@@ -264,7 +270,8 @@ void ParallelRun::help() noexcept {
   }
   current_run = nullptr;
   mine.inference = false;
-  mine.saved_hooks = nullptr;
+  release_hooks(std::exchange(mine.saved_hooks, nullptr));
+  mine.hooks_in_use = nullptr;
   live_nodes_.fetch_add(std::exchange(mine.live_nodes, 0), std::memory_order_relaxed);
 }
 

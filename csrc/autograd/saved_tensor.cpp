@@ -31,8 +31,7 @@ std::string written_by(const Tensor& t, uint32_t version) {
                "one of the variables needed for gradient computation has been modified by an "
                "inplace operation: [cograd.",
                scalar_type_name(t.dtype()), "Tensor ", to_string(t.sizes()), "]", made_by,
-               " is at version ", t->write_count(), "; expected version ",
-               expected - (t->own_version != nullptr ? t->own_version->geometry : 0),
+               " is at version ", t->write_count(), "; expected version ", expected,
                " instead. It was saved by ", owner->name(), saved_at(owner), ".",
                written_by(t, expected),
                " Hint: write into a copy (.clone()), or do the in-place operation before the "
@@ -43,15 +42,21 @@ std::string written_by(const Tensor& t, uint32_t version) {
 // geometry is used, as in torch, and has not brought us here.
 Tensor accept_other_version(Tensor t, bool is_output, uint32_t output_nr, Node* owner,
                             uint32_t expected) {
-  const uint32_t change = t->own_version != nullptr ? t->current_version() - expected : 0;
-  if (change == kOtherStrides) return autograd_ops.contiguous_clone(t);  // it was contiguous
-  const uint32_t writes = change - kOtherSizes;
-  if (change != 0 && (writes == 0 || writes == kOtherSizes || writes == kOtherStrides))
+  const uint32_t change = t->current_version() - expected;
+  if (t->own_version != nullptr) {
+    if (change == kNotContiguous) return autograd_ops.contiguous_clone(t);  // it was contiguous
+    if (change == -kNotContiguous) return t;
+    // A saved count of writes beyond the present one tells of another geometry then.
+    expected -= t->own_version->geometry;
+    for (const uint32_t layout : {0U, kNotContiguous, -kNotContiguous})
+      if (expected + layout < t->write_count())
+        fail_modified(t, is_output, output_nr, owner, expected + layout);
     detail::fail(ErrorKind::Runtime,
                  "one of the variables needed for gradient computation was given data of another "
                  "shape or dtype (`x.data = y`) after ",
                  owner->name(), saved_at(owner), " had saved it: it is a [cograd.",
                  scalar_type_name(t.dtype()), "Tensor ", to_string(t.sizes()), "] now.");
+  }
   fail_modified(t, is_output, output_nr, owner, expected);
 }
 
@@ -69,12 +74,18 @@ void fail_released(const Node* owner) {
 }
 
 Tensor fixed_view(const Tensor& t) {
-  // Hooks see the tensor itself; results of ops are seldom given other data.
-  if (thread_state.saved_hooks != nullptr || t->base != nullptr || t->grad_fn != nullptr) return t;
+  if (thread_state.saved_hooks != nullptr) return t;  // hooks see the tensor itself
+  Node* maker = grad_fn(t.impl());
   Tensor view = detach(t);
-  t->retain();
-  view->base = t.impl();
-  view->view_version = view->current_version() - 1;  // its grad_fn is made when asked for
+  if (maker != nullptr) {
+    maker->retain();
+    view->grad_fn = maker;
+    view->output_nr = t->output_nr;
+  } else if (t->base == nullptr) {
+    t->retain();
+    view->base = t.impl();
+    view->view_version = view->current_version() - 1;  // its grad_fn is made when asked for
+  }
   return view;
 }
 
@@ -82,8 +93,7 @@ void check_fixed_view(Node* owner, const Tensor& view) {
   TensorImpl* base = view->base;
   if (base == nullptr || base->storage == view->storage) return;
   if (base->write_count() != view->write_count())
-    fail_modified(Tensor::borrow(base), false, 0, owner,
-                  view->write_count() + base->own_version->geometry);
+    fail_modified(Tensor::borrow(base), false, 0, owner, view->write_count());
 }
 
 void SavedTensor::fail_inference() {
@@ -110,12 +120,40 @@ void push_saved_hook(std::shared_ptr<SavedHook> hook, bool compose) {
   thread_state.saved_hooks = new SavedHookScope{std::move(hook), thread_state.saved_hooks, compose};
 }
 
+SavedHookScope* retain_hooks(SavedHookScope* s) noexcept {
+  if (s != nullptr) s->refs.fetch_add(1, std::memory_order_relaxed);
+  return s;
+}
+void release_hooks(SavedHookScope* s) noexcept {
+  while (s != nullptr && s->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    SavedHookScope* outer = s->outer;
+    delete s;  // may run code
+    s = outer;
+  }
+}
+
+// A hook that runs may leave any of the scopes around it, its own among them.
 void pop_saved_hook() noexcept {
   SavedHookScope* top = thread_state.saved_hooks;
   if (top == nullptr) return;
-  thread_state.saved_hooks = top->outer;
-  delete top;
+  thread_state.saved_hooks = retain_hooks(top->outer);
+  release_hooks(top);
 }
+
+// Marks hooks as running: ops recorded by them are the business of the other hooks only.
+struct SavedHookInUse {
+  SavedHookScope* scope;
+  const SavedHookInUse* before = thread_state.hooks_in_use;
+  explicit SavedHookInUse(SavedHookScope* s) noexcept : scope(retain_hooks(s)) {
+    thread_state.hooks_in_use = this;
+  }
+  SavedHookInUse(const SavedHookInUse&) = delete;
+  SavedHookInUse& operator=(const SavedHookInUse&) = delete;
+  ~SavedHookInUse() {
+    thread_state.hooks_in_use = before;
+    release_hooks(scope);
+  }
+};
 
 void disable_saved_hooks(const std::string* message, bool* was, std::string* previous) {
   Disabled& d = disabled();
@@ -135,8 +173,38 @@ void PackedSlot::release() noexcept {
   if (refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
-// The innermost hook; if it composes, an enclosing one packs what it made, if that is a tensor.
-void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* hooks) {
+namespace {
+
+// `s` or the first around it that does not run at present.
+SavedHookScope* idle(SavedHookScope* s) noexcept {
+  const auto runs = [](const SavedHookScope* one) {
+    const SavedHookInUse* u = thread_state.hooks_in_use;
+    while (u != nullptr && u->scope != one) u = u->before;
+    return u != nullptr;
+  };
+  while (s != nullptr && runs(s)) s = s->outer;
+  return s;
+}
+
+// By the hook of `s`; if it composes, an enclosing one packs what it made, if that is a tensor.
+void pack_layers(PackedSlot& slot, Tensor value, SavedHookScope* s) {
+  const SavedHookInUse use(s);
+  const uint32_t version = value->current_version();
+  std::unique_ptr<Packed> made = s->hook->pack(value);
+  COGRAD_CHECK(value->current_version() == version,
+               "A saved tensor pack hook is modifying its input in place. Tensors provided as "
+               "input to pack hook cannot be modified by in-place operations as this can lead to "
+               "unexpected side-effects: write into a clone() instead.");
+  if (!slot.layers.empty()) slot.layers.back()->drop();
+  value = made->tensor();
+  slot.layers.push_back(std::move(made));
+  SavedHookScope* outer = s->compose && value.defined() ? idle(s->outer) : nullptr;
+  if (outer != nullptr) pack_layers(slot, std::move(value), outer);
+}
+
+}  // namespace
+
+void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope) {
   struct Release {
     void operator()(PackedSlot* p) const noexcept { p->release(); }
   };
@@ -147,26 +215,10 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* hooks)
   slot->dtype = t.dtype();
   slot->sizes = Dims(t.sizes());
   if (!output) slot->edge = gradient_edge(t.impl());
-  struct Restore {  // ops recorded by a hook are the business of the hooks around it only
-    SavedHookScope* hooks;
-    ~Restore() { thread_state.saved_hooks = hooks; }
-  } restore{thread_state.saved_hooks};
-  const GradGuard no_grad(false);
-  Tensor value = t;
-  for (SavedHookScope* h = hooks; h != nullptr && value.defined(); h = h->outer) {
-    thread_state.saved_hooks = h->outer;
-    const uint32_t version = value->current_version();
-    std::unique_ptr<Packed> made = h->hook->pack(value);
-    COGRAD_CHECK(value->current_version() == version,
-                 "A saved tensor pack hook is modifying its input in place. Tensors provided as "
-                 "input to pack hook cannot be modified by in-place operations as this can lead to "
-                 "unexpected side-effects: write into a clone() instead.");
-    if (!slot->layers.empty()) slot->layers.back()->drop();
-    value = made->tensor();
-    slot->layers.push_back(std::move(made));
-    if (!h->compose) break;
+  {
+    const GradGuard no_grad(false);
+    pack_layers(*slot, t, scope);
   }
-  value.reset();
   slot->refs.fetch_add(1, std::memory_order_relaxed);
   tensor_.reset();
   packed_ = slot.get();
@@ -174,11 +226,13 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* hooks)
   is_output_ = output;
 }
 
-// False for numbers in tensors' clothes, which users never see.
+// False for numbers in tensors' clothes, which users never see, and where every hook runs already.
 bool SavedTensor::pack(const Tensor& t, bool output) {
   if ((t->flags & kWrappedNumber) != 0) return false;
+  SavedHookScope* scope = idle(thread_state.saved_hooks);
+  if (scope == nullptr) return false;
   const Tensor hold = t;  // NOLINT(performance-unnecessary-copy-initialization): `t` may be a slot
-  pack_with(hold, output, thread_state.saved_hooks);
+  pack_with(hold, output, scope);
   return true;
 }
 

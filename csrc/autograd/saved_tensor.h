@@ -26,14 +26,19 @@ class COGRAD_API SavedHook {
 };
 
 // The hooks that are active on this thread, innermost first; the innermost pair is called.
+// Counted: a thread refers to its innermost, each to the next outside, a call to the one it calls.
 struct SavedHookScope {
   std::shared_ptr<SavedHook> hook;
-  SavedHookScope* outer;
-  bool compose;  // the next pair outside packs what this one made
+  SavedHookScope* outer;  // owned
+  bool compose;           // the next pair outside packs what this one made
+  std::atomic<uint32_t> refs{1};
 };
 // Raises if hooks are disabled on this thread.
 COGRAD_API void push_saved_hook(std::shared_ptr<SavedHook> hook, bool compose);
 COGRAD_API void pop_saved_hook() noexcept;
+// Null is no scope.
+SavedHookScope* retain_hooks(SavedHookScope* s) noexcept;
+void release_hooks(SavedHookScope* s) noexcept;
 // Hooks are refused with this message; null allows them. Returns the former state in `previous`.
 COGRAD_API void disable_saved_hooks(const std::string* message, bool* was, std::string* previous);
 
@@ -121,7 +126,7 @@ class COGRAD_API SavedTensor {
   friend COGRAD_API Tensor unpack_saved(Node* owner, SavedTensor& s);
   [[noreturn]] static void fail_inference();
   bool pack(const Tensor& t, bool output);
-  void pack_with(const Tensor& t, bool output, SavedHookScope* hooks);
+  void pack_with(const Tensor& t, bool output, SavedHookScope* scope);
   void visit_packed(GraphVisitor& v) const;
 
   Tensor tensor_;

@@ -9,6 +9,7 @@ namespace cograd {
 
 class Node;
 struct SavedHookScope;
+struct SavedHookInUse;
 
 struct ThreadState {
   bool grad_enabled = true;
@@ -16,8 +17,9 @@ struct ThreadState {
   bool taint = false;     // inside the forward of a custom Function with differentiable inputs
   bool draining = false;  // something of a graph is being destroyed on this thread; more waits
   uint64_t next_sequence = 0;
-  int64_t live_nodes = 0;                 // made minus destroyed on this thread
-  SavedHookScope* saved_hooks = nullptr;  // innermost; null: tensors are saved as they are
+  int64_t live_nodes = 0;                        // made minus destroyed on this thread
+  SavedHookScope* saved_hooks = nullptr;         // innermost; null: tensors are saved as they are
+  const SavedHookInUse* hooks_in_use = nullptr;  // those that run now, which skip themselves
 };
 extern constinit COGRAD_API thread_local ThreadState thread_state
     __attribute__((tls_model("initial-exec")));

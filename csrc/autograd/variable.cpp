@@ -208,11 +208,16 @@ Tensor variable_data(const Tensor& t) {
 }
 
 namespace {
-// What saved tensors must learn of: they compare this with the version.
-uint32_t geometry_change(const TensorImpl* from, const TensorImpl* to) noexcept {
-  if (from->dtype != to->dtype || !same(from->sizes(), to->sizes())) return kOtherSizes;
-  const bool dense = (from->flags & kContiguous) != 0, stays = (to->flags & kContiguous) != 0;
-  return dense && !stays ? kOtherStrides : 0;
+// What saved tensors must know of dtype, sizes and strides, as one number.
+uint32_t geometry_number(const TensorImpl* t) noexcept {
+  uint64_t n = static_cast<uint64_t>(t->dtype) + 1;
+  for (const int64_t size : t->sizes()) {
+    n = (n ^ static_cast<uint64_t>(size)) * 0x9E3779B97F4A7C15;
+    n ^= n >> 29;
+  }
+  n *= 0xBF58476D1CE4E5B9;
+  const uint32_t layout = (t->flags & kContiguous) != 0 ? 0 : kNotContiguous;
+  return static_cast<uint32_t>(n >> 32) + layout;
 }
 }  // namespace
 
@@ -223,8 +228,8 @@ void set_data(const Tensor& tensor, const Tensor& source) {
   // A counter of its own from here on, which goes on where the former was.
   auto* version = new VersionCounter;
   version->value.store(t->write_count(), std::memory_order_relaxed);
-  version->geometry =
-      (t->own_version != nullptr ? t->own_version->geometry : 0) + geometry_change(t, s);
+  version->geometry = (t->own_version != nullptr ? t->own_version->geometry : 0) +
+                      geometry_number(s) - geometry_number(t);
   const bool fresh_view = t->base != nullptr && t->view_version == t->current_version();
   const Dims sizes(s->sizes());
   const Dims strides(s->strides());

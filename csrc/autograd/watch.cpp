@@ -101,7 +101,7 @@ void log_write(const Tensor& t, const char* op) {
   const std::lock_guard lock(log.mutex);
   if (log.of.size() >= WriteLog::kStorages) log.of.clear();
   std::vector<Write>& writes = log.of[version_key(t)];
-  const uint32_t version = t->current_version();
+  const uint32_t version = t->write_count();
   if (version == 0 && !writes.empty() && writes.back().version > 0) writes.clear();
   std::erase_if(writes, [version](const Write& w) { return w.version > version; });
   if (!writes.empty() && writes.back().version == version) {

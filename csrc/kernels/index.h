@@ -72,8 +72,8 @@ void masked_scatter(int64_t itemsize, void* self, const bool* mask, int64_t n, c
                     int64_t src_numel);
 
 int64_t nonzero_count(DType t, const void* x, int64_t n);
-// Contiguous x of shape `sizes`; out is [count, sizes.size()] in C order.
-void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t* out);
+// Contiguous x of shape `sizes` with `count` non-zero elements; out is [sizes.size(), count].
+void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t count, int64_t* out);
 
 // One index tensor of an advanced index.
 struct IndexOperand {

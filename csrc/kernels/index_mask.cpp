@@ -89,7 +89,8 @@ class Coordinates {
  public:
   explicit Coordinates(std::span<const int64_t> sizes) : sizes_(sizes), at_(sizes.size(), 0) {}
 
-  void move_to(int64_t flat, int64_t* out) {
+  // Writes the coordinates `step` elements apart.
+  void move_to(int64_t flat, int64_t* out, int64_t step) {
     const size_t nd = sizes_.size();
     int64_t last = at_[nd - 1] + (flat - flat_);
     if (last >= sizes_[nd - 1]) {
@@ -102,7 +103,7 @@ class Coordinates {
       at_[nd - 1] = last;
     }
     flat_ = flat;
-    std::copy(at_.begin(), at_.end(), out);
+    for (size_t d = 0; d < nd; ++d) out[static_cast<int64_t>(d) * step] = at_[d];
   }
 
  private:
@@ -178,7 +179,7 @@ int64_t nonzero_count(DType t, const void* x, int64_t n) {
   });
 }
 
-void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t* out) {
+void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t found, int64_t* out) {
   int64_t n = 1;
   for (int64_t s : sizes) n *= s;
   if (sizes.empty() || n == 0) return;
@@ -201,7 +202,7 @@ void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t* ou
           }
           Coordinates where(sizes);
           for (int64_t k = 0; k < count; ++k) {
-            where.move_to(flat[static_cast<size_t>(k)], out + (at + k) * nd);
+            where.move_to(flat[static_cast<size_t>(k)], out + at + k, found);
           }
         });
   });

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "kernels/floating.h"
 #include "kernels/index_impl.h"
 #include "kernels/index_loops.h"
 #include "kernels/isa.h"
@@ -294,16 +295,7 @@ void embedding_backward(DType t, const void* grad, const int64_t* index, int64_t
       for (int64_t i = 0; i < rows * n; ++i) out[i] = T(wide[static_cast<size_t>(i)]);
     }
   };
-  switch (t) {
-    case DType::Float16:
-      return run(TypeTag<Half>{});
-    case DType::BFloat16:
-      return run(TypeTag<BFloat16>{});
-    case DType::Float32:
-      return run(TypeTag<float>{});
-    default:
-      return run(TypeTag<double>{});
-  }
+  dispatch_floating(t, run);
 }
 
 void one_hot(const int64_t* index, int64_t count, int64_t classes, int64_t* out) {

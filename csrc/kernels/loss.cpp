@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Negative log likelihood and cross entropy; sums are taken in double, in a fixed order.
 #include "kernels/loss.h"
+#include "kernels/floating.h"
 
 #include <algorithm>
 #include <vector>
@@ -20,20 +21,6 @@ void check_targets(const NllGeometry& g, const int64_t* target) {
     const int64_t v = target[i];
     COGRAD_CHECK_INDEX(v == g.ignore_index || (v >= 0 && v < g.classes), "Target ", v,
                        " is out of bounds for ", g.classes, " classes");
-  }
-}
-
-template <class F>
-void floating(DType t, const F& f) {
-  switch (t) {
-    case DType::Float16:
-      return f(TypeTag<Half>{});
-    case DType::BFloat16:
-      return f(TypeTag<BFloat16>{});
-    case DType::Float32:
-      return f(TypeTag<float>{});
-    default:
-      return f(TypeTag<double>{});
   }
 }
 
@@ -196,7 +183,7 @@ void nll_loss_forward(DType t, const NllGeometry& g, const void* logp, const int
                       const void* weight, void* out, void* total_weight) {
   check_targets(g, target);
   HeavyScope heavy(g.batch * g.spatial);
-  floating(t, [&](auto tag) {
+  dispatch_floating(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     forward(g, static_cast<const T*>(logp), target, static_cast<const T*>(weight),
             static_cast<T*>(out), static_cast<T*>(total_weight));
@@ -207,7 +194,7 @@ void nll_loss_backward(DType t, const NllGeometry& g, const void* gout, const in
                        const void* weight, const void* total_weight, void* glogp) {
   check_targets(g, target);
   HeavyScope heavy(g.batch * g.spatial * g.classes);
-  floating(t, [&](auto tag) {
+  dispatch_floating(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     backward(g, static_cast<const T*>(gout), target, static_cast<const T*>(weight),
              static_cast<const T*>(total_weight), static_cast<T*>(glogp));
@@ -227,7 +214,7 @@ void cross_entropy_backward(DType t, const NllGeometry& g, const void* gout, con
                             void* glogits) {
   check_targets(g, target);
   HeavyScope heavy(g.batch * g.spatial * g.classes);
-  floating(t, [&](auto tag) {
+  dispatch_floating(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     backward_logits(t, g, static_cast<const T*>(gout), static_cast<const T*>(logp), target,
                     static_cast<const T*>(weight), static_cast<const T*>(total_weight),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Row loops of layer normalisation; compiled once per instruction set.
 #include "kernels/norm_loops.h"
+#include "kernels/floating.h"
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 
-#include "kernels/reduce_vec.h"
+#include "kernels/block_sum.h"
 
 namespace cograd::kernels::COGRAD_ISA {
 
@@ -14,28 +15,11 @@ LayerNormLoops layer_norm_loops();
 
 namespace {
 
-constexpr int64_t kBlock = 4096;
-
-// Sum of f(i, vector or scalar tag) over n entries: vectors within a block, double across blocks.
+// The sum over n entries: vector(i) where whole vectors fit, scalar(i) for the rest.
 template <class A, class F, class S>
 COGRAD_INLINE double sum_of(int64_t n, F&& vector, S&& scalar) {
-  constexpr int L = kLanes<A>;
-  double total = 0;
-  int64_t i = 0;
-  while (i + L <= n) {
-    const int64_t end = std::min(n, i + kBlock);
-    Vec<A, L> s0{}, s1{};
-    for (; i + 2 * L <= end; i += 2 * L) {
-      s0 += vector(i);
-      s1 += vector(i + L);
-    }
-    if (i + L <= end) {
-      s0 += vector(i);
-      i += L;
-    }
-    total += add_lanes<A, L>(s0 + s1);
-  }
-  for (; i < n; ++i) total += static_cast<double>(scalar(i));
+  double total = block_sum<A>(n, vector);
+  for (int64_t i = n / kLanes<A> * kLanes<A>; i < n; ++i) total += static_cast<double>(scalar(i));
   return total;
 }
 
@@ -195,23 +179,9 @@ void backward_of(const T* g, const T* x, const Acc<T>* mean, const Acc<T>* rstd,
   }
 }
 
-template <class F>
-void floating(DType t, const F& f) {
-  switch (t) {
-    case DType::Float16:
-      return f(TypeTag<Half>{});
-    case DType::BFloat16:
-      return f(TypeTag<BFloat16>{});
-    case DType::Float32:
-      return f(TypeTag<float>{});
-    default:
-      return f(TypeTag<double>{});
-  }
-}
-
 void forward(DType t, const void* x, const void* weight, const void* bias, int64_t rows, int64_t n,
              double eps, void* y, void* mean, void* rstd) {
-  floating(t, [&](auto tag) {
+  dispatch_floating(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     forward_of<T>(static_cast<const T*>(x), static_cast<const T*>(weight),
@@ -222,7 +192,7 @@ void forward(DType t, const void* x, const void* weight, const void* bias, int64
 
 void backward(DType t, const void* g, const void* x, const void* mean, const void* rstd,
               const void* weight, int64_t rows, int64_t n, void* gx, void* sum_gw, void* sum_g) {
-  floating(t, [&](auto tag) {
+  dispatch_floating(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     backward_of<T>(static_cast<const T*>(g), static_cast<const T*>(x), static_cast<const A*>(mean),

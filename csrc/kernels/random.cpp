@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Random fills: splits the output into fixed pieces, makes words for each and converts them.
 #include "kernels/random.h"
+#include "kernels/floating.h"
 
 #include <algorithm>
 #include <cmath>
@@ -221,16 +222,7 @@ uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, DType tp
                         });
     });
   };
-  switch (tp) {
-    case DType::Float16:
-      return run(TypeTag<Half>{});
-    case DType::BFloat16:
-      return run(TypeTag<BFloat16>{});
-    case DType::Float32:
-      return run(TypeTag<float>{});
-    default:
-      return run(TypeTag<double>{});
-  }
+  return dispatch_floating(tp, run);
 }
 
 uint64_t random_permutation(int64_t* out, int64_t n, PhiloxState s) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Cumulative sums, products, extremes and logsumexp.
 #include "kernels/scan.h"
+#include "kernels/floating.h"
 
 #include <algorithm>
 #include <cmath>
@@ -156,16 +157,7 @@ void logcumsumexp(DType t, const void* x, void* y, int64_t outer, int64_t n, int
            return static_cast<A>(log_add(static_cast<double>(a), static_cast<double>(b)));
          });
   };
-  switch (t) {
-    case DType::Float16:
-      return run(TypeTag<Half>{});
-    case DType::BFloat16:
-      return run(TypeTag<BFloat16>{});
-    case DType::Float32:
-      return run(TypeTag<float>{});
-    default:
-      return run(TypeTag<double>{});
-  }
+  dispatch_floating(t, run);
 }
 
 void cummax(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,

@@ -1,42 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Row and column loops of softmax; compiled once per instruction set.
 #include "kernels/softmax_loops.h"
+#include "kernels/floating.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
 
-#include "kernels/reduce_vec.h"
+#include "kernels/block_sum.h"
 
 namespace cograd::kernels::COGRAD_ISA {
 
 SoftmaxLoops softmax_loops();
 
 namespace {
-
-constexpr int64_t kBlock = 4096;
-
-// Applies step(offset) to whole vectors and tail(i) to the rest, adding vector results per block.
-template <class A, class F>
-COGRAD_INLINE double block_sum(int64_t n, F&& step) {
-  constexpr int L = kLanes<A>;
-  double total = 0;
-  for (int64_t i = 0; i + L <= n;) {
-    const int64_t end = std::min(n, i + kBlock);
-    Vec<A, L> s0{}, s1{};
-    for (; i + 2 * L <= end; i += 2 * L) {
-      s0 += step(i);
-      s1 += step(i + L);
-    }
-    if (i + L <= end) {
-      s0 += step(i);
-      i += L;
-    }
-    total += add_lanes<A, L>(s0 + s1);
-  }
-  return total;
-}
 
 // A vector of the last n % L elements, padded with `fill`.
 template <class A>
@@ -229,23 +207,9 @@ void columns_of(SoftmaxOp op, const T* a, const T* b, T* out, int64_t n, int64_t
   }
 }
 
-template <class F>
-void floating(DType t, const F& f) {
-  switch (t) {
-    case DType::Float16:
-      return f(TypeTag<Half>{});
-    case DType::BFloat16:
-      return f(TypeTag<BFloat16>{});
-    case DType::Float32:
-      return f(TypeTag<float>{});
-    default:
-      return f(TypeTag<double>{});
-  }
-}
-
 void rows(SoftmaxOp op, DType t, const void* a, const void* b, void* out, int64_t count,
           int64_t n) {
-  floating(t, [&](auto tag) {
+  dispatch_floating(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     rows_of(op, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(out), count, n);
   });
@@ -253,7 +217,7 @@ void rows(SoftmaxOp op, DType t, const void* a, const void* b, void* out, int64_
 
 void columns(SoftmaxOp op, DType t, const void* a, const void* b, void* out, int64_t n,
              int64_t inner, int64_t width) {
-  floating(t, [&](auto tag) {
+  dispatch_floating(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     columns_of(op, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(out), n,
                inner, width);
@@ -261,7 +225,7 @@ void columns(SoftmaxOp op, DType t, const void* a, const void* b, void* out, int
 }
 
 void scaled_exp(DType t, const void* a, double scale, void* out, int64_t n) {
-  floating(t, [&](auto tag) {
+  dispatch_floating(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     constexpr int L = kLanes<A>;

@@ -357,19 +357,8 @@ bool parse(const OpRecord& r, PyObject* const* args, size_t n, PyObject* kwnames
 
 // "(input, dim=None, *, out=None)": the parameters as Python declares them.
 std::string parameters_text(const OpGroup& g, const OpRecord& r) {
-  std::string text;
-  auto add = [&](const std::string& item) { text += (text.empty() ? "" : ", ") + item; };
-  bool by_keyword = false;
-  for (const ArgInfo& a : r.args) {
-    if (a.keyword_only && !by_keyword) add("*");
-    by_keyword |= a.keyword_only || a.variadic;
-    add((a.variadic ? "*" : "") + a.name + (a.has_default ? "=" + a.default_text : ""));
-  }
-  if ((r.call_out != nullptr || takes_outs(r)) && !g.inplace) {
-    if (!by_keyword) add("*");
-    add("out=None");
-  }
-  return "(" + text + ")";
+  const bool out = (r.call_out != nullptr || takes_outs(r)) && !g.inplace;
+  return "(" + names_text(r.args, out) + ")";
 }
 std::string signature_text(const OpGroup& g, const OpRecord& r) {
   return g.name + parameters_text(g, r);

@@ -12,11 +12,12 @@ namespace cograd {
 struct VersionCounter {
   std::atomic<uint32_t> refs{1};
   std::atomic<uint32_t> value{0};
-  // Added to what saved tensors compare; changes where `x.data = y` gave x another geometry.
+  // Added to what saved tensors compare: how the geometry that `x.data = y` gave x differs from
+  // the one it began with. 0 where it is the same again.
   uint32_t geometry = 0;
 };
-// What such a change adds: to other sizes or another dtype; from contiguous to not contiguous.
-inline constexpr uint32_t kOtherSizes = 0x51ED2701, kOtherStrides = 0x7C3A9605;
+// The part of it that is for contiguous elements no longer being so.
+inline constexpr uint32_t kNotContiguous = 0x7C3A9605;
 
 struct Storage {
   std::atomic<uint32_t> refs{1};

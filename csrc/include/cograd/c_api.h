@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The C interface of cograd: everything another language, or the C++ headers beside this one, can
  * ask of libcograd. Objects are opaque handles; functions return a status and never throw. NULL
- * where a handle or an array is needed is COGRAD_TYPE_ERROR from those that return a status. */
+ * where a handle or an array is needed is COGRAD_TYPE_ERROR from those that return a status, and a
+ * number of elements that no memory holds, such as a negative one, COGRAD_VALUE_ERROR. */
 #ifndef COGRAD_C_API_H
 #define COGRAD_C_API_H
 #include <stddef.h>
@@ -100,7 +101,9 @@ COGRAD_C_API void cograd_tensor_retain(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API void cograd_tensor_release(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API uint32_t cograd_tensor_use_count(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API void cograd_tensor_describe(cograd_tensor t, cograd_tensor_info* info) COGRAD_NOEXCEPT;
-/* The most asked for parts of the description; `t` is not NULL. */
+/* The most asked for parts of the description. NULL for `t` is an error on this thread, see
+ * cograd_error_get: the result is NULL, -1 or, of flags, 0; a description has -1 for dim, dtype and
+ * numel. */
 COGRAD_C_API void* cograd_tensor_data(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API int64_t cograd_tensor_numel(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API int32_t cograd_tensor_dim(cograd_tensor t) COGRAD_NOEXCEPT;

@@ -7,7 +7,7 @@
 
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
-#include "tensor/warn.h"
+#include "ops/core/resize.h"
 
 namespace cograd {
 
@@ -115,34 +115,18 @@ void check_castable(DType from, DType to) {
                " can't be cast to the desired output type ", scalar_type_name(to));
 }
 
-// Gives an out= tensor the result's shape; only tensors that own their whole storage may grow.
-void resize_out(const char* op, const Tensor& out, IntList sizes) {
-  if (same(out.sizes(), sizes)) return;
-  TensorImpl* p = out.impl();
-  COGRAD_CHECK(p->base == nullptr, op, "(): out= has shape ", to_string(out.sizes()),
-               " but the result has shape ", to_string(sizes), ", and a view cannot be resized");
-  if (p->numel != 0)
-    warn(detail::concat(
-        "An output with one or more elements was resized since it had shape ",
-        to_string(out.sizes()), ", which does not match the required output shape ",
-        to_string(sizes),
-        ". This behavior is deprecated, and in a future release outputs will not be resized unless "
-        "they have zero elements. You can explicitly reuse an out tensor t by resizing it, "
-        "inplace, "
-        "to zero elements with t.resize_(0)."));
-  const int64_t bytes = storage_bytes(sizes, dtype_size(p->dtype));
-  if (bytes > p->storage->nbytes - (p->data - static_cast<char*>(p->storage->data))) {
-    Storage* fresh = Storage::make(bytes);
-    // Saved tensors count the writes: the new memory goes on where the old one was.
-    fresh->version.store(p->current_version(), std::memory_order_relaxed);
-    p->storage->release();
-    p->storage = fresh;
-    p->data = static_cast<char*>(fresh->data);
+class OverwritingNode final : public Node {
+ public:
+  explicit OverwritingNode(const char* op) noexcept : op_(op) {}
+  std::string name() const override { return camel_backward(op_); }
+  void backward(BackwardArgs& args) override {
+    const Tensor& g = args.grads[0];
+    if (g.defined() && args.needs(0)) args.out[0] = autograd_ops.zeros(g.sizes(), g.dtype());
   }
-  const Dims copy(sizes);
-  p->set_ndim(static_cast<int>(copy.size()));
-  p->set_contiguous_geometry(copy.data());
-}
+
+ private:
+  const char* op_;
+};
 
 }  // namespace
 
@@ -177,19 +161,45 @@ void mark_outputs(const Tensor& t, uint32_t flags) {
   t->flags |= is_differentiable(t.dtype()) ? flags : flags & ~uint32_t{kTaint};
 }
 
-void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace) {
-  check_castable(result.dtype(), target.dtype());
-  COGRAD_CHECK(inplace || (op.flags & kExactOut) == 0 || result.dtype() == target.dtype(), op.name,
-               "(): Expected out tensor to have dtype ", dtype_name(result.dtype()), ", but got ",
+NodeRef overwriting_node(const char* op, const Tensor& self) {
+  NodeRef node(new OverwritingNode(op));
+  connect(node.get(), &self);
+  return node;
+}
+
+void check_result(const OpSpec& op, const Tensor& target, DType result, bool exact) {
+  COGRAD_CHECK(!exact || result == target.dtype(), op.name,
+               "(): Expected out tensor to have dtype ", dtype_name(result), ", but got ",
                dtype_name(target.dtype()), " instead");
+  check_castable(result, target.dtype());
+}
+
+void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace) {
+  check_result(op, target, result.dtype(), !inplace && (op.flags & kExactOut) != 0);
   if (inplace)
     check_shape_inplace(target, result.sizes());
   else
-    resize_out(op.name, target, result.sizes());
+    resize_out(op.name, target, result);
   if (thread_state.grad_enabled)
     copy_(target, result);
   else
     raw_copy(target, result);
+}
+
+namespace {
+
+// Raises if a gradient would be lost, or if `out` must not be written at all.
+void check_out(const char* op, const Tensor& out, bool any_grad) {
+  COGRAD_CHECK(!thread_state.grad_enabled || (!any_grad && !requires_grad(out)), op,
+               "(): functions with out=... arguments don't support automatic differentiation, but "
+               "one of the arguments requires grad.");
+  COGRAD_CHECK((out->flags & kInference) == 0 || thread_state.inference, op,
+               "(): out= is an inference tensor. Inplace update to inference tensor outside "
+               "InferenceMode is not allowed. You can make a clone to get a normal tensor before "
+               "doing inplace update.");
+  COGRAD_CHECK(!out->storage->read_only, op,
+               "(): out= shares memory with a read-only buffer and cannot be written");
+  note_write(out, op);
 }
 
 void check_out_memory(const OpSpec& spec, const Tensor& out, std::span<const Value> args) {
@@ -210,17 +220,21 @@ void check_out_memory(const OpSpec& spec, const Tensor& out, std::span<const Val
   }
 }
 
-void check_out(const char* op, const Tensor& out, bool any_grad) {
-  COGRAD_CHECK(!thread_state.grad_enabled || (!any_grad && !requires_grad(out)), op,
-               "(): functions with out=... arguments don't support automatic differentiation, but "
-               "one of the arguments requires grad.");
-  COGRAD_CHECK((out->flags & kInference) == 0 || thread_state.inference, op,
-               "(): out= is an inference tensor. Inplace update to inference tensor outside "
-               "InferenceMode is not allowed. You can make a clone to get a normal tensor before "
-               "doing inplace update.");
-  COGRAD_CHECK(!out->storage->read_only, op,
-               "(): out= shares memory with a read-only buffer and cannot be written");
-  note_write(out, op);
+// Two that get another shape in one memory would come to overlap.
+void check_apart(const OpSpec& spec, const Tensor& a, const Tensor& b) {
+  if (a.is(b) || overlaps_partially(a, b) ||
+      (a->storage == b->storage && (same_elements(a, b) || a.numel() == 0 || b.numel() == 0)))
+    fail_overlap(spec.name);
+}
+
+}  // namespace
+
+void check_outs(const OpSpec& spec, TensorList outs, std::span<const Value> args, bool any_grad) {
+  for (size_t i = 0; i < outs.size(); ++i) {
+    check_out(spec.name, outs[i], any_grad);
+    check_out_memory(spec, outs[i], args);
+    for (size_t k = 0; k < i; ++k) check_apart(spec, outs[i], outs[k]);
+  }
 }
 
 }  // namespace detail

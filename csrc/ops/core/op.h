@@ -386,12 +386,15 @@ auto marked_inference(F&& f) {
 
 // Copies `result` into `target` when the op did not write it itself; checks shape and casting.
 void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace);
-// Raises if out= is used where a gradient would be lost.
-void check_out(const char* op, const Tensor& out, bool any_grad);
-// Raises if elements of `out` share memory among themselves or with those of an argument. It may be
-// an argument as it is where the flags kOutApart and kOutIsInput do not say otherwise.
-COGRAD_API void check_out_memory(const OpSpec& spec, const Tensor& out,
-                                 std::span<const Value> args);
+// Raises if out= is used where a gradient would be lost, or if elements of a tensor in it share
+// memory among themselves or with those of an argument. It may be an argument as it is where the
+// flags kOutApart and kOutIsInput do not say otherwise.
+COGRAD_API void check_outs(const OpSpec& spec, TensorList outs, std::span<const Value> args,
+                           bool any_grad);
+// Raises if a result of that dtype may not be written into `target`.
+void check_result(const OpSpec& op, const Tensor& target, DType result, bool exact);
+// The node of an in-place op without a gradient: what `self` was until now gets zeros.
+COGRAD_API NodeRef overwriting_node(const char* op, const Tensor& self);
 
 struct NodeGuard {  // a node whose forward throws was never part of a graph
   Node* node;
@@ -491,9 +494,15 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
         return;
       }
     }
+    NodeRef overwriting;
+    if (!detail::has_backward<Op>() && tracked && requires_grad(self)) [[unlikely]]
+      overwriting = detail::overwriting_node(name, self);
     Ctx<Op> ctx;
     run(ctx);
-    if (thread_state.taint && detail::any_tainted(args...)) self->flags |= kTaint;
+    if (overwriting) [[unlikely]]
+      rebase_history(self, overwriting.get());
+    if (detail::has_backward<Op>() && thread_state.taint && detail::any_tainted(args...))
+      self->flags |= kTaint;
   }
 }
 
@@ -504,8 +513,7 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
     Op::forward(Into(out, false, values), args...);
     return;
   }
-  detail::check_out(name, out, detail::any_requires_grad(args...));
-  detail::check_out_memory(Op::spec, out, values);
+  detail::check_outs(Op::spec, {&out, 1}, values, detail::any_requires_grad(args...));
   GradGuard no_grad(false);
   if constexpr (detail::Traits<Op>::choice) {
   } else if constexpr (detail::Traits<Op>::composite) {

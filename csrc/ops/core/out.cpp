@@ -3,23 +3,37 @@
 #include "ops/core/out.h"
 
 #include "ops/core/op.h"
+#include "ops/core/resize.h"
 
 namespace cograd {
 
 void call_into(const OpRecord& r, TensorList outs, const Value* args) {
   bool any_grad = false;
-  for (size_t i = 0; i < r.args.size(); ++i)
+  for (size_t i = 0; i < r.args.size(); ++i) {
     if (args[i].has_tensor()) any_grad |= requires_grad(args[i].tensor());
-  for (const Tensor& t : outs) {
-    detail::check_out(r.spec.name, t, any_grad);
-    detail::check_out_memory(r.spec, t, {args, r.args.size()});
+    if (args[i].kind != COGRAD_TENSORS) continue;
+    for (const Tensor& t : args[i].tensors()) any_grad |= requires_grad(t);
   }
+  detail::check_outs(r.spec, outs, {args, r.args.size()}, any_grad);
   GradGuard no_grad(false);
   Result result;
   r.call(args, result);
   if (result.kind == Result::Kind::Tensor) result.tensors.push_back(std::move(result.tensor));
   COGRAD_CHECK_TYPE(result.tensors.size() == outs.size(), r.spec.name, "(): out= has ", outs.size(),
                     " tensors, expected ", result.tensors.size());
+  // Nothing is written before all of them are known to fit.
+  const auto fits = [&](size_t i) { return same(outs[i].sizes(), result.tensors[i].sizes()); };
+  for (size_t i = 1; i < outs.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      COGRAD_CHECK(outs[i]->storage != outs[k]->storage || (fits(i) && fits(k)), r.spec.name,
+                   "(): tensors ", k, " and ", i,
+                   " of out= lie in one memory and would refer to a single memory location when "
+                   "resized");
+  for (size_t i = 0; i < outs.size(); ++i) {
+    detail::check_result(r.spec, outs[i], result.tensors[i].dtype(), true);
+    check_growth(r.spec.name, outs[i], result.tensors[i].sizes());
+  }
+  for (size_t i = 0; i < outs.size(); ++i) resize_out(r.spec.name, outs[i], result.tensors[i]);
   for (size_t i = 0; i < outs.size(); ++i) {
     detail::finish_target(r.spec, outs[i], result.tensors[i], false);
     outs[i]->bump_version();

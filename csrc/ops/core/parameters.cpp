@@ -161,6 +161,21 @@ void read_names(std::vector<ArgInfo>& args, std::string_view text, const std::st
     fail(who, "got ", i, " names for ", args.size(), " parameters: '", text, "'");
 }
 
+std::string names_text(const std::vector<ArgInfo>& args, bool out) {
+  std::string text;
+  const auto add = [&](const std::string& item) { text += (text.empty() ? "" : ", ") + item; };
+  bool by_keyword = false;
+  for (const ArgInfo& a : args) {
+    if (a.keyword_only && !by_keyword) add("*");
+    by_keyword |= a.keyword_only || a.variadic;
+    add((a.variadic ? "*" : "") + a.name + (a.has_default ? "=" + a.default_text : ""));
+  }
+  if (!out) return text;
+  if (!by_keyword) add("*");
+  add("out=None");
+  return text;
+}
+
 Schema read_schema(std::string_view text, const std::string& who) {
   const size_t open = text.find('('), arrow = text.rfind("->");
   const size_t close = text.rfind(')', arrow == std::string_view::npos ? text.size() : arrow);

@@ -37,6 +37,8 @@ COGRAD_API void read_names(std::vector<ArgInfo>& args, std::string_view text,
                            const std::string& who);
 // Raises ValueError on what it cannot read.
 COGRAD_API Schema read_schema(std::string_view text, const std::string& who);
+// Names, defaults and stars as Python declares them, with out=None at the end if asked for.
+COGRAD_API std::string names_text(const std::vector<ArgInfo>& args, bool out = false);
 // The word for a kind in a schema.
 COGRAD_API const char* type_word(ArgKind kind) noexcept;
 

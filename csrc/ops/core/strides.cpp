@@ -132,7 +132,8 @@ Tensor empty_preserving(const Tensor& x, DType t) {
 }
 
 Tensor CtxBase::out(IntList sizes, DType dtype, std::span<const Tensor* const> inputs) {
-  if (target_ != nullptr) return out_target(sizes, dtype);
+  if (target_ != nullptr && (inplace_ || same(target_->sizes(), sizes)))
+    return out_target(sizes, dtype);
   const Dims strides = result_strides(sizes, inputs);
   return strides.empty() ? empty(sizes, dtype) : empty_with_strides(sizes, strides, dtype);
 }

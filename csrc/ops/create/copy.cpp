@@ -98,6 +98,21 @@ struct Copy {
 };
 COGRAD_OP(Copy)
 
+struct CopyNumber {
+  static constexpr OpSpec spec{"copy", "input, src, non_blocking=False",
+                               kInplace | kInternal | kShape | kNoCpp,
+                               "Writes a number, converted as a tensor of it would be.",
+                               "none: tested by hand, in place only"};
+  static constexpr const char* kNodeName = "CopyBackwards";
+  static Tensor forward(Ctx<CopyNumber>& ctx, const Tensor& self, Scalar src, bool) {
+    Tensor out = ctx.out(self.sizes(), self.dtype());
+    raw_copy(out, wrapped_number(src));
+    return out;
+  }
+  static Tensor backward(Ctx<CopyNumber>&, const Tensor& g) { return zeros_like(g); }
+};
+COGRAD_OP(CopyNumber)
+
 }  // namespace
 
 Tensor clone(const Tensor& x) { return apply<Clone>(x, std::optional<std::string_view>()); }

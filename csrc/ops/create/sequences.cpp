@@ -42,6 +42,12 @@ void fill_with(const Tensor& out, const F& value) {
   });
 }
 
+// One dim, or the shape of an out= that has as many elements.
+Dims counted_sizes(const CtxBase& ctx, int64_t n) {
+  if (ctx.target() != nullptr && ctx.target()->numel() == n) return Dims(ctx.target()->sizes());
+  return Dims{n};
+}
+
 int64_t arange_length(const Scalar& start, const Scalar& end, const Scalar& step) {
   const double a = start.to_double(), b = end.to_double(), s = step.to_double();
   COGRAD_CHECK(s != 0, "step must be nonzero");
@@ -79,7 +85,7 @@ Tensor counted(Ctx<Op>& ctx, Scalar start, Scalar end, Scalar step, COGRAD_FACTO
     step = whole(step);
   }
   const int64_t n = arange_length(start, end, step);
-  Tensor out = empty_checked("arange", Dims{n}, t);
+  Tensor out = empty_checked("arange", counted_sizes(ctx, n), t);
   if (is_integral(t)) {
     const int64_t a = start.to_int(), s = step.to_int();
     fill_with(out, [=](int64_t i) { return a + i * s; });
@@ -168,7 +174,7 @@ struct Linspace {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
     check_steps("linspace", steps, t);
     check_factory("linspace", t, layout, pin_memory, requires_grad);
-    Tensor out = empty_checked("linspace", Dims{steps}, t);
+    Tensor out = empty_checked("linspace", counted_sizes(ctx, steps), t);
     fill_with(out, Evenly(start, end, steps, t));
     return finish_factory(out, requires_grad);
   }
@@ -188,7 +194,7 @@ struct Logspace {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
     check_steps("logspace", steps, t);
     check_factory("logspace", t, layout, pin_memory, requires_grad);
-    Tensor out = empty_checked("logspace", Dims{steps}, t);
+    Tensor out = empty_checked("logspace", counted_sizes(ctx, steps), t);
     const Evenly exponent(start, end, steps, t);
     fill_with(out, [&](int64_t i) { return std::pow(base, exponent(i)); });
     return finish_factory(out, requires_grad);

@@ -21,13 +21,13 @@ void add_mask(Positions& p, const Tensor& mask, int64_t dim) {
   const Tensor m = raw_contiguous(mask);
   const int64_t count = kernels::nonzero_count(m.dtype(), m.bytes(), m.numel());
   const int64_t nd = m.dim();
-  const int64_t shape[2] = {count, nd};
+  const int64_t shape[2] = {nd, count};
   const Tensor found = empty(shape, DType::Int64);
-  kernels::nonzero(m.dtype(), m.bytes(), m.sizes(), found.data<int64_t>());
+  kernels::nonzero(m.dtype(), m.bytes(), m.sizes(), count, found.data<int64_t>());
   for (int64_t k = 0; k < nd; ++k) {
     const int64_t size[1] = {count};
-    const int64_t stride[1] = {nd};
-    p.index.push_back(alias_strided(found, size, stride, found.bytes() + 8 * k));
+    const int64_t step[1] = {1};
+    p.index.push_back(alias_strided(found, size, step, found.bytes() + 8 * count * k));
     p.dims.push_back(dim + k);
   }
 }

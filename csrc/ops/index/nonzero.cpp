@@ -2,19 +2,21 @@
 // Where elements are not zero: nonzero, argwhere, where of one argument.
 #include <cstring>
 #include "kernels/index.h"
+#include "ops/core/strides.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {
 
 namespace {
 
-// [count, ndim] coordinates of the non-zero elements.
+// [count, ndim] coordinates of the non-zero elements; those of one dim lie together.
 Tensor coordinates(const Tensor& x) {
   const Tensor in = raw_contiguous(x);
   const int64_t count = kernels::nonzero_count(in.dtype(), in.bytes(), in.numel());
   const int64_t shape[2] = {count, in.dim()};
-  Tensor out = empty(shape, DType::Int64);
-  kernels::nonzero(in.dtype(), in.bytes(), in.sizes(), out.data<int64_t>());
+  const int64_t strides[2] = {1, count};
+  Tensor out = empty_with_strides(shape, strides, DType::Int64);
+  kernels::nonzero(in.dtype(), in.bytes(), in.sizes(), count, out.data<int64_t>());
   return out;
 }
 
@@ -24,11 +26,11 @@ std::vector<Tensor> coordinate_vectors(const Tensor& x) {
   const Tensor in = x.dim() > 0 ? x : alias_strided(x, one, one, x.bytes());
   const Tensor found = coordinates(in);
   const int64_t count[1] = {found.size(0)};
-  const int64_t stride[1] = {in.dim()};
+  const int64_t step[1] = {1};
   std::vector<Tensor> out;
   for (int d = 0; d < in.dim(); ++d)
     out.push_back(
-        raw_contiguous(alias_strided(found, count, stride, found.bytes() + d * found.itemsize())));
+        alias_strided(found, count, step, found.bytes() + d * count[0] * found.itemsize()));
   return out;
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // one_hot: class numbers as rows of zeros with a one.
+#include <limits>
+
 #include "kernels/index.h"
 #include "ops/core/raw.h"
 
@@ -31,6 +33,8 @@ struct OneHot {
       COGRAD_CHECK(in.data<int64_t>()[i] >= 0, "Class values must be non-negative.");
       top = std::max(top, in.data<int64_t>()[i]);
     }
+    COGRAD_CHECK(top < std::numeric_limits<int64_t>::max(), "one_hot(): the class value ", top,
+                 " is too large: it would take ", top, " + 1 classes");
     if (num_classes == -1) num_classes = top + 1;
     COGRAD_CHECK(top < num_classes, "Class values must be smaller than num_classes.");
     Dims sizes(x.sizes());

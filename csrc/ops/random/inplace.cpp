@@ -11,48 +11,42 @@ namespace cograd {
 
 namespace {
 
-// What all of these share: the old values are lost, so no gradient flows to them.
+// What all of these share: the old values are lost, so no gradient flows to them. Op::fill(out,
+// parameters..., generator) checks the parameters and draws.
+template <class Op, class... P>
 struct Refill {
-  template <class Op>
-  static Tensor target(Ctx<Op>& ctx, const Tensor& self) {
-    return ctx.out(self.sizes(), self.dtype());
+  static Tensor forward(Ctx<Op>& ctx, const Tensor& self, P... parameters, Generator* g) {
+    Tensor out = ctx.out(self.sizes(), self.dtype());
+    Op::fill(out, parameters..., g);
+    return out;
   }
-};
-#define COGRAD_NO_GRADIENT(Op) \
   static Tensor backward(Ctx<Op>&, const Tensor& g) { return zeros_like(g); }
+};
 
-struct Uniform : Refill {
+struct Uniform : Refill<Uniform, double, double> {
   static constexpr OpSpec spec{"uniform", "input, from_=0.0, to=1.0, *, generator=None",
                                kInplace | kRandom, "Overwrites with numbers uniform in [from, to).",
                                "none: random"};
-  static Tensor forward(Ctx<Uniform>& ctx, const Tensor& self, double from, double to,
-                        Generator* g) {
-    check_floating("uniform_", self.dtype());
+  static void fill(const Tensor& out, double from, double to, Generator* g) {
+    check_floating("uniform_", out.dtype());
     COGRAD_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from,
                  " > to=", to);
-    COGRAD_CHECK(std::isfinite(from), "from is out of bounds for ", dtype_name(self.dtype()));
-    COGRAD_CHECK(std::isfinite(to), "to is out of bounds for ", dtype_name(self.dtype()));
-    Tensor out = target(ctx, self);
+    COGRAD_CHECK(std::isfinite(from), "from is out of bounds for ", dtype_name(out.dtype()));
+    COGRAD_CHECK(std::isfinite(to), "to is out of bounds for ", dtype_name(out.dtype()));
     fill_uniform(out, g, from, to);
-    return out;
   }
-  COGRAD_NO_GRADIENT(Uniform)
 };
 COGRAD_OP(Uniform)
 
-struct Normal : Refill {
+struct Normal : Refill<Normal, double, double> {
   static constexpr OpSpec spec{"normal", "input, mean=0.0, std=1.0, *, generator=None",
                                kInplace | kRandom, "Overwrites with normal numbers.",
                                "none: random"};
-  static Tensor forward(Ctx<Normal>& ctx, const Tensor& self, double mean, double std,
-                        Generator* g) {
-    check_floating("normal_", self.dtype());
+  static void fill(const Tensor& out, double mean, double std, Generator* g) {
+    check_floating("normal_", out.dtype());
     check_std(std);
-    Tensor out = target(ctx, self);
     fill_normal(out, g, mean, std);
-    return out;
   }
-  COGRAD_NO_GRADIENT(Normal)
 };
 COGRAD_OP(Normal)
 
@@ -87,60 +81,47 @@ int64_t full_range_end(DType t) {
 constexpr const char* kRandomDoc =
     "Overwrites with integers uniform in [from, to); without limits, in the dtype's range.";
 
-struct RandomFull : Refill {
+struct RandomFull : Refill<RandomFull> {
   static constexpr OpSpec spec{"random", "input, *, generator=None", kInplace | kRandom, kRandomDoc,
                                "none: random"};
-  static Tensor forward(Ctx<RandomFull>& ctx, const Tensor& self, Generator* g) {
-    Tensor out = target(ctx, self);
-    fill_integers("random_", out, g, 0, full_range_end(self.dtype()));
-    return out;
+  static void fill(const Tensor& out, Generator* g) {
+    fill_integers("random_", out, g, 0, full_range_end(out.dtype()));
   }
-  COGRAD_NO_GRADIENT(RandomFull)
 };
 COGRAD_OP(RandomFull)
 
-struct RandomTo : Refill {
+struct RandomTo : Refill<RandomTo, int64_t> {
   static constexpr OpSpec spec{"random", "input, to, *, generator=None", kInplace | kRandom,
                                kRandomDoc, "none: random"};
-  static Tensor forward(Ctx<RandomTo>& ctx, const Tensor& self, int64_t to, Generator* g) {
-    Tensor out = target(ctx, self);
+  static void fill(const Tensor& out, int64_t to, Generator* g) {
     fill_integers("random_", out, g, 0, to);
-    return out;
   }
-  COGRAD_NO_GRADIENT(RandomTo)
 };
 COGRAD_OP(RandomTo)
 
-struct RandomFrom : Refill {
+struct RandomFrom : Refill<RandomFrom, int64_t, int64_t> {
   static constexpr OpSpec spec{"random", "input, from_, to, *, generator=None", kInplace | kRandom,
                                kRandomDoc, "none: random"};
-  static Tensor forward(Ctx<RandomFrom>& ctx, const Tensor& self, int64_t from, int64_t to,
-                        Generator* g) {
-    Tensor out = target(ctx, self);
+  static void fill(const Tensor& out, int64_t from, int64_t to, Generator* g) {
     fill_integers("random_", out, g, from, to);
-    return out;
   }
-  COGRAD_NO_GRADIENT(RandomFrom)
 };
 COGRAD_OP(RandomFrom)
 
-struct Exponential : Refill {
+struct Exponential : Refill<Exponential, double> {
   static constexpr OpSpec spec{
       "exponential", "input, lambd=1.0, *, generator=None", kInplace | kRandom,
       "Overwrites with exponential numbers of rate lambd.", "none: random"};
-  static Tensor forward(Ctx<Exponential>& ctx, const Tensor& self, double rate, Generator* g) {
-    COGRAD_CHECK(self.is_floating(),
+  static void fill(const Tensor& out, double rate, Generator* g) {
+    COGRAD_CHECK(out.is_floating(),
                  "Exponential distribution is a continuous probability distribution. dtype must be "
                  "a floating point but you specified ",
-                 dtype_name(self.dtype()));
+                 dtype_name(out.dtype()));
     COGRAD_CHECK(rate > 0, "exponential_ expects lambda > 0.0, but found lambda=", rate);
-    Tensor out = target(ctx, self);
     random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
       kernels::random_exponential(out.dtype(), data, n, s, rate);
     });
-    return out;
   }
-  COGRAD_NO_GRADIENT(Exponential)
 };
 COGRAD_OP(Exponential)
 
@@ -148,20 +129,17 @@ void check_probability(double p) {
   COGRAD_CHECK(p >= 0 && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", p);
 }
 
-struct BernoulliFill : Refill {
+struct BernoulliFill : Refill<BernoulliFill, double> {
   static constexpr OpSpec spec{"bernoulli", "input, p=0.5, *, generator=None", kInplace | kRandom,
                                "Overwrites with 1 (probability p) and 0.", "none: random"};
-  static Tensor forward(Ctx<BernoulliFill>& ctx, const Tensor& self, double p, Generator* g) {
+  static void fill(const Tensor& out, double p, Generator* g) {
     check_probability(p);
-    Tensor out = target(ctx, self);
     fill_bernoulli(out, g, p);
-    return out;
   }
-  COGRAD_NO_GRADIENT(BernoulliFill)
 };
 COGRAD_OP(BernoulliFill)
 
-struct BernoulliFillTensor : Refill {
+struct BernoulliFillTensor {
   static constexpr OpSpec spec{"bernoulli", "input, p, *, generator=None", kInplace | kRandom,
                                "Overwrites with 1 (probabilities p, broadcast) and 0.",
                                "none: random"};
@@ -174,7 +152,7 @@ struct BernoulliFillTensor : Refill {
     const Tensor chances = bernoulli_chances("bernoulli_", p);
     Tensor wide = empty(self.sizes(), chances.dtype());
     raw_copy(wide, chances);
-    Tensor out = target(ctx, self);
+    Tensor out = ctx.out(self.sizes(), self.dtype());
     random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
       kernels::random_bernoulli(out.dtype(), data, n, s, wide.dtype(), wide.bytes());
     });
@@ -216,58 +194,47 @@ void fill_transformed(const Tensor& out, Generator* g, bool normal, const F& f) 
   });
 }
 
-struct LogNormal : Refill {
+struct LogNormal : Refill<LogNormal, double, double> {
   static constexpr OpSpec spec{"log_normal", "input, mean=1.0, std=2.0, *, generator=None",
                                kInplace | kRandom, "Overwrites with exp of normal numbers.",
                                "none: random"};
-  static Tensor forward(Ctx<LogNormal>& ctx, const Tensor& self, double mean, double std,
-                        Generator* g) {
-    check_floating("log_normal_", self.dtype());
+  static void fill(const Tensor& out, double mean, double std, Generator* g) {
+    check_floating("log_normal_", out.dtype());
     COGRAD_CHECK(std > 0, "log_normal_ expects std > 0.0, but found std=", std);
-    Tensor out = target(ctx, self);
     fill_transformed(out, g, true, [=](double z) { return std::exp(mean + std * z); });
-    return out;
   }
-  COGRAD_NO_GRADIENT(LogNormal)
 };
 COGRAD_OP(LogNormal)
 
-struct Geometric : Refill {
+struct Geometric : Refill<Geometric, double> {
   static constexpr OpSpec spec{"geometric", "input, p, *, generator=None", kInplace | kRandom,
                                "Overwrites with the number of trials up to the first success.",
                                "none: random"};
-  static Tensor forward(Ctx<Geometric>& ctx, const Tensor& self, double p, Generator* g) {
+  static void fill(const Tensor& out, double p, Generator* g) {
     COGRAD_CHECK(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
-    COGRAD_CHECK_NOT_IMPLEMENTED(self.dtype() != DType::Bool,
+    COGRAD_CHECK_NOT_IMPLEMENTED(out.dtype() != DType::Bool,
                                  "geometric_(): not implemented for dtype bool");
-    Tensor out = target(ctx, self);
     const double scale = 1 / std::log1p(-p);
     fill_transformed(out, g, false,
                      [=](double u) { return std::max(1.0, std::ceil(std::log1p(-u) * scale)); });
-    return out;
   }
-  COGRAD_NO_GRADIENT(Geometric)
 };
 COGRAD_OP(Geometric)
 
-struct Cauchy : Refill {
+struct Cauchy : Refill<Cauchy, double, double> {
   static constexpr OpSpec spec{"cauchy", "input, median=0.0, sigma=1.0, *, generator=None",
                                kInplace | kRandom, "Overwrites with Cauchy numbers.",
                                "none: random"};
-  static Tensor forward(Ctx<Cauchy>& ctx, const Tensor& self, double median, double sigma,
-                        Generator* g) {
-    COGRAD_CHECK(self.is_floating(),
+  static void fill(const Tensor& out, double median, double sigma, Generator* g) {
+    COGRAD_CHECK(out.is_floating(),
                  "Cauchy distribution is a continuous probability distribution. dtype must be a "
                  "floating point but you specified ",
-                 dtype_name(self.dtype()));
+                 dtype_name(out.dtype()));
     COGRAD_CHECK(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
-    Tensor out = target(ctx, self);
     fill_transformed(out, g, false, [=](double u) {
       return median + sigma * std::tan(std::numbers::pi * (u - 0.5));
     });
-    return out;
   }
-  COGRAD_NO_GRADIENT(Cauchy)
 };
 COGRAD_OP(Cauchy)
 

@@ -2,61 +2,28 @@
 // Writes to a tensor's own geometry: resize_, resize_as_ and what the in-place view ops share.
 #include "ops/shape/inplace_geometry.h"
 
-#include <cstring>
-
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
+#include "ops/core/resize.h"
 #include "ops/core/strides.h"
 
 namespace cograd {
 
 namespace {
 
-void take_geometry(const Tensor& self, IntList sizes, IntList strides, char* data) {
-  TensorImpl* p = self.impl();
-  p->set_ndim(static_cast<int>(sizes.size()));
-  std::copy(sizes.begin(), sizes.end(), p->sizes_);
-  std::copy(strides.begin(), strides.end(), p->strides_);
-  p->data = data;
-  p->refresh_geometry();
-}
-
-// Other tensors point into the bytes, so only memory that nobody shares may move.
-void grow_storage(const char* op, TensorImpl* p, int64_t nbytes) {
-  Storage* old = p->storage;
-  COGRAD_CHECK(old->kind != 2, "Trying to resize storage that is not resizable");
-  COGRAD_CHECK(old->unique(), op, "(): the tensor shares its ", old->nbytes,
-               " bytes of memory with other tensors, which cannot grow to ", nbytes,
-               " bytes; clone() it first");
-  const int64_t offset = p->data - static_cast<char*>(old->data);
-  Storage* fresh = Storage::make(nbytes);
-  std::memcpy(fresh->data, old->data, static_cast<size_t>(old->nbytes));
-  fresh->version.store(old->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  p->storage = fresh;
-  p->data = static_cast<char*>(fresh->data) + offset;
-  old->release();
-}
-
 void resize(const char* op, const Tensor& self, IntList sizes, MemoryFormat format) {
   COGRAD_CHECK(format != MemoryFormat::Preserve, op, "(): Unsupported memory format Preserve");
-  TensorImpl* p = self.impl();
   COGRAD_CHECK(!requires_grad(self), "cannot resize variables that require grad");
   check_inplace(self, op, false);
   for (int64_t s : sizes)
     COGRAD_CHECK(s >= 0, op, "(): Trying to create tensor with negative dimension ", s, ": ",
                  to_string(sizes));
-  const int64_t bytes = storage_bytes(sizes, self.itemsize());
-  p->bump_version();
+  storage_bytes(sizes, self.itemsize());  // raises where they overflow
   const bool in_order = format == MemoryFormat::Contiguous;
-  if (in_order && same(self.sizes(), sizes)) return;
-  // A tensor without elements may point anywhere: its strides were never followed.
-  const int64_t offset = p->data - static_cast<char*>(p->storage->data);
-  COGRAD_CHECK(offset >= 0, op, "(): the tensor's storage offset is out of range");
-  const int64_t end = checked_add(offset, bytes);
-  if (bytes > 0 && end > p->storage->nbytes) grow_storage(op, p, end);
-  const Dims copy(sizes);
-  take_geometry(self, copy, in_order ? contiguous_strides(copy) : format_strides(copy, format),
-                p->data);
+  if (!in_order || !same(self.sizes(), sizes))
+    resize_dense(op, self, sizes,
+                 in_order ? contiguous_strides(sizes) : format_strides(sizes, format));
+  self->bump_version();
 }
 
 template <class... Args>

@@ -254,62 +254,23 @@ void check_list(const char* op, TensorList tensors) {
   COGRAD_CHECK(!tensors.empty(), op, " expects a non-empty TensorList");
 }
 
-struct Hstack {
-  static constexpr OpSpec spec{"hstack",
-                               "tensors",
-                               kFunction | kOut | kShape | kOutApart,
-                               "Tensors joined along dim 1 (dim 0 if 1-d).",
-                               kRowSamples,
-                               "np.hstack(tensors)"};
-  static Tensor forward(TensorList tensors) {
-    check_list("hstack", tensors);
-    const std::vector<Tensor> parts = all_at_least(tensors, 1);
-    return cat(parts, parts[0].dim() == 1 ? 0 : 1);
-  }
-};
-COGRAD_OP(Hstack)
-
-struct Vstack {
-  static constexpr OpSpec spec{"vstack",
-                               "tensors",
-                               kFunction | kOut | kShape | kOutApart,
-                               "Tensors joined as rows.",
-                               kRowSamples,
-                               "np.vstack(tensors)"};
-  static Tensor forward(TensorList tensors) {
-    check_list("vstack", tensors);
-    return cat(all_at_least(tensors, 2), 0);
-  }
-};
-COGRAD_OP(Vstack)
-
-struct RowStack {
-  static constexpr OpSpec spec{"row_stack",
-                               "tensors",
-                               kFunction | kOut | kShape | kOutApart,
-                               "vstack by another name.",
-                               kRowSamples,
-                               "np.vstack(tensors)"};
-  static Tensor forward(TensorList tensors) {
-    check_list("row_stack", tensors);
-    return cat(all_at_least(tensors, 2), 0);
-  }
-};
-COGRAD_OP(RowStack)
-
-struct Dstack {
-  static constexpr OpSpec spec{"dstack",
-                               "tensors",
-                               kFunction | kOut | kShape | kOutApart,
-                               "Tensors joined along dim 2.",
-                               kRowSamples,
-                               "np.dstack(tensors)"};
-  static Tensor forward(TensorList tensors) {
-    check_list("dstack", tensors);
-    return cat(all_at_least(tensors, 3), 2);
-  }
-};
-COGRAD_OP(Dstack)
+// cat of tensors that have at least n dims first; `parts` are those.
+#define COGRAD_STACK(Struct, name, n, dim, doc, ref)                                       \
+  struct Struct {                                                                          \
+    static constexpr OpSpec spec{name, "tensors",   kFunction | kOut | kShape | kOutApart, \
+                                 doc,  kRowSamples, ref};                                  \
+    static Tensor forward(TensorList tensors) {                                            \
+      check_list(name, tensors);                                                           \
+      const std::vector<Tensor> parts = all_at_least(tensors, n);                          \
+      return cat(parts, dim);                                                              \
+    }                                                                                      \
+  };                                                                                       \
+  COGRAD_OP(Struct)
+COGRAD_STACK(Hstack, "hstack", 1, parts[0].dim() == 1 ? 0 : 1,
+             "Tensors joined along dim 1 (dim 0 if 1-d).", "np.hstack(tensors)")
+COGRAD_STACK(Vstack, "vstack", 2, 0, "Tensors joined as rows.", "np.vstack(tensors)")
+COGRAD_STACK(RowStack, "row_stack", 2, 0, "vstack by another name.", "np.vstack(tensors)")
+COGRAD_STACK(Dstack, "dstack", 3, 2, "Tensors joined along dim 2.", "np.dstack(tensors)")
 
 struct ColumnStack {
   static constexpr OpSpec spec{"column_stack",

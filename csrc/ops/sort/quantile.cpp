@@ -159,7 +159,7 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
   struct Prefix##Scalar {                                                                         \
     static constexpr OpSpec spec{name,                                                            \
                                  "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
-                                 kFunctional | kSorting,                                          \
+                                 kFunctional | kOut | kExactOut | kSorting,                       \
                                  doc,                                                             \
                                  "T(3, 5), 0.4, 1; T(7), 0.5; T(2, 3, 4), 0.25, 0, True; "        \
                                  "T(5), 0.3, interpolation='nearest'",                            \
@@ -173,10 +173,10 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
   };                                                                                              \
   COGRAD_OP(Prefix##Scalar)                                                                       \
   struct Prefix {                                                                                 \
-    static constexpr OpSpec spec{name,                                                            \
-                                 "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
-                                 kFunctional | kSorting, doc " q is a tensor of fractions.",      \
-                                 "T(3, 5), T(2, lo=0.1, hi=0.9), 1; T(7), T(3, lo=0.1, hi=0.9)"}; \
+    static constexpr OpSpec spec{                                                                 \
+        name, "input, q, dim=None, keepdim=False, *, interpolation='linear'",                     \
+        kFunctional | kOut | kExactOut | kSorting, doc " q is a tensor of fractions.",            \
+        "T(3, 5), T(2, lo=0.1, hi=0.9), 1; T(7), T(3, lo=0.1, hi=0.9)"};                          \
     static constexpr DTypeSet kDTypes = kWideTypes;                                               \
     static Tensor forward(const Tensor& x, const Tensor& q, std::optional<Dim> dim, bool keepdim, \
                           std::string_view interpolation) {                                       \

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tensors that take another shape, and the growth of the memory behind them.
+#include "ops/core/resize.h"
+
+#include <cstring>
+
+#include "autograd/variable.h"
+#include "ops/core/strides.h"
+#include "tensor/warn.h"
+
+namespace cograd {
+
+namespace {
+
+// The bytes t's storage must have for elements of these sizes.
+int64_t bytes_needed(const char* op, const Tensor& t, IntList sizes) {
+  const int64_t bytes = storage_bytes(sizes, t.itemsize());
+  if (bytes == 0) return 0;  // a tensor without elements may point anywhere
+  const int64_t offset = t.bytes() - static_cast<char*>(t->storage->data);
+  COGRAD_CHECK(offset >= 0, op, "(): the tensor's storage offset is out of range");
+  return checked_add(offset, bytes);
+}
+
+// Tensors point into the bytes, so only memory that nobody else has may move.
+void check_resizable(const char* op, const Storage* s, int64_t nbytes) {
+  COGRAD_CHECK(s->kind != 2, "Trying to resize storage that is not resizable: ", op, "() needs ",
+               nbytes, " bytes in foreign memory of ", s->nbytes);
+  COGRAD_CHECK(s->unique() || s->nbytes == 0, op, "(): the tensor shares its ", s->nbytes,
+               " bytes of memory with other tensors or arrays, which cannot grow to ", nbytes,
+               " bytes; clone() it first");
+}
+
+void grow_storage(TensorImpl* p, int64_t nbytes) {
+  Storage* old = p->storage;
+  const int64_t offset = p->data - static_cast<char*>(old->data);
+  Storage* fresh = Storage::make(nbytes);
+  std::memcpy(fresh->data, old->data, static_cast<size_t>(old->nbytes));
+  // Saved tensors count the writes: the new memory goes on where the old one was.
+  fresh->version.store(old->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  p->storage = fresh;
+  p->data = static_cast<char*>(fresh->data) + offset;
+  old->release();
+}
+
+}  // namespace
+
+void take_geometry(const Tensor& t, IntList sizes, IntList strides, char* data) {
+  TensorImpl* p = t.impl();
+  p->set_ndim(static_cast<int>(sizes.size()));
+  std::copy(sizes.begin(), sizes.end(), p->sizes_);
+  std::copy(strides.begin(), strides.end(), p->strides_);
+  p->data = data;
+  p->refresh_geometry();
+}
+
+void check_growth(const char* op, const Tensor& t, IntList sizes) {
+  const int64_t needed = bytes_needed(op, t, sizes);
+  if (needed > t->storage->nbytes) check_resizable(op, t->storage, needed);
+}
+
+void resize_dense(const char* op, const Tensor& t, IntList sizes, IntList strides) {
+  check_growth(op, t, sizes);
+  const Dims own_sizes(sizes), own_strides(strides);  // they may be t's own
+  const int64_t needed = bytes_needed(op, t, sizes);
+  if (needed > t->storage->nbytes) grow_storage(t.impl(), needed);
+  take_geometry(t, own_sizes, own_strides, t.bytes());
+}
+
+void resize_out(const char* op, const Tensor& out, const Tensor& result) {
+  const IntList sizes = result.sizes();
+  if (same(out.sizes(), sizes)) return;
+  COGRAD_CHECK(out->base == nullptr || !requires_grad(out),
+               "cannot resize variables that require grad");
+  check_growth(op, out, sizes);
+  if (out.numel() != 0)
+    warn(detail::concat(
+        "An output with one or more elements was resized since it had shape ",
+        to_string(out.sizes()), ", which does not match the required output shape ",
+        to_string(sizes),
+        ". This behavior is deprecated, and in a future release outputs will not be resized unless "
+        "they have zero elements. You can explicitly reuse an out tensor t by resizing it, "
+        "inplace, "
+        "to zero elements with t.resize_(0)."));
+  const Tensor* const like[1] = {&result};
+  const Dims strides = result_strides(sizes, like);
+  resize_dense(op, out, sizes, strides.empty() ? contiguous_strides(sizes) : strides);
+}
+
+}  // namespace cograd
