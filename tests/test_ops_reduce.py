@@ -381,7 +381,9 @@ def test_ties_share_the_gradient_alike_with_and_without_a_graph(shape, dims, dty
             g = torch.tensor(rng.standard_normal(y.shape), dtype=dtype)
             (fused,) = torch.autograd.grad(y, x, g, retain_graph=True)
             (formula,) = torch.autograd.grad(y, x, g, create_graph=True)
-            assert torch.equal(fused, formula.detach()), (special, transposed)
+            assert torch.isnan(fused).any() == math.isnan(special), "a NaN extreme gives NaN"
+            fused, formula = (torch.nan_to_num(v.detach(), nan=7.0) for v in (fused, formula))
+            assert torch.equal(fused, formula), (special, transposed)
             assert fused.shape == x.shape
 
 

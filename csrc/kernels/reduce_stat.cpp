@@ -52,9 +52,17 @@ void merge_var(VarState& s, double count, double mean, double m2) {
   if (count == 0) return;
   const double total = s.count + count;
   const double delta = mean - s.mean;
+  const double joined = s.mean + delta * (count / total);
   s.m2 += m2 + delta * delta * (s.count * count / total);
-  s.mean = s.count == 0 ? mean : s.mean + delta * (count / total);
+  // NaN by inf - inf: the sum of the means is infinite, or NaN rightly.
+  s.mean = s.count == 0 ? mean : joined == joined ? joined : s.mean + mean;
   s.count = total;
+}
+
+// A mean that was rounded to A, with what that left over; an infinite one leaves NaN.
+double whole_mean(double rounded, double rest) {
+  const double mean = rounded + rest;
+  return mean == mean ? mean : rounded;
 }
 
 template <class A>
@@ -80,7 +88,8 @@ struct Var {
       const double d2 = sum_of(p, m, [shift](auto v) { return (v - shift) * (v - shift); });
       // d1 is what rounding the mean to A left over.
       d1 /= count;
-      merge_var(s, count, static_cast<double>(shift) + d1, std::max(d2 - count * d1 * d1, d2 * 0));
+      merge_var(s, count, whole_mean(static_cast<double>(shift), d1),
+                std::max(d2 - count * d1 * d1, d2 * 0));
     }
   }
   static void col(const ReduceLeaf& leaf, void* state, const char* x, int64_t m, int64_t rows,
@@ -108,7 +117,7 @@ struct Var {
         for (int i = 0; i < L; ++i) {
           const double e = static_cast<double>(d1[i]) / count;
           const double q = static_cast<double>(d2[i]);
-          merge_var(s[j + i], count, static_cast<double>(shift[i]) + e,
+          merge_var(s[j + i], count, whole_mean(static_cast<double>(shift[i]), e),
                     std::max(q - count * e * e, q * 0));
         }
       }

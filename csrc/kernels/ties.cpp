@@ -35,6 +35,7 @@ struct Ties {
   int64_t outer, n, inner;
   const T* y;
   const T* g;
+  bool nan_ties;
   T* out;
   TieLoopsOf<T> loops = loops_of<T>();
   int64_t width = std::min(inner, kWidth);
@@ -54,8 +55,22 @@ struct Ties {
   void count(const Piece& p, int32_t* counts) const {
     loops.count(x + p.at, p.rows, inner, p.width, y + p.column, counts);
   }
-  void fill(const Piece& p, const T* share) const {
+  bool any_lost(int64_t column, int64_t n_columns) const {
+    if (nan_ties) return false;
+    bool lost = false;
+    for (int64_t j = column; j < column + n_columns; ++j) lost |= y[j] != y[j];
+    return lost;
+  }
+  // `lost`: whether some line is NaN throughout.
+  void fill(const Piece& p, const T* share, bool lost) const {
     loops.fill(x + p.at, p.rows, inner, p.width, y + p.column, share, out + p.at);
+    if (lost) [[unlikely]]
+      lose(p);
+  }
+  [[gnu::noinline, gnu::cold]] void lose(const Piece& p) const {
+    for (int64_t j = 0; j < p.width; ++j)
+      if (const T best = y[p.column + j]; best != best)
+        for (int64_t i = 0; i < p.rows; ++i) out[p.at + i * inner + j] = best;
   }
   // As the formula has it: the ties' part of one, times the gradient.
   static T part(int64_t count, T g) { return g * (T(1) / static_cast<T>(count)); }
@@ -69,7 +84,7 @@ struct Ties {
         const Piece p = piece(lo);
         count(p, counts);
         for (int64_t j = 0; j < p.width; ++j) share[j] = part(counts[j], g[p.column + j]);
-        fill(p, share);
+        fill(p, share, any_lost(p.column, p.width));
       }
     });
   }
@@ -88,14 +103,15 @@ struct Ties {
     }
     std::vector<T> share(total.size());
     for (size_t i = 0; i < share.size(); ++i) share[i] = part(total[i], g[i]);
+    const bool lost = any_lost(0, outer * inner);
     parallel_for(0, tasks, 1, [&](int64_t lo, int64_t hi) {
       for (; lo < hi; ++lo) {
         const Piece p = piece(lo);
         // Most pieces of one long line hold no tie and need not be read again.
-        if (inner == 1 && counts[static_cast<size_t>(lo)] == 0)
+        if (inner == 1 && counts[static_cast<size_t>(lo)] == 0 && !lost)
           std::fill_n(out + p.at, p.rows, T(0));
         else
-          fill(p, share.data() + p.column);
+          fill(p, share.data() + p.column, lost);
       }
     });
   }
@@ -103,10 +119,15 @@ struct Ties {
 
 template <class T>
 void run(const void* x, int64_t outer, int64_t n, int64_t inner, const void* y, const void* g,
-         void* out) {
-  const Ties<T> ties{
-      static_cast<const T*>(x), outer, n, inner, static_cast<const T*>(y), static_cast<const T*>(g),
-      static_cast<T*>(out)};
+         bool nan_ties, void* out) {
+  const Ties<T> ties{static_cast<const T*>(x),
+                     outer,
+                     n,
+                     inner,
+                     static_cast<const T*>(y),
+                     static_cast<const T*>(g),
+                     nan_ties,
+                     static_cast<T*>(out)};
   if (ties.pieces == 1)
     ties.at_once();
   else
@@ -116,13 +137,13 @@ void run(const void* x, int64_t outer, int64_t n, int64_t inner, const void* y, 
 }  // namespace
 
 void split_ties(DType t, const void* x, int64_t outer, int64_t n, int64_t inner, const void* y,
-                const void* g, void* out) {
+                const void* g, bool nan_ties, void* out) {
   if (outer == 0 || n == 0 || inner == 0) return;
   HeavyScope heavy(outer * n * inner);
   if (t == DType::Float32)
-    run<float>(x, outer, n, inner, y, g, out);
+    run<float>(x, outer, n, inner, y, g, nan_ties, out);
   else
-    run<double>(x, outer, n, inner, y, g, out);
+    run<double>(x, outer, n, inner, y, g, nan_ties, out);
 }
 
 }  // namespace cograd::kernels

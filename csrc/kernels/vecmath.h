@@ -142,12 +142,13 @@ template <>
 inline constexpr bool is_float<long double> = true;
 
 // Identity on integers. round is half to even: nobody changes the rounding mode.
-#define COGRAD_ROUNDING(name, builtin)                             \
-  inline float name(float v) { return __builtin_##builtin##f(v); } \
-  inline double name(double v) { return __builtin_##builtin(v); }  \
-  template <class T>                                               \
-  inline T name(T v) {                                             \
-    return v;                                                      \
+#define COGRAD_ROUNDING(name, builtin)                                         \
+  inline float name(float v) { return __builtin_##builtin##f(v); }             \
+  inline double name(double v) { return __builtin_##builtin(v); }              \
+  inline long double name(long double v) { return __builtin_##builtin##l(v); } \
+  template <class T>                                                           \
+  inline T name(T v) {                                                         \
+    return v;                                                                  \
   }
 COGRAD_ROUNDING(floor, floor)
 COGRAD_ROUNDING(ceil, ceil)
@@ -358,6 +359,15 @@ inline T pow(T a, T b) {
   return result;
 }
 
+// In three factors, each a normal number: 2^b alone may overflow where a * 2^b does not.
+template <class T>
+inline T ldexp(T a, T b) {
+  constexpr T kMost = sizeof(T) == 4 ? 378 : 3066;
+  const T n = clamp_max(clamp_min(b, -kMost), kMost);
+  const T third = trunc(n * T(1.0 / 3)), factor = exp2(third);
+  return a * factor * factor * exp2(n - third - third);
+}
+
 inline bool bitwise_not(bool v) { return !v; }
 template <class T>
 inline T bitwise_not(T v) {
@@ -370,8 +380,10 @@ inline T left_shift(T a, T b) {
 }
 template <class T>
 inline T right_shift(T a, T b) {
-  constexpr int kBits = 8 * sizeof(T);
-  return static_cast<T>(a >> (b < T(0) || b >= T(kBits) ? kBits - 1 : static_cast<int>(b)));
+  // Past the last bit is the sign; an unsigned T is narrower than the int that is shifted.
+  constexpr int kBits = 8 * sizeof(T), kPast = T(-1) < T(0) ? kBits - 1 : kBits;
+  static_assert(T(-1) < T(0) || kBits < 32);
+  return static_cast<T>(a >> (b < T(0) || b >= T(kBits) ? kPast : static_cast<int>(b)));
 }
 template <class T>
 inline T gcd(T a, T b) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The extension module cograd._C.
+#include <cstdlib>
+#include <cstring>
+
 #include "python/py_overrides.h"
 #include "python/py_tensor.h"
 #include "tensor/warn.h"
@@ -10,6 +13,46 @@ namespace {
 void warn_user(const std::string& text) {
   py::gil_scoped_acquire gil;
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
+}
+
+// `name(a: T, b: U = 1) -> V` without the types.
+std::string untyped(const std::string& line) {
+  std::string text;
+  bool type = false;
+  int depth = 0;
+  for (const char c : line.substr(0, line.rfind(" -> "))) {
+    depth += (c == '(' || c == '[') - (c == ')' || c == ']');
+    if (depth <= 1 && (c == ',' || c == '=' || c == ')')) type = false;
+    if (depth == 1 && c == ':') type = true;
+    if (!type) text += c;
+  }
+  return text;
+}
+
+// pybind11's docs begin with `name(parameters) -> type`: puts before them the same in the form from
+// which CPython makes __text_signature__. The text is pybind11's, which frees it.
+void show_signature(PyObject* o) {
+  if (PyInstanceMethod_Check(o)) o = PyInstanceMethod_GET_FUNCTION(o);
+  if (!PyCFunction_Check(o)) return;
+  PyObject* record = PyCFunction_GET_SELF(o);
+  if (record == nullptr || std::strncmp(Py_TYPE(record)->tp_name, "pybind11_", 9) != 0) return;
+  PyMethodDef* def = reinterpret_cast<PyCFunctionObject*>(o)->m_ml;
+  const std::string doc = def->ml_doc == nullptr ? "" : def->ml_doc;
+  const std::string line = untyped(doc.substr(0, doc.find('\n')));
+  if (doc.find("\n--\n\n") != std::string::npos) return;  // under two names
+  if (!line.starts_with(std::string(def->ml_name) + "(") || !line.ends_with(")")) return;
+  char* text = strdup((line + "\n--\n\n" + doc).c_str());
+  if (text == nullptr) return;
+  std::free(const_cast<char*>(def->ml_doc));
+  def->ml_doc = text;
+}
+
+void show_signatures(const py::handle& owner) {
+  for (const auto& item : owner.attr("__dict__").attr("values")())
+    if (PyType_Check(item.ptr()) != 0 && py::hasattr(item, "_pybind11_conduit_v1_"))
+      show_signatures(item);
+    else
+      show_signature(item.ptr());
 }
 
 }  // namespace
@@ -33,4 +76,5 @@ PYBIND11_MODULE(_C, m) {
   init_transforms(m);
   init_interop(m);
   init_extension(m);
+  show_signatures(m);
 }

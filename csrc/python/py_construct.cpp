@@ -408,7 +408,8 @@ void init_construct(py::module_& m) {
       {nullptr, nullptr, 0, nullptr}};
   static PyMethodDef methods[] = {
       {"new_tensor", COGRAD_FASTCALL(method_new_tensor), METH_FASTCALL | METH_KEYWORDS,
-       "new_tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n--\n\n"
+       "new_tensor($self, data, *, dtype=None, device=None, requires_grad=False, "
+       "pin_memory=False)\n--\n\n"
        "A new leaf tensor with a copy of data, by default of this tensor's dtype."},
       {nullptr, nullptr, 0, nullptr}};
   add_functions(m, functions);

@@ -405,7 +405,7 @@ void init_numpy(py::module_& m) {
       {nullptr, nullptr, 0, nullptr}};
   static PyMethodDef methods[] = {
       {"numpy", COGRAD_FASTCALL(method_numpy), METH_FASTCALL | METH_KEYWORDS,
-       "numpy(*, force=False)\n--\n\nThe same memory as a NumPy array."},
+       "numpy($self, *, force=False)\n--\n\nThe same memory as a NumPy array."},
       {nullptr, nullptr, 0, nullptr}};
   add_functions(m, functions);
   add_methods(methods);

@@ -456,6 +456,12 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
   });
 }
 
+// A function stays itself in a class too; that it has __get__ is how inspect knows it for a
+// routine.
+PyObject* function_descr_get(PyObject* self, PyObject*, PyObject*) {
+  Py_INCREF(self);
+  return self;
+}
 PyObject* op_descr_get(PyObject* self, PyObject* object, PyObject*) {
   if (object == nullptr || object == Py_None) {
     Py_INCREF(self);
@@ -503,7 +509,7 @@ PyObject* op_doc(PyObject* o, void*) {
 }
 PyObject* op_text_signature(PyObject* o, void*) {
   const OpGroup& g = group_of(o);
-  if (g.records.size() != 1) Py_RETURN_NONE;
+  if (g.records.size() != 1) return PyUnicode_FromString("(*args, **kwargs)");  // see __doc__
   return PyUnicode_FromString(parameters_text(g, *g.records[0]).c_str());
 }
 PyObject* op_reduce(PyObject* o, PyObject*) {
@@ -535,7 +541,8 @@ PyTypeObject* make_op_type(const char* name, bool method) {
                          {Py_tp_members, members},
                          {Py_tp_getset, getset},
                          {Py_tp_methods, methods},
-                         {method ? Py_tp_descr_get : 0, reinterpret_cast<void*>(op_descr_get)},
+                         {Py_tp_descr_get, method ? reinterpret_cast<void*>(op_descr_get)
+                                                  : reinterpret_cast<void*>(function_descr_get)},
                          {0, nullptr}};
   PyType_Spec spec = {name, sizeof(PyOp), 0,
                       static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |

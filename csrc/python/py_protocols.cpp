@@ -140,7 +140,8 @@ int tensor_contains(PyObject* self, PyObject* value) {
 
 void init_protocols(py::module_& m) {
   static PyMethodDef methods[] = {
-      {"tolist", method_tolist, METH_NOARGS, "The elements as nested lists; of 0 dims, a number."},
+      {"tolist", method_tolist, METH_NOARGS,
+       "tolist($self, /)\n--\n\nThe elements as nested lists; of 0 dims, a number."},
       {nullptr, nullptr, 0, nullptr}};
   add_methods(methods);
   m.def("_flat_list", &flat_list, "The elements in row-major order.");

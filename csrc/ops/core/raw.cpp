@@ -177,7 +177,9 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
   const Tensor in = raw_cast(x, compute);
   const DType result = rule == Rule::Bool ? DType::Bool : compute;
   const Tensor* const tensors[1] = {&x};
-  Tensor out = x.is_contiguous() ? ctx.out(x.sizes(), result) : ctx.out(x.sizes(), result, tensors);
+  // torch computes number ** tensor into a new contiguous tensor.
+  const bool plain = x.is_contiguous() || (left && op == kernels::BinaryOp::pow_tensor);
+  Tensor out = plain ? ctx.out(x.sizes(), result) : ctx.out(x.sizes(), result, tensors);
   ScalarBytes number(s, compute);
   const int64_t n = in.numel();
   if (out.is_contiguous() && in.is_contiguous() && n <= kDirectMax) {

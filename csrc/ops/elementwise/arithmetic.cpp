@@ -97,14 +97,23 @@ struct Div {
 };
 COGRAD_OP(Div)
 
+bool fits(int64_t v, DType integer) {
+  if (integer == DType::UInt8) return v >= 0 && v <= 255;
+  const int unused = 64 - 8 * static_cast<int>(dtype_size(integer));
+  return v << unused >> unused == v;
+}
+
 Tensor power(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
   if (!a.is_tensor() || b.is_tensor()) return into.run<rows::Row_pow_tensor>(a, b);
   const Scalar e = b.scalar();
   const DType type = result_type(a, b);
   COGRAD_CHECK(is_floating(type) || e.is_float() || e.to_int() >= 0,
                "Integers to negative integer powers are not allowed.");
-  if (type == a.tensor().dtype() && type != DType::Bool)
-    return into.run<rows::Row_pow_scalar>(a.tensor(), e);
+  // Of a bool to a bool: to the first power itself, else True.
+  if (type == DType::Bool) return into.run<rows::Row_bitwise_or>(a, Scalar(!e.to_bool()));
+  COGRAD_CHECK(is_floating(type) || fits(e.to_int(), type), "pow(): exponent ", e.to_int(),
+               " cannot be converted to type ", dtype_name(type), " without overflow");
+  if (type == a.tensor().dtype()) return into.run<rows::Row_pow_scalar>(a.tensor(), e);
   return into.run<rows::Row_pow_scalar>(raw_cast(a.tensor(), type), e);
 }
 
@@ -147,8 +156,8 @@ struct Ldexp {
                                "input * 2 ** other, element-wise.",
                                "T(3, 4), I(3, 4, hi=5)",
                                "np.ldexp(input, other)"};
-  static Tensor forward(const Tensor& a, const Tensor& b) {
-    return mul(a, pow(TensorOrScalar(2.0), b));
+  static Tensor forward(Into into, const Tensor& a, const Tensor& b) {
+    return into.run<rows::Row_ldexp>(TensorOrScalar(a), TensorOrScalar(b));
   }
 };
 COGRAD_OP(Ldexp)

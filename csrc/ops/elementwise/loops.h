@@ -17,6 +17,9 @@ using namespace types;
 
 enum Cost { CHEAP, MATH, SLOW, DIVIDE };
 
+// What may stand in a formula without being used by it.
+#define COGRAD_UNUSED [[maybe_unused]]
+
 // Static facts of one row or one gradient; f() stands in the derived class.
 template <unsigned kTypes_, Cost kCost_, int kParams_, int kInputs_>
 struct Row {
@@ -68,6 +71,13 @@ struct FloatLoop {
   static constexpr bool kOwn = false;
 };
 
+// A row that works on the bits of 16-bit floats specialises this: run<form>(ptrs, strides, n,
+// params).
+template <class Op>
+struct NarrowLoop {
+  static constexpr bool kOwn = false;
+};
+
 template <class Op, class T, class R, class First>
 __attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void* params) {
   constexpr int kPad = pad_of<Op, T, R>();
@@ -101,25 +111,33 @@ __attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void* 
   }
 }
 
-// Floating DIVIDE rows: what the vector formula leaves as NaN is done again in long double, where
-// the library's fmod covers every quotient.
+template <class Op, class T>
+T quotient_of(T a, T b, COGRAD_UNUSED T c) {
+  if constexpr (Op::kInputs == 2)
+    return Op::template f<T>(a, b, T(0), T(0), T(0));
+  else
+    return Op::template f<T>(a, b, c, T(0), T(0), T(0));
+}
+
+// Floating DIVIDE rows and their gradients: what the vector formula leaves as NaN is done again in
+// long double, where the library's fmod covers every quotient.
 template <class Op, class T>
 __attribute__((noinline)) void divide_kernel(char* const* ptrs, int64_t n, const void*) {
   auto* out = reinterpret_cast<T*>(ptrs[0]);
   const auto* a = reinterpret_cast<const T*>(ptrs[1]);
   const auto* b = reinterpret_cast<const T*>(ptrs[2]);
+  const auto* c = reinterpret_cast<const T*>(ptrs[Op::kInputs > 2 ? 3 : 2]);
   constexpr int64_t kPart = 256;
-  for (; n > 0; n -= kPart, out += kPart, a += kPart, b += kPart) {
+  for (; n > 0; n -= kPart, out += kPart, a += kPart, b += kPart, c += kPart) {
     const int64_t m = n < kPart ? n : kPart;
     T quick[kPart];
-    for (int64_t i = 0; i < m; ++i) quick[i] = Op::template f<T>(a[i], b[i], T(0), T(0), T(0));
+    for (int64_t i = 0; i < m; ++i) quick[i] = quotient_of<Op, T>(a[i], b[i], c[i]);
     int undone = 0;
     for (int64_t i = 0; i < m; ++i) undone |= quick[i] != quick[i];
     if (undone != 0) {
-      using Wide = long double;
       for (int64_t i = 0; i < m; ++i) {
         if (quick[i] == quick[i]) continue;
-        quick[i] = static_cast<T>(Op::template f<Wide>(a[i], b[i], Wide(0), Wide(0), Wide(0)));
+        quick[i] = static_cast<T>(quotient_of<Op, long double>(a[i], b[i], c[i]));
       }
     }
     memcpy(out, quick, static_cast<size_t>(m) * sizeof(T));
@@ -180,7 +198,10 @@ struct Loops {
   static constexpr LoopFn narrow_float() {
     using R = typename Select<kBoolOut, bool, float>::type;
     using First = typename Select<kBoolFirst, uint8_t, float>::type;
-    return loop<choose<float, R, First>(), kLayout<Op, float, R, First, kForm>>;
+    if constexpr (NarrowLoop<Op>::kOwn)
+      return NarrowLoop<Op>::template run<kForm>;
+    else
+      return loop<choose<float, R, First>(), kLayout<Op, float, R, First, kForm>>;
   }
   static constexpr void fill(LoopFn* row) {
     put<DType::Bool, bool>(row);
@@ -208,7 +229,7 @@ struct Loops {
   };
   template <class T, class R, class First>
   static constexpr KernelFn choose() {
-    if constexpr (Op::kCost == DIVIDE && is_float<T> && Op::kInputs == 2)
+    if constexpr (Op::kCost == DIVIDE && is_float<T> && Op::kInputs >= 2)
       return divide_kernel<Op, T>;
     else
       return kernel<Op, T, R, First>;
@@ -224,8 +245,6 @@ struct Table {
   LoopFn loops[kRows][kNumDTypes];
 };
 
-// What may stand in a formula without being used by it.
-#define COGRAD_UNUSED [[maybe_unused]]
 #define COGRAD_PARAMS COGRAD_UNUSED T p0, COGRAD_UNUSED T p1, COGRAD_UNUSED T p2
 #define COGRAD_LIT COGRAD_UNUSED constexpr auto lit = [](double value) { return T(value); };
 

@@ -17,6 +17,7 @@ namespace {
 #define GRAD_G(...) GRAD(1, (GRAD_T g, COGRAD_PARAMS), __VA_ARGS__)
 #define GRAD_A(...) GRAD(2, (GRAD_T g, GRAD_T a, COGRAD_PARAMS), __VA_ARGS__)
 #define GRAD_B(...) GRAD(2, (GRAD_T g, GRAD_T b, COGRAD_PARAMS), __VA_ARGS__)
+#define GRAD_Y(...) GRAD(2, (GRAD_T g, GRAD_T y, COGRAD_PARAMS), __VA_ARGS__)
 #define GRAD_AB(...) GRAD(3, (GRAD_T g, GRAD_T a, GRAD_T b, COGRAD_PARAMS), __VA_ARGS__)
 #define GRAD_AY(...) GRAD(3, (GRAD_T g, GRAD_T a, GRAD_T y, COGRAD_PARAMS), __VA_ARGS__)
 #define GRAD_BY(...) GRAD(3, (GRAD_T g, GRAD_T b, GRAD_T y, COGRAD_PARAMS), __VA_ARGS__)

@@ -2,6 +2,8 @@
 // A row of elementwise.def as an op: forward, gradients, fused gradients, names. Included by
 // rows.cpp, which registers the rows, and by the files of ops that choose among rows.
 #pragma once
+#include <cmath>
+
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 

@@ -34,11 +34,11 @@ struct WhereMethod {
 };
 COGRAD_OP(WhereMethod)
 
-void check_lerp(const Tensor& a, const Tensor& b) {
+void check_lerp(const Tensor& a, const Tensor& b, DType result) {
   COGRAD_CHECK(a.dtype() == b.dtype(), "expected dtype ", dtype_name(a.dtype()),
                " for `end` but got dtype ", dtype_name(b.dtype()));
-  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(a.dtype()), "lerp(): not implemented for dtype ",
-                               dtype_name(a.dtype()), ", expected a floating one");
+  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(result), "lerp(): not implemented for dtype ",
+                               dtype_name(result), ", expected a floating one");
 }
 
 struct Lerp {
@@ -51,12 +51,14 @@ struct Lerp {
                                "input + weight * (end - input)"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(Into into, const Tensor& a, const Tensor& b, const TensorOrScalar& weight) {
-    check_lerp(a, b);
+    // A weight without dims is promoted like a number, others are of the operands' dtype.
+    const bool promoted = weight.is_tensor() && weight.tensor().dim() == 0;
+    check_lerp(a, b, promoted ? result_type(TensorOrScalar(a), weight) : a.dtype());
     if (!weight.is_tensor())
       return into.run<rows::Row_lerp_scalar>(TensorOrScalar(a), TensorOrScalar(b),
                                              Scalar(weight.scalar().to_double()));
     const Tensor& w = weight.tensor();
-    COGRAD_CHECK(w.dtype() == a.dtype(), "expected dtype ", dtype_name(a.dtype()),
+    COGRAD_CHECK(promoted || w.dtype() == a.dtype(), "expected dtype ", dtype_name(a.dtype()),
                  " for `weight` but got dtype ", dtype_name(w.dtype()));
     return into.run<rows::Row_lerp>(TensorOrScalar(a), TensorOrScalar(b), weight);
   }
@@ -73,10 +75,6 @@ struct Addcmul {
   static constexpr DTypeSet kDTypes = kNumericTypes;
   static Tensor forward(Into into, const Tensor& x, const Tensor& a, const Tensor& b,
                         Scalar value) {
-    COGRAD_CHECK(!value.is_float() || is_floating(x.dtype()) || is_floating(a.dtype()) ||
-                     is_floating(b.dtype()),
-                 "addcmul(): For integral input tensors, argument value must not be a floating "
-                 "point number.");
     return into.run<rows::Row_addcmul>(TensorOrScalar(x), TensorOrScalar(a), TensorOrScalar(b),
                                        value);
   }

@@ -125,8 +125,7 @@ void extreme_grads(Ctx<Op>& ctx, const Tensor& g, const Tensor& index, Tensor& g
   Tensor from_self = cast(eq(self, result), g.dtype());
   if (!ctx->include_self) from_self = scatter_value(from_self, d, index, 0);
   const Tensor from_src = cast(eq(src, gather(result, d, index)), g.dtype());
-  const Tensor n = clamp_min(scatter_add(from_self, d, index, from_src), 1);
-  const Tensor share = div(g, n);
+  const Tensor share = div(g, scatter_add(from_self, d, index, from_src));
   g_self = mul(from_self, share);
   g_src = mul(from_src, gather(share, d, index));
 }
@@ -134,6 +133,11 @@ void extreme_grads(Ctx<Op>& ctx, const Tensor& g, const Tensor& index, Tensor& g
 template <class Op>
 void reduce_backward(Ctx<Op>& ctx, const Tensor& g) {
   const Tensor index = ctx.saved(0);
+  if (index.numel() == 0) {  // nothing was read of src, whose shape may be any
+    if (ctx.needs(0)) ctx.grad(0) = g;
+    if (ctx.needs(2)) ctx.grad(2) = zeros(ctx->sizes, g.dtype());
+    return;
+  }
   Tensor g_self;
   Tensor g_src;
   switch (ctx->op) {

@@ -2,6 +2,7 @@
 // pad: elements added (or cut) at the ends of the last dims, by a constant or by those there are.
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
+#include "ops/core/strides.h"
 #include "ops/shape/geometry.h"
 
 namespace cograd {
@@ -58,7 +59,10 @@ struct ConstantPad {
       const Ends e = ends_of(x, pad, k);
       sizes[static_cast<size_t>(e.dim)] = padded_size(x, e);
     }
-    Tensor out = full(sizes, x.dtype(), value);
+    const bool grows = std::any_of(pad.begin(), pad.end(), [](int64_t n) { return n > 0; });
+    if (!grows) return cut(x, pad);
+    Tensor out = empty_with_strides(sizes, format_strides(sizes, suggested_format(x)), x.dtype());
+    raw_fill(out, value);
     Tensor from = x, to = out;
     for (size_t k = 0; k < pad.size() / 2; ++k) {
       const Ends e = ends_of(x, pad, k);
@@ -69,6 +73,17 @@ struct ConstantPad {
       to = slice_region(to, e.dim, {at, n}, 1);
     }
     raw_copy(to, from);
+    return out;
+  }
+  // Nothing is put in: a copy of what is left, in memory as the input is.
+  static Tensor cut(const Tensor& x, IntList pad) {
+    Tensor left = x;
+    for (size_t k = 0; k < pad.size() / 2; ++k) {
+      const Ends e = ends_of(x, pad, k);
+      left = slice_region(left, e.dim, {-e.left, padded_size(x, e)}, 1);
+    }
+    const Tensor out = empty_preserving(left, x.dtype());
+    raw_copy(out, left);
     return out;
   }
   // What was put in is cut off again, what was cut gets zeros.
@@ -142,7 +157,8 @@ struct Pad {
         " padded dimensions of an input of ", x.dim());
     Tensor y = x;
     for (size_t k = 0; k < pad.size() / 2; ++k) y = padded_dim(mode, y, ends_of(x, pad, k));
-    return y.is(x) ? clone(x) : y;
+    if (!y.is(x)) return y;
+    return mode == PadMode::Circular ? contiguous_clone(x) : clone(x);
   }
 };
 COGRAD_OP(Pad)

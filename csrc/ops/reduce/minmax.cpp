@@ -51,26 +51,28 @@ Tensor extreme_over(Ctx<Op>& ctx, ReduceOp op, const Tensor& x, const std::optio
   return y;
 }
 template <class Op>
-Tensor extreme_gradient(Ctx<Op>& ctx, const Tensor& g) {
-  return split_among_ties(g, ctx.saved(0), ctx.saved(1), ctx->mask);
+Tensor extreme_gradient(Ctx<Op>& ctx, const Tensor& g, bool nan_ties) {
+  return split_among_ties(g, ctx.saved(0), ctx.saved(1), ctx->mask, nan_ties);
 }
 
-#define COGRAD_EXTREME(Struct, name, kernel, doc_word, numpy)                                      \
-  struct Struct {                                                                                  \
-    static constexpr OpSpec spec{name,                                                             \
-                                 "input, dim=None, keepdim=False",                                 \
-                                 kFunctional | kOut | kReduction | kExactOut,                      \
-                                 doc_word " over dim; ties share the gradient evenly.",            \
-                                 "T(3, 4); T(2, 3, 4), (0, 2), True; T(3, 4), 1; T()",             \
-                                 numpy "(input, axis=dim, keepdims=keepdim)"};                     \
-    static constexpr int kSaved = 2;                                                               \
-    using State = ReduceState;                                                                     \
-    static Tensor forward(Ctx<Struct>& ctx, const Tensor& x, std::optional<DimList> dims,          \
-                          bool keepdim) {                                                          \
-      return extreme_over(ctx, kernel, x, dims, keepdim);                                          \
-    }                                                                                              \
-    static Tensor backward(Ctx<Struct>& ctx, const Tensor& g) { return extreme_gradient(ctx, g); } \
-  };                                                                                               \
+#define COGRAD_EXTREME(Struct, name, kernel, doc_word, numpy)                             \
+  struct Struct {                                                                         \
+    static constexpr OpSpec spec{name,                                                    \
+                                 "input, dim=None, keepdim=False",                        \
+                                 kFunctional | kOut | kReduction | kExactOut,             \
+                                 doc_word " over dim; ties share the gradient evenly.",   \
+                                 "T(3, 4); T(2, 3, 4), (0, 2), True; T(3, 4), 1; T()",    \
+                                 numpy "(input, axis=dim, keepdims=keepdim)"};            \
+    static constexpr int kSaved = 2;                                                      \
+    using State = ReduceState;                                                            \
+    static Tensor forward(Ctx<Struct>& ctx, const Tensor& x, std::optional<DimList> dims, \
+                          bool keepdim) {                                                 \
+      return extreme_over(ctx, kernel, x, dims, keepdim);                                 \
+    }                                                                                     \
+    static Tensor backward(Ctx<Struct>& ctx, const Tensor& g) {                           \
+      return extreme_gradient(ctx, g, false);                                             \
+    }                                                                                     \
+  };                                                                                      \
   COGRAD_OP(Struct)
 COGRAD_EXTREME(Amax, "amax", ReduceOp::Max, "Largest value", "np.amax")
 COGRAD_EXTREME(Amin, "amin", ReduceOp::Min, "Smallest value", "np.amin")
@@ -143,7 +145,7 @@ struct PickState {
       return y;                                                                                \
     }                                                                                          \
     static Tensor backward(Ctx<Prefix##All>& ctx, const Tensor& g) {                           \
-      return extreme_gradient(ctx, g);                                                         \
+      return extreme_gradient(ctx, g, true);                                                   \
     }                                                                                          \
   };                                                                                           \
   COGRAD_OP(Prefix##All)                                                                       \
@@ -302,7 +304,7 @@ struct PutAlong {
 
 // split_among_ties in two passes, where no graph of it is wanted and the reduced dims stand
 // together; else an undefined tensor.
-Tensor fused_split(const Tensor& g, const Tensor& x, const Tensor& y, DimMask mask) {
+Tensor fused_split(const Tensor& g, const Tensor& x, const Tensor& y, DimMask mask, bool nan_ties) {
   const bool wide = x.dtype() == DType::Float32 || x.dtype() == DType::Float64;
   const int first = std::countr_zero(mask), last = static_cast<int>(std::bit_width(mask));
   if (differentiable({&g, &x, &y}) || !wide || g.dtype() != x.dtype() || y.dtype() != x.dtype() ||
@@ -316,7 +318,7 @@ Tensor fused_split(const Tensor& g, const Tensor& x, const Tensor& y, DimMask ma
   const Tensor in = raw_contiguous(x), best = raw_contiguous(y), share = raw_contiguous(g);
   Tensor out = empty(x.sizes(), x.dtype());
   kernels::split_ties(x.dtype(), in.bytes(), length(0, first), length(first, last),
-                      length(last, x.dim()), best.bytes(), share.bytes(), out.bytes());
+                      length(last, x.dim()), best.bytes(), share.bytes(), nan_ties, out.bytes());
   return out;
 }
 
@@ -328,10 +330,13 @@ Tensor take_along(const Tensor& x, int dim, const Tensor& index) {
 Tensor put_along(const Tensor& g, int dim, const Tensor& index, IntList sizes) {
   return apply<PutAlong>(g, static_cast<int64_t>(dim), index, sizes);
 }
-Tensor split_among_ties(const Tensor& g, const Tensor& x, const Tensor& y, DimMask mask) {
-  if (Tensor gx = fused_split(g, x, y, mask); gx.defined()) return gx;
+Tensor split_among_ties(const Tensor& g, const Tensor& x, const Tensor& y, DimMask mask,
+                        bool nan_ties) {
+  if (Tensor gx = fused_split(g, x, y, mask, nan_ties); gx.defined()) return gx;
   const Tensor best = expand_reduced(y, x.sizes(), mask);
-  const Tensor ties = cast(logical_or(eq(x, best), logical_and(isnan(x), isnan(best))), g.dtype());
+  Tensor equal = eq(x, best);
+  if (nan_ties) equal = logical_or(equal, logical_and(isnan(x), isnan(best)));
+  const Tensor ties = cast(equal, g.dtype());
   const Tensor share = ties / sum_mask(ties, mask, true);
   return expand_reduced(g, x.sizes(), mask) * share;
 }

@@ -193,6 +193,26 @@ struct Mean {
 };
 COGRAD_OP(Mean)
 
+struct NansumOp {
+  static constexpr OpSpec spec{"nansum", "input, dim, keepdim, dtype", kInternal | kReduction, "",
+                               "none: nansum"};
+  static constexpr int kSaved = 1;
+  using State = ReduceState;
+  static Tensor forward(Ctx<NansumOp>& ctx, const Tensor& x, std::optional<DimList> dims,
+                        bool keepdim, DType t) {
+    const DimMask mask = dim_mask(x, dims);
+    remember(ctx, x, mask);
+    GradGuard no_grad(false);
+    const Tensor none = isnan(x);
+    ctx.save(none);
+    return run(ReduceOp::Sum, where(none, 0.0, x), mask, keepdim, t);
+  }
+  // A product: an infinite g, as from the mean of nothing, comes out as NaN.
+  static Tensor backward(Ctx<NansumOp>& ctx, const Tensor& g) {
+    return expand_reduced(g, ctx->sizes, ctx->mask) * logical_not(ctx.saved(0));
+  }
+};
+
 struct Nansum {
   static constexpr OpSpec spec{"nansum",
                                "input, dim=None, keepdim=False, *, dtype=None",
@@ -202,7 +222,9 @@ struct Nansum {
                                "np.nansum(input, axis=dim, keepdims=keepdim)"};
   static Tensor forward(const Tensor& x, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
-    return apply<Sum>(is_floating(x.dtype()) ? where(isnan(x), 0.0, x) : x, dims, keepdim, dtype);
+    if (!is_floating(x.dtype())) return apply<Sum>(x, dims, keepdim, dtype);
+    const DType t = sum_dtype(x, dtype);
+    return apply<NansumOp>(cast(x, t), dims, keepdim, t);
   }
 };
 COGRAD_OP(Nansum)
@@ -288,9 +310,10 @@ struct Prod {
 };
 COGRAD_OP(Prod)
 
+// An empty list of dims means none here, as in torch: the elements as truth values.
 Tensor logical(ReduceOp op, const Tensor& x, const std::optional<IntList>& dims, bool keepdim) {
   const DType t = x.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;
-  return run(op, x, dim_mask(x, dims), keepdim, t);
+  return run(op, x, dims && dims->empty() ? 0 : dim_mask(x, dims), keepdim, t);
 }
 
 struct All {

@@ -46,7 +46,9 @@ Tensor sum_mask(const Tensor& x, DimMask mask, bool keepdim);
 // a / b, and 0 with zero derivatives where b is 0.
 Tensor ratio_or_zero(const Tensor& a, const Tensor& b);
 // The gradient of an extreme y of x over `mask`, divided evenly among the elements equal to y.
-Tensor split_among_ties(const Tensor& g, const Tensor& x, const Tensor& y, DimMask mask);
+// Where y is NaN, its ties are the NaN, or with `nan_ties` false nothing is and all get NaN.
+Tensor split_among_ties(const Tensor& g, const Tensor& x, const Tensor& y, DimMask mask,
+                        bool nan_ties = true);
 // out[.., j, ..] = x[.., index[.., j, ..], ..] along dim; index is int64 with in-range entries and
 // has x's other dims, with dim present or dropped (then one element is taken).
 Tensor take_along(const Tensor& x, int dim, const Tensor& index);

@@ -2,6 +2,7 @@
 // quantile and nanquantile, differentiable in the fractions too.
 #include <cmath>
 #include "kernels/sort.h"
+#include "ops/elementwise/rows.h"
 #include "ops/reduce/reduce.h"
 
 namespace cograd {
@@ -43,10 +44,10 @@ void find_positions(const T* x, const int64_t* order, const Axis& a, std::span<c
            std::isnan(static_cast<double>(x[base + order[base + (n - 1) * a.inner] * a.inner])))
       --n;
     const bool poisoned = n == 0 || (n < a.n && !ignore_nan);
-    steps[r] = static_cast<T>(std::max<int64_t>(n - 1, 0));
+    steps[r] = static_cast<T>(poisoned ? 0 : n - 1);
     for (int64_t k = 0; k < nq; ++k) {
       const int64_t to = (o * nq + k) * a.inner + i;
-      const double rank = poisoned ? static_cast<double>(a.n - 1)
+      const double rank = poisoned ? static_cast<double>(n == 0 && ignore_nan ? 0 : a.n - 1)
                                    : q[static_cast<size_t>(k)] * static_cast<double>(n - 1);
       double below = std::floor(rank);
       double above = std::ceil(rank);
@@ -102,7 +103,9 @@ struct QuantileWeight {
   static void backward(Ctx<QuantileWeight>& ctx, const Tensor& g) {
     if (!ctx.needs(0)) return;
     const DimMask others = all_dims(g.dim()) & ~(DimMask{1} << ctx->dim);
-    ctx.grad(0) = reshape(sum_mask(g * ctx.saved(0), others, false), ctx->q_sizes);
+    const Tensor steps = ctx.saved(0);
+    const Tensor slope = where(eq(steps, 0), 0.0, g * steps);  // g is NaN in rows of NaN
+    ctx.grad(0) = reshape(sum_mask(slope, others, false), ctx->q_sizes);
   }
 };
 
@@ -126,7 +129,11 @@ Tensor quantile_of(const Tensor& input, std::span<const double> q, bool q_scalar
       q_tensor.defined() && mode == Interpolation::Linear
           ? apply<QuantileWeight>(q_tensor, p.weight, p.steps, static_cast<int64_t>(d))
           : p.weight;
-  y = y + weight * (take_along(x, d, p.high) - y);
+  if (mode == Interpolation::Linear || mode == Interpolation::Midpoint) {
+    const Tensor above = take_along(x, d, p.high);
+    y = Into().run<rows::Row_lerp>(TensorOrScalar(y), TensorOrScalar(above),
+                                   TensorOrScalar(weight));
+  }
   y = movedim(y, d, 0);
   Dims shape;
   if (!q_scalar) shape.push_back(static_cast<int64_t>(q.size()));

@@ -101,6 +101,7 @@ struct TopK {
     const Axis a = axis_of(x.sizes(), ctx->dim);
     COGRAD_CHECK(k >= 0 && k <= a.n, "selected index k out of range: topk() got k = ", k,
                  " for a dimension of size ", a.n);
+    if (x.dim() == 0) k = 1;  // the result has no dim to be empty along
     if (ctx.recording()) ctx->sizes = Dims(x.sizes());
     const Tensor in = raw_contiguous(x);
     Dims sizes(x.sizes());
