@@ -40,6 +40,7 @@ enum TensorFlags : uint32_t {
   kViewOfNoGrad = 1024,  // a view, made with grad mode on, of a kViewNoGrad one
   kViewInference = 2048,
   kDual = 4096,  // has, or had, a tangent at some level of forward mode
+  kBatched = 8192,  // a handle on the samples of a vmap
 };
 inline constexpr uint32_t kViewKinds =
     kViewNoGrad | kViewMultiOutput | kViewCustomFunction | kViewOfNoGrad | kViewInference;

@@ -63,6 +63,7 @@ struct MaskedFill {
       "T(3, 4), B(3, 4), 2.5; T(2, 3, 4), B(4), T(); T(3, 1), B(4), -1.0",
       "np.where(mask, np.asarray(value, input.dtype), input)"};
   static constexpr int kSaved = 1;
+  static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<MaskedFill>& ctx, const Tensor& self, const Tensor& mask,
                         const TensorOrScalar& value) {
     check_mask("masked_fill_", mask);

@@ -2,6 +2,7 @@
 // Views by strides, their gradients, and memory laid out anew.
 #include <limits>
 
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/core/view.h"
@@ -44,6 +45,7 @@ struct Relayout {
   static Tensor forward(Ctx<Relayout>&, const Tensor& x, Shape strides) {
     return raw_relayout(x, strides);
   }
+  static void batch(BatchCall& c) { box(c.out(), clone(c.arg(0).tensor())); }
   static Tensor backward(Ctx<Relayout>&, const Tensor& g) { return g; }
 };
 COGRAD_OP(Relayout)
