@@ -29,10 +29,6 @@ void each_tensor(const OpRecord& r, const Value* args, F&& f) {
   }
 }
 
-bool operand(const ArgInfo& a) noexcept {
-  return a.kind == ArgKind::Tensor || a.kind == ArgKind::TensorOrScalar;
-}
-
 // Arguments that are changed, and what they point to.
 class Changed {
  public:
