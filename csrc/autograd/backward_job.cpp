@@ -58,14 +58,12 @@ std::vector<Tensor> BackwardJob::run() {
                  "expand() the tensor over the samples");
   std::vector<Tensor> found = run_backward(std::move(request));
   for (size_t i = 0; i < found.size(); ++i)
-    if (handles_[i].defined() && found[i].defined())
-      found[i] = batched_like(handles_[i], found[i]);
+    if (handles_[i].defined() && found[i].defined()) found[i] = batched_like(handles_[i], found[i]);
   return found;
 }
 
 void set_gradient(const Tensor& t, const Tensor& g) {
-  if (is_batched(t))
-    return set_gradient(whole_of(t), g.defined() ? whole_like(t, g, "grad") : g);
+  if (is_batched(t)) return set_gradient(whole_of(t), g.defined() ? whole_like(t, g, "grad") : g);
   if (!g.defined()) {
     if (t->meta != nullptr) Tensor dropped = std::move(t->meta->grad);
     return;

@@ -62,9 +62,7 @@ LevelId batch_level(const Tensor& t) noexcept {
 }
 const Tensor& whole_of(const Tensor& handle) { return meta_of_handle(handle).whole; }
 int batch_dim(const Tensor& handle) { return meta_of_handle(handle).batch_dim; }
-Tensor samples_first(const Tensor& handle) {
-  return moved(whole_of(handle), batch_dim(handle), 0);
-}
+Tensor samples_first(const Tensor& handle) { return moved(whole_of(handle), batch_dim(handle), 0); }
 
 const Tensor& memory_of(const Tensor& t) {
   const Tensor* at = &t;
@@ -106,9 +104,8 @@ Tensor whole_like(const Tensor& handle, const Tensor& t, const char* who) {
                "all of them, and cannot be its gradient or tangent");
   if (level == 0) return t;
   const Tensor& whole = whole_of(handle);
-  const Tensor samples = batch_level(t) == level
-                             ? samples_first(t)
-                             : expanded(t, whole.size(batch_dim(handle)));
+  const Tensor samples =
+      batch_level(t) == level ? samples_first(t) : expanded(t, whole.size(batch_dim(handle)));
   return whole_like(whole, moved(samples, 0, batch_dim(handle)), who);
 }
 
@@ -135,8 +132,8 @@ Tensor batched_over_all(const Tensor& t) {
       ++fresh;
     } else if (known > 0 && around[known - 1].first == l.id) {
       --known;
-      out = make_batched(out, around[known].second + static_cast<int>(missing.size() - fresh),
-                         l.id);
+      out =
+          make_batched(out, around[known].second + static_cast<int>(missing.size() - fresh), l.id);
     }
   }
   return out;
@@ -145,10 +142,11 @@ Tensor batched_over_all(const Tensor& t) {
 void fail_one_value(const char* who) {
   throw ReadsSamples(
       ErrorKind::Runtime,
-      detail::concat("vmap: It looks like you're calling ", who,
-                     " on a Tensor inside of a vmap, where it has one value for each sample. Do not "
-                     "let the program depend on values: choose with where(condition, a, b), or run "
-                     "this part in a loop over the samples outside of vmap."));
+      detail::concat(
+          "vmap: It looks like you're calling ", who,
+          " on a Tensor inside of a vmap, where it has one value for each sample. Do not "
+          "let the program depend on values: choose with where(condition, a, b), or run "
+          "this part in a loop over the samples outside of vmap."));
 }
 
 }  // namespace cograd

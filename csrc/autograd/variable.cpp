@@ -394,9 +394,10 @@ void AccumulateGrad::accumulate(Tensor g, bool create_graph) {
 
 void AccumulateGrad::backward(BackwardArgs& args) {
   if ((variable_->flags & kRequiresGrad) == 0) return;
-  COGRAD_CHECK(!is_batched(args.grads[0]),
-               "vmap: backward() has a gradient for each sample for a tensor that is the same for all "
-               "of them. Use cograd.func.grad, or requires_grad_() on what the function got.");
+  COGRAD_CHECK(
+      !is_batched(args.grads[0]),
+      "vmap: backward() has a gradient for each sample for a tensor that is the same for all "
+      "of them. Use cograd.func.grad, or requires_grad_() on what the function got.");
   if (args.grads[0].defined()) accumulate(std::move(args.grads[0]), args.create_graph);
   if (extra_or_null() == nullptr || extra().accumulate_hooks.empty()) return;
   const std::vector<HookEntry> hooks = extra().accumulate_hooks;  // a hook may remove itself

@@ -285,7 +285,8 @@ bool has_samples(PyObject* const* args, size_t n) {
 PyObject* bind_and_run(const ClassInfo& info, PyFunctionObject* f, PyObject* const* args, size_t n,
                        PyObject* kwnames) {
   if (thread_state.vmaps > 0) [[unlikely]] {
-    const size_t all = n + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+    const size_t all =
+        n + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
     if (has_samples(args, all)) return run_samples(info, args, n, kwnames);
   }
   const bool defaults = info.style == Style::Setup && static_cast<Py_ssize_t>(n) < info.parameters;

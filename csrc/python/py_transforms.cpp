@@ -32,8 +32,8 @@ Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
                  "original Tensor, this is not supported. Tensor is of size ",
                  to_string(primal.sizes()), " while the given forward gradient is of size ",
                  to_string(tangent.sizes()), ".");
-    return batched_like(primal, make_dual(memory_of(primal),
-                                          whole_like(primal, tangent, "make_dual"), level));
+    return batched_like(
+        primal, make_dual(memory_of(primal), whole_like(primal, tangent, "make_dual"), level));
   }
   COGRAD_CHECK(!transformed(primal) || !tangent_of(primal, at->id()).defined(),
                "Making a dual Tensor based on a Tensor that already has a forward gradient at the "

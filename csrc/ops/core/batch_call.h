@@ -23,8 +23,8 @@ class COGRAD_API BatchCall {
   Tensor samples(const Tensor& t) const { return batched(t) ? samples_first(t) : t; }
   // The same, equal samples expanded in one memory.
   Tensor all_samples(const Tensor& t) const;
-  // The same with `rank` dims after the samples', those that are missing of size 1; of equal samples
-  // `t` itself, which broadcasts.
+  // The same with `rank` dims after the samples', those that are missing of size 1; of equal
+  // samples `t` itself, which broadcasts.
   Tensor aligned(const Tensor& t, int rank) const;
   // The result, whose samples are in a dim.
   void give(const Tensor& whole, int dim = 0) { box(out_, make_batched(whole, dim, level_.id)); }

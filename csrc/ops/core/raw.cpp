@@ -2,9 +2,9 @@
 // Elementwise computation: shapes, promotion, the fast path for small tensors, targets.
 #include "ops/core/raw.h"
 
-#include "autograd/batch.h"
 #include <bit>
 #include <cstring>
+#include "autograd/batch.h"
 
 #include "ops/core/ops.h"
 #include "ops/core/strides.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Matrix products: mm, bmm, matmul and their transposed forms as one op each, without copies.
-#include "ops/core/batch_call.h"
 #include "ops/linalg/matmul.h"
+#include "ops/core/batch_call.h"
 
 #include "tensor/threads.h"
 

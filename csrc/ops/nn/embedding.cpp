@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // embedding: rows of a table picked by index.
-#include "ops/core/batch_call.h"
 #include "kernels/index.h"
 #include "kernels/reduce.h"
+#include "ops/core/batch_call.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/geometry.h"
 
@@ -68,8 +68,8 @@ struct EmbeddingOp {
   }
   static void batch(BatchCall& c) {
     if (c.batched(c.arg(0).tensor())) return c.loop();
-    c.give(apply<EmbeddingOp>(c.arg(0).tensor(), c.samples(c.arg(1).tensor()),
-                              c.arg(2).integer(), c.arg(3).truth()));
+    c.give(apply<EmbeddingOp>(c.arg(0).tensor(), c.samples(c.arg(1).tensor()), c.arg(2).integer(),
+                              c.arg(3).truth()));
   }
   static void backward(Ctx<EmbeddingOp>& ctx, const Tensor& g) {
     if (ctx.needs(0))

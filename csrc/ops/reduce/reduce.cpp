@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums, means, products and logical reductions over any dims.
-#include "ops/core/batch_call.h"
 #include "ops/reduce/reduce.h"
+#include "ops/core/batch_call.h"
 
 #include <bit>
 

@@ -97,6 +97,14 @@ struct AsStrided {
                            at - x.storage_offset()};
     return make_view(x, sizes, strides, static_cast<char*>(x->storage->data) + at * x.itemsize());
   }
+  // The same region of every sample's memory, from where its first element is.
+  static void batch(BatchCall& c) {
+    const Tensor whole = c.samples(c.arg(0).tensor());
+    const Dims sizes = detail::with_samples(c.size(), c.arg(1).ints());
+    const Dims strides = detail::with_samples(whole.stride(0), c.arg(2).ints());
+    const int64_t offset = c.arg(3).none() ? whole.storage_offset() : c.arg(3).integer();
+    c.give(as_strided(whole, sizes, strides, offset));
+  }
   static Tensor backward(Ctx<AsStrided>& ctx, const Tensor& g);
 };
 COGRAD_OP(AsStrided)

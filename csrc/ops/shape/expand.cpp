@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Broadcasting as views, and the sums that undo it: expand, sum_to_size.
-#include "ops/core/batch_call.h"
 #include "kernels/reduce.h"
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/core/view.h"

@@ -87,7 +87,8 @@ void wrap_results(const BatchCall& c) {
 
 int highest_rank(const BatchCall& c) {
   int rank = 0;
-  each_tensor(c.record(), c.args(), [&](size_t, const Tensor& t) { rank = std::max(rank, t.dim()); });
+  each_tensor(c.record(), c.args(),
+              [&](size_t, const Tensor& t) { rank = std::max(rank, t.dim()); });
   return rank;
 }
 
@@ -331,15 +332,16 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
   COGRAD_CHECK(batch_level(self) == level, "vmap: inplace arithmetic ", r.spec.name,
                "_() is not possible: what is written has a value for each sample, but the tensor "
                "that it is written to is the same for all of them. Use the out-of-place ",
-               r.spec.name, "(), or create the tensor inside of the vmap by new_zeros() or the like "
+               r.spec.name,
+               "(), or create the tensor inside of the vmap by new_zeros() or the like "
                "of a tensor that has one.");
   Result result;
   call_transformed(r, args, result);
-  const Tensor written = batch_level(result.tensor) == level
-                             ? samples_first(result.tensor)
-                             : expand(result.tensor, detail::with_samples(
-                                                         vmap_level(level, r.spec.name).size,
-                                                         result.tensor.sizes()));
+  const Tensor written =
+      batch_level(result.tensor) == level
+          ? samples_first(result.tensor)
+          : expand(result.tensor, detail::with_samples(vmap_level(level, r.spec.name).size,
+                                                       result.tensor.sizes()));
   COGRAD_CHECK(same(self.sizes(), result.tensor.sizes()), "output with shape ",
                to_string(self.sizes()), " doesn't match the broadcast shape ",
                to_string(result.tensor.sizes()));
@@ -357,8 +359,7 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
     return r.call(args, out);
   }
   const VmapLevel level = vmap_levels()[depth - 1];
-  COGRAD_CHECK(level.randomness != Randomness::Error, "vmap: called random operation ",
-               r.spec.name,
+  COGRAD_CHECK(level.randomness != Randomness::Error, "vmap: called random operation ", r.spec.name,
                "() while in randomness error mode. Please either use the 'same' or 'different' "
                "randomness flags on vmap or perform the randomness operation out of vmap");
   bool batched = false;

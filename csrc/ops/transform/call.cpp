@@ -34,8 +34,7 @@ void call_transformed(const OpRecord& r, const Value* args, Result& out) {
   const bool random = (r.spec.flags & kKindMask) == kRandom;
   if (random && thread_state.vmaps > 0 && r.facts.batch.rule != BatchRule::Rule::Through)
     return call_drawing(r, args, out);
-  if (const LevelId level = highest_batch_level(r, args))
-    return call_batched(r, args, out, level);
+  if (const LevelId level = highest_batch_level(r, args)) return call_batched(r, args, out, level);
   if (const auto level = highest_level(r, args)) return call_with_tangents(r, args, out, level);
   const detail::LookedAt here;
   r.call(args, out);
