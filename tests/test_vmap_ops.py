@@ -60,7 +60,7 @@ class Samples:
 
     def sample(self, k, which):
         return [
-            b.select(d, k) if i in which else v
+            b.select(d, k).clone() if i in which else v
             for i, (v, b, d) in enumerate(zip(self.values, self.batched, self.dims, strict=True))
         ]
 
