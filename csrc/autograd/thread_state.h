@@ -34,7 +34,8 @@ extern constinit COGRAD_API thread_local ThreadState thread_state
     __attribute__((tls_model("initial-exec")));
 
 // Levels of transforms that are open, of all threads. While it is 0 no rule concerns any op.
-extern constinit COGRAD_API std::atomic<uint32_t> open_levels;
+// Hidden: one load, where a symbol of the library's interface would take two.
+extern constinit std::atomic<uint32_t> open_levels __attribute__((visibility("hidden")));
 inline bool transforms_open() noexcept { return open_levels.load(std::memory_order_relaxed) != 0; }
 
 template <bool ThreadState::* Field>

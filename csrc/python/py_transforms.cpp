@@ -56,7 +56,7 @@ py::object unpack_dual(const Tensor& dual, int64_t level) {
 
 // The innermost tangent that is seen here, for printing.
 py::object tangent_to_show(const Tensor& t) {
-  if (!transforms_open() || !transformed(t) || is_batched(t)) return py::none();
+  if (!transformed(t) || is_batched(t)) return py::none();
   const auto level = tangent_level(t);
   if (level == nullptr) return py::none();
   return py::cast(tangent_of(t, level->id()));

@@ -105,6 +105,11 @@ constexpr BatchRule by_shaped_dims() noexcept {
   r.shaped = true;
   return r;
 }
+constexpr BatchRule by_shaped_aligned_dims() noexcept {
+  BatchRule r = by_shaped_dims();
+  r.aligned = true;
+  return r;
+}
 constexpr BatchRule by_shape() noexcept { return {BatchRule::Rule::ByShape}; }
 constexpr BatchRule leading(uint8_t core_dims) noexcept {
   return {BatchRule::Rule::Leading, core_dims};

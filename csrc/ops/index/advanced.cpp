@@ -196,6 +196,15 @@ bool indices_together(TensorList indices) {
   return changes <= 1;
 }
 
+// 0 ... n - 1, with `rank` dims of size 1 behind.
+Tensor samples_numbers(int64_t n, int rank) {
+  Dims sizes{n};
+  for (int i = 0; i < rank; ++i) sizes.push_back(1);
+  Tensor t = empty(sizes, DType::Int64);
+  for (int64_t i = 0; i < n; ++i) t.data<int64_t>()[i] = i;
+  return t;
+}
+
 struct Index {
   static constexpr OpSpec spec{"_index",
                                "input, indices",
@@ -218,18 +227,33 @@ struct Index {
     kernels::index_get(x.itemsize(), g.get(), x.bytes(), out.bytes());
     return out;
   }
-  // With an index for each sample the samples' dim is indexed, too.
+  // The samples' dim is sliced where all samples have the same index, else indexed as well: by the
+  // samples' numbers, whose dim comes first then.
   static void batch(BatchCall& c) {
     const Tensor& x = c.arg(0).tensor();
-    std::vector<Tensor> indices(1);
-    bool own = false;
-    for (const Tensor& t : c.arg(1).tensors()) {
-      own |= t.defined() && c.batched(t);
-      indices.push_back(t);
+    const TensorList given = c.arg(1).tensors();
+    bool own = false, masks = false;
+    int rank = 0;
+    for (const Tensor& t : given) {
+      if (!t.defined()) continue;
+      own |= c.batched(t);
+      masks |= t.dtype() == DType::Bool || t.dtype() == DType::UInt8;
+      rank = std::max(rank, t.dim());
     }
-    const bool beside = indices_together(indices);
-    if (own || !beside || !c.batched(x)) return c.loop();
-    c.give(index_get(c.samples(x), indices));
+    std::vector<Tensor> indices(1);
+    if (!own) {
+      indices.insert(indices.end(), given.begin(), given.end());
+      if (!indices_together(indices)) return c.loop();
+      return c.give(index_get(c.samples(x), indices));
+    }
+    if (masks) return c.loop();
+    // A dim before the indexed ones would come behind the samples'.
+    std::vector<Tensor> aligned{samples_numbers(c.size(), rank)};
+    for (const Tensor& t : given) aligned.push_back(t.defined() ? c.aligned(t, rank) : t);
+    if (!indices_together(aligned)) return c.loop();
+    if (c.batched(x)) return c.give(index_get(c.samples(x), aligned));
+    aligned.erase(aligned.begin());
+    c.give(index_get(x, aligned));
   }
   static void backward(Ctx<Index>& ctx, const Tensor& g) {
     if (!ctx.needs(0)) return;

@@ -35,6 +35,7 @@ struct GatherGrad {
   static constexpr const char* kNodeName = "GatherBackwardBackward0";
   using State = AlongDim;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_shaped_aligned_dims();
   static Tensor forward(Ctx<GatherGrad>& ctx, const Tensor& g, Dim dim, const Tensor& index,
                         Shape sizes) {
     ctx->dim = static_cast<int>(dim);
@@ -87,6 +88,7 @@ struct ScatterAdd {
   static constexpr int kSaved = 1;
   using State = AlongDim;
   static constexpr TangentRule kTangent = linear({0, 3});
+  static constexpr BatchRule kBatch = by_aligned_dims();
   static Tensor forward(Ctx<ScatterAdd>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& src) {
     const int d = wrap_dim(dim, self.dim());

@@ -95,6 +95,7 @@ struct IndexSelectGrad {
   static constexpr const char* kNodeName = "IndexSelectBackwardBackward0";
   using State = SliceState;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_shaped_dims();
   static Tensor forward(Ctx<IndexSelectGrad>& ctx, const Tensor& g, Dim dim, const Tensor& index,
                         Shape sizes) {
     ctx->dim = static_cast<int>(dim);

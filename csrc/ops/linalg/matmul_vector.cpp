@@ -219,6 +219,14 @@ void add_product_backward(Ctx<Op>& ctx, const Tensor& g) {
   if (ctx.needs(2)) ctx.grad(2) = scaled(matmul_t(ctx.saved(0), g, true, false), ctx->alpha);
 }
 
+// beta input + alpha a b, by ops.
+Tensor added_product(const BatchCall& c) {
+  Tensor y = matmul_t(c.arg(1).tensor(), c.arg(2).tensor(), false, false);
+  const Scalar beta = c.arg(3).scalar(), alpha = c.arg(4).scalar();
+  if (!alpha.equals(1)) y = mul(y, alpha);
+  return beta.equals(0) ? y : add(mul(c.arg(0).tensor(), beta), y);
+}
+
 struct Addmm {
   static constexpr OpSpec spec{
       "addmm",
@@ -246,6 +254,7 @@ struct Addmm {
     raw_mm(a, false, b, false, alpha.to_double(), beta.to_double(), out);
     return out;
   }
+  static void batch(BatchCall& c) { box(c.out(), added_product(c)); }
   static void backward(Ctx<Addmm>& ctx, const Tensor& g) { add_product_backward(ctx, g); }
 };
 COGRAD_OP(Addmm)
@@ -275,6 +284,7 @@ struct Baddbmm {
       raw_bmm(a, false, b, false, alpha.to_double(), beta.to_double(), out, {sizes, 1});
     return out;
   }
+  static void batch(BatchCall& c) { box(c.out(), added_product(c)); }
   static void backward(Ctx<Baddbmm>& ctx, const Tensor& g) { add_product_backward(ctx, g); }
 };
 COGRAD_OP(Baddbmm)

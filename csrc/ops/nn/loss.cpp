@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Pointwise losses: squared and absolute error, binary cross entropy.
+#include "ops/core/batch_call.h"
 #include "ops/nn/loss.h"
 
 namespace cograd {
@@ -61,6 +62,13 @@ struct MseOp {
     const Tensor d = difference(ctx, x, t, reduction);
     if (ctx->reduction == Reduction::None) return square(d);
     return fold(ReduceOp::SumSquares, d, ctx->reduction);
+  }
+  static void batch(BatchCall& c) {
+    const Tensor squares = square(c.arg(0).tensor() - c.arg(1).tensor());
+    const auto reduction = static_cast<Reduction>(c.arg(2).integer());
+    box(c.out(), reduction == Reduction::None  ? squares
+                 : reduction == Reduction::Sum ? sum(squares)
+                                               : mean(squares));
   }
   static void backward(Ctx<MseOp>& ctx, const Tensor& g) {
     const LossState& s = *ctx.operator->();

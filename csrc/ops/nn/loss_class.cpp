@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // nll_loss and cross_entropy over classes, given as indices or as probabilities.
+#include "ops/core/batch_call.h"
 #include "kernels/index.h"
 #include "ops/nn/loss.h"
 
@@ -119,6 +120,34 @@ Tensor loss_output(const NllGeometry& g, const Tensor& x, const Tensor& target) 
   return per_sample ? empty(target.sizes(), x.dtype()) : empty({}, x.dtype());
 }
 
+// The losses of all samples' elements at once, then each sample's reduction. The weights of a mean
+// differ from sample to sample: with them it is a loop.
+template <class Op, class... Smoothing>
+void samples_of_losses(BatchCall& c, Smoothing... smoothing) {
+  const Tensor &x = c.arg(0).tensor(), &target = c.arg(1).tensor(), &weight = c.arg(2).tensor();
+  if (weight.defined() || x.dim() == 0) return c.loop();
+  const bool one = x.dim() == 1;
+  const auto rows = [&](const Tensor& t) {
+    const Tensor all = c.all_samples(t);
+    return one ? all : flatten(all, 0, 1);
+  };
+  const auto reduction = static_cast<Reduction>(c.arg(4).integer());
+  const Tensor rows_target =
+      one ? reshape(c.all_samples(target), Dims{c.size()}) : rows(target);
+  Tensor loss = apply<Op>(rows(x), rows_target, weight, c.arg(3).integer(),
+                          static_cast<int64_t>(Reduction::None), smoothing...);
+  const Dims flat{c.size(), c.size() > 0 ? loss.numel() / c.size() : 0};
+  if (reduction == Reduction::None)
+    return c.give(reshape(loss, detail::with_samples(c.size(), target.sizes())));
+  const int64_t last = 1;
+  loss = sum(reshape(loss, flat), IntList(&last, 1));
+  if (reduction == Reduction::Mean) {
+    const Tensor counts = cast(ne(rows_target, Scalar(c.arg(3).integer())), loss.dtype());
+    loss = loss / sum(reshape(counts, flat), IntList(&last, 1));
+  }
+  c.give(loss);
+}
+
 struct NllOp {
   static constexpr OpSpec spec{"nll_loss", "input, target, weight, ignore_index, reduction",
                                kInternal | kLoss, "", "none: nll_loss"};
@@ -138,6 +167,7 @@ struct NllOp {
     }
     return out;
   }
+  static void batch(BatchCall& c) { samples_of_losses<NllOp>(c); }
   static void backward(Ctx<NllOp>& ctx, const Tensor& g) {
     if (!ctx.needs(0)) return;
     const ClassState& s = *ctx.operator->();
@@ -178,6 +208,7 @@ struct CrossEntropyOp {
     }
     return out;
   }
+  static void batch(BatchCall& c) { samples_of_losses<CrossEntropyOp>(c, c.arg(5).number()); }
   static void backward(Ctx<CrossEntropyOp>& ctx, const Tensor& g) {
     if (!ctx.needs(0)) return;
     const ClassState& s = *ctx.operator->();

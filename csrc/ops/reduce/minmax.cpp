@@ -283,6 +283,7 @@ struct PutAlong {
   struct State {
     int dim = 0;
   };
+  static constexpr BatchRule kBatch = by_shaped_aligned_dims();
   static Tensor forward(Ctx<PutAlong>& ctx, const Tensor& g, Dim dim, const Tensor& index,
                         Shape sizes) {
     ctx->dim = static_cast<int>(dim);
