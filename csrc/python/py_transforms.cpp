@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forward mode, as cograd.autograd.forward_ad uses it. Levels are numbered from 0 by their depth.
+// Forward mode, as cograd.autograd.forward_ad uses it, and what cograd.func needs. Levels are
+// numbered from 0 by their depth.
+#include "autograd/function_scope.h"
 #include "autograd/levels.h"
 #include "ops/transform/forward_mode.h"
 #include "python/py_tensor.h"
@@ -57,6 +59,22 @@ bool set_forward_mode(bool on) {
   return before != 0;
 }
 
+std::vector<Tensor> tensors_of(const py::sequence& sequence) {
+  std::vector<Tensor> found;
+  for (const py::handle h : sequence) {
+    if (!is_tensor(h.ptr())) throw py::type_error("expected a sequence of Tensors");
+    found.push_back(unwrap(h.ptr()));
+  }
+  return found;
+}
+
+// An input of a function under reverse mode that nothing else leads to.
+Tensor new_leaf(const Tensor& value) {
+  Tensor leaf = without_history(value);
+  set_requires_grad(leaf, true);
+  return leaf;
+}
+
 }  // namespace
 
 void init_transforms(py::module_& m) {
@@ -67,6 +85,15 @@ void init_transforms(py::module_& m) {
   m.def("_unpack_dual", &unpack_dual);
   m.def("_tangent_to_show", &tangent_to_show);
   m.def("_set_forward_mode", &set_forward_mode);
+  m.def("_enter_function", [](const py::sequence& may_write) {
+    enter_function(tensors_of(may_write));
+  });
+  m.def("_leave_function", &leave_function);
+  m.def("_new_leaf", &new_leaf);
+  m.def("_leads_to_leaf", [](const py::sequence& from, const py::sequence& apart_from) {
+    return leads_to_leaf(tensors_of(from), tensors_of(apart_from));
+  });
+  m.def("_released", &released);
   m.def("_is_forward_mode", [] { return thread_state.ceiling != 0; });
 }
 

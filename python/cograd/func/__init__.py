@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Transforms of functions: gradients, products with Jacobians, Jacobians; they compose freely.
+
+A transform takes a function of tensors and gives another one. Nothing is left in ``.grad``, and
+results require grad only where something outside asks for gradients of them.
+"""
+
+from __future__ import annotations
+
+from ._forward import hessian, jacfwd, jvp, linearize
+from ._modules import functional_call, stack_module_state
+from ._reverse import grad, grad_and_value, jacrev, vjp
+
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "vjp",
+]
