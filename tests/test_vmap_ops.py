@@ -126,7 +126,7 @@ def floats(outputs):
 def gradients(p):
     def run(*values):
         leaves = [
-            torch._C._input_of_grad(v) if p.differentiable[i] else v for i, v in enumerate(values)
+            torch._C._new_leaf(v) if p.differentiable[i] else v for i, v in enumerate(values)
         ]
         used = [o for o in floats(p(*leaves)) if o.requires_grad]
         wanted = [v for i, v in enumerate(leaves) if p.differentiable[i]]

@@ -24,7 +24,7 @@ void BackwardJob::add_root(const Tensor& t, const Tensor& grad, size_t index) {
                " of tensors does not require grad and does not have a grad_fn");
   const Tensor g = root_gradient(t.sizes(), t.dtype(), grad, index);
   // The graph of a handle is that of the whole behind it.
-  request.grads.push_back(is_batched(t) ? whole_like(t, g, "backward") : g);
+  request.grads.push_back(is_batched(t) ? whole_like(t, g) : g);
   batched_roots_ |= is_batched(t);
 }
 
@@ -37,6 +37,7 @@ void BackwardJob::add_root(const NodeRef& node, uint32_t nr, const Tensor& grad,
 void BackwardJob::add_input(const Tensor& t, bool accumulate) {
   COGRAD_CHECK(requires_grad(t), who_, "One of the differentiated Tensors does not require grad");
   if (accumulate) retain_grad(t);
+  lone_inputs_ |= !is_batched(t);
   handles_.push_back(is_batched(t) ? t : Tensor());
   if (inputs_.add(t)) return;
   // A view made without recording: nothing leads there, and the run says so.
@@ -51,8 +52,7 @@ void BackwardJob::add_input(const NodeRef& node, uint32_t nr) {
 std::vector<Tensor> BackwardJob::run() {
   request.roots = roots_.list();
   request.inputs = inputs_.list();
-  for (const Tensor& h : handles_)
-    COGRAD_CHECK(h.defined() || !batched_roots_ || request.accumulate, who_,
+  COGRAD_CHECK(!lone_inputs_ || !batched_roots_ || request.accumulate, who_,
                  "inside of a vmap the gradient of a tensor that is the same for all samples is "
                  "wanted, of a result that each sample has its own of: use cograd.func.grad, or "
                  "expand() the tensor over the samples");
@@ -63,7 +63,7 @@ std::vector<Tensor> BackwardJob::run() {
 }
 
 void set_gradient(const Tensor& t, const Tensor& g) {
-  if (is_batched(t)) return set_gradient(whole_of(t), g.defined() ? whole_like(t, g, "grad") : g);
+  if (is_batched(t)) return set_gradient(whole_of(t), g.defined() ? whole_like(t, g) : g);
   if (!g.defined()) {
     if (t->meta != nullptr) Tensor dropped = std::move(t->meta->grad);
     return;

@@ -52,7 +52,7 @@ class COGRAD_API BackwardJob {
   std::string who_;
   OwnedEdges roots_, inputs_;
   std::vector<Tensor> handles_;  // inputs that are some, undefined for others
-  bool batched_roots_ = false;
+  bool batched_roots_ = false, lone_inputs_ = false;
 };
 
 // t.grad = g, after torch's checks; undefined: none.

@@ -91,23 +91,38 @@ Tensor make_batched(const Tensor& whole, int dim, LevelId level) {
   return out;
 }
 
-Tensor batched_like(const Tensor& handle, const Tensor& whole) {
+namespace {
+
+// As batched_like, with `lead` dims in front of those of the memory.
+Tensor wrapped_like(const Tensor& handle, const Tensor& whole, int lead) {
+  if (is_batched(whole))  // of a vmap that began later: its handle is the outer one
+    return make_batched(wrapped_like(handle, samples_first(whole), lead + 1), 0,
+                        batch_level(whole));
   if (!is_batched(handle)) return whole;
-  return make_batched(batched_like(whole_of(handle), whole), batch_dim(handle),
+  return make_batched(wrapped_like(whole_of(handle), whole, lead), lead + batch_dim(handle),
                       batch_level(handle));
 }
 
-Tensor whole_like(const Tensor& handle, const Tensor& t, const char* who) {
+// As whole_like, for a `t` with `lead` dims in front, which stay there.
+Tensor laid_out_like(const Tensor& handle, const Tensor& t, int lead) {
   const LevelId level = batch_level(handle);
-  COGRAD_CHECK(batch_level(t) <= level, who,
-               "(): a tensor with a value for each sample of a vmap meets one that is the same for "
-               "all of them, and cannot be its gradient or tangent");
+  if (batch_level(t) > level)
+    return make_batched(laid_out_like(handle, samples_first(t), lead + 1), 0, batch_level(t));
   if (level == 0) return t;
   const Tensor& whole = whole_of(handle);
+  const int dim = batch_dim(handle);
   const Tensor samples =
-      batch_level(t) == level ? samples_first(t) : expanded(t, whole.size(batch_dim(handle)));
-  return whole_like(whole, moved(samples, 0, batch_dim(handle)), who);
+      batch_level(t) == level ? samples_first(t) : expanded(t, whole.size(dim));
+  return laid_out_like(whole, moved(samples, 0, lead + dim), lead);
 }
+
+}  // namespace
+
+Tensor batched_like(const Tensor& handle, const Tensor& whole) {
+  return wrapped_like(handle, whole, 0);
+}
+
+Tensor whole_like(const Tensor& handle, const Tensor& t) { return laid_out_like(handle, t, 0); }
 
 Tensor batched_over_all(const Tensor& t) {
   // From the outermost in: a handle of an inner level is one on a handle of the outer.

@@ -35,11 +35,12 @@ COGRAD_API const Tensor& memory_of(const Tensor& t);
 
 // A handle; `whole` may be one of an outer level.
 COGRAD_API Tensor make_batched(const Tensor& whole, int dim, LevelId level);
-// `whole`, of the sizes of memory_of(handle), behind handles as `handle` is.
+// `whole`, of the sizes of memory_of(handle), behind handles as `handle` is; it may have samples of
+// later vmaps besides.
 COGRAD_API Tensor batched_like(const Tensor& handle, const Tensor& whole);
 // `t`, of the sizes of `handle`, as a whole laid out as memory_of(handle) is: samples that `t` does
-// not tell apart are equal. Raises if `t` has samples that `handle` has not.
-COGRAD_API Tensor whole_like(const Tensor& handle, const Tensor& t, const char* who);
+// not tell apart are equal. Of samples that `handle` has not it stays a handle.
+COGRAD_API Tensor whole_like(const Tensor& handle, const Tensor& t);
 // `t` with every vmap of this thread among its levels: own samples, in one memory where they are
 // equal.
 COGRAD_API Tensor batched_over_all(const Tensor& t);

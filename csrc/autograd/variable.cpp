@@ -53,7 +53,7 @@ void check_view_kind(const TensorImpl* t, bool indirect) {
 }
 
 void note_inplace(const Tensor& t, const char* op) {
-  if (!watching(kWatchWrites | kWatchCallback)) return;
+  if (!watching(kWatchAllWrites)) return;
   const std::string name = op;
   log_write(t, (name.ends_with('_') ? name : name + "_").c_str());
 }

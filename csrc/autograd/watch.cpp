@@ -8,6 +8,8 @@
 #include <thread>
 #include <unordered_map>
 
+#include "autograd/function_scope.h"
+
 namespace cograd {
 
 constinit std::atomic<uint32_t> watch_modes{0};
@@ -91,6 +93,7 @@ void set_watch(uint32_t modes, bool on) noexcept {
 }
 
 void log_write(const Tensor& t, const char* op) {
+  if (watching(kWatchCaptures)) check_captured(t, op);
   if (watching(kWatchCallback) && watch_handlers.before_write != nullptr)
     watch_handlers.before_write(t, op);
   if (!watching(kWatchWrites)) return;

@@ -19,7 +19,8 @@ enum WatchModes : uint32_t {
   kWatchForward = 8,   // ops called from Python are searched too
   kWatchWrites = 16,   // in-place writes are logged with their place
   kWatchProfile = 32,  // nodes and ops are timed
-  kWatchCallback = 64  // before_write is called
+  kWatchCallback = 64,  // before_write is called
+  kWatchCaptures = 128  // a function is under a transform: what it captured may not be written
 };
 // Process-wide, as in torch: threads started later are watched too.
 extern COGRAD_API constinit std::atomic<uint32_t> watch_modes;
@@ -44,8 +45,9 @@ extern COGRAD_API WatchHandlers watch_handlers;
 
 // To be called before `op` writes `t` in place.
 COGRAD_API void log_write(const Tensor& t, const char* op);
+inline constexpr uint32_t kWatchAllWrites = kWatchWrites | kWatchCallback | kWatchCaptures;
 inline void note_write(const Tensor& t, const char* op) {
-  if (watching(kWatchWrites | kWatchCallback)) [[unlikely]]
+  if (watching(kWatchAllWrites)) [[unlikely]]
     log_write(t, op);
 }
 // "add_() at train.py:12 in step" of the first write after version `version`; "" if not logged.

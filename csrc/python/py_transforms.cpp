@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forward mode, as cograd.autograd.forward_ad uses it. Levels are numbered from 0 by their depth.
+// Forward mode, vmap, and what cograd.func needs. Levels of forward mode are numbered from 0 by
+// their depth.
 #include "autograd/batch.h"
+#include "autograd/function_scope.h"
 #include "ops/transform/forward_mode.h"
 #include "python/py_tensor.h"
 
@@ -33,7 +35,7 @@ Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
                  to_string(primal.sizes()), " while the given forward gradient is of size ",
                  to_string(tangent.sizes()), ".");
     return batched_like(
-        primal, make_dual(memory_of(primal), whole_like(primal, tangent, "make_dual"), level));
+        primal, make_dual(memory_of(primal), whole_like(primal, tangent), level));
   }
   COGRAD_CHECK(!transformed(primal) || !tangent_of(primal, at->id()).defined(),
                "Making a dual Tensor based on a Tensor that already has a forward gradient at the "
@@ -116,19 +118,13 @@ py::object describe_vmap(uint64_t level) {
   return py::make_tuple(l.size, kNames[static_cast<int>(l.randomness)]);
 }
 
-// What derivatives are taken by: it has samples of its own in every vmap, and a history only where
-// `t` has one that is recorded here.
-Tensor input_of_grad(const Tensor& t) {
-  const Tensor own = batched_over_all(t);
-  const Tensor& memory = memory_of(own);
-  const bool outer = thread_state.grad_enabled && requires_grad(memory);
-  Tensor fresh;
-  {
-    const GradGuard grad(outer);
-    fresh = outer || transformed(memory) ? alias(memory) : detach(memory);
-  }
-  if (!requires_grad(fresh)) set_requires_grad(fresh, true);
-  return batched_like(own, fresh);
+// An input of a function under reverse mode that nothing else leads to; inside of vmaps each sample
+// has its own.
+Tensor new_leaf(const Tensor& value) {
+  const Tensor own = batched_over_all(value);
+  const Tensor leaf = without_history(memory_of(own));
+  set_requires_grad(leaf, true);
+  return batched_like(own, leaf);
 }
 
 }  // namespace
@@ -148,7 +144,19 @@ void init_transforms(py::module_& m) {
   m.def("_describe_samples", &describe_samples);
   m.def("_describe_vmap", &describe_vmap);
   m.def("_vmap_depth", [] { return vmap_levels().size(); });
-  m.def("_input_of_grad", &input_of_grad);
+  m.def("_enter_function", [](const py::sequence& may_write) {
+    enter_function(tensors_of(may_write));
+  });
+  m.def("_leave_function", &leave_function);
+  m.def("_new_leaf", &new_leaf);
+  m.def("_leads_to_leaf", [](const py::sequence& from, const py::sequence& apart_from) {
+    return leads_to_leaf(tensors_of(from), tensors_of(apart_from));
+  });
+  m.def("_released", &released);
+  m.def("_own_samples", &batched_over_all);
+  m.def("_batched_like", [](const Tensor& handle, const Tensor& whole) {
+    return batched_like(handle, whole);
+  });
   m.def("_is_forward_mode", [] { return thread_state.ceiling != 0; });
 }
 

@@ -19,6 +19,9 @@ struct VersionCounter {
 // The part of it that is for contiguous elements no longer being so.
 inline constexpr uint32_t kNotContiguous = 0x7C3A9605;
 
+// Moves on whenever a function begins to run under a transform: it captured what was made before.
+extern constinit std::atomic<uint32_t> capture_clock __attribute__((visibility("hidden")));
+
 struct Storage {
   std::atomic<uint32_t> refs{1};
   std::atomic<uint32_t> version{0};
@@ -30,6 +33,7 @@ struct Storage {
   uint8_t kind = 0;
   bool read_only = false;
   bool emptied = false;  // resized to 0: the address range is kept, its contents are given up
+  uint32_t born = capture_clock.load(std::memory_order_relaxed);
 
   static constexpr int64_t kInlineMax = 256;
 

@@ -20,11 +20,14 @@ Storage* Storage::wrap(void* data, int64_t nbytes, void (*deleter)(void*), void*
   return s;
 }
 
+constinit std::atomic<uint32_t> capture_clock{0};
+
 Storage* Storage::part(void* at, int64_t size) {
   Storage* whole = kind == 3 ? static_cast<Storage*>(context) : this;
   const auto release = [](void* storage) { static_cast<Storage*>(storage)->release(); };
   Storage* s = wrap(at, size, release, whole, read_only);
   s->kind = 3;
+  s->born = whole->born;
   whole->retain();
   return s;
 }

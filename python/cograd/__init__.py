@@ -103,6 +103,7 @@ from cograd.autograd.grad_mode import (
 _LAZY_MODULES = frozenset(
     (
         "cuda",
+        "func",
         "library",
         "linalg",
         "nn",

@@ -27,6 +27,25 @@ std::shared_ptr<TangentLevel> highest_level(const OpRecord& r, const Value* args
   return highest;
 }
 
+bool recorded(const Tensor& t) {
+  if (!t.defined()) return false;
+  if (requires_grad(t)) return true;
+  if (!transformed(t)) return false;
+  for (const auto& level : entered_levels())
+    if (level->id() < thread_state.ceiling && recorded(tangent_of(t, level->id()))) return true;
+  return false;
+}
+
+bool any_recorded(const OpRecord& r, const Value* args) {
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    if (args[i].has_tensor() && recorded(args[i].tensor())) return true;
+    if (args[i].kind != COGRAD_TENSORS) continue;
+    for (const Tensor& t : args[i].tensors())
+      if (recorded(t)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 // Samples first: a handle has neither history nor tangents of its own.
@@ -49,8 +68,16 @@ void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value
     const detail::LookedAt here;
     return r.call_inplace(self, args);
   }
+  SmallVec<Value, 8> values;
+  for (size_t i = 0; i < r.args.size(); ++i) values.push_back(args[i]);
+  Tensor before;
+  if (thread_state.grad_enabled && any_recorded(r, args)) {
+    before = autograd_ops.clone(self);  // what is saved must outlive the write
+    for (size_t i = 0; i < r.args.size(); ++i)
+      if (values[i].has_tensor() && values[i].tensor().is(self)) values[i].set_tensor(before.impl());
+  }
   Result result;
-  call_transformed(r, args, result);
+  call_transformed(r, values.data(), result);
   const bool tracked =
       thread_state.grad_enabled && (requires_grad(self) || requires_grad(result.tensor));
   check_inplace(self, r.spec.name, tracked);

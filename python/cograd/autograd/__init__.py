@@ -32,7 +32,7 @@ from cograd.overrides import refuse_torch
 SavedTensor = _C.SavedTensor
 
 if TYPE_CHECKING:
-    from cograd.autograd import profiler
+    from cograd.autograd import functional, profiler
 
 __all__ = [
     "Function",
@@ -45,6 +45,7 @@ __all__ = [
     "enable_grad",
     "forward_ad",
     "function",
+    "functional",
     "get_num_backward_threads",
     "grad",
     "grad_mode",
@@ -67,8 +68,8 @@ Inputs = Tensors | dict[Any, Tensor | graph.GradientEdge]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "profiler":  # imported when first asked for
-        return import_module("cograd.autograd.profiler")
+    if name in ("functional", "profiler"):  # imported when first asked for
+        return import_module(f"cograd.autograd.{name}")
     if name in ("handle_torch_function", "has_torch_function", "is_tensor_like"):
         return getattr(import_module("cograd.overrides"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,6 +12,7 @@ import cograd
 from cograd import Tensor
 
 from ._errors import GradcheckError
+from ._gradcheck_forward import Forward, check_batch
 from ._jacobian import (
     Analytical,
     as_tuple,
@@ -103,9 +104,11 @@ def _mismatch(
     analytical: Tensor,
     output_index: int,
     input_index: int,
+    forward: bool = False,
 ) -> str:
+    mode = "computed with forward mode " if forward else ""
     return (
-        f"Jacobian mismatch for output {output_index} with respect to input {input_index},\n"
+        f"Jacobian {mode}mismatch for output {output_index} with respect to input {input_index},\n"
         f"numerical:{numerical}\nanalytical:{analytical}\n"
     )
 
@@ -124,6 +127,10 @@ class Check:
         self.check_undefined_grad: bool = options["check_undefined_grad"]
         self.check_grad_dtypes: bool = options["check_grad_dtypes"]
         self.fast_mode: bool = options["fast_mode"]
+        self.forward_ad: bool = options["check_forward_ad"]
+        self.backward_ad: bool = options["check_backward_ad"]
+        self.batched_grad: bool = options["check_batched_grad"]
+        self.batched_forward_grad: bool = options["check_batched_forward_grad"]
 
     def run(self) -> None:
         result = self.func(*self.inputs)
@@ -131,10 +138,17 @@ class Check:
         if not outputs:
             self._no_differentiable_outputs(result)
             return
-        if self.fast_mode:
-            self._fast(outputs)
-        else:
-            self._slow(outputs)
+        if self.backward_ad:
+            if self.fast_mode:
+                self._fast(outputs)
+            else:
+                self._slow(outputs)
+        if self.forward_ad:
+            self._forward(result)
+        if not self.backward_ad:
+            return
+        if self.batched_grad:
+            self._batched_grad(outputs)
         self._multiplies_by_grad_output(outputs)
         if self.check_undefined_grad:
             self._undefined_grads()
@@ -154,6 +168,67 @@ class Check:
             for jacobian in numerical_jacobian(run, target, outputs, self.eps):
                 if bool((jacobian != 0).any()):
                     raise GradcheckError("Numerical gradient for function expected to be zero")
+
+    def _forward(self, result: Any) -> None:
+        """Tangents against differences, with those outputs that require grad."""
+        forward = Forward(self.func, self.inputs, self.targets)
+        floating = [o for o in as_tuple(result) if is_floating(o)]
+        checked = [i for i, o in enumerate(floating) if o.requires_grad]
+        outputs = [floating[i] for i in checked]
+        directions = [d for _, d in self._directions(())]
+        if self.fast_mode:
+            self._forward_fast(forward, outputs, checked, directions)
+        else:
+            self._forward_slow(forward, outputs, checked)
+        if self.check_undefined_grad:
+            forward.check_undefined(directions)
+        if self.batched_forward_grad:
+            forward.check_batched()
+
+    def _forward_slow(
+        self, forward: Forward, outputs: Sequence[Tensor], checked: Sequence[int]
+    ) -> None:
+        for j, target in enumerate(self.targets):
+            numerical = numerical_jacobian(self._evaluate, target, outputs, self.eps)
+            found = forward.jacobians(j, self.check_grad_dtypes)
+            for i, (n, at) in enumerate(zip(numerical, checked)):
+                a = found[at]
+                if not _allclose(a, n, self.rtol, self.atol):
+                    raise GradcheckError(
+                        _mismatch(n, a, i, j, forward=True)
+                        + _worst_element(n, a, target, outputs[i], self.rtol, self.atol)
+                    )
+
+    def _forward_fast(
+        self,
+        forward: Forward,
+        outputs: Sequence[Tensor],
+        checked: Sequence[int],
+        directions: Sequence[Tensor],
+    ) -> None:
+        """Compares J v for random unit vectors v."""
+        for j, (target, v) in enumerate(zip(self.targets, directions)):
+            numerical = numerical_product(self._evaluate, target, v, self.eps)
+            found = forward.along(j, v, self.check_grad_dtypes)
+            for i, (n, at) in enumerate(zip(numerical, checked)):
+                if _allclose(found[at], n, self.rtol, self.atol * float(v.sum())):
+                    continue
+                raise GradcheckError(
+                    _mismatch(n, found[at], i, j, forward=True)
+                    + self._explain(lambda: self._forward_slow(forward, outputs, checked))
+                )
+
+    def _batched_grad(self, outputs: tuple[Tensor, ...]) -> None:
+        for output in outputs:
+
+            def products(seed: Tensor, output: Tensor = output) -> tuple[Tensor, ...]:
+                return tuple(
+                    cograd.zeros(t.shape, dtype=t.dtype) if g is None else g
+                    for g, t in zip(vjp(self.targets, output, seed), self.targets)
+                )
+
+            samples = [cograd.randn(output.shape, dtype=output.dtype) for _ in range(2)]
+            check_batch(products, samples, "check_batched_grad")
 
     def _slow(self, outputs: tuple[Tensor, ...]) -> None:
         numerical = [numerical_jacobian(self._evaluate, t, outputs, self.eps) for t in self.targets]
@@ -183,8 +258,8 @@ class Check:
         if not (first.sizes_ok and again.sizes_ok):
             raise GradcheckError("Analytical gradient has incorrect size")
 
-    def _fast(self, outputs: tuple[Tensor, ...]) -> None:
-        """Compares u^T J v for random unit vectors u and v instead of J itself."""
+    def _directions(self, outputs: Sequence[Tensor]) -> list[tuple[str, Tensor]]:
+        """Random unit vectors: one for each output, and one for each input."""
         generator = cograd.Generator()
         generator.manual_seed(42)
 
@@ -192,8 +267,16 @@ class Check:
             vector = cograd.rand(size, dtype=cograd.float64, generator=generator)
             return vector / vector.norm() if size else vector
 
-        lefts = [unit(output.numel()) for output in outputs]
-        rights = [unit(target.numel()) for target in self.targets]
+        return [
+            *(("output", unit(output.numel())) for output in outputs),
+            *(("input", unit(target.numel())) for target in self.targets),
+        ]
+
+    def _fast(self, outputs: tuple[Tensor, ...]) -> None:
+        """Compares u^T J v for random unit vectors u and v instead of J itself."""
+        pairs = self._directions(outputs)
+        lefts = [u for side, u in pairs if side == "output"]
+        rights = [v for side, v in pairs if side == "input"]
         numerical = [
             numerical_product(self._evaluate, target, v, self.eps)
             for target, v in zip(self.targets, rights)
@@ -213,15 +296,15 @@ class Check:
                         raise GradcheckError(_NONDETERMINISTIC.format(tol=self.nondet_tol))
                 atol = self.atol * float(u.sum()) * float(v.sum())
                 if not _allclose(a, n, self.rtol, atol):
-                    raise GradcheckError(_mismatch(n, a, i, j) + self._explain_in_slow_mode())
+                    raise GradcheckError(_mismatch(n, a, i, j) + self._explain(lambda: self._slow(self._evaluate())))
 
-    def _explain_in_slow_mode(self) -> str:
+    def _explain(self, slow: Callable[[], None]) -> str:
         text = (
             "\nThe above quantities relating the numerical and analytical jacobians are computed "
             "in fast mode, from one random projection. "
         )
         try:
-            self._slow(self._evaluate())
+            slow()
         except GradcheckError as error:
             return text + f"In slow mode:\n\n{error}"
         return text + (

@@ -37,11 +37,10 @@ def __getattr__(name: str) -> Any:
 
 
 def _refuse(**flags: bool) -> None:
-    """Raises for the checks that need forward-mode differentiation or vmap."""
+    """Raises for the checks that need vmap, where there is none."""
     for name, wanted in flags.items():
-        if wanted:
-            need = "batched gradients" if "batched" in name else "forward-mode differentiation"
-            raise NotImplementedError(f"{name}=True is not supported: it needs {need}")
+        if wanted and not hasattr(cograd.func, "vmap"):
+            raise NotImplementedError(f"{name}=True is not supported: it needs vmap")
 
 
 def gradcheck(
@@ -71,8 +70,14 @@ def gradcheck(
         atol, rtol: |analytical - numerical| <= atol + rtol * |numerical|.
         raise_exception: raise GradcheckError on failure instead of returning False.
         nondet_tol: how far two runs of the same backward may differ.
-        check_undefined_grad: also run the backward with None for output gradients.
-        check_grad_dtypes: fail if a gradient's dtype is not its input's.
+        check_undefined_grad: also run the backward with None for output gradients, and forward
+            mode with inputs that have no tangent.
+        check_grad_dtypes: fail if a gradient's dtype is not its input's, or a tangent's not its
+            output's.
+        check_batched_grad, check_batched_forward_grad: also compute gradients, or tangents, for
+            batches of directions.
+        check_forward_ad: compare tangents of forward mode, too.
+        check_backward_ad: False leaves out all that needs a backward.
         fast_mode: compare one random projection of each Jacobian instead of all entries.
         masked: accepted; it matters to sparse tensors only.
 
@@ -82,7 +87,7 @@ def gradcheck(
     Raises:
         GradcheckError: they are not, and ``raise_exception`` is set.
         ValueError: no input requires grad. RuntimeError: an input overlaps itself in memory.
-        NotImplementedError: a forward-mode or batched check is asked for.
+        NotImplementedError: a batched check is asked for.
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError(
@@ -97,7 +102,6 @@ def gradcheck(
             "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
         )
     _refuse(
-        check_forward_ad=check_forward_ad,
         check_batched_grad=check_batched_grad,
         check_batched_forward_grad=check_batched_forward_grad,
     )
@@ -116,6 +120,10 @@ def gradcheck(
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
         fast_mode=fast_mode,
+        check_forward_ad=check_forward_ad,
+        check_backward_ad=check_backward_ad,
+        check_batched_grad=check_batched_grad,
+        check_batched_forward_grad=check_batched_forward_grad,
     )
     try:
         check.run()
@@ -161,6 +169,8 @@ def gradgradcheck(
     Args:
         grad_outputs: gradients of the outputs; random ones in [-1, 1] unless given.
         gen_non_contig_grad_outputs: make the random ones non-contiguous.
+        check_fwd_over_rev: differentiate the gradients by forward mode.
+        check_rev_over_rev: differentiate them by a backward.
 
     The other arguments, the result and the errors are those of ``gradcheck``.
     """
@@ -176,8 +186,8 @@ def gradgradcheck(
         raise AssertionError(
             "Setting check_batched_grad=True requires check_rev_over_rev to be True"
         )
-    _refuse(check_fwd_over_rev=check_fwd_over_rev, check_batched_grad=check_batched_grad)
-    from ._jacobian import as_tuple, diff_inputs, diff_outputs
+    _refuse(check_batched_grad=check_batched_grad)
+    from ._jacobian import as_tuple, diff_outputs, iter_tensors
 
     tupled = as_tuple(inputs)
     if grad_outputs is None:
@@ -186,10 +196,16 @@ def gradgradcheck(
     else:
         seeds = as_tuple(grad_outputs)
 
+    wanted = [t.requires_grad for t in iter_tensors((*tupled, *seeds))]
+
     def gradients(*args: Any) -> tuple[Tensor, ...]:
         split = len(args) - len(seeds)
+        # Under forward mode these are others than those that were asked for gradients.
+        for tensor, differentiate in zip(iter_tensors(args), wanted):
+            if differentiate:
+                tensor.requires_grad_()
         results = diff_outputs(func(*args[:split]))
-        targets = diff_inputs(args[:split])
+        targets = [t for t, want in zip(iter_tensors(args[:split]), wanted) if want]
         grads = cograd.autograd.grad(
             list(results), targets, list(args[split:]), create_graph=True, allow_unused=True
         )
@@ -205,6 +221,9 @@ def gradgradcheck(
         nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
         masked=masked,
     )

@@ -1,6 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Functions of functions: derivatives and batches that nest in any order."""
+"""Transforms of functions: gradients, products with Jacobians, Jacobians, batches of samples.
 
-from cograd.func.vmap import vmap
+A transform takes a function of tensors and gives another one; they nest in any order. Nothing is left in ``.grad``, and
+results require grad only where something outside asks for gradients of them.
+"""
 
-__all__ = ["vmap"]
+from __future__ import annotations
+
+from ._forward import hessian, jacfwd, jvp, linearize
+from ._modules import functional_call, stack_module_state
+from ._reverse import grad, grad_and_value, jacrev, vjp
+from ._vmap import vmap
+
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The scopes of functions under transforms, and the search for leaves that results depend on.
+#include "autograd/function_scope.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_set>
+
+#include "autograd/batch.h"
+#include "autograd/watch.h"
+
+namespace cograd {
+
+namespace {
+
+struct Scope {
+  uint32_t begin;
+  std::vector<const Storage*> may_write;
+};
+
+std::vector<Scope>& my_scopes() {
+  thread_local std::vector<Scope> scopes;
+  return scopes;
+}
+
+// Of all threads: while there are any, writes are looked at.
+void count_scopes(int change) {
+  static std::mutex mutex;
+  static int count = 0;
+  const std::lock_guard lock(mutex);
+  count += change;
+  set_watch(kWatchCaptures, count != 0);
+}
+
+// f(level, tangent) for the tangents of `t` that are seen here.
+template <class F>
+void each_tangent(const Tensor& t, F&& f) {
+  if (!transforms_open() || !transformed(t)) return;
+  for (const auto& level : entered_levels()) {
+    if (level->id() >= thread_state.ceiling) break;
+    if (const Tensor tangent = tangent_of(t, level->id()); tangent.defined()) f(level, tangent);
+  }
+}
+
+class LeafSearch {
+ public:
+  explicit LeafSearch(std::span<const Tensor> apart_from) : apart_from_(apart_from) {}
+  bool from(const Tensor& handle, bool tangents) {
+    const Tensor& t = memory_of(handle);
+    if (requires_grad(t)) {
+      Node* node = grad_fn(t.impl());
+      if (node == nullptr ? counts(t.impl()) : walk(node)) return true;
+    }
+    bool found = false;
+    if (tangents)
+      each_tangent(t, [&](const auto&, const Tensor& tangent) { found |= from(tangent, true); });
+    return found;
+  }
+
+ private:
+  bool counts(const TensorImpl* leaf) const {
+    return (leaf->flags & kRequiresGrad) != 0 &&
+           std::none_of(apart_from_.begin(), apart_from_.end(),
+                        [leaf](const Tensor& t) { return memory_of(t).impl() == leaf; });
+  }
+  bool walk(Node* root) {
+    if (seen_.insert(root).second) todo_.push_back(root);
+    while (!todo_.empty()) {
+      Node* node = todo_.back();
+      todo_.pop_back();
+      if (node->is_accumulator()) {
+        if (counts(static_cast<AccumulateGrad*>(node)->variable_impl())) return true;
+        continue;
+      }
+      bool end = true;
+      for (const Edge& e : node->edges()) {
+        if (e.node == nullptr) continue;
+        end = false;
+        if (seen_.insert(e.node).second) todo_.push_back(e.node);
+      }
+      if (end) return true;  // no leaf, but whoever asks for this gradient is to hear why
+    }
+    return false;
+  }
+
+  std::span<const Tensor> apart_from_;
+  std::unordered_set<const Node*> seen_;
+  std::vector<Node*> todo_;
+};
+
+}  // namespace
+
+void enter_function(std::span<const Tensor> may_write) {
+  Scope scope{capture_clock.fetch_add(1, std::memory_order_relaxed) + 1, {}};
+  for (const Tensor& t : may_write) scope.may_write.push_back(t->storage);
+  my_scopes().push_back(std::move(scope));
+  count_scopes(1);
+}
+
+void leave_function() noexcept {
+  if (my_scopes().empty()) return;
+  my_scopes().pop_back();
+  count_scopes(-1);
+}
+
+void check_captured(const Tensor& t, const char* op) {
+  if (my_scopes().empty()) return;
+  const Scope& scope = my_scopes().back();
+  const Storage* s = t->storage;
+  // A difference, as the clock may come round.
+  if (s == nullptr || static_cast<int32_t>(s->born - scope.begin) >= 0) return;
+  const auto& allowed = scope.may_write;
+  if (std::find(allowed.begin(), allowed.end(), s) != allowed.end()) return;
+  detail::fail(ErrorKind::Runtime,
+               "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to "
+               "call in-place operation (",
+               op,
+               ") that would mutate a captured Tensor. This is not supported; please rewrite the "
+               "function being transformed to explicitly accept the mutated Tensor(s) as inputs.");
+}
+
+Tensor without_history(const Tensor& t) {
+  if (is_batched(t)) return batched_like(t, without_history(memory_of(t)));
+  Tensor out = detach(t);
+  each_tangent(t, [&](const auto& level, const Tensor& tangent) {
+    set_tangent(out, level, tangent);
+  });
+  return out;
+}
+
+bool leads_to_leaf(std::span<const Tensor> from, std::span<const Tensor> apart_from) {
+  LeafSearch search(apart_from);
+  return std::any_of(from.begin(), from.end(),
+                     [&](const Tensor& t) { return search.from(t, true); });
+}
+
+Tensor released(const Tensor& t, bool keep) {
+  if (is_batched(t)) return batched_like(t, released(memory_of(t), keep));
+  const bool recorded = requires_grad(t);
+  if (recorded && keep && LeafSearch({}).from(t, false)) return t;
+  bool changed = recorded;
+  std::vector<std::pair<std::shared_ptr<TangentLevel>, Tensor>> tangents;
+  each_tangent(t, [&](const auto& level, const Tensor& tangent) {
+    Tensor mine = released(tangent, keep);
+    changed |= !mine.is(tangent);
+    tangents.emplace_back(level, std::move(mine));
+  });
+  if (!changed) return t;
+  Tensor out = detach(t);
+  for (auto& [level, tangent] : tangents) set_tangent(out, level, std::move(tangent));
+  return out;
+}
+
+}  // namespace cograd

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a transform needs around the function that it runs: inputs and results of its own, and the
+// promise that nothing the function captured is written.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "autograd/variable.h"
+
+namespace cograd {
+
+// A function begins to run on this thread. Until it ends, writing in place is for the memory of
+// `may_write` and for what is made from now on.
+COGRAD_API void enter_function(std::span<const Tensor> may_write);
+COGRAD_API void leave_function() noexcept;
+// Raises if `t` was captured by the function that runs here.
+COGRAD_API void check_captured(const Tensor& t, const char* op);
+
+// The values of `t` with the tangents that are seen here, without history.
+COGRAD_API Tensor without_history(const Tensor& t);
+// Whether one of the tensors, or a tangent of one, depends on a leaf that requires grad, other than
+// those in `apart_from`.
+COGRAD_API bool leads_to_leaf(std::span<const Tensor> from, std::span<const Tensor> apart_from);
+// A result as the transform returns it: with its history, and that of its tangents, if it leads to
+// a leaf that requires grad and `keep`.
+COGRAD_API Tensor released(const Tensor& t, bool keep);
+
+}  // namespace cograd

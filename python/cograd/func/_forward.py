@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Transforms by forward mode: jvp, jacfwd, linearize, hessian."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from cograd import _C
+from cograd._C import Tensor
+from cograd.autograd.forward_ad import make_dual
+
+from ._reverse import _vjp, jacrev
+from ._rows import _map_rows
+from ._trees import (
+    Argnums,
+    Scope,
+    check_outputs,
+    chosen,
+    flat,
+    mapped,
+    replaced,
+    shown,
+    split_aux,
+    tree,
+)
+
+_JVP = "jvp(f, primals, tangents)"
+
+
+class _Level:
+    """A level of forward mode, also where forward mode was switched off."""
+
+    __slots__ = ("before", "level")
+
+    def __enter__(self) -> int:
+        self.before = _C._set_forward_mode(True)
+        self.level: int = _C._enter_dual_level()
+        return self.level
+
+    def __exit__(self, *exc: object) -> None:
+        _C._exit_dual_level(self.level)
+        _C._set_forward_mode(self.before)
+
+
+def _check_tensors(values: list[Any], name: str) -> None:
+    if not values:
+        raise RuntimeError(f"{_JVP}: Expected {name} to contain at least one Tensor.")
+    for value in values:
+        if not isinstance(value, Tensor):
+            raise RuntimeError(f"{_JVP}: Expected {name} to only contain Tensors, got {type(value)}")
+
+
+def _unpacked(output: Tensor, level: int, strict: bool) -> tuple[Tensor, Tensor]:
+    value, tangent = _C._unpack_dual(output, level)
+    if tangent is None:
+        if strict:
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the "
+                "inputs. This is not allowed with strict=True."
+            )
+        tangent = value.new_zeros(value.shape)
+    return value, tangent
+
+
+def _jvp(
+    func: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    argnums: Argnums | None,
+    strict: bool,
+    has_aux: bool,
+) -> tuple[list[Tensor], list[Tensor], Any, Any]:
+    """(outputs, their tangents, their tree, aux)."""
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            f"{_JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
+    values, spec = flat(chosen(primals, argnums))
+    directions, given = flat(tangents)
+    if spec != given:
+        raise RuntimeError(
+            f"{_JVP}: Expected primals and tangents to have the same python structure. For "
+            "example, if primals is a tuple of 3 tensors, tangents also must be. Got primals with "
+            f"structure {shown(spec)} and tangents with structure {shown(given)}"
+        )
+    _check_tensors(values, "primals")
+    _check_tensors(directions, "tangents")
+    with Scope((primals, tangents), reverse=False), _Level() as level:
+        duals = [make_dual(p, t, level=level) for p, t in zip(values, directions, strict=True)]
+        result = func(*replaced(primals, argnums, tree(spec, duals)))
+        result, aux = split_aux(result, has_aux, _JVP)
+        leaves, out_spec = flat(result)
+        check_outputs(leaves, _JVP)
+        pairs = [_unpacked(o, level, strict) for o in leaves]
+        if has_aux:
+            aux = mapped(lambda t: _C._unpack_dual(t, level)[0], aux)
+    return [p for p, _ in pairs], [t for _, t in pairs], out_spec, aux
+
+
+def jvp(
+    func: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """(output, tangent): ``func(*primals)`` and the product of its Jacobian with ``tangents``.
+
+    Args:
+        func: gives a tree of tensors, or (that, aux) with ``has_aux``.
+        primals: the tuple of its arguments, trees of floating-point tensors.
+        tangents: the direction, in the structure of ``primals``.
+        strict: raise if an output does not depend on the primals, instead of a tangent of zeros.
+        has_aux: the result is then (output, tangent, aux).
+
+    ``no_grad`` does not stop forward mode; ``detach`` does. Writing in place to a tensor that
+    ``func`` captured raises RuntimeError.
+    """
+    outputs, directions, spec, aux = _jvp(func, primals, tangents, None, strict, has_aux)
+    output, tangent = tree(spec, outputs), tree(spec, directions)
+    return (output, tangent, aux) if has_aux else (output, tangent)
+
+
+def jacfwd(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+) -> Any:
+    """The function that computes the Jacobian of ``func``, by one evaluation per input element.
+
+    Args:
+        func: gives a tree of tensors, or (that, aux) with ``has_aux``.
+        argnums: by which positional arguments to differentiate, as for ``grad``.
+        has_aux: the result is then (Jacobian, aux).
+        randomness: what random ops in ``func`` may do: "error", "same" or "different".
+
+    The result is laid out as that of ``jacrev``.
+    """
+
+    @functools.wraps(func, updated=())
+    def wrapper(*args: Any) -> Any:
+        inputs, in_spec = flat(chosen(args, argnums))
+        _check_tensors(inputs, "primals")
+        first: list[Any] = []  # outputs, their tree and aux of one row
+
+        def column(tangents: list[Tensor]) -> list[Tensor]:
+            outputs, directions, spec, aux = _jvp(
+                func, args, tree(in_spec, tangents), argnums, False, has_aux
+            )
+            if not first:
+                first.extend((outputs, spec, aux))
+            return directions
+
+        stacked = _map_rows(column, inputs)
+        outputs, out_spec, aux = first
+        sizes = [x.numel() for x in inputs]
+        jacobian = []
+        for output, rows in zip(outputs, stacked, strict=True):
+            parts = rows.movedim(0, -1).split(sizes, -1)
+            shaped = [
+                part.reshape((*output.shape, *x.shape)) for part, x in zip(parts, inputs, strict=True)
+            ]
+            jacobian.append(tree(in_spec, shaped))
+        result = tree(out_spec, jacobian)
+        return (result, aux) if has_aux else result
+
+    return wrapper
+
+
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Any:
+    """The function that computes the Hessian of ``func``: ``jacfwd(jacrev(func))``."""
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+class _Linear:
+    """The derivative of a function at one point, as a function of the direction."""
+
+    def __init__(self, primals: tuple[Any, ...], pullback: Any, transposed: Any) -> None:
+        self.values, self.spec = flat(primals)
+        self.out_spec = pullback.out_spec
+        self.transposed = transposed
+
+    def __call__(self, *tangents: Any) -> Any:
+        directions, spec = flat(tangents)
+        if spec != self.spec:
+            raise RuntimeError(
+                f"Expected the tangents {shown(spec)} to have the same argspec as the primals "
+                f"{shown(self.spec)}"
+            )
+        for at, (t, p) in enumerate(zip(directions, self.values, strict=True)):
+            for what in ("shape", "device", "dtype"):
+                mine, wanted = getattr(t, what), getattr(p, what)
+                if mine != wanted:
+                    raise RuntimeError(
+                        f"tangent:{at} with {what} {mine} in flattened pytree doesn't match the "
+                        f"{what} {wanted} of the corresponding primal."
+                    )
+        return self.transposed(tangents)[0]
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """(output, jvp_fn): jvp_fn(*tangents) is the product of the Jacobian at ``primals`` with them.
+
+    ``func`` is evaluated once, here; ``jvp_fn`` may be called any number of times, and costs about
+    as much as a backward.
+    """
+    outputs, spec, pullback, _ = _vjp(func, primals, None, False)
+    # A product with the transpose of the transpose: the pullback is linear in its cotangent.
+    ones = tree(spec, [o.new_ones(o.shape) for o in outputs])
+    _, transposed, = _vjp(pullback, (ones,), None, False)[1:3]
+    return tree(spec, outputs), _Linear(primals, pullback, transposed)

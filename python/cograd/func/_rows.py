@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One function for every row of an identity matrix: what Jacobians are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cograd
+from cograd import Tensor
+
+from ._vmap import vmap
+
+
+def _unit_rows(tensors: list[Tensor], begin: int, end: int) -> list[Tensor]:
+    """Unit vectors ``begin`` to ``end``, in dim 0 of a tensor for each of ``tensors``."""
+    rows, at = [], 0
+    for t in tensors:
+        n = t.numel()
+        block = cograd.zeros(end - begin, n, dtype=t.dtype)
+        first, last = max(begin, at), min(end, at + n)
+        if first < last:
+            block[first - begin : last - begin, first - at : last - at] = cograd.eye(
+                last - first, dtype=t.dtype
+            )
+        rows.append(block.view(end - begin, *t.shape))
+        at += n
+    return rows
+
+
+def _map_rows(
+    fn: Callable[[list[Tensor]], list[Tensor]],
+    tensors: list[Tensor],
+    chunk_size: int | None = None,
+    randomness: str = "error",
+) -> list[Tensor]:
+    """``fn`` of each unit vector in the space of ``tensors``, its results stacked along dim 0.
+
+    A unit vector comes as one tensor for each of ``tensors``, of its shape and dtype. There are as
+    many as these have elements together, the first tensor's elements first; ``chunk_size`` of them
+    are worked on at once.
+    """
+    count = sum(t.numel() for t in tensors)
+    if count == 0:  # the shapes of the results still matter
+        empty = fn([cograd.zeros(t.shape, dtype=t.dtype) for t in tensors])
+        return [t.new_zeros((0, *t.shape)) for t in empty]
+    step = count if chunk_size is None else min(chunk_size, count)
+    parts = []
+    for begin in range(0, count, step):
+        rows = _unit_rows(tensors, begin, min(begin + step, count))
+        parts.append(vmap(fn, randomness=randomness)(rows))
+    if len(parts) == 1:
+        return list(parts[0])
+    return [cograd.cat(column) for column in zip(*parts, strict=True)]

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the transforms share: arguments by number, trees of tensors, the scope a function runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cograd import _C, _pytree
+from cograd._C import Tensor
+
+Argnums = int | tuple[int, ...]
+
+
+def flat(tree: Any) -> tuple[list[Any], Any]:
+    """The leaves of a tree, and its shape."""
+    leaves: list[Any] = []
+    return leaves, _pytree.flatten(tree, leaves)
+
+
+def tree(spec: Any, leaves: Any) -> Any:
+    """The tree of a shape with these leaves."""
+    return _pytree.unflatten(spec, iter(leaves))
+
+
+def mapped(fn: Callable[[Any], Any], value: Any) -> Any:
+    """The tree with ``fn`` of each leaf that is a tensor; other leaves stay."""
+    leaves, spec = flat(value)
+    return tree(spec, [fn(v) if isinstance(v, Tensor) else v for v in leaves])
+
+
+def shown(spec: Any) -> str:
+    """A tree's shape as text: ``(*, {'a': *})``."""
+    if spec is None:
+        return "*"
+    kind, keys, parts = spec
+    inner = [shown(part) for part in parts]
+    if kind is dict:
+        return "{" + ", ".join(f"{k!r}: {v}" for k, v in zip(keys, inner, strict=True)) + "}"
+    if kind is list:
+        return "[" + ", ".join(inner) + "]"
+    name = "" if kind is tuple else kind.__name__
+    return name + "(" + ", ".join(inner) + ("," if len(inner) == 1 else "") + ")"
+
+
+def _wrapped(number: Any, count: int) -> int:
+    if not isinstance(number, int):
+        raise RuntimeError(f"argnum must be int, got: {type(number)}")
+    if not -count <= number < count:
+        raise RuntimeError(f"Got argnum={number}, but only {count} positional inputs")
+    return number % count
+
+
+def numbers_of(argnums: Argnums, count: int) -> tuple[int, ...]:
+    """The positions that ``argnums`` names among ``count`` arguments."""
+    if isinstance(argnums, int):
+        return (_wrapped(argnums, count),)
+    if not isinstance(argnums, tuple):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    numbers = tuple(_wrapped(n, count) for n in argnums)
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    if len(set(numbers)) != len(numbers):
+        raise RuntimeError(f"argnums elements must be unique, got {numbers}")
+    return numbers
+
+
+def chosen(args: tuple[Any, ...], argnums: Argnums | None) -> Any:
+    """The arguments that ``argnums`` names: one for an int, a tuple for a tuple, all for None."""
+    if argnums is None:
+        return args
+    numbers = numbers_of(argnums, len(args))
+    return args[numbers[0]] if isinstance(argnums, int) else tuple(args[n] for n in numbers)
+
+
+def replaced(args: tuple[Any, ...], argnums: Argnums | None, new: Any) -> tuple[Any, ...]:
+    """The arguments with those that ``argnums`` names replaced by ``new``, as ``chosen`` gives."""
+    if argnums is None:
+        return tuple(new)
+    result = list(args)
+    values = (new,) if isinstance(argnums, int) else new
+    for n, value in zip(numbers_of(argnums, len(args)), values, strict=True):
+        result[n] = value
+    return tuple(result)
+
+
+def split_aux(result: Any, has_aux: bool, where: str) -> tuple[Any, Any]:
+    """(output, aux) of what the function returned."""
+    if not has_aux:
+        return result, None
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise RuntimeError(
+            f"{where}: output of function f should be a tuple: (output, aux) if has_aux is True"
+        )
+    return result
+
+
+def check_outputs(leaves: list[Any], where: str) -> None:
+    """Raises unless there are leaves and all are tensors."""
+    if not leaves or (len(leaves) == 1 and leaves[0] is None):
+        raise RuntimeError(
+            f"{where}: Expected f to be a function that has non-empty output (got output = "
+            f"{leaves})"
+        )
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(
+                f"{where}: expected f(*primals) to return only tensors, got unsupported type "
+                f"{type(leaf)}"
+            )
+
+
+class Scope:
+    """The function runs here. What it captured cannot be written in place.
+
+    Args:
+        may_write: a tree; its tensors can be.
+        reverse: ops are recorded, whatever the modes outside.
+    """
+
+    __slots__ = ("inference", "may_write", "reverse", "tracking")
+
+    def __init__(self, may_write: Any, reverse: bool) -> None:
+        self.may_write = [t for t in flat(may_write)[0] if isinstance(t, Tensor)]
+        self.reverse = reverse
+
+    def __enter__(self) -> Scope:
+        _C._enter_function(self.may_write)
+        self.tracking = _C.is_grad_enabled()
+        self.inference = _C.is_inference_mode_enabled()
+        if self.reverse:
+            _C._set_grad_enabled(True)
+            _C._set_inference_mode(False)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _C._leave_function()
+        _C._set_grad_enabled(self.tracking)
+        _C._set_inference_mode(self.inference)
