@@ -5,6 +5,12 @@
 
 namespace cograd {
 
+// For messages that ask for one.
+inline constexpr const char* kJvpSignature =
+    "    @staticmethod\n"
+    "    def jvp(ctx, *input_tangents):  # None where an input has none\n"
+    "        return output_tangents";
+
 // A few tensors, and those of a set around it. Compared by identity.
 class TensorSet {
  public:
