@@ -118,6 +118,15 @@ py::object describe_vmap(uint64_t level) {
   return py::make_tuple(l.size, kNames[static_cast<int>(l.randomness)]);
 }
 
+std::vector<Tensor> tensors_of(const py::sequence& sequence) {
+  std::vector<Tensor> found;
+  for (const py::handle h : sequence) {
+    if (!is_tensor(h.ptr())) throw py::type_error("expected a sequence of Tensors");
+    found.push_back(unwrap(h.ptr()));
+  }
+  return found;
+}
+
 // An input of a function under reverse mode that nothing else leads to; inside of vmaps each sample
 // has its own.
 Tensor new_leaf(const Tensor& value) {

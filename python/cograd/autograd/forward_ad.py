@@ -106,7 +106,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value of ``tensor`` without its tangent at a level, and that tangent (None: there is none).
+    """The value of ``tensor`` without its tangent at a level, and that tangent or None.
 
     An output that does not depend on dual tensors, or has no derivative, has no tangent. Outside
     of any level no tensor has one.

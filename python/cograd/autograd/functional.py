@@ -90,9 +90,9 @@ _NOT_RECORDED = {
     "must be computed in a differentiable manner from the input when running in strict mode.",
     "grad_inputs": "The gradient with respect to input {i} is independent of the inputs of the "
     "user-provided function. This is not allowed in strict mode.",
-    "jacobian": "While computing the hessian, found that the jacobian of the user-provided function "
-    "with respect to input {i} is independent of the input. This is not allowed in strict mode. You "
-    "should ensure that your function is twice differentiable and that the jacobian depends on the "
+    "jacobian": "While computing the hessian, found that the jacobian of the user-provided "
+    "function with respect to input {i} is independent of the input. This is not allowed in strict "
+    "mode. You should ensure that your function is twice differentiable and that the jacobian depends on the "
     "inputs (this would be violated by a linear function for example).",
     "hessian": "The hessian of the user-provided function with respect to input {i} is independent "
     "of the input. This is not allowed in strict mode. You should ensure that your function is "
@@ -104,8 +104,8 @@ _INDEPENDENT = {
     "back_trick": "The gradient with respect to the input is independent of entry {i} in the "
     "grad_outputs when using the double backward trick to compute forward mode gradients. This is "
     "not allowed in strict mode.",
-    "double_back": "The jacobian of the user-provided function is independent of input {i}. This is "
-    "not allowed in strict mode.",
+    "double_back": "The jacobian of the user-provided function is independent of input {i}. This "
+    "is not allowed in strict mode.",
     "double_back_trick": "The hessian of the user-provided function is independent of entry {i} in "
     "the grad_jacobian. This is not allowed in strict mode as it prevents from using the double "
     "backward trick to replace forward mode AD.",
@@ -355,7 +355,7 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Tensors, strict: bool) -
     if strict:
         raise RuntimeError(
             'autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not '
-            'supported together (yet). Please either set `strict=False` or '
+            "supported together (yet). Please either set `strict=False` or "
             '`strategy="reverse-mode"`.'
         )
     many_in, given = _as_tuple(inputs, "inputs", "jacobian")
