@@ -108,7 +108,8 @@ void CustomCall::give_tangents(std::span<Tensor> outputs, const Declared& declar
       if (is_input(out.impl())) {  // dirty
         write_tangent(out, levels_[k], found[i]);
       } else if (found[i].defined()) {
-        set_tangent(out, levels_[k], found[i]);
+        const bool own = out->base != nullptr || found[i]->storage->unique();
+        set_tangent(out, levels_[k], own ? found[i] : autograd_ops.clone(found[i]));
       } else if (out->base != nullptr) {  // not that of the tensor it is a view of
         set_tangent(out, levels_[k], autograd_ops.zeros(out.sizes(), out.dtype()));
       }

@@ -168,6 +168,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   return guarded_int([&] {
     view->obj = nullptr;
     const Tensor& t = unwrap(self);
+    check_one_value(t, "a buffer");
     if (const char* why = refuse_buffer(t, flags)) {
       PyErr_SetString(PyExc_BufferError, why);
       return -1;

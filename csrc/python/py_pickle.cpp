@@ -120,6 +120,7 @@ Tensor rebuild_tensor(const UntypedStorage& storage, py::handle dtype, int64_t o
 }
 
 py::object untyped_storage(const Tensor& t) {
+  check_one_value(t, "untyped_storage() or a copy of the storage");
   t->storage->retain();
   return storage_object(t->storage);
 }

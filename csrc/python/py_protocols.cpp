@@ -124,6 +124,7 @@ PyObject* tensor_iter(PyObject* self) {
 int tensor_contains(PyObject* self, PyObject* value) {
   static const OpRecord* eq = find_op("eq");
   return guarded_int([&] {
+    check_one_value(unwrap(self), "`in`");
     Value v;
     if (is_tensor(value)) {
       v = tensor_value(unwrap(value));

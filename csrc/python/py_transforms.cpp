@@ -64,10 +64,13 @@ py::object tangent_to_show(const Tensor& t) {
   return py::cast(tangent_of(t, level->id()));
 }
 
-bool set_forward_mode(bool on) {
-  const LevelId before = std::exchange(thread_state.ceiling, on ? ~LevelId{0} : 0);
-  return before != 0;
+// The former state, for restore_forward_mode. Inside of a rule it stays below the rule's level.
+LevelId set_forward_mode(bool on) {
+  const LevelId before = thread_state.ceiling;
+  if (!on) thread_state.ceiling = 0;
+  return before;
 }
+void restore_forward_mode(LevelId before) { thread_state.ceiling = before; }
 
 // --- vmap --------------------------------------------------------------------------------------
 
@@ -83,6 +86,12 @@ uint64_t begin_vmap(int64_t size, const std::string& randomness) {
 Tensor add_samples(const Tensor& t, int64_t dim, uint64_t level) {
   const int d = wrap_dim(dim, t.dim());
   COGRAD_CHECK_VALUE(t.dim() > 0, "vmap: a tensor of 0 dims has no dim of samples");
+  COGRAD_CHECK(batch_level(t) < level,
+               "vmap: a result has samples already: what a Function's forward uses of them must be "
+               "among its arguments");
+  const int64_t samples = vmap_level(level, "vmap").size;
+  COGRAD_CHECK_VALUE(t.size(d) == samples, "vmap: dim ", d, " of a tensor of shape ",
+                     to_string(t.sizes()), " has ", t.size(d), " samples, expected ", samples);
   return make_batched(t, d, level);
 }
 
@@ -91,14 +100,7 @@ Tensor take_samples(const Tensor& t, int64_t dim, uint64_t level, int64_t size) 
   const int d = wrap_dim(dim, t.dim() + 1);
   COGRAD_CHECK(batch_level(t) <= level,
                "vmap: a result has samples of an inner vmap, which has ended");
-  Tensor all;
-  if (batch_level(t) == level) {
-    all = samples_first(t);
-  } else {
-    Dims sizes{size};
-    for (const int64_t n : t.sizes()) sizes.push_back(n);
-    all = autograd_ops.expand(t, sizes);
-  }
+  const Tensor all = batch_level(t) == level ? samples_first(t) : equal_samples(t, level, size);
   if (d == 0) return all;
   Dims order;
   for (int i = 1; i < all.dim(); ++i) order.push_back(i);
@@ -146,6 +148,7 @@ void init_transforms(py::module_& m) {
   m.def("_unpack_dual", &unpack_dual);
   m.def("_tangent_to_show", &tangent_to_show);
   m.def("_set_forward_mode", &set_forward_mode);
+  m.def("_restore_forward_mode", &restore_forward_mode);
   m.def("_begin_vmap", &begin_vmap);
   m.def("_end_vmap", &leave_vmap);
   m.def("_add_samples", &add_samples);

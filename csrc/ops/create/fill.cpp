@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Setting every element: fill, zero_, and constants for other ops.
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
@@ -20,7 +21,6 @@ struct Fill {
                                "Every element set to value.",
                                "T(3, 4), 2.0",
                                "input * 0 + value"};
-  static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<Fill>& ctx, const Tensor& x, const TensorOrScalar& value) {
     if (value.is_tensor())
       COGRAD_CHECK(value.tensor().dim() == 0,
@@ -34,6 +34,15 @@ struct Fill {
     else
       raw_fill(out, value.scalar());
     return out;
+  }
+  static void batch(BatchCall& c) {
+    const Tensor& x = c.arg(0).tensor();
+    if (c.arg(1).has_tensor()) {
+      const Tensor value = cast(c.arg(1).tensor(), x.dtype());
+      box(c.out(), clone(expand(value, x.sizes())));
+    } else {
+      c.give(apply<Fill>(c.samples(x), TensorOrScalar(c.arg(1).scalar())));
+    }
   }
   static void backward(Ctx<Fill>& ctx, const Tensor& g) {
     if (ctx.needs(0)) ctx.grad(0) = zeros_like(g);

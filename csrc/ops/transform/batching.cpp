@@ -311,6 +311,17 @@ LevelId highest_batch_level(const OpRecord& r, const Value* args) noexcept {
 
 void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId level) {
   const VmapLevel here = vmap_level(level, r.spec.name);
+  bool tangents = false;
+  each_tensor(r, args, [&](size_t, const Tensor& t) { tangents |= has_tangent_samples(t, level); });
+  if (tangents) {  // what has a tangent for each sample has a value for each, too
+    Changed own(r, args);
+    own.map([&](const Tensor& t) {
+      return has_tangent_samples(t, level)
+                 ? make_batched(equal_samples(t, level, here.size), 0, level)
+                 : t;
+    });
+    return own.call(out);
+  }
   BatchCall c(r, args, here, out);
   switch (r.facts.batch.rule) {
     case Rule::Pointwise:
@@ -335,8 +346,15 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
                r.spec.name,
                "(), or create the tensor inside of the vmap by new_zeros() or the like "
                "of a tensor that has one.");
+  Changed safe(r, args);
+  bool recorded = false;
+  each_tensor(r, args, [&](size_t, const Tensor& t) { recorded |= requires_grad(memory_of(t)); });
+  if (recorded && thread_state.grad_enabled) {  // what is saved must outlive the write
+    const Tensor before = clone(self);
+    safe.map([&](const Tensor& t) { return t.is(self) ? before : t; });
+  }
   Result result;
-  call_transformed(r, args, result);
+  safe.call(result);
   const Tensor written =
       batch_level(result.tensor) == level
           ? samples_first(result.tensor)
@@ -347,9 +365,16 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
                to_string(result.tensor.sizes()));
   detail::check_result(r.spec, self, result.tensor.dtype(), false);
   copy_(samples_first(self), written);
+  if (requires_grad(memory_of(self))) self->flags |= kRequiresGrad;
 }
 
 namespace {
+
+[[noreturn]] void fail_drawing(const OpRecord& r) {
+  detail::fail(ErrorKind::Runtime, "vmap: called random operation ", r.spec.name,
+               "() while in randomness error mode. Please either use the 'same' or 'different' "
+               "randomness flags on vmap or perform the randomness operation out of vmap");
+}
 
 // From the innermost vmap out: the numbers of `depth` of them are still to be drawn apart.
 void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
@@ -359,9 +384,7 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
     return r.call(args, out);
   }
   const VmapLevel level = vmap_levels()[depth - 1];
-  COGRAD_CHECK(level.randomness != Randomness::Error, "vmap: called random operation ", r.spec.name,
-               "() while in randomness error mode. Please either use the 'same' or 'different' "
-               "randomness flags on vmap or perform the randomness operation out of vmap");
+  if (level.randomness == Randomness::Error) fail_drawing(r);
   bool batched = false;
   each_tensor(r, args, [&](size_t, const Tensor& t) { batched |= batch_level(t) == level.id; });
   BatchCall c(r, args, level, out);
@@ -386,6 +409,19 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
 }
 
 }  // namespace
+
+void check_drawing_inplace(const OpRecord& r, const Tensor& self) {
+  for (const VmapLevel& l : vmap_levels()) {
+    if (l.randomness == Randomness::Error) fail_drawing(r);
+    bool own = false;
+    for (const Tensor* t = &self; is_batched(*t); t = &whole_of(*t)) own |= batch_level(*t) == l.id;
+    COGRAD_CHECK(own || l.randomness == Randomness::Same,
+                 "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This "
+                 "will appear like same randomness. If this is necessary for your usage, please use "
+                 "same randomness or create the tensor inside of the vmap. (",
+                 r.spec.name, "_)");
+  }
+}
 
 void call_drawing(const OpRecord& r, const Value* args, Result& out) {
   draw(r, args, out, vmap_levels().size());

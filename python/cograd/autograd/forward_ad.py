@@ -130,7 +130,7 @@ class _set_fwd_grad_enabled(_Mode):  # noqa: N801: torch's name
         self.before = _C._set_forward_mode(self.mode)
 
     def __exit__(self, *exc: object) -> None:
-        _C._set_forward_mode(self.before)
+        _C._restore_forward_mode(self.before)
 
 
 def _is_fwd_grad_enabled() -> bool:
