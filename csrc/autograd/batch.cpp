@@ -111,8 +111,7 @@ Tensor laid_out_like(const Tensor& handle, const Tensor& t, int lead) {
   if (level == 0) return t;
   const Tensor& whole = whole_of(handle);
   const int dim = batch_dim(handle);
-  const Tensor samples =
-      batch_level(t) == level ? samples_first(t) : expanded(t, whole.size(dim));
+  const Tensor samples = batch_level(t) == level ? samples_first(t) : expanded(t, whole.size(dim));
   return laid_out_like(whole, moved(samples, 0, lead + dim), lead);
 }
 

@@ -57,10 +57,10 @@ bool overlaps_itself(const TensorImpl* t) {
 }
 
 void check_tangent(const Tensor& t, const Tensor& tangent, LevelId level) {
-  COGRAD_CHECK(!transformed(tangent) || is_batched(tangent) ||
-                   !tangent_of(tangent, level).defined(),
-               "Setting a forward grad that itself has a forward gradient at the same level is not "
-               "supported.");
+  COGRAD_CHECK(
+      !transformed(tangent) || is_batched(tangent) || !tangent_of(tangent, level).defined(),
+      "Setting a forward grad that itself has a forward gradient at the same level is not "
+      "supported.");
   COGRAD_CHECK(same(t.sizes(), tangent.sizes()),
                "Trying to set a forward gradient that has a different size than that of the "
                "original Tensor, this is not supported. Tensor is of size ",

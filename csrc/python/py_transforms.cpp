@@ -34,8 +34,7 @@ Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
                  "original Tensor, this is not supported. Tensor is of size ",
                  to_string(primal.sizes()), " while the given forward gradient is of size ",
                  to_string(tangent.sizes()), ".");
-    return batched_like(
-        primal, make_dual(memory_of(primal), whole_like(primal, tangent), level));
+    return batched_like(primal, make_dual(memory_of(primal), whole_like(primal, tangent), level));
   }
   COGRAD_CHECK(!transformed(primal) || !tangent_of(primal, at->id()).defined(),
                "Making a dual Tensor based on a Tensor that already has a forward gradient at the "
@@ -67,7 +66,10 @@ py::object tangent_to_show(const Tensor& t) {
 // The former state, for restore_forward_mode. Inside of a rule it stays below the rule's level.
 LevelId set_forward_mode(bool on) {
   const LevelId before = thread_state.ceiling;
-  if (!on) thread_state.ceiling = 0;
+  if (!on)
+    thread_state.ceiling = 0;
+  else if (before == 0)
+    thread_state.ceiling = ~LevelId{0};
   return before;
 }
 void restore_forward_mode(LevelId before) { thread_state.ceiling = before; }
@@ -156,9 +158,8 @@ void init_transforms(py::module_& m) {
   m.def("_describe_samples", &describe_samples);
   m.def("_describe_vmap", &describe_vmap);
   m.def("_vmap_depth", [] { return vmap_levels().size(); });
-  m.def("_enter_function", [](const py::sequence& may_write) {
-    enter_function(tensors_of(may_write));
-  });
+  m.def("_enter_function",
+        [](const py::sequence& may_write) { enter_function(tensors_of(may_write)); });
   m.def("_leave_function", &leave_function);
   m.def("_new_leaf", &new_leaf);
   m.def("_leads_to_leaf", [](const py::sequence& from, const py::sequence& apart_from) {
@@ -166,9 +167,8 @@ void init_transforms(py::module_& m) {
   });
   m.def("_released", &released);
   m.def("_own_samples", &batched_over_all);
-  m.def("_batched_like", [](const Tensor& handle, const Tensor& whole) {
-    return batched_like(handle, whole);
-  });
+  m.def("_batched_like",
+        [](const Tensor& handle, const Tensor& whole) { return batched_like(handle, whole); });
   m.def("_is_forward_mode", [] { return thread_state.ceiling != 0; });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes to a tensor's own geometry: resize_, resize_as_ and what the in-place view ops share.
-#include "autograd/batch.h"
 #include "ops/shape/inplace_geometry.h"
+#include "autograd/batch.h"
 
 #include "ops/core/options.h"
 #include "ops/core/raw.h"

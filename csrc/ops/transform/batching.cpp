@@ -296,7 +296,7 @@ Tensor BatchCall::aligned(const Tensor& t, int rank) const {
 }
 
 void BatchCall::loop() {
-  tell_of_loop(record_.spec.name);
+  if ((record_.spec.flags & kInternal) == 0) tell_of_loop(record_.spec.name);
   run_samples(*this, [] {});
 }
 
@@ -415,11 +415,12 @@ void check_drawing_inplace(const OpRecord& r, const Tensor& self) {
     if (l.randomness == Randomness::Error) fail_drawing(r);
     bool own = false;
     for (const Tensor* t = &self; is_batched(*t); t = &whole_of(*t)) own |= batch_level(*t) == l.id;
-    COGRAD_CHECK(own || l.randomness == Randomness::Same,
-                 "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This "
-                 "will appear like same randomness. If this is necessary for your usage, please use "
-                 "same randomness or create the tensor inside of the vmap. (",
-                 r.spec.name, "_)");
+    COGRAD_CHECK(
+        own || l.randomness == Randomness::Same,
+        "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This "
+        "will appear like same randomness. If this is necessary for your usage, please use "
+        "same randomness or create the tensor inside of the vmap. (",
+        r.spec.name, "_)");
   }
 }
 

@@ -75,7 +75,8 @@ void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value
   if (thread_state.grad_enabled && any_recorded(r, args)) {
     before = autograd_ops.clone(self);  // what is saved must outlive the write
     for (size_t i = 0; i < r.args.size(); ++i)
-      if (values[i].has_tensor() && values[i].tensor().is(self)) values[i].set_tensor(before.impl());
+      if (values[i].has_tensor() && values[i].tensor().is(self))
+        values[i].set_tensor(before.impl());
   }
   Result result;
   call_transformed(r, values.data(), result);

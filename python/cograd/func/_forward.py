@@ -41,7 +41,7 @@ class _Level:
 
     def __exit__(self, *exc: object) -> None:
         _C._exit_dual_level(self.level)
-        _C._set_forward_mode(self.before)
+        _C._restore_forward_mode(self.before)
 
 
 def _check_tensors(values: list[Any], name: str) -> None:
@@ -158,7 +158,7 @@ def jacfwd(
                 first.extend((outputs, spec, aux))
             return directions
 
-        stacked = _map_rows(column, inputs)
+        stacked = _map_rows(column, inputs, at_once=False)
         outputs, out_spec, aux = first
         sizes = [x.numel() for x in inputs]
         jacobian = []
