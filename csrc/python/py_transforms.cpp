@@ -122,7 +122,8 @@ py::object describe_vmap(uint64_t level) {
   return py::make_tuple(l.size, kNames[static_cast<int>(l.randomness)]);
 }
 
-std::vector<Tensor> tensors_of(const py::sequence& sequence) {
+std::vector<Tensor> tensors_of(const py::object& list) {
+  const auto sequence = py::cast<py::sequence>(list);
   std::vector<Tensor> found;
   for (const py::handle h : sequence) {
     if (!is_tensor(h.ptr())) throw py::type_error("expected a sequence of Tensors");
@@ -159,10 +160,10 @@ void init_transforms(py::module_& m) {
   m.def("_describe_vmap", &describe_vmap);
   m.def("_vmap_depth", [] { return vmap_levels().size(); });
   m.def("_enter_function",
-        [](const py::sequence& may_write) { enter_function(tensors_of(may_write)); });
+        [](const py::object& may_write) { enter_function(tensors_of(may_write)); });
   m.def("_leave_function", &leave_function);
   m.def("_new_leaf", &new_leaf);
-  m.def("_leads_to_leaf", [](const py::sequence& from, const py::sequence& apart_from) {
+  m.def("_leads_to_leaf", [](const py::object& from, const py::object& apart_from) {
     return leads_to_leaf(tensors_of(from), tensors_of(apart_from));
   });
   m.def("_released", &released);

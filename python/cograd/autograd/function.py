@@ -159,8 +159,8 @@ class Function(_C._FunctionBase):
         """``apply`` on all samples of a vmap at once.
 
         ``args`` are those of ``apply``, with the samples in the dims ``in_dims`` (None: they are
-        equal); ``info`` has ``batch_size`` and ``randomness``. Returns the output or outputs, and the
-        dim or dims of the samples in them. Need not be defined: the samples then run one by one.
+        equal); ``info`` has ``batch_size`` and ``randomness``. Returns the output or outputs, and
+        the dim or dims of the samples in them. Need not be defined: they then run one by one.
         """
         raise NotImplementedError(
             "You must implement the vmap function for custom autograd.Function to call it."
