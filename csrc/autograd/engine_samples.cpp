@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Gradients with samples in a graph that has none: a node's formulas run on handles, or, where they
 // are the user's or read values, sample by sample.
+#include <algorithm>
+
 #include "autograd/batch.h"
 #include "autograd/custom_function.h"
 #include "autograd/run.h"
@@ -38,14 +40,12 @@ void sample_by_sample(Node* n, BackwardArgs& args) {
     for (size_t i = 0; i < out.size(); ++i) found[i].push_back(std::move(out[i]));
   }
   for (size_t i = 0; i < found.size(); ++i) {
-    bool any = false;
-    for (const Tensor& t : found[i]) any |= t.defined();
-    if (!any) continue;
-    Tensor some;
-    for (const Tensor& t : found[i])
-      if (t.defined()) some = t;
+    const auto some =
+        std::find_if(found[i].begin(), found[i].end(), [](const Tensor& t) { return t.defined(); });
+    if (some == found[i].end()) continue;
+    const Tensor zeros = autograd_ops.zeros(some->sizes(), some->dtype());
     for (Tensor& t : found[i])
-      if (!t.defined()) t = autograd_ops.zeros(some.sizes(), some.dtype());
+      if (!t.defined()) t = zeros;
     args.out[i] = make_batched(autograd_ops.stack(found[i]), 0, level.id);
   }
 }
@@ -53,7 +53,8 @@ void sample_by_sample(Node* n, BackwardArgs& args) {
 }  // namespace
 
 void backward_of_samples(Node* n, BackwardArgs& args) {
-  if (dynamic_cast<CustomNode*>(n) != nullptr) return sample_by_sample(n, args);
+  Node& node = *n;
+  if (dynamic_cast<CustomNode*>(&node) != nullptr) return sample_by_sample(n, args);
   const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
   try {
     n->backward(args);
