@@ -22,7 +22,7 @@ Tensor sample(const Tensor& g, LevelId level, int64_t at) {
   return autograd_ops.select(samples_first(g), 0, at);
 }
 
-void sample_by_sample(Node* n, BackwardArgs& args) {
+void sample_by_sample(Node& n, BackwardArgs& args) {
   const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
   const VmapLevel level = vmap_level(highest_level(grads), "backward");
   std::vector<std::vector<Tensor>> found(args.out.size());
@@ -36,7 +36,7 @@ void sample_by_sample(Node* n, BackwardArgs& args) {
     if (highest_level(one) != 0)
       backward_of_samples(n, part);
     else
-      n->backward(part);
+      n.backward(part);
     for (size_t i = 0; i < out.size(); ++i) found[i].push_back(std::move(out[i]));
   }
   for (size_t i = 0; i < found.size(); ++i) {
@@ -52,12 +52,11 @@ void sample_by_sample(Node* n, BackwardArgs& args) {
 
 }  // namespace
 
-void backward_of_samples(Node* n, BackwardArgs& args) {
-  Node& node = *n;
-  if (dynamic_cast<CustomNode*>(&node) != nullptr) return sample_by_sample(n, args);
+void backward_of_samples(Node& n, BackwardArgs& args) {
+  if (dynamic_cast<const CustomNode*>(&n) != nullptr) return sample_by_sample(n, args);
   const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
   try {
-    n->backward(args);
+    n.backward(args);
   } catch (const ReadsSamples&) {
     for (Tensor& t : args.out) t.reset();
     std::copy(grads.begin(), grads.end(), args.grads.begin());
