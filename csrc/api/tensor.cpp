@@ -252,7 +252,9 @@ cograd_status cograd_tensor_item(cograd_tensor t, double* as_double, int64_t* as
   return guarded([&] {
     COGRAD_CHECK(view_of(t, "item").numel() == 1, "a Tensor with ", impl(t)->numel,
                  " elements cannot be converted to Scalar");
-    dispatch_all(impl(t)->dtype, [&](auto tag) {
+    COGRAD_CHECK(is_real(impl(t)->dtype), "item(): expected a tensor of real numbers, got dtype ",
+                 dtype_name(impl(t)->dtype), "; read its real and imag");
+    dispatch_real(impl(t)->dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       const T v = *reinterpret_cast<const T*>(impl(t)->data);
       if (as_double != nullptr) *as_double = static_cast<double>(v);

@@ -11,6 +11,9 @@ Tensor BackwardJob::root_gradient(IntList sizes, DType dtype, const Tensor& grad
   if (!grad.defined()) {
     COGRAD_CHECK(product(sizes) == 1, who_,
                  "grad can be implicitly created only for scalar outputs");
+    COGRAD_CHECK(is_real(dtype), who_,
+                 "grad can be implicitly created only for real scalar outputs but got cograd.",
+                 dtype_name(dtype));
     return autograd_ops.ones(sizes, dtype);
   }
   COGRAD_CHECK(same(grad.sizes(), sizes), who_, "Mismatch in shape: grad_output[", index,

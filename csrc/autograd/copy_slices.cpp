@@ -13,8 +13,19 @@ CopySlices::CopySlices(const Tensor& base, const Tensor& view, NodeRef fn, size_
       view_sizes_(view.sizes()),
       view_strides_(view.strides()),
       edge_(edge),
+      complex_base_(is_complex(base.dtype())),
+      complex_view_(is_complex(view.dtype())),
       // Each against its own storage: `.data =` may have given the base another one.
       offset_(view.storage_offset() - base.storage_offset()) {
+  if (complex_base_ != complex_view_) {  // in units of the parts
+    offset_ = view.storage_offset() * (complex_view_ ? 2 : 1) -
+              base.storage_offset() * (complex_base_ ? 2 : 1);
+    if (complex_view_) {
+      PartsGeometry parts(view_sizes_, view_strides_);
+      view_sizes_ = std::move(parts.sizes);
+      view_strides_ = std::move(parts.strides);
+    }
+  }
   const Edge to_base = gradient_edge(base.impl());
   for (size_t i = 0; i < std::max(fn_->edges().size(), edge + 1); ++i) {
     const Edge& e = i == edge ? to_base : fn_->edges()[i];
@@ -29,20 +40,27 @@ void CopySlices::backward(BackwardArgs& args) {
   if (!g.defined()) return;
   // A gradient need not have the base's layout: bring it there, so that the view's strides apply.
   Tensor whole = autograd_ops.relayout(g, base_strides_);
+  const bool mixed = complex_base_ != complex_view_;
+  if (mixed && complex_base_) whole = autograd_ops.parts_of_complex(whole);
   Tensor slice =
       autograd_ops.as_strided(whole, view_sizes_, view_strides_, whole.storage_offset() + offset_);
   Tensor slice_grad[1] = {autograd_ops.clone(slice)};
+  if (mixed && complex_view_) slice_grad[0] = autograd_ops.complex_from_parts(slice_grad[0]);
+  const Tensor as_seen = slice_grad[0];
   std::vector<Tensor> results(edges().size());
   BackwardArgs inner = args;
   inner.grads = slice_grad;
   inner.out = std::span<Tensor>(results).first(fn_->edges().size());
   fn_->backward(inner);
   if (args.needs(edge_)) {
-    Tensor below =
-        results[edge_].defined() ? results[edge_] : autograd_ops.zeros(view_sizes_, whole.dtype());
-    if (!same(below.sizes(), view_sizes_)) below = autograd_ops.sum_to(below, view_sizes_);
-    if (below.dtype() != whole.dtype()) below = autograd_ops.cast(below, whole.dtype());
-    args.out[edge_] = autograd_ops.scatter_slice(whole, below, view_sizes_, view_strides_, offset_);
+    Tensor below = results[edge_].defined() ? results[edge_]
+                                            : autograd_ops.zeros(as_seen.sizes(), as_seen.dtype());
+    if (!same(below.sizes(), as_seen.sizes())) below = autograd_ops.sum_to(below, as_seen.sizes());
+    if (below.dtype() != as_seen.dtype()) below = autograd_ops.cast(below, as_seen.dtype());
+    if (mixed && complex_view_) below = autograd_ops.parts_of_complex(below);
+    Tensor found = autograd_ops.scatter_slice(whole, below, view_sizes_, view_strides_, offset_);
+    if (mixed && complex_base_) found = autograd_ops.complex_from_parts(found);
+    args.out[edge_] = std::move(found);
   }
   for (size_t i = 0; i < results.size(); ++i)
     if (i != edge_) args.out[i] = std::move(results[i]);

@@ -27,7 +27,9 @@ class CopySlices final : public Node {
   NodeRef fn_;
   Dims base_sizes_, base_strides_, view_sizes_, view_strides_;
   size_t edge_;
-  int64_t offset_;  // of the view, in elements from the base's first
+  bool complex_base_, complex_view_;
+  // Of the view, in elements from the base's first; of parts where only one of both is complex.
+  int64_t offset_;
 };
 
 }  // namespace cograd

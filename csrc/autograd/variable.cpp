@@ -91,6 +91,22 @@ void replace_history(TensorImpl* t, Node* owned, uint32_t nr) {
 
 }  // namespace
 
+namespace {
+
+// The view `t` of its base, where one of them may be the parts of the other's complex numbers.
+Tensor region_of_base(const Tensor& base, const TensorImpl* t, int64_t offset) {
+  if (is_complex(base.dtype()) == is_complex(t->dtype))
+    return autograd_ops.as_strided(base, t->sizes(), t->strides(), offset);
+  if (is_complex(base.dtype()))
+    return autograd_ops.as_strided(autograd_ops.parts_of_complex(base), t->sizes(), t->strides(),
+                                   offset);
+  const PartsGeometry parts(t->sizes(), t->strides());
+  return autograd_ops.complex_from_parts(
+      autograd_ops.as_strided(base, parts.sizes, parts.strides, 2 * offset));
+}
+
+}  // namespace
+
 bool requires_grad_slow(const TensorImpl* t) noexcept { return requires_grad(t->base); }
 
 Node* grad_fn(TensorImpl* t) {
@@ -103,7 +119,7 @@ Node* grad_fn(TensorImpl* t) {
   check_view_kind(t, true);
   GradGuard grad(true);
   const int64_t offset = (t->data - static_cast<char*>(t->storage->data)) / dtype_size(t->dtype);
-  Tensor fresh = autograd_ops.as_strided(Tensor::borrow(t->base), t->sizes(), t->strides(), offset);
+  Tensor fresh = region_of_base(Tensor::borrow(t->base), t, offset);
   replace_history(t, std::exchange(fresh->grad_fn, nullptr), 0);
   t->view_version = t->current_version();
   return t->grad_fn;
@@ -191,7 +207,7 @@ void set_requires_grad(const Tensor& t, bool value) {
   }
   if (value == requires_grad(p)) return;
   COGRAD_CHECK(!value || is_differentiable(p->dtype),
-               "only Tensors of floating point dtype can require gradients, got ",
+               "only Tensors of floating point and complex dtype can require gradients, got ",
                dtype_name(p->dtype));
   COGRAD_CHECK(grad_fn(p) == nullptr, "you can only change requires_grad flags of leaf variables.",
                value ? ""

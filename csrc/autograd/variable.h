@@ -40,8 +40,20 @@ struct AutogradOps {
                           int64_t offset);
   // The same values laid out with the given strides.
   Tensor (*relayout)(const Tensor&, IntList strides);
+  Tensor (*parts_of_complex)(const Tensor&);
+  Tensor (*complex_from_parts)(const Tensor&);
 };
 COGRAD_API extern AutogradOps autograd_ops;
+
+// Sizes and strides of the parts of complex elements.
+struct PartsGeometry {
+  PartsGeometry(IntList of_sizes, IntList of_strides) : sizes(of_sizes), strides(of_strides) {
+    for (int64_t& s : strides) s = scaled_stride(s, 2);
+    sizes.push_back(2);
+    strides.push_back(1);
+  }
+  Dims sizes, strides;
+};
 
 COGRAD_API bool requires_grad_slow(const TensorImpl* t) noexcept;
 // Whether gradients flow to `t`: a leaf that asks for them, a result, or a view of either.

@@ -60,8 +60,12 @@ int64_t element_offset(const Tensor& t, int64_t element) {
 
 template <class T>
 bool bad(T v, bool nan, bool inf) {
-  const auto x = static_cast<double>(v);
-  return (nan && std::isnan(x)) || (inf && std::isinf(x));
+  if constexpr (is_complex_type<T>) {
+    return bad(v.re, nan, inf) || bad(v.im, nan, inf);
+  } else {
+    const auto x = static_cast<double>(v);
+    return (nan && std::isnan(x)) || (inf && std::isinf(x));
+  }
 }
 
 template <class T>
@@ -133,6 +137,10 @@ int64_t find_nonfinite(const Tensor& t, bool nan, bool inf) noexcept {
       return find_in<float>(t, nan, inf);
     case DType::Float64:
       return find_in<double>(t, nan, inf);
+    case DType::Complex64:
+      return find_in<complex<float>>(t, nan, inf);
+    case DType::Complex128:
+      return find_in<complex<double>>(t, nan, inf);
     case DType::Float16:
       return find_in<Half>(t, nan, inf);
     case DType::BFloat16:
@@ -151,6 +159,10 @@ std::string coordinates(const Tensor& t, int64_t element) {
   return to_string(at);
 }
 
+static std::string complex_text(complex<double> v) {
+  return detail::concat("(", v.re, " + ", v.im, "j)");
+}
+
 std::string element_text(const Tensor& t, int64_t element) {
   const int64_t at = element_offset(t, element);
   double v = 0;
@@ -161,6 +173,10 @@ std::string element_text(const Tensor& t, int64_t element) {
     case DType::Float64:
       v = t.data<double>()[at];
       break;
+    case DType::Complex64:
+      return complex_text(complex<double>(t.data<complex<float>>()[at]));
+    case DType::Complex128:
+      return complex_text(t.data<complex<double>>()[at]);
     case DType::Float16:
       v = static_cast<double>(t.data<Half>()[at]);
       break;

@@ -26,6 +26,8 @@ COGRAD_ELEMENT(Float16, float, half, true)
 COGRAD_ELEMENT(BFloat16, float, bfloat, true)
 COGRAD_ELEMENT(Float32, float, plain, true)
 COGRAD_ELEMENT(Float64, double, plain, true)
+COGRAD_ELEMENT(Complex64, complex<float>, plain, true)
+COGRAD_ELEMENT(Complex128, complex<double>, plain, true)
 #undef COGRAD_ELEMENT
 
 template <class T>
@@ -46,8 +48,14 @@ struct Bytes<bool> {
 // Out of range and NaN give what cvttsd2si gives, the smallest integer, cut to the width.
 template <class To, class From, bool kFromFloat, bool kToFloat>
 inline To convert(From v) {
-  if constexpr (same_bool(To{})) {
-    return v != From(0);
+  if constexpr (is_complex_type<From> && is_complex_type<To>) {
+    return To(v);
+  } else if constexpr (is_complex_type<To>) {
+    return To(static_cast<typename To::value_type>(v));
+  } else if constexpr (is_complex_type<From> && !std::is_same_v<To, bool>) {
+    return convert<To, typename From::value_type, true, kToFloat>(v.re);
+  } else if constexpr (same_bool(To{})) {
+    return !(v == From(0));
   } else if constexpr (!kFromFloat || kToFloat) {
     return static_cast<To>(v);
   } else if constexpr (sizeof(To) == 8 || (sizeof(From) == 8 && To(-1) > To(0))) {
@@ -109,6 +117,7 @@ constexpr LoopFn copy_of_size() {
   if constexpr (kSize == 1) return copy_elements<uint8_t>;
   if constexpr (kSize == 2) return copy_elements<uint16_t>;
   if constexpr (kSize == 4) return copy_elements<uint32_t>;
+  if constexpr (kSize == 16) return copy_elements<complex<double>>;
   return copy_elements<uint64_t>;
 }
 template <DType t>
@@ -117,6 +126,7 @@ constexpr LoopFn fill_of_size() {
   if constexpr (kSize == 1) return fill_elements<uint8_t>;
   if constexpr (kSize == 2) return fill_elements<uint16_t>;
   if constexpr (kSize == 4) return fill_elements<uint32_t>;
+  if constexpr (kSize == 16) return fill_elements<complex<double>>;
   return fill_elements<uint64_t>;
 }
 
@@ -171,6 +181,8 @@ constexpr void fill_row(Tables& t) {
   row[static_cast<int>(DType::BFloat16)] = cast_of<from, DType::BFloat16>();
   row[static_cast<int>(DType::Float32)] = cast_of<from, DType::Float32>();
   row[static_cast<int>(DType::Float64)] = cast_of<from, DType::Float64>();
+  row[static_cast<int>(DType::Complex64)] = cast_of<from, DType::Complex64>();
+  row[static_cast<int>(DType::Complex128)] = cast_of<from, DType::Complex128>();
   t.fill[0][static_cast<int>(from)] = fill_of_size<from>();
 }
 constexpr Tables make_tables() {
@@ -185,6 +197,8 @@ constexpr Tables make_tables() {
   fill_row<DType::BFloat16>(t);
   fill_row<DType::Float32>(t);
   fill_row<DType::Float64>(t);
+  fill_row<DType::Complex64>(t);
+  fill_row<DType::Complex128>(t);
   return t;
 }
 constexpr Tables kTables = make_tables();

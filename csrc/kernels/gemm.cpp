@@ -26,6 +26,16 @@ void scipy_cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alp
 void scipy_cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha,
                        const double* a, int lda, const double* b, int ldb, double beta, double* c,
                        int ldc);
+void scipy_cblas_cgemm(int order, int ta, int tb, int m, int n, int k, const void* alpha,
+                       const void* a, int lda, const void* b, int ldb, const void* beta, void* c,
+                       int ldc);
+void scipy_cblas_zgemm(int order, int ta, int tb, int m, int n, int k, const void* alpha,
+                       const void* a, int lda, const void* b, int ldb, const void* beta, void* c,
+                       int ldc);
+void scipy_cblas_cgemv(int order, int ta, int m, int n, const void* alpha, const void* a, int lda,
+                       const void* x, int incx, const void* beta, void* y, int incy);
+void scipy_cblas_zgemv(int order, int ta, int m, int n, const void* alpha, const void* a, int lda,
+                       const void* x, int incx, const void* beta, void* y, int incy);
 void scipy_cblas_sgemv(int order, int ta, int m, int n, float alpha, const float* a, int lda,
                        const float* x, int incx, float beta, float* y, int incy);
 void scipy_cblas_dgemv(int order, int ta, int m, int n, double alpha, const double* a, int lda,
@@ -68,7 +78,19 @@ void set_blas_threads(int n) {
 
 int trans(bool t) { return t ? kTrans : kNoTrans; }
 
-bool is_blas(DType t) { return t == DType::Float32 || t == DType::Float64; }
+bool is_real_blas(DType t) { return t == DType::Float32 || t == DType::Float64; }
+bool is_blas(DType t) { return is_real_blas(t) || is_complex(t); }
+
+// A real number as OpenBLAS takes complex ones.
+struct ComplexNumber {
+  ComplexNumber(DType t, double v) : single(static_cast<float>(v)), wide(v), type(t) {}
+  const void* get() const {
+    return type == DType::Complex64 ? static_cast<const void*>(&single) : &wide;
+  }
+  complex<float> single;
+  complex<double> wide;
+  DType type;
+};
 
 template <class T = char>
 const T* at(DType t, const void* p, int64_t elements) {
@@ -95,6 +117,11 @@ void blas_gemm(DType t, const GemmArgs& g) {
     scipy_cblas_sgemm(kRowMajor, trans(g.ta), trans(g.tb), m, n, k, static_cast<float>(g.alpha),
                       static_cast<const float*>(g.a), lda, static_cast<const float*>(g.b), ldb,
                       static_cast<float>(g.beta), static_cast<float*>(g.c), ldc);
+  } else if (is_complex(t)) {
+    const auto product = t == DType::Complex64 ? scipy_cblas_cgemm : scipy_cblas_zgemm;
+    const ComplexNumber alpha(t, g.alpha), beta(t, g.beta);
+    product(kRowMajor, trans(g.ta), trans(g.tb), m, n, k, alpha.get(), g.a, lda, g.b, ldb,
+            beta.get(), g.c, ldc);
   } else {
     scipy_cblas_dgemm(kRowMajor, trans(g.ta), trans(g.tb), m, n, k, g.alpha,
                       static_cast<const double*>(g.a), lda, static_cast<const double*>(g.b), ldb,
@@ -291,6 +318,10 @@ void blas_gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void*
     scipy_cblas_sgemv(kRowMajor, trans(ta), im, in, static_cast<float>(alpha),
                       static_cast<const float*>(a), ld, static_cast<const float*>(x), ix,
                       static_cast<float>(beta), static_cast<float*>(y), iy);
+  } else if (is_complex(t)) {
+    const auto product = t == DType::Complex64 ? scipy_cblas_cgemv : scipy_cblas_zgemv;
+    const ComplexNumber scale(t, alpha), keep(t, beta);
+    product(kRowMajor, trans(ta), im, in, scale.get(), a, ld, x, ix, keep.get(), y, iy);
   } else {
     scipy_cblas_dgemv(kRowMajor, trans(ta), im, in, alpha, static_cast<const double*>(a), ld,
                       static_cast<const double*>(x), ix, beta, static_cast<double*>(y), iy);
@@ -325,7 +356,7 @@ void gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void* a, i
 
 void dot(DType t, int64_t n, const void* x, int64_t incx, const void* y, int64_t incy, void* out) {
   HeavyScope heavy(n);
-  if (!is_blas(t) || incx < 0 || incy < 0) return dot_small(t, n, x, incx, y, incy, out);
+  if (!is_real_blas(t) || incx < 0 || incy < 0) return dot_small(t, n, x, incx, y, incy, out);
   set_blas_threads(1);
   const int64_t pieces = (n + kDotGrain - 1) / kDotGrain;
   std::vector<double> partial(static_cast<size_t>(pieces));

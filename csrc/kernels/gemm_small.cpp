@@ -15,7 +15,7 @@ constexpr int64_t kPanelCols = 64;
 template <class T>
 using Acc = std::conditional_t<
     std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float,
-    std::conditional_t<std::is_floating_point_v<T>, T,
+    std::conditional_t<std::is_floating_point_v<T> || is_complex_type<T>, T,
                        std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, uint32_t>>>;
 
 template <class T, class A>
@@ -29,6 +29,8 @@ template <class A>
 A scalar(double v) {
   if constexpr (std::is_integral_v<A>)
     return static_cast<A>(static_cast<int64_t>(v));
+  else if constexpr (is_complex_type<A>)
+    return A(static_cast<typename A::value_type>(v));
   else
     return static_cast<A>(v);
 }
@@ -102,7 +104,7 @@ void small(const GemmArgs& g, int64_t row_begin, int64_t row_end) {
         T* dst = c + (i0 + i) * g.ldc + j0;
         for (int64_t j = 0; j < cols; ++j) {
           A v = alpha * acc[i * cols + j];
-          if (beta != A(0)) v += beta * static_cast<A>(dst[j]);
+          if (!(beta == A(0))) v += beta * static_cast<A>(dst[j]);
           dst[j] = narrow<T>(v);
         }
       }
@@ -121,7 +123,9 @@ void dot_small(DType t, int64_t n, const void* x, int64_t incx, const void* y, i
   dispatch_all(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     // A plain float sum over many terms would lose digits.
-    using A = std::conditional_t<std::is_same_v<Acc<T>, float>, double, Acc<T>>;
+    using A = std::conditional_t<
+        std::is_same_v<Acc<T>, float>, double,
+        std::conditional_t<std::is_same_v<T, complex<float>>, complex<double>, Acc<T>>>;
     const T* px = static_cast<const T*>(x);
     const T* py = static_cast<const T*>(y);
     A total = A(0);
@@ -145,7 +149,7 @@ void ger_small(DType t, int64_t m, int64_t n, double alpha, const void* x, int64
       T* row = static_cast<T*>(a) + i * lda;
       for (int64_t j = 0; j < n; ++j) {
         A v = xi * static_cast<A>(py[j * incy]);
-        if (keep != A(0)) v += keep * static_cast<A>(row[j]);
+        if (!(keep == A(0))) v += keep * static_cast<A>(row[j]);
         row[j] = narrow<T>(v);
       }
     }

@@ -287,13 +287,41 @@ void scatter(int64_t itemsize, const DimIndexGeometry& g, void* self, const int6
   });
 }
 
+namespace {
+
+template <class T>
+void add_complex(const Space& space, void* self, const int64_t* index, const void* src,
+                 bool include_self) {
+  const auto run = [&](auto f) {
+    space.for_lines(bytes(self), reinterpret_cast<const char*>(index), bytes(src),
+                    [&](char* base, const char* p, const char* q, const Strides& s, int64_t n) {
+                      for (int64_t i = 0; i < n; ++i) {
+                        const auto step = read<int64_t>(p + i * s.index) * space.dim_stride;
+                        f(base + i * s.self + step, q + i * s.other);
+                      }
+                    });
+  };
+  if (!include_self) run([](char* to, const char*) { write(to, T(0)); });
+  run([](char* to, const char* from) { write(to, read<T>(to) + read<T>(from)); });
+}
+
+}  // namespace
+
 void scatter_reduce(ScatterReduce op, DType t, const DimIndexGeometry& g, void* self,
                     int64_t self_numel, const int64_t* index, const void* src, bool include_self) {
   const Space space(g);
   HeavyScope heavy(space.numel());
   space.check(index);
   if (space.empty()) return;
-  dispatch_all(t, [&](auto tag) {
+  if (is_complex(t)) {
+    COGRAD_CHECK_NOT_IMPLEMENTED(op == ScatterReduce::Sum,
+                                 "scatter_reduce(): only sums are implemented for dtype ",
+                                 dtype_name(t));
+    return t == DType::Complex64
+               ? add_complex<complex<float>>(space, self, index, src, include_self)
+               : add_complex<complex<double>>(space, self, index, src, include_self);
+  }
+  dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
       reduce_half<T>(op, g, self, self_numel, index, src, include_self);

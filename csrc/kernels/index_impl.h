@@ -15,7 +15,10 @@ namespace cograd::kernels {
 
 inline constexpr int64_t kIndexGrain = 1 << 14;  // elements a task should have
 
-// Calls f with the unsigned type of that many bytes.
+struct Wide {
+  uint64_t half[2];
+};
+// Calls f with the plain type of that many bytes.
 template <class F>
 decltype(auto) by_width(int64_t itemsize, F&& f) {
   switch (itemsize) {
@@ -25,6 +28,8 @@ decltype(auto) by_width(int64_t itemsize, F&& f) {
       return f(TypeTag<uint16_t>{});
     case 4:
       return f(TypeTag<uint32_t>{});
+    case 16:
+      return f(TypeTag<Wide>{});
     default:
       return f(TypeTag<uint64_t>{});
   }
@@ -52,7 +57,7 @@ T add_to(T a, A b) {
     return a || b;
   else if constexpr (std::is_integral_v<T>)
     return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  else if constexpr (std::is_floating_point_v<T>)
+  else if constexpr (std::is_floating_point_v<T> || is_complex_type<T>)
     return a + static_cast<T>(b);
   else
     return T(static_cast<float>(a) + static_cast<float>(b));

@@ -72,7 +72,7 @@ bool is_nonzero(T v) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
     return (v.bits & 0x7FFFu) != 0;
   } else {
-    return v != T(0);
+    return !(v == T(0));
   }
 }
 

@@ -146,9 +146,11 @@ void index_select(const void* src, int64_t outer, int64_t n, int64_t inner_bytes
 
 void index_add(DType t, void* self, int64_t outer, int64_t n, int64_t inner, const int64_t* index,
                int64_t m, const void* src, double alpha, int64_t dim) {
+  if (is_complex(t))  // alpha is real: so are the sums of the parts
+    return index_add(real_dtype(t), self, outer, n, 2 * inner, index, m, src, alpha, dim);
   check_index(index, m, n, dim, IndexSign::NonNegative, ErrorKind::Runtime);
   HeavyScope heavy(outer * m * inner);
-  dispatch_all(t, [&](auto tag) {
+  dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_tiles(outer, inner, m, [&](int64_t o, int64_t j, int64_t width) {
       T* to = static_cast<T*>(self) + o * n * inner + j;

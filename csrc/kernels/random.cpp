@@ -157,7 +157,7 @@ uint64_t random_int(DType t, void* out, int64_t n, PhiloxState s, int64_t lo, in
   const RandomLoops loops = random_loops();
   const uint64_t range = static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo);
   const bool narrow = range != 0 && range <= 0xFFFFFFFFu;
-  return dispatch_all(t, [&](auto tag) {
+  return dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* dst = static_cast<T*>(out);
     return for_pieces(
@@ -191,7 +191,7 @@ uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, double p
   const auto last = static_cast<uint32_t>(threshold - 1);
   const bool never = threshold == 0;
   const RandomLoops loops = random_loops();
-  return dispatch_all(t, [&](auto tag) {
+  return dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* dst = static_cast<T*>(out);
     return for_pieces(n, kGroupWords, s,
@@ -209,7 +209,7 @@ uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, double p
 uint64_t random_bernoulli(DType t, void* out, int64_t n, PhiloxState s, DType tp, const void* p) {
   const auto run = [&]<class P>(TypeTag<P>) {
     const P* prob = static_cast<const P*>(p);
-    return dispatch_all(t, [&](auto tag) {
+    return dispatch_real(t, [&](auto tag) {
       using T = typename decltype(tag)::type;
       T* dst = static_cast<T*>(out);
       return for_pieces(n, kGroupWords, s,
@@ -282,7 +282,7 @@ uint64_t random_multinomial(DType t, const void* probs, int64_t rows, int64_t n,
   parallel_for(0, rows, 1, [&](int64_t lo, int64_t hi) {
     std::vector<double> p(static_cast<size_t>(n));
     for (; lo < hi; ++lo) {
-      dispatch_all(t, [&](auto tag) {
+      dispatch_real(t, [&](auto tag) {
         using T = typename decltype(tag)::type;
         const T* row = static_cast<const T*>(probs) + lo * n;
         for (int64_t j = 0; j < n; ++j) {

@@ -275,7 +275,7 @@ class Driver {
 // Writes f(i) for count results of a wide type into y[first + i * stride] of dtype `out`.
 template <class F>
 void write(DType out, void* y, int64_t count, int64_t first, int64_t stride, const F& f) {
-  dispatch_all(out, [&](auto tag) {
+  dispatch_real(out, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* p = static_cast<T*>(y) + first;
     for (int64_t i = 0; i < count; ++i) {

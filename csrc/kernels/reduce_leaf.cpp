@@ -447,7 +447,7 @@ ReduceLeaf reduce_leaf(LeafOp op, DType t) {
   leaf.itemsize = dtype_size(t);
   leaf.native = t == DType::Float32 || t == DType::Float64 || t == DType::Int64;
   leaf.magnitude_mask = is_floating(t) ? ~(uint64_t{1} << (8 * leaf.itemsize - 1)) : ~uint64_t{0};
-  leaf.widen = dispatch_all(t, [](auto tag) { return &widen<typename decltype(tag)::type>; });
+  leaf.widen = dispatch_real(t, [](auto tag) { return &widen<typename decltype(tag)::type>; });
   return leaf;
 }
 

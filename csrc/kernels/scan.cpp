@@ -33,6 +33,10 @@ template <>
 struct ScanAcc<float> {
   using type = double;
 };
+template <>
+struct ScanAcc<complex<float>> {
+  using type = complex<double>;
+};
 template <class T>
 using Acc = typename ScanAcc<T>::type;
 
@@ -134,7 +138,8 @@ void extreme(const T* x, T* values, int64_t* indices, int64_t outer, int64_t n, 
 }  // namespace
 
 void cumsum(DType t, const void* x, void* y, int64_t outer, int64_t n, int64_t inner) {
-  dispatch_all(t, [&](auto tag) {
+  if (is_complex(t)) return cumsum(real_dtype(t), x, y, outer, n, 2 * inner);
+  dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     scan(static_cast<const T*>(x), static_cast<T*>(y), outer, n, inner, static_cast<Acc<T>>(0),
          [](Acc<T> a, Acc<T> b) { return add(a, b); });
@@ -162,7 +167,7 @@ void logcumsumexp(DType t, const void* x, void* y, int64_t outer, int64_t n, int
 
 void cummax(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
             int64_t inner) {
-  dispatch_all(t, [&](auto tag) {
+  dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     extreme(static_cast<const T*>(x), static_cast<T*>(values), indices, outer, n, inner,
             [](T a, T b) { return a >= b; });
@@ -171,7 +176,7 @@ void cummax(DType t, const void* x, void* values, int64_t* indices, int64_t oute
 
 void cummin(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
             int64_t inner) {
-  dispatch_all(t, [&](auto tag) {
+  dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     extreme(static_cast<const T*>(x), static_cast<T*>(values), indices, outer, n, inner,
             [](T a, T b) { return a <= b; });

@@ -168,7 +168,7 @@ bool is_nan_entry(const E& e) {
 void sort(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
           int64_t inner, bool descending) {
   check_row(n);
-  dispatch_all(t, [&](auto tag) {
+  dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     sort_rows(static_cast<const T*>(x), static_cast<T*>(values), indices, outer, n, inner,
               descending);
@@ -179,7 +179,7 @@ void topk(DType t, const void* x, void* values, int64_t* indices, int64_t outer,
           int64_t inner, int64_t k, bool largest) {
   check_row(n);
   if (outer * inner == 0 || k == 0) return;
-  dispatch_all(t, [&](auto tag) {
+  dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_rows(outer, n, inner, [&](int64_t lo, int64_t hi) {
       const auto buffer = sort_buffer<SortEntry<T>>(n);
@@ -198,7 +198,7 @@ void topk(DType t, const void* x, void* values, int64_t* indices, int64_t outer,
 void kthvalue(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
               int64_t inner, int64_t k) {
   check_row(n);
-  dispatch_all(t, [&](auto tag) {
+  dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     pick_rows(static_cast<const T*>(x), static_cast<T*>(values), indices, outer, n, inner,
               [=](auto* e) { return nth(e, n, k - 1); });
@@ -208,7 +208,7 @@ void kthvalue(DType t, const void* x, void* values, int64_t* indices, int64_t ou
 void median(DType t, const void* x, void* values, int64_t* indices, int64_t outer, int64_t n,
             int64_t inner, bool ignore_nan) {
   check_row(n);
-  dispatch_all(t, [&](auto tag) {
+  dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     pick_rows(static_cast<const T*>(x), static_cast<T*>(values), indices, outer, n, inner,
               [=](auto* e) {

@@ -77,7 +77,7 @@ void searchsorted(DType t, const void* sorted, const int64_t* sorter, int64_t n,
                   const void* values, int64_t batch, int64_t m, bool right, DType out_dtype,
                   void* out) {
   HeavyScope heavy(batch * m * 16);
-  dispatch_all(t, [&](auto tag) {
+  dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* s = static_cast<const T*>(sorted);
     const T* v = static_cast<const T*>(values);
@@ -91,7 +91,7 @@ void searchsorted(DType t, const void* sorted, const int64_t* sorter, int64_t n,
 
 int64_t bincount_size(DType t, const void* x, int64_t n) {
   HeavyScope heavy(n);
-  return dispatch_all(t, [&](auto tag) -> int64_t {
+  return dispatch_real(t, [&](auto tag) -> int64_t {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_integral_v<T>) {
       const T* p = static_cast<const T*>(x);
@@ -117,7 +117,7 @@ void bincount(DType t, const void* x, int64_t n, DType weight_dtype, const void*
   HeavyScope heavy(n);
   const auto count = [&]<class W>(TypeTag<W>, const W* w, auto* total) {
     std::fill_n(total, bins, 0);
-    dispatch_all(t, [&](auto tag) {
+    dispatch_real(t, [&](auto tag) {
       using T = typename decltype(tag)::type;
       if constexpr (std::is_integral_v<T>) {
         const T* p = static_cast<const T*>(x);
@@ -148,7 +148,7 @@ void bincount(DType t, const void* x, int64_t n, DType weight_dtype, const void*
 void histogram_uniform(DType t, const void* x, const void* weights, int64_t n, double lo, double hi,
                        int64_t bins, void* out) {
   HeavyScope heavy(n);
-  dispatch_all(t, [&](auto tag) {
+  dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     histogram(static_cast<const T*>(x), static_cast<const T*>(weights), n, bins,
               static_cast<T*>(out), [=](Plain<T> raw) -> int64_t {
@@ -164,7 +164,7 @@ void histogram_uniform(DType t, const void* x, const void* weights, int64_t n, d
 void histogram_edges(DType t, const void* x, const void* weights, int64_t n, const void* edges,
                      int64_t bins, void* out) {
   HeavyScope heavy(n * 8);
-  dispatch_all(t, [&](auto tag) {
+  dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* e = static_cast<const T*>(edges);
     const auto at = [e](int64_t i) { return static_cast<Plain<T>>(e[i]); };

@@ -72,7 +72,7 @@ int64_t unique(DType t, const void* x, int64_t n, void* values, int64_t* inverse
   COGRAD_CHECK(n < (int64_t{1} << 32), "unique: input has ", n,
                " elements, expected fewer than 4294967296");
   HeavyScope heavy(n);
-  return dispatch_all(t, [&](auto tag) {
+  return dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     return unique_sorted(static_cast<const T*>(x), n, static_cast<T*>(values), inverse, counts);
   });
@@ -81,7 +81,7 @@ int64_t unique(DType t, const void* x, int64_t n, void* values, int64_t* inverse
 int64_t unique_consecutive(DType t, const void* x, int64_t n, void* values, int64_t* inverse,
                            int64_t* counts) {
   HeavyScope heavy(n);
-  return dispatch_all(t, [&](auto tag) {
+  return dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     return unique_runs(static_cast<const T*>(x), n, static_cast<T*>(values), inverse, counts);
   });
@@ -90,7 +90,7 @@ int64_t unique_consecutive(DType t, const void* x, int64_t n, void* values, int6
 int64_t unique_rows(DType t, const void* x, int64_t rows, int64_t cols, bool consecutive,
                     int64_t* first_row, int64_t* inverse, int64_t* counts) {
   HeavyScope heavy(rows * cols);
-  return dispatch_all(t, [&](auto tag) {
+  return dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* p = static_cast<const T*>(x);
     std::vector<int64_t> order(static_cast<size_t>(rows));

@@ -125,13 +125,15 @@ void move_elements(char* out, int64_t out_stride, const char* in, int64_t in_str
       return move_strided<uint16_t>(out, out_stride, in, in_stride, n);
     case 4:
       return move_strided<uint32_t>(out, out_stride, in, in_stride, n);
+    case 16:
+      return move_strided<complex<double>>(out, out_stride, in, in_stride, n);
     default:
       return move_strided<uint64_t>(out, out_stride, in, in_stride, n);
   }
 }
 
 struct Stages {
-  alignas(64) char block[kStages][kBlock * 8];
+  alignas(64) char block[kStages][kBlock * 16];
   alignas(64) uint16_t narrow[kBlock];
 };
 

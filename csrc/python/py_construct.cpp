@@ -109,6 +109,7 @@ class Inferred {
   DType scalar_type(PyObject* o) const {
     if (is_numpy_scalar(o)) return numpy_dtype(o);
     if (PyFloat_Check(o)) return default_dtype();
+    if (PyComplex_Check(o)) return complex_dtype(default_dtype());
     COGRAD_CHECK(PyLong_Check(o), op_, "(): Could not infer dtype of ", Py_TYPE(o)->tp_name);
     return DType::Int64;
   }
@@ -131,9 +132,20 @@ Scalar tensor_item(const char* op, PyObject* o) {
   return item(t);
 }
 
+complex<double> complex_value(const char* op, PyObject* o) {
+  if (is_tensor(o)) return tensor_item(op, o).to_complex();
+  const Py_complex v = PyComplex_AsCComplex(o);
+  if (v.real == -1.0 && PyErr_Occurred()) throw_python_error();
+  return {v.real, v.imag};
+}
+
 double real_value(const char* op, PyObject* o) {
   if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
-  if (is_tensor(o)) return tensor_item(op, o).to_double();
+  if (is_tensor(o)) {
+    const Scalar s = tensor_item(op, o);
+    COGRAD_CHECK(s.imag() == 0, op, "(): a complex tensor cannot be converted to a real number");
+    return s.to_double();
+  }
   const double v = PyLong_Check(o) ? PyLong_AsDouble(o) : PyFloat_AsDouble(o);
   if (v == -1.0 && PyErr_Occurred()) throw_python_error();
   return v;
@@ -187,7 +199,10 @@ T narrow(const char* op, const Scalar& s) {
 
 template <class T>
 T value_of(const char* op, PyObject* o) {
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (is_complex_type<T>) {
+    return T(complex_value(op, o));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (PyComplex_Check(o)) return PyObject_IsTrue(o) == 1;
     if (PyLong_Check(o)) return PyObject_IsTrue(o) == 1;
     return whole_value(op, o).to_bool();
   } else if constexpr (std::is_integral_v<T>) {

@@ -10,7 +10,14 @@ namespace {
 
 // The structs of the DLPack specification.
 enum DlDeviceType : int32_t { kDlCpu = 1 };
-enum DlTypeCode : uint8_t { kDlInt = 0, kDlUInt = 1, kDlFloat = 2, kDlBfloat = 4, kDlBool = 6 };
+enum DlTypeCode : uint8_t {
+  kDlInt = 0,
+  kDlUInt = 1,
+  kDlFloat = 2,
+  kDlBfloat = 4,
+  kDlComplex = 5,
+  kDlBool = 6
+};
 enum DlFlags : uint64_t { kDlReadOnly = 1, kDlCopied = 2 };
 struct DlDevice {
   int32_t type;
@@ -62,6 +69,7 @@ DlType to_dl(DType t) noexcept {
                        : t == DType::UInt8    ? kDlUInt
                        : t == DType::BFloat16 ? kDlBfloat
                        : is_floating(t)       ? kDlFloat
+                       : is_complex(t)        ? kDlComplex
                                               : kDlInt;
   return {code, bits, 1};
 }
@@ -75,8 +83,8 @@ DType from_dl(const DlType& d) {
   }
   detail::fail(ErrorKind::Runtime, "from_dlpack(): unsupported dtype with type code ",
                static_cast<int>(d.code), " and ", static_cast<int>(d.bits),
-               " bits; supported are bool, uint8, int8 to int64, float16, bfloat16, float32 and "
-               "float64");
+               " bits; supported are bool, uint8, int8 to int64, float16, bfloat16, float32, "
+               "float64, complex64 and complex128");
 }
 
 // ---- export ----------------------------------------------------------------------------------

@@ -98,12 +98,9 @@ int32_t unwrap_device(void* object, int32_t* type, int32_t* index) {
 int32_t unwrap_number(void* object, cograd_value* v) {
   Scalar s;
   if (!parse_scalar(static_cast<PyObject*>(object), &s)) return 0;
-  *v = cograd_value{};
-  v->kind = s.is_float() ? COGRAD_FLOAT : s.is_bool() ? COGRAD_BOOLEAN : COGRAD_INT;
-  if (s.is_float())
-    v->u.number = s.to_double();
-  else
-    v->u.integer = s.to_int();
+  Value number;
+  number.set_scalar(s);
+  *v = number.to_c();
   return 1;
 }
 void raise_last_error() {

@@ -45,6 +45,9 @@ bool find_dtype(const py::dtype& d, DType* out) {
     case 'f':
       *out = size == 2 ? DType::Float16 : size == 4 ? DType::Float32 : DType::Float64;
       return size <= 8;
+    case 'c':
+      *out = size == 8 ? DType::Complex64 : DType::Complex128;
+      return size <= 16;
     default:
       return false;
   }
@@ -128,7 +131,8 @@ PyObject* py_from_numpy(PyObject*, PyObject* o) {
 // ---- buffer protocol -------------------------------------------------------------------------
 
 constexpr char* format_of(DType t) {
-  constexpr const char* kFormat[kNumDTypes] = {"?", "B", "b", "h", "i", "l", "e", "", "f", "d"};
+  constexpr const char* kFormat[kNumDTypes] = {"?", "B", "b", "h", "i",  "l",
+                                               "e", "",  "f", "d", "Zf", "Zd"};
   static_assert(sizeof(long) == 8, "'l' is int64");
   return const_cast<char*>(kFormat[static_cast<int>(t)]);
 }

@@ -129,6 +129,7 @@ PyObject* get_is_inference(PyObject* o, PyObject*) {
 constexpr char kT[] = "_T";
 constexpr char kMT[] = "_mT";
 constexpr char kH[] = "_H";
+constexpr char kMH[] = "_mH";
 
 template <const char* Name>
 PyObject* get_by_op(PyObject* o, void*) {
@@ -136,7 +137,10 @@ PyObject* get_by_op(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
     if (record == nullptr) detail::fail(ErrorKind::NotImplemented, Name);
     PyObject* other = nullptr;
-    if (overrides_possible && overridden_getter(Name == kT ? "T" : "mT", o, &other)) [[unlikely]]
+    if (overrides_possible && overridden_getter(Name == kT    ? "T"
+                                                : Name == kMH ? "mH"
+                                                              : "mT",
+                                                o, &other)) [[unlikely]]
       return other;
     if (Name == kT && unwrap(o).dim() != 2 && unwrap(o).dim() != 0 &&
         PyErr_WarnEx(PyExc_UserWarning,
@@ -307,9 +311,11 @@ PyGetSetDef tensor_getset[] = {
     {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
     {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
     {"T", get_by_op<kT>, nullptr, "View with the dimensions reversed.", nullptr},
-    {"H", get_by_op<kH>, nullptr, "View of a matrix, transposed.", nullptr},
+    {"H", get_by_op<kH>, nullptr, "A matrix transposed and conjugated; a view if it is real.",
+     nullptr},
     {"mT", get_by_op<kMT>, nullptr, "View with the last two dimensions swapped.", nullptr},
-    {"mH", get_by_op<kMT>, nullptr, "View with the last two dimensions swapped.", nullptr},
+    {"mH", get_by_op<kMH>, nullptr,
+     "The last two dimensions swapped and conjugated; a view if it is real.", nullptr},
     {"layout", get_layout, nullptr, "Always strided.", nullptr},
     {"is_sparse", get_false, nullptr, nullptr, nullptr},
     {"is_quantized", get_false, nullptr, nullptr, nullptr},

@@ -142,7 +142,7 @@ PyObject* nb_matmul(PyObject* a, PyObject* b) {
 }
 
 PyObject* nb_invert(PyObject* o) {
-  if (!unwrap(o).is_floating()) return unary(not_slot, o);
+  if (!is_differentiable(unwrap(o).dtype())) return unary(not_slot, o);
   PyErr_SetString(PyExc_TypeError,
                   "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
   return nullptr;
@@ -169,20 +169,27 @@ Scalar only_element(PyObject* o) {
                      unwrap(o).numel(), " elements");
   return item(unwrap(o));
 }
+Scalar only_real_element(PyObject* o) {
+  const Scalar s = only_element(o);
+  COGRAD_CHECK(s.imag() == 0,
+               "value cannot be converted to type double without overflow: a complex "
+               "number has no order or size of a real one; take .real, .imag or .abs()");
+  return s;
+}
 PyObject* nb_int(PyObject* o) {
   return guarded([&]() -> PyObject* {
-    const Scalar s = only_element(o);
-    if (s.is_float()) return PyLong_FromDouble(s.to_double());
+    const Scalar s = only_real_element(o);
+    if (s.is_float() || s.is_complex()) return PyLong_FromDouble(s.to_double());
     return PyLong_FromLongLong(s.to_int());
   });
 }
 PyObject* nb_float(PyObject* o) {
-  return guarded([&] { return PyFloat_FromDouble(only_element(o).to_double()); });
+  return guarded([&] { return PyFloat_FromDouble(only_real_element(o).to_double()); });
 }
 PyObject* nb_index(PyObject* o) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = unwrap(o);
-    COGRAD_CHECK_TYPE(t.numel() == 1 && !t.is_floating(),
+    COGRAD_CHECK_TYPE(t.numel() == 1 && !is_differentiable(t.dtype()),
                       "only integer tensors of a single element can be converted to an index");
     return PyLong_FromLongLong(item(t).to_int());
   });

@@ -16,6 +16,8 @@ PyObject* number_object(T v) {
     return PyBool_FromLong(v);
   else if constexpr (std::is_integral_v<T>)
     return PyLong_FromLongLong(v);
+  else if constexpr (is_complex_type<T>)
+    return PyComplex_FromDoubles(static_cast<double>(v.re), static_cast<double>(v.im));
   else
     return PyFloat_FromDouble(static_cast<double>(v));
 }

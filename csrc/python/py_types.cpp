@@ -30,15 +30,28 @@ PyObject* dtype_reduce(PyObject* o, PyObject*) {
   return PyUnicode_FromString(dtype_name(value_of(o)));  // a global of the package: pickled by name
 }
 PyObject* get_is_floating(PyObject* o, void*) { return PyBool_FromLong(is_floating(value_of(o))); }
-PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
+PyObject* get_is_complex(PyObject* o, void*) { return PyBool_FromLong(is_complex(value_of(o))); }
+PyObject* dtype_to_real(PyObject* o, PyObject*) {
+  return Py_NewRef(dtype_object(real_dtype(value_of(o))));
+}
+PyObject* dtype_to_complex(PyObject* o, PyObject*) {
+  const DType t = value_of(o);
+  if (is_differentiable(t)) return Py_NewRef(dtype_object(complex_dtype(t)));
+  PyErr_Format(PyExc_RuntimeError, "cograd.%s has no complex dtype", dtype_name(t));
+  return nullptr;
+}
 PyObject* get_is_signed(PyObject* o, void*) { return PyBool_FromLong(is_signed(value_of(o))); }
 PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLong(dtype_size(value_of(o))); }
 
 void init_dtype(py::module_& m) {
-  static PyMethodDef methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr}, {}};
+  static PyMethodDef methods[] = {
+      {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
+      {"to_real", dtype_to_real, METH_NOARGS, "The dtype of the parts of complex elements."},
+      {"to_complex", dtype_to_complex, METH_NOARGS, "The dtype of complex numbers of such parts."},
+      {}};
   static PyGetSetDef getset[] = {
       {"is_floating_point", get_is_floating, nullptr, "Whether the dtype is a float.", nullptr},
-      {"is_complex", get_false, nullptr, "Always False: no complex dtypes.", nullptr},
+      {"is_complex", get_is_complex, nullptr, "Whether elements are complex numbers.", nullptr},
       {"is_signed", get_is_signed, nullptr, "Whether negative values exist.", nullptr},
       {"itemsize", get_itemsize, nullptr, "Bytes of one element.", nullptr},
       {}};
@@ -229,7 +242,7 @@ py::dict dtype_limits(py::handle o) {
   if (!parse_dtype(o.ptr(), &t))
     detail::fail(ErrorKind::Type, "finfo()/iinfo(): expected a dtype, got ",
                  Py_TYPE(o.ptr())->tp_name);
-  switch (t) {
+  switch (real_dtype(t)) {  // of complex numbers: their parts
     case DType::Float64:
       return float_info<double>();
     case DType::Float32:
@@ -265,6 +278,8 @@ bool parse_dtype(PyObject* o, DType* out) noexcept {
   }
   if (o == reinterpret_cast<PyObject*>(&PyFloat_Type))
     *out = DType::Float64;
+  else if (o == reinterpret_cast<PyObject*>(&PyComplex_Type))
+    *out = DType::Complex128;
   else if (o == reinterpret_cast<PyObject*>(&PyLong_Type))
     *out = DType::Int64;
   else if (o == reinterpret_cast<PyObject*>(&PyBool_Type))
@@ -308,7 +323,7 @@ bool parse_int(PyObject* o, int64_t* out) noexcept {
   if (std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.bool")) return false;
   if (is_tensor(o)) {
     const Tensor& t = unwrap(o);
-    if (is_floating(t.dtype()) || t.numel() != 1) return false;
+    if (is_differentiable(t.dtype()) || t.numel() != 1) return false;
   }
   PyObject* n = PyNumber_Index(o);
   if (n == nullptr) {
@@ -325,6 +340,11 @@ bool parse_int(PyObject* o, int64_t* out) noexcept {
 }
 
 bool parse_scalar(PyObject* o, Scalar* out) noexcept {
+  if (PyComplex_Check(o)) {
+    const Py_complex v = PyComplex_AsCComplex(o);
+    *out = complex<double>(v.real, v.imag);
+    return true;
+  }
   if (PyFloat_Check(o)) {
     *out = Scalar(PyFloat_AS_DOUBLE(o));
     return true;
@@ -355,6 +375,11 @@ bool parse_scalar(PyObject* o, Scalar* out) noexcept {
     *out = Scalar(PyObject_IsTrue(o) == 1);
     return true;
   }
+  if (std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.complex")) {
+    const Py_complex v = PyComplex_AsCComplex(o);
+    *out = complex<double>(v.real, v.imag);
+    return true;
+  }
   if (Py_TYPE(o)->tp_as_number == nullptr || Py_TYPE(o)->tp_as_number->nb_float == nullptr)
     return false;
   PyObject* f = PyNumber_Float(o);
@@ -374,7 +399,7 @@ Scalar item(const Tensor& t) {
   return dispatch_all(t.dtype(), [&](auto tag) -> Scalar {
     using T = typename decltype(tag)::type;
     const T v = *t.data<T>();
-    if constexpr (std::is_same_v<T, bool>)
+    if constexpr (std::is_same_v<T, bool> || is_complex_type<T>)
       return Scalar(v);
     else if constexpr (std::is_integral_v<T>)
       return Scalar(static_cast<long long>(v));
@@ -389,6 +414,8 @@ PyObject* scalar_object(const Scalar& s) {
       return PyBool_FromLong(s.to_bool());
     case Scalar::Kind::Int:
       return PyLong_FromLongLong(s.to_int());
+    case Scalar::Kind::Complex:
+      return PyComplex_FromDoubles(s.to_double(), s.imag());
     case Scalar::Kind::Float:
       break;
   }

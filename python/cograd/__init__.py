@@ -20,6 +20,8 @@ from cograd._C import (
     Tensor,
     bfloat16,
     bool,
+    complex64,
+    complex128,
     device,
     dtype,
     float16,
@@ -44,6 +46,8 @@ from cograd._memory_format import memory_format
 half = float16
 float = float32
 double = float64
+cfloat = complex64
+cdouble = complex128
 short = int16
 int = int32
 long = int64

@@ -54,7 +54,12 @@ class _TypeInfo:
         return (self.__class__, (self._type,))
 
 
-_OF_PYTHON_TYPE = {float: _C.float64, int: _C.int64, bool: _C.bool}
+_OF_PYTHON_TYPE = {
+    float: _C.float64,
+    int: _C.int64,
+    bool: _C.bool,
+    complex: _C.complex128,
+}
 
 
 def _as_dtype(op: str, value: Any) -> Any:
@@ -70,13 +75,13 @@ def _as_dtype(op: str, value: Any) -> Any:
 
 
 class finfo(_TypeInfo):
-    """The limits of a floating dtype.
+    """The limits of a floating dtype, or of the parts of a complex one.
 
     Args:
-        type: a floating dtype; the default dtype unless given.
+        type: a floating or complex dtype; the default dtype unless given.
 
     Raises:
-        TypeError: ``type`` is no dtype, or not a floating one.
+        TypeError: ``type`` is no dtype, or an integer one.
     """
 
     _fields = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
@@ -92,12 +97,12 @@ class finfo(_TypeInfo):
         if type is None:
             type = _C.get_default_dtype()
         type = _as_dtype("finfo", type)
-        if not type.is_floating_point:
+        if not (type.is_floating_point or type.is_complex):
             raise TypeError(
                 f"finfo() requires a floating point dtype, got {_dtype_name(type)}; "
                 "use iinfo for integer dtypes"
             )
-        super().__init__(type)
+        super().__init__(type.to_real())
 
 
 class iinfo(_TypeInfo):
@@ -117,7 +122,7 @@ class iinfo(_TypeInfo):
 
     def __init__(self, type: Any) -> None:
         type = _as_dtype("iinfo", type)
-        if type.is_floating_point or type == _C.bool:
+        if type.is_floating_point or type.is_complex or type == _C.bool:
             raise TypeError(
                 f"iinfo() requires an integer dtype, got {_dtype_name(type)}"
                 + ("; use finfo for floating dtypes" if type.is_floating_point else "")
@@ -149,9 +154,9 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 def is_complex(input: Tensor) -> bool:
-    """False: there are no complex dtypes. TypeError if ``input`` is no Tensor."""
+    """Whether ``input`` has a complex dtype. TypeError if it is no Tensor."""
     _check_tensor("is_complex", input)
-    return False
+    return input.dtype.is_complex
 
 
 def is_nonzero(input: Tensor) -> bool:
@@ -199,8 +204,8 @@ def typename(obj: Any, /) -> str:
 
 
 def _is_complex_method(self: Tensor) -> bool:
-    """False: there are no complex dtypes."""
-    return False
+    """Whether the elements are complex numbers."""
+    return self.dtype.is_complex
 
 
 Tensor.is_complex = _is_complex_method  # type: ignore[method-assign]

@@ -28,6 +28,7 @@ _NAMES = {
     "bfloat16": "BF16",
     "float32": "F32",
     "float64": "F64",
+    "complex64": "C64",
 }
 _CODES = {code: name for name, code in _NAMES.items()}
 

@@ -231,7 +231,9 @@ enum {
   COGRAD_TUPLE = 14,            /* the same, a tuple */
   COGRAD_NUMBER = 15,           /* of parameters only: BOOLEAN, INT or FLOAT */
   COGRAD_TENSOR_OR_NUMBER = 16, /* of parameters only */
-  COGRAD_DEFAULT = 17           /* of arguments only: the parameter's default */
+  COGRAD_DEFAULT = 17,          /* of arguments only: the parameter's default */
+  /* u.number is the real part, the bytes of `length` are the imaginary part: a double, too. */
+  COGRAD_COMPLEX = 18
 };
 typedef struct cograd_string {
   const char* data;

@@ -3,6 +3,8 @@
 #pragma once
 #include <stdint.h>
 
+#include "cograd/complex.h"
+
 namespace cograd {
 
 enum class DType : uint8_t {
@@ -16,6 +18,8 @@ enum class DType : uint8_t {
   BFloat16,
   Float32,
   Float64,
+  Complex64,
+  Complex128,
   // Their other names.
   Byte = UInt8,
   Char = Int8,
@@ -25,6 +29,8 @@ enum class DType : uint8_t {
   Half = Float16,
   Float = Float32,
   Double = Float64,
+  ComplexFloat = Complex64,
+  ComplexDouble = Complex128,
 };
 
 namespace detail {
@@ -77,7 +83,7 @@ struct BFloat16 {
   }
 };
 
-enum class DTypeCategory : uint8_t { Bool, Integer, Floating };
+enum class DTypeCategory : uint8_t { Bool, Integer, Floating, Complex };
 
 // All that is known of a dtype by itself; the one table of names.
 struct DTypeInfo {
@@ -99,6 +105,8 @@ inline constexpr DTypeInfo kDTypes[] = {
     {"bfloat16", "BFloat16", "c10::BFloat16", 2, DTypeCategory::Floating, true},
     {"float32", "Float", "float", 4, DTypeCategory::Floating, true},
     {"float64", "Double", "double", 8, DTypeCategory::Floating, true},
+    {"complex64", "ComplexFloat", "c10::complex<float>", 8, DTypeCategory::Complex, true},
+    {"complex128", "ComplexDouble", "c10::complex<double>", 16, DTypeCategory::Complex, true},
 };
 inline constexpr int kNumDTypes = sizeof(kDTypes) / sizeof(kDTypes[0]);
 
@@ -133,10 +141,18 @@ constexpr bool is_integral(DType t) noexcept {
   return (kMask >> static_cast<int>(t) & 1) != 0;
 }
 constexpr bool is_signed(DType t) noexcept { return dtype_info(t).is_signed; }
-// Whether tensors of the dtype can require grad: those of real and, later, of complex numbers.
-constexpr bool is_differentiable(DType t) noexcept { return is_floating(t); }
-// Whether elements are real numbers: everything until there are complex ones.
-constexpr bool is_real(DType) noexcept { return true; }
+constexpr bool is_complex(DType t) noexcept { return t >= DType::Complex64; }
+// Whether tensors of the dtype can require grad.
+constexpr bool is_differentiable(DType t) noexcept { return is_floating(t) || is_complex(t); }
+constexpr bool is_real(DType t) noexcept { return !is_complex(t); }
+// The dtype of the parts of complex elements, of others their own.
+constexpr DType real_dtype(DType t) noexcept {
+  return t == DType::Complex64 ? DType::Float32 : t == DType::Complex128 ? DType::Float64 : t;
+}
+// The dtype of complex numbers with parts of a floating dtype; 16-bit parts become 32-bit ones.
+constexpr DType complex_dtype(DType t) noexcept {
+  return t == DType::Float64 || t == DType::Complex128 ? DType::Complex128 : DType::Complex64;
+}
 
 template <class T>
 struct DTypeOf;
@@ -180,6 +196,14 @@ template <>
 struct DTypeOf<double> {
   static constexpr DType value = DType::Float64;
 };
+template <>
+struct DTypeOf<complex<float>> {
+  static constexpr DType value = DType::Complex64;
+};
+template <>
+struct DTypeOf<complex<double>> {
+  static constexpr DType value = DType::Complex128;
+};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
@@ -188,9 +212,9 @@ struct TypeTag {
   using type = T;
 };
 
-// Calls f(TypeTag<T>{}) with the C++ type of `t`; every dtype is covered.
+// Calls f(TypeTag<T>{}) with the C++ type of `t`, which is no complex one.
 template <class F>
-decltype(auto) dispatch_all(DType t, F&& f) {
+decltype(auto) dispatch_real(DType t, F&& f) {
   switch (t) {
     case DType::Bool:
       return f(TypeTag<bool>{});
@@ -210,10 +234,16 @@ decltype(auto) dispatch_all(DType t, F&& f) {
       return f(TypeTag<BFloat16>{});
     case DType::Float32:
       return f(TypeTag<float>{});
-    case DType::Float64:
-      break;
+    default:
+      return f(TypeTag<double>{});
   }
-  return f(TypeTag<double>{});
+}
+// The same; every dtype is covered.
+template <class F>
+decltype(auto) dispatch_all(DType t, F&& f) {
+  if (t == DType::Complex64) return f(TypeTag<complex<float>>{});
+  if (t == DType::Complex128) return f(TypeTag<complex<double>>{});
+  return dispatch_real(t, f);
 }
 
 }  // namespace cograd

@@ -57,6 +57,11 @@ template <>
 struct Argument<Scalar> : Of<COGRAD_NUMBER> {
   static Scalar get(const cograd_value& v) {
     if (v.kind == COGRAD_FLOAT) return Scalar(v.u.number);
+    if (v.kind == COGRAD_COMPLEX) {
+      double imag = 0;
+      __builtin_memcpy(&imag, &v.length, sizeof imag);
+      return complex<double>(v.u.number, imag);
+    }
     if (v.kind == COGRAD_BOOLEAN) return Scalar(v.u.integer != 0);
     return Scalar(static_cast<long>(v.u.integer));
   }

@@ -138,6 +138,7 @@ struct type_caster<cograd::Scalar> {
   }
   static handle cast(const cograd::Scalar& s, return_value_policy, handle) {
     if (s.is_float()) return PyFloat_FromDouble(s.to_double());
+    if (s.is_complex()) return PyComplex_FromDoubles(s.to_double(), s.imag());
     return s.is_bool() ? PyBool_FromLong(s.to_bool()) : PyLong_FromLongLong(s.to_int());
   }
 };

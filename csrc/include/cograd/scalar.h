@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A Python-like number: bool, int64 or double, remembering which one it was.
+// A Python-like number: bool, int64, double or complex, remembering which one it was.
 #pragma once
 #include <stdint.h>
 
@@ -7,38 +7,60 @@
 
 namespace cograd {
 
+// Two words: a number, and its imaginary part or what it is instead. A kind is the bits of a NaN
+// that no arithmetic makes.
 class Scalar {
  public:
-  enum class Kind : uint8_t { Bool, Int, Float };
-  constexpr Scalar() noexcept : kind_(Kind::Int), i_(0) {}
-  constexpr Scalar(bool v) noexcept : kind_(Kind::Bool), i_(v) {}      // NOLINT: implicit
-  constexpr Scalar(int v) noexcept : kind_(Kind::Int), i_(v) {}        // NOLINT
-  constexpr Scalar(long v) noexcept : kind_(Kind::Int), i_(v) {}       // NOLINT
-  constexpr Scalar(long long v) noexcept : kind_(Kind::Int), i_(v) {}  // NOLINT
-  constexpr Scalar(unsigned v) noexcept : kind_(Kind::Int), i_(v) {}   // NOLINT
-  constexpr Scalar(unsigned long v) noexcept
-      : kind_(Kind::Int), i_(static_cast<int64_t>(v)) {}              // NOLINT
-  Scalar(Half v) noexcept : Scalar(static_cast<float>(v)) {}          // NOLINT
-  Scalar(BFloat16 v) noexcept : Scalar(static_cast<float>(v)) {}      // NOLINT
-  constexpr Scalar(float v) noexcept : kind_(Kind::Float), d_(v) {}   // NOLINT
-  constexpr Scalar(double v) noexcept : kind_(Kind::Float), d_(v) {}  // NOLINT
+  enum class Kind : uint8_t { Bool, Int, Float, Complex };
+  constexpr Scalar() noexcept : tag_(kInt), i_(0) {}
+  constexpr Scalar(bool v) noexcept : tag_(kBool), i_(v) {}      // NOLINT: implicit
+  constexpr Scalar(int v) noexcept : tag_(kInt), i_(v) {}        // NOLINT
+  constexpr Scalar(long v) noexcept : tag_(kInt), i_(v) {}       // NOLINT
+  constexpr Scalar(long long v) noexcept : tag_(kInt), i_(v) {}  // NOLINT
+  constexpr Scalar(unsigned v) noexcept : tag_(kInt), i_(v) {}   // NOLINT
+  constexpr Scalar(unsigned long v) noexcept : tag_(kInt), i_(static_cast<int64_t>(v)) {}  // NOLINT
+  Scalar(Half v) noexcept : Scalar(static_cast<float>(v)) {}                               // NOLINT
+  Scalar(BFloat16 v) noexcept : Scalar(static_cast<float>(v)) {}                           // NOLINT
+  constexpr Scalar(float v) noexcept : tag_(kFloat), d_(v) {}                              // NOLINT
+  constexpr Scalar(double v) noexcept : tag_(kFloat), d_(v) {}                             // NOLINT
+  template <class T>
+  constexpr Scalar(complex<T> v) noexcept  // NOLINT
+      : tag_(v.im == v.im ? __builtin_bit_cast(uint64_t, static_cast<double>(v.im)) : kNan),
+        d_(static_cast<double>(v.re)) {}
 
-  constexpr Kind kind() const noexcept { return kind_; }
-  constexpr bool is_float() const noexcept { return kind_ == Kind::Float; }
-  constexpr bool is_bool() const noexcept { return kind_ == Kind::Bool; }
-  constexpr double to_double() const noexcept { return is_float() ? d_ : static_cast<double>(i_); }
-  constexpr int64_t to_int() const noexcept { return is_float() ? static_cast<int64_t>(d_) : i_; }
-  constexpr bool to_bool() const noexcept { return is_float() ? d_ != 0 : i_ != 0; }
+  constexpr Kind kind() const noexcept {
+    return is_float()      ? Kind::Float
+           : tag_ == kInt  ? Kind::Int
+           : tag_ == kBool ? Kind::Bool
+                           : Kind::Complex;
+  }
+  constexpr bool is_float() const noexcept { return tag_ == kFloat; }
+  constexpr bool is_bool() const noexcept { return tag_ == kBool; }
+  constexpr bool is_complex() const noexcept { return (tag_ & kTags) != kTags; }
+  // The real part of a complex number.
+  constexpr double to_double() const noexcept { return is_whole() ? static_cast<double>(i_) : d_; }
+  constexpr int64_t to_int() const noexcept { return is_whole() ? i_ : static_cast<int64_t>(d_); }
+  constexpr bool to_bool() const noexcept {
+    return is_whole() ? i_ != 0 : d_ != 0 || (is_complex() && imag() != 0);
+  }
+  constexpr double imag() const noexcept {
+    return is_complex() ? __builtin_bit_cast(double, tag_) : 0.0;
+  }
+  constexpr complex<double> to_complex() const noexcept { return {to_double(), imag()}; }
 #ifdef COGRAD_TORCH_COMPAT
 #include "cograd/torch_compat/impl/scalar_members.inc"
 #endif
-  constexpr bool equals(double v) const noexcept { return to_double() == v; }
+  constexpr bool equals(double v) const noexcept { return to_double() == v && imag() == 0; }
   constexpr Scalar operator-() const noexcept {
+    if (is_complex()) return Scalar(-to_complex());
     return is_float() ? Scalar(-d_) : Scalar(static_cast<long>(-i_));
   }
 
  private:
-  Kind kind_;
+  static constexpr uint64_t kNan = 0x7ff8000000000000, kTags = 0xfff8c06ad0000000,
+                            kFloat = kTags | 1, kInt = kTags | 2, kBool = kTags | 3;
+  constexpr bool is_whole() const noexcept { return tag_ == kInt || tag_ == kBool; }
+  uint64_t tag_;
   union {
     int64_t i_;
     double d_;

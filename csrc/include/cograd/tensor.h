@@ -161,6 +161,7 @@ class Tensor {
     ext::check(cograd_tensor_item(need(), &d, &i));
     return is_floating(dtype()) ? static_cast<T>(d) : static_cast<T>(i);
   }
+  bool is_complex() const { return cograd::is_complex(dtype()); }
   Scalar item() const {
     if (is_floating(dtype())) return Scalar(item<double>());
     return dtype() == DType::Bool ? Scalar(item<bool>()) : Scalar(item<int64_t>());

@@ -236,6 +236,8 @@ inline void put(std::string& s, const Device&) { s += "cpu"; }
 inline void put(std::string& s, const Scalar& v) {
   if (v.is_float())
     cograd::detail::put(s, v.to_double());
+  else if (v.is_complex())
+    s += cograd::detail::concat("(", v.to_double(), " + ", v.imag(), "j)");
   else if (v.is_bool())
     cograd::detail::put(s, v.to_bool());
   else

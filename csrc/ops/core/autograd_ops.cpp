@@ -31,6 +31,8 @@ const bool installed = [] {
   autograd_ops.as_strided = as_strided;
   autograd_ops.scatter_slice = scatter_region;
   autograd_ops.relayout = relayout;
+  autograd_ops.parts_of_complex = parts_of_complex;
+  autograd_ops.complex_from_parts = complex_from_parts;
   return true;
 }();
 

@@ -2,11 +2,14 @@
 // What a declaration says about an op beside its parameters: its kind, the dtypes it takes, and the
 // rules that transforms read. An op's struct has them as static members:
 //
-//   static constexpr DTypeSet kDTypes = kFloatTypes;    // default: every dtype
+//   static constexpr DTypeSet kDTypes = kFloatTypes;    // default: every real dtype; of ops that
+//                                     // only move or name elements the complex ones, too
 //   static constexpr TangentRule kTangent = linear({0});  // default: of views and casts this, else
 //                                                       // the double VJP
 //   static constexpr BatchRule kBatch = by_dims();      // default: a loop over the samples
-//   static constexpr bool kHolomorphic = true;          // default: false
+//   static constexpr bool kHolomorphic = true;          // of complex numbers, backward computes
+//   with
+//                                     // f' as for real ones; default: of linear ops
 //   static constexpr uint32_t kConstants = parameter_bits({2});  // never differentiable
 #pragma once
 #include <cstdint>
@@ -49,6 +52,8 @@ inline constexpr DTypeSet kIntegerTypes =
 inline constexpr DTypeSet kBitTypes = kIntegerTypes | dtype_set({DType::Bool});
 inline constexpr DTypeSet kNumericTypes = kIntegerTypes | kFloatTypes;
 inline constexpr DTypeSet kAllTypes = kBitTypes | kFloatTypes;
+inline constexpr DTypeSet kComplexTypes = dtype_set({DType::Complex64, DType::Complex128});
+inline constexpr DTypeSet kEveryType = kAllTypes | kComplexTypes;
 
 // How the tangent of the outputs follows from those of the inputs.
 struct TangentRule {
@@ -125,15 +130,21 @@ struct OpFacts {
   DTypeSet dtypes = kAllTypes;
   TangentRule tangent;
   BatchRule batch;
-  bool holomorphic = false;
-  uint32_t constants = 0;  // bits: floating parameters without a gradient
+  bool holomorphic = false;  // the gradient of complex numbers is conj(backward(conj(g)))
+  uint32_t constants = 0;    // bits: floating parameters without a gradient
 };
+
+// Kinds whose ops do not look at what the elements are.
+constexpr bool moves_elements(uint32_t kind) noexcept {
+  return kind == kView || kind == kShape || kind == kCast || kind == kIndex || kind == kCreation;
+}
 
 template <class Op>
 constexpr OpFacts facts_of() noexcept {
   OpFacts f;
-  if constexpr (requires { Op::kDTypes; }) f.dtypes = Op::kDTypes;
   constexpr uint32_t kKind = Op::spec.flags & kKindMask;
+  if constexpr (moves_elements(kKind) || kKind == kContraction) f.dtypes = kEveryType;
+  if constexpr (requires { Op::kDTypes; }) f.dtypes = Op::kDTypes;
   if constexpr (requires { Op::kTangent; })
     f.tangent = Op::kTangent;
   else if constexpr (kKind == kView || kKind == kCast)
@@ -143,6 +154,10 @@ constexpr OpFacts facts_of() noexcept {
     f.batch.rule = BatchRule::Rule::Own;
     f.batch.own = &Op::batch;
   }
+  // The coefficients of ops that move or sum elements are real.
+  f.holomorphic = kKind == kContraction || f.tangent.rule == TangentRule::Rule::Multilinear ||
+                  (f.tangent.rule == TangentRule::Rule::Linear && !moves_elements(kKind) &&
+                   kKind != kReduction);
   if constexpr (requires { Op::kHolomorphic; }) f.holomorphic = Op::kHolomorphic;
   if constexpr (requires { Op::kConstants; }) f.constants = Op::kConstants;
   return f;

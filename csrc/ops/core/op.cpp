@@ -152,8 +152,24 @@ namespace detail {
 
 void fail_numbers_only(const char* op, const Value& first) {
   const Scalar s = first.scalar();
-  const char* kind = s.is_float() ? "float" : s.is_bool() ? "bool" : "int";
+  const char* kind = s.is_complex() ? "complex"
+                     : s.is_float() ? "float"
+                     : s.is_bool()  ? "bool"
+                                    : "int";
   fail(ErrorKind::Type, op, "(): argument 'input' (position 1) must be Tensor, not ", kind);
+}
+
+void fail_complex(const char* op, DType t) {
+  fail(ErrorKind::NotImplemented, op, "(): not implemented for dtype ", dtype_name(t));
+}
+
+Conjugated::Conjugated(BackwardArgs& args) : inner_(args) {
+  for (const Tensor& g : args.grads) grads_.push_back(g.defined() ? conj(g) : g);
+  inner_.grads = {grads_.data(), grads_.size()};
+}
+void Conjugated::finish() const {
+  for (Tensor& t : inner_.out)
+    if (t.defined()) t = conj(t);
 }
 
 void mark_outputs(const Tensor& t, uint32_t flags) {

@@ -125,6 +125,27 @@ class Ctx : public CtxBase {
   [[no_unique_address]] State local_{};
 };
 
+namespace detail {
+
+inline bool any_complex(std::span<const Tensor> list) noexcept {
+  for (const Tensor& t : list)
+    if (t.defined() && is_complex(t.dtype())) return true;
+  return false;
+}
+// The conjugate Wirtinger convention: of a holomorphic f, the gradient is g * conj(f').
+class COGRAD_API Conjugated {
+ public:
+  explicit Conjugated(BackwardArgs& args);
+  BackwardArgs& args() noexcept { return inner_; }
+  void finish() const;  // conjugates the results
+
+ private:
+  BackwardArgs inner_;
+  SmallVec<Tensor, 2> grads_;
+};
+
+}  // namespace detail
+
 template <class Op>
 class OpNode final : public Node {
  public:
@@ -138,6 +159,17 @@ class OpNode final : public Node {
       return node_name(Op::spec.name);
   }
   void backward(BackwardArgs& args) override {
+    if constexpr (facts_of<Op>().holomorphic && (facts_of<Op>().dtypes & kComplexTypes) != 0) {
+      if (detail::any_complex(args.grads) && !args.of_tangents) [[unlikely]] {
+        detail::Conjugated conjugated(args);
+        real_backward(conjugated.args());
+        return conjugated.finish();
+      }
+    }
+    real_backward(args);
+  }
+  // The formulas as they stand.
+  void real_backward(BackwardArgs& args) {
     if constexpr (requires(Ctx<Op>& c, std::span<Tensor> gs) { Op::backward(c, gs); }) {
       Ctx<Op> ctx(this, args);
       Op::backward(ctx, args.grads);
@@ -286,6 +318,29 @@ bool to_transform(const Args&... args) {
   each_edge([&](const Tensor* t) { any |= t != nullptr && transformed(*t); }, args...);
   return any;
 }
+[[noreturn]] COGRAD_API void fail_complex(const char* op, DType t);
+template <class T>
+void refuse_complex([[maybe_unused]] const char* op, [[maybe_unused]] const T& v) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    if (v.defined() && is_complex(v.dtype())) [[unlikely]]
+      fail_complex(op, v.dtype());
+  } else if constexpr (std::is_same_v<T, Scalar>) {
+    if (v.is_complex()) [[unlikely]]
+      fail_complex(op, DType::Complex128);
+  } else if constexpr (std::is_same_v<T, TensorOrScalar>) {
+    v.is_tensor() ? refuse_complex(op, v.tensor()) : refuse_complex(op, v.scalar());
+  } else if constexpr (std::is_same_v<T, TensorList>) {
+    for (const Tensor& t : v) refuse_complex(op, t);
+  } else if constexpr (requires { v.has_value(); }) {
+    if (v.has_value()) refuse_complex(op, *v);
+  }
+}
+// Raises if a complex number reaches an op that does not claim them. Rows have no loop for them.
+template <class Op, class... Args>
+void check_claims(const Args&... args) {
+  if constexpr ((facts_of<Op>().dtypes & kComplexTypes) == 0 && !requires { Op::kKernel; })
+    (refuse_complex(Op::spec.name, args), ...);
+}
 template <class... Args>
 bool any_inference(const Args&... args) {
   bool any = false;
@@ -396,6 +451,7 @@ struct NodeGuard {  // a node whose forward throws was never part of a graph
 // Runs an op on typed arguments, recording it if a gradient may be asked for.
 template <class Op, class... Args>
 typename detail::Traits<Op>::Out apply(const Args&... args) {
+  detail::check_claims<Op>(args...);
   if constexpr (detail::Traits<Op>::choice) {
     return Op::forward(Into(), args...);
   } else if constexpr (detail::Traits<Op>::composite) {
@@ -448,6 +504,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
 // The in-place form: `self` is the first argument and receives the result.
 template <class Op, class... Args>
 void apply_inplace(const Tensor& self, std::span<const Value> values, const Args&... args) {
+  detail::check_claims<Op>(args...);
   const char* name = Op::spec.name;
   if constexpr (detail::Traits<Op>::choice) {
     Op::forward(Into(self, true, values), args...);
@@ -510,6 +567,7 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
 
 template <class Op, class... Args>
 void apply_out(const Tensor& out, std::span<const Value> values, const Args&... args) {
+  detail::check_claims<Op>(args...);
   const char* name = Op::spec.name;
   if constexpr (detail::Traits<Op>::choice) {
     Op::forward(Into(out, false, values), args...);

@@ -24,6 +24,17 @@ namespace cograd {
 // a ** b, a number among them by the row for it.
 Tensor pow(const TensorOrScalar& a, const TensorOrScalar& b);
 
+// Complex numbers; of real ones abs and sgn are what they are, conj and real the tensor itself.
+Tensor abs(const Tensor& x);
+Tensor sgn(const Tensor& x);
+Tensor conj(const Tensor& x);
+Tensor complex_of(const Tensor& re, const Tensor& im);  // of one dtype; broadcasts
+// Views, or the sources of such.
+Tensor real(const Tensor& x);
+Tensor imag(const Tensor& x);
+Tensor parts_of_complex(const Tensor& z);    // [..., 2]
+Tensor complex_from_parts(const Tensor& x);  // a copy where the strides do not pair up
+
 inline Tensor operator-(const Tensor& a) { return neg(a); }
 #define COGRAD_OPERATOR(op, name)                                                    \
   inline Tensor operator op(const Tensor& a, const Tensor& b) { return name(a, b); } \

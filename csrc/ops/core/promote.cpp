@@ -8,6 +8,7 @@ DType promote_types(DType a, DType b) noexcept {
   if (a == b) return a;
   if (a > b) std::swap(a, b);  // a comes first in the enum
   if (a == DType::Bool) return b;
+  if (is_complex(b)) return a == DType::Float64 ? DType::Complex128 : b;
   if (is_floating(b)) {
     if (is_floating(a) && a == DType::Float16 && b == DType::BFloat16) return DType::Float32;
     return b;
@@ -18,17 +19,27 @@ DType promote_types(DType a, DType b) noexcept {
 }
 
 bool can_cast(DType from, DType to) noexcept {
-  if (is_floating(from) && !is_floating(to)) return false;
+  if (is_complex(from) && !is_complex(to)) return false;
+  if (is_floating(from) && !is_differentiable(to)) return false;
   return !(from != DType::Bool && to == DType::Bool);
 }
 
+namespace {
+
+// What a lower category adds: torch's order is bool, integers, floats, complex numbers.
+int level(DType t) noexcept {
+  return t == DType::Bool ? 0 : is_integral(t) ? 1 : is_floating(t) ? 2 : 3;
+}
+DType combine(bool has_high, DType high, bool has_low, DType low) noexcept {
+  if (!has_high) return low;
+  if (!has_low || level(high) >= level(low)) return high;
+  if (level(low) == 3 && level(high) == 2) return complex_dtype(high);
+  return low;
+}
+
+}  // namespace
+
 COGRAD_API DType ResultType::get() const noexcept {  // the bindings use it
-  auto combine = [](bool has_high, DType high, bool has_low, DType low) {
-    if (!has_high) return low;
-    if (!has_low || is_floating(high)) return high;
-    if (high == DType::Bool || is_floating(low)) return promote_types(high, low);
-    return high;
-  };
   const DType low = combine(has_[1], dtype_[1], has_[2], dtype_[2]);
   return combine(has_[0], dtype_[0], has_[1] || has_[2], low);
 }

@@ -9,6 +9,7 @@ COGRAD_API DType promote_types(DType a, DType b) noexcept;
 COGRAD_API bool can_cast(DType from, DType to) noexcept;
 inline DType scalar_dtype(const Scalar& s) noexcept {
   if (s.is_float()) return default_dtype();
+  if (s.is_complex()) return complex_dtype(default_dtype());
   return s.is_bool() ? DType::Bool : DType::Int64;
 }
 

@@ -43,7 +43,7 @@ Dims byte_strides(IntList strides, int64_t itemsize) {
 
 DType computed_dtype(DType promoted, Rule rule) noexcept {
   if (rule == Rule::Count && promoted == DType::Bool) return DType::Int64;
-  return rule == Rule::Float && !is_floating(promoted) ? default_dtype() : promoted;
+  return rule == Rule::Float && !is_differentiable(promoted) ? default_dtype() : promoted;
 }
 
 // Integer division by zero is flagged by the loop, never trapped.
@@ -55,10 +55,15 @@ struct DivisionCheck {
 }  // namespace
 
 ScalarBytes::ScalarBytes(Scalar s, DType t) {
+  COGRAD_CHECK(!s.is_complex() || is_complex(t) || s.imag() == 0,
+               "value cannot be converted to type ", dtype_name(t),
+               " without overflow: it has an imaginary part of ", s.imag());
   dispatch_all(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T v;
-    if constexpr (std::is_same_v<T, bool>)
+    if constexpr (is_complex_type<T>)
+      v = T(s.to_complex());
+    else if constexpr (std::is_same_v<T, bool>)
       v = s.to_bool();
     else if constexpr (std::is_integral_v<T>)
       v = static_cast<T>(s.to_int());
@@ -172,7 +177,8 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
   const bool left = !a.is_tensor();
   const Tensor& x = left ? b.tensor() : a.tensor();
   const Scalar s = left ? a.scalar() : b.scalar();
-  const bool strong = is_floating(x.dtype()) && (x->flags & kWrappedNumber) == 0;
+  const bool strong = (is_complex(x.dtype()) || (is_floating(x.dtype()) && !s.is_complex())) &&
+                      (x->flags & kWrappedNumber) == 0;
   const DType compute =
       strong ? x.dtype() : computed_dtype(result_type(x, TensorOrScalar(s)), rule);
   const LoopFn fn = kernels::binary_loop(op, compute);

@@ -23,7 +23,7 @@ inline Tensor wrapped_number(Scalar s) { return wrapped_number(s, scalar_dtype(s
 
 // A number in the representation of one dtype.
 struct ScalarBytes {
-  alignas(8) char bytes[8];
+  alignas(16) char bytes[16];
   ScalarBytes(Scalar s, DType t);
 };
 

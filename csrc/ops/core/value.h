@@ -99,12 +99,15 @@ struct Value {
   }
   bool has_tensor() const noexcept { return kind == COGRAD_TENSOR && u.tensor != nullptr; }
   bool is_number() const noexcept {
-    return kind == COGRAD_BOOLEAN || kind == COGRAD_INT || kind == COGRAD_FLOAT;
+    return kind == COGRAD_BOOLEAN || kind == COGRAD_INT || kind == COGRAD_FLOAT ||
+           kind == COGRAD_COMPLEX;
   }
 
   const Tensor& tensor() const noexcept { return reinterpret_cast<const Tensor&>(u.tensor); }
   Scalar scalar() const noexcept {
     if (kind == COGRAD_FLOAT) return Scalar(u.number);
+    if (kind == COGRAD_COMPLEX)
+      return complex<double>(u.number, std::bit_cast<double>(uint64_t{length}));
     if (kind == COGRAD_BOOLEAN) return Scalar(u.integer != 0);
     return Scalar(static_cast<long>(u.integer));
   }
@@ -128,6 +131,12 @@ struct Value {
   }
   void set_scalar(const Scalar& s) noexcept {
     if (s.is_float()) return set_number(s.to_double());
+    if (s.is_complex()) {
+      set_number(s.to_double());
+      kind = COGRAD_COMPLEX;
+      length = std::bit_cast<uint64_t>(s.imag());
+      return;
+    }
     kind = s.is_bool() ? COGRAD_BOOLEAN : COGRAD_INT;
     u.integer = s.to_int();
   }

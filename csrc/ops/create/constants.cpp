@@ -43,6 +43,9 @@ Tensor empty_like_format(const char* op, const Tensor& x, DType t,
 
 void check_representable(const Scalar& v, DType t) {
   // As in torch, numbers beyond the 16-bit floats become inf.
+  if (is_complex(t)) return;
+  COGRAD_CHECK(!v.is_complex() || v.imag() == 0, "value cannot be converted to type ",
+               dtype_name(t), " without overflow, got a complex number");
   if (t == DType::Bool || (is_floating(t) && t != DType::Float32)) return;
   const double d = v.to_double();
   bool fits = true;

@@ -16,6 +16,8 @@ template <class T>
 T to_element(double v) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
     return T(static_cast<float>(v));
+  else if constexpr (is_complex_type<T>)
+    return T(static_cast<typename T::value_type>(v));
   else
     return static_cast<T>(v);
 }
@@ -106,6 +108,7 @@ struct ArangeEnd {
                                kArangeDoc,
                                "5; 2.5; 0",
                                "np.arange(end)"};
+  static constexpr DTypeSet kDTypes = kAllTypes;
   static Tensor forward(Ctx<ArangeEnd>& ctx, Scalar end, COGRAD_FACTORY_PARAMS) {
     return counted(ctx, 0, end, 1, dtype, layout, {}, pin_memory, requires_grad);
   }
@@ -119,6 +122,7 @@ struct Arange {
                                kArangeDoc,
                                "1, 5; 0, 1, 0.25; 5, 0, -2; 2, 2",
                                "np.arange(start, end, step)"};
+  static constexpr DTypeSet kDTypes = kAllTypes;
   static Tensor forward(Ctx<Arange>& ctx, Scalar start, Scalar end, Scalar step,
                         COGRAD_FACTORY_PARAMS) {
     return counted(ctx, start, end, step, dtype, layout, {}, pin_memory, requires_grad);
@@ -138,7 +142,7 @@ double end_of(const Scalar& v, DType t) {
   COGRAD_CHECK(!v.is_float() || is_signed(t) || v.to_double() >= 0,
                "value cannot be converted to type ", dtype_name(t), " without overflow, got ",
                v.to_double());
-  return dispatch_all(t, [&](auto tag) {
+  return dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_integral_v<T>)
       return static_cast<double>(static_cast<T>(v.to_int()));
@@ -169,6 +173,7 @@ struct Linspace {
                                "`steps` evenly spaced values from start to end, both included.",
                                "0.0, 1.0, 5; 3, -3, 4; 2.0, 5.0, 1; 0, 1, 0",
                                "np.linspace(start, end, steps)"};
+  static constexpr DTypeSet kDTypes = kAllTypes;
   static Tensor forward(Ctx<Linspace>& ctx, Scalar start, Scalar end, int64_t steps,
                         COGRAD_FACTORY_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
@@ -189,6 +194,7 @@ struct Logspace {
       "base to the power of `steps` evenly spaced values from start to end.",
       "0.0, 2.0, 5; -1.0, 1.0, 3, 2.0",
       "np.logspace(start, end, steps, base=base)"};
+  static constexpr DTypeSet kDTypes = kAllTypes;
   static Tensor forward(Ctx<Logspace>& ctx, Scalar start, Scalar end, int64_t steps, double base,
                         COGRAD_FACTORY_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());

@@ -11,8 +11,10 @@ namespace {
 void check_alpha(const char* op, DType result, const Scalar& alpha) {
   COGRAD_CHECK(result == DType::Bool || !alpha.is_bool(),
                "Boolean alpha only supported for Boolean results.");
+  COGRAD_CHECK(is_complex(result) || !alpha.is_complex(), op,
+               "(): For non-complex input tensors, argument alpha must not be a complex number.");
   COGRAD_CHECK(
-      is_floating(result) || !alpha.is_float(), op,
+      is_differentiable(result) || !alpha.is_float(), op,
       "(): For integral input tensors, argument alpha must not be a floating point number.");
 }
 
@@ -24,6 +26,7 @@ struct Add {
       "input + alpha * other, element-wise with broadcasting and type promotion.",
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input + alpha * other"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
     if (alpha.equals(1) && !alpha.is_bool()) return into.run<rows::Row_add>(a, b);
     check_alpha("add", result_type(a, b), alpha);
@@ -53,7 +56,7 @@ struct Sub {
       "input - alpha * other, element-wise with broadcasting and type promotion.",
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input - alpha * other"};
-  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
   static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
     check_sub(a, b);
     if (alpha.equals(1) && !alpha.is_bool()) return into.run<rows::Row_sub>(a, b);
@@ -70,7 +73,7 @@ struct Rsub {
                                "other - alpha * input, element-wise.",
                                "T(3, 4), T(3, 4); T(3), 2.5",
                                "other - alpha * input"};
-  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
   static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
     return Sub::forward(into, b, a, alpha);
   }
@@ -85,6 +88,7 @@ struct Div {
       "input / other, element-wise; rounding_mode None (true division), 'trunc' or 'floor'.",
       "T(3, 4), P(3, 4); T(2, 3, 1), P(4); T(3), 2.5",
       "input / other"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b,
                         std::optional<std::string_view> mode) {
     if (!mode) return into.run<rows::Row_div>(a, b);
@@ -107,11 +111,12 @@ Tensor power(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
   if (!a.is_tensor() || b.is_tensor()) return into.run<rows::Row_pow_tensor>(a, b);
   const Scalar e = b.scalar();
   const DType type = result_type(a, b);
-  COGRAD_CHECK(is_floating(type) || e.is_float() || e.to_int() >= 0,
+  if (e.is_complex()) return into.run<rows::Row_pow_tensor>(a, b);
+  COGRAD_CHECK(is_differentiable(type) || e.is_float() || e.to_int() >= 0,
                "Integers to negative integer powers are not allowed.");
   // Of a bool to a bool: to the first power itself, else True.
   if (type == DType::Bool) return into.run<rows::Row_bitwise_or>(a, Scalar(!e.to_bool()));
-  COGRAD_CHECK(is_floating(type) || fits(e.to_int(), type), "pow(): exponent ", e.to_int(),
+  COGRAD_CHECK(is_differentiable(type) || fits(e.to_int(), type), "pow(): exponent ", e.to_int(),
                " cannot be converted to type ", dtype_name(type), " without overflow");
   if (type == a.tensor().dtype()) return into.run<rows::Row_pow_scalar>(a.tensor(), e);
   return into.run<rows::Row_pow_scalar>(raw_cast(a.tensor(), type), e);
@@ -124,6 +129,7 @@ struct Pow {
                                "input ** exponent, element-wise.",
                                "P(3, 4), P(3, 4); T(3), 3; P(3), 0.5; T(4), 2",
                                "input ** exponent"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
     return power(into, a, b);
   }
@@ -137,14 +143,16 @@ struct FloatPower {
                                "input ** exponent computed in float64.",
                                "P(3, 4), P(3, 4); P(3), 2.5",
                                "np.float_power(input, exponent)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const TensorOrScalar& a, const TensorOrScalar& b) {
     return pow(widened(a), widened(b));
   }
 
  private:
   static rows::Operand widened(const TensorOrScalar& v) {
-    if (v.is_tensor()) return cast(v.tensor(), DType::Float64);
-    return v.scalar().to_double();
+    if (v.is_tensor())
+      return cast(v.tensor(), is_complex(v.tensor().dtype()) ? DType::Complex128 : DType::Float64);
+    return v.scalar().is_complex() ? v.scalar() : Scalar(v.scalar().to_double());
   }
 };
 COGRAD_OP(FloatPower)

@@ -16,10 +16,10 @@ Tensor close_to(const Tensor& a, const Tensor& b, double rtol, double atol, bool
   COGRAD_CHECK(atol >= 0, "atol must be greater than or equal to zero, but got ", atol);
   GradGuard no_grad(false);
   Tensor close = eq(a, b);
-  if (equal_nan && is_floating(a.dtype()))
+  if (equal_nan && is_differentiable(a.dtype()))
     close = logical_or(close, logical_and(isnan(a), isnan(b)));
   if (rtol == 0 && atol == 0) return close;
-  const DType wide = is_floating(a.dtype()) ? a.dtype() : DType::Float64;
+  const DType wide = is_differentiable(a.dtype()) ? a.dtype() : DType::Float64;
   const Tensor x = cast(a, wide), y = cast(b, wide);
   const Tensor error = abs(x - y);
   return logical_or(close, logical_and(isfinite(error), le(error, abs(y) * rtol + atol)));
@@ -41,6 +41,7 @@ struct IsClose {
                                "True where |input - other| <= atol + rtol * |other|.",
                                "T(3, 4), T(3, 4); T(3, 1), T(4), 0.5, 0.5",
                                "np.isclose(input, other, rtol, atol, equal_nan)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<IsClose>&, const Tensor& a, const Tensor& b, double rtol, double atol,
                         bool equal_nan) {
@@ -56,6 +57,7 @@ struct AllClose {
                                "Whether isclose holds everywhere.",
                                "T(3, 4), T(3, 4); T(3, 1), T(4), 0.5, 9.0",
                                ""};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static bool forward(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
     return all_true(close_to(a, b, rtol, atol, equal_nan));
   }
@@ -69,6 +71,7 @@ struct Equal {
                                "Whether two tensors have the same shape and elements.",
                                "T(3, 4), T(3, 4); I(3, hi=1), I(3, hi=1); T(3), T(4)",
                                ""};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static bool forward(const Tensor& a, const Tensor& b) {
     GradGuard no_grad(false);
     return same(a.sizes(), b.sizes()) && all_true(eq(a, b));

@@ -2,6 +2,7 @@
 // Expands rows of the elementwise table into loops. Included by the per-ISA kernel files only,
 // which are compiled once for each instruction set.
 #pragma once
+#include "kernels/complex_math.h"
 #include "kernels/isa.h"
 #include "kernels/special.h"
 #include "kernels/staging.h"
@@ -31,15 +32,19 @@ struct Row {
 
 template <class T>
 T param(const ElementParams* p, int k) {
-  if constexpr (is_float<T>) return static_cast<T>(p->d[k]);
-  return static_cast<T>(p->i[k]);
+  if constexpr (is_complex_type<T>)
+    return T(complex<double>(p->d[k], p->imag[k]));
+  else if constexpr (is_float<T>)
+    return static_cast<T>(p->d[k]);
+  else
+    return static_cast<T>(p->i[k]);
 }
 
 // libmvec rows see whole vectors only: no scalar tail, so that an element's result does not
 // depend on where it stands.
 template <class Op, class T, class R>
 constexpr int pad_of() {
-  if (Op::kCost != MATH || !is_float<T>) return 1;
+  if (Op::kCost != MATH || !(is_float<T> || is_complex_type<T>)) return 1;
   return static_cast<int>(64 / sizeof(T));
 }
 
@@ -188,7 +193,7 @@ struct Loops {
     using R = typename Select<kBoolOut, bool, T>::type;
     using First = typename Select<kBoolFirst, uint8_t, T>::type;
     if constexpr (Op::kCost == CHEAP && Op::kInputs == 2 && Op::kParams == 0 && !kBoolOut &&
-                  is_float<T>) {
+                  (is_float<T> || is_complex_type<T>)) {
       return scalar_or_loop<Op, T, R>;
     } else {
       return loop<choose<T, R, First>(), kLayout<Op, T, R, First, Form::plain>>;
@@ -212,6 +217,8 @@ struct Loops {
     put<DType::Int64, int64_t>(row);
     put<DType::Float32, float>(row);
     put<DType::Float64, double>(row);
+    put<DType::Complex64, complex<float>>(row);
+    put<DType::Complex128, complex<double>>(row);
     if constexpr ((Op::kTypes & bit(DType::Float16)) != 0) {
       row[static_cast<int>(DType::Float16)] = narrow_float<Form::half>();
       row[static_cast<int>(DType::BFloat16)] = narrow_float<Form::bfloat>();

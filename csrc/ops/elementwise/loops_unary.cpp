@@ -93,7 +93,7 @@ void pow_loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* 
   if (exponent == 1) fn = forward_loop(UnaryOp::positive, t);
   if (exponent == 2) fn = forward_loop(UnaryOp::square, t);
   if (exponent == 3) fn = forward_loop(UnaryOp::cube, t);
-  if constexpr ((FLOATS & bit(t)) != 0) {
+  if constexpr (((FLOATS | COMPLEX) & bit(t)) != 0) {
     if (exponent == 0.5) fn = forward_loop(UnaryOp::sqrt, t);
     if (exponent == -0.5) fn = forward_loop(UnaryOp::rsqrt, t);
     if (exponent == -1) fn = forward_loop(UnaryOp::reciprocal, t);
@@ -125,6 +125,8 @@ constexpr void put_pow_loops(Table<kRows>& forward, Table<kRows>& backward) {
   put_pow<DType::BFloat16>(forward, backward);
   put_pow<DType::Float32>(forward, backward);
   put_pow<DType::Float64>(forward, backward);
+  put_pow<DType::Complex64>(forward, backward);
+  put_pow<DType::Complex128>(forward, backward);
 }
 
 struct Tables {

@@ -16,6 +16,7 @@ Tensor no_derivative(const Tensor&, const char* op) {
 }
 
 Tensor Operand::boxed() const {
+  if (number_.is_complex()) return wrapped_number(number_, DType::Complex128);
   return wrapped_number(number_, number_.is_float() ? DType::Float64 : scalar_dtype(number_));
 }
 
@@ -25,10 +26,14 @@ Operand arithmetic(BinaryOp op, const TensorOrScalar& a, const TensorOrScalar& b
     if (op == BinaryOp::sub) return sub(a, b);
     return op == BinaryOp::mul ? mul(a, b) : div(a, b);
   }
-  const double x = a.scalar().to_double(), y = b.scalar().to_double();
-  if (op == BinaryOp::add) return x + y;
-  if (op == BinaryOp::sub) return x - y;
-  return op == BinaryOp::mul ? x * y : x / y;
+  const auto compute = [op](auto x, auto y) -> Scalar {
+    if (op == BinaryOp::add) return x + y;
+    if (op == BinaryOp::sub) return x - y;
+    return op == BinaryOp::mul ? x * y : x / y;
+  };
+  if (a.scalar().is_complex() || b.scalar().is_complex())
+    return compute(a.scalar().to_complex(), b.scalar().to_complex());
+  return compute(a.scalar().to_double(), b.scalar().to_double());
 }
 
 namespace {

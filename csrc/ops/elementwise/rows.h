@@ -81,6 +81,11 @@ COGRAD_OPERATOR(/, div)
 inline Operand operator-(const Operand& a) {
   return a.is_tensor() ? Operand(neg(a.tensor())) : Operand(-a.number());
 }
+// Where a number is 0 or its real part positive.
+inline Tensor has_positive_part(const Operand& v) {
+  const Tensor t(v);
+  return ge(is_complex(t.dtype()) ? real(t) : t, 0);
+}
 inline Tensor scaled(const Tensor& g, const Operand& by) {
   return !by.is_tensor() && by.number().equals(1) ? g : mul(g, by);
 }
@@ -116,12 +121,12 @@ constexpr Gradient gradient(int saves, std::string_view formula, bool loops = tr
 
 // The dtypes a row takes: those of its loops, and where it computes in floats whatever is not one.
 constexpr DTypeSet claims(unsigned types) {
-  if (types == COUNTED) return kAllTypes;
+  if ((types & COUNTED) == COUNTED) return kAllTypes | (types & COMPLEX);
   return (types & INTEGER) == 0 ? types | kBitTypes : types;
 }
 // Rows that have no loop for some dtype compute in a floating one.
 constexpr Rule rule_of(unsigned types) {
-  if (types == COUNTED) return Rule::Count;
+  if ((types & COUNTED) == COUNTED) return Rule::Count;
   return (types & INTEGER) == 0 ? Rule::Float : Rule::Same;
 }
 
@@ -210,7 +215,8 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
       for (size_t i = 0; i < kParams; ++i) {
         const Scalar v = s.params[i];
         const int k = static_cast<int>(i);
-        v.is_float() ? e.set(k, v.to_double()) : e.set(k, v.to_int());
+        v.is_float() || v.is_complex() ? e.set(k, v.to_double()) : e.set(k, v.to_int());
+        e.imag[i] = v.imag();
       }
     }
     return e;
@@ -252,6 +258,8 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
 
 template <class Forward, class Row>
 struct RowGradient : Forward {
+  // Formulas that name nothing but g have real coefficients where they have no parameters.
+  static constexpr bool kHolomorphic = Forward::kUnion != 0 || Forward::kParams > 0;
   static constexpr TangentRule kTangent = self_adjoint();
   static void backward(Ctx<Row>& ctx, const Tensor& g) { RowGradient::template run<false>(ctx, g); }
 

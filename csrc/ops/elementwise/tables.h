@@ -14,6 +14,7 @@ namespace cograd::kernels {
 // it as `params` of any row with parameters, and of integer division.
 struct ElementParams {
   double d[3] = {0, 0, 0};
+  double imag[3] = {0, 0, 0};
   int64_t i[3] = {0, 0, 0};
   // Set to 1 (never trapped) when an integer was divided by zero; may be null.
   int* division_by_zero = nullptr;
@@ -42,6 +43,7 @@ constexpr unsigned INTEGER = bit(DType::UInt8) | bit(DType::Int8) | bit(DType::I
 constexpr unsigned BITS = INTEGER | bit(DType::Bool);
 constexpr unsigned NUMERIC = INTEGER | FLOATS;
 constexpr unsigned ALL = BITS | FLOATS;
+constexpr unsigned COMPLEX = bit(DType::Complex64) | bit(DType::Complex128);
 constexpr unsigned COUNTED = NUMERIC | 1u << 31;  // no dtype has this bit
 }  // namespace types
 

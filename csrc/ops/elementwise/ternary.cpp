@@ -13,6 +13,7 @@ struct Where {
                                "input where condition is true, else other; broadcasts.",
                                "B(3, 4), T(3, 4), T(3, 4); B(3, 1), T(4), 1.0",
                                "np.where(condition, input, other)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(Into into, const Tensor& cond, const TensorOrScalar& a,
                         const TensorOrScalar& b) {
     return into.run<rows::Row_where>(cond, a, b);
@@ -27,6 +28,7 @@ struct WhereMethod {
                                "self where condition is true, else other; broadcasts.",
                                "T(3, 4), B(3, 4), T(3, 4)",
                                "np.where(condition, self, other)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(Into into, const Tensor& self, const Tensor& cond,
                         const TensorOrScalar& other) {
     return into.run<rows::Row_where>(cond, TensorOrScalar(self), other);
@@ -37,7 +39,7 @@ COGRAD_OP(WhereMethod)
 void check_lerp(const Tensor& a, const Tensor& b, DType result) {
   COGRAD_CHECK(a.dtype() == b.dtype(), "expected dtype ", dtype_name(a.dtype()),
                " for `end` but got dtype ", dtype_name(b.dtype()));
-  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(result), "lerp(): not implemented for dtype ",
+  COGRAD_CHECK_NOT_IMPLEMENTED(is_differentiable(result), "lerp(): not implemented for dtype ",
                                dtype_name(result), ", expected a floating one");
 }
 
@@ -49,14 +51,13 @@ struct Lerp {
                                "T(3, 4), T(3, 4), 0.3; T(3, 4), T(4), 0.7; "
                                "T(3, 4), T(3, 4), T(3, 4); T(3, 1), T(4), T(3, 4, lo=0, hi=2)",
                                "input + weight * (end - input)"};
-  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static Tensor forward(Into into, const Tensor& a, const Tensor& b, const TensorOrScalar& weight) {
     // A weight without dims is promoted like a number, others are of the operands' dtype.
     const bool promoted = weight.is_tensor() && weight.tensor().dim() == 0;
     check_lerp(a, b, promoted ? result_type(TensorOrScalar(a), weight) : a.dtype());
     if (!weight.is_tensor())
-      return into.run<rows::Row_lerp_scalar>(TensorOrScalar(a), TensorOrScalar(b),
-                                             Scalar(weight.scalar().to_double()));
+      return into.run<rows::Row_lerp_scalar>(TensorOrScalar(a), TensorOrScalar(b), weight.scalar());
     const Tensor& w = weight.tensor();
     COGRAD_CHECK(promoted || w.dtype() == a.dtype(), "expected dtype ", dtype_name(a.dtype()),
                  " for `weight` but got dtype ", dtype_name(w.dtype()));
@@ -72,7 +73,7 @@ struct Addcmul {
                                "input + value * tensor1 * tensor2, element-wise.",
                                "T(3, 4), T(3, 4), T(3, 4); T(3, 4), T(4), T(3, 1), value=0.5",
                                "input + value * tensor1 * tensor2"};
-  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
   static Tensor forward(Into into, const Tensor& x, const Tensor& a, const Tensor& b,
                         Scalar value) {
     return into.run<rows::Row_addcmul>(TensorOrScalar(x), TensorOrScalar(a), TensorOrScalar(b),
@@ -88,10 +89,10 @@ struct Addcdiv {
                                "input + value * tensor1 / tensor2, element-wise.",
                                "T(3, 4), T(3, 4), P(3, 4); T(3, 4), T(4), P(3, 1), value=0.5",
                                "input + value * tensor1 / tensor2"};
-  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static Tensor forward(Into into, const Tensor& x, const Tensor& a, const Tensor& b,
                         Scalar value) {
-    COGRAD_CHECK(is_floating(a.dtype()) || is_floating(b.dtype()),
+    COGRAD_CHECK(is_differentiable(a.dtype()) || is_differentiable(b.dtype()),
                  "Integer division with addcdiv is no longer supported: got tensor1 of dtype ",
                  dtype_name(a.dtype()), " and tensor2 of dtype ", dtype_name(b.dtype()),
                  ", expected a floating one");

@@ -128,17 +128,25 @@ struct IndexAdd {
   static constexpr int kSaved = 1;
   using State = SliceState;
   static constexpr TangentRule kTangent = linear({0, 3});
+  static constexpr bool kHolomorphic = true;  // alpha may be complex
   static Tensor forward(Ctx<IndexAdd>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& source, Scalar alpha) {
     Slices s = slices_of("index_add", self, dim, index);
     check_source("index_add", self, s, source, ErrorKind::Runtime);
-    COGRAD_CHECK(is_floating(self.dtype()) || !alpha.is_float(),
+    COGRAD_CHECK(is_complex(self.dtype()) || !alpha.is_complex(),
+                 "index_add(): expected a real alpha for tensors of dtype ",
+                 dtype_name(self.dtype()));
+    COGRAD_CHECK(is_differentiable(self.dtype()) || !alpha.is_float(),
                  "index_add(): For integral input tensors, argument alpha must not be a floating "
                  "point number.");
     ctx->dim = s.dim;
     ctx->alpha = alpha;
     ctx.save(s.index);
     Tensor from = source;
+    if (alpha.is_complex()) {
+      const GradGuard no_grad(false);
+      from = mul(source, std::exchange(alpha, Scalar(1)));
+    }
     Tensor out = rewrite_target(ctx, self, true, {&from, &s.index});
     from = raw_contiguous(from);
     const Axis a = axis_of(self.sizes(), s.dim);

@@ -18,7 +18,7 @@ struct LinalgCross {
                                "Cross product of the vectors of length 3 along dim.",
                                "T(4, 3), T(4, 3); T(3, 4), T(3, 1), dim=0; T(3), T(3)",
                                "np.cross(input, other, axis=p0)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
   static constexpr int kSaved = 2;
   struct State {
     int dim;
@@ -53,7 +53,7 @@ struct Cross {
                                "of size 3.",
                                "T(4, 3), T(4, 3); T(3, 4), T(3, 1), 0",
                                ""};
-  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
   static Tensor forward(const Tensor& a, const Tensor& b, std::optional<Dim> dim) {
     return apply<LinalgCross>(a, b, dim ? *dim : Dim(first_of_three(a)));
   }

@@ -118,10 +118,10 @@ struct Vdot {
   static constexpr OpSpec spec{"vdot",
                                "input, other",
                                kFunctional | kOut | kContraction | kExactOut,
-                               "dot, for real vectors.",
+                               "dot of conj(input) and other.",
                                "T(4), T(4)",
                                "np.vdot(input, other)"};
-  static Tensor forward(const Tensor& x, const Tensor& y) { return apply<Dot>(x, y); }
+  static Tensor forward(const Tensor& x, const Tensor& y) { return apply<Dot>(conj(x), y); }
 };
 COGRAD_OP(Vdot)
 
@@ -166,17 +166,27 @@ COGRAD_OP(Inner)
 
 Tensor scaled(const Tensor& x, Scalar s) { return s.equals(1) ? x : mul(x, TensorOrScalar(s)); }
 
-// Products of integers take whole factors.
+// x times a factor that the products do not take, which becomes 1.
+Tensor multiplied(const Tensor& x, Scalar& factor) {
+  if (!factor.is_complex()) return x;
+  const GradGuard no_grad(false);
+  return mul(x, std::exchange(factor, Scalar(1)));
+}
+
+// Products of integers take whole factors; those of real numbers no complex ones.
 void check_factors(const char* name, DType product, Scalar& beta, Scalar& alpha) {
   COGRAD_CHECK_NOT_IMPLEMENTED(product != DType::Bool, name, "(): not implemented for dtype Bool");
-  if (is_floating(product)) return;
+  COGRAD_CHECK(is_complex(product) || (!beta.is_complex() && !alpha.is_complex()), name,
+               "(): expected real factors beta and alpha for tensors of dtype ",
+               dtype_name(product));
+  if (is_differentiable(product)) return;
   beta = Scalar(beta.to_int());
   alpha = Scalar(alpha.to_int());
 }
 
 // addr alone refuses them, as in torch.
 void check_whole_factors(const char* name, DType product, Scalar& beta, Scalar& alpha) {
-  if (!is_floating(product)) {
+  if (!is_differentiable(product)) {
     COGRAD_CHECK(!beta.is_float(),
                  "For integral input tensors, argument beta must not be a floating point number.");
     COGRAD_CHECK(!alpha.is_float(),
@@ -235,7 +245,7 @@ struct Addmm {
       "beta * input + alpha * (mat1 @ mat2).",
       "T(3, 2), T(3, 4), T(4, 2); T(2), T(3, 4), T(4, 2), beta=0.5, alpha=2",
       "beta * input + alpha * (mat1 @ mat2)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
   static constexpr int kSaved = 2;
   using State = AddState;
   static Tensor forward(Ctx<Addmm>& ctx, const Tensor& input, const Tensor& a, const Tensor& b,
@@ -246,12 +256,13 @@ struct Addmm {
     check_product(a, b);
     const int64_t sizes[2] = {a.size(0), b.size(1)};
     check_factors("addmm", a.dtype(), beta, alpha);
-    Tensor out = accumulator(input, sizes, beta, a.dtype());
     if (ctx.recording()) {
       *ctx.operator->() = {beta, alpha};
       ctx.save(ctx.needs(2) ? a : Tensor(), ctx.needs(1) ? b : Tensor());
     }
-    raw_mm(a, false, b, false, alpha.to_double(), beta.to_double(), out);
+    Tensor out = accumulator(multiplied(input, beta), sizes, beta, a.dtype());
+    const Tensor left = multiplied(a, alpha);
+    raw_mm(left, false, b, false, alpha.to_double(), beta.to_double(), out);
     return out;
   }
   static void batch(BatchCall& c) { box(c.out(), added_product(c)); }
@@ -267,7 +278,7 @@ struct Baddbmm {
       "beta * input + alpha * (batch1 @ batch2), for batches of matrices.",
       "T(2, 3, 2), T(2, 3, 4), T(2, 4, 2); T(3, 2), T(2, 3, 4), T(2, 4, 2), beta=0.5, alpha=2",
       "beta * input + alpha * (batch1 @ batch2)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
   static constexpr int kSaved = 2;
   using State = AddState;
   static Tensor forward(Ctx<Baddbmm>& ctx, const Tensor& input, const Tensor& a, const Tensor& b,
@@ -275,13 +286,14 @@ struct Baddbmm {
     check_bmm(a, b);
     const int64_t sizes[3] = {a.size(0), a.size(1), b.size(2)};
     check_factors("baddbmm", a.dtype(), beta, alpha);
-    Tensor out = accumulator(input, sizes, beta, a.dtype());
     if (ctx.recording()) {
       *ctx.operator->() = {beta, alpha};
       ctx.save(ctx.needs(2) ? a : Tensor(), ctx.needs(1) ? b : Tensor());
     }
+    Tensor out = accumulator(multiplied(input, beta), sizes, beta, a.dtype());
+    const Tensor left = multiplied(a, alpha);
     if (out.numel() > 0)
-      raw_bmm(a, false, b, false, alpha.to_double(), beta.to_double(), out, {sizes, 1});
+      raw_bmm(left, false, b, false, alpha.to_double(), beta.to_double(), out, {sizes, 1});
     return out;
   }
   static void batch(BatchCall& c) { box(c.out(), added_product(c)); }
@@ -310,7 +322,7 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
                                  "beta * input + alpha * (" doc ").",                         \
                                  samples,                                                     \
                                  ref};                                                        \
-    static constexpr DTypeSet kDTypes = kNumericTypes;                                        \
+    static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                        \
     static Tensor forward(const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta, \
                           Scalar alpha) {                                                     \
       check(name, x.dtype(), beta, alpha);                                                    \

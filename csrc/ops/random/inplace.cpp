@@ -72,10 +72,9 @@ int64_t full_range_end(DType t) {
       return (int64_t{1} << 8) + 1;
     case DType::Float32:
       return (int64_t{1} << 24) + 1;
-    case DType::Float64:
-      break;
+    default:
+      return (int64_t{1} << 53) + 1;
   }
-  return (int64_t{1} << 53) + 1;
 }
 
 constexpr const char* kRandomDoc =
@@ -184,7 +183,7 @@ void fill_transformed(const Tensor& out, Generator* g, bool normal, const F& f) 
       kernels::random_uniform(DType::Float64, draws.bytes(), n, s, 0, 1);
     const double* u = draws.data<double>();
     HeavyScope heavy(n);
-    dispatch_all(out.dtype(), [&](auto tag) {
+    dispatch_real(out.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       T* to = static_cast<T*>(data);
       parallel_for(0, n, 8192, [&](int64_t lo, int64_t hi) {

@@ -13,7 +13,7 @@ namespace {
 template <class F>
 bool any_element(const Tensor& x, const F& bad) {
   bool found = false;
-  dispatch_all(x.dtype(), [&](auto tag) {
+  dispatch_real(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* at = x.data<T>();
     for (int64_t i = 0; i < x.numel() && !found; ++i) found = bad(static_cast<double>(at[i]));

@@ -292,7 +292,7 @@ struct PutAlong {
     const Tensor at = raw_contiguous(index);
     Tensor out = zeros(sizes, g.dtype());
     const Axis a = axis_of(sizes, static_cast<int>(dim));
-    dispatch_all(g.dtype(), [&](auto tag) {
+    dispatch_real(g.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       const T* from = in.data<T>();
       T* to = out.data<T>();

@@ -4,7 +4,9 @@
 #include "ops/core/batch_call.h"
 
 #include <bit>
+#include <cstring>
 
+#include "kernels/scan.h"
 #include "ops/core/view.h"
 
 namespace cograd {
@@ -71,7 +73,44 @@ Axis axis_of(IntList sizes, int dim) {
 
 namespace {
 
+Tensor run(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DType out_type);
+
+// Products of the reduced elements, laid side by side.
+Tensor complex_product(const Tensor& x, DimMask mask, bool keepdim) {
+  const ReducePlan plan(x, mask, keepdim);
+  Dims order;
+  for (const bool reduced : {false, true})
+    for (int i = 0; i < x.dim(); ++i)
+      if (((mask >> i & 1) != 0) == reduced) order.push_back(i);
+  const Tensor rows = raw_contiguous(permute(x, order));
+  const int64_t n = plan.count, outer = product(plan.shape);
+  const Tensor running = empty(rows.sizes(), x.dtype());
+  kernels::cumprod(x.dtype(), rows.bytes(), running.bytes(), outer, n, 1);
+  Tensor out = raw_full(plan.shape, x.dtype(), 1);
+  if (n == 0) return out;
+  const auto size = static_cast<size_t>(x.itemsize());
+  for (int64_t i = 0; i < outer; ++i)
+    std::memcpy(out.bytes() + i * x.itemsize(), running.bytes() + ((i + 1) * n - 1) * x.itemsize(),
+                size);
+  return out;
+}
+
+// Complex sums are those of the parts, which are a dim that stays.
+Tensor run_complex(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DType out_type) {
+  const GradGuard no_grad(false);
+  const Tensor values = detach(x);
+  if (op == ReduceOp::Prod) return complex_product(values, mask, keepdim);
+  if (op != ReduceOp::Sum && op != ReduceOp::Mean)
+    return run(op, ne(values, 0), mask, keepdim, out_type);
+  const Tensor parts = parts_of_complex(values);
+  const ReducePlan plan(parts, mask, keepdim);
+  Tensor out = empty(IntList(plan.shape).first(plan.shape.size() - 1), x.dtype());
+  kernels::reduce(op, parts.dtype(), parts.bytes(), plan.geometry(), parts.dtype(), out.bytes());
+  return out;
+}
+
 Tensor run(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DType out_type) {
+  if (is_complex(x.dtype())) return run_complex(op, x, mask, keepdim, out_type);
   const ReducePlan plan(x, mask, keepdim);
   Tensor out = empty(plan.shape, out_type);
   kernels::reduce(op, x.dtype(), x.bytes(), plan.geometry(), out_type, out.bytes());
@@ -81,12 +120,12 @@ Tensor run(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DType out_t
 // The input of a sum or product in the dtype asked for; accumulation widens by itself.
 Tensor accumulated(const Tensor& x, DType t) {
   if (x.dtype() == t) return x;
-  if (!is_floating(x.dtype()) && !is_floating(t) && t != DType::Bool) return x;
+  if (!is_differentiable(x.dtype()) && !is_differentiable(t) && t != DType::Bool) return x;
   return raw_cast(x, t);
 }
 DType sum_dtype(const Tensor& x, std::optional<DType> asked) {
   if (asked) return *asked;
-  return is_floating(x.dtype()) ? x.dtype() : DType::Int64;
+  return is_differentiable(x.dtype()) ? x.dtype() : DType::Int64;
 }
 
 template <class Op>
@@ -146,6 +185,7 @@ struct Sum {
     bool over_dims = false;
   };
   // torch tells a full sum from one over dims by the name.
+  static constexpr DTypeSet kDTypes = kEveryType;
   static std::string node_name(const State& s) {
     return s.over_dims ? "SumBackward1" : "SumBackward0";
   }
@@ -173,7 +213,7 @@ struct Mean {
       "Mean over dim (an int, a tuple or None for all) of a floating tensor.",
       "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), (0, -1), True; T()",
       "np.mean(input, axis=dim, keepdims=keepdim)"};
-  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   struct State : ReduceState {
     double count = 1;
     bool over_dims = false;
@@ -187,17 +227,15 @@ struct Mean {
                         std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
     COGRAD_CHECK(
-        is_floating(t), "mean(): could not infer output dtype. ", dtype ? "Optional" : "Input",
+        is_differentiable(t), "mean(): could not infer output dtype. ",
+        dtype ? "Optional" : "Input",
         " dtype must be either a floating point or complex dtype. Got: ", scalar_type_name(t));
     const DimMask mask = dim_mask(x, dims);
     ctx->over_dims = dims.has_value();
     remember(ctx, x, mask);
     const Tensor in = accumulated(x, t);
-    const ReducePlan plan(in, mask, keepdim);
-    ctx->count = static_cast<double>(plan.count);
-    Tensor out = empty(plan.shape, t);
-    kernels::reduce(ReduceOp::Mean, in.dtype(), in.bytes(), plan.geometry(), t, out.bytes());
-    return out;
+    ctx->count = static_cast<double>(ReducePlan(in, mask, keepdim).count);
+    return run(ReduceOp::Mean, in, mask, keepdim, t);
   }
   static Tensor backward(Ctx<Mean>& ctx, const Tensor& g) {
     return expand_reduced(g / ctx->count, ctx->sizes, ctx->mask);
@@ -270,6 +308,8 @@ bool has_zero(const Tensor& x) {
 struct ProdOp {
   static constexpr OpSpec spec{"prod", "input, dims, keepdim, dtype", kInternal | kReduction, "",
                                "none: prod"};
+  static constexpr DTypeSet kDTypes = kEveryType;
+  static constexpr bool kHolomorphic = true;
   static constexpr int kSaved = 2;
   struct State : ReduceState {
     bool over_dim = false;
@@ -297,7 +337,7 @@ struct ProdOp {
 
 Tensor prod_over(const Tensor& x, IntList dims, bool keepdim, std::optional<DType> dtype) {
   const DType t = sum_dtype(x, dtype);
-  const bool in_place = x.dtype() == t || (!is_floating(x.dtype()) && !is_floating(t));
+  const bool in_place = x.dtype() == t || (!is_differentiable(x.dtype()) && !is_differentiable(t));
   return apply<ProdOp>(in_place && t != DType::Bool ? x : cast(x, t), dims, keepdim, t);
 }
 
@@ -305,6 +345,7 @@ struct ProdAll {
   static constexpr OpSpec spec{
       "prod",         "input, *, dtype=None", kFunctional | kReduction, "Product of all elements.",
       "T(3, 2); T()", "np.prod(input)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const Tensor& x, std::optional<DType> dtype) {
     return prod_over(x, {}, false, dtype);
   }
@@ -318,6 +359,7 @@ struct Prod {
                                "Product over one dim.",
                                "T(3, 4), 1; T(2, 3, 2), 0, True",
                                "np.prod(input, axis=dim, keepdims=keepdim)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const Tensor& x, Dim dim, bool keepdim, std::optional<DType> dtype) {
     return prod_over(x, {&dim.value, 1}, keepdim, dtype);
   }
@@ -337,6 +379,7 @@ struct All {
                                "True where all elements over dim are non-zero.",
                                "B(3, 4); B(2, 3, 4), (0, 2), True; I(3, 4, hi=2), 0",
                                "np.all(input, axis=dim, keepdims=keepdim)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<All>&, const Tensor& x, std::optional<DimList> dims, bool keepdim) {
     return logical(ReduceOp::All, x, dims, keepdim);
@@ -351,6 +394,7 @@ struct Any {
                                "True where any element over dim is non-zero.",
                                "B(3, 4); B(2, 3, 4), (0, 2), True; I(3, 4, hi=2), 0",
                                "np.any(input, axis=dim, keepdims=keepdim)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Any>&, const Tensor& x, std::optional<DimList> dims, bool keepdim) {
     return logical(ReduceOp::Any, x, dims, keepdim);
@@ -365,6 +409,7 @@ struct CountNonzero {
                                "Number of non-zero elements over dim.",
                                "I(3, 4, hi=2); I(2, 3, 4, hi=2), (0, 2)",
                                "np.count_nonzero(input, axis=dim)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<CountNonzero>&, const Tensor& x, std::optional<DimList> dims) {
     return run(ReduceOp::CountNonzero, x, dim_mask(x, dims), false, DType::Int64);

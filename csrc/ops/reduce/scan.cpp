@@ -23,7 +23,7 @@ Tensor run_scan(ScanFn fn, const Tensor& x, int dim) {
 
 // Sums and products of bool and integers are int64 unless asked otherwise.
 DType accumulated_type(const Tensor& x, std::optional<DType> dtype) {
-  return dtype.value_or(is_floating(x.dtype()) ? x.dtype() : DType::Int64);
+  return dtype.value_or(is_differentiable(x.dtype()) ? x.dtype() : DType::Int64);
 }
 
 struct DimState {
@@ -52,6 +52,8 @@ struct LinearRecurrence {
                                kInternal | kReduction,
                                "s[k] = a[k] + b[k] s[k - 1] along dim, or s[k + 1] in reverse.",
                                "none: tested through cumprod and logcumsumexp"};
+  static constexpr DTypeSet kDTypes = kEveryType;
+  static constexpr bool kHolomorphic = true;
   static constexpr int kSaved = 2;
   struct State : DimState {
     bool reverse = false;
@@ -102,6 +104,7 @@ struct Shift {
   struct State : DimState {
     int by = 0;
   };
+  static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr TangentRule kTangent = linear({0});
   static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Shift>& ctx, const Tensor& x, Dim dim, int64_t by) {
@@ -132,6 +135,7 @@ struct Cumsum {
                                "T(3, 4), 1; T(2, 3, 4), -2; T(), 0",
                                "np.cumsum(input, axis=dim) if input.ndim else input"};
   using State = DimState;
+  static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr TangentRule kTangent = linear({0});
   static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Cumsum>& ctx, const Tensor& x, Dim dim, std::optional<DType> dtype) {
@@ -151,6 +155,8 @@ struct Cumprod {
                                "Running product along dim.",
                                "T(3, 4), 1; T(2, 3, 4), -2; T(), 0",
                                "np.cumprod(input, axis=dim) if input.ndim else input"};
+  static constexpr DTypeSet kDTypes = kEveryType;
+  static constexpr bool kHolomorphic = true;
   static constexpr int kSaved = 1;
   using State = DimState;
   static constexpr BatchRule kBatch = by_dims();

@@ -151,7 +151,7 @@ struct Trace {
                                "Sum of a matrix's diagonal.",
                                "T(3, 4); T(3, 3)",
                                "np.trace(input)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
   struct State {
     Dims sizes;
   };

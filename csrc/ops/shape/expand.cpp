@@ -34,7 +34,7 @@ struct SumTo {
       (sum ? reduced_steps : kept_steps).push_back(x.strides()[i] * x.itemsize());
     }
     // Sums of integers are int64; where nothing is summed the dtype stays.
-    const DType t = is_floating(x.dtype()) || reduced.empty() ? x.dtype() : DType::Int64;
+    const DType t = is_differentiable(x.dtype()) || reduced.empty() ? x.dtype() : DType::Int64;
     Tensor out = empty(sizes, t);
     kernels::reduce(kernels::ReduceOp::Sum, x.dtype(), x.bytes(),
                     {kept, kept_steps, reduced, reduced_steps}, t, out.bytes());

@@ -164,7 +164,7 @@ struct MatrixT {
   static constexpr OpSpec spec{"_mT",
                                "input",
                                kInternal | kView,
-                               "x.mT and x.mH: a view with the last two dims exchanged.",
+                               "x.mT: a view with the last two dims exchanged.",
                                "T(2, 3, 4); T(3, 4)",
                                "np.swapaxes(input, -1, -2)"};
   static Tensor forward(const Tensor& x) {
@@ -184,10 +184,27 @@ struct HermitianT {
                  "tensor.H is only supported on matrices (2-D tensors). Got ", x.dim(),
                  "-D tensor.",
                  x.dim() > 2 ? " For batches of matrices, consider using tensor.mH" : "");
-    return x.dim() == 0 ? x : apply<Transpose>(x, int64_t{0}, int64_t{1});
+    return x.dim() == 0 ? x : conj(apply<Transpose>(x, int64_t{0}, int64_t{1}));
   }
 };
 COGRAD_OP(HermitianT)
+
+struct BatchedHermitianT {
+  static constexpr OpSpec spec{"_mH",
+                               "input",
+                               kInternal | kView,
+                               "x.mH: conj of a view with the last two dims exchanged.",
+                               "T(2, 3, 4)",
+                               "np.swapaxes(input, -1, -2)"};
+  static Tensor forward(const Tensor& x) {
+    if (x.dim() == 0) return conj(x);
+    COGRAD_CHECK(x.dim() >= 2,
+                 "tensor.mH is only supported on matrices or batches of matrices. Got ", x.dim(),
+                 "-D tensor.");
+    return conj(apply<Transpose>(x, int64_t{-2}, int64_t{-1}));
+  }
+};
+COGRAD_OP(BatchedHermitianT)
 
 Dims wrapped_unique(const char* which, IntList dims, int ndim) {
   Dims out;

@@ -166,7 +166,7 @@ struct Mode {
                           const Tensor order = empty(in.sizes(), DType::Int64);
                           kernels::sort(in.dtype(), in.bytes(), sorted.bytes(),
                                         order.data<int64_t>(), a.outer, a.n, a.inner, false);
-                          dispatch_all(in.dtype(), [&](auto tag) {
+                          dispatch_real(in.dtype(), [&](auto tag) {
                             using T = typename decltype(tag)::type;
                             find_modes(sorted.data<T>(), order.data<int64_t>(), a, v.data<T>(),
                                        i.data<int64_t>());

@@ -137,7 +137,7 @@ struct IsIn {
     const Tensor at = empty(x.sizes(), DType::Int64);
     kernels::searchsorted(t, keys.bytes(), nullptr, m, true, in.bytes(), 1, in.numel(), false,
                           DType::Int64, at.bytes());
-    dispatch_all(t, [&](auto tag) {
+    dispatch_real(t, [&](auto tag) {
       using T = typename decltype(tag)::type;
       for (int64_t i = 0; i < out.numel(); ++i) {
         const int64_t k = at.data<int64_t>()[i];

@@ -164,6 +164,7 @@ std::vector<Tensor> TangentCall::gradients_of_tangents(Node& node, const Tensor&
     args.grads = {&t, 1};
     args.out = found;
     args.needs_mask = uint64_t{1} << i;
+    args.of_tangents = true;
     node.backward(args);
     Tensor part = std::move(found[i]);
     found[i] = Tensor();

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import cograd
 from cograd import _C
 from cograd._C import Tensor, UntypedStorage, from_numpy, tensor
 from cograd._tensor import pickle, storage
@@ -43,7 +44,32 @@ def _format(self: Tensor, spec: str) -> str:
 
 
 def _complex(self: Tensor) -> complex:
-    return complex(float(self))
+    if self.numel() != 1:
+        return complex(float(self))  # raises
+    return complex(self.item())
+
+
+def _write(part: Tensor, value: Any) -> None:
+    if isinstance(value, Tensor):
+        part.copy_(value)
+    else:
+        part.fill_(value)
+
+
+def _get_real(self: Tensor) -> Tensor:
+    return cograd.real(self)
+
+
+def _set_real(self: Tensor, value: Any) -> None:
+    _write(_get_real(self), value)
+
+
+def _get_imag(self: Tensor) -> Tensor:
+    return cograd.imag(self)
+
+
+def _set_imag(self: Tensor, value: Any) -> None:
+    _write(_get_imag(self), value)
 
 
 def _reversed(self: Tensor) -> Tensor:
@@ -106,12 +132,12 @@ def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 
 def _same(self: Tensor) -> Tensor:
-    """This tensor: there are no complex dtypes and no negative bits to resolve."""
+    """This tensor: conjugates are computed at once, there are no bits to resolve."""
     return self
 
 
 def _false(self: Tensor) -> bool:
-    """False: there are no complex dtypes."""
+    """False: conjugates and negatives are computed at once, not kept as bits."""
     return False
 
 
@@ -143,7 +169,9 @@ _METHODS: dict[str, Any] = {
     "is_pinned": _is_pinned,
     "is_shared": _is_shared,
     "map_": _map_,
+    "imag": property(_get_imag, _set_imag, doc="A view of the imaginary parts."),
     "pin_memory": _pin_memory,
+    "real": property(_get_real, _set_real, doc="A view of the real parts; itself if real."),
     "resolve_conj": _same,
     "resolve_neg": _same,
     "share_memory_": _share_memory_,

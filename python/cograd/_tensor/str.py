@@ -123,6 +123,20 @@ class _Formatter:
         return self._text(value).rjust(self.width)
 
 
+class _ComplexFormatter:
+    """Real and imaginary parts, each brought to a common width and form."""
+
+    def __init__(self, values: list[complex]) -> None:
+        self.real = _Formatter([value.real for value in values], True)
+        self.imag = _Formatter([value.imag for value in values], True)
+        self.width = self.real.width + self.imag.width + 1
+
+    def __call__(self, value: complex) -> str:
+        imag = self.imag(value.imag).lstrip()
+        sign = "" if imag.startswith("-") else "+"
+        return f"{self.real(value.real)}{sign}{imag}j"
+
+
 def _vector(values: list[Any], summarize: bool, indent: int, form: Callable[[Any], str]) -> str:
     """A 1-dim list in brackets, broken into lines of equally many elements."""
     width = form.width + 2  # type: ignore[attr-defined]
@@ -188,7 +202,12 @@ def _contents(tensor: Any, indent: int) -> str:
         data = tensor.detach()
         values = (_edges(data) if summarize else data).tolist()
     dims = tensor.dim()
-    form = _Formatter(_flat(values, dims, summarize), tensor.dtype.is_floating_point)
+    shown = _flat(values, dims, summarize)
+    form: _Formatter | _ComplexFormatter
+    if tensor.dtype.is_complex:
+        form = _ComplexFormatter(shown)
+    else:
+        form = _Formatter(shown, tensor.dtype.is_floating_point)
     return _nested(values, dims, summarize, indent, form)
 
 
@@ -243,7 +262,7 @@ def tensor_str(tensor: Any) -> str:
     else:
         if not _options.edgeitems:
             suffixes.append(f"size={tuple(tensor.shape)}")
-        if dtype not in (default, cograd.int64, cograd.bool):
+        if dtype not in (default, default.to_complex(), cograd.int64, cograd.bool):
             suffixes.append(f"dtype={dtype}")
         text = _contents(tensor, indent)
     name = _grad_fn_name(tensor)

@@ -92,6 +92,14 @@ inline cograd_value boxed(double d) noexcept {
 }
 inline cograd_value boxed(const Scalar& s) noexcept {
   if (s.is_float()) return boxed(s.to_double());
+  if (s.is_complex()) {
+    cograd_value v = boxed(s.to_double());
+    const double imag = s.imag();
+    static_assert(sizeof v.length == sizeof imag);
+    __builtin_memcpy(&v.length, &imag, sizeof imag);
+    v.kind = COGRAD_COMPLEX;
+    return v;
+  }
   return s.is_bool() ? boxed(s.to_bool()) : boxed(s.to_int());
 }
 inline cograd_value boxed(DType t) noexcept {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Complex numbers as tensors store them: two reals, byte for byte std::complex.
+#pragma once
+#include <complex>
+
+namespace cograd {
+
+// Products and quotients are those of the formulas: unlike std::complex, without a second look at
+// NaNs, so that loops over them vectorise.
+template <class T>
+struct complex {
+  using value_type = T;
+  T re, im;
+
+  complex() = default;
+  template <class U>
+    requires std::is_arithmetic_v<U>
+  constexpr complex(U real) noexcept : re(static_cast<T>(real)), im(T(0)) {}  // NOLINT: implicit
+  constexpr complex(T real, T imag) noexcept : re(real), im(imag) {}
+  constexpr complex(const std::complex<T>& v) noexcept  // NOLINT: implicit
+      : re(v.real()), im(v.imag()) {}
+  template <class U>
+    requires(!std::is_same_v<T, U>)
+  constexpr explicit complex(const complex<U>& v) noexcept
+      : re(static_cast<T>(v.re)), im(static_cast<T>(v.im)) {}
+  constexpr operator std::complex<T>() const noexcept { return {re, im}; }  // NOLINT: implicit
+
+  constexpr T real() const noexcept { return re; }
+  constexpr T imag() const noexcept { return im; }
+
+  friend constexpr complex operator+(complex a, complex b) noexcept {
+    return {a.re + b.re, a.im + b.im};
+  }
+  friend constexpr complex operator-(complex a, complex b) noexcept {
+    return {a.re - b.re, a.im - b.im};
+  }
+  friend constexpr complex operator*(complex a, complex b) noexcept {
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+  }
+  friend constexpr complex operator*(complex a, T b) noexcept { return {a.re * b, a.im * b}; }
+  friend constexpr complex operator*(T a, complex b) noexcept { return {a * b.re, a * b.im}; }
+  // Scaled by the larger part of the divisor: squares neither overflow nor vanish.
+  friend constexpr complex operator/(complex a, complex b) noexcept {
+    const T p = b.re < T(0) ? -b.re : b.re, q = b.im < T(0) ? -b.im : b.im;
+    const T size = p < q ? q : p;
+    const T c = b.re / size, d = b.im / size;
+    const T scale = T(1) / ((c * c + d * d) * size);
+    if (size == T(0)) return {a.re / size, a.im / size};
+    return {(a.re * c + a.im * d) * scale, (a.im * c - a.re * d) * scale};
+  }
+  friend constexpr complex operator/(complex a, T b) noexcept { return {a.re / b, a.im / b}; }
+  friend constexpr complex operator-(complex a) noexcept { return {-a.re, -a.im}; }
+  friend constexpr complex operator+(complex a) noexcept { return a; }
+  friend constexpr bool operator==(complex a, complex b) noexcept {
+    return (a.re == b.re) & (a.im == b.im);
+  }
+  constexpr complex& operator+=(complex b) noexcept { return *this = *this + b; }
+  constexpr complex& operator-=(complex b) noexcept { return *this = *this - b; }
+  constexpr complex& operator*=(complex b) noexcept { return *this = *this * b; }
+  constexpr complex& operator/=(complex b) noexcept { return *this = *this / b; }
+};
+
+template <class T>
+inline constexpr bool is_complex_type = false;
+template <class T>
+inline constexpr bool is_complex_type<complex<T>> = true;
+
+template <class T>
+constexpr complex<T> conj(complex<T> v) noexcept {
+  return {v.re, -v.im};
+}
+
+}  // namespace cograd
