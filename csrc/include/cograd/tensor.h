@@ -105,7 +105,7 @@ class Tensor {
   int64_t storage_offset() const { return describe().storage_offset; }
   bool is_contiguous() const { return flag(COGRAD_IS_CONTIGUOUS); }
   bool is_floating_point() const { return is_floating(dtype()); }
-  bool is_complex() const { return false; }
+  bool is_complex() const { return cograd::is_complex(dtype()); }
   bool is_view() const { return flag(COGRAD_IS_VIEW); }
   bool is_inference() const { return flag(COGRAD_IS_INFERENCE); }
   Device device() const {
@@ -161,7 +161,6 @@ class Tensor {
     ext::check(cograd_tensor_item(need(), &d, &i));
     return is_floating(dtype()) ? static_cast<T>(d) : static_cast<T>(i);
   }
-  bool is_complex() const { return cograd::is_complex(dtype()); }
   Scalar item() const {
     if (is_floating(dtype())) return Scalar(item<double>());
     return dtype() == DType::Bool ? Scalar(item<bool>()) : Scalar(item<int64_t>());
