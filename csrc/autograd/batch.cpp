@@ -88,6 +88,7 @@ Tensor make_batched(const Tensor& whole, int dim, LevelId level) {
   m.whole = whole;
   m.batch_dim = dim;
   m.batch_level = level;
+  open_levels.fetch_add(1, std::memory_order_relaxed);
   return out;
 }
 
@@ -111,8 +112,7 @@ Tensor laid_out_like(const Tensor& handle, const Tensor& t, int lead) {
   if (level == 0) return t;
   const Tensor& whole = whole_of(handle);
   const int dim = batch_dim(handle);
-  const Tensor samples =
-      batch_level(t) == level ? samples_first(t) : expanded(t, whole.size(dim));
+  const Tensor samples = batch_level(t) == level ? samples_first(t) : expanded(t, whole.size(dim));
   return laid_out_like(whole, moved(samples, 0, lead + dim), lead);
 }
 
@@ -152,6 +152,18 @@ Tensor batched_over_all(const Tensor& t) {
     }
   }
   return out;
+}
+
+void replace_samples(const Tensor& handle, const Tensor& with) {
+  TransformMeta& m = transform_of(handle.impl());
+  m.whole = whole_of(with);
+  m.batch_dim = batch_dim(with);
+}
+
+void fail_handle(const char* who) {
+  detail::fail(ErrorKind::Runtime, "vmap: ", who,
+               " is not possible on a Tensor inside of a vmap, which is one sample of another "
+               "tensor. Do it outside of the vmap, to the tensor that holds all samples.");
 }
 
 void fail_one_value(const char* who) {

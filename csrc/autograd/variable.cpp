@@ -244,8 +244,8 @@ void set_data(const Tensor& tensor, const Tensor& source) {
   TensorImpl* t = tensor.impl();
   const TensorImpl* s = source.impl();
   if (t == s) return;
-  check_one_value(tensor, "x.data = y");
-  check_one_value(source, "x.data = y");
+  check_no_handle(tensor, "x.data = y");
+  check_no_handle(source, "x.data = y");
   // A counter of its own from here on, which goes on where the former was.
   auto* version = new VersionCounter;
   version->value.store(t->write_count(), std::memory_order_relaxed);
@@ -271,7 +271,7 @@ void set_data(const Tensor& tensor, const Tensor& source) {
 }
 
 void detach_(const Tensor& t) {
-  check_one_value(t, "detach_()");
+  check_no_handle(t, "detach_()");
   TensorImpl* p = t.impl();
   COGRAD_CHECK(p->base == nullptr,
                "Can't detach views in-place. Use detach() instead. If you are using "
@@ -298,7 +298,7 @@ bool remove_hook(std::vector<HookEntry>& list, uint64_t id) noexcept {
 }
 
 NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* id) {
-  check_one_value(t, "register_hook()");
+  check_no_handle(t, "register_hook()");
   COGRAD_CHECK(requires_grad(t),
                "cannot register a hook on a tensor that doesn't require gradient");
   Edge e = gradient_edge(t.impl());

@@ -135,6 +135,7 @@ int tensor_contains(PyObject* self, PyObject* value) {
       v = scalar_value(s);
     }
     const Tensor found = call_op(eq, {tensor_value(unwrap(self)), v});
+    check_one_value(found, "the operator in");
     const char* p = found.bytes();
     return std::any_of(p, p + found.numel(), [](char c) { return c != 0; }) ? 1 : 0;
   });

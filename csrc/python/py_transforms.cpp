@@ -72,7 +72,7 @@ bool set_forward_mode(bool on) {
 // --- vmap --------------------------------------------------------------------------------------
 
 uint64_t begin_vmap(int64_t size, const std::string& randomness) {
-  COGRAD_CHECK_VALUE(randomness == "error" || randomness == "different" || randomness == "same",
+  COGRAD_CHECK(randomness == "error" || randomness == "different" || randomness == "same",
                      "Only allowed values for randomness are 'error', 'different', or 'same'. Got ",
                      randomness);
   return enter_vmap(size, randomness == "error"       ? Randomness::Error
@@ -83,6 +83,9 @@ uint64_t begin_vmap(int64_t size, const std::string& randomness) {
 Tensor add_samples(const Tensor& t, int64_t dim, uint64_t level) {
   const int d = wrap_dim(dim, t.dim());
   COGRAD_CHECK_VALUE(t.dim() > 0, "vmap: a tensor of 0 dims has no dim of samples");
+  const int64_t samples = vmap_level(level, "vmap").size;
+  COGRAD_CHECK(t.size(d) == samples, "vmap: a tensor of shape ", to_string(t.sizes()), " has ",
+               t.size(d), " samples in dim ", d, ", but the vmap runs over ", samples);
   return make_batched(t, d, level);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Setting every element: fill, zero_, and constants for other ops.
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
@@ -20,7 +21,15 @@ struct Fill {
                                "Every element set to value.",
                                "T(3, 4), 2.0",
                                "input * 0 + value"};
-  static constexpr BatchRule kBatch = pointwise();
+  static void batch(BatchCall& c) {
+    const Tensor& x = c.arg(0).tensor();
+    const Value& v = c.arg(1);
+    if (v.has_tensor() && c.batched(v.tensor()))
+      box(c.out(), cast(expand(v.tensor(), x.sizes()), x.dtype()));
+    else
+      c.give(apply<Fill>(samples_first(x),
+                         v.has_tensor() ? TensorOrScalar(v.tensor()) : TensorOrScalar(v.scalar())));
+  }
   static Tensor forward(Ctx<Fill>& ctx, const Tensor& x, const TensorOrScalar& value) {
     if (value.is_tensor())
       COGRAD_CHECK(value.tensor().dim() == 0,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Comparisons that look at whole tensors.
+#include "autograd/batch.h"
 #include "ops/reduce/reduce.h"
 
 namespace cograd {
@@ -25,6 +26,7 @@ Tensor close_to(const Tensor& a, const Tensor& b, double rtol, double atol, bool
 }
 
 bool all_true(const Tensor& t) {
+  check_one_value(t, "equal() or allclose()");
   if (t.numel() == 0) return true;
   const ReducePlan plan(t, all_dims(t.dim()), false);
   bool result = false;

@@ -2,6 +2,7 @@
 // Writes to a tensor's own geometry: resize_, resize_as_ and what the in-place view ops share.
 #include "ops/shape/inplace_geometry.h"
 
+#include "autograd/batch.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
 #include "ops/core/resize.h"
@@ -13,6 +14,7 @@ namespace {
 
 void resize(const char* op, const Tensor& self, IntList sizes, MemoryFormat format) {
   COGRAD_CHECK(format != MemoryFormat::Preserve, op, "(): Unsupported memory format Preserve");
+  check_no_handle(self, op);
   COGRAD_CHECK(!requires_grad(self), "cannot resize variables that require grad");
   check_inplace(self, op, false);
   for (int64_t s : sizes)
@@ -64,12 +66,13 @@ void change_geometry(const Tensor& self, const char* op, const Value* args, Make
   check_inplace(self, (std::string(op) + "_").c_str(), tracked);
   const Tensor view = make(args);
   const NodeRef node = NodeRef::borrow(view->grad_fn);
+  if (is_batched(self)) replace_samples(self, view);
   const Dims sizes(view.sizes());
   const Dims strides(view.strides());
   take_geometry(self, sizes, strides, view.bytes());
   self->bump_version();
   // A view's history is made anew against its base, as after any write; see grad_fn().
-  if (tracked && self->base == nullptr) rebase_history(self, node.get());
+  if (tracked && self->base == nullptr && !is_batched(self)) rebase_history(self, node.get());
 }
 
 namespace {

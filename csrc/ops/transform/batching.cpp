@@ -335,8 +335,15 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
                r.spec.name,
                "(), or create the tensor inside of the vmap by new_zeros() or the like "
                "of a tensor that has one.");
+  Changed given(r, args);
+  // What the op saves must outlive the write.
+  if (thread_state.grad_enabled && r.facts.tangent.rule != TangentRule::Rule::Linear &&
+      any_recorded(r, args)) {
+    const Tensor before = clone(self);
+    given.map([&](const Tensor& t) { return t.is(self) ? before : t; });
+  }
   Result result;
-  call_transformed(r, args, result);
+  given.call(result);
   const Tensor written =
       batch_level(result.tensor) == level
           ? samples_first(result.tensor)
@@ -351,6 +358,12 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
 
 namespace {
 
+void check_may_draw(const OpRecord& r, const VmapLevel& level) {
+  COGRAD_CHECK(level.randomness != Randomness::Error, "vmap: called random operation ", r.spec.name,
+               "() while in randomness error mode. Please either use the 'same' or 'different' "
+               "randomness flags on vmap or perform the randomness operation out of vmap");
+}
+
 // From the innermost vmap out: the numbers of `depth` of them are still to be drawn apart.
 void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   if (depth == 0) {
@@ -359,15 +372,13 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
     return r.call(args, out);
   }
   const VmapLevel level = vmap_levels()[depth - 1];
-  COGRAD_CHECK(level.randomness != Randomness::Error, "vmap: called random operation ", r.spec.name,
-               "() while in randomness error mode. Please either use the 'same' or 'different' "
-               "randomness flags on vmap or perform the randomness operation out of vmap");
+  check_may_draw(r, level);
   bool batched = false;
   each_tensor(r, args, [&](size_t, const Tensor& t) { batched |= batch_level(t) == level.id; });
   BatchCall c(r, args, level, out);
   if (level.randomness == Randomness::Same && !batched) return draw(r, args, out, depth - 1);
-  COGRAD_CHECK(level.size > 0, "vmap: ", r.spec.name, "() draws for each sample: there is none");
-  std::vector<Result> results(static_cast<size_t>(level.size));
+  const bool none = level.size == 0;  // one call says of what shape
+  std::vector<Result> results(none ? 1 : static_cast<size_t>(level.size));
   Generator* generator = &default_generator();
   for (size_t i = 0; i < r.args.size(); ++i)
     if (r.args[i].kind == ArgKind::Generator && !args[i].none()) generator = args[i].generator();
@@ -376,16 +387,35 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
     if (level.randomness == Randomness::Same) generator->set_state(state);
     Changed sample(r, args);
     sample.map([&](const Tensor& t) {
-      return c.batched(t) ? select(c.samples(t), 0, static_cast<int64_t>(b)) : t;
+      if (!c.batched(t)) return t;
+      return none ? ones(t.sizes(), t.dtype()) : select(c.samples(t), 0, static_cast<int64_t>(b));
     });
     SmallVec<Value, 8> values;
     for (size_t i = 0; i < r.args.size(); ++i) values.push_back(sample[i]);
     draw(r, values.data(), results[b], depth - 1);
   }
   stack_results(c, results);
+  if (!none) return;
+  generator->set_state(state);
+  each_result(out,
+              [&](Tensor& t) { t = make_batched(narrow(samples_first(t), 0, 0, 0), 0, level.id); });
 }
 
 }  // namespace
+
+void check_drawing_inplace(const OpRecord& r, const Tensor& self) {
+  for (const VmapLevel& level : vmap_levels()) {
+    check_may_draw(r, level);
+    Tensor at = self;
+    while (is_batched(at) && batch_level(at) != level.id) at = Tensor(whole_of(at));
+    COGRAD_CHECK(level.randomness == Randomness::Same || is_batched(at),
+                 "vmap: Cannot ask for "
+                 "different inplace randomness on an unbatched tensor: ",
+                 r.spec.name,
+                 "_() writes to one that is the same for all samples. Use the out-of-place form, "
+                 "or a tensor made by zeros_like() or the like of one that has samples.");
+  }
+}
 
 void call_drawing(const OpRecord& r, const Value* args, Result& out) {
   draw(r, args, out, vmap_levels().size());

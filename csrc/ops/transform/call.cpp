@@ -36,6 +36,8 @@ bool recorded(const Tensor& t) {
   return false;
 }
 
+}  // namespace
+
 bool any_recorded(const OpRecord& r, const Value* args) {
   for (size_t i = 0; i < r.args.size(); ++i) {
     if (args[i].has_tensor() && recorded(args[i].tensor())) return true;
@@ -45,8 +47,6 @@ bool any_recorded(const OpRecord& r, const Value* args) {
   }
   return false;
 }
-
-}  // namespace
 
 // Samples first: a handle has neither history nor tangents of its own.
 void call_transformed(const OpRecord& r, const Value* args, Result& out) {
@@ -61,6 +61,8 @@ void call_transformed(const OpRecord& r, const Value* args, Result& out) {
 
 // The values, by the plain op; then the tangents, in place where there are any.
 void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args) {
+  if ((r.spec.flags & kKindMask) == kRandom && thread_state.vmaps > 0)
+    check_drawing_inplace(r, self);
   if (const LevelId batch = highest_batch_level(r, args))
     return call_batched_inplace(r, self, args, batch);
   const auto level = highest_level(r, args);
@@ -74,7 +76,8 @@ void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value
   if (thread_state.grad_enabled && any_recorded(r, args)) {
     before = autograd_ops.clone(self);  // what is saved must outlive the write
     for (size_t i = 0; i < r.args.size(); ++i)
-      if (values[i].has_tensor() && values[i].tensor().is(self)) values[i].set_tensor(before.impl());
+      if (values[i].has_tensor() && values[i].tensor().is(self))
+        values[i].set_tensor(before.impl());
   }
   Result result;
   call_transformed(r, values.data(), result);
@@ -99,6 +102,9 @@ void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value
 }
 
 void fail_transformed_out(const OpRecord& r) {
+  COGRAD_CHECK_NOT_IMPLEMENTED(thread_state.vmaps == 0, "vmap: ", r.spec.name,
+                               "() with out= is not possible inside of a vmap: call it without "
+                               "out=, which gives a result for each sample.");
   detail::fail(ErrorKind::NotImplemented, "Trying to use forward AD with ", r.spec.name,
                "_out that does not support it because it is an out= function: call ", r.spec.name,
                " without out=, or detach() the arguments.");
