@@ -178,18 +178,19 @@ def test_forward_mode_of_a_function_that_has_only_a_backward():
     same(j, 3 * X**2 * torch.eye(3, dtype=F8))
 
 
+FORWARD = {"strategy": "forward-mode"}
+
+
 @pytest.mark.parametrize(
     "error,message,options",
     [
         (AssertionError, 'either "forward-mode" or "reverse-mode"', {"strategy": "x"}),
-        (NotImplementedError, "only implemented for `vectorize=True`", {"strategy": "forward-mode"}),
-        (NotImplementedError, "`create_graph=True` and", {"strategy": "forward-mode",
-                                                          "create_graph": True}),
-        (RuntimeError, "`strict=True` and `strategy=", {"strategy": "forward-mode",
-                                                        "strict": True}),
+        (NotImplementedError, "only implemented for `vectorize=True`", FORWARD),
+        (NotImplementedError, "`create_graph=True` and", {**FORWARD, "create_graph": True}),
+        (RuntimeError, "`strict=True` and `strategy=", {**FORWARD, "strict": True}),
         (RuntimeError, "`strict=True` and `vectorized=True`", {"vectorize": True, "strict": True}),
     ],
-)  # fmt: skip
+)
 def test_options_that_do_not_go_together(error, message, options):
     with pytest.raises(error, match=message):
         functional.jacobian(lambda x: x**2, X, **options)

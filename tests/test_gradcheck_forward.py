@@ -15,7 +15,7 @@ COMBINATIONS = [
     for values in itertools.product((False, True), repeat=5)
     if values[0] or values[1]
 ]
-ids = lambda options: "-".join(k for k, v in options.items() if v)  # noqa: E731
+ids = lambda options: "-".join(k for k, v in options.items() if v)
 
 
 def doubles(*sizes):
@@ -129,7 +129,11 @@ def test_forward_mode_alone_needs_no_backward():
     (x,) = doubles(3)
     for fast_mode in (False, True):
         assert gradcheck(
-            OnlyForward.apply, x, check_forward_ad=True, check_backward_ad=False, fast_mode=fast_mode
+            OnlyForward.apply,
+            x,
+            check_forward_ad=True,
+            check_backward_ad=False,
+            fast_mode=fast_mode,
         )
 
 
@@ -170,9 +174,7 @@ def test_gradgradcheck_by_both_modes(fast_mode, undefined):
         gradgradcheck(cube(3), x, **both, **options)
     if not undefined:
         with pytest.raises(GradcheckError, match="computed with forward mode mismatch"):
-            gradgradcheck(
-                cube(3), x, check_fwd_over_rev=True, check_rev_over_rev=False, **options
-            )
+            gradgradcheck(cube(3), x, check_fwd_over_rev=True, check_rev_over_rev=False, **options)
 
 
 def test_combinations_that_make_no_sense():

@@ -5,8 +5,19 @@ import warnings
 
 import pytest
 from op_checks import constants_of
-from op_table import F8, OPS, TABLE, arguments, call, has_derivative, is_float, results, samples_of
-from op_table import tensors_in, tree_map
+from op_table import (
+    F8,
+    OPS,
+    TABLE,
+    arguments,
+    call,
+    has_derivative,
+    is_float,
+    results,
+    samples_of,
+    tensors_in,
+    tree_map,
+)
 
 import cograd as torch
 from cograd.autograd import forward_ad as fwd
@@ -125,9 +136,7 @@ def floats(outputs):
 
 def gradients(p):
     def run(*values):
-        leaves = [
-            torch._C._new_leaf(v) if p.differentiable[i] else v for i, v in enumerate(values)
-        ]
+        leaves = [torch._C._new_leaf(v) if p.differentiable[i] else v for i, v in enumerate(values)]
         used = [o for o in floats(p(*leaves)) if o.requires_grad]
         wanted = [v for i, v in enumerate(leaves) if p.differentiable[i]]
         if not used:

@@ -166,6 +166,30 @@ void fail_handle(const char* who) {
                "tensor. Do it outside of the vmap, to the tensor that holds all samples.");
 }
 
+bool has_tangent_samples(const Tensor& t, LevelId level) {
+  if (is_batched(t) || t->meta == nullptr || t->meta->transform == nullptr) return false;
+  for (const auto& entry : t->meta->transform->tangents)
+    if (batch_level(entry->value()) == level) return true;
+  return false;
+}
+
+Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples) {
+  if (!has_tangent_samples(t, level)) return expanded(t, samples);
+  const auto& tangents = t->meta->transform->tangents;
+  Tensor out;
+  {
+    const LevelsBelow mask(tangents.front()->id());
+    out = expanded(t, samples);
+  }
+  for (const auto& entry : tangents) {
+    const Tensor value = entry->value();
+    if (!value.defined() || entry->id() >= thread_state.ceiling) continue;
+    set_tangent(out, entry->level(),
+                batch_level(value) == level ? samples_first(value) : expanded(value, samples));
+  }
+  return out;
+}
+
 void fail_one_value(const char* who) {
   throw ReadsSamples(
       ErrorKind::Runtime,

@@ -53,6 +53,10 @@ inline void check_no_handle(const Tensor& t, const char* who) {
   if (is_batched(t)) [[unlikely]]
     fail_handle(who);
 }
+// Whether `t`, the same for all samples of a level, has a tangent that is not.
+COGRAD_API bool has_tangent_samples(const Tensor& t, LevelId level);
+// `t`, which has no samples of the level, with as many in a new dim 0, equal but for tangents.
+COGRAD_API Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples);
 // Raises if `t` is a handle: `who` needs the values of one tensor.
 class ReadsSamples : public Error {
   using Error::Error;

@@ -145,7 +145,7 @@ void CustomCall::connect() {
     const Edge e = t != nullptr ? gradient_edge(t) : Edge{};
     node_.add_edge(e.node, e.input_nr);
   }
-  if (!levels_.empty()) want_tangents();
+  if (!levels_.empty() && !node_.has_jvp()) want_tangents();
 }
 
 void CustomCall::enter() noexcept {

@@ -8,6 +8,12 @@
 
 namespace cograd {
 
+// For messages that ask for one.
+inline constexpr const char* kJvpSignature =
+    "    @staticmethod\n"
+    "    def jvp(ctx, *input_tangents):  # None where an input has none\n"
+    "        return output_tangents";
+
 class CustomCall;
 
 struct COGRAD_API SavedSlot {
@@ -47,6 +53,7 @@ class COGRAD_API CustomNode : public Node {
   virtual std::string describe_input(size_t i) const = 0;
   // Whether the user gave a rule for tangents; without one they come from backward.
   virtual bool has_jvp() const { return false; }
+  virtual bool has_backward() const { return true; }
   // `g`, whose own derivative raises: it was computed without recording.
   Tensor once_differentiable(const Tensor& g) const;
 

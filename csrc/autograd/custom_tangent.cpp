@@ -64,10 +64,23 @@ std::vector<Tensor> CustomCall::tangents_at(const TangentLevel& level,
   const LevelsBelow mask(level.id());
   bool recorded = joins_;
   for (const Tensor& t : given) recorded |= grad_before_ && t.defined() && requires_grad(t);
-  if (!node_.has_jvp()) return tangents_of_node(node_, given, outputs, recorded);
+  if (!node_.has_jvp()) {
+    if (!node_.has_backward())
+      detail::fail(ErrorKind::NotImplemented,
+                   "You must implement the jvp function for custom autograd.Function to use it "
+                   "with forward mode AD. (",
+                   node_.function_name(), " has no backward to derive it from, either.) Add\n",
+                   kJvpSignature);
+    return tangents_of_node(node_, given, outputs, recorded);
+  }
   std::vector<Tensor> found = node_.call_jvp(given);
   COGRAD_CHECK(found.size() == outputs.size(), node_.function_name(), ".jvp returned ",
                found.size(), " tangents, expected ", outputs.size(), ": one for each output");
+  for (size_t i = 0; i < found.size(); ++i)
+    COGRAD_CHECK(!found[i].defined() || outputs[i].defined(), node_.function_name(),
+                 ".jvp returned a gradient at position ", i + 1,
+                 ", but the corresponding forward output is not a differentiable Tensor. You "
+                 "should return None at that position instead.");
   return found;
 }
 
@@ -95,7 +108,8 @@ void CustomCall::give_tangents(std::span<Tensor> outputs, const Declared& declar
       if (is_input(out.impl())) {  // dirty
         write_tangent(out, levels_[k], found[i]);
       } else if (found[i].defined()) {
-        set_tangent(out, levels_[k], found[i]);
+        const bool own = out->base != nullptr || found[i]->storage->unique();
+        set_tangent(out, levels_[k], own ? found[i] : autograd_ops.clone(found[i]));
       } else if (out->base != nullptr) {  // not that of the tensor it is a view of
         set_tangent(out, levels_[k], autograd_ops.zeros(out.sizes(), out.dtype()));
       }

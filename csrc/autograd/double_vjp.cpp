@@ -2,6 +2,11 @@
 // The JVP of an operation as the VJP of its VJP: backward is linear in the gradient it is given.
 #include "autograd/double_vjp.h"
 
+#include <algorithm>
+#include <unordered_set>
+
+#include "autograd/custom_function.h"
+
 namespace cograd {
 
 namespace {
@@ -61,10 +66,33 @@ std::vector<Tensor> call_backward(Node& node, std::span<const Tensor> given,
                "it gave for input ",
                input,
                " was computed without recording (on data pointers, in NumPy, under no_grad or "
-               "once_differentiable). Write that backward in recorded operations, or add\n"
-               "    @staticmethod\n"
-               "    def jvp(ctx, *input_tangents):  # None where an input has none\n"
-               "        return output_tangents");
+               "once_differentiable). Write that backward in recorded operations, or add\n",
+               kJvpSignature);
+}
+
+// Whether what was recorded since `first` leads from `t` to one of the leaves.
+bool leads_to(const Tensor& t, std::span<const Tensor> leaves, uint64_t first) {
+  const auto is_leaf_of = [&](const TensorImpl* p) {
+    return std::any_of(leaves.begin(), leaves.end(),
+                       [p](const Tensor& leaf) { return leaf.impl() == p; });
+  };
+  Node* root = grad_fn(t.impl());
+  if (root == nullptr) return is_leaf_of(t.impl());
+  std::unordered_set<Node*> seen;
+  SmallVec<Node*, 8> todo;
+  todo.push_back(root);
+  while (!todo.empty()) {
+    Node* node = todo.back();
+    todo.pop_back();
+    if (node->is_accumulator()) {
+      if (is_leaf_of(static_cast<AccumulateGrad*>(node)->variable_impl())) return true;
+      continue;
+    }
+    if (node->sequence < first || !seen.insert(node).second) continue;
+    for (const Edge& e : node->edges())
+      if (e.node != nullptr) todo.push_back(e.node);
+  }
+  return false;
 }
 
 }  // namespace
@@ -87,6 +115,7 @@ std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
     SavedHookScope* before = std::exchange(thread_state.saved_hooks, nullptr);
     ~NoHooks() { thread_state.saved_hooks = before; }
   } no_hooks;
+  const uint64_t first = thread_state.next_sequence;
   const std::vector<Tensor> u = cotangents(node, outputs);
   std::vector<Tensor> h = call_backward(node, given, u);
   BackwardRequest request;
@@ -94,7 +123,7 @@ std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
   for (size_t i = 0; i < h.size(); ++i) {
     if (!h[i].defined() || !given[i].defined()) continue;
     if (!same(h[i].sizes(), given[i].sizes())) h[i] = autograd_ops.sum_to(h[i], given[i].sizes());
-    if (!requires_grad(h[i])) {
+    if (!requires_grad(h[i]) || !leads_to(h[i], u, first)) {
       if (autograd_ops.any_nonzero(h[i])) fail_opaque(node, i);
       continue;
     }

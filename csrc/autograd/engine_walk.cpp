@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "autograd/levels.h"
 #include "autograd/run.h"
 #include "autograd/saved_tensor.h"
 
@@ -51,6 +52,13 @@ ActiveRuns& active_runs() {
 
 }  // namespace
 
+namespace {
+// Whether this thread has levels of transforms open: its gradients may be handles or duals.
+bool transforms_here() noexcept {
+  return transforms_open() && (thread_state.vmaps > 0 || !entered_levels().empty());
+}
+}  // namespace
+
 Run::Run(BackwardRequest& request)
     : request_(request),
       id_(active_runs().start()),
@@ -59,7 +67,7 @@ Run::Run(BackwardRequest& request)
       watch_(watch_modes.load(std::memory_order_relaxed)),
       cancelled_(outer_ != nullptr ? &outer_->cancelled() : &own_cancelled_) {
   may_share_ = num_backward_threads() > 1 && multithreading() && outer_ == nullptr &&
-               !request.create_graph && !transforms_open() &&
+               !request.create_graph && !transforms_here() &&
                (watch_ & ~uint32_t{kWatchProfile}) == 0;
 }
 

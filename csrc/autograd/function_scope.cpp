@@ -122,9 +122,8 @@ void check_captured(const Tensor& t, const char* op) {
 Tensor without_history(const Tensor& t) {
   if (is_batched(t)) return batched_like(t, without_history(memory_of(t)));
   Tensor out = detach(t);
-  each_tangent(t, [&](const auto& level, const Tensor& tangent) {
-    set_tangent(out, level, tangent);
-  });
+  each_tangent(t,
+               [&](const auto& level, const Tensor& tangent) { set_tangent(out, level, tangent); });
   return out;
 }
 

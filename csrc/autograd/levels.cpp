@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tangents of tensors: where they are kept, how views share them, when they end.
-#include "autograd/levels.h"
+#include "autograd/batch.h"
 
 #include <algorithm>
 
@@ -42,7 +42,25 @@ Tensor part_for_view(const TensorImpl* view, const Tensor& whole) {
                                  whole.storage_offset() + offset);
 }
 
-void check_tangent(const Tensor& t, const Tensor& tangent) {
+// Whether elements share memory, or might: judged by strides alone.
+bool overlaps_itself(const TensorImpl* t) {
+  SmallVec<std::pair<int64_t, int64_t>, 8> dims;  // (stride, size)
+  for (int i = 0; i < t->ndim; ++i)
+    if (t->sizes_[i] > 1) dims.push_back({t->strides_[i], t->sizes_[i]});
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;
+  for (const auto& [stride, size] : dims) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
+void check_tangent(const Tensor& t, const Tensor& tangent, LevelId level) {
+  COGRAD_CHECK(
+      !transformed(tangent) || is_batched(tangent) || !tangent_of(tangent, level).defined(),
+      "Setting a forward grad that itself has a forward gradient at the same level is not "
+      "supported.");
   COGRAD_CHECK(same(t.sizes(), tangent.sizes()),
                "Trying to set a forward gradient that has a different size than that of the "
                "original Tensor, this is not supported. Tensor is of size ",
@@ -152,17 +170,20 @@ Tensor tangent_of(const Tensor& t, LevelId level) {
   if (!value.defined()) return {};
   const LevelsBelow mask(level);
   Tensor part = part_for_view(t.impl(), value);
-  if (part.defined()) attach(t.impl(), whole->level(), part);
+  COGRAD_CHECK(part.defined(),
+               "forward AD: the tangent of a view, made before its base got one, cannot be told as "
+               "elements of the base share memory. Make the view afterwards, of a clone().");
+  attach(t.impl(), whole->level(), part);
   return part;
 }
 
 void set_tangent(const Tensor& t, const std::shared_ptr<TangentLevel>& level, Tensor tangent) {
-  check_tangent(t, tangent);
+  check_tangent(t, tangent, level->id());
   const LevelsBelow mask(level->id());
   if (tangent.dtype() != t.dtype()) tangent = autograd_ops.cast(tangent, t.dtype());
-  if (t.numel() > 1 && !same(tangent.strides(), t.strides()))
-    tangent = is_dense(t.impl()) ? autograd_ops.relayout(tangent, t.strides())
-                                 : autograd_ops.contiguous_clone(tangent);
+  if (!same(tangent.strides(), t.strides()))
+    tangent = overlaps_itself(t.impl()) ? autograd_ops.contiguous_clone(tangent)
+                                        : autograd_ops.relayout(tangent, t.strides());
   attach(t.impl(), level, std::move(tangent));
 }
 
@@ -187,6 +208,12 @@ void write_tangent(const Tensor& t, const std::shared_ptr<TangentLevel>& level,
                  "another layout, which is not supported. Write into a clone() instead.");
   }
   if (!mine.defined()) return set_tangent(t, level, tangent);
+  if (tangent.defined() && is_batched(tangent) && !is_batched(mine)) {
+    COGRAD_CHECK(t->base == nullptr,
+                 "forward AD inside of a vmap: a tangent with samples is written into a view of a "
+                 "tensor whose tangent has none. Write into a clone() instead.");
+    return set_tangent(t, level, tangent);
+  }
   autograd_ops.copy_(mine, tangent.defined() ? tangent : autograd_ops.zeros({}, mine.dtype()));
 }
 

@@ -220,6 +220,12 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope)
   if (!output) slot->edge = gradient_edge(t.impl());
   {
     const GradGuard no_grad(false);
+    // Hooks see all tangents, also those that the op which saves is a rule of.
+    const LevelId ceiling = std::exchange(thread_state.ceiling, ~LevelId{0});
+    struct Restore {
+      LevelId ceiling;
+      ~Restore() { thread_state.ceiling = ceiling; }
+    } const restore{ceiling};
     pack_layers(*slot, t, scope);
   }
   slot->refs.fetch_add(1, std::memory_order_relaxed);

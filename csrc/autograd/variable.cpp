@@ -137,6 +137,7 @@ Edge gradient_edge(TensorImpl* t) {
 }
 
 void check_inplace(const Tensor& t, const char* op, bool tracked) {
+  check_one_value(t, op);
   TensorImpl* p = t.impl();
   COGRAD_CHECK(!p->storage->read_only, op,
                "(): the tensor shares memory with a read-only buffer and cannot be written; "

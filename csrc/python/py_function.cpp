@@ -95,10 +95,10 @@ PyObject* save_for_backward(PyObject* o, PyObject* const* args, Py_ssize_t n) {
 }
 
 PyObject* keep_tuple(PyObject** slot, PyObject* const* args, Py_ssize_t n, const char* what,
-                     ErrorKind kind = ErrorKind::Runtime) {
+                     ErrorKind kind = ErrorKind::Runtime, bool or_none = false) {
   return guarded([&]() -> PyObject* {
     for (Py_ssize_t i = 0; i < n; ++i)
-      if (!is_tensor(args[i]))
+      if (!is_tensor(args[i]) && !(or_none && args[i] == Py_None))
         detail::fail(kind, what, ": expected Tensors, but argument ", i, " is of type ",
                      Py_TYPE(args[i])->tp_name);
     PyObject* t = PyTuple_New(n);
@@ -118,7 +118,8 @@ PyObject* mark_non_differentiable(PyObject* o, PyObject* const* args, Py_ssize_t
   return keep_tuple(&self_of(o)->non_differentiable, args, n, "mark_non_differentiable");
 }
 PyObject* save_for_forward(PyObject* o, PyObject* const* args, Py_ssize_t n) {
-  return keep_tuple(&self_of(o)->to_save_forward, args, n, "save_for_forward", ErrorKind::Type);
+  return keep_tuple(&self_of(o)->to_save_forward, args, n, "save_for_forward", ErrorKind::Type,
+                    true);
 }
 PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
   if (!PyBool_Check(value)) {
@@ -282,7 +283,8 @@ void init_function(py::module_& m) {
   static PyMethodDef methods[] = {
       {"save_for_backward", FASTCALL(save_for_backward), METH_FASTCALL,
        "Keeps tensors (or None) for backward; at most one call."},
-      {"save_for_forward", FASTCALL(save_for_forward), METH_FASTCALL, "Keeps tensors for jvp."},
+      {"save_for_forward", FASTCALL(save_for_forward), METH_FASTCALL,
+       "Keeps tensors (or None) for jvp."},
       {"mark_dirty", FASTCALL(mark_dirty), METH_FASTCALL,
        "Declares inputs that forward wrote in place; each must be returned."},
       {"mark_non_differentiable", FASTCALL(mark_non_differentiable), METH_FASTCALL,

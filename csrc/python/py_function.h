@@ -21,6 +21,7 @@ class FunctionNode final : public CustomNode {
   void last_reference() noexcept override;
   bool is_python() const noexcept override { return true; }
   bool has_jvp() const override;
+  bool has_backward() const override;
   PyFunctionObject* owner() const noexcept { return owner_; }
   // The argument of forward that is tensor input `i`.
   size_t argument_of(size_t i) const noexcept;

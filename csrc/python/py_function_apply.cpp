@@ -389,6 +389,12 @@ bool FunctionNode::has_jvp() const {
   return !cls.attr("jvp").is(base_class().attr("jvp"));
 }
 
+bool FunctionNode::has_backward() const {
+  const py::handle type(reinterpret_cast<PyObject*>(Py_TYPE(reinterpret_cast<PyObject*>(owner_))));
+  const py::handle cls(info_of(reinterpret_cast<PyTypeObject*>(type.ptr())).cls);
+  return !cls.attr("backward").is(base_class().attr("backward"));
+}
+
 std::vector<Tensor> FunctionNode::call_jvp(std::span<const Tensor> tangents) {
   const ClassInfo& info = info_of(Py_TYPE(reinterpret_cast<PyObject*>(owner_)));
   std::vector<Tensor> given(tangents.begin(), tangents.end());

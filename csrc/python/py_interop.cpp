@@ -168,8 +168,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   return guarded_int([&] {
     view->obj = nullptr;
     const Tensor& t = unwrap(self);
-    if (const char* why =
-            is_batched(t) ? "the tensor is one sample of a vmap" : refuse_buffer(t, flags)) {
+    check_one_value(t, "a buffer");
+    if (const char* why = refuse_buffer(t, flags)) {
       PyErr_SetString(PyExc_BufferError, why);
       return -1;
     }

@@ -120,7 +120,7 @@ Tensor rebuild_tensor(const UntypedStorage& storage, py::handle dtype, int64_t o
 }
 
 py::object untyped_storage(const Tensor& t) {
-  check_no_handle(t, "untyped_storage(), which copy.deepcopy() and pickle use,");
+  check_one_value(t, "untyped_storage() or a copy of the storage");
   t->storage->retain();
   return storage_object(t->storage);
 }

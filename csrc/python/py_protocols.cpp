@@ -124,6 +124,7 @@ PyObject* tensor_iter(PyObject* self) {
 int tensor_contains(PyObject* self, PyObject* value) {
   static const OpRecord* eq = find_op("eq");
   return guarded_int([&] {
+    check_one_value(unwrap(self), "`in`");
     Value v;
     if (is_tensor(value)) {
       v = tensor_value(unwrap(value));
@@ -135,7 +136,6 @@ int tensor_contains(PyObject* self, PyObject* value) {
       v = scalar_value(s);
     }
     const Tensor found = call_op(eq, {tensor_value(unwrap(self)), v});
-    check_one_value(found, "the operator in");
     const char* p = found.bytes();
     return std::any_of(p, p + found.numel(), [](char c) { return c != 0; }) ? 1 : 0;
   });

@@ -34,8 +34,7 @@ Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
                  "original Tensor, this is not supported. Tensor is of size ",
                  to_string(primal.sizes()), " while the given forward gradient is of size ",
                  to_string(tangent.sizes()), ".");
-    return batched_like(
-        primal, make_dual(memory_of(primal), whole_like(primal, tangent), level));
+    return batched_like(primal, make_dual(memory_of(primal), whole_like(primal, tangent), level));
   }
   COGRAD_CHECK(!transformed(primal) || !tangent_of(primal, at->id()).defined(),
                "Making a dual Tensor based on a Tensor that already has a forward gradient at the "
@@ -64,17 +63,23 @@ py::object tangent_to_show(const Tensor& t) {
   return py::cast(tangent_of(t, level->id()));
 }
 
-bool set_forward_mode(bool on) {
-  const LevelId before = std::exchange(thread_state.ceiling, on ? ~LevelId{0} : 0);
-  return before != 0;
+// The former state, for restore_forward_mode. Inside of a rule it stays below the rule's level.
+LevelId set_forward_mode(bool on) {
+  const LevelId before = thread_state.ceiling;
+  if (!on)
+    thread_state.ceiling = 0;
+  else if (before == 0)
+    thread_state.ceiling = ~LevelId{0};
+  return before;
 }
+void restore_forward_mode(LevelId before) { thread_state.ceiling = before; }
 
 // --- vmap --------------------------------------------------------------------------------------
 
 uint64_t begin_vmap(int64_t size, const std::string& randomness) {
   COGRAD_CHECK(randomness == "error" || randomness == "different" || randomness == "same",
-                     "Only allowed values for randomness are 'error', 'different', or 'same'. Got ",
-                     randomness);
+               "Only allowed values for randomness are 'error', 'different', or 'same'. Got ",
+               randomness);
   return enter_vmap(size, randomness == "error"       ? Randomness::Error
                           : randomness == "different" ? Randomness::Different
                                                       : Randomness::Same);
@@ -83,9 +88,12 @@ uint64_t begin_vmap(int64_t size, const std::string& randomness) {
 Tensor add_samples(const Tensor& t, int64_t dim, uint64_t level) {
   const int d = wrap_dim(dim, t.dim());
   COGRAD_CHECK_VALUE(t.dim() > 0, "vmap: a tensor of 0 dims has no dim of samples");
+  COGRAD_CHECK(batch_level(t) < level,
+               "vmap: a result has samples already: what a Function's forward uses of them must be "
+               "among its arguments");
   const int64_t samples = vmap_level(level, "vmap").size;
-  COGRAD_CHECK(t.size(d) == samples, "vmap: a tensor of shape ", to_string(t.sizes()), " has ",
-               t.size(d), " samples in dim ", d, ", but the vmap runs over ", samples);
+  COGRAD_CHECK_VALUE(t.size(d) == samples, "vmap: dim ", d, " of a tensor of shape ",
+                     to_string(t.sizes()), " has ", t.size(d), " samples, expected ", samples);
   return make_batched(t, d, level);
 }
 
@@ -94,14 +102,7 @@ Tensor take_samples(const Tensor& t, int64_t dim, uint64_t level, int64_t size) 
   const int d = wrap_dim(dim, t.dim() + 1);
   COGRAD_CHECK(batch_level(t) <= level,
                "vmap: a result has samples of an inner vmap, which has ended");
-  Tensor all;
-  if (batch_level(t) == level) {
-    all = samples_first(t);
-  } else {
-    Dims sizes{size};
-    for (const int64_t n : t.sizes()) sizes.push_back(n);
-    all = autograd_ops.expand(t, sizes);
-  }
+  const Tensor all = batch_level(t) == level ? samples_first(t) : equal_samples(t, level, size);
   if (d == 0) return all;
   Dims order;
   for (int i = 1; i < all.dim(); ++i) order.push_back(i);
@@ -119,6 +120,16 @@ py::object describe_vmap(uint64_t level) {
   constexpr const char* kNames[] = {"error", "different", "same"};
   const VmapLevel& l = vmap_level(level, "vmap");
   return py::make_tuple(l.size, kNames[static_cast<int>(l.randomness)]);
+}
+
+std::vector<Tensor> tensors_of(const py::object& list) {
+  const auto sequence = py::cast<py::sequence>(list);
+  std::vector<Tensor> found;
+  for (const py::handle h : sequence) {
+    if (!is_tensor(h.ptr())) throw py::type_error("expected a sequence of Tensors");
+    found.push_back(unwrap(h.ptr()));
+  }
+  return found;
 }
 
 // An input of a function under reverse mode that nothing else leads to; inside of vmaps each sample
@@ -140,6 +151,7 @@ void init_transforms(py::module_& m) {
   m.def("_unpack_dual", &unpack_dual);
   m.def("_tangent_to_show", &tangent_to_show);
   m.def("_set_forward_mode", &set_forward_mode);
+  m.def("_restore_forward_mode", &restore_forward_mode);
   m.def("_begin_vmap", &begin_vmap);
   m.def("_end_vmap", &leave_vmap);
   m.def("_add_samples", &add_samples);
@@ -147,19 +159,17 @@ void init_transforms(py::module_& m) {
   m.def("_describe_samples", &describe_samples);
   m.def("_describe_vmap", &describe_vmap);
   m.def("_vmap_depth", [] { return vmap_levels().size(); });
-  m.def("_enter_function", [](const py::sequence& may_write) {
-    enter_function(tensors_of(may_write));
-  });
+  m.def("_enter_function",
+        [](const py::object& may_write) { enter_function(tensors_of(may_write)); });
   m.def("_leave_function", &leave_function);
   m.def("_new_leaf", &new_leaf);
-  m.def("_leads_to_leaf", [](const py::sequence& from, const py::sequence& apart_from) {
+  m.def("_leads_to_leaf", [](const py::object& from, const py::object& apart_from) {
     return leads_to_leaf(tensors_of(from), tensors_of(apart_from));
   });
   m.def("_released", &released);
   m.def("_own_samples", &batched_over_all);
-  m.def("_batched_like", [](const Tensor& handle, const Tensor& whole) {
-    return batched_like(handle, whole);
-  });
+  m.def("_batched_like",
+        [](const Tensor& handle, const Tensor& whole) { return batched_like(handle, whole); });
   m.def("_is_forward_mode", [] { return thread_state.ceiling != 0; });
 }
 

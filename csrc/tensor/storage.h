@@ -20,7 +20,7 @@ struct VersionCounter {
 inline constexpr uint32_t kNotContiguous = 0x7C3A9605;
 
 // Moves on whenever a function begins to run under a transform: it captured what was made before.
-extern constinit std::atomic<uint32_t> capture_clock __attribute__((visibility("hidden")));
+extern constinit COGRAD_API std::atomic<uint32_t> capture_clock;
 
 struct Storage {
   std::atomic<uint32_t> refs{1};

@@ -21,15 +21,6 @@ struct Fill {
                                "Every element set to value.",
                                "T(3, 4), 2.0",
                                "input * 0 + value"};
-  static void batch(BatchCall& c) {
-    const Tensor& x = c.arg(0).tensor();
-    const Value& v = c.arg(1);
-    if (v.has_tensor() && c.batched(v.tensor()))
-      box(c.out(), cast(expand(v.tensor(), x.sizes()), x.dtype()));
-    else
-      c.give(apply<Fill>(samples_first(x),
-                         v.has_tensor() ? TensorOrScalar(v.tensor()) : TensorOrScalar(v.scalar())));
-  }
   static Tensor forward(Ctx<Fill>& ctx, const Tensor& x, const TensorOrScalar& value) {
     if (value.is_tensor())
       COGRAD_CHECK(value.tensor().dim() == 0,
@@ -43,6 +34,15 @@ struct Fill {
     else
       raw_fill(out, value.scalar());
     return out;
+  }
+  static void batch(BatchCall& c) {
+    const Tensor& x = c.arg(0).tensor();
+    if (c.arg(1).has_tensor()) {
+      const Tensor value = cast(c.arg(1).tensor(), x.dtype());
+      box(c.out(), clone(expand(value, x.sizes())));
+    } else {
+      c.give(apply<Fill>(c.samples(x), TensorOrScalar(c.arg(1).scalar())));
+    }
   }
   static void backward(Ctx<Fill>& ctx, const Tensor& g) {
     if (ctx.needs(0)) ctx.grad(0) = zeros_like(g);

@@ -26,7 +26,7 @@ Tensor close_to(const Tensor& a, const Tensor& b, double rtol, double atol, bool
 }
 
 bool all_true(const Tensor& t) {
-  check_one_value(t, "equal() or allclose()");
+  check_one_value(t, "a comparison that gives a Python bool");
   if (t.numel() == 0) return true;
   const ReducePlan plan(t, all_dims(t.dim()), false);
   bool result = false;

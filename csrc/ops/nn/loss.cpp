@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Pointwise losses: squared and absolute error, binary cross entropy.
-#include "ops/core/batch_call.h"
 #include "ops/nn/loss.h"
+#include "ops/core/batch_call.h"
 
 namespace cograd {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // nll_loss and cross_entropy over classes, given as indices or as probabilities.
-#include "ops/core/batch_call.h"
 #include "kernels/index.h"
+#include "ops/core/batch_call.h"
 #include "ops/nn/loss.h"
 
 namespace cograd {
@@ -132,8 +132,7 @@ void samples_of_losses(BatchCall& c, Smoothing... smoothing) {
     return one ? all : flatten(all, 0, 1);
   };
   const auto reduction = static_cast<Reduction>(c.arg(4).integer());
-  const Tensor rows_target =
-      one ? reshape(c.all_samples(target), Dims{c.size()}) : rows(target);
+  const Tensor rows_target = one ? reshape(c.all_samples(target), Dims{c.size()}) : rows(target);
   Tensor loss = apply<Op>(rows(x), rows_target, weight, c.arg(3).integer(),
                           static_cast<int64_t>(Reduction::None), smoothing...);
   const Dims flat{c.size(), c.size() > 0 ? loss.numel() / c.size() : 0};

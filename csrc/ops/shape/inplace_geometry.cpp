@@ -12,9 +12,17 @@ namespace cograd {
 
 namespace {
 
+void check_untransformed(const Tensor& t, const char* op) {
+  if (!transforms_open() || !transformed(t)) return;
+  check_no_handle(t, op);
+  COGRAD_CHECK_KIND(NotImplemented, tangent_level(t) == nullptr, op,
+                    "(): forward AD does not change the geometry of a tensor with a tangent in "
+                    "place; use the out-of-place form");
+}
+
 void resize(const char* op, const Tensor& self, IntList sizes, MemoryFormat format) {
+  check_untransformed(self, op);
   COGRAD_CHECK(format != MemoryFormat::Preserve, op, "(): Unsupported memory format Preserve");
-  check_no_handle(self, op);
   COGRAD_CHECK(!requires_grad(self), "cannot resize variables that require grad");
   check_inplace(self, op, false);
   for (int64_t s : sizes)
@@ -62,6 +70,7 @@ bool add_resize(const char* name, const char* args, const char* doc, OpRecord::C
 }  // namespace
 
 void change_geometry(const Tensor& self, const char* op, const Value* args, MakeView make) {
+  if (!is_batched(self)) check_untransformed(self, (std::string(op) + "_").c_str());
   const bool tracked = thread_state.grad_enabled && requires_grad(self);
   check_inplace(self, (std::string(op) + "_").c_str(), tracked);
   const Tensor view = make(args);

@@ -296,7 +296,7 @@ Tensor BatchCall::aligned(const Tensor& t, int rank) const {
 }
 
 void BatchCall::loop() {
-  tell_of_loop(record_.spec.name);
+  if ((record_.spec.flags & kInternal) == 0) tell_of_loop(record_.spec.name);
   run_samples(*this, [] {});
 }
 
@@ -311,6 +311,17 @@ LevelId highest_batch_level(const OpRecord& r, const Value* args) noexcept {
 
 void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId level) {
   const VmapLevel here = vmap_level(level, r.spec.name);
+  bool tangents = false;
+  each_tensor(r, args, [&](size_t, const Tensor& t) { tangents |= has_tangent_samples(t, level); });
+  if (tangents) {  // what has a tangent for each sample has a value for each, too
+    Changed own(r, args);
+    own.map([&](const Tensor& t) {
+      return has_tangent_samples(t, level)
+                 ? make_batched(equal_samples(t, level, here.size), 0, level)
+                 : t;
+    });
+    return own.call(out);
+  }
   BatchCall c(r, args, here, out);
   switch (r.facts.batch.rule) {
     case Rule::Pointwise:
@@ -335,15 +346,15 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
                r.spec.name,
                "(), or create the tensor inside of the vmap by new_zeros() or the like "
                "of a tensor that has one.");
-  Changed given(r, args);
-  // What the op saves must outlive the write.
-  if (thread_state.grad_enabled && r.facts.tangent.rule != TangentRule::Rule::Linear &&
-      any_recorded(r, args)) {
+  Changed safe(r, args);
+  bool recorded = false;
+  each_tensor(r, args, [&](size_t, const Tensor& t) { recorded |= requires_grad(memory_of(t)); });
+  if (recorded && thread_state.grad_enabled) {  // what is saved must outlive the write
     const Tensor before = clone(self);
-    given.map([&](const Tensor& t) { return t.is(self) ? before : t; });
+    safe.map([&](const Tensor& t) { return t.is(self) ? before : t; });
   }
   Result result;
-  given.call(result);
+  safe.call(result);
   const Tensor written =
       batch_level(result.tensor) == level
           ? samples_first(result.tensor)
@@ -354,12 +365,13 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
                to_string(result.tensor.sizes()));
   detail::check_result(r.spec, self, result.tensor.dtype(), false);
   copy_(samples_first(self), written);
+  if (requires_grad(memory_of(self))) self->flags |= kRequiresGrad;
 }
 
 namespace {
 
-void check_may_draw(const OpRecord& r, const VmapLevel& level) {
-  COGRAD_CHECK(level.randomness != Randomness::Error, "vmap: called random operation ", r.spec.name,
+[[noreturn]] void fail_drawing(const OpRecord& r) {
+  detail::fail(ErrorKind::Runtime, "vmap: called random operation ", r.spec.name,
                "() while in randomness error mode. Please either use the 'same' or 'different' "
                "randomness flags on vmap or perform the randomness operation out of vmap");
 }
@@ -372,7 +384,7 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
     return r.call(args, out);
   }
   const VmapLevel level = vmap_levels()[depth - 1];
-  check_may_draw(r, level);
+  if (level.randomness == Randomness::Error) fail_drawing(r);
   bool batched = false;
   each_tensor(r, args, [&](size_t, const Tensor& t) { batched |= batch_level(t) == level.id; });
   BatchCall c(r, args, level, out);
@@ -404,16 +416,16 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
 }  // namespace
 
 void check_drawing_inplace(const OpRecord& r, const Tensor& self) {
-  for (const VmapLevel& level : vmap_levels()) {
-    check_may_draw(r, level);
-    Tensor at = self;
-    while (is_batched(at) && batch_level(at) != level.id) at = Tensor(whole_of(at));
-    COGRAD_CHECK(level.randomness == Randomness::Same || is_batched(at),
-                 "vmap: Cannot ask for "
-                 "different inplace randomness on an unbatched tensor: ",
-                 r.spec.name,
-                 "_() writes to one that is the same for all samples. Use the out-of-place form, "
-                 "or a tensor made by zeros_like() or the like of one that has samples.");
+  for (const VmapLevel& l : vmap_levels()) {
+    if (l.randomness == Randomness::Error) fail_drawing(r);
+    bool own = false;
+    for (const Tensor* t = &self; is_batched(*t); t = &whole_of(*t)) own |= batch_level(*t) == l.id;
+    COGRAD_CHECK(
+        own || l.randomness == Randomness::Same,
+        "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This "
+        "will appear like same randomness. If this is necessary for your usage, please use "
+        "same randomness or create the tensor inside of the vmap. (",
+        r.spec.name, "_)");
   }
 }
 

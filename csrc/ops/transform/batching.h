@@ -8,14 +8,12 @@ namespace cograd {
 // Of a call with handles: the innermost of their levels, 0 if there are none.
 LevelId highest_batch_level(const OpRecord& r, const Value* args) noexcept;
 void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId level);
-// Whether an argument or its tangent has a history.
-bool any_recorded(const OpRecord& r, const Value* args);
 // Of a call whose first argument is written: raises if that is the same for all samples, but not
 // what is written.
 void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* args, LevelId level);
+// Raises if numbers of each sample's own would be drawn into a tensor that has none.
+void check_drawing_inplace(const OpRecord& r, const Tensor& self);
 // Of an op that draws random numbers inside of vmaps.
 void call_drawing(const OpRecord& r, const Value* args, Result& out);
-// Raises if numbers for `self` must differ by sample, and it is the same for all.
-void check_drawing_inplace(const OpRecord& r, const Tensor& self);
 
 }  // namespace cograd

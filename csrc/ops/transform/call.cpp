@@ -36,8 +36,6 @@ bool recorded(const Tensor& t) {
   return false;
 }
 
-}  // namespace
-
 bool any_recorded(const OpRecord& r, const Value* args) {
   for (size_t i = 0; i < r.args.size(); ++i) {
     if (args[i].has_tensor() && recorded(args[i].tensor())) return true;
@@ -47,6 +45,8 @@ bool any_recorded(const OpRecord& r, const Value* args) {
   }
   return false;
 }
+
+}  // namespace
 
 // Samples first: a handle has neither history nor tangents of its own.
 void call_transformed(const OpRecord& r, const Value* args, Result& out) {
@@ -61,8 +61,7 @@ void call_transformed(const OpRecord& r, const Value* args, Result& out) {
 
 // The values, by the plain op; then the tangents, in place where there are any.
 void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args) {
-  if ((r.spec.flags & kKindMask) == kRandom && thread_state.vmaps > 0)
-    check_drawing_inplace(r, self);
+  if ((r.spec.flags & kKindMask) == kRandom) check_drawing_inplace(r, self);
   if (const LevelId batch = highest_batch_level(r, args))
     return call_batched_inplace(r, self, args, batch);
   const auto level = highest_level(r, args);

@@ -227,6 +227,11 @@ void TangentCall::by_node(Result& out) const {
 void TangentCall::put(const Tensor& out, Tensor tangent) const {
   if (!tangent.defined() || !out.defined() || !is_differentiable(out.dtype())) return;
   if (!same(tangent.sizes(), out.sizes())) tangent = expand(tangent, out.sizes());
+  if ((r_.spec.flags & kKindMask) != kView) {  // a write to `out` must not reach an input's
+    bool shared = false;
+    for (const Tensor& t : tangents_) shared |= t.defined() && t->storage == tangent->storage;
+    if (shared) tangent = clone(tangent);
+  }
   set_tangent(out, level_, std::move(tangent));
 }
 

@@ -219,17 +219,12 @@ def _with_suffixes(text: str, suffixes: list[str], indent: int, linewidth: int) 
     return "".join(parts) + ")"
 
 
-def _samples_str(level: int, dim: int, whole: Any) -> str:
-    """Of a sample inside of a vmap: all of them, and the dim that counts them."""
-    lines = tensor_str(whole).replace("\n", "\n    ")
-    return f"BatchedTensor(bdim={dim}, value=\n    {lines}\n)"
-
-
 def tensor_str(tensor: Any) -> str:
     """The repr of ``tensor``: values, then size, dtype, device, grad_fn where they matter."""
     samples = _C._describe_samples(tensor)
-    if samples is not None:
-        return _samples_str(*samples)
+    if samples is not None:  # inside of a vmap
+        level, dim, whole = samples
+        return f"BatchedTensor(lvl={level}, bdim={dim}, value=\n    {tensor_str(whole)}\n)"
     kind = type(tensor)
     plain = kind is cograd.Tensor or kind.__name__ in ("Tensor", "Parameter")
     prefix = "tensor(" if plain else f"{kind.__name__}("

@@ -104,8 +104,8 @@ def _sample_by_sample(cls: Any, args: tuple[Any, ...], names: tuple[str, ...], l
 def apply_samples(cls: Any, args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
     """``cls.apply(*args)`` where arguments have a value for each sample of a vmap.
 
-    The rule is that of the innermost vmap; what it calls meets the outer ones. ``names``: of the last
-    arguments, which forward takes by keyword only.
+    The rule is that of the innermost vmap; what it calls meets the outer ones. ``names``: of the
+    last arguments, which forward takes by keyword only.
     """
     level = max(_level_of(a) for a in args)
     if cls._style == "instance":

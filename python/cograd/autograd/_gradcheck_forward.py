@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import cograd
@@ -14,8 +15,8 @@ from ._errors import GradcheckError
 from ._jacobian import as_tuple, is_floating
 
 _BATCHED = (
-    "The derivatives of a batch are computed for all its samples at once, by vmap. Pass {flag}=False "
-    "to leave this check out.\n\nGot:\n{got}\n\nExpected:\n{expected}\n"
+    "The derivatives of a batch are computed for all its samples at once, by vmap. Pass "
+    "{flag}=False to leave this check out.\n\nGot:\n{got}\n\nExpected:\n{expected}\n"
 )
 
 
@@ -42,20 +43,23 @@ class Forward:
     def outputs(
         self, tangents: Sequence[Tensor | None], check_dtypes: bool = False
     ) -> list[tuple[Tensor, Tensor | None]]:
-        """(value, tangent) of each floating-point output; a tangent of None: that input has none."""
+        """(value, tangent) of each floating-point output. None: that input has no tangent."""
         with forward_ad.dual_level():
             duals = (
                 v if t is None else forward_ad.make_dual(v, t)
                 for v, t in zip(self.values, tangents, strict=True)
             )
             result = as_tuple(self.func(*_replaced(self.inputs, duals)))
-            pairs = [tuple(forward_ad.unpack_dual(o)) for o in result if is_floating(o)]
+            unpacked = [forward_ad.unpack_dual(o) for o in result if is_floating(o)]
+        pairs = [(value, tangent) for value, tangent in unpacked]
         for value, tangent in pairs:
             if check_dtypes and tangent is not None and tangent.dtype != value.dtype:
                 raise GradcheckError("Forward AD gradient has dtype mismatch.")
         return pairs
 
-    def products(self, tangents: Sequence[Tensor | None], check_dtypes: bool = False) -> list[Tensor]:
+    def products(
+        self, tangents: Sequence[Tensor | None], check_dtypes: bool = False
+    ) -> list[Tensor]:
         """The tangents as vectors, zeros where an output has none."""
         return [
             cograd.zeros(value.numel(), dtype=value.dtype)
@@ -120,7 +124,7 @@ def check_batch(
     function: Callable[[Tensor], tuple[Tensor, ...]], samples: list[Tensor], flag: str
 ) -> None:
     """``function`` of a batch is the batch of ``function`` of the samples."""
-    vmap = getattr(cograd.func, "vmap")
+    vmap = import_module("cograd.func").vmap
     expected = [cograd.stack(column) for column in zip(*map(function, samples), strict=True)]
     try:
         found = vmap(function)(cograd.stack(samples))

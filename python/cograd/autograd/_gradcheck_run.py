@@ -296,7 +296,9 @@ class Check:
                         raise GradcheckError(_NONDETERMINISTIC.format(tol=self.nondet_tol))
                 atol = self.atol * float(u.sum()) * float(v.sum())
                 if not _allclose(a, n, self.rtol, atol):
-                    raise GradcheckError(_mismatch(n, a, i, j) + self._explain(lambda: self._slow(self._evaluate())))
+                    raise GradcheckError(
+                        _mismatch(n, a, i, j) + self._explain(lambda: self._slow(self._evaluate()))
+                    )
 
     def _explain(self, slow: Callable[[], None]) -> str:
         text = (

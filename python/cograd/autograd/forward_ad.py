@@ -106,7 +106,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value of ``tensor`` without its tangent at a level, and that tangent (None: there is none).
+    """The value of ``tensor`` without its tangent at a level, and that tangent or None.
 
     An output that does not depend on dual tensors, or has no derivative, has no tangent. Outside
     of any level no tensor has one.
@@ -130,7 +130,7 @@ class _set_fwd_grad_enabled(_Mode):  # noqa: N801: torch's name
         self.before = _C._set_forward_mode(self.mode)
 
     def __exit__(self, *exc: object) -> None:
-        _C._set_forward_mode(self.before)
+        _C._restore_forward_mode(self.before)
 
 
 def _is_fwd_grad_enabled() -> bool:

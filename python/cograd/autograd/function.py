@@ -144,13 +144,14 @@ class Function(_C._FunctionBase):
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The tangents of the outputs from those of ``forward``'s arguments.
 
-        One for each argument, None for what is no tensor; with ``set_materialize_grads(False)`` also
-        where a tensor has none. ``ctx.saved_tensors`` is what ``save_for_forward`` kept, or else
-        what ``save_for_backward`` did. Need not be defined: the tangents then come from
+        One for each argument, None for what is no tensor; with ``set_materialize_grads(False)``
+        also where a tensor has none. ``ctx.saved_tensors`` is what ``save_for_forward`` kept, or
+        else what ``save_for_backward`` did. Need not be defined: the tangents then come from
         ``backward``, which is linear in its gradient.
         """
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to call it."
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD."
         )
 
     @staticmethod
@@ -158,8 +159,8 @@ class Function(_C._FunctionBase):
         """``apply`` on all samples of a vmap at once.
 
         ``args`` are those of ``apply``, with the samples in the dims ``in_dims`` (None: they are
-        equal); ``info`` has ``batch_size`` and ``randomness``. Returns the output or outputs, and the
-        dim or dims of the samples in them. Need not be defined: the samples then run one by one.
+        equal); ``info`` has ``batch_size`` and ``randomness``. Returns the output or outputs, and
+        the dim or dims of the samples in them. Need not be defined: they then run one by one.
         """
         raise NotImplementedError(
             "You must implement the vmap function for custom autograd.Function to call it."
@@ -410,11 +411,18 @@ def _flat_function(cls: Any) -> Any:
         _gradient_leaves(ctx._in_spec, result, leaves, f"{cls.__name__}.backward")
         return (None, *leaves)
 
-    flat = type(
-        cls.__name__,
-        (Function,),
-        {"forward": staticmethod(forward), "backward": staticmethod(backward)},
-    )
+    def jvp(ctx: Any, run: None, *tangents: Any) -> Any:
+        result = cls.jvp(ctx, *_pytree.unflatten(ctx._in_spec, iter(tangents)))
+        leaves: list[Any] = []
+        _gradient_leaves(ctx._out_spec, result, leaves, f"{cls.__name__}.jvp")
+        return tuple(leaves)
+
+    body: dict[str, Any] = {"forward": staticmethod(forward)}
+    if cls.backward is not Function.backward:
+        body["backward"] = staticmethod(backward)
+    if cls.jvp is not Function.jvp:
+        body["jvp"] = staticmethod(jvp)
+    flat = type(cls.__name__, (Function,), body)
     cls._flat = flat
     return flat
 

@@ -90,10 +90,10 @@ _NOT_RECORDED = {
     "must be computed in a differentiable manner from the input when running in strict mode.",
     "grad_inputs": "The gradient with respect to input {i} is independent of the inputs of the "
     "user-provided function. This is not allowed in strict mode.",
-    "jacobian": "While computing the hessian, found that the jacobian of the user-provided function "
-    "with respect to input {i} is independent of the input. This is not allowed in strict mode. You "
-    "should ensure that your function is twice differentiable and that the jacobian depends on the "
-    "inputs (this would be violated by a linear function for example).",
+    "jacobian": "While computing the hessian, found that the jacobian of the user-provided "
+    "function with respect to input {i} is independent of the input. This is not allowed in strict "
+    "mode. You should ensure that your function is twice differentiable and that the jacobian "
+    "depends on the inputs (this would be violated by a linear function for example).",
     "hessian": "The hessian of the user-provided function with respect to input {i} is independent "
     "of the input. This is not allowed in strict mode. You should ensure that your function is "
     "thrice differentiable and that the hessian depends on the inputs.",
@@ -104,8 +104,8 @@ _INDEPENDENT = {
     "back_trick": "The gradient with respect to the input is independent of entry {i} in the "
     "grad_outputs when using the double backward trick to compute forward mode gradients. This is "
     "not allowed in strict mode.",
-    "double_back": "The jacobian of the user-provided function is independent of input {i}. This is "
-    "not allowed in strict mode.",
+    "double_back": "The jacobian of the user-provided function is independent of input {i}. This "
+    "is not allowed in strict mode.",
     "double_back_trick": "The hessian of the user-provided function is independent of entry {i} in "
     "the grad_jacobian. This is not allowed in strict mode as it prevents from using the double "
     "backward trick to replace forward mode AD.",
@@ -355,7 +355,7 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Tensors, strict: bool) -
     if strict:
         raise RuntimeError(
             'autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not '
-            'supported together (yet). Please either set `strict=False` or '
+            "supported together (yet). Please either set `strict=False` or "
             '`strategy="reverse-mode"`.'
         )
     many_in, given = _as_tuple(inputs, "inputs", "jacobian")
@@ -370,7 +370,7 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Tensors, strict: bool) -
             seen.extend((many, [value.shape for value, _ in pairs]))
         return [cograd.zeros_like(value) if t is None else t for value, t in pairs]
 
-    stacked = _map_rows(column, list(given))
+    stacked = _map_rows(column, list(given), at_once=False)
     many_out, shapes = seen
     sizes = [x.numel() for x in given]
     rows = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Transforms of functions: gradients, products with Jacobians, Jacobians, batches of samples.
 
-A transform takes a function of tensors and gives another one; they nest in any order. Nothing is left in ``.grad``, and
-results require grad only where something outside asks for gradients of them.
+A transform takes a function of tensors and gives another one; they nest in any order. Nothing is
+left in ``.grad``, and results require grad only where something outside asks for gradients of them.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class _Level:
 
     def __exit__(self, *exc: object) -> None:
         _C._exit_dual_level(self.level)
-        _C._set_forward_mode(self.before)
+        _C._restore_forward_mode(self.before)
 
 
 def _check_tensors(values: list[Any], name: str) -> None:
@@ -49,7 +49,9 @@ def _check_tensors(values: list[Any], name: str) -> None:
         raise RuntimeError(f"{_JVP}: Expected {name} to contain at least one Tensor.")
     for value in values:
         if not isinstance(value, Tensor):
-            raise RuntimeError(f"{_JVP}: Expected {name} to only contain Tensors, got {type(value)}")
+            raise RuntimeError(
+                f"{_JVP}: Expected {name} to only contain Tensors, got {type(value)}"
+            )
 
 
 def _unpacked(output: Tensor, level: int, strict: bool) -> tuple[Tensor, Tensor]:
@@ -156,14 +158,15 @@ def jacfwd(
                 first.extend((outputs, spec, aux))
             return directions
 
-        stacked = _map_rows(column, inputs)
+        stacked = _map_rows(column, inputs, at_once=False)
         outputs, out_spec, aux = first
         sizes = [x.numel() for x in inputs]
         jacobian = []
         for output, rows in zip(outputs, stacked, strict=True):
             parts = rows.movedim(0, -1).split(sizes, -1)
             shaped = [
-                part.reshape((*output.shape, *x.shape)) for part, x in zip(parts, inputs, strict=True)
+                part.reshape((*output.shape, *x.shape))
+                for part, x in zip(parts, inputs, strict=True)
             ]
             jacobian.append(tree(in_spec, shaped))
         result = tree(out_spec, jacobian)
@@ -212,5 +215,8 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     outputs, spec, pullback, _ = _vjp(func, primals, None, False)
     # A product with the transpose of the transpose: the pullback is linear in its cotangent.
     ones = tree(spec, [o.new_ones(o.shape) for o in outputs])
-    _, transposed, = _vjp(pullback, (ones,), None, False)[1:3]
+    (
+        _,
+        transposed,
+    ) = _vjp(pullback, (ones,), None, False)[1:3]
     return tree(spec, outputs), _Linear(primals, pullback, transposed)

@@ -47,7 +47,8 @@ class _Inputs:
 
     def lead_on(self, results: list[Tensor]) -> bool:
         """Whether others can ask for gradients of what these results depend on."""
-        return _C._leads_to_leaf(results, self.own)
+        found: bool = _C._leads_to_leaf(results, self.own)
+        return found
 
     def retire(self) -> None:
         """What is recorded from now on does not lead to the leaves."""
@@ -194,9 +195,7 @@ class _Pullback:
         return tree(self.in_spec, self._products(given, retain_graph, create_graph))
 
     def _products(self, given: list[Any], retain: bool, create: bool) -> list[Tensor]:
-        used = [
-            (o, c) for o, c, r in zip(self.outputs, given, self.recorded, strict=True) if r
-        ]
+        used = [(o, c) for o, c, r in zip(self.outputs, given, self.recorded, strict=True) if r]
         handles = self.inputs.handles
         if not used or not handles:
             return [_zeros(t) for t in handles]

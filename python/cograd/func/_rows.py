@@ -31,13 +31,13 @@ def _map_rows(
     fn: Callable[[list[Tensor]], list[Tensor]],
     tensors: list[Tensor],
     chunk_size: int | None = None,
-    randomness: str = "error",
+    at_once: bool = True,
 ) -> list[Tensor]:
     """``fn`` of each unit vector in the space of ``tensors``, its results stacked along dim 0.
 
     A unit vector comes as one tensor for each of ``tensors``, of its shape and dtype. There are as
     many as these have elements together, the first tensor's elements first; ``chunk_size`` of them
-    are worked on at once.
+    are worked on at once, or one without ``at_once``.
     """
     count = sum(t.numel() for t in tensors)
     if count == 0:  # the shapes of the results still matter
@@ -47,7 +47,11 @@ def _map_rows(
     parts = []
     for begin in range(0, count, step):
         rows = _unit_rows(tensors, begin, min(begin + step, count))
-        parts.append(vmap(fn, randomness=randomness)(rows))
+        if at_once:
+            parts.append(vmap(fn)(rows))
+            continue
+        columns = [fn([r[i] for r in rows]) for i in range(rows[0].shape[0])]
+        parts.append([cograd.stack(column) for column in zip(*columns, strict=True)])
     if len(parts) == 1:
         return list(parts[0])
     return [cograd.cat(column) for column in zip(*parts, strict=True)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the transforms share: arguments by number, trees of tensors, the scope a function runs in."""
+"""What the transforms share: arguments by number, trees of tensors, a function's scope."""
 
 from __future__ import annotations
 

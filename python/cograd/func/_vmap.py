@@ -82,8 +82,8 @@ def _batch_size(name: str, in_dims: Any, leaves: list[Any], dims: list[int | Non
             continue
         if not isinstance(leaf, cograd.Tensor):
             raise ValueError(
-                f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for an input but "
-                f"the input is of type {type(leaf)}. We cannot vmap over non-Tensor arguments, "
+                f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for an input "
+                f"but the input is of type {type(leaf)}. We cannot vmap over non-Tensor arguments, "
                 "please use None as the respective in_dim"
             )
         if not -leaf.dim() <= dim < leaf.dim():
@@ -95,8 +95,8 @@ def _batch_size(name: str, in_dims: Any, leaves: list[Any], dims: list[int | Non
         sizes.add(leaf.shape[dim])
     if not sizes:
         raise ValueError(
-            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims has no Tensor to map over: at "
-            "least one input needs a dim of samples"
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims has no Tensor to map over: "
+            "at least one input needs a dim of samples"
         )
     if len(sizes) > 1:
         raise ValueError(
@@ -208,9 +208,9 @@ def vmap(
             ("different"), or once for all ("same").
         chunk_size: at most as many samples are run at once.
 
-    An operation without a rule of its own runs sample by sample, and a warning says so once; so does a
-    Function without a ``vmap``. What needs the value of one sample (``item()``, ``bool()``, ``numpy()``)
-    raises.
+    An operation without a rule of its own runs sample by sample, and a warning says so once; so
+    does a Function without a ``vmap``. What needs the value of one sample (``item()``, ``bool()``,
+    ``numpy()``) raises.
 
     Raises:
         ValueError: in_dims or out_dims do not fit, or the numbers of samples differ.
@@ -224,13 +224,14 @@ def vmap(
         name = _name(func)
         if not isinstance(in_dims, (int, list, tuple)):
             raise ValueError(
-                f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a "
-                f"(potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}."
+                f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or "
+                "a (potentially nested) tuple matching the structure of inputs, got: "
+                f"{type(in_dims)}."
             )
         if not args:
             raise ValueError(
-                f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are "
-                "trying to vmap over a function with no inputs. The latter is unsupported."
+                f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you "
+                "are trying to vmap over a function with no inputs. The latter is unsupported."
             )
         dims = _input_dims(name, in_dims, args)
         size = _batch_size(name, in_dims, flat(args)[0], dims)
