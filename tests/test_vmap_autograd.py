@@ -11,6 +11,9 @@ import cograd as torch
 from cograd.autograd import grad
 from cograd.func import vmap
 
+# Ops without a rule say so once; which those are is not the matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:vmap")
+
 # --- autograd ----------------------------------------------------------------------------------
 
 
@@ -91,25 +94,6 @@ def test_hooks_of_a_sample_are_refused():
         RuntimeError, match=r"register_hook\(\) is not possible.*outside of the vmap"
     ):
         vmap(lambda a: a.register_hook(print))(X.clone().requires_grad_())
-
-
-# --- registered ops ----------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore:vmap")
-def test_registered_ops():
-    @torch.library.custom_op("vmap_tests::scaled", mutates_args=())
-    def scaled(x: torch.Tensor, n: float) -> torch.Tensor:
-        return torch.from_numpy(x.detach().numpy() * n)
-
-    scaled.register_autograd(
-        lambda ctx, g: (g * ctx.n, None),
-        setup_context=lambda ctx, inputs, output: setattr(ctx, "n", inputs[1]),
-    )
-    t = X.clone().requires_grad_()
-    out = vmap(lambda a: scaled(a, 3.0).sum())(t)
-    assert torch.equal(out.detach(), 3 * X.sum(1))
-    assert torch.equal(grad(out.sum(), t)[0], torch.full_like(X, 3))
 
 
 # --- threads and leaks -------------------------------------------------------------------------

@@ -91,7 +91,6 @@ def ruled(vmap_rule, **members):
         (lambda info, d, a: [a, 0], "must return .output, out_dims."),
         (lambda info, d, a: ((a, a), (0,)), "2 outputs and 1 out_dims"),
         (lambda info, d, a: (a, "x"), "a dim of samples is an int, or None"),
-        (lambda info, d, a: (a[:1], 0), "has 1 samples in dim 0, but the vmap runs over 2"),
     ],
 )
 def test_what_rules_must_return(rule, text):
@@ -106,6 +105,8 @@ def test_rules_return_samples_anywhere_or_none():
     assert torch.equal(vmap(ruled(lambda i, d, a: (a[0], None)).apply)(X), X[0].expand(2, 3))
     both = vmap(lambda a: ruled(lambda i, d, a: ((a, 3), (0, None))).apply(a)[0])(X)
     assert torch.equal(both, X)
+    with pytest.raises(ValueError, match="has 1 samples, expected 2"):
+        vmap(ruled(lambda i, d, a: (a[:1], 0)).apply)(X)
     with pytest.raises(IndexError, match="out of range"):
         vmap(ruled(lambda i, d, a: (a, 5)).apply)(X)
 

@@ -8,6 +8,9 @@ import cograd as torch
 import cograd.nn.functional as F
 from cograd.func import vmap
 
+# Ops without a rule say so once; which those are is not the matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:vmap")
+
 RANDOM = "called random operation"
 
 

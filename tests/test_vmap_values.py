@@ -42,7 +42,7 @@ REFUSED = {
     "fill value": lambda a: torch.full((2,), a[0]),
     "equal": lambda a: a.equal(a * 1),
     "allclose": lambda a: a.allclose(a * 1),
-    "is_nonzero": lambda a: a[0].is_nonzero(),
+    "is_nonzero": lambda a: torch.is_nonzero(a[0]),
     "set data": lambda a: setattr(a, "data", grid(3)),
     "detach_": lambda a: a.detach_(),
 }
@@ -65,7 +65,7 @@ def test_the_refusal_says_what_to_do_instead():
 
 
 def test_a_buffer_of_a_sample_is_refused():
-    with pytest.raises(BufferError, match="one sample of a vmap"):
+    with pytest.raises(RuntimeError, match=VALUES):
         vmap(lambda a: memoryview(a))(X)
 
 
@@ -152,7 +152,7 @@ ESCAPED = {
 def test_samples_used_after_their_vmap_raise(name):
     kept = []
     vmap(lambda a: kept.append(a * 2) or a)(X)
-    with pytest.raises((RuntimeError, NotImplementedError), match="vmap"):
+    with pytest.raises((RuntimeError, NotImplementedError), match="vmap|out= function"):
         ESCAPED[name](kept[0])
     assert kept[0].shape == (3,)
     kept.clear()
