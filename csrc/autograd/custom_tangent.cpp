@@ -19,8 +19,7 @@ std::vector<Tensor> CustomNode::call_jvp(std::span<const Tensor>) { return {}; }
 // All levels that are seen here, the outermost first.
 void CustomCall::find_levels() {
   LevelId below = thread_state.ceiling;
-  for (bool more = true; more;) {
-    more = false;
+  for (;;) {
     const LevelsBelow mask(below);
     std::shared_ptr<TangentLevel> highest;
     for (TensorImpl* t : inputs_) {
@@ -31,7 +30,6 @@ void CustomCall::find_levels() {
     }
     if (highest == nullptr) break;
     below = highest->id();
-    more = true;
     levels_.insert(levels_.begin(), std::move(highest));
   }
   if (levels_.empty()) return;

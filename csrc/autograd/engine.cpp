@@ -161,7 +161,7 @@ void Run::call_backward(Node* n, BackwardArgs& args) {
   } restore;
   current_node = n;
   if (transforms_open() && has_samples(args)) [[unlikely]]
-    return backward_of_samples(n, args);
+    return backward_of_samples(*n, args);
   n->backward(args);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Gradients with samples in a graph that has none: a node's formulas run on handles, or, where they
 // are the user's or read values, sample by sample.
+#include <algorithm>
+
 #include "autograd/batch.h"
 #include "autograd/custom_function.h"
 #include "autograd/run.h"
@@ -20,7 +22,7 @@ Tensor sample(const Tensor& g, LevelId level, int64_t at) {
   return autograd_ops.select(samples_first(g), 0, at);
 }
 
-void sample_by_sample(Node* n, BackwardArgs& args) {
+void sample_by_sample(Node& n, BackwardArgs& args) {
   const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
   const VmapLevel level = vmap_level(highest_level(grads), "backward");
   std::vector<std::vector<Tensor>> found(args.out.size());
@@ -34,29 +36,27 @@ void sample_by_sample(Node* n, BackwardArgs& args) {
     if (highest_level(one) != 0)
       backward_of_samples(n, part);
     else
-      n->backward(part);
+      n.backward(part);
     for (size_t i = 0; i < out.size(); ++i) found[i].push_back(std::move(out[i]));
   }
   for (size_t i = 0; i < found.size(); ++i) {
-    bool any = false;
-    for (const Tensor& t : found[i]) any |= t.defined();
-    if (!any) continue;
-    Tensor some;
-    for (const Tensor& t : found[i])
-      if (t.defined()) some = t;
+    const auto some =
+        std::find_if(found[i].begin(), found[i].end(), [](const Tensor& t) { return t.defined(); });
+    if (some == found[i].end()) continue;
+    const Tensor zeros = autograd_ops.zeros(some->sizes(), some->dtype());
     for (Tensor& t : found[i])
-      if (!t.defined()) t = autograd_ops.zeros(some.sizes(), some.dtype());
+      if (!t.defined()) t = zeros;
     args.out[i] = make_batched(autograd_ops.stack(found[i]), 0, level.id);
   }
 }
 
 }  // namespace
 
-void backward_of_samples(Node* n, BackwardArgs& args) {
-  if (dynamic_cast<CustomNode*>(n) != nullptr) return sample_by_sample(n, args);
+void backward_of_samples(Node& n, BackwardArgs& args) {
+  if (dynamic_cast<const CustomNode*>(&n) != nullptr) return sample_by_sample(n, args);
   const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
   try {
-    n->backward(args);
+    n.backward(args);
   } catch (const ReadsSamples&) {
     for (Tensor& t : args.out) t.reset();
     std::copy(grads.begin(), grads.end(), args.grads.begin());

@@ -349,9 +349,17 @@ def hvp(
 # ---- Jacobian, Hessian ---------------------------------------------------------------------------
 
 
-def _forward_jacobian(func: Callable[..., Any], inputs: Tensors, strict: bool) -> Any:
-    from cograd.func._rows import _map_rows
+def _unit_directions(tensors: tuple[Any, ...]) -> list[list[Tensor]]:
+    """The unit vectors of the space of ``tensors``, each a tensor for each of them."""
+    zeros = [cograd.zeros(t.shape, dtype=t.dtype) for t in tensors]
+    found = []
+    for at, t in enumerate(tensors):
+        for one in cograd.eye(t.numel(), dtype=t.dtype):
+            found.append([*zeros[:at], one.view(t.shape), *zeros[at + 1 :]])
+    return found
 
+
+def _forward_jacobian(func: Callable[..., Any], inputs: Tensors, strict: bool) -> Any:
     if strict:
         raise RuntimeError(
             'autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not '
@@ -370,7 +378,12 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Tensors, strict: bool) -
             seen.extend((many, [value.shape for value, _ in pairs]))
         return [cograd.zeros_like(value) if t is None else t for value, t in pairs]
 
-    stacked = _map_rows(column, list(given), at_once=False)
+    columns_of = [column(tangents) for tangents in _unit_directions(given)]
+    if columns_of:
+        stacked = [cograd.stack(c) for c in zip(*columns_of, strict=True)]
+    else:  # the shapes of the results still matter
+        empty = column([cograd.zeros(x.shape, dtype=x.dtype) for x in given])
+        stacked = [t.new_zeros((0, *t.shape)) for t in empty]
     many_out, shapes = seen
     sizes = [x.numel() for x in given]
     rows = []
