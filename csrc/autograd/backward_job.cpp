@@ -2,6 +2,8 @@
 // Checks of roots, gradients and inputs before a backward.
 #include "autograd/backward_job.h"
 
+#include "autograd/batch.h"
+
 namespace cograd {
 
 Tensor BackwardJob::root_gradient(IntList sizes, DType dtype, const Tensor& grad,
@@ -20,7 +22,10 @@ Tensor BackwardJob::root_gradient(IntList sizes, DType dtype, const Tensor& grad
 void BackwardJob::add_root(const Tensor& t, const Tensor& grad, size_t index) {
   COGRAD_CHECK(requires_grad(t) && roots_.add(t), who_, "element ", index,
                " of tensors does not require grad and does not have a grad_fn");
-  request.grads.push_back(root_gradient(t.sizes(), t.dtype(), grad, index));
+  const Tensor g = root_gradient(t.sizes(), t.dtype(), grad, index);
+  // The graph of a handle is that of the whole behind it.
+  request.grads.push_back(is_batched(t) ? whole_like(t, g, "backward") : g);
+  batched_roots_ |= is_batched(t);
 }
 
 void BackwardJob::add_root(const NodeRef& node, uint32_t nr, const Tensor& grad, size_t index) {
@@ -32,18 +37,33 @@ void BackwardJob::add_root(const NodeRef& node, uint32_t nr, const Tensor& grad,
 void BackwardJob::add_input(const Tensor& t, bool accumulate) {
   COGRAD_CHECK(requires_grad(t), who_, "One of the differentiated Tensors does not require grad");
   if (accumulate) retain_grad(t);
+  handles_.push_back(is_batched(t) ? t : Tensor());
   if (inputs_.add(t)) return;
   // A view made without recording: nothing leads there, and the run says so.
   inputs_.add(NodeRef::borrow(accumulator_of(t.impl())), 0);
 }
 
+void BackwardJob::add_input(const NodeRef& node, uint32_t nr) {
+  handles_.emplace_back();
+  inputs_.add(node, nr);
+}
+
 std::vector<Tensor> BackwardJob::run() {
   request.roots = roots_.list();
   request.inputs = inputs_.list();
-  return run_backward(std::move(request));
+  for (const Tensor& h : handles_)
+    COGRAD_CHECK(h.defined() || !batched_roots_ || request.accumulate, who_,
+                 "inside of a vmap the gradient of a tensor that is the same for all samples is "
+                 "wanted, of a result that each sample has its own of: use cograd.func.grad, or "
+                 "expand() the tensor over the samples");
+  std::vector<Tensor> found = run_backward(std::move(request));
+  for (size_t i = 0; i < found.size(); ++i)
+    if (handles_[i].defined() && found[i].defined()) found[i] = batched_like(handles_[i], found[i]);
+  return found;
 }
 
 void set_gradient(const Tensor& t, const Tensor& g) {
+  if (is_batched(t)) return set_gradient(whole_of(t), g.defined() ? whole_like(t, g, "grad") : g);
   if (!g.defined()) {
     if (t->meta != nullptr) Tensor dropped = std::move(t->meta->grad);
     return;

@@ -41,7 +41,7 @@ class COGRAD_API BackwardJob {
   void add_root(const NodeRef& node, uint32_t nr, const Tensor& grad, size_t index);
   // `accumulate`: its gradient is to be found in .grad, also where it is no leaf.
   void add_input(const Tensor& t, bool accumulate);
-  void add_input(const NodeRef& node, uint32_t nr) { inputs_.add(node, nr); }
+  void add_input(const NodeRef& node, uint32_t nr);
   bool has_inputs() const noexcept { return !inputs_.empty(); }
   std::vector<Tensor> run();
 
@@ -51,6 +51,8 @@ class COGRAD_API BackwardJob {
   Tensor root_gradient(IntList sizes, DType dtype, const Tensor& grad, size_t index) const;
   std::string who_;
   OwnedEdges roots_, inputs_;
+  std::vector<Tensor> handles_;  // inputs that are some, undefined for others
+  bool batched_roots_ = false;
 };
 
 // t.grad = g, after torch's checks; undefined: none.

@@ -86,6 +86,8 @@ class COGRAD_API CustomCall {
 
   // Null: None. Borrowed until the call ends.
   void add_input(TensorImpl* t) {
+    if (t != nullptr && (t->flags & kBatched) != 0) [[unlikely]]
+      fail_samples();
     const bool need = t != nullptr && requires_grad(t);
     any_ |= need;
     node_.needs_.push_back(need);
@@ -116,6 +118,7 @@ class COGRAD_API CustomCall {
   Tensor join_input(const Tensor& t, uint32_t nr);
   void keep(const Declared& declared, const Impls& before, std::span<Tensor> after);
   // Forward mode (custom_tangent.cpp).
+  [[noreturn]] void fail_samples() const;
   void find_levels();
   void want_tangents();
   std::vector<Tensor> tangents_at(const TangentLevel& level, std::span<const Tensor> given,

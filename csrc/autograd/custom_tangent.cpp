@@ -7,6 +7,13 @@
 
 namespace cograd {
 
+void CustomCall::fail_samples() const {
+  detail::fail(ErrorKind::NotImplemented, "vmap: ", node_.function_name(),
+               " is a function of C or C++, called on a Tensor that has a value for each sample. "
+               "Register it as an op (COGRAD_LIBRARY, cograd.library), which vmap runs sample by "
+               "sample.");
+}
+
 std::vector<Tensor> CustomNode::call_jvp(std::span<const Tensor>) { return {}; }
 
 // All levels that are seen here, the outermost first.

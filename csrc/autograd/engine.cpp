@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "autograd/levels.h"
+#include "autograd/batch.h"
 #include "autograd/run.h"
 
 namespace cograd {
@@ -125,6 +125,12 @@ void store_retained(NodeExtra& extra, std::span<Tensor> grads) {
   }
 }
 
+bool has_samples(const BackwardArgs& args) noexcept {
+  for (const Tensor& g : args.grads)
+    if (is_batched(g)) return true;
+  return false;
+}
+
 // torch's message for a result that is not finite, with the place added.
 void check_finite(const Node* n, const BackwardArgs& args, uint32_t watch,
                   std::span<const Tensor> grads) {
@@ -154,6 +160,8 @@ void Run::call_backward(Node* n, BackwardArgs& args) {
     ~Restore() { current_node = before; }
   } restore;
   current_node = n;
+  if (transforms_open() && has_samples(args)) [[unlikely]]
+    return backward_of_samples(n, args);
   n->backward(args);
 }
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <unordered_set>
 
-#include "autograd/levels.h"
+#include "autograd/batch.h"
 #include "autograd/watch.h"
 
 namespace cograd {
@@ -32,7 +32,7 @@ void count_scopes(int change) {
   set_watch(kWatchCaptures, count != 0);
 }
 
-// f(level, tangent) for the tangents of `t` that are seen here.
+// f(level, tangent) for the tangents of `t`, no handle, that are seen here.
 template <class F>
 void each_tangent(const Tensor& t, F&& f) {
   if (!transforms_open() || !transformed(t)) return;
@@ -44,8 +44,11 @@ void each_tangent(const Tensor& t, F&& f) {
 
 class LeafSearch {
  public:
-  explicit LeafSearch(std::span<const Tensor> apart_from) : apart_from_(apart_from) {}
-  bool from(const Tensor& t, bool tangents) {
+  explicit LeafSearch(std::span<const Tensor> apart_from) {
+    for (const Tensor& t : apart_from) apart_from_.push_back(memory_of(t).impl());
+  }
+  bool from(const Tensor& handle, bool tangents) {
+    const Tensor& t = memory_of(handle);
     if (requires_grad(t)) {
       Node* node = grad_fn(t.impl());
       if (node == nullptr ? counts(t.impl()) : walk(node)) return true;
@@ -59,8 +62,7 @@ class LeafSearch {
  private:
   bool counts(const TensorImpl* leaf) const {
     return (leaf->flags & kRequiresGrad) != 0 &&
-           std::none_of(apart_from_.begin(), apart_from_.end(),
-                        [leaf](const Tensor& t) { return t.impl() == leaf; });
+           std::find(apart_from_.begin(), apart_from_.end(), leaf) == apart_from_.end();
   }
   bool walk(Node* root) {
     if (seen_.insert(root).second) todo_.push_back(root);
@@ -82,7 +84,7 @@ class LeafSearch {
     return false;
   }
 
-  std::span<const Tensor> apart_from_;
+  std::vector<const TensorImpl*> apart_from_;
   std::unordered_set<const Node*> seen_;
   std::vector<Node*> todo_;
 };
@@ -120,9 +122,8 @@ void check_captured(const Tensor& t, const char* op) {
 
 Tensor without_history(const Tensor& t) {
   Tensor out = detach(t);
-  each_tangent(t, [&](const auto& level, const Tensor& tangent) {
-    set_tangent(out, level, tangent);
-  });
+  each_tangent(t,
+               [&](const auto& level, const Tensor& tangent) { set_tangent(out, level, tangent); });
   return out;
 }
 
@@ -133,6 +134,11 @@ bool leads_to_leaf(std::span<const Tensor> from, std::span<const Tensor> apart_f
 }
 
 Tensor released(const Tensor& t, bool keep) {
+  if (is_batched(t)) {
+    const Tensor& whole = memory_of(t);
+    const Tensor result = released(whole, keep);
+    return result.is(whole) ? t : batched_like(t, result);
+  }
   const bool recorded = requires_grad(t);
   if (recorded && keep && LeafSearch({}).from(t, false)) return t;
   bool changed = recorded;

@@ -51,9 +51,7 @@ void check_tangent(const Tensor& t, const Tensor& tangent) {
 }
 
 void attach(TensorImpl* t, const std::shared_ptr<TangentLevel>& level, Tensor value) {
-  AutogradMeta& m = meta_of(t);
-  if (m.transform == nullptr) m.transform = std::make_unique<TransformMeta>();
-  auto& list = m.transform->tangents;
+  auto& list = transform_of(t).tangents;
   const auto at = std::find_if(list.begin(), list.end(),
                                [&](const auto& entry) { return entry->id() >= level->id(); });
   if (at != list.end() && (*at)->id() == level->id())
@@ -65,9 +63,17 @@ void attach(TensorImpl* t, const std::shared_ptr<TangentLevel>& level, Tensor va
 
 }  // namespace
 
+TransformMeta& transform_of(TensorImpl* t) {
+  AutogradMeta& m = meta_of(t);
+  if (m.transform == nullptr) m.transform = std::make_unique<TransformMeta>();
+  return *m.transform;
+}
+
+LevelId next_level() noexcept { return last_level.fetch_add(1, std::memory_order_relaxed) + 1; }
+
 // --- levels ------------------------------------------------------------------------------------
 
-TangentLevel::TangentLevel() : id_(last_level.fetch_add(1, std::memory_order_relaxed) + 1) {
+TangentLevel::TangentLevel() : id_(next_level()) {
   open_levels.fetch_add(1, std::memory_order_relaxed);
 }
 

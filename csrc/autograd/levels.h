@@ -54,7 +54,13 @@ class COGRAD_API Tangent {
 // What transforms know of one tensor; the levels ascend.
 struct TransformMeta {
   std::vector<std::unique_ptr<Tangent>> tangents;
+  Tensor whole;  // of a handle on samples (batch.h)
+  LevelId batch_level = 0;
+  int batch_dim = 0;
 };
+COGRAD_API TransformMeta& transform_of(TensorImpl* t);
+// A number that no level had before.
+COGRAD_API LevelId next_level() noexcept;
 
 // Levels entered by this thread and not left, outermost first.
 COGRAD_API const std::vector<std::shared_ptr<TangentLevel>>& entered_levels() noexcept;
@@ -64,7 +70,8 @@ COGRAD_API void leave_level(const TangentLevel& level);
 
 // Whether rules of transforms may concern `t`, itself or by the tensor it is a view of.
 inline bool transformed(const TensorImpl* t) noexcept {
-  return (t->flags & kDual) != 0 || (t->base != nullptr && (t->base->flags & kDual) != 0);
+  return (t->flags & (kDual | kBatched)) != 0 ||
+         (t->base != nullptr && (t->base->flags & kDual) != 0);
 }
 inline bool transformed(const Tensor& t) noexcept { return t.defined() && transformed(t.impl()); }
 

@@ -94,6 +94,8 @@ void deliver(ParallelRun& parallel, Node* from, size_t index, const Edge& edge, 
 
 // In engine_parallel.cpp: executes a run whose books are ready on several threads.
 void execute_shared(Run& run, int threads);
+// In engine_samples.cpp: a node's backward where its gradients have samples.
+void backward_of_samples(Node* n, BackwardArgs& args);
 // In engine_nested.cpp: runs `request` on a new thread that acts for this one.
 std::vector<Tensor> run_on_new_thread(BackwardRequest& request, bool* started);
 

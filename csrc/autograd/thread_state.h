@@ -21,6 +21,7 @@ struct ThreadState {
   bool taint = false;      // inside the forward of a custom Function with differentiable inputs
   bool draining = false;   // something of a graph is being destroyed on this thread; more waits
   bool looked_at = false;  // the next op's arguments: rules of transforms do not concern them here
+  uint32_t vmaps = 0;      // under way on this thread
   uint64_t next_sequence = 0;
   int64_t live_nodes = 0;                        // made minus destroyed on this thread
   SavedHookScope* saved_hooks = nullptr;         // innermost; null: tensors are saved as they are

@@ -2,8 +2,8 @@
 // History of tensors: leaves, results, views and in-place writes.
 #include "autograd/variable.h"
 
+#include "autograd/batch.h"
 #include "autograd/copy_slices.h"
-#include "autograd/levels.h"
 
 namespace cograd {
 
@@ -94,6 +94,8 @@ void replace_history(TensorImpl* t, Node* owned, uint32_t nr) {
 bool requires_grad_slow(const TensorImpl* t) noexcept { return requires_grad(t->base); }
 
 Node* grad_fn(TensorImpl* t) {
+  if (is_batched(t)) [[unlikely]]
+    return grad_fn(memory_of(Tensor::borrow(t)).impl());
   if (t->base == nullptr) [[likely]]
     return t->grad_fn;
   if (t->grad_fn == nullptr && !requires_grad(t->base)) return nullptr;
@@ -122,6 +124,8 @@ AccumulateGrad* accumulator_of(TensorImpl* t) {
 }
 
 Edge gradient_edge(TensorImpl* t) {
+  if (is_batched(t)) [[unlikely]]
+    return gradient_edge(memory_of(Tensor::borrow(t)).impl());
   if (Node* fn = grad_fn(t)) {
     fn->retain();
     return {fn, t->output_nr};
@@ -179,6 +183,11 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
 
 void set_requires_grad(const Tensor& t, bool value) {
   TensorImpl* p = t.impl();
+  if (is_batched(p)) {
+    set_requires_grad(whole_of(t), value);
+    p->flags = value ? p->flags | kRequiresGrad : p->flags & ~uint32_t{kRequiresGrad};
+    return;
+  }
   if (value == requires_grad(p)) return;
   COGRAD_CHECK(!value || is_differentiable(p->dtype),
                "only Tensors of floating point dtype can require gradients, got ",
@@ -194,6 +203,7 @@ void set_requires_grad(const Tensor& t, bool value) {
 }
 
 void retain_grad(const Tensor& t) {
+  if (is_batched(t)) return retain_grad(whole_of(t));
   COGRAD_CHECK(requires_grad(t), "can't retain_grad on Tensor that has requires_grad=False");
   TensorImpl* p = t.impl();
   Node* fn = grad_fn(p);
@@ -202,9 +212,14 @@ void retain_grad(const Tensor& t) {
   p->flags |= kRetainsGrad;
 }
 
-Tensor detach(const Tensor& t) { return Tensor::steal(t->alias()); }
+Tensor detach(const Tensor& t) {
+  if (is_batched(t)) [[unlikely]]
+    return make_batched(detach(whole_of(t)), batch_dim(t), batch_level(t));
+  return Tensor::steal(t->alias());
+}
 
 Tensor variable_data(const Tensor& t) {
+  if (is_batched(t)) return make_batched(variable_data(whole_of(t)), batch_dim(t), batch_level(t));
   TensorImpl* p = t->alias();
   if (p->own_version != nullptr) p->release_own_version();
   p->own_version = new VersionCounter;
@@ -229,6 +244,8 @@ void set_data(const Tensor& tensor, const Tensor& source) {
   TensorImpl* t = tensor.impl();
   const TensorImpl* s = source.impl();
   if (t == s) return;
+  check_one_value(tensor, "x.data = y");
+  check_one_value(source, "x.data = y");
   // A counter of its own from here on, which goes on where the former was.
   auto* version = new VersionCounter;
   version->value.store(t->write_count(), std::memory_order_relaxed);
@@ -254,6 +271,7 @@ void set_data(const Tensor& tensor, const Tensor& source) {
 }
 
 void detach_(const Tensor& t) {
+  check_one_value(t, "detach_()");
   TensorImpl* p = t.impl();
   COGRAD_CHECK(p->base == nullptr,
                "Can't detach views in-place. Use detach() instead. If you are using "
@@ -280,6 +298,7 @@ bool remove_hook(std::vector<HookEntry>& list, uint64_t id) noexcept {
 }
 
 NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* id) {
+  check_one_value(t, "register_hook()");
   COGRAD_CHECK(requires_grad(t),
                "cannot register a hook on a tensor that doesn't require gradient");
   Edge e = gradient_edge(t.impl());
@@ -375,6 +394,10 @@ void AccumulateGrad::accumulate(Tensor g, bool create_graph) {
 
 void AccumulateGrad::backward(BackwardArgs& args) {
   if ((variable_->flags & kRequiresGrad) == 0) return;
+  COGRAD_CHECK(
+      !is_batched(args.grads[0]),
+      "vmap: backward() has a gradient for each sample for a tensor that is the same for all "
+      "of them. Use cograd.func.grad, or requires_grad_() on what the function got.");
   if (args.grads[0].defined()) accumulate(std::move(args.grads[0]), args.create_graph);
   if (extra_or_null() == nullptr || extra().accumulate_hooks.empty()) return;
   const std::vector<HookEntry> hooks = extra().accumulate_hooks;  // a hook may remove itself

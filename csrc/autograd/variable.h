@@ -28,6 +28,9 @@ struct AutogradOps {
   Tensor (*cast)(const Tensor&, DType);
   Tensor (*sum_to)(const Tensor&, IntList sizes);
   Tensor (*expand)(const Tensor&, IntList sizes);
+  Tensor (*permute)(const Tensor&, IntList dims);
+  Tensor (*select)(const Tensor&, int64_t dim, int64_t index);
+  Tensor (*stack)(const std::vector<Tensor>&);
   Tensor (*zeros)(IntList sizes, DType);
   Tensor (*ones)(IntList sizes, DType);
   Tensor (*as_strided)(const Tensor&, IntList sizes, IntList strides, int64_t offset);

@@ -13,12 +13,12 @@ namespace cograd {
 
 // Bits of watch_modes. All clear: the engine pays one load per node and per run.
 enum WatchModes : uint32_t {
-  kWatchNodes = 1,     // anomaly mode: nodes keep the place that made them, failures are reported
-  kWatchNan = 2,       // results of backward nodes are searched for nan
-  kWatchInf = 4,       // ... and for infinities
-  kWatchForward = 8,   // ops called from Python are searched too
-  kWatchWrites = 16,   // in-place writes are logged with their place
-  kWatchProfile = 32,  // nodes and ops are timed
+  kWatchNodes = 1,      // anomaly mode: nodes keep the place that made them, failures are reported
+  kWatchNan = 2,        // results of backward nodes are searched for nan
+  kWatchInf = 4,        // ... and for infinities
+  kWatchForward = 8,    // ops called from Python are searched too
+  kWatchWrites = 16,    // in-place writes are logged with their place
+  kWatchProfile = 32,   // nodes and ops are timed
   kWatchCallback = 64,  // before_write is called
   kWatchCaptures = 128  // a function is under a transform: what it captured may not be written
 };

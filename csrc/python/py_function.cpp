@@ -283,7 +283,8 @@ void init_function(py::module_& m) {
   static PyMethodDef methods[] = {
       {"save_for_backward", FASTCALL(save_for_backward), METH_FASTCALL,
        "Keeps tensors (or None) for backward; at most one call."},
-      {"save_for_forward", FASTCALL(save_for_forward), METH_FASTCALL, "Keeps tensors (or None) for jvp."},
+      {"save_for_forward", FASTCALL(save_for_forward), METH_FASTCALL,
+       "Keeps tensors (or None) for jvp."},
       {"mark_dirty", FASTCALL(mark_dirty), METH_FASTCALL,
        "Declares inputs that forward wrote in place; each must be returned."},
       {"mark_non_differentiable", FASTCALL(mark_non_differentiable), METH_FASTCALL,

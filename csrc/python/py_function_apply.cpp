@@ -267,8 +267,28 @@ py::tuple bind_keywords(const ClassInfo& info, PyObject* const* args, size_t n, 
   return py::handle(info.helper).attr("bind")(py::handle(info.cls), positional, keywords);
 }
 
+// A call with samples of a vmap: by the class's vmap rule, or sample by sample.
+PyObject* run_samples(const ClassInfo& info, PyObject* const* args, size_t n, PyObject* kwnames) {
+  const py::tuple bound = bind_keywords(info, args, n, kwnames);
+  return py::handle(info.helper)
+      .attr("apply_samples")(py::handle(info.cls), bound[0], bound[1])
+      .release()
+      .ptr();
+}
+
+bool has_samples(PyObject* const* args, size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    if (is_tensor(args[i]) && is_batched(unwrap(args[i]))) return true;
+  return false;
+}
+
 PyObject* bind_and_run(const ClassInfo& info, PyFunctionObject* f, PyObject* const* args, size_t n,
                        PyObject* kwnames) {
+  if (thread_state.vmaps > 0) [[unlikely]] {
+    const size_t all =
+        n + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+    if (has_samples(args, all)) return run_samples(info, args, n, kwnames);
+  }
   const bool defaults = info.style == Style::Setup && static_cast<Py_ssize_t>(n) < info.parameters;
   if ((kwnames == nullptr || PyTuple_GET_SIZE(kwnames) == 0) && !defaults)
     return run(info, f, args, n);

@@ -197,7 +197,7 @@ class Key {
                            (t.dim() == 0 && is_integral(t.dtype())),
                        "tensors used as indices must be long, int, byte or bool tensors, got ",
                        dtype_name(t.dtype()));
-    if (t.dim() == 0) {
+    if (t.dim() == 0 && (!is_batched(t) || is_mask(t))) {
       const Scalar v = python::item(t);
       if (is_mask(t))
         truth(v.to_bool());

@@ -80,6 +80,7 @@ void check_layout(const char* op, const py::array& a) {
 }
 
 void check_exportable(const char* op, const Tensor& t) {
+  check_one_value(t, op);
   // With recording off nothing is lost by it, as in the forward of a Function.
   COGRAD_CHECK(!requires_grad(t) || !thread_state.grad_enabled, "Can't call ", op,
                "() on Tensor that requires grad. Use tensor.detach().", op, "() instead.");
@@ -110,6 +111,7 @@ PyObject* method_numpy(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
           "numpy() got an unexpected keyword argument; expected numpy(*, force=False)");
       force = PyObject_IsTrue(args[i]) == 1;
     }
+    check_one_value(unwrap(self), "numpy()");
     if (!force) check_exportable("numpy", unwrap(self));
     return ndarray_of(unwrap(self));
   });

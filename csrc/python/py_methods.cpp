@@ -61,7 +61,10 @@ PyObject* get_retains_grad(PyObject* o, void*) {
 
 PyObject* get_grad(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
-    const Tensor& t = unwrap(o);
+    const Tensor& handle = unwrap(o);
+    const Tensor& t = memory_of(handle);
+    if (is_batched(handle) && t->meta != nullptr && t->meta->grad.defined())
+      return wrap(batched_like(handle, t->meta->grad));
     if (t->meta == nullptr || !t->meta->grad.defined()) {
       if (t->grad_fn != nullptr && (t->flags & kRetainsGrad) == 0 &&
           PyErr_WarnEx(PyExc_UserWarning,
@@ -180,8 +183,11 @@ PyObject* method_element_size(PyObject* o, PyObject*) {
   return PyLong_FromLongLong(unwrap(o).itemsize());
 }
 PyObject* method_data_ptr(PyObject* o, PyObject*) {
-  return PyLong_FromUnsignedLongLong(
-      unwrap(o).numel() == 0 ? 0 : reinterpret_cast<uintptr_t>(unwrap(o).bytes()));
+  return guarded([&] {
+    check_one_value(unwrap(o), "data_ptr()");
+    return PyLong_FromUnsignedLongLong(
+        unwrap(o).numel() == 0 ? 0 : reinterpret_cast<uintptr_t>(unwrap(o).bytes()));
+  });
 }
 PyObject* method_is_contiguous(PyObject* o, PyObject* const* args, Py_ssize_t n,
                                PyObject* kwnames) {

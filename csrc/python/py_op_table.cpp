@@ -30,7 +30,7 @@ constexpr const char* kResults[] = {"None",   "Tensor", "Tuple", "List", "Int",
                                     "Double", "Bool",   "Text",  "Items"};
 constexpr const char* kTangents[] = {"double_vjp", "linear", "multilinear", "self_adjoint"};
 constexpr const char* kBatches[] = {"loop",    "pointwise", "by_dims", "by_shape",
-                                    "leading", "own",       "never"};
+                                    "leading", "through",   "own"};
 
 void describe_facts(const OpFacts& f, py::dict& d) {
   py::list dtypes;
@@ -40,7 +40,6 @@ void describe_facts(const OpFacts& f, py::dict& d) {
   d["tangent"] = kTangents[static_cast<int>(f.tangent.rule)];
   d["tangent_inputs"] = f.tangent.inputs;
   d["batch"] = kBatches[static_cast<int>(f.batch.rule)];
-  d["batch_reason"] = f.batch.reason;
   d["holomorphic"] = f.holomorphic;
   py::list constants;
   for (int i = 0; i < 32; ++i)

@@ -44,6 +44,7 @@ py::object nested_list(const Tensor& t, const T* p, int dim) {
 PyObject* method_tolist(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor& t = unwrap(self);
+    check_one_value(t, "tolist()");
     return dispatch_all(t.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       return nested_list(t, t.data<T>(), 0).release().ptr();
@@ -54,6 +55,7 @@ PyObject* method_tolist(PyObject* self, PyObject*) {
 // Elements in row-major order as Python numbers.
 py::list flat_list(const Tensor& t) {
   const GradGuard no_grad(false);
+  check_one_value(t, "iteration over values");
   const Tensor dense = autograd_ops.contiguous_clone(detach(t));
   const int64_t n = dense.numel();
   const int64_t one = 1;

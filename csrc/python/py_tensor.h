@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The Python Tensor type: one Python object per tensor while either side lives.
 #pragma once
+#include "autograd/batch.h"
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <pybind11/pybind11.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Forward mode, as cograd.autograd.forward_ad uses it, and what cograd.func needs. Levels are
 // numbered from 0 by their depth.
+#include "autograd/batch.h"
 #include "autograd/function_scope.h"
-#include "autograd/levels.h"
 #include "ops/transform/forward_mode.h"
 #include "python/py_tensor.h"
 
@@ -28,6 +28,15 @@ void leave(int64_t level) { leave_level(*level_at(level)); }
 
 Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
   const auto at = level_at(level);
+  if (is_batched(primal)) {
+    COGRAD_CHECK(same(primal.sizes(), tangent.sizes()),
+                 "Trying to set a forward gradient that has a different size than that of the "
+                 "original Tensor, this is not supported. Tensor is of size ",
+                 to_string(primal.sizes()), " while the given forward gradient is of size ",
+                 to_string(tangent.sizes()), ".");
+    return batched_like(
+        primal, make_dual(memory_of(primal), whole_like(primal, tangent, "make_dual"), level));
+  }
   COGRAD_CHECK(!transformed(primal) || !tangent_of(primal, at->id()).defined(),
                "Making a dual Tensor based on a Tensor that already has a forward gradient at the "
                "same level ",
@@ -39,16 +48,17 @@ Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
 
 py::object unpack_dual(const Tensor& dual, int64_t level) {
   const auto at = level_at(level);
-  const Tensor tangent =
-      transformed(dual) && !thread_state.inference ? tangent_of(dual, at->id()) : Tensor();
+  const Tensor& memory = memory_of(dual);
+  const bool look = transformed(memory) && !thread_state.inference;
+  const Tensor tangent = look ? tangent_of(memory, at->id()) : Tensor();
   if (!tangent.defined()) return py::make_tuple(dual, py::none());
   const LevelsBelow mask(at->id());
-  return py::make_tuple(values_of(dual), tangent);
+  return py::make_tuple(batched_like(dual, values_of(memory)), batched_like(dual, tangent));
 }
 
 // The innermost tangent that is seen here, for printing.
 py::object tangent_to_show(const Tensor& t) {
-  if (!transforms_open() || !transformed(t)) return py::none();
+  if (!transforms_open() || !transformed(t) || is_batched(t)) return py::none();
   const auto level = tangent_level(t);
   if (level == nullptr) return py::none();
   return py::cast(tangent_of(t, level->id()));
@@ -59,6 +69,57 @@ bool set_forward_mode(bool on) {
   return before != 0;
 }
 
+// --- vmap --------------------------------------------------------------------------------------
+
+uint64_t begin_vmap(int64_t size, const std::string& randomness) {
+  COGRAD_CHECK_VALUE(randomness == "error" || randomness == "different" || randomness == "same",
+                     "Only allowed values for randomness are 'error', 'different', or 'same'. Got ",
+                     randomness);
+  return enter_vmap(size, randomness == "error"       ? Randomness::Error
+                          : randomness == "different" ? Randomness::Different
+                                                      : Randomness::Same);
+}
+
+Tensor add_samples(const Tensor& t, int64_t dim, uint64_t level) {
+  const int d = wrap_dim(dim, t.dim());
+  COGRAD_CHECK_VALUE(t.dim() > 0, "vmap: a tensor of 0 dims has no dim of samples");
+  return make_batched(t, d, level);
+}
+
+// The samples in `dim` of the result; those of a tensor that has none are equal.
+Tensor take_samples(const Tensor& t, int64_t dim, uint64_t level, int64_t size) {
+  const int d = wrap_dim(dim, t.dim() + 1);
+  COGRAD_CHECK(batch_level(t) <= level,
+               "vmap: a result has samples of an inner vmap, which has ended");
+  Tensor all;
+  if (batch_level(t) == level) {
+    all = samples_first(t);
+  } else {
+    Dims sizes{size};
+    for (const int64_t n : t.sizes()) sizes.push_back(n);
+    all = autograd_ops.expand(t, sizes);
+  }
+  if (d == 0) return all;
+  Dims order;
+  for (int i = 1; i < all.dim(); ++i) order.push_back(i);
+  order.insert(static_cast<size_t>(d), 0);
+  return autograd_ops.permute(all, order);
+}
+
+// (level, dim, whole) of a handle, None for others.
+py::object describe_samples(const Tensor& t) {
+  if (!is_batched(t)) return py::none();
+  return py::make_tuple(batch_level(t), batch_dim(t), whole_of(t));
+}
+
+py::object describe_vmap(uint64_t level) {
+  constexpr const char* kNames[] = {"error", "different", "same"};
+  const VmapLevel& l = vmap_level(level, "vmap");
+  return py::make_tuple(l.size, kNames[static_cast<int>(l.randomness)]);
+}
+
+// --- func --------------------------------------------------------------------------------------
+
 std::vector<Tensor> tensors_of(const py::sequence& sequence) {
   std::vector<Tensor> found;
   for (const py::handle h : sequence) {
@@ -68,11 +129,16 @@ std::vector<Tensor> tensors_of(const py::sequence& sequence) {
   return found;
 }
 
-// An input of a function under reverse mode that nothing else leads to.
-Tensor new_leaf(const Tensor& value) {
-  Tensor leaf = without_history(value);
+// What derivatives are taken by, with samples of its own in every vmap, and whether it is a leaf
+// that nothing else leads to: where `t` has no history, or none is to be kept.
+py::tuple input_of_grad(const Tensor& t, bool tracking) {
+  const Tensor own = batched_over_all(t);
+  const Tensor& memory = memory_of(own);
+  if (tracking && requires_grad(memory))
+    return py::make_tuple(batched_like(own, alias(memory)), false);
+  const Tensor leaf = without_history(memory);
   set_requires_grad(leaf, true);
-  return leaf;
+  return py::make_tuple(batched_like(own, leaf), true);
 }
 
 }  // namespace
@@ -85,15 +151,21 @@ void init_transforms(py::module_& m) {
   m.def("_unpack_dual", &unpack_dual);
   m.def("_tangent_to_show", &tangent_to_show);
   m.def("_set_forward_mode", &set_forward_mode);
-  m.def("_enter_function", [](const py::sequence& may_write) {
-    enter_function(tensors_of(may_write));
-  });
+  m.def("_enter_function",
+        [](const py::sequence& may_write) { enter_function(tensors_of(may_write)); });
   m.def("_leave_function", &leave_function);
-  m.def("_new_leaf", &new_leaf);
   m.def("_leads_to_leaf", [](const py::sequence& from, const py::sequence& apart_from) {
     return leads_to_leaf(tensors_of(from), tensors_of(apart_from));
   });
   m.def("_released", &released);
+  m.def("_begin_vmap", &begin_vmap);
+  m.def("_end_vmap", &leave_vmap);
+  m.def("_add_samples", &add_samples);
+  m.def("_take_samples", &take_samples);
+  m.def("_describe_samples", &describe_samples);
+  m.def("_describe_vmap", &describe_vmap);
+  m.def("_vmap_depth", [] { return vmap_levels().size(); });
+  m.def("_input_of_grad", &input_of_grad);
   m.def("_is_forward_mode", [] { return thread_state.ceiling != 0; });
 }
 

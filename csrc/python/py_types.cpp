@@ -368,6 +368,7 @@ bool parse_scalar(PyObject* o, Scalar* out) noexcept {
 }
 
 Scalar item(const Tensor& t) {
+  check_one_value(t, ".item() or bool()");
   COGRAD_CHECK(t.numel() == 1, "a Tensor with ", t.numel(),
                " elements cannot be converted to Scalar");
   return dispatch_all(t.dtype(), [&](auto tag) -> Scalar {

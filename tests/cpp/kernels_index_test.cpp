@@ -147,7 +147,7 @@ void test_masks() {
   masked_select(4, x.data(), mask.get(), n, out.data());
   check(out == want, "masked_select");
   std::vector<int64_t> found(places.size());
-  nonzero(DType::Bool, mask.get(), {&n, 1}, found.data());
+  nonzero(DType::Bool, mask.get(), {&n, 1}, static_cast<int64_t>(found.size()), found.data());
   check(found == places, "nonzero");
   std::vector<float> back(static_cast<size_t>(n), -9);
   masked_scatter(4, back.data(), mask.get(), n, out.data(), static_cast<int64_t>(out.size()));

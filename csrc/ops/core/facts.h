@@ -5,7 +5,7 @@
 //   static constexpr DTypeSet kDTypes = kFloatTypes;    // default: every dtype
 //   static constexpr TangentRule kTangent = linear({0});  // default: of views and casts this, else
 //                                                       // the double VJP
-//   static constexpr Batch kBatch = by_dims();          // default: a loop over the samples
+//   static constexpr BatchRule kBatch = by_dims();      // default: a loop over the samples
 //   static constexpr bool kHolomorphic = true;          // default: false
 //   static constexpr uint32_t kConstants = parameter_bits({2});  // never differentiable
 #pragma once
@@ -63,19 +63,24 @@ struct TangentRule {
   uint32_t added = 0;   // of Multilinear, bits: parameters, None among them, added to the result
 };
 // How the op runs on tensors with a batch dim.
-struct Batch {
+class BatchCall;
+struct BatchRule {
   enum class Rule : uint8_t {
     Loop,       // over the samples
     Pointwise,  // ranks are aligned
     ByDims,     // parameters that are dims are shifted
-    ByShape,    // the batch size goes in front of parameters that are shapes
+    ByShape,    // the number of samples goes in front of parameters that are shapes
     Leading,    // the op takes leading batch dims; the last `core_dims` are its own
-    Own,        // the struct's member batch()
-    Never,      // raises, saying `reason`
+    Through,    // the ops that it is made of have rules
+    Own,        // the struct's member batch(BatchCall&)
   };
   Rule rule = Rule::Loop;
   uint8_t core_dims = 0;
-  const char* reason = "";
+  uint8_t new_dims = 0;  // of ByDims: those that the result has more, which dims count
+  bool aligned = false;  // of ByDims: all tensors have the same dims, as in gather
+  bool shaped = false;   // of ByDims: the dims are those of the shape that is a parameter
+  bool alone = false;    // of Leading: for samples of the first tensor, others are equal for all
+  void (*own)(BatchCall&) = nullptr;
 };
 constexpr uint32_t parameter_bits(std::initializer_list<int> list) noexcept {
   uint32_t bits = 0;
@@ -90,16 +95,31 @@ constexpr TangentRule multilinear(std::initializer_list<int> inputs,
   return {TangentRule::Rule::Multilinear, parameter_bits(inputs), parameter_bits(added)};
 }
 constexpr TangentRule self_adjoint() noexcept { return {TangentRule::Rule::SelfAdjoint, 1}; }
-constexpr Batch pointwise() noexcept { return {Batch::Rule::Pointwise}; }
-constexpr Batch by_dims() noexcept { return {Batch::Rule::ByDims}; }
-constexpr Batch by_shape() noexcept { return {Batch::Rule::ByShape}; }
-constexpr Batch leading(uint8_t core_dims) noexcept { return {Batch::Rule::Leading, core_dims}; }
-constexpr Batch never(const char* reason) noexcept { return {Batch::Rule::Never, 0, reason}; }
+constexpr BatchRule pointwise() noexcept { return {BatchRule::Rule::Pointwise}; }
+constexpr BatchRule by_dims(uint8_t new_dims = 0) noexcept {
+  return {BatchRule::Rule::ByDims, 0, new_dims};
+}
+constexpr BatchRule by_aligned_dims() noexcept { return {BatchRule::Rule::ByDims, 0, 0, true}; }
+constexpr BatchRule by_shaped_dims() noexcept {
+  BatchRule r{BatchRule::Rule::ByDims};
+  r.shaped = true;
+  return r;
+}
+constexpr BatchRule by_shape() noexcept { return {BatchRule::Rule::ByShape}; }
+constexpr BatchRule leading(uint8_t core_dims) noexcept {
+  return {BatchRule::Rule::Leading, core_dims};
+}
+constexpr BatchRule leading_alone() noexcept {
+  BatchRule r{BatchRule::Rule::Leading};
+  r.alone = true;
+  return r;
+}
+constexpr BatchRule through() noexcept { return {BatchRule::Rule::Through}; }
 
 struct OpFacts {
   DTypeSet dtypes = kAllTypes;
   TangentRule tangent;
-  Batch batch;
+  BatchRule batch;
   bool holomorphic = false;
   uint32_t constants = 0;  // bits: floating parameters without a gradient
 };
@@ -114,6 +134,10 @@ constexpr OpFacts facts_of() noexcept {
   else if constexpr (kKind == kView || kKind == kCast)
     f.tangent = linear({0});
   if constexpr (requires { Op::kBatch; }) f.batch = Op::kBatch;
+  if constexpr (requires(BatchCall& c) { Op::batch(c); }) {
+    f.batch.rule = BatchRule::Rule::Own;
+    f.batch.own = &Op::batch;
+  }
   if constexpr (requires { Op::kHolomorphic; }) f.holomorphic = Op::kHolomorphic;
   if constexpr (requires { Op::kConstants; }) f.constants = Op::kConstants;
   return f;

@@ -18,8 +18,7 @@
 #include <array>
 
 #include "autograd/saved_tensor.h"
-#include "ops/core/registry.h"
-#include "ops/core/transform.h"
+#include "ops/core/boxed.h"
 
 namespace cograd {
 
@@ -280,10 +279,10 @@ bool any_requires_grad(const Args&... args) {
 }
 // Whether the call is the business of a transform; of an op that a transform's rule calls it is
 // not.
-template <class... Args>
+template <class Op, class... Args>
 bool to_transform(const Args&... args) {
-  if (std::exchange(thread_state.looked_at, false) || thread_state.inference) return false;
-  bool any = false;
+  if (std::exchange(thread_state.looked_at, false)) return false;
+  bool any = draws<Op>() && thread_state.vmaps > 0;
   each_edge([&](const Tensor* t) { any |= t != nullptr && transformed(*t); }, args...);
   return any;
 }
@@ -358,45 +357,6 @@ class Into {
 
 namespace detail {
 
-template <class F>
-struct ForwardTraits;
-template <class R, class C, class... A>
-struct ForwardTraits<R (*)(Ctx<C>&, A...)> {
-  using Out = R;
-  using Args = std::tuple<std::remove_cvref_t<A>...>;
-  static constexpr bool composite = false, choice = false;
-};
-template <class R, class... A>
-struct ForwardTraits<R (*)(A...)> {
-  using Out = R;
-  using Args = std::tuple<std::remove_cvref_t<A>...>;
-  static constexpr bool composite = true, choice = false;
-};
-template <class R, class... A>
-struct ForwardTraits<R (*)(Into, A...)> {
-  using Out = R;
-  using Args = std::tuple<std::remove_cvref_t<A>...>;
-  static constexpr bool composite = true, choice = true;
-};
-template <class Op>
-using Traits = ForwardTraits<decltype(&Op::forward)>;
-
-template <class Op>
-constexpr bool has_backward() {
-  return requires(Ctx<Op>& c, std::span<Tensor> gs) { Op::backward(c, gs); } ||
-         requires(Ctx<Op>& c, const Tensor& g) { Op::backward(c, g); };
-}
-template <class Op>
-constexpr bool is_view() {
-  return (Op::spec.flags & kKindMask) == kView;
-}
-template <class Op>
-constexpr bool nondiff_output(uint32_t i) {
-  if constexpr (requires { Op::kNondiffOutputs; })
-    return (Op::kNondiffOutputs >> i) & 1;
-  else
-    return false;
-}
 COGRAD_API void mark_outputs(const Tensor& t, uint32_t flags);
 
 // A composition that made its tensors without an op of its own, under inference_mode.
@@ -424,37 +384,6 @@ void check_result(const OpSpec& op, const Tensor& target, DType result, bool exa
 // The node of an in-place op without a gradient: what `self` was until now gets zeros.
 COGRAD_API NodeRef overwriting_node(const char* op, const Tensor& self);
 
-// The record of an op, in the table or not.
-template <class Op>
-const OpRecord& record_of();
-
-// The op's arguments, boxed.
-template <class Op, class Args>
-struct BoxedArgs;
-template <class Op, class... A>
-struct BoxedArgs<Op, std::tuple<A...>> {
-  static auto values(const A&... args) {
-    std::array<Value, sizeof...(A)> v;
-    [[maybe_unused]] size_t i = 0;
-    (ArgTraits<A>::put(v[i++], args), ...);
-    return v;
-  }
-  [[gnu::noinline, gnu::cold]] static typename Traits<Op>::Out call(const A&... args) {
-    const auto v = values(args...);
-    Result r;
-    call_transformed(record_of<Op>(), v.data(), r);
-    if constexpr (!std::is_void_v<typename Traits<Op>::Out>)
-      return Unboxed<typename Traits<Op>::Out>::get(r);
-  }
-  [[gnu::noinline, gnu::cold]] static void call_inplace(const Tensor& self, const A&... args) {
-    const auto v = values(args...);
-    call_transformed_inplace(record_of<Op>(), self, v.data());
-  }
-};
-
-template <class Op>
-struct Boxed : BoxedArgs<Op, typename Traits<Op>::Args> {};
-
 struct NodeGuard {  // a node whose forward throws was never part of a graph
   Node* node;
   ~NodeGuard() {
@@ -470,6 +399,10 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
   if constexpr (detail::Traits<Op>::choice) {
     return Op::forward(Into(), args...);
   } else if constexpr (detail::Traits<Op>::composite) {
+    if constexpr (detail::looped<Op>()) {
+      if (transforms_open() && detail::to_transform<Op>(args...)) [[unlikely]]
+        return detail::Boxed<Op>::call(args...);
+    }
     if (!thread_state.inference) [[likely]]
       return Op::forward(args...);
     return detail::marked_inference([&] { return Op::forward(args...); });
@@ -477,7 +410,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
     const ThreadState& ts = thread_state;
     const TensorSet* wanted = nullptr;
     if (transforms_open()) [[unlikely]] {
-      if (detail::to_transform(args...)) return detail::Boxed<Op>::call(args...);
+      if (detail::to_transform<Op>(args...)) return detail::Boxed<Op>::call(args...);
       wanted = std::exchange(thread_state.wanted, nullptr);
     }
     if constexpr (detail::has_backward<Op>()) {
@@ -520,9 +453,9 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
     Op::forward(Into(self, true, values), args...);
     return;
   }
-  if constexpr (!detail::Traits<Op>::composite) {
+  if constexpr (!detail::Traits<Op>::composite || detail::looped<Op>()) {
     if (transforms_open()) [[unlikely]] {
-      if (detail::to_transform(args...)) return detail::Boxed<Op>::call_inplace(self, args...);
+      if (detail::to_transform<Op>(args...)) return detail::Boxed<Op>::call_inplace(self, args...);
     }
   }
   const bool tracked = thread_state.grad_enabled && detail::any_requires_grad(args...);
@@ -583,7 +516,7 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
     return;
   }
   if (transforms_open()) [[unlikely]] {
-    if (detail::to_transform(out, args...)) fail_transformed_out(detail::record_of<Op>());
+    if (detail::to_transform<Op>(out, args...)) fail_transformed_out(detail::record_of<Op>());
   }
   detail::check_outs(Op::spec, {&out, 1}, values, detail::any_requires_grad(args...));
   GradGuard no_grad(false);

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstring>
+#include "autograd/batch.h"
 
 #include "ops/core/ops.h"
 #include "ops/core/strides.h"
@@ -109,6 +110,7 @@ void raw_copy(const Tensor& dst, const Tensor& src) {
 }
 
 Tensor raw_cast(const Tensor& x, DType t) {
+  check_one_value(x, "an operation that reads values");
   if (x.dtype() == t) return x;
   Tensor out = empty_preserving(x, t);
   raw_copy(out, x);
@@ -116,6 +118,7 @@ Tensor raw_cast(const Tensor& x, DType t) {
 }
 
 Tensor raw_contiguous(const Tensor& x) {
+  check_one_value(x, "an operation that reads values");
   if (x.is_contiguous()) return x;
   Tensor out = empty(x.sizes(), x.dtype());
   raw_copy(out, x);

@@ -23,6 +23,7 @@ struct Clone {
                                "T(3, 4); T()",
                                "np.copy(input)"};
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<Clone>&, const Tensor& x, std::optional<std::string_view> format) {
     Tensor out = empty_in_format(x, x.dtype(), memory_format("clone", format));
     raw_copy(out, x);
@@ -37,6 +38,7 @@ struct ToContiguous {
                                "A copy in a memory format.", "none: reached through contiguous()"};
   static constexpr const char* kNodeName = "CloneBackward0";
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<ToContiguous>&, const Tensor& x, int64_t format) {
     Tensor out = empty_in_format(x, x.dtype(), static_cast<MemoryFormat>(format));
     raw_copy(out, x);
@@ -67,6 +69,7 @@ struct Cast {
   struct State {
     DType from;
   };
+  static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<Cast>& ctx, const Tensor& x, DType t) {
     ctx->from = x.dtype();
     Tensor out = empty_preserving(x, t);
@@ -84,6 +87,7 @@ struct Copy {
                                "none: tested by hand, in place only"};
   static constexpr const char* kNodeName = "CopyBackwards";
   static constexpr TangentRule kTangent = linear({0, 1});
+  static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<Copy>& ctx, const Tensor& self, const Tensor& src, bool) {
     Dims shape;
     COGRAD_CHECK(broadcast_shapes(self.sizes(), src.sizes(), shape) && same(shape, self.sizes()),

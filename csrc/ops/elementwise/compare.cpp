@@ -39,6 +39,7 @@ struct IsClose {
                                "True where |input - other| <= atol + rtol * |other|.",
                                "T(3, 4), T(3, 4); T(3, 1), T(4), 0.5, 0.5",
                                "np.isclose(input, other, rtol, atol, equal_nan)"};
+  static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<IsClose>&, const Tensor& a, const Tensor& b, double rtol, double atol,
                         bool equal_nan) {
     return close_to(a, b, rtol, atol, equal_nan);

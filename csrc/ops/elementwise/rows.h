@@ -160,6 +160,7 @@ struct RowForward;
 template <class Row, auto kKernel, Rule kRule, bool kDivides, class... In, class... P,
           Gradient... kGrads>
 struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P...>, kGrads...> {
+  static constexpr BatchRule kBatch = pointwise();
   static constexpr size_t kInputs = sizeof...(In), kParams = sizeof...(P);
   static constexpr bool kCondition =
       kInputs == 3 && std::is_same_v<std::tuple_element_t<0, std::tuple<In...>>, Tensor>;

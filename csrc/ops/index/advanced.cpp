@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Advanced indexing: x[i, :, mask] and its assignment, with NumPy's placement of the result dims.
 #include "kernels/index.h"
+#include "ops/core/batch_call.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {
@@ -184,6 +185,17 @@ bool is_whole_mask(const Tensor& x, TensorList given) {
 struct IndexGrad;
 Tensor index_grad(const Tensor& g, TensorList indices, IntList sizes);
 
+// Whether the dims that they make take the place of those they index.
+bool indices_together(TensorList indices) {
+  int changes = 0;
+  bool before = false;
+  for (const Tensor& t : indices) {
+    changes += t.defined() && !before;
+    before = t.defined();
+  }
+  return changes <= 1;
+}
+
 struct Index {
   static constexpr OpSpec spec{"_index",
                                "input, indices",
@@ -205,6 +217,19 @@ struct Index {
     const Geometry g(p, x, out);
     kernels::index_get(x.itemsize(), g.get(), x.bytes(), out.bytes());
     return out;
+  }
+  // With an index for each sample the samples' dim is indexed, too.
+  static void batch(BatchCall& c) {
+    const Tensor& x = c.arg(0).tensor();
+    std::vector<Tensor> indices(1);
+    bool own = false;
+    for (const Tensor& t : c.arg(1).tensors()) {
+      own |= t.defined() && c.batched(t);
+      indices.push_back(t);
+    }
+    const bool beside = indices_together(indices);
+    if (own || !beside || !c.batched(x)) return c.loop();
+    c.give(index_get(c.samples(x), indices));
   }
   static void backward(Ctx<Index>& ctx, const Tensor& g) {
     if (!ctx.needs(0)) return;

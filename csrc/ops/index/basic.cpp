@@ -2,6 +2,7 @@
 // Basic indexing (ints, slices, None) as one view, and its gradient.
 #include <cstring>
 
+#include "ops/core/batch_call.h"
 #include "ops/core/view.h"
 #include "ops/index/indexing.h"
 
@@ -27,6 +28,12 @@ constexpr const char* node_name_of(Kind k) {
 
 Tensor region_view(const Tensor& whole, IntList sizes, const Region& r);
 
+// The same region of each of n samples, one after the other.
+Region of_samples(const Region& r, int64_t n) {
+  return {detail::with_samples(n, r.base_sizes),
+          detail::with_samples(product(r.base_sizes), r.strides), r.offset};
+}
+
 template <Kind kKind>
 struct BasicView {
   static constexpr OpSpec spec{"_index_view", "input", kInternal | kView,
@@ -40,6 +47,11 @@ struct BasicView {
       ctx->offset = index.region_offset();
     }
     return make_view(x, index.sizes, index.strides, x.bytes() + index.offset * x.itemsize());
+  }
+  static void batch(BatchCall& c) {
+    const Tensor whole = c.samples(c.arg(0).tensor());
+    const auto& index = *static_cast<const BasicIndex*>(c.arg(1).u.list);
+    c.give(apply<BasicView>(whole, index.of_samples(whole)));
   }
   static Tensor backward(Ctx<BasicView>& ctx, const Tensor& g) {
     return region_grad(g, *ctx.operator->());
@@ -63,6 +75,10 @@ struct RegionGrad {
     raw_copy(alias_strided(out, g.sizes(), r.strides, out.bytes() + r.offset * out.itemsize()), g);
     return out;
   }
+  static void batch(BatchCall& c) {
+    const auto& r = *static_cast<const Region*>(c.arg(1).u.list);
+    c.give(region_grad(c.samples(c.arg(0).tensor()), of_samples(r, c.size())));
+  }
   static Tensor backward(Ctx<RegionGrad>& ctx, const Tensor& g) {
     return region_view(contiguous(g), ctx->sizes, ctx->region);
   }
@@ -77,6 +93,11 @@ struct RegionView {
   static Tensor forward(Ctx<RegionView>& ctx, const Tensor& whole, IntList sizes, const Region& r) {
     if (ctx.recording()) *ctx.operator->() = r;
     return make_view(whole, sizes, r.strides, whole.bytes() + r.offset * whole.itemsize());
+  }
+  static void batch(BatchCall& c) {
+    const auto& r = *static_cast<const Region*>(c.arg(2).u.list);
+    c.give(region_view(contiguous(c.samples(c.arg(0).tensor())),
+                       detail::with_samples(c.size(), c.arg(1).ints()), of_samples(r, c.size())));
   }
   static Tensor backward(Ctx<RegionView>& ctx, const Tensor& g) {
     return region_grad(g, *ctx.operator->());

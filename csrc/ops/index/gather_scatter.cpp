@@ -60,6 +60,7 @@ struct Gather {
   static constexpr int kSaved = 1;
   using State = AlongDim;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_aligned_dims();
   static Tensor forward(Ctx<Gather>& ctx, const Tensor& x, Dim dim, const Tensor& index, bool) {
     const int d = wrap_dim(dim, x.dim());
     const Tensor at = index64(index, "gather");

@@ -61,6 +61,7 @@ struct IndexSelect {
   static constexpr int kSaved = 1;
   using State = SliceState;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<IndexSelect>& ctx, const Tensor& x, Dim dim, const Tensor& index) {
     const Slices s = slices_of("index_select", x, dim, index);
     ctx->dim = s.dim;

@@ -67,6 +67,23 @@ class COGRAD_API BasicIndex {
   }
   int64_t region_offset() const noexcept { return x_.is_contiguous() ? offset : region_offset_; }
 
+  // The same index of each sample of `whole`, which has them in dim 0. `whole` must outlive it.
+  BasicIndex of_samples(const Tensor& whole) const {
+    BasicIndex all(whole);
+    all.sizes.push_back(whole.size(0));
+    all.strides.push_back(whole.stride(0));
+    all.region_strides_.push_back(x_.numel());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      all.sizes.push_back(sizes[i]);
+      all.strides.push_back(strides[i]);
+      all.region_strides_.push_back(region_strides()[i]);
+    }
+    all.offset = offset;
+    all.region_offset_ = region_offset();
+    all.kind = kind;
+    return all;
+  }
+
   Dims sizes, strides;
   int64_t offset = 0;  // in elements, from x's first
   Kind kind = Kind::Alias;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Masks: masked_fill, masked_select, masked_scatter.
 #include "kernels/index.h"
+#include "ops/core/batch_call.h"
 
 #include <cstring>
 
@@ -81,6 +82,16 @@ struct MaskedFill {
     kernels::masked_fill(out.itemsize(), out.sizes(), out.bytes(), steps, m.data<bool>(),
                          broadcast_strides(m, shape), ScalarOf(v).bytes);
     return out;
+  }
+  static void batch(BatchCall& c) {
+    const Tensor &self = c.arg(0).tensor(), &mask = c.arg(1).tensor();
+    const Value& v = c.arg(2);
+    if (v.has_tensor()) {
+      box(c.out(), where(mask, cast(v.tensor(), self.dtype()), self));
+      return;
+    }
+    const int rank = std::max(self.dim(), mask.dim());
+    c.give(apply<MaskedFill>(c.aligned(self, rank), c.aligned(mask, rank), v.scalar()));
   }
   static void backward(Ctx<MaskedFill>& ctx, const Tensor& g) {
     const Tensor mask = ctx.saved(0);

@@ -23,6 +23,7 @@ struct LinalgCross {
   struct State {
     int dim;
   };
+  static constexpr BatchRule kBatch = by_aligned_dims();
   static Tensor forward(Ctx<LinalgCross>& ctx, const Tensor& a, const Tensor& b, Dim dim) {
     COGRAD_CHECK(a.dim() == b.dim(),
                  "linalg.cross: inputs must have the same number of dimensions.");

@@ -23,6 +23,7 @@ struct CholeskyOp {
   static constexpr OpSpec spec{"linalg_cholesky_ex", "A", kInternal | kDecomposition, "",
                                "none: linalg_cholesky"};
   static constexpr int kSaved = 1;
+  static constexpr BatchRule kBatch = leading(2);
   static std::tuple<Tensor, Tensor> forward(Ctx<CholeskyOp>& ctx, const Tensor& a) {
     const int64_t n = a.size(-1);
     Tensor l = copy_columns(a);
@@ -153,6 +154,7 @@ struct QrOp {
   struct State {
     QrMode mode;
   };
+  static constexpr BatchRule kBatch = leading(2);
   static std::tuple<Tensor, Tensor> forward(Ctx<QrOp>& ctx, const Tensor& a, int64_t mode) {
     ctx->mode = static_cast<QrMode>(mode);
     const int64_t m = a.size(-2), n = a.size(-1);
@@ -253,6 +255,7 @@ struct EighOp {
   static constexpr OpSpec spec{"linalg_eigh", "A, upper, vectors", kInternal | kDecomposition, "",
                                "none: linalg_eigh"};
   static constexpr int kSaved = 2;
+  static constexpr BatchRule kBatch = leading(2);
   static std::tuple<Tensor, Tensor> forward(Ctx<EighOp>& ctx, const Tensor& a, bool upper,
                                             bool vectors) {
     const int64_t n = a.size(-1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Matrix products: mm, bmm, matmul and their transposed forms as one op each, without copies.
 #include "ops/linalg/matmul.h"
+#include "ops/core/batch_call.h"
 
 #include "tensor/threads.h"
 
@@ -165,6 +166,10 @@ struct MmOp {
                   y.ld, 0, c.bytes(), std::max<int64_t>(y.cols, 1));
     return c;
   }
+  static void batch(BatchCall& c) {
+    const Tensor &a = c.arg(0).tensor(), &b = c.arg(1).tensor();
+    c.give(matmul_t(c.samples(a), c.samples(b), c.arg(2).truth(), c.arg(3).truth()));
+  }
   static void backward(Ctx<MmOp>& ctx, const Tensor& g) { product_backward(ctx, g); }
 };
 
@@ -178,6 +183,7 @@ struct MatmulOp {
   static constexpr int kSaved = 2;
   using State = ProductState;
   static constexpr TangentRule kTangent = multilinear({0, 1});
+  static constexpr BatchRule kBatch = leading(2);
   static Tensor forward(Ctx<MatmulOp>& ctx, const Tensor& a, const Tensor& b, bool ta, bool tb) {
     check_product(a, b);
     const IntList lead_a = a.sizes().first(static_cast<size_t>(a.dim()) - 2);

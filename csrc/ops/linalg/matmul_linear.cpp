@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // linear, input @ weight^T + bias as one op with the leading dims folded, and bilinear.
+#include "ops/core/batch_call.h"
 #include "ops/linalg/matmul.h"
 
 #include <cstring>
@@ -32,6 +33,14 @@ struct LinearOp {
     const Tensor in = matrix ? dense : alias_strided(dense, flat_x, steps_x, dense.bytes());
     raw_mm(in, false, w, true, 1, bias.defined() ? 1 : 0, out);
     return y;
+  }
+  static void batch(BatchCall& c) {
+    const Tensor &x = c.arg(0).tensor(), &w = c.arg(1).tensor(), &bias = c.arg(2).tensor();
+    if (!c.batched(w) && !c.batched(bias)) return c.give(apply<LinearOp>(c.samples(x), w, bias));
+    const bool vector = x.dim() == 1;
+    Tensor y = matmul_t(vector ? unsqueeze(x, 0) : x, w, false, true);
+    if (vector) y = squeeze(y, 0);
+    box(c.out(), bias.defined() ? y + bias : y);
   }
   static void backward(Ctx<LinearOp>& ctx, const Tensor& g) {
     const bool vector = g.dim() == 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Products with vectors (mv, dot, outer, inner) and products added to a tensor (addmm and others).
+#include "ops/core/batch_call.h"
 #include "ops/linalg/matmul.h"
 
 namespace cograd {
@@ -29,6 +30,10 @@ struct MvOp {
                   m.data, m.ld, x.bytes(), x.stride(0), 0, y.bytes(), 1);
     return y;
   }
+  static void batch(BatchCall& c) {
+    const Tensor &a = c.arg(0).tensor(), &x = c.arg(1).tensor();
+    box(c.out(), squeeze(matmul_t(a, unsqueeze(x, -1), c.arg(2).truth(), false), -1));
+  }
   static void backward(Ctx<MvOp>& ctx, const Tensor& g) {
     const bool t = ctx->transposed;
     if (ctx.needs(0)) ctx.grad(0) = t ? outer(ctx.saved(1), g) : outer(g, ctx.saved(1));
@@ -47,6 +52,9 @@ struct OuterOp {
     kernels::ger(x.dtype(), sizes[0], sizes[1], 1, x.bytes(), x.stride(0), y.bytes(), y.stride(0),
                  0, out.bytes(), std::max<int64_t>(sizes[1], 1));
     return out;
+  }
+  static void batch(BatchCall& c) {
+    box(c.out(), unsqueeze(c.arg(0).tensor(), -1) * unsqueeze(c.arg(1).tensor(), -2));
   }
   static void backward(Ctx<OuterOp>& ctx, const Tensor& g) {
     if (ctx.needs(0)) ctx.grad(0) = mv_t(g, ctx.saved(1), false);
@@ -96,6 +104,7 @@ struct Dot {
     kernels::dot(x.dtype(), x.numel(), x.bytes(), x.stride(0), y.bytes(), y.stride(0), out.bytes());
     return out;
   }
+  static void batch(BatchCall& c) { box(c.out(), sum(c.arg(0).tensor() * c.arg(1).tensor())); }
   static void backward(Ctx<Dot>& ctx, const Tensor& g) {
     if (ctx.needs(0)) ctx.grad(0) = g * ctx.saved(1);
     if (ctx.needs(1)) ctx.grad(1) = g * ctx.saved(0);

@@ -38,6 +38,7 @@ struct VectorNorm {
   struct State : ReduceState {
     double p = 2;
   };
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<VectorNorm>& ctx, const Tensor& input, double p,
                         std::optional<DimList> dims, bool keepdim, std::optional<DType> dtype) {
     const DimMask mask = dim_mask(input, dims);

@@ -174,6 +174,7 @@ struct LinalgInvEx {
                                "",
                                "inverse, info"};
   static constexpr int kSaved = 1;
+  static constexpr BatchRule kBatch = leading(2);
   static std::tuple<Tensor, Tensor> forward(Ctx<LinalgInvEx>& ctx, const Tensor& a, bool check) {
     check_square("linalg.inv", a);
     const Factors f = factored(a);
@@ -271,6 +272,7 @@ struct LinalgDet {
   static constexpr DTypeSet kDTypes = kWideTypes;
   static constexpr const char* kNodeName = "LinalgDetBackward0";
   static constexpr int kSaved = 2;
+  static constexpr BatchRule kBatch = leading(2);
   static Tensor forward(Ctx<LinalgDet>& ctx, const Tensor& a) {
     check_square("linalg.det", a);
     ctx.save(a);
@@ -303,6 +305,7 @@ struct LinalgSlogdet {
                                "sign, logabsdet"};
   static constexpr DTypeSet kDTypes = kWideTypes;
   static constexpr int kSaved = 1;
+  static constexpr BatchRule kBatch = leading(2);
   static std::tuple<Tensor, Tensor> forward(Ctx<LinalgSlogdet>& ctx, const Tensor& a) {
     check_square("linalg.slogdet", a);
     ctx.save(a);

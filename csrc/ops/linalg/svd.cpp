@@ -33,6 +33,7 @@ struct SvdOp {
   static constexpr OpSpec spec{"linalg_svd", "A, full, vectors", kInternal | kDecomposition, "",
                                "none: linalg_svd"};
   static constexpr int kSaved = 3;
+  static constexpr BatchRule kBatch = leading(2);
   static std::tuple<Tensor, Tensor, Tensor> forward(Ctx<SvdOp>& ctx, const Tensor& a, bool full,
                                                     bool vectors) {
     check_finite(a);

@@ -46,6 +46,7 @@ struct MaskedScale {
                                "input * mask * scale.", "none: reached through dropout"};
   static constexpr int kSaved = 1;
   using State = MaskScale;
+  static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<MaskedScale>& ctx, const Tensor& x, const Tensor& mask, double scale) {
     COGRAD_CHECK(mask.dtype() == DType::Bool && same(mask.sizes(), x.sizes()) && x.is_floating(),
                  "_masked_scale(): expected a floating input and a bool mask of its shape");

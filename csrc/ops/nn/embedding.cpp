@@ -2,6 +2,7 @@
 // embedding: rows of a table picked by index.
 #include "kernels/index.h"
 #include "kernels/reduce.h"
+#include "ops/core/batch_call.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/geometry.h"
 
@@ -64,6 +65,11 @@ struct EmbeddingOp {
     kernels::embedding(rows.bytes(), weight.size(0), weight.size(1) * weight.itemsize(),
                        index.data<int64_t>(), index.numel(), out.bytes());
     return out;
+  }
+  static void batch(BatchCall& c) {
+    if (c.batched(c.arg(0).tensor())) return c.loop();
+    c.give(apply<EmbeddingOp>(c.arg(0).tensor(), c.samples(c.arg(1).tensor()), c.arg(2).integer(),
+                              c.arg(3).truth()));
   }
   static void backward(Ctx<EmbeddingOp>& ctx, const Tensor& g) {
     if (ctx.needs(0))

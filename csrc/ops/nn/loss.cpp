@@ -152,6 +152,7 @@ struct BceOp {
                                "none: binary_cross_entropy"};
   static constexpr int kSaved = 2;
   // Logarithms are limited to -100, so that 0 and 1 give a large loss instead of infinity.
+  static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<BceOp>& ctx, const Tensor& x, const Tensor& t) {
     GradGuard no_grad(false);
     ctx.save(x, t);
@@ -210,6 +211,7 @@ struct BceLogitsOp {
   static constexpr OpSpec spec{"binary_cross_entropy_with_logits", "input, target",
                                kInternal | kLoss, "", "none: binary_cross_entropy_with_logits"};
   static constexpr int kSaved = 2;
+  static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<BceLogitsOp>& ctx, const Tensor& x, const Tensor& t) {
     GradGuard no_grad(false);
     ctx.save(x, t);

@@ -56,6 +56,7 @@ struct LayerNormOp {
     int64_t dims = 0;  // normalised ones
     double eps = 0;
   };
+  static constexpr BatchRule kBatch = leading_alone();
   static Tensor forward(Ctx<LayerNormOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
                         int64_t dims, double eps) {
     const int64_t n = product(x.sizes().last(static_cast<size_t>(dims)));

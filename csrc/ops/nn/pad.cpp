@@ -45,6 +45,7 @@ struct ConstantPad {
   struct State {
     Dims pad;
   };
+  static constexpr BatchRule kBatch = leading_alone();
   static Tensor forward(Ctx<ConstantPad>& ctx, const Tensor& x, IntList pad, Scalar value) {
     COGRAD_CHECK(pad.size() % 2 == 0, "Length of pad must be even but instead it equals ",
                  pad.size());

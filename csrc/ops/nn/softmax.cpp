@@ -48,6 +48,7 @@ struct SoftmaxOp {
                                "none: softmax"};
   static constexpr int kSaved = 1;
   using State = DimState;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<SoftmaxOp>& ctx, const Tensor& x, Dim dim) {
     ctx->dim = wrap_dim(dim, x.dim());
     Tensor y = run(kernels::softmax, x, ctx->dim);
@@ -69,6 +70,7 @@ struct LogSoftmaxOp {
                                "none: log_softmax"};
   static constexpr int kSaved = 1;
   using State = DimState;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<LogSoftmaxOp>& ctx, const Tensor& x, Dim dim) {
     ctx->dim = wrap_dim(dim, x.dim());
     Tensor y = run(kernels::log_softmax, x, ctx->dim);

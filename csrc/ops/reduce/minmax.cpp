@@ -206,6 +206,7 @@ struct Argmax {
                                "Index of the largest value along dim, or in the flattened input.",
                                "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), -1, True",
                                "np.argmax(input, axis=dim, keepdims=keepdim)"};
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Argmax>&, const Tensor& x, std::optional<Dim> dim, bool keepdim) {
     return position("argmax", true, x, dim, keepdim);
   }
@@ -219,6 +220,7 @@ struct Argmin {
                                "Index of the smallest value along dim, or in the flattened input.",
                                "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), -1, True",
                                "np.argmin(input, axis=dim, keepdims=keepdim)"};
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Argmin>&, const Tensor& x, std::optional<Dim> dim, bool keepdim) {
     return position("argmin", false, x, dim, keepdim);
   }
@@ -250,6 +252,7 @@ struct TakeAlong {
                                "none: used by ops that return indices"};
   static constexpr int kSaved = 1;
   using State = PickState;
+  static constexpr BatchRule kBatch = by_aligned_dims();
   static Tensor forward(Ctx<TakeAlong>& ctx, const Tensor& x, Dim dim, const Tensor& index) {
     if (ctx.recording()) {
       ctx->sizes = Dims(x.sizes());

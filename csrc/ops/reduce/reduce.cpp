@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums, means, products and logical reductions over any dims.
 #include "ops/reduce/reduce.h"
+#include "ops/core/batch_call.h"
 
 #include <bit>
 
@@ -118,6 +119,15 @@ struct ExpandReduced {
     }
     return make_view(g, sizes, strides, g.bytes());
   }
+  static void batch(BatchCall& c) {
+    Tensor g = c.arg(0).tensor();
+    const IntList sizes = c.arg(1).ints();
+    const auto mask = static_cast<DimMask>(c.arg(2).integer());
+    if (g.dim() < static_cast<int>(sizes.size()))
+      for (size_t i = 0; i < sizes.size(); ++i)
+        if ((mask >> i & 1) != 0) g = unsqueeze(g, static_cast<int64_t>(i));
+    box(c.out(), expand(g, sizes));
+  }
   static Tensor backward(Ctx<ExpandReduced>& ctx, const Tensor& g) {
     return sum_mask(g, ctx->mask, ctx->keepdim);
   }
@@ -140,6 +150,7 @@ struct Sum {
     return s.over_dims ? "SumBackward1" : "SumBackward0";
   }
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Sum>& ctx, const Tensor& x, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     const DimMask mask = dim_mask(x, dims);
@@ -171,6 +182,7 @@ struct Mean {
     return s.over_dims ? "MeanBackward1" : "MeanBackward0";
   }
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Mean>& ctx, const Tensor& x, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     const DType t = dtype.value_or(x.dtype());
@@ -198,6 +210,7 @@ struct NansumOp {
                                "none: nansum"};
   static constexpr int kSaved = 1;
   using State = ReduceState;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<NansumOp>& ctx, const Tensor& x, std::optional<DimList> dims,
                         bool keepdim, DType t) {
     const DimMask mask = dim_mask(x, dims);
@@ -264,6 +277,7 @@ struct ProdOp {
   static std::string node_name(const State& s) {
     return s.over_dim ? "ProdBackward1" : "ProdBackward0";
   }
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<ProdOp>& ctx, const Tensor& x, DimList dims, bool keepdim, DType t) {
     const DimMask mask = dim_mask(x, dims);
     ctx->over_dim = !dims.empty();
@@ -323,6 +337,7 @@ struct All {
                                "True where all elements over dim are non-zero.",
                                "B(3, 4); B(2, 3, 4), (0, 2), True; I(3, 4, hi=2), 0",
                                "np.all(input, axis=dim, keepdims=keepdim)"};
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<All>&, const Tensor& x, std::optional<DimList> dims, bool keepdim) {
     return logical(ReduceOp::All, x, dims, keepdim);
   }
@@ -336,6 +351,7 @@ struct Any {
                                "True where any element over dim is non-zero.",
                                "B(3, 4); B(2, 3, 4), (0, 2), True; I(3, 4, hi=2), 0",
                                "np.any(input, axis=dim, keepdims=keepdim)"};
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Any>&, const Tensor& x, std::optional<DimList> dims, bool keepdim) {
     return logical(ReduceOp::Any, x, dims, keepdim);
   }
@@ -349,6 +365,7 @@ struct CountNonzero {
                                "Number of non-zero elements over dim.",
                                "I(3, 4, hi=2); I(2, 3, 4, hi=2), (0, 2)",
                                "np.count_nonzero(input, axis=dim)"};
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<CountNonzero>&, const Tensor& x, std::optional<DimList> dims) {
     return run(ReduceOp::CountNonzero, x, dim_mask(x, dims), false, DType::Int64);
   }
@@ -360,6 +377,7 @@ struct LogSumExpOp {
                                "none: logsumexp"};
   static constexpr int kSaved = 2;
   using State = ReduceState;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<LogSumExpOp>& ctx, const Tensor& x, DimList dims, bool keepdim) {
     const DimMask mask = dim_mask(x, dims);
     remember(ctx, x, mask);

@@ -56,6 +56,7 @@ struct LinearRecurrence {
   struct State : DimState {
     bool reverse = false;
   };
+  static constexpr BatchRule kBatch = by_aligned_dims();
   static Tensor forward(Ctx<LinearRecurrence>& ctx, const Tensor& a, const Tensor& b, Dim dim,
                         bool reverse) {
     const int d = wrap_dim(dim, a.dim());
@@ -102,6 +103,7 @@ struct Shift {
     int by = 0;
   };
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Shift>& ctx, const Tensor& x, Dim dim, int64_t by) {
     const int d = wrap_dim(dim, x.dim());
     ctx->dim = d;
@@ -131,6 +133,7 @@ struct Cumsum {
                                "np.cumsum(input, axis=dim) if input.ndim else input"};
   using State = DimState;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Cumsum>& ctx, const Tensor& x, Dim dim, std::optional<DType> dtype) {
     ctx->dim = wrap_dim(dim, x.dim());
     return run_scan(kernels::cumsum, raw_cast(x, accumulated_type(x, dtype)), ctx->dim);
@@ -150,6 +153,7 @@ struct Cumprod {
                                "np.cumprod(input, axis=dim) if input.ndim else input"};
   static constexpr int kSaved = 1;
   using State = DimState;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Cumprod>& ctx, const Tensor& x, Dim dim, std::optional<DType> dtype) {
     ctx->dim = wrap_dim(dim, x.dim());
     ctx.save(x);
@@ -183,6 +187,7 @@ struct Logcumsumexp {
   static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr int kSaved = 2;
   using State = DimState;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Logcumsumexp>& ctx, const Tensor& x, Dim dim) {
     const int d = wrap_dim(dim, x.dim());
     COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()),
@@ -241,6 +246,7 @@ struct Cummax {
                                "values, indices"};
   static constexpr int kSaved = 1;
   using State = ExtremeState;
+  static constexpr BatchRule kBatch = by_dims();
   static std::tuple<Tensor, Tensor> forward(Ctx<Cummax>& ctx, const Tensor& x, Dim dim) {
     return run_extreme(ctx, kernels::cummax, x, dim);
   }
@@ -260,6 +266,7 @@ struct Cummin {
                                "values, indices"};
   static constexpr int kSaved = 1;
   using State = ExtremeState;
+  static constexpr BatchRule kBatch = by_dims();
   static std::tuple<Tensor, Tensor> forward(Ctx<Cummin>& ctx, const Tensor& x, Dim dim) {
     return run_extreme(ctx, kernels::cummin, x, dim);
   }

@@ -65,6 +65,7 @@ struct VarOp {
                                "none: var"};
   static constexpr int kSaved = 1;
   using State = Moments;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<VarOp>& ctx, const Tensor& x, std::optional<DimList> dims,
                         std::optional<Scalar> correction, bool keepdim) {
     check_floating("std and var", "support", x);
@@ -80,6 +81,7 @@ struct StdOp {
                                "none: std"};
   static constexpr int kSaved = 2;
   using State = Moments;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<StdOp>& ctx, const Tensor& x, std::optional<DimList> dims,
                         std::optional<Scalar> correction, bool keepdim) {
     check_floating("std and var", "support", x);
@@ -95,6 +97,7 @@ struct VarMeanOp {
                                kInternal | kReduction, "", "none: var_mean"};
   static constexpr int kSaved = 1;
   using State = Moments;
+  static constexpr BatchRule kBatch = by_dims();
   static std::tuple<Tensor, Tensor> forward(Ctx<VarMeanOp>& ctx, const Tensor& x,
                                             std::optional<DimList> dims,
                                             std::optional<Scalar> correction, bool keepdim) {
@@ -115,6 +118,7 @@ struct StdMeanOp {
                                kInternal | kReduction, "", "none: std_mean"};
   static constexpr int kSaved = 2;
   using State = Moments;
+  static constexpr BatchRule kBatch = by_dims();
   static std::tuple<Tensor, Tensor> forward(Ctx<StdMeanOp>& ctx, const Tensor& x,
                                             std::optional<DimList> dims,
                                             std::optional<Scalar> correction, bool keepdim) {

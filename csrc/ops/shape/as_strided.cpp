@@ -2,6 +2,7 @@
 // Views by strides, their gradients, and memory laid out anew.
 #include <limits>
 
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/core/view.h"
@@ -44,6 +45,7 @@ struct Relayout {
   static Tensor forward(Ctx<Relayout>&, const Tensor& x, Shape strides) {
     return raw_relayout(x, strides);
   }
+  static void batch(BatchCall& c) { box(c.out(), clone(c.arg(0).tensor())); }
   static Tensor backward(Ctx<Relayout>&, const Tensor& g) { return g; }
 };
 COGRAD_OP(Relayout)
@@ -94,6 +96,14 @@ struct AsStrided {
       *ctx.operator->() = {Dims(x.sizes()), Dims(x.strides()), Dims(sizes), Dims(strides),
                            at - x.storage_offset()};
     return make_view(x, sizes, strides, static_cast<char*>(x->storage->data) + at * x.itemsize());
+  }
+  // The same region of every sample's memory, from where its first element is.
+  static void batch(BatchCall& c) {
+    const Tensor whole = c.samples(c.arg(0).tensor());
+    const Dims sizes = detail::with_samples(c.size(), c.arg(1).ints());
+    const Dims strides = detail::with_samples(whole.stride(0), c.arg(2).ints());
+    const int64_t offset = c.arg(3).none() ? whole.storage_offset() : c.arg(3).integer();
+    c.give(as_strided(whole, sizes, strides, offset));
   }
   static Tensor backward(Ctx<AsStrided>& ctx, const Tensor& g);
 };

@@ -24,6 +24,7 @@ struct DiagonalBackward {
                                "T(3), (3, 4), 0, 0, 1; T(2, 2), (3, 2, 4), 2, 0, 2"};
   using State = DiagonalArgs;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_shaped_dims();
   static Tensor forward(Ctx<DiagonalBackward>& ctx, const Tensor& g, Shape sizes, int64_t offset,
                         Dim dim1, Dim dim2) {
     const auto [a, b] = diagonal_dims(static_cast<int>(sizes.size()), dim1, dim2);
@@ -47,6 +48,7 @@ struct Diagonal {
                                "T(3, 4); T(3, 4), 1; T(2, 3, 4), -1, 0, 2; T(3, 4), 9",
                                "np.diagonal(input, offset, dim1, dim2)"};
   using State = DiagonalArgs;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Diagonal>& ctx, const Tensor& x, int64_t offset, Dim dim1, Dim dim2) {
     const auto [a, b] = diagonal_dims(x.dim(), dim1, dim2);
     if (ctx.recording()) *ctx.operator->() = {Dims(x.sizes()), offset, a, b};
@@ -73,6 +75,7 @@ struct DiagEmbed {
     int64_t dim2;
   };
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_dims(1);
   static Tensor forward(Ctx<DiagEmbed>& ctx, const Tensor& x, int64_t offset, Dim dim1, Dim dim2) {
     COGRAD_CHECK_INDEX(x.dim() > 0, "diag_embed(): expected at least 1 dim, got a 0-dim tensor");
     const auto [a, b] = diagonal_dims(x.dim() + 1, dim1, dim2);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Broadcasting as views, and the sums that undo it: expand, sum_to_size.
 #include "kernels/reduce.h"
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/core/view.h"
@@ -38,6 +39,14 @@ struct SumTo {
     kernels::reduce(kernels::ReduceOp::Sum, x.dtype(), x.bytes(),
                     {kept, kept_steps, reduced, reduced_steps}, t, out.bytes());
     return out;
+  }
+  static void batch(BatchCall& c) {
+    const Tensor& x = c.arg(0).tensor();
+    const IntList sizes = c.arg(1).ints();
+    Dims all{c.size()};
+    for (size_t i = sizes.size(); i < static_cast<size_t>(x.dim()); ++i) all.push_back(1);
+    for (const int64_t n : sizes) all.push_back(n);
+    c.give(reshape(sum_to(c.samples(x), all), detail::with_samples(c.size(), sizes)));
   }
   static Tensor backward(Ctx<SumTo>& ctx, const Tensor& g) { return expand(g, ctx->sizes); }
 };
@@ -77,6 +86,11 @@ struct Expand {
       strides[i] = have == sizes[i] ? x.strides()[i - lead] : 0;
     }
     return make_view(x, sizes, strides, x.bytes());
+  }
+  static void batch(BatchCall& c) {
+    const IntList sizes = c.arg(1).ints();
+    const Tensor x = c.aligned(c.arg(0).tensor(), static_cast<int>(sizes.size()));
+    c.give(expand(x, detail::with_samples(c.size(), sizes)));
   }
   static Tensor backward(Ctx<Expand>& ctx, const Tensor& g) { return sum_to(g, ctx->sizes); }
 };

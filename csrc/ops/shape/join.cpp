@@ -126,6 +126,7 @@ struct Cat {
     int dim;
   };
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Cat>& ctx, TensorList tensors, Dim dim) {
     COGRAD_CHECK_VALUE(!tensors.empty(), "torch.cat(): expected a non-empty list of Tensors");
     const Tensor* first = nullptr;
@@ -183,6 +184,7 @@ struct Stack {
     int dim;
   };
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_dims(1);
   static Tensor forward(Ctx<Stack>& ctx, TensorList tensors, Dim dim) {
     COGRAD_CHECK(!tensors.empty(), "stack expects a non-empty TensorList");
     const Tensor& first = tensors[0];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Views that reorder dims: permute, transpose, movedim and their aliases.
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/inplace_geometry.h"
@@ -12,6 +13,7 @@ namespace {
 struct Alias {
   static constexpr OpSpec spec{
       "_alias", "input", kInternal | kView, "A view of the whole tensor.", "T(3, 4); T()", "input"};
+  static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<Alias>&, const Tensor& x) {
     return make_view(x, x.sizes(), x.strides(), x.bytes());
   }
@@ -48,6 +50,15 @@ struct Permute {
     if (ctx.recording()) ctx->inverse = inverse;
     return make_view(x, sizes, strides, x.bytes());
   }
+  static void batch(BatchCall& c) {
+    const Tensor& x = c.arg(0).tensor();
+    Dims dims{0};
+    for (const int64_t d : c.arg(1).ints()) {
+      const bool bad = d < -x.dim() || d >= x.dim();  // permute() says so
+      dims.push_back(bad ? d : (d < 0 ? d + x.dim() : d) + 1);
+    }
+    c.give(permute(c.samples(x), dims));
+  }
   static Tensor backward(Ctx<Permute>& ctx, const Tensor& g) { return permute(g, ctx->inverse); }
 };
 COGRAD_OP(Permute)
@@ -78,6 +89,7 @@ struct TransposeOp {
   static constexpr const char* kNodeName =
       kInplaceForm ? "TransposeBackward1" : "TransposeBackward0";
   using State = SwappedDims;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<TransposeOp>& ctx, const Tensor& x, Dim dim0, Dim dim1) {
     const SwappedDims d{wrap_dim(dim0, x.dim()), wrap_dim(dim1, x.dim())};
     *ctx.operator->() = d;
@@ -122,6 +134,10 @@ struct TOp {
     COGRAD_CHECK(x.dim() <= 2, "t() expects a tensor with <= 2 dimensions, but self is ", x.dim(),
                  "D");
     return swapped_view(x, {0, x.dim() == 2 ? 1 : 0});
+  }
+  static void batch(BatchCall& c) {
+    const Tensor& x = c.arg(0).tensor();
+    box(c.out(), x.dim() < 2 ? alias(x) : transpose(x, 0, 1));
   }
   static Tensor backward(Ctx<TOp>&, const Tensor& g) { return t(g); }
 };

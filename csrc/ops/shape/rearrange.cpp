@@ -2,6 +2,7 @@
 // Copies with the elements in other places: flip, roll, rot90, repeat, tile, repeat_interleave.
 #include <numeric>
 
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/shape/geometry.h"
@@ -48,6 +49,7 @@ struct Flip {
                                "np.flip(input, dims)"};
   using State = DimsState;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Flip>& ctx, const Tensor& x, DimList asked) {
     Dims dims = unique_dims(asked, x.dim());
     if (x.dim() == 0) dims.clear();
@@ -159,6 +161,7 @@ struct Roll {
     Dims dims;
   };
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Roll>& ctx, const Tensor& x, IntList shifts,
                         std::optional<DimList> given) {
     const IntList dims = given.value_or(IntList());
@@ -248,6 +251,11 @@ struct Repeat {
                alias_strided(x, pairs, from, x.bytes()));
     if (ctx.recording()) *ctx.operator->() = {Dims(x.sizes()), Dims(repeats)};
     return out;
+  }
+  static void batch(BatchCall& c) {
+    const IntList repeats = c.arg(1).ints();
+    const Tensor x = c.aligned(c.arg(0).tensor(), static_cast<int>(repeats.size()));
+    c.give(repeat(x, detail::with_samples(1, repeats)));
   }
   // Sums over the copies: g seen as [repeats[0], size[0], ...].
   static Tensor backward(Ctx<Repeat>& ctx, const Tensor& g) {

@@ -20,6 +20,7 @@ struct View {
                                "T(3, 4), (2, -1); T(2, 3, 4), (6, 4); T(), (1, 1)",
                                "np.reshape(input, size)"};
   using State = InputSizes;
+  static constexpr BatchRule kBatch = by_shape();
   static Tensor forward(Ctx<View>& ctx, const Tensor& x, Shape asked) {
     const Dims sizes = infer_sizes(asked, x.numel());
     Dims strides;
@@ -40,6 +41,7 @@ struct UnsafeView {
                                "none: reached through reshape()"};
   using State = InputSizes;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_shape();
   static Tensor forward(Ctx<UnsafeView>& ctx, const Tensor& x, Shape sizes) {
     COGRAD_CHECK(x.is_contiguous() && product(sizes) == x.numel(), "_unsafe_view(): shape ",
                  to_string(sizes), " does not fit a contiguous tensor of shape ",

@@ -28,6 +28,7 @@ struct SliceBackward {
       "T(2, 4), (5, 4), 0, 1, 3; T(3, 2), (3, 4), 1, None, None, 2"};
   using State = SliceArgs;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_shaped_dims();
   static Tensor forward(Ctx<SliceBackward>& ctx, const Tensor& g, Shape sizes, Dim dim,
                         std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
     const int d = wrap_dim(dim, static_cast<int>(sizes.size()));
@@ -49,6 +50,7 @@ struct Slice {
       "The view input[start:end:step] along one dim.",
       "T(5, 4), 0, 1, 3; T(3, 4), 1, None, None, 2; T(4), 0, -3; T(4), 0, 3, 1"};
   using State = SliceArgs;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Slice>& ctx, const Tensor& x, Dim dim, std::optional<int64_t> start,
                         std::optional<int64_t> end, int64_t step) {
     check_has_dims("slice", x);
@@ -99,6 +101,7 @@ struct SelectBackward {
       "Zeros of input_sizes with grad_output at one index of a dim.", "T(4), (3, 4), 0, 2"};
   using State = SelectArgs;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_shaped_dims();
   static Tensor forward(Ctx<SelectBackward>& ctx, const Tensor& g, Shape sizes, Dim dim,
                         int64_t index) {
     const int d = wrap_dim(dim, static_cast<int>(sizes.size()));
@@ -122,6 +125,7 @@ struct Select {
                                "T(3, 4), 0, 1; T(2, 3, 4), -1, -2; T(3), 0, 0",
                                "np.take(input, index, dim)"};
   using State = SelectArgs;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Select>& ctx, const Tensor& x, Dim dim, int64_t index) {
     COGRAD_CHECK_INDEX(x.dim() > 0, "select() cannot be applied to a 0-dim tensor.");
     const int d = wrap_dim(dim, x.dim());

@@ -109,6 +109,7 @@ struct Split {
       "Views of split_size elements each along dim; the last may be shorter.",
       "T(5, 2), 2; T(3, 4), 3, 1"};
   using State = Parts;
+  static constexpr BatchRule kBatch = by_dims();
   static std::vector<Tensor> forward(Ctx<Split>& ctx, const Tensor& x, int64_t length, Dim dim) {
     const Dims lengths = split_lengths(x, length, dim);
     return run_split(ctx, x, wrap_dim(dim, x.dim()), lengths);
@@ -144,6 +145,7 @@ struct SplitWithSizes {
   static constexpr OpSpec spec{"split_with_sizes", "input, split_sizes, dim=0", kFunctional | kView,
                                "Views of the given lengths along dim.", "T(5, 2), (2, 0, 3)"};
   using State = Parts;
+  static constexpr BatchRule kBatch = by_dims();
   static std::vector<Tensor> forward(Ctx<SplitWithSizes>& ctx, const Tensor& x, Shape lengths,
                                      Dim dim) {
     check_lengths(x, lengths, dim);
@@ -192,6 +194,7 @@ struct UnsafeSplitWithSizes {
       "unsafe_split_with_sizes", "input, split_sizes, dim=0", kFunctional | kView,
       "split_with_sizes whose parts are not views for autograd.", "T(5, 2), (2, 0, 3)"};
   using State = Parts;
+  static constexpr BatchRule kBatch = by_dims();
   static std::vector<Tensor> forward(Ctx<UnsafeSplitWithSizes>& ctx, const Tensor& x, Shape lengths,
                                      Dim dim) {
     check_lengths(x, lengths, dim);
@@ -236,6 +239,7 @@ struct Unbind {
                                "All views at one index of a dim, in order.",
                                "T(3, 4); T(2, 3), -1"};
   using State = Parts;
+  static constexpr BatchRule kBatch = by_dims();
   static std::vector<Tensor> forward(Ctx<Unbind>& ctx, const Tensor& x, Dim dim) {
     COGRAD_CHECK_INDEX(x.dim() > 0, "Dimension specified as ", dim.value,
                        " but tensor has no dimensions");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Views that drop or add dims of size 1.
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/view.h"
 #include "ops/shape/geometry.h"
@@ -39,6 +40,13 @@ struct SqueezeOp {
   static Tensor forward(Ctx<SqueezeOp>& ctx, const Tensor& x) {
     return squeezed(ctx, x, SmallVec<bool, 8>(static_cast<size_t>(x.dim()), true));
   }
+  static void batch(BatchCall& c) {
+    const Tensor& x = c.arg(0).tensor();
+    Dims sizes{c.size()};
+    for (const int64_t n : x.sizes())
+      if (n != 1) sizes.push_back(n);
+    c.give(view(c.samples(x), sizes));
+  }
   static Tensor backward(Ctx<SqueezeOp>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
 };
 using Squeeze = SqueezeOp<false>;
@@ -60,6 +68,7 @@ struct SqueezeDimOp {
   static std::string node_name(const State& s) {
     return std::string("SqueezeBackward") + "1245"[2 * kInplaceForm + s.several];
   }
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<SqueezeDimOp>& ctx, const Tensor& x, DimList dims) {
     ctx->several = dims.size() != 1;
     SmallVec<bool, 8> drop(static_cast<size_t>(std::max(x.dim(), 1)), false);
@@ -90,6 +99,7 @@ struct UnsqueezeOp {
   struct State {
     int dim;
   };
+  static constexpr BatchRule kBatch = by_dims(1);
   static Tensor forward(Ctx<UnsqueezeOp>& ctx, const Tensor& x, Dim dim) {
     const int d = wrap_dim(dim, x.dim() + 1);
     const auto at = static_cast<size_t>(d);

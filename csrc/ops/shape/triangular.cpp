@@ -66,6 +66,7 @@ struct Tril {
                                "np.tril(input, diagonal)"};
   using State = DiagonalState;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = leading(2);
   static Tensor forward(Ctx<Tril>& ctx, const Tensor& x, int64_t diagonal) {
     return triangle(ctx, x, diagonal, false);
   }
@@ -82,6 +83,7 @@ struct Triu {
                                "np.triu(input, diagonal)"};
   using State = DiagonalState;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = leading(2);
   static Tensor forward(Ctx<Triu>& ctx, const Tensor& x, int64_t diagonal) {
     return triangle(ctx, x, diagonal, true);
   }

@@ -41,6 +41,7 @@ struct UnfoldBackward {
       "Sum of windows back into a tensor of input_sizes.", "T(4, 2), (5,), 0, 2, 1"};
   using State = UnfoldArgs;
   static constexpr TangentRule kTangent = linear({0});
+  static constexpr BatchRule kBatch = by_shaped_dims();
   static Tensor forward(Ctx<UnfoldBackward>& ctx, const Tensor& g, Shape sizes, Dim dim,
                         int64_t size, int64_t step) {
     const int d = wrap_dim(dim, static_cast<int>(sizes.size()));
@@ -76,6 +77,7 @@ struct Unfold {
                                "T(5), 0, 2, 1; T(3, 7), 1, 3, 2; T(), 0, 1, 1",
                                ""};
   using State = UnfoldArgs;
+  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Unfold>& ctx, const Tensor& x, Dim dim, int64_t size, int64_t step) {
     const int d = wrap_dim(dim, x.dim());
     Tensor out = window_region(x, d, size, step);

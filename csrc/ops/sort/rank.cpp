@@ -110,6 +110,7 @@ struct Kthvalue {
                                "values, indices"};
   static constexpr int kSaved = 1;
   using State = PickState;
+  static constexpr BatchRule kBatch = by_dims();
   static std::tuple<Tensor, Tensor> forward(Ctx<Kthvalue>& ctx, const Tensor& x, int64_t k, Dim dim,
                                             bool keepdim) {
     const int d = wrap_dim(dim, x.dim());

@@ -33,6 +33,7 @@ struct Sort {
       "values, indices"};
   static constexpr int kSaved = 1;
   using State = RankState;
+  static constexpr BatchRule kBatch = by_dims();
   static std::tuple<Tensor, Tensor> forward(Ctx<Sort>& ctx, const Tensor& x, Dim dim,
                                             bool descending, std::optional<bool>) {
     ctx->dim = wrap_dim(dim, x.dim());
@@ -95,6 +96,7 @@ struct TopK {
   static constexpr int kSaved = 1;
   static constexpr const char* kNodeName = "TopkBackward0";
   using State = RankState;
+  static constexpr BatchRule kBatch = by_dims();
   static std::tuple<Tensor, Tensor> forward(Ctx<TopK>& ctx, const Tensor& x, int64_t k, Dim dim,
                                             bool largest, bool) {
     ctx->dim = wrap_dim(dim, x.dim());

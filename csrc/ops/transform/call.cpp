@@ -2,6 +2,7 @@
 // Calls that transforms concern: which level's rule is next, and in-place forms.
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
+#include "ops/transform/batching.h"
 #include "ops/transform/forward_mode.h"
 
 namespace cograd {
@@ -10,6 +11,7 @@ namespace {
 
 std::shared_ptr<TangentLevel> highest_level(const OpRecord& r, const Value* args) {
   std::shared_ptr<TangentLevel> highest;
+  if (thread_state.inference) return highest;
   const auto look = [&](const Tensor& t) {
     if (!t.defined() || !transformed(t)) return;
     std::shared_ptr<TangentLevel> level = tangent_level(t);
@@ -46,7 +48,12 @@ bool any_recorded(const OpRecord& r, const Value* args) {
 
 }  // namespace
 
+// Samples first: a handle has neither history nor tangents of its own.
 void call_transformed(const OpRecord& r, const Value* args, Result& out) {
+  const bool random = (r.spec.flags & kKindMask) == kRandom;
+  if (random && thread_state.vmaps > 0 && r.facts.batch.rule != BatchRule::Rule::Through)
+    return call_drawing(r, args, out);
+  if (const LevelId level = highest_batch_level(r, args)) return call_batched(r, args, out, level);
   if (const auto level = highest_level(r, args)) return call_with_tangents(r, args, out, level);
   const detail::LookedAt here;
   r.call(args, out);
@@ -54,6 +61,8 @@ void call_transformed(const OpRecord& r, const Value* args, Result& out) {
 
 // The values, by the plain op; then the tangents, in place where there are any.
 void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args) {
+  if (const LevelId batch = highest_batch_level(r, args))
+    return call_batched_inplace(r, self, args, batch);
   const auto level = highest_level(r, args);
   if (level == nullptr) {
     const detail::LookedAt here;
@@ -65,7 +74,8 @@ void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value
   if (thread_state.grad_enabled && any_recorded(r, args)) {
     before = autograd_ops.clone(self);  // what is saved must outlive the write
     for (size_t i = 0; i < r.args.size(); ++i)
-      if (values[i].has_tensor() && values[i].tensor().is(self)) values[i].set_tensor(before.impl());
+      if (values[i].has_tensor() && values[i].tensor().is(self))
+        values[i].set_tensor(before.impl());
   }
   Result result;
   call_transformed(r, values.data(), result);

@@ -11,6 +11,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cograd import _C, _pytree
@@ -80,6 +81,11 @@ class _Helper:
         return tuple(values), tuple(names)
 
     @staticmethod
+    def apply_samples(cls: Any, args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
+        """A call inside of a vmap."""
+        return import_module("cograd.autograd._function_samples").apply_samples(cls, args, names)
+
+    @staticmethod
     def describe_argument(cls: Any, index: int) -> str:
         """'argument 'weight' (position 2) of Linear.forward (file.py:12)'."""
         parameters = _Helper.parameters(cls)
@@ -147,6 +153,22 @@ class Function(_C._FunctionBase):
             "You must implement the jvp function for custom autograd.Function to use it with "
             "forward mode AD."
         )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """``apply`` on all samples of a vmap at once.
+
+        ``args`` are those of ``apply``, with the samples in the dims ``in_dims`` (None: they are
+        equal); ``info`` has ``batch_size`` and ``randomness``. Returns the output or outputs, and the
+        dim or dims of the samples in them. Need not be defined: the samples then run one by one.
+        """
+        raise NotImplementedError(
+            "You must implement the vmap function for custom autograd.Function to call it."
+        )
+
+    @classmethod
+    def _has_vmap(cls) -> bool:
+        return cls.vmap is not Function.vmap
 
     _style: str = "static"
     _backward_cls: Any = None

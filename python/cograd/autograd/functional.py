@@ -92,8 +92,8 @@ _NOT_RECORDED = {
     "user-provided function. This is not allowed in strict mode.",
     "jacobian": "While computing the hessian, found that the jacobian of the user-provided "
     "function with respect to input {i} is independent of the input. This is not allowed in strict "
-    "mode. You should ensure that your function is twice differentiable and that the jacobian depends on the "
-    "inputs (this would be violated by a linear function for example).",
+    "mode. You should ensure that your function is twice differentiable and that the jacobian "
+    "depends on the inputs (this would be violated by a linear function for example).",
     "hessian": "The hessian of the user-provided function with respect to input {i} is independent "
     "of the input. This is not allowed in strict mode. You should ensure that your function is "
     "thrice differentiable and that the hessian depends on the inputs.",

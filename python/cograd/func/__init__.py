@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Transforms of functions: gradients, products with Jacobians, Jacobians; they compose freely.
+"""Transforms of functions: derivatives and batches; they nest in any order.
 
 A transform takes a function of tensors and gives another one. Nothing is left in ``.grad``, and
 results require grad only where something outside asks for gradients of them.
@@ -10,6 +10,7 @@ from __future__ import annotations
 from ._forward import hessian, jacfwd, jvp, linearize
 from ._modules import functional_call, stack_module_state
 from ._reverse import grad, grad_and_value, jacrev, vjp
+from .vmap import vmap
 
 __all__ = [
     "functional_call",
@@ -22,4 +23,5 @@ __all__ = [
     "linearize",
     "stack_module_state",
     "vjp",
+    "vmap",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Tensor
+from cograd.autograd.graph import GradientEdge
 
 from ._rows import _map_rows
 from ._trees import (
@@ -37,22 +38,20 @@ class _Inputs:
         for value in values:
             if not isinstance(value, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
-            if tracking and value.requires_grad:
-                self.handles.append(value.view_as(value))
-            else:
-                leaf = _C._new_leaf(value)
-                self.handles.append(leaf)
-                self.own.append(leaf)
+            handle, is_own = _C._input_of_grad(value, tracking)
+            self.handles.append(handle)
+            if is_own:
+                self.own.append(handle)
 
     def lead_on(self, results: list[Tensor]) -> bool:
         """Whether others can ask for gradients of what these results depend on."""
         found: bool = _C._leads_to_leaf(results, self.own)
         return found
 
-    def retire(self) -> None:
-        """What is recorded from now on does not lead to the leaves."""
+    def ask(self, wanted: bool) -> None:
+        """Whether the leaves take part in what is recorded, and backwards may lead to them."""
         for leaf in self.own:
-            leaf.requires_grad_(False)
+            leaf.requires_grad_(wanted)
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -114,7 +113,7 @@ def _grad_and_value(
             keep = create or (has_aux and scope.tracking and inputs.lead_on(_tensors(aux)))
             gradients = _gradients(output, inputs, keep, create)
         finally:
-            inputs.retire()
+            inputs.ask(False)
         gradients = [_C._released(g, create) for g in gradients]
         result = _released(output, create)
         if has_aux:
@@ -169,8 +168,13 @@ class _Pullback:
         self, inputs: _Inputs, in_spec: Any, outputs: list[Tensor], out_spec: Any, leads_on: bool
     ) -> None:
         self.inputs = inputs
-        self.edges = tuple((*_C._gradient_edge(t), None) for t in inputs.handles)
         self.in_spec = in_spec
+        # Edges need nothing of the leaves: several threads may be in a pullback. Those of a vmap
+        # are one thread's.
+        self.batched = _C._vmap_depth() > 0
+        self.targets = tuple(
+            t if self.batched else GradientEdge(*_C._gradient_edge(t)) for t in inputs.handles
+        )
         # A result that is an input itself gets a place of its own in the graph.
         self.outputs = [o.view_as(o) if o.requires_grad and o.is_leaf else o for o in outputs]
         self.recorded = [o.requires_grad for o in self.outputs]
@@ -199,14 +203,15 @@ class _Pullback:
         if not used or not handles:
             return [_zeros(t) for t in handles]
         roots, seeds = zip(*used, strict=True)
-        found = _C._run_backward(roots, seeds, retain, create, self._edges(), False)
+        if self.batched:
+            self.inputs.ask(True)
+        try:
+            found = _C._run_backward(roots, seeds, retain, create, self.targets, False)
+        finally:
+            if self.batched:
+                self.inputs.ask(False)
         result = [_zeros(t) if g is None else g for g, t in zip(found, handles, strict=True)]
         return [_C._released(g, create) for g in result]
-
-    def _edges(self) -> tuple[Any, ...]:
-        from cograd.autograd.graph import GradientEdge
-
-        return tuple(GradientEdge(*e) for e in self.edges)
 
 
 def _vjp(
@@ -236,7 +241,7 @@ def _vjp(
             leads_on = scope.tracking and inputs.lead_on(outputs)
             pullback = _Pullback(inputs, in_spec, outputs, out_spec, leads_on)
         finally:
-            inputs.retire()
+            inputs.ask(False)
         results = [_C._released(o, leads_on) for o in outputs]
         aux = _released(aux, scope.tracking) if has_aux else None
     return results, out_spec, pullback, aux

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Batched tensors: what one sample of a vmap sees of a tensor that holds all of them. Such a handle
+// has the sizes and strides of a sample; history and tangents belong to the whole behind it.
+#pragma once
+#include "autograd/levels.h"
+
+namespace cograd {
+
+enum class Randomness : uint8_t { Error, Different, Same };
+
+// A vmap under way on this thread.
+struct VmapLevel {
+  LevelId id;
+  int64_t size;
+  Randomness randomness;
+};
+// Outermost first.
+COGRAD_API const std::vector<VmapLevel>& vmap_levels() noexcept;
+COGRAD_API LevelId enter_vmap(int64_t size, Randomness randomness);
+COGRAD_API void leave_vmap(LevelId id);
+// Raises, naming `who`, if it has ended or is another thread's.
+COGRAD_API const VmapLevel& vmap_level(LevelId id, const char* who);
+
+inline bool is_batched(const TensorImpl* t) noexcept { return (t->flags & kBatched) != 0; }
+inline bool is_batched(const Tensor& t) noexcept { return t.defined() && is_batched(t.impl()); }
+// The handle's level; 0 for others.
+COGRAD_API LevelId batch_level(const Tensor& t) noexcept;
+// Of a handle: what it is a handle of, and which of its dims counts the samples.
+COGRAD_API const Tensor& whole_of(const Tensor& handle);
+COGRAD_API int batch_dim(const Tensor& handle);
+// The same with the samples in dim 0.
+COGRAD_API Tensor samples_first(const Tensor& handle);
+// The innermost whole, which is no handle; `t` itself if it is none.
+COGRAD_API const Tensor& memory_of(const Tensor& t);
+
+// A handle; `whole` may be one of an outer level.
+COGRAD_API Tensor make_batched(const Tensor& whole, int dim, LevelId level);
+// `whole`, of the sizes of memory_of(handle), behind handles as `handle` is.
+COGRAD_API Tensor batched_like(const Tensor& handle, const Tensor& whole);
+// `t`, of the sizes of `handle`, as a whole laid out as memory_of(handle) is: samples that `t` does
+// not tell apart are equal. Raises if `t` has samples that `handle` has not.
+COGRAD_API Tensor whole_like(const Tensor& handle, const Tensor& t, const char* who);
+// `t` with every vmap of this thread among its levels: own samples, in one memory where they are
+// equal.
+COGRAD_API Tensor batched_over_all(const Tensor& t);
+// Raises if `t` is a handle: `who` needs the values of one tensor.
+class ReadsSamples : public Error {
+  using Error::Error;
+};
+[[noreturn]] COGRAD_API void fail_one_value(const char* who);
+inline void check_one_value(const Tensor& t, const char* who) {
+  if (is_batched(t)) [[unlikely]]
+    fail_one_value(who);
+}
+
+}  // namespace cograd

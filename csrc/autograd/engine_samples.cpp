@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Gradients with samples in a graph that has none: a node's formulas run on handles, or, where they
+// are the user's or read values, sample by sample.
+#include "autograd/batch.h"
+#include "autograd/custom_function.h"
+#include "autograd/run.h"
+
+namespace cograd {
+
+namespace {
+
+LevelId highest_level(std::span<const Tensor> grads) noexcept {
+  LevelId level = 0;
+  for (const Tensor& g : grads) level = std::max(level, batch_level(g));
+  return level;
+}
+
+Tensor sample(const Tensor& g, LevelId level, int64_t at) {
+  if (!g.defined() || batch_level(g) != level) return g;
+  return autograd_ops.select(samples_first(g), 0, at);
+}
+
+void sample_by_sample(Node* n, BackwardArgs& args) {
+  const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
+  const VmapLevel level = vmap_level(highest_level(grads), "backward");
+  std::vector<std::vector<Tensor>> found(args.out.size());
+  for (int64_t b = 0; b < level.size; ++b) {
+    std::vector<Tensor> one, out(args.out.size());
+    for (const Tensor& g : grads) one.push_back(sample(g, level.id, b));
+    BackwardArgs part = args;
+    part.grads = one;
+    part.out = out;
+    part.keep_graph = true;
+    if (highest_level(one) != 0)
+      backward_of_samples(n, part);
+    else
+      n->backward(part);
+    for (size_t i = 0; i < out.size(); ++i) found[i].push_back(std::move(out[i]));
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    bool any = false;
+    for (const Tensor& t : found[i]) any |= t.defined();
+    if (!any) continue;
+    Tensor some;
+    for (const Tensor& t : found[i])
+      if (t.defined()) some = t;
+    for (Tensor& t : found[i])
+      if (!t.defined()) t = autograd_ops.zeros(some.sizes(), some.dtype());
+    args.out[i] = make_batched(autograd_ops.stack(found[i]), 0, level.id);
+  }
+}
+
+}  // namespace
+
+void backward_of_samples(Node* n, BackwardArgs& args) {
+  if (dynamic_cast<CustomNode*>(n) != nullptr) return sample_by_sample(n, args);
+  const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
+  try {
+    n->backward(args);
+  } catch (const ReadsSamples&) {
+    for (Tensor& t : args.out) t.reset();
+    std::copy(grads.begin(), grads.end(), args.grads.begin());
+    sample_by_sample(n, args);
+  }
+}
+
+}  // namespace cograd

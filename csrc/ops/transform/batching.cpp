@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// vmap: the general batching rules, and the loop over samples where an op declares none.
+#include "ops/transform/batching.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "ops/core/ops.h"
+#include "ops/core/promote.h"
+#include "ops/random/generator.h"
+#include "tensor/warn.h"
+
+namespace cograd {
+
+namespace {
+
+using Rule = BatchRule::Rule;
+
+// f(parameter, tensor) for each tensor argument that is there.
+template <class F>
+void each_tensor(const OpRecord& r, const Value* args, F&& f) {
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    if (args[i].has_tensor())
+      f(i, args[i].tensor());
+    else if (args[i].kind == COGRAD_TENSORS)
+      for (const Tensor& t : args[i].tensors())
+        if (t.defined()) f(i, t);
+  }
+}
+
+// Arguments that are changed, and what they point to.
+class Changed {
+ public:
+  Changed(const OpRecord& r, const Value* args) : r_(r) {
+    for (size_t i = 0; i < r.args.size(); ++i) values_.push_back(args[i]);
+    tensors_.reserve(r.args.size());
+    lists_.reserve(r.args.size());
+    ints_.reserve(r.args.size());
+  }
+  Value& operator[](size_t i) { return values_[i]; }
+  void set(size_t i, Tensor t) {
+    tensors_.push_back(std::move(t));
+    values_[i].set_tensor(tensors_.back().impl());
+  }
+  void set(size_t i, std::vector<Tensor> list) {
+    lists_.push_back(std::move(list));
+    values_[i].set_list(COGRAD_TENSORS, lists_.back().data(), lists_.back().size());
+  }
+  void set(size_t i, Dims list) {
+    ints_.push_back(std::move(list));
+    values_[i].set_list(COGRAD_INTS, ints_.back().data(), ints_.back().size());
+  }
+  // All tensors replaced.
+  template <class F>
+  void map(F&& f) {
+    for (size_t i = 0; i < r_.args.size(); ++i) {
+      if (values_[i].has_tensor()) {
+        set(i, f(values_[i].tensor()));
+      } else if (values_[i].kind == COGRAD_TENSORS) {
+        std::vector<Tensor> list;
+        for (const Tensor& t : values_[i].tensors()) list.push_back(t.defined() ? f(t) : t);
+        set(i, std::move(list));
+      }
+    }
+  }
+  void call(Result& out) { call_transformed(r_, values_.data(), out); }
+
+ private:
+  const OpRecord& r_;
+  SmallVec<Value, 8> values_;
+  std::vector<Tensor> tensors_;
+  std::vector<std::vector<Tensor>> lists_;
+  std::vector<Dims> ints_;
+};
+
+void each_result(Result& r, auto&& f) {
+  if (r.kind == Result::Kind::Tensor && r.tensor.defined()) f(r.tensor);
+  for (Tensor& t : r.tensors)
+    if (t.defined()) f(t);
+}
+
+// Results with their samples in dim 0 become handles.
+void wrap_results(const BatchCall& c) {
+  each_result(c.out(), [&](Tensor& t) { t = make_batched(t, 0, c.level().id); });
+}
+
+int highest_rank(const BatchCall& c) {
+  int rank = 0;
+  each_tensor(c.record(), c.args(),
+              [&](size_t, const Tensor& t) { rank = std::max(rank, t.dim()); });
+  return rank;
+}
+
+// Operands of 0 dims count less in type promotion, which their samples' dim would hide.
+void promote_operands(const BatchCall& c, Changed& args) {
+  ResultType type;
+  DType first = DType::Bool;
+  int operands = 0;
+  bool differ = false;
+  for (size_t i = 0; i < c.record().args.size(); ++i) {
+    if (c.record().args[i].kind != ArgKind::TensorOrScalar || !c.arg(i).has_tensor()) continue;
+    const Tensor& t = c.arg(i).tensor();
+    type.add(t);
+    differ |= operands++ > 0 && t.dtype() != first;
+    first = t.dtype();
+  }
+  if (!differ) return;
+  for (size_t i = 0; i < c.record().args.size(); ++i)
+    if (c.record().args[i].kind == ArgKind::TensorOrScalar && c.arg(i).has_tensor() &&
+        (c.arg(i).tensor()->flags & kWrappedNumber) == 0)
+      args.set(i, cast(args[i].tensor(), type.get()));
+}
+
+void pointwise(const BatchCall& c) {
+  Changed args(c.record(), c.args());
+  const int rank = highest_rank(c);
+  args.map([&](const Tensor& t) { return c.aligned(t, rank); });
+  promote_operands(c, args);
+  args.call(c.out());
+  wrap_results(c);
+}
+
+bool fits_core(const BatchCall& c) {
+  bool fits = true, first = true;
+  each_tensor(c.record(), c.args(), [&](size_t, const Tensor& t) {
+    fits &= t.dim() >= c.record().facts.batch.core_dims;
+    fits &= std::exchange(first, false) || !c.record().facts.batch.alone || !c.batched(t);
+  });
+  return fits;
+}
+
+// The dims that a parameter names, counted from the front; false if it names none that exist.
+bool wrapped_dims(const Value& v, bool list, int rank, Dims& out) {
+  const int64_t one = list ? 0 : v.integer();
+  for (const int64_t d : list ? v.ints() : IntList{&one, 1}) {
+    if (d < -rank || d >= rank) return false;
+    out.push_back((d < 0 ? d + rank : d) + 1);
+  }
+  return true;
+}
+
+// Dims behind the samples'. False: the call has to say no by itself, or means another thing.
+bool shift_dims(const BatchCall& c, int rank, Changed& args) {
+  const BatchRule& rule = c.record().facts.batch;
+  rank += rule.new_dims;
+  for (size_t i = 0; i < c.record().args.size() && rule.shaped; ++i) {
+    if (c.record().args[i].kind != ArgKind::Shape) continue;
+    rank = static_cast<int>(args[i].ints().size());
+    args.set(i, detail::with_samples(c.size(), args[i].ints()));
+  }
+  for (size_t i = 0; i < c.record().args.size(); ++i) {
+    const ArgKind k = c.record().args[i].kind;
+    if (k != ArgKind::Dim && k != ArgKind::DimList) continue;
+    const bool reduces = (c.record().spec.flags & kKindMask) == kReduction;
+    Dims dims;
+    if (args[i].none()) {
+      if (k == ArgKind::Dim || !reduces || rank == 0) return false;
+      for (int d = 1; d <= rank; ++d) dims.push_back(d);
+    } else if (!wrapped_dims(args[i], k == ArgKind::DimList, rank, dims) || dims.empty()) {
+      return false;
+    }
+    if (k == ArgKind::Dim)
+      args[i].set_integer(dims[0]);
+    else
+      args.set(i, std::move(dims));
+  }
+  return true;
+}
+
+bool by_dims(const BatchCall& c) {
+  int rank = -1;
+  bool first = true, fits = true;
+  each_tensor(c.record(), c.args(), [&](size_t, const Tensor& t) {
+    if (rank < 0) rank = t.dim();
+    // The dims of a call are those of its first tensor; the others have none, or the same ones.
+    if (!first && !c.record().facts.batch.aligned && c.record().num_results > 0)
+      fits &= c.record().args[0].kind == ArgKind::Tensors ? t.dim() == rank : !c.batched(t);
+    fits &= !c.record().facts.batch.aligned || t.dim() == rank;
+    first = false;
+  });
+  if (!fits || rank < 0 || (rank == 0 && c.record().facts.batch.new_dims == 0)) return false;
+  Changed args(c.record(), c.args());
+  if (!shift_dims(c, rank, args)) return false;
+  const bool all = c.record().facts.batch.aligned || c.record().args[0].kind == ArgKind::Tensors;
+  bool at_first = true;
+  args.map([&](const Tensor& t) {
+    const bool whole = all || std::exchange(at_first, false);
+    return whole ? c.all_samples(t) : t;
+  });
+  args.call(c.out());
+  wrap_results(c);
+  return true;
+}
+
+void by_shape(const BatchCall& c) {
+  Changed args(c.record(), c.args());
+  args.map([&](const Tensor& t) { return c.all_samples(t); });
+  for (size_t i = 0; i < c.record().args.size(); ++i)
+    if (c.record().args[i].kind == ArgKind::Shape && !args[i].none())
+      args.set(i, detail::with_samples(c.size(), args[i].ints()));
+  args.call(c.out());
+  wrap_results(c);
+}
+
+void tell_of_loop(const char* op) {
+  static std::mutex mutex;
+  static auto* told = new std::set<std::string, std::less<>>;
+  {
+    const std::lock_guard lock(mutex);
+    if (!told->insert(op).second) return;
+  }
+  warn(detail::concat("vmap: ", op,
+                      "() has no batching rule and runs sample by sample, which is slow for many "
+                      "samples."));
+}
+
+[[noreturn]] void fail_shapes(const BatchCall& c, const Tensor& a, const Tensor& b) {
+  detail::fail(ErrorKind::Runtime, "vmap: the results of ", c.record().spec.name,
+               "() have a shape that depends on the values: ", to_string(a.sizes()),
+               " for one sample, ", to_string(b.sizes()),
+               " for another. Use a form of fixed shape, such as where(condition, a, b).");
+}
+
+Tensor stacked(const BatchCall& c, const std::vector<Tensor>& samples) {
+  for (const Tensor& t : samples)
+    if (!same(t.sizes(), samples[0].sizes())) fail_shapes(c, samples[0], t);
+  return make_batched(stack(samples, 0), 0, c.level().id);
+}
+
+// One result that stands for the samples': sample 0's, with all of them in the places of tensors.
+void stack_results(const BatchCall& c, std::vector<Result>& samples) {
+  Result& out = c.out();
+  out = samples[0];
+  COGRAD_CHECK(out.kind == Result::Kind::Tensor || out.kind == Result::Kind::Tuple ||
+                   out.kind == Result::Kind::List,
+               "vmap: ", c.record().spec.name,
+               "() gives a Python number, which cannot differ from sample to sample. Use tensors, "
+               "and where(condition, a, b) to choose.");
+  const auto gather = [&](auto&& pick) {
+    std::vector<Tensor> list;
+    for (Result& r : samples) list.push_back(pick(r));
+    return list[0].defined() ? stacked(c, list) : Tensor();
+  };
+  if (out.kind == Result::Kind::Tensor) {
+    out.tensor = gather([](Result& r) { return r.tensor; });
+    return;
+  }
+  for (const Result& r : samples)
+    COGRAD_CHECK(r.tensors.size() == out.tensors.size(), "vmap: ", c.record().spec.name,
+                 "() gives a number of tensors that depends on the values");
+  for (size_t i = 0; i < out.tensors.size(); ++i)
+    out.tensors[i] = gather([i](Result& r) { return r.tensors[i]; });
+}
+
+// `prepare` runs before each sample.
+template <class F>
+void run_samples(BatchCall& c, F&& prepare) {
+  COGRAD_CHECK(c.size() > 0, "vmap: ", c.record().spec.name,
+               "() runs sample by sample, and there is no sample");
+  std::vector<std::vector<Tensor>> parts;
+  each_tensor(c.record(), c.args(), [&](size_t, const Tensor& t) {
+    parts.push_back(c.batched(t) ? unbind(c.samples(t), 0) : std::vector<Tensor>());
+  });
+  std::vector<Result> results(static_cast<size_t>(c.size()));
+  for (size_t b = 0; b < results.size(); ++b) {
+    prepare();
+    Changed args(c.record(), c.args());
+    size_t at = 0;
+    args.map([&](const Tensor& t) {
+      const std::vector<Tensor>& mine = parts[at++];
+      return mine.empty() ? t : mine[b];
+    });
+    args.call(results[b]);
+  }
+  stack_results(c, results);
+}
+
+}  // namespace
+
+// --- what own rules use ------------------------------------------------------------------------
+
+Tensor BatchCall::all_samples(const Tensor& t) const {
+  if (batched(t)) return samples_first(t);
+  return expand(t, detail::with_samples(size(), t.sizes()));
+}
+
+Tensor BatchCall::aligned(const Tensor& t, int rank) const {
+  if (!batched(t)) return t;
+  Tensor x = samples_first(t);
+  if (t.dim() == rank) return x;
+  Dims sizes{x.size(0)};
+  for (int i = t.dim(); i < rank; ++i) sizes.push_back(1);
+  for (const int64_t n : t.sizes()) sizes.push_back(n);
+  return view(x, sizes);
+}
+
+void BatchCall::loop() {
+  tell_of_loop(record_.spec.name);
+  run_samples(*this, [] {});
+}
+
+// --- the call ----------------------------------------------------------------------------------
+
+LevelId highest_batch_level(const OpRecord& r, const Value* args) noexcept {
+  LevelId highest = 0;
+  each_tensor(r, args,
+              [&](size_t, const Tensor& t) { highest = std::max(highest, batch_level(t)); });
+  return highest;
+}
+
+void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId level) {
+  const VmapLevel here = vmap_level(level, r.spec.name);
+  BatchCall c(r, args, here, out);
+  switch (r.facts.batch.rule) {
+    case Rule::Pointwise:
+      return pointwise(c);
+    case Rule::Leading:
+      return fits_core(c) ? pointwise(c) : c.loop();
+    case Rule::ByDims:
+      return by_dims(c) ? void() : c.loop();
+    case Rule::ByShape:
+      return by_shape(c);
+    case Rule::Own:
+      return r.facts.batch.own(c);
+    default:
+      return c.loop();
+  }
+}
+
+void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* args, LevelId level) {
+  COGRAD_CHECK(batch_level(self) == level, "vmap: inplace arithmetic ", r.spec.name,
+               "_() is not possible: what is written has a value for each sample, but the tensor "
+               "that it is written to is the same for all of them. Use the out-of-place ",
+               r.spec.name,
+               "(), or create the tensor inside of the vmap by new_zeros() or the like "
+               "of a tensor that has one.");
+  Result result;
+  call_transformed(r, args, result);
+  const Tensor written =
+      batch_level(result.tensor) == level
+          ? samples_first(result.tensor)
+          : expand(result.tensor, detail::with_samples(vmap_level(level, r.spec.name).size,
+                                                       result.tensor.sizes()));
+  COGRAD_CHECK(same(self.sizes(), result.tensor.sizes()), "output with shape ",
+               to_string(self.sizes()), " doesn't match the broadcast shape ",
+               to_string(result.tensor.sizes()));
+  detail::check_result(r.spec, self, result.tensor.dtype(), false);
+  copy_(samples_first(self), written);
+}
+
+namespace {
+
+// From the innermost vmap out: the numbers of `depth` of them are still to be drawn apart.
+void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
+  if (depth == 0) {
+    if (highest_batch_level(r, args) != 0) return call_transformed(r, args, out);
+    const detail::LookedAt here;
+    return r.call(args, out);
+  }
+  const VmapLevel level = vmap_levels()[depth - 1];
+  COGRAD_CHECK(level.randomness != Randomness::Error, "vmap: called random operation ", r.spec.name,
+               "() while in randomness error mode. Please either use the 'same' or 'different' "
+               "randomness flags on vmap or perform the randomness operation out of vmap");
+  bool batched = false;
+  each_tensor(r, args, [&](size_t, const Tensor& t) { batched |= batch_level(t) == level.id; });
+  BatchCall c(r, args, level, out);
+  if (level.randomness == Randomness::Same && !batched) return draw(r, args, out, depth - 1);
+  COGRAD_CHECK(level.size > 0, "vmap: ", r.spec.name, "() draws for each sample: there is none");
+  std::vector<Result> results(static_cast<size_t>(level.size));
+  Generator* generator = &default_generator();
+  for (size_t i = 0; i < r.args.size(); ++i)
+    if (r.args[i].kind == ArgKind::Generator && !args[i].none()) generator = args[i].generator();
+  const auto state = generator->state();
+  for (size_t b = 0; b < results.size(); ++b) {
+    if (level.randomness == Randomness::Same) generator->set_state(state);
+    Changed sample(r, args);
+    sample.map([&](const Tensor& t) {
+      return c.batched(t) ? select(c.samples(t), 0, static_cast<int64_t>(b)) : t;
+    });
+    SmallVec<Value, 8> values;
+    for (size_t i = 0; i < r.args.size(); ++i) values.push_back(sample[i]);
+    draw(r, values.data(), results[b], depth - 1);
+  }
+  stack_results(c, results);
+}
+
+}  // namespace
+
+void call_drawing(const OpRecord& r, const Value* args, Result& out) {
+  draw(r, args, out, vmap_levels().size());
+}
+
+}  // namespace cograd

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// vmap: ops on all samples at once, by the rule that an op declares.
+#pragma once
+#include "ops/core/batch_call.h"
+
+namespace cograd {
+
+// Of a call with handles: the innermost of their levels, 0 if there are none.
+LevelId highest_batch_level(const OpRecord& r, const Value* args) noexcept;
+void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId level);
+// Of a call whose first argument is written: raises if that is the same for all samples, but not
+// what is written.
+void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* args, LevelId level);
+// Of an op that draws random numbers inside of vmaps.
+void call_drawing(const OpRecord& r, const Value* args, Result& out);
+
+}  // namespace cograd
