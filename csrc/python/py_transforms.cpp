@@ -120,7 +120,7 @@ py::object describe_vmap(uint64_t level) {
 
 // --- func --------------------------------------------------------------------------------------
 
-std::vector<Tensor> tensors_of(const py::sequence& sequence) {
+std::vector<Tensor> tensors_of(const py::object& sequence) {
   std::vector<Tensor> found;
   for (const py::handle h : sequence) {
     if (!is_tensor(h.ptr())) throw py::type_error("expected a sequence of Tensors");
@@ -152,9 +152,9 @@ void init_transforms(py::module_& m) {
   m.def("_tangent_to_show", &tangent_to_show);
   m.def("_set_forward_mode", &set_forward_mode);
   m.def("_enter_function",
-        [](const py::sequence& may_write) { enter_function(tensors_of(may_write)); });
+        [](const py::object& may_write) { enter_function(tensors_of(may_write)); });
   m.def("_leave_function", &leave_function);
-  m.def("_leads_to_leaf", [](const py::sequence& from, const py::sequence& apart_from) {
+  m.def("_leads_to_leaf", [](const py::object& from, const py::object& apart_from) {
     return leads_to_leaf(tensors_of(from), tensors_of(apart_from));
   });
   m.def("_released", &released);

@@ -350,7 +350,7 @@ def hvp(
 
 
 def _forward_jacobian(func: Callable[..., Any], inputs: Tensors, strict: bool) -> Any:
-    from cograd.func._rows import _map_rows
+    from cograd._rows import _map_rows
 
     if strict:
         raise RuntimeError(

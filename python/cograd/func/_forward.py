@@ -9,10 +9,10 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Tensor
+from cograd._rows import _map_rows
 from cograd.autograd.forward_ad import make_dual
 
 from ._reverse import _vjp, jacrev
-from ._rows import _map_rows
 from ._trees import (
     Argnums,
     Scope,

@@ -9,9 +9,9 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Tensor
+from cograd._rows import _map_rows
 from cograd.autograd.graph import GradientEdge
 
-from ._rows import _map_rows
 from ._trees import (
     Argnums,
     Scope,
