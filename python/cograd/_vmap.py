@@ -9,7 +9,7 @@ from typing import Any
 
 import cograd
 from cograd import _C, _pytree
-from cograd.func._trees import flat, shown
+from cograd._pytree import flat, shown
 
 __all__ = ["vmap"]
 
