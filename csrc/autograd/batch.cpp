@@ -83,7 +83,6 @@ Tensor make_batched(const Tensor& whole, int dim, LevelId level) {
   }
   p->refresh_geometry();
   p->flags |= kBatched | (whole->flags & (kInference | kTaint));
-  if (requires_grad(whole)) p->flags |= kRequiresGrad;
   TransformMeta& m = transform_of(p);
   m.whole = whole;
   m.batch_dim = dim;

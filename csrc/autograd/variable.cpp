@@ -91,7 +91,9 @@ void replace_history(TensorImpl* t, Node* owned, uint32_t nr) {
 
 }  // namespace
 
-bool requires_grad_slow(const TensorImpl* t) noexcept { return requires_grad(t->base); }
+bool requires_grad_slow(const TensorImpl* t) noexcept {
+  return requires_grad(is_batched(t) ? t->meta->transform->whole.impl() : t->base);
+}
 
 Node* grad_fn(TensorImpl* t) {
   if (is_batched(t)) [[unlikely]]
@@ -184,11 +186,7 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
 
 void set_requires_grad(const Tensor& t, bool value) {
   TensorImpl* p = t.impl();
-  if (is_batched(p)) {
-    set_requires_grad(whole_of(t), value);
-    p->flags = value ? p->flags | kRequiresGrad : p->flags & ~uint32_t{kRequiresGrad};
-    return;
-  }
+  if (is_batched(p)) return set_requires_grad(whole_of(t), value);
   if (value == requires_grad(p)) return;
   COGRAD_CHECK(!value || is_differentiable(p->dtype),
                "only Tensors of floating point dtype can require gradients, got ",

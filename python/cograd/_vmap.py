@@ -15,7 +15,7 @@ __all__ = ["vmap"]
 
 
 def _spread(dims: Any, value: Any) -> list[Any] | None:
-    """One dim for each leaf of a tree; a dim stands for all leaves below its place. None: no fit."""
+    """One dim for each leaf of a tree, a dim standing for all below its place. None: no fit."""
     if not isinstance(dims, (dict, list, tuple)):
         return [dims] * len(flat(value)[0])
     if isinstance(dims, dict):

@@ -365,7 +365,6 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
                to_string(result.tensor.sizes()));
   detail::check_result(r.spec, self, result.tensor.dtype(), false);
   copy_(samples_first(self), written);
-  if (requires_grad(memory_of(self))) self->flags |= kRequiresGrad;
 }
 
 namespace {

@@ -115,9 +115,9 @@ def apply_samples(cls: Any, args: tuple[Any, ...], names: tuple[str, ...]) -> An
     if cls._has_vmap():
         if cls.generate_vmap_rule:
             raise RuntimeError(
-                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and "
-                "an overridden vmap staticmethod. Please set generate_vmap_rule=False or delete the "
-                "overridden vmap staticmethod to avoid ambiguity."
+                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True "
+                "and an overridden vmap staticmethod. Please set generate_vmap_rule=False or "
+                "delete the overridden vmap staticmethod to avoid ambiguity."
             )
         return _by_rule(cls, args, names, level)
     return _sample_by_sample(cls, args, names, level)
