@@ -83,11 +83,11 @@ Tensor make_batched(const Tensor& whole, int dim, LevelId level) {
   }
   p->refresh_geometry();
   p->flags |= kBatched | (whole->flags & (kInference | kTaint));
-  if (requires_grad(whole)) p->flags |= kRequiresGrad;
   TransformMeta& m = transform_of(p);
   m.whole = whole;
   m.batch_dim = dim;
   m.batch_level = level;
+  open_levels.fetch_add(1, std::memory_order_relaxed);
   return out;
 }
 
@@ -151,6 +151,18 @@ Tensor batched_over_all(const Tensor& t) {
     }
   }
   return out;
+}
+
+void replace_samples(const Tensor& handle, const Tensor& with) {
+  TransformMeta& m = transform_of(handle.impl());
+  m.whole = whole_of(with);
+  m.batch_dim = batch_dim(with);
+}
+
+void fail_handle(const char* who) {
+  detail::fail(ErrorKind::Runtime, "vmap: ", who,
+               " is not possible on a Tensor inside of a vmap, which is one sample of another "
+               "tensor. Do it outside of the vmap, to the tensor that holds all samples.");
 }
 
 bool has_tangent_samples(const Tensor& t, LevelId level) {

@@ -44,6 +44,15 @@ COGRAD_API Tensor whole_like(const Tensor& handle, const Tensor& t);
 // `t` with every vmap of this thread among its levels: own samples, in one memory where they are
 // equal.
 COGRAD_API Tensor batched_over_all(const Tensor& t);
+// `handle` becomes one on what `with`, of the same level, is; its geometry is the caller's to
+// change.
+COGRAD_API void replace_samples(const Tensor& handle, const Tensor& with);
+// Raises if `t` is a handle: `who` concerns a tensor, not its values.
+[[noreturn]] COGRAD_API void fail_handle(const char* who);
+inline void check_no_handle(const Tensor& t, const char* who) {
+  if (is_batched(t)) [[unlikely]]
+    fail_handle(who);
+}
 // Whether `t`, the same for all samples of a level, has a tangent that is not.
 COGRAD_API bool has_tangent_samples(const Tensor& t, LevelId level);
 // `t`, which has no samples of the level, with as many in a new dim 0, equal but for tangents.

@@ -77,9 +77,9 @@ void restore_forward_mode(LevelId before) { thread_state.ceiling = before; }
 // --- vmap --------------------------------------------------------------------------------------
 
 uint64_t begin_vmap(int64_t size, const std::string& randomness) {
-  COGRAD_CHECK_VALUE(randomness == "error" || randomness == "different" || randomness == "same",
-                     "Only allowed values for randomness are 'error', 'different', or 'same'. Got ",
-                     randomness);
+  COGRAD_CHECK(randomness == "error" || randomness == "different" || randomness == "same",
+               "Only allowed values for randomness are 'error', 'different', or 'same'. Got ",
+               randomness);
   return enter_vmap(size, randomness == "error"       ? Randomness::Error
                           : randomness == "different" ? Randomness::Different
                                                       : Randomness::Same);

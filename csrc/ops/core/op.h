@@ -574,7 +574,8 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
     return;
   }
   if (transforms_open()) [[unlikely]] {
-    if (detail::to_transform<Op>(out, args...)) fail_transformed_out(detail::record_of<Op>());
+    if (detail::to_transform<Op>(out, args...))
+      check_transformed_out(detail::record_of<Op>(), {&out, 1}, values.data());
   }
   detail::check_outs(Op::spec, {&out, 1}, values, detail::any_requires_grad(args...));
   GradGuard no_grad(false);
@@ -689,6 +690,7 @@ OpRecord* make_record() {
   r->args = ArgKinds<typename T::Args>::make();
   r->differentiable = (T::composite || has_backward<Op>()) && (Op::spec.flags & kNondiff) == 0;
   r->facts = facts_of<Op>();
+  r->composite = T::composite;
   r->result = result_kind<typename T::Out>();
   if constexpr (requires { std::tuple_size<typename T::Out>::value; })
     r->num_results = std::tuple_size_v<typename T::Out>;

@@ -52,6 +52,11 @@ def _by_rule(cls: Any, args: tuple[Any, ...], names: tuple[str, ...], level: int
         raise RuntimeError(
             f"{cls.__name__}.vmap returned {len(values)} outputs and {len(places)} out_dims"
         )
+    for place in places:
+        if place is not None and not isinstance(place, int):
+            raise RuntimeError(
+                f"{cls.__name__}.vmap returned out_dims={dims}: a dim of samples is an int, or None"
+            )
     wrapped = tuple(
         v if d is None or not isinstance(v, cograd.Tensor) else _C._add_samples(v, d, level)
         for v, d in zip(values, places, strict=True)
@@ -108,5 +113,11 @@ def apply_samples(cls: Any, args: tuple[Any, ...], names: tuple[str, ...]) -> An
             f"vmap: {cls.__name__} has a forward that is no staticmethod, which vmap does not run"
         )
     if cls._has_vmap():
+        if cls.generate_vmap_rule:
+            raise RuntimeError(
+                f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True "
+                "and an overridden vmap staticmethod. Please set generate_vmap_rule=False or "
+                "delete the overridden vmap staticmethod to avoid ambiguity."
+            )
         return _by_rule(cls, args, names, level)
     return _sample_by_sample(cls, args, names, level)

@@ -9,19 +9,18 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Tensor
+from cograd._pytree import flat, shown
+from cograd._rows import _map_rows
 from cograd.autograd.forward_ad import make_dual
 
 from ._reverse import _vjp, jacrev
-from ._rows import _map_rows
 from ._trees import (
     Argnums,
     Scope,
     check_outputs,
     chosen,
-    flat,
     mapped,
     replaced,
-    shown,
     split_aux,
     tree,
 )

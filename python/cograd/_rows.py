@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import cograd
 from cograd import Tensor
-
-from ._vmap import vmap
+from cograd._vmap import vmap
 
 
 def _unit_rows(tensors: list[Tensor], begin: int, end: int) -> list[Tensor]:
