@@ -50,7 +50,10 @@ COGRAD_API bool has_tangent_samples(const Tensor& t, LevelId level);
 COGRAD_API Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples);
 // Raises if `t` is a handle: `who` needs the values of one tensor.
 class ReadsSamples : public Error {
+ public:
   using Error::Error;
+  // Those that ran when it was raised: an error of theirs is none of the formula that met them.
+  const SavedHookInUse* hooks = thread_state.hooks_in_use;
 };
 [[noreturn]] COGRAD_API void fail_one_value(const char* who);
 inline void check_one_value(const Tensor& t, const char* who) {

@@ -133,13 +133,26 @@ PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
 
 // --- what backward asks ----------------------------------------------------------------------
 
+// With handles of vmaps that have ended as those of the jvp that runs.
+PyObject* saved_for_forward_here(PyFunctionObject* f) {
+  const auto kept = py::reinterpret_borrow<py::tuple>(f->to_save_forward);
+  bool handles = false;
+  for (const py::handle t : kept) handles |= is_tensor(t.ptr()) && is_batched(unwrap(t.ptr()));
+  if (!handles) return py::object(kept).release().ptr();
+  py::tuple out(kept.size());
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const py::object t = kept[i];
+    out[i] = is_tensor(t.ptr())
+                 ? py::reinterpret_steal<py::object>(wrap(f->node()->seen_here(unwrap(t.ptr()))))
+                 : t;
+  }
+  return out.release().ptr();
+}
+
 PyObject* get_saved_tensors(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
     PyFunctionObject* f = self_of(o);
-    if (f->in_jvp && f->to_save_forward != nullptr) {
-      Py_INCREF(f->to_save_forward);
-      return f->to_save_forward;
-    }
+    if (f->in_jvp && f->to_save_forward != nullptr) return saved_for_forward_here(f);
     if (!f->recorded) {
       if (f->to_save == nullptr) return PyTuple_New(0);
       Py_INCREF(f->to_save);
@@ -200,8 +213,14 @@ PyObject* get_field(PyObject* o, void*) {
 // An intermediate of forward kept as an attribute must not lose its part of a second derivative.
 PyObject* function_getattro(PyObject* o, PyObject* name) {
   PyObject* v = PyObject_GenericGetAttr(o, name);
-  if (v == nullptr || !thread_state.grad_enabled || !is_tensor(v)) return v;
+  if (v == nullptr || !is_tensor(v)) return v;
   const Tensor& t = unwrap(v);
+  if (is_batched(t)) [[unlikely]] {
+    PyObject* seen = guarded([&] { return wrap(self_of(o)->node()->seen_here(t)); });
+    Py_DECREF(v);
+    return seen;
+  }
+  if (!thread_state.grad_enabled) return v;
   if ((t->flags & kTaint) == 0 || t->grad_fn != nullptr || !self_of(o)->node()->running()) return v;
   PyObject* out = guarded([&] {
     const char* text = PyUnicode_AsUTF8(name);
