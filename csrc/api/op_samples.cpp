@@ -32,6 +32,9 @@ class OpSamples final : public SampledCall {
   OpSamples(const ForeignOp& op, const Value* values) : op_(op), values_(values) {}
   std::string name() const override { return "op '" + op_.qualified + "'"; }
   bool has_rule() const override { return op_.batch != nullptr; }
+  bool non_differentiable() const override {
+    return (op_.flags & COGRAD_OP_NON_DIFFERENTIABLE) != 0;
+  }
   std::string rule_to_write() const override {
     return "    @cograd.library.register_vmap(\"" + op_.qualified +
            "\")\n"

@@ -367,7 +367,8 @@ void call_foreign(const ForeignOp& op, const Value* values, Result& out) {
     written.bump();
     if (op.opaque && (op.writes || (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) == 0))
       guard_outputs(op, values, written, results);
-    if (op.opaque) guard_tangents(op, values, results);
+    if (op.opaque && (op.flags & COGRAD_OP_TAKES_SAMPLES) == 0)  // else it is made of ops
+      guard_tangents(op, values, results);
   }
   set_result(op, results.items, out);
 }

@@ -18,6 +18,18 @@ struct VmapLevel {
 COGRAD_API const std::vector<VmapLevel>& vmap_levels() noexcept;
 COGRAD_API LevelId enter_vmap(int64_t size, Randomness randomness);
 COGRAD_API void leave_vmap(LevelId id);
+// In its scope the level is not there: one of its samples is computed as if alone.
+class HiddenVmap {
+ public:
+  explicit HiddenVmap(LevelId id);
+  ~HiddenVmap();
+  HiddenVmap(const HiddenVmap&) = delete;
+  HiddenVmap& operator=(const HiddenVmap&) = delete;
+
+ private:
+  VmapLevel level_;
+  size_t at_;
+};
 // Raises, naming `who`, if it has ended or is another thread's.
 COGRAD_API const VmapLevel& vmap_level(LevelId id, const char* who);
 

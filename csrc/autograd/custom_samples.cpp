@@ -11,18 +11,44 @@
 
 namespace cograd {
 
+std::function<void()> (*keep_random_state)() = nullptr;
+
 namespace {
 
-void tell_of_loop(const SampledCall& f) {
+void tell_once(const std::string& text) {
   static std::mutex mutex;
   static auto* told = new std::set<std::string, std::less<>>;
   {
     const std::lock_guard lock(mutex);
-    if (!told->insert(f.name()).second) return;
+    if (!told->insert(text).second) return;
   }
-  warn(detail::concat("vmap: ", f.name(), " has no vmap rule and runs sample by sample. Add\n",
-                      f.rule_to_write()));
+  warn(text);
 }
+
+void tell_of_loop(const SampledCall& f) {
+  tell_once(detail::concat("vmap: ", f.name(), " has no vmap rule and runs sample by sample. Add\n",
+                           f.rule_to_write()));
+}
+
+// Whether a derivative is asked for that the outputs of a rule do not have.
+bool loses_derivative(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  const auto recorded = [](const Tensor& t) {
+    return thread_state.grad_enabled && requires_grad(memory_of(t));
+  };
+  const auto dual = [](const Tensor& t) {
+    return t.defined() && transformed(memory_of(t)) && tangent_level(memory_of(t)) != nullptr;
+  };
+  const bool by_gradient = std::any_of(inputs.begin(), inputs.end(), recorded);
+  const bool by_tangent = std::any_of(inputs.begin(), inputs.end(), dual);
+  for (const Tensor& t : outputs)
+    if (t.defined() && is_differentiable(t.dtype()) &&
+        ((by_gradient && !recorded(t)) || (by_tangent && !dual(t))))
+      return true;
+  return false;
+}
+
+std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<const Tensor> wholes,
+                             std::span<const SampleDim> dims, std::vector<SampleDim>& out_dims);
 
 // `t` with its samples in `dim`, below the handles of later vmaps.
 Tensor with_level(const Tensor& t, int dim, LevelId level) {
@@ -44,6 +70,12 @@ Tensor checked_output(const SampledCall& f, const VmapLevel& level, const Tensor
   return with_level(t, at, level.id);
 }
 
+LevelId highest_level(std::span<const Tensor> list) noexcept {
+  LevelId level = 0;
+  for (const Tensor& t : list) level = std::max(level, batch_level(t));
+  return level;
+}
+
 std::vector<Tensor> by_rule(SampledCall& f, const VmapLevel& level,
                             std::span<const Tensor> inputs) {
   std::vector<Tensor> wholes;
@@ -53,7 +85,7 @@ std::vector<Tensor> by_rule(SampledCall& f, const VmapLevel& level,
     wholes.push_back(batched ? whole_of(t) : t);
     dims.push_back(batched ? SampleDim(batch_dim(t)) : SampleDim());
   }
-  std::vector<Tensor> outputs = f.call_rule(level, wholes, dims, out_dims);
+  std::vector<Tensor> outputs = run_rule(f, level, wholes, dims, out_dims);
   COGRAD_CHECK(out_dims.size() == outputs.size(), f.name(), ": the vmap rule returned ",
                outputs.size(), " outputs and ", out_dims.size(),
                " out_dims, expected one for each");
@@ -83,7 +115,10 @@ class Loop {
   }
   std::vector<Tensor> run() {
     std::vector<std::vector<Tensor>> columns;
+    std::function<void()> same_numbers;
+    if (level_.randomness == Randomness::Same) same_numbers = keep_random_state();
     for (int64_t b = 0; b < level_.size; ++b) {
+      if (same_numbers) same_numbers();
       std::vector<Tensor> out = one(b);
       if (b == 0) columns.resize(out.size());
       COGRAD_CHECK(out.size() == columns.size(), "vmap: ", f_.name(), " returned ", out.size(),
@@ -103,7 +138,10 @@ class Loop {
       sample.push_back(wholes_[i].defined() ? autograd_ops.select(wholes_[i], 0, b) : inputs_[i]);
       versions.push_back(inputs_[i].defined() ? inputs_[i]->current_version() : 0);
     }
+    std::optional<HiddenVmap> alone;  // where random numbers raise, the level has to see them
+    if (level_.randomness != Randomness::Error) alone.emplace(level_.id);
     std::vector<Tensor> out = f_.call(sample);
+    alone.reset();
     for (size_t i = 0; i < inputs_.size(); ++i)
       COGRAD_CHECK(wholes_[i].defined() || !inputs_[i].defined() ||
                        inputs_[i]->current_version() == versions[i],
@@ -126,6 +164,9 @@ class Loop {
         std::find_if(column.begin(), column.end(), [](const Tensor& t) { return t.defined(); });
     if (some == column.end()) return {};
     for (const Tensor& t : column)
+      COGRAD_CHECK(batch_level(t) != level_.id, "vmap: a result of ", f_.name(),
+                   " has samples already: what it uses of them must be among its arguments");
+    for (const Tensor& t : column)
       COGRAD_CHECK(t.defined() && same(t.sizes(), column[0].sizes()), "vmap: output ", i, " of ",
                    f_.name(), " has a shape that depends on the values: ",
                    column[0].defined() ? to_string(column[0].sizes()) : "None", " for one sample, ",
@@ -140,147 +181,72 @@ class Loop {
   std::vector<size_t> returned_;  // by output: the input that it is
 };
 
+// A rule as a call on one sample of an outer vmap.
+class RuleOfOne final : public SampledCall {
+ public:
+  RuleOfOne(SampledCall& rule, const VmapLevel& level, std::span<const SampleDim> dims,
+            std::vector<SampleDim>& out_dims)
+      : rule_(rule), level_(level), dims_(dims), out_dims_(out_dims) {}
+  std::string name() const override { return rule_.name(); }
+  std::string rule_to_write() const override { return rule_.rule_to_write(); }
+  bool has_rule() const override { return false; }
+  std::vector<Tensor> call_rule(const VmapLevel&, std::span<const Tensor>,
+                                std::span<const SampleDim>, std::vector<SampleDim>&) override {
+    return {};
+  }
+  std::vector<Tensor> call(std::span<const Tensor> inputs) override {
+    out_dims_.clear();
+    return run_rule(rule_, level_, inputs, dims_, out_dims_);
+  }
+
+ private:
+  SampledCall& rule_;
+  const VmapLevel& level_;
+  std::span<const SampleDim> dims_;
+  std::vector<SampleDim>& out_dims_;
+};
+
+std::vector<uint32_t> versions_of(std::span<const Tensor> list) {
+  std::vector<uint32_t> out;
+  for (const Tensor& t : list) out.push_back(t.defined() ? memory_of(t)->current_version() : 0);
+  return out;
+}
+
+// A rule that reads values gets one sample of the outer vmaps at a time.
+std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<const Tensor> wholes,
+                             std::span<const SampleDim> dims, std::vector<SampleDim>& out_dims) {
+  const LevelId outer = highest_level(wholes);
+  if (outer == 0) return f.call_rule(level, wholes, dims, out_dims);
+  try {
+    return f.call_rule(level, wholes, dims, out_dims);
+  } catch (const ReadsSamples&) {
+    const VmapLevel around = vmap_level(outer, f.name().c_str());
+    RuleOfOne one(f, level, dims, out_dims);
+    return Loop(one, around, wholes).run();
+  }
+}
+
 }  // namespace
 
 std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs) {
-  LevelId highest = 0;
-  for (const Tensor& t : inputs) highest = std::max(highest, batch_level(t));
-  const VmapLevel level = vmap_level(highest, f.name().c_str());
-  if (f.has_rule()) return by_rule(f, level, inputs);
-  tell_of_loop(f);
+  const VmapLevel level = vmap_level(highest_level(inputs), f.name().c_str());
+  if (f.has_rule()) {
+    const std::vector<uint32_t> before = versions_of(inputs);
+    std::vector<Tensor> outputs = by_rule(f, level, inputs);
+    if (f.non_differentiable() || !loses_derivative(inputs, outputs)) return outputs;
+    COGRAD_CHECK(before == versions_of(inputs), "vmap: the vmap rule of ", f.name(),
+                 " computes on its own and writes an argument, so that its derivative is not "
+                 "known. Make the rule of operations, or of the function itself on all samples");
+    tell_once(detail::concat("vmap: the vmap rule of ", f.name(),
+                             " computes on its own, so where a derivative is asked for the samples "
+                             "run one by one. Make the rule of operations, or of the function "
+                             "itself on all samples."));
+  } else {
+    tell_of_loop(f);
+  }
   COGRAD_CHECK(level.size > 0, "vmap: ", f.name(),
                " runs sample by sample, and there is no sample. Add\n", f.rule_to_write());
   return Loop(f, level, inputs).run();
-}
-
-// --- functions that run on handles -------------------------------------------------------------
-
-Tensor SampleFrames::strip(const Tensor& t, SampleChain& chain) {
-  Tensor at = t;
-  while (is_batched(at)) {
-    const VmapLevel& level = vmap_level(batch_level(at), "vmap");
-    const auto place =
-        std::find_if(levels.begin(), levels.end(), [&](const auto& l) { return l.id >= level.id; });
-    if (place == levels.end() || place->id != level.id) levels.insert(place, level);
-    chain.emplace(chain.begin(), level.id, batch_dim(at));
-    at = Tensor(whole_of(at));
-  }
-  return at;
-}
-
-Dims SampleFrames::logical(IntList sizes, const SampleChain& chain) {
-  Dims out(sizes);
-  for (const auto& [level, dim] : chain) out.erase(static_cast<size_t>(dim));
-  return out;
-}
-
-Tensor rewrapped(const Tensor& memory, const SampleChain& chain) {
-  Tensor t = memory;
-  for (const auto& [level, dim] : chain) t = make_batched(t, dim, level);
-  return t;
-}
-
-ReopenedFrames::ReopenedFrames(const SampleFrames& frames) : frames_(frames) {
-  ids_.reserve(frames.levels.size());
-  for (const VmapLevel& l : frames.levels) ids_.push_back(enter_vmap(l.size, l.randomness));
-}
-ReopenedFrames::~ReopenedFrames() {
-  for (size_t i = ids_.size(); i-- > 0;) leave_vmap(ids_[i]);
-}
-
-LevelId ReopenedFrames::now(LevelId then) const {
-  for (size_t i = 0; i < ids_.size(); ++i)
-    if (frames_.levels[i].id == then) return ids_[i];
-  return 0;
-}
-
-namespace {
-
-const std::pair<LevelId, int>* find_level(const SampleChain& chain, LevelId level) {
-  for (const auto& entry : chain)
-    if (entry.first == level) return &entry;
-  return nullptr;
-}
-
-Dims in_front(int64_t n, IntList sizes) {
-  Dims out{n};
-  for (const int64_t s : sizes) out.push_back(s);
-  return out;
-}
-
-// All of `samples` in dim 0, zero but for the first.
-Tensor in_first(const Tensor& t, int64_t samples) {
-  const Tensor zeros = autograd_ops.zeros(in_front(samples, t.sizes()), t.dtype());
-  if (samples == 0) return zeros;
-  Dims strides;
-  for (int i = 1; i < zeros.dim(); ++i) strides.push_back(zeros.strides()[static_cast<size_t>(i)]);
-  return autograd_ops.scatter_slice(zeros, t, t.sizes(), strides, 0);
-}
-
-Tensor moved_to(const Tensor& t, int dim) {
-  if (dim == 0) return t;
-  Dims order;
-  for (int i = 1; i < t.dim(); ++i) order.push_back(i);
-  order.insert(static_cast<size_t>(dim), 0);
-  return autograd_ops.permute(t, order);
-}
-
-}  // namespace
-
-Tensor ReopenedFrames::wrap(Tensor memory, const SampleChain& chain) const {
-  for (const auto& [level, dim] : chain) memory = make_batched(memory, dim, now(level));
-  return memory;
-}
-
-Tensor ReopenedFrames::wrap_gradient(Tensor memory, const SampleChain& chain) const {
-  int added = 0;
-  for (size_t i = ids_.size(); i-- > 0;) {
-    if (find_level(chain, frames_.levels[i].id) != nullptr) continue;
-    memory = in_first(memory, frames_.levels[i].size);
-    ++added;
-  }
-  for (size_t i = 0; i < ids_.size(); ++i) {
-    const auto* own = find_level(chain, frames_.levels[i].id);
-    memory = make_batched(memory, own != nullptr ? added + own->second : 0, ids_[i]);
-    if (own == nullptr) --added;
-  }
-  return memory;
-}
-
-Tensor ReopenedFrames::translate(const Tensor& t) const {
-  if (!is_batched(t)) return t;
-  const LevelId level = now(batch_level(t));
-  const Tensor whole = translate(whole_of(t));
-  return make_batched(whole, batch_dim(t), level != 0 ? level : batch_level(t));
-}
-
-Tensor ReopenedFrames::gradient_to_memory(Tensor g, const SampleChain& chain, IntList sizes) const {
-  const Dims one = SampleFrames::logical(sizes, chain);
-  if (!same(g.sizes(), one)) g = autograd_ops.sum_to(g, one);
-  for (size_t i = ids_.size(); i-- > 0;) {
-    const Dims inner(g.sizes());
-    g = batch_level(g) == ids_[i]
-            ? samples_first(g)
-            : autograd_ops.expand(g, in_front(frames_.levels[i].size, g.sizes()));
-    const auto* own = find_level(chain, frames_.levels[i].id);
-    g = own != nullptr ? moved_to(g, own->second) : autograd_ops.sum_to(g, inner);
-  }
-  return g;
-}
-
-Tensor ReopenedFrames::tangent_to_memory(Tensor t, const SampleChain& chain) const {
-  for (size_t i = ids_.size(); i-- > 0;) {
-    const auto* own = find_level(chain, frames_.levels[i].id);
-    const bool batched = batch_level(t) == ids_[i];
-    if (own == nullptr) {  // equal samples
-      if (batched) t = autograd_ops.select(samples_first(t), 0, 0);
-      continue;
-    }
-    t = batched ? samples_first(t)
-                : autograd_ops.expand(t, in_front(frames_.levels[i].size, t.sizes()));
-    t = moved_to(t, own->second);
-  }
-  return t;
 }
 
 }  // namespace cograd

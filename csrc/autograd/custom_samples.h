@@ -2,6 +2,7 @@
 // Custom functions and registered ops inside of a vmap, whatever language they are in: by the
 // user's batching rule, or else sample by sample. And functions that run on handles.
 #pragma once
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,7 +24,10 @@ class COGRAD_API SampledCall {
   // The rule to write, for the warning that there is none.
   virtual std::string rule_to_write() const = 0;
   virtual bool has_rule() const = 0;
-  // The user's rule; fills one dim for each output.
+  // Whether outputs without a derivative are as they should be.
+  virtual bool non_differentiable() const { return false; }
+  // The user's rule; fills one dim for each output. Where a derivative is asked for, and it
+  // computes on its own, its outputs are dropped and the samples run one by one.
   virtual std::vector<Tensor> call_rule(const VmapLevel& level, std::span<const Tensor> inputs,
                                         std::span<const SampleDim> dims,
                                         std::vector<SampleDim>& out_dims) = 0;
@@ -31,6 +35,9 @@ class COGRAD_API SampledCall {
   // undefined.
   virtual std::vector<Tensor> call(std::span<const Tensor> inputs) = 0;
 };
+
+// Keeps the state of the random numbers, and returns what puts it back. Set by the layer above.
+COGRAD_API extern std::function<void()> (*keep_random_state)();
 
 // By the rule of the innermost vmap among the inputs; what it calls meets the outer ones.
 COGRAD_API std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs);

@@ -56,8 +56,8 @@ std::vector<Tensor> CustomCall::tangents_at(const TangentLevel& level,
   bool recorded = joins_;
   for (const Tensor& t : given) recorded |= grad_before_ && t.defined() && requires_grad(t);
   if (!node_.has_jvp()) {
-    const bool none = std::none_of(outputs.begin(), outputs.end(),
-                                   [](const Tensor& t) { return t.defined(); });
+    const bool none =
+        std::none_of(outputs.begin(), outputs.end(), [](const Tensor& t) { return t.defined(); });
     if (none) return std::vector<Tensor>(outputs.size());
     if (!node_.has_backward())
       detail::fail(ErrorKind::NotImplemented,

@@ -215,17 +215,18 @@ PyObject* function_getattro(PyObject* o, PyObject* name) {
   PyObject* v = PyObject_GenericGetAttr(o, name);
   if (v == nullptr || !is_tensor(v)) return v;
   const Tensor& t = unwrap(v);
-  if (is_batched(t)) [[unlikely]] {
-    PyObject* seen = guarded([&] { return wrap(self_of(o)->node()->seen_here(t)); });
-    Py_DECREF(v);
-    return seen;
-  }
-  if (!thread_state.grad_enabled) return v;
-  if ((t->flags & kTaint) == 0 || t->grad_fn != nullptr || !self_of(o)->node()->running()) return v;
+  if (!thread_state.grad_enabled && !is_batched(t)) return v;
+  const FunctionNode* node = self_of(o)->node();
+  const Tensor& memory = memory_of(t);
+  const bool guard = thread_state.grad_enabled && (memory->flags & kTaint) != 0 &&
+                     memory->grad_fn == nullptr && node->running();
+  if (!guard && !is_batched(t)) return v;
   PyObject* out = guarded([&] {
+    if (!guard) return wrap(node->seen_here(t));
     const char* text = PyUnicode_AsUTF8(name);
-    return wrap(poisoned_intermediate(self_of(o)->node(), t,
-                                      std::string("attribute ctx.") + (text ? text : "?")));
+    const Tensor closed = poisoned_intermediate(
+        self_of(o)->node(), memory, std::string("attribute ctx.") + (text ? text : "?"));
+    return wrap(node->seen_here(batched_like(t, closed)));
   });
   Py_DECREF(v);
   return out;

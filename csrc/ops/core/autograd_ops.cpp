@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The ops that the autograd layer, which knows none, is built on.
+#include "autograd/custom_samples.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
+#include "ops/random/generator.h"
 #include "ops/shape/geometry.h"
 
 namespace cograd {
@@ -31,6 +33,10 @@ const bool installed = [] {
   autograd_ops.as_strided = as_strided;
   autograd_ops.scatter_slice = scatter_region;
   autograd_ops.relayout = relayout;
+  keep_random_state = [] {
+    return std::function<void()>(
+        [state = default_generator().state()] { default_generator().set_state(state); });
+  };
   return true;
 }();
 

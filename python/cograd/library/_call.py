@@ -78,17 +78,17 @@ class Checks:
             self.wrong(argument, value)
         return converted
 
-    def any_concerned(self, value: Any) -> bool:
-        """Whether a list of tensors, or None, has one that concerns autograd or a transform.
+    def any_concerned(self, value: Any) -> int:
+        """What concerns the tensors of a list, or None, as the attribute ``_is_concerned`` says it.
 
         Raises:
             TypeError: it is no list; AttributeError: its elements are no tensors.
         """
         if value is None:
-            return False
+            return 0
         if not isinstance(value, (list, tuple)):
             raise TypeError
-        return any(t is not None and t._is_concerned for t in value)
+        return max((t._is_concerned for t in value if t is not None), default=0)
 
     def samples(self, values: Sequence[Any]) -> bool:
         """Whether a tensor among the arguments has samples of a vmap."""
@@ -213,14 +213,14 @@ def _argument_checks(schema: Schema) -> str:
 
 
 def _concerned(argument: Argument) -> str:
-    """An expression for whether an argument requires grad or a transform concerns it.
+    """An expression for whether an argument requires grad or a transform concerns it (4: a vmap).
 
     It raises AttributeError if the argument is no tensor.
     """
     if argument.is_tensor_list:
         return f"_any_concerned({argument.name})"
     if argument.type == "Tensor?":
-        return f"({argument.name} is not None and {argument.name}._is_concerned)"
+        return f"(0 if {argument.name} is None else {argument.name}._is_concerned)"
     return f"{argument.name}._is_concerned"
 
 
@@ -253,17 +253,16 @@ def make(schema: Schema, kernel: Fn, apply: Fn) -> Fn:
     scope = _scope(schema) | {"_kernel": kernel, "_apply": apply}
     tensors = [a for a in schema.arguments if a.type.startswith("Tensor")]
     code = _header(schema, scope) + _argument_checks(schema)
-    code += " try:\n  _recorded = " + (" | ".join(map(_concerned, tensors)) or "False") + "\n"
+    code += " try:\n  _recorded = " + (" | ".join(map(_concerned, tensors)) or "0") + "\n"
     code += " except (AttributeError, TypeError):\n  _checks.tensors(locals())\n  raise\n"
     everything = ", ".join(a.name for a in schema.arguments)
     if schema.is_mutable:
-        samples = ", ".join(a.name for a in tensors)
-        code += f" if _recorded and _checks.samples([{samples}]):\n"
-        code += f"  return _apply({everything})\n"
+        code += f" if _recorded >= 4:\n  return _apply({everything})\n"
         code += _mutable_body(schema)
     else:
         code += " if _recorded:\n"
         code += f"  _out = _apply({everything})\n"
+        code += "  if _recorded >= 4:\n   return _out\n"
         code += f" else:\n  _out = _kernel({_forwarded(schema)})\n"
         code += _unrecorded(schema)
     return _compile(schema, code + _alias_check(schema, tensors) + " return _out\n", scope)
