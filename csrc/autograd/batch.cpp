@@ -57,6 +57,20 @@ const VmapLevel& vmap_level(LevelId id, const char* who) {
                "thread. Return it from the function that is vmapped instead of keeping it.");
 }
 
+HiddenVmap::HiddenVmap(LevelId id) : level_(vmap_level(id, "vmap")) {
+  auto& levels = my_vmaps();
+  const auto at =
+      std::find_if(levels.begin(), levels.end(), [id](const VmapLevel& l) { return l.id == id; });
+  at_ = static_cast<size_t>(at - levels.begin());
+  levels.erase(at);
+  --thread_state.vmaps;
+}
+HiddenVmap::~HiddenVmap() {
+  auto& levels = my_vmaps();  // there is room: it held one more
+  levels.insert(levels.begin() + static_cast<std::ptrdiff_t>(at_), level_);
+  ++thread_state.vmaps;
+}
+
 LevelId batch_level(const Tensor& t) noexcept {
   return is_batched(t) ? meta_of_handle(t).batch_level : 0;
 }

@@ -18,6 +18,18 @@ struct VmapLevel {
 COGRAD_API const std::vector<VmapLevel>& vmap_levels() noexcept;
 COGRAD_API LevelId enter_vmap(int64_t size, Randomness randomness);
 COGRAD_API void leave_vmap(LevelId id);
+// In its scope the level is not there: one of its samples is computed as if alone.
+class HiddenVmap {
+ public:
+  explicit HiddenVmap(LevelId id);
+  ~HiddenVmap();
+  HiddenVmap(const HiddenVmap&) = delete;
+  HiddenVmap& operator=(const HiddenVmap&) = delete;
+
+ private:
+  VmapLevel level_;
+  size_t at_;
+};
 // Raises, naming `who`, if it has ended or is another thread's.
 COGRAD_API const VmapLevel& vmap_level(LevelId id, const char* who);
 
@@ -59,7 +71,10 @@ COGRAD_API bool has_tangent_samples(const Tensor& t, LevelId level);
 COGRAD_API Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples);
 // Raises if `t` is a handle: `who` needs the values of one tensor.
 class ReadsSamples : public Error {
+ public:
   using Error::Error;
+  // Those that ran when it was raised: an error of theirs is none of the formula that met them.
+  const SavedHookInUse* hooks = thread_state.hooks_in_use;
 };
 [[noreturn]] COGRAD_API void fail_one_value(const char* who);
 inline void check_one_value(const Tensor& t, const char* who) {
