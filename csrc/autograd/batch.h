@@ -44,6 +44,8 @@ COGRAD_API Tensor whole_like(const Tensor& handle, const Tensor& t);
 // `t` with every vmap of this thread among its levels: own samples, in one memory where they are
 // equal.
 COGRAD_API Tensor batched_over_all(const Tensor& t);
+// The same for the vmaps that `other` has samples of.
+COGRAD_API Tensor batched_over_those_of(const Tensor& t, const Tensor& other);
 // Whether `t`, the same for all samples of a level, has a tangent that is not.
 COGRAD_API bool has_tangent_samples(const Tensor& t, LevelId level);
 // `t`, which has no samples of the level, with as many in a new dim 0, equal but for tangents.
