@@ -10,6 +10,7 @@ import random
 import warnings
 import zlib
 
+import numpy as np
 import pytest
 from op_checks import constants_of
 from op_table import (
@@ -70,15 +71,21 @@ class Step:
         # Not all of them: some arguments have no samples and no tangent.
         self.varied = [t for t in found if len(found) == 1 or choose.random() < 0.7] or found[:1]
         self.symmetric = [is_symmetric(t) for t in self.varied]
-        first = self.args[0] if self.args else None
-        self.write = (
-            record["inplace"] and any(first is v for v in self.varied) and choose.random() < 0.3
-        )
-        self.f = OPS.inplace(record) if self.write else OPS.function(record)
+        self.f = OPS.function(record)
+        self.write = record["inplace"] and choose.random() < 0.3 and self.can_write()
+        if self.write:
+            self.f = OPS.inplace(record)
 
     def __str__(self):
         names = [i for i, t in enumerate(tensors_in((self.args, self.kwargs))) if self.has(t)]
         return f"{self.record['name']}{'_' * self.write}({self.sample}) by tensors {names}"
+
+    def can_write(self):
+        first = self.args[0] if self.args else None
+        if not any(first is v for v in self.varied):
+            return False
+        made = results(call(self.f, self.args, self.kwargs))[0]
+        return made.shape == first.shape and made.dtype is first.dtype
 
     def has(self, t):
         return any(t is v for v in self.varied)
@@ -125,12 +132,11 @@ class Program:
 
 def numbers(shape, seed):
     """Directions and weights, none of them special."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(shape, dtype=F8, generator=generator) * 1.6 - 0.8
+    return torch.tensor(np.random.default_rng(seed).uniform(-0.8, 0.8, tuple(shape)))
 
 
 class Grad:
-    """The gradient by x of the results' sum with weights."""
+    """The gradient by x of the results' sum with weights that depend on w."""
 
     def __init__(self, choose):
         self.seed = choose.randrange(1 << 30)
@@ -140,7 +146,7 @@ class Grad:
 
     def value(self, f, x, w):
         out = f(x, w)
-        return (out * numbers(out.shape, self.seed)).sum()
+        return (out * numbers(out.shape, self.seed)).sum() * (1 + w.mean())
 
     def of(self, f):
         return grad(lambda x, w: self.value(f, x, w))
@@ -157,7 +163,7 @@ class Grad:
 
 
 class Jvp:
-    """The derivative along a direction of x, and of w or not."""
+    """The derivative along a direction of x that depends on w, and of w or not."""
 
     def __init__(self, choose):
         self.seed = choose.randrange(1 << 30)
@@ -167,7 +173,8 @@ class Jvp:
         return "jvp by x and w" if self.both else "jvp by x"
 
     def directions(self, x, w):
-        return numbers(x.shape, self.seed), numbers(w.shape, self.seed + 1)
+        along = numbers(x.shape, self.seed) * (1 + w.mean())
+        return along, numbers(w.shape, self.seed + 1)
 
     def of(self, f):
         def run(x, w):
