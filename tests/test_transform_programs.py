@@ -303,9 +303,8 @@ def check_program(names, seed, choose, left):
         if found is None:
             return
     depth, got, want = found
-    raise AssertionError(
-        f"{describe(transforms, program, x)}\nafter {depth + 1} transforms: {got}, by meaning {want}"
-    )
+    program_text = describe(transforms, program, x)
+    raise AssertionError(f"{program_text}\nafter {depth + 1} transforms: {got}, not {want}")
 
 
 def describe(transforms, program, x):

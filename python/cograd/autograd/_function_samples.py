@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any, NamedTuple
 
@@ -85,12 +86,15 @@ def _sample_by_sample(cls: Any, args: tuple[Any, ...], names: tuple[str, ...], l
     if size == 0:
         raise RuntimeError(f"vmap: {cls.__name__} runs sample by sample, and there is no sample")
     pairs = [_whole(a, level) for a in args]
-    count = len(args) - len(names)
-    results = []
-    for i in range(size):
-        sample = [w if dim is None else w.select(dim, i) for w, dim in pairs]
-        keywords = dict(zip(names, sample[count:], strict=True))
-        results.append(cls.apply(*sample[:count], **keywords))
+    columns = [itertools.repeat(w, size) if dim is None else w.unbind(dim) for w, dim in pairs]
+    samples = zip(*columns, strict=True)
+    if names:  # a call with keywords takes longer, even if there are none
+        count = len(args) - len(names)
+        results = [
+            cls.apply(*s[:count], **dict(zip(names, s[count:], strict=True))) for s in samples
+        ]
+    else:
+        results = list(itertools.starmap(cls.apply, samples))
     if not isinstance(results[0], tuple):
         return _stack(results, cls, level)
     return tuple(_stack(list(column), cls, level) for column in zip(*results, strict=True))
