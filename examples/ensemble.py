@@ -17,6 +17,7 @@ y = x.sin()
 
 
 def network():
+    """One member."""
     return nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
 
 
@@ -26,10 +27,12 @@ params = {name: p.detach() for name, p in params.items()}
 
 
 def predict(params, x):
+    """What one member says of x."""
     return functional_call(models[0], (params, {}), (x,))
 
 
 def loss(params):
+    """That of one member."""
     return ((predict(params, x) - y) ** 2).mean()
 
 

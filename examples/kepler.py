@@ -42,10 +42,12 @@ def position(e, t):
 
 
 def velocity(e, t):
+    """The derivative of the place by time."""
     return jvp(lambda t: position(e, t), (t,), (torch.ones_like(t),))[1]
 
 
 def acceleration(e, t):
+    """The derivative of the velocity by time."""
     return jvp(lambda t: velocity(e, t), (t,), (torch.ones_like(t),))[1]
 
 

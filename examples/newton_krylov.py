@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Newton's method on 2000 variables with Hessian-vector products; no Hessian is ever made.
 
-The Rosenbrock function's valley is too narrow for steepest descent. Newton's steps solve H p = -g by
-conjugate gradients, which need nothing but products H v: the tangent of the gradient along v.
+The Rosenbrock function's valley is too narrow for steepest descent. Newton's steps solve H p = -g
+by conjugate gradients, which need nothing but products H v: the tangent of the gradient along v.
 Usage: python examples/newton_krylov.py
 """
 
@@ -11,6 +11,7 @@ from cograd.func import grad, linearize
 
 
 def rosenbrock(x):
+    """Zero where all x are one."""
     return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
 
 
@@ -34,6 +35,7 @@ def newton_direction(times_hessian, gradient, steps=200):
 
 
 def minimise(f, x, steps=500):
+    """Newton steps from x, shortened until f falls: (the minimum, steps taken)."""
     for k in range(steps):
         gradient, times_hessian = linearize(grad(f), x)
         if gradient.norm() < 1e-8:

@@ -31,10 +31,12 @@ def clipped_mean(gradients, largest=1.0):
 
 
 def plain_mean(gradients):
+    """The gradient of the mean loss."""
     return {name: g.mean(0) for name, g in gradients.items()}
 
 
 def train(mean, steps=400, rate=0.05):
+    """The parameters after steepest descent by means of the samples' gradients."""
     per_sample = vmap(grad_and_value(loss), (None, 0, 0))
     params = start
     for _ in range(steps):

@@ -124,3 +124,31 @@ def test_jvp_of_vmap(p):
         want = stacked(p.loop(p.tangent, which))
         mapped = vmap(p.outputs, dims)
         all_close(run(p.along, mapped, values, p.directions(values)), want, which)
+
+
+def in_place(record):
+    return record["inplace"] and hasattr(torch.Tensor, record["name"] + "_")
+
+
+@pytest.mark.parametrize("record,sample", [c for c in DERIVATIVES if in_place(c.values[0])])
+def test_vmap_of_writes(record, sample):
+    """The in-place form writes each sample's value, gradient and tangent included."""
+    p = Derivatives(record, sample)
+    first = p.args[0]
+    (plain,) = p(*p.values)
+    if plain.shape != first.shape or plain.dtype is not first.dtype or id(first) not in p.where:
+        pytest.skip("the result does not fit the first argument")
+    target, functional = p.where[id(first)], p.f
+
+    def write(x, *args, **kwargs):
+        return getattr(x.clone(), record["name"] + "_")(*args, **kwargs)
+
+    for which, values, dims in each(p):
+        if target not in which:
+            continue  # samples cannot be written to what has none
+        p.f = functional
+        derivatives = (p.outputs, p.gradient, p.tangent)
+        want = [stacked(p.loop(f, which)) for f in derivatives]
+        p.f = write
+        for f, w in zip(derivatives, want, strict=True):
+            all_close(run(vmap(f, dims), *values), w, which)
