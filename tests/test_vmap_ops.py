@@ -172,6 +172,11 @@ def test_batched_tangents(record, sample):
         pytest.skip("no result is floating")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        got = vmap(push)(*columns)
+        try:
+            got = vmap(push)(*columns)
+        except RuntimeError as e:
+            if "vmap: It looks like" in str(e):
+                pytest.skip(f"the op needs values: {e}")
+            raise
     for a, b in zip(got, want, strict=True):
         close(a, b)
