@@ -137,10 +137,11 @@ Tensor batched_like(const Tensor& handle, const Tensor& whole) {
 
 Tensor whole_like(const Tensor& handle, const Tensor& t) { return laid_out_like(handle, t, 0); }
 
-Tensor batched_over_all(const Tensor& t) {
+namespace {
+
+// `t` with the levels in `missing`, outermost first, among its own.
+Tensor batched_over(const Tensor& t, std::vector<VmapLevel> missing) {
   // From the outermost in: a handle of an inner level is one on a handle of the outer.
-  std::vector<VmapLevel> missing;
-  for (const VmapLevel& l : my_vmaps()) missing.push_back(l);
   Tensor inner = t;
   std::vector<std::pair<LevelId, int>> around;  // innermost first
   while (is_batched(inner)) {
@@ -165,6 +166,22 @@ Tensor batched_over_all(const Tensor& t) {
     }
   }
   return out;
+}
+
+bool has_level(const Tensor& t, LevelId level) {
+  for (const Tensor* at = &t; is_batched(*at); at = &whole_of(*at))
+    if (batch_level(*at) == level) return true;
+  return false;
+}
+
+}  // namespace
+
+Tensor batched_over_all(const Tensor& t) { return batched_over(t, my_vmaps()); }
+
+Tensor batched_over_those_of(const Tensor& t, const Tensor& other) {
+  std::vector<VmapLevel> levels = my_vmaps();
+  std::erase_if(levels, [&](const VmapLevel& l) { return !has_level(other, l.id); });
+  return batched_over(t, std::move(levels));
 }
 
 void replace_samples(const Tensor& handle, const Tensor& with) {

@@ -65,6 +65,8 @@ inline void check_no_handle(const Tensor& t, const char* who) {
   if (is_batched(t)) [[unlikely]]
     fail_handle(who);
 }
+// The same for the vmaps that `other` has samples of.
+COGRAD_API Tensor batched_over_those_of(const Tensor& t, const Tensor& other);
 // Whether `t`, the same for all samples of a level, has a tangent that is not.
 COGRAD_API bool has_tangent_samples(const Tensor& t, LevelId level);
 // `t`, which has no samples of the level, with as many in a new dim 0, equal but for tangents.

@@ -2,6 +2,7 @@
 // Calls that transforms concern: which level's rule is next, and in-place forms.
 #include <algorithm>
 
+#include "autograd/function_scope.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/transform/batching.h"
@@ -64,6 +65,7 @@ void call_transformed(const OpRecord& r, const Value* args, Result& out) {
 
 // The values, by the plain op; then the tangents, in place where there are any.
 void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args) {
+  check_captured(memory_of(self), r.spec.name);
   if ((r.spec.flags & kKindMask) == kRandom) check_drawing_inplace(r, self);
   if (const LevelId batch = highest_batch_level(r, args))
     return call_batched_inplace(r, self, args, batch);
