@@ -151,7 +151,7 @@ def no_aux(x):
          lambda: grad(no_aux)(2.0)),
         (ValueError, "Thing passed to transform API must be Tensor",
          lambda: grad(lambda d: d["a"])({"a": X, "b": 3})),
-        (RuntimeError, "only Tensors of floating point dtype can require gradients",
+        (RuntimeError, "only Tensors of floating point and complex dtype can require gradients",
          lambda: grad(no_aux)(torch.tensor(2))),
         (RuntimeError, "Expected f(*args) to return a Tensor, got <class 'float'>",
          lambda: grad(lambda x: 2.0)(X)),
