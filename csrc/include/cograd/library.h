@@ -60,7 +60,7 @@ struct Argument<Scalar> : Of<COGRAD_NUMBER> {
     if (v.kind == COGRAD_COMPLEX) {
       double imag = 0;
       __builtin_memcpy(&imag, &v.length, sizeof imag);
-      return complex<double>(v.u.number, imag);
+      return Complex<double>(v.u.number, imag);
     }
     if (v.kind == COGRAD_BOOLEAN) return Scalar(v.u.integer != 0);
     return Scalar(static_cast<long>(v.u.integer));
