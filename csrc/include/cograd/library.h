@@ -368,6 +368,7 @@ class OpDefinition {
   template <class F>
   OpDefinition& vmap(F rule) {
     d_.batch = ext::VmapTrampoline<F>::call;
+    d_.flags |= COGRAD_OP_BATCH_TAKES_SAMPLES;
     if constexpr (std::is_pointer_v<F>)
       d_.batch_user = reinterpret_cast<void*>(rule);
     else
