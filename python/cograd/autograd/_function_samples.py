@@ -77,7 +77,7 @@ def _stack(values: list[Any], cls: Any, level: int) -> Any:
 
 
 def _sample_by_sample(cls: Any, args: tuple[Any, ...], names: tuple[str, ...], level: int) -> Any:
-    if cls not in _told and not cls.generate_vmap_rule:
+    if cls not in _told and not cls.generate_vmap_rule and _C._tells_of_loops():
         _told.add(cls)
         warnings.warn(
             f"vmap: {cls.__name__} has no vmap rule and runs sample by sample. Add\n"

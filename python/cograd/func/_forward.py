@@ -125,23 +125,35 @@ def jvp(
     return (output, tangent, aux) if has_aux else (output, tangent)
 
 
+def _of_one(tangents: list[Tensor], value: Tensor) -> Tensor:
+    """A value that may differ from direction to direction, as it is for the first of them."""
+    ours, found = _C._describe_samples(tangents[0]), _C._describe_samples(value)
+    if ours is None or found is None or found[0] != ours[0]:
+        return value
+    return found[2].select(found[1], 0)
+
+
 def jacfwd(
     func: Callable[..., Any],
     argnums: Argnums = 0,
     has_aux: bool = False,
     *,
+    chunk_size: int | None = None,
     randomness: str = "error",
 ) -> Any:
-    """The function that computes the Jacobian of ``func``, by one evaluation per input element.
+    """The function that computes the Jacobian of ``func``, by one direction per input element.
 
     Args:
         func: gives a tree of tensors, or (that, aux) with ``has_aux``.
         argnums: by which positional arguments to differentiate, as for ``grad``.
         has_aux: the result is then (Jacobian, aux).
+        chunk_size: how many directions at once are worked on; the result does not depend on it.
         randomness: what random ops in ``func`` may do: "error", "same" or "different".
 
     The result is laid out as that of ``jacrev``.
     """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacfwd: `chunk_size` should be greater than 0.")
 
     @functools.wraps(func, updated=())
     def wrapper(*args: Any) -> Any:
@@ -154,10 +166,10 @@ def jacfwd(
                 func, args, tree(in_spec, tangents), argnums, False, has_aux
             )
             if not first:
-                first.extend((outputs, spec, aux))
+                first.extend((outputs, spec, mapped(functools.partial(_of_one, tangents), aux)))
             return directions
 
-        stacked = _map_rows(column, inputs, at_once=False)
+        stacked = _map_rows(column, inputs, chunk_size, randomness)
         outputs, out_spec, aux = first
         sizes = [x.numel() for x in inputs]
         jacobian = []
