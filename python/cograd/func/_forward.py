@@ -130,7 +130,8 @@ def _of_one(tangents: list[Tensor], value: Tensor) -> Tensor:
     ours, found = _C._describe_samples(tangents[0]), _C._describe_samples(value)
     if ours is None or found is None or found[0] != ours[0]:
         return value
-    return found[2].select(found[1], 0)
+    first: Tensor = found[2].select(found[1], 0)
+    return first
 
 
 def jacfwd(
