@@ -107,6 +107,12 @@ Tensor make_batched(const Tensor& whole, int dim, LevelId level) {
 
 namespace {
 
+bool has_samples(const Tensor& t, LevelId level) noexcept {
+  const Tensor* at = &t;
+  while (is_batched(*at) && batch_level(*at) != level) at = &whole_of(*at);
+  return is_batched(*at);
+}
+
 // As batched_like, with `lead` dims in front of those of the memory.
 Tensor wrapped_like(const Tensor& handle, const Tensor& whole, int lead) {
   if (is_batched(whole))  // of a vmap that began later: its handle is the outer one
@@ -125,7 +131,8 @@ Tensor laid_out_like(const Tensor& handle, const Tensor& t, int lead) {
   if (level == 0) return t;
   const Tensor& whole = whole_of(handle);
   const int dim = batch_dim(handle);
-  const Tensor samples = batch_level(t) == level ? samples_first(t) : expanded(t, whole.size(dim));
+  const Tensor samples =
+      batch_level(t) == level ? samples_first(t) : equal_samples(t, level, whole.size(dim));
   return laid_out_like(whole, moved(samples, 0, lead + dim), lead);
 }
 
@@ -139,7 +146,7 @@ Tensor whole_like(const Tensor& handle, const Tensor& t) { return laid_out_like(
 
 namespace {
 
-// `t` with the levels in `missing`, outermost first, among its own.
+// `t` with the vmaps in `missing`, outermost first, among its levels.
 Tensor batched_over(const Tensor& t, std::vector<VmapLevel> missing) {
   // From the outermost in: a handle of an inner level is one on a handle of the outer.
   Tensor inner = t;
@@ -151,7 +158,8 @@ Tensor batched_over(const Tensor& t, std::vector<VmapLevel> missing) {
   }
   if (missing.empty()) return t;
   // New samples in front of all dims; the known ones move up by as many.
-  for (size_t i = missing.size(); i-- > 0;) inner = expanded(inner, missing[i].size);
+  for (size_t i = missing.size(); i-- > 0;)
+    inner = equal_samples(inner, missing[i].id, missing[i].size);
   Tensor out = inner;
   size_t known = around.size(), fresh = 0;
   for (const VmapLevel& l : my_vmaps()) {
@@ -168,20 +176,20 @@ Tensor batched_over(const Tensor& t, std::vector<VmapLevel> missing) {
   return out;
 }
 
-bool has_level(const Tensor& t, LevelId level) {
-  for (const Tensor* at = &t; is_batched(*at); at = &whole_of(*at))
-    if (batch_level(*at) == level) return true;
-  return false;
-}
-
 }  // namespace
 
 Tensor batched_over_all(const Tensor& t) { return batched_over(t, my_vmaps()); }
 
-Tensor batched_over_those_of(const Tensor& t, const Tensor& other) {
+Tensor batched_over_those_of(const Tensor& other, const Tensor& t) {
   std::vector<VmapLevel> levels = my_vmaps();
-  std::erase_if(levels, [&](const VmapLevel& l) { return !has_level(other, l.id); });
+  std::erase_if(levels, [&](const VmapLevel& l) { return !has_samples(other, l.id); });
   return batched_over(t, std::move(levels));
+}
+
+bool has_more_samples(const Tensor& a, const Tensor& b) noexcept {
+  for (const Tensor* t = &a; is_batched(*t); t = &whole_of(*t))
+    if (!has_samples(b, batch_level(*t))) return true;
+  return false;
 }
 
 void replace_samples(const Tensor& handle, const Tensor& with) {
@@ -196,15 +204,33 @@ void fail_handle(const char* who) {
                "tensor. Do it outside of the vmap, to the tensor that holds all samples.");
 }
 
+namespace {
+
+// The samples of a level in dim 0; those of other levels stay handles. Equal ones where `t` has
+// none.
+Tensor taken_out(const Tensor& t, LevelId level, int64_t samples) {
+  if (!has_samples(t, level)) return equal_samples(t, level, samples);
+  if (batch_level(t) == level) return samples_first(t);
+  return make_batched(taken_out(samples_first(t), level, samples), 1, batch_level(t));
+}
+
+}  // namespace
+
 bool has_tangent_samples(const Tensor& t, LevelId level) {
-  if (is_batched(t) || t->meta == nullptr || t->meta->transform == nullptr) return false;
-  for (const auto& entry : t->meta->transform->tangents)
-    if (batch_level(entry->value()) == level) return true;
+  if (has_samples(t, level)) return false;
+  const Tensor& memory = memory_of(t);
+  if (memory->meta == nullptr || memory->meta->transform == nullptr) return false;
+  for (const auto& entry : memory->meta->transform->tangents) {
+    const Tensor value = entry->value();
+    if (value.defined() && (has_samples(value, level) || has_tangent_samples(value, level)))
+      return true;
+  }
   return false;
 }
 
 Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples) {
   if (!has_tangent_samples(t, level)) return expanded(t, samples);
+  if (is_batched(t)) return wrapped_like(t, equal_samples(memory_of(t), level, samples), 1);
   const auto& tangents = t->meta->transform->tangents;
   Tensor out;
   {
@@ -214,20 +240,31 @@ Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples) {
   for (const auto& entry : tangents) {
     const Tensor value = entry->value();
     if (!value.defined() || entry->id() >= thread_state.ceiling) continue;
-    set_tangent(out, entry->level(),
-                batch_level(value) == level ? samples_first(value) : expanded(value, samples));
+    set_tangent(out, entry->level(), taken_out(value, level, samples));
   }
   return out;
 }
 
+namespace {
+uint64_t& my_refusals() noexcept {
+  thread_local uint64_t count = 0;
+  return count;
+}
+}  // namespace
+
+uint64_t sample_refusals() noexcept { return my_refusals(); }
+
+void refuse_samples(std::string text) {
+  ++my_refusals();
+  throw ReadsSamples(ErrorKind::Runtime, std::move(text));
+}
+
 void fail_one_value(const char* who) {
-  throw ReadsSamples(
-      ErrorKind::Runtime,
-      detail::concat(
-          "vmap: It looks like you're calling ", who,
-          " on a Tensor inside of a vmap, where it has one value for each sample. Do not "
-          "let the program depend on values: choose with where(condition, a, b), or run "
-          "this part in a loop over the samples outside of vmap."));
+  refuse_samples(detail::concat(
+      "vmap: It looks like you're calling ", who,
+      " on a Tensor inside of a vmap, where it has one value for each sample. Do not "
+      "let the program depend on values: choose with where(condition, a, b), or run "
+      "this part in a loop over the samples outside of vmap."));
 }
 
 }  // namespace cograd

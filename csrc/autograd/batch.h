@@ -56,6 +56,10 @@ COGRAD_API Tensor whole_like(const Tensor& handle, const Tensor& t);
 // `t` with every vmap of this thread among its levels: own samples, in one memory where they are
 // equal.
 COGRAD_API Tensor batched_over_all(const Tensor& t);
+// The same for the vmaps that `other` has samples of.
+COGRAD_API Tensor batched_over_those_of(const Tensor& other, const Tensor& t);
+// Whether `a` has samples of a vmap that `b`, of the same sizes, has none of.
+COGRAD_API bool has_more_samples(const Tensor& a, const Tensor& b) noexcept;
 // `handle` becomes one on what `with`, of the same level, is; its geometry is the caller's to
 // change.
 COGRAD_API void replace_samples(const Tensor& handle, const Tensor& with);
@@ -65,19 +69,21 @@ inline void check_no_handle(const Tensor& t, const char* who) {
   if (is_batched(t)) [[unlikely]]
     fail_handle(who);
 }
-// The same for the vmaps that `other` has samples of.
-COGRAD_API Tensor batched_over_those_of(const Tensor& t, const Tensor& other);
-// Whether `t`, the same for all samples of a level, has a tangent that is not.
+// Whether `t`, the same for all samples of a level, has a tangent that is not, or has one itself.
 COGRAD_API bool has_tangent_samples(const Tensor& t, LevelId level);
 // `t`, which has no samples of the level, with as many in a new dim 0, equal but for tangents.
 COGRAD_API Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples);
-// Raises if `t` is a handle: `who` needs the values of one tensor.
+// What is not possible for several samples at once, and is for one after the other.
 class ReadsSamples : public Error {
  public:
   using Error::Error;
   // Those that ran when it was raised: an error of theirs is none of the formula that met them.
   const SavedHookInUse* hooks = thread_state.hooks_in_use;
 };
+[[noreturn]] COGRAD_API void refuse_samples(std::string text);
+// How often this thread raised it.
+COGRAD_API uint64_t sample_refusals() noexcept;
+// Raises if `t` is a handle: `who` needs the values of one tensor.
 [[noreturn]] COGRAD_API void fail_one_value(const char* who);
 inline void check_one_value(const Tensor& t, const char* who) {
   if (is_batched(t)) [[unlikely]]

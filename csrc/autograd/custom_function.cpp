@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "autograd/batch.h"
+
 namespace cograd {
 
 namespace {
@@ -260,6 +262,9 @@ void CustomCall::finish_wholes(std::span<Tensor> outputs, const Declared& declar
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor& t = outputs[i];
     if (!t.defined()) continue;
+    COGRAD_CHECK(!is_batched(t), "vmap: ", node_.function_name(),
+                 ".forward returned a tensor with samples of a vmap that none of its arguments "
+                 "has: it uses a tensor from outside of it. Give that to apply() as an argument.");
     const bool made_here = t->base == nullptr && !is_input(t.impl());
     t = join(std::move(t), static_cast<uint32_t>(i), views, declared);
     if (thread_state.inference && made_here) t->flags |= kInference;

@@ -194,25 +194,45 @@ void copy_tangents(const Tensor& from, const Tensor& to) {
       attach(to.impl(), entry->level(), std::move(value));
 }
 
+namespace {
+
+// The tangent of `t`, or of what it is a view of, gets the samples of one that is about to be
+// written into it.
+void give_samples(const Tensor& t, const std::shared_ptr<TangentLevel>& level,
+                  const Tensor& tangent) {
+  const Tensor owner = t->base != nullptr ? Tensor::borrow(t->base) : t;
+  Tangent* whole = own_tangent(owner.impl(), level->id());
+  Tensor old = whole != nullptr ? whole->value() : Tensor();
+  if (old.defined()) {
+    const Tangent* part = t->base != nullptr ? own_tangent(t.impl(), level->id()) : nullptr;
+    const uint32_t known = part != nullptr && part->value().defined() ? 2 : 1;
+    if (memory_of(old)->storage->refs.load(std::memory_order_relaxed) > known)
+      refuse_samples(
+          "forward AD inside of a vmap: a tangent with samples is written into a tensor whose "
+          "tangent has none, and is shared by views. Write into a clone() instead.");
+  } else {
+    old = autograd_ops.zeros(owner.sizes(), owner.dtype());
+  }
+  set_tangent(owner, level, autograd_ops.clone(batched_over_those_of(tangent, old)));
+  if (t->base == nullptr) return;
+  Tensor part = part_for_view(t.impl(), own_tangent(owner.impl(), level->id())->value());
+  COGRAD_CHECK(part.defined(),
+               "forward AD: a tensor with a tangent was written into a view whose base has "
+               "another layout, which is not supported. Write into a clone() instead.");
+  attach(t.impl(), level, std::move(part));
+}
+
+}  // namespace
+
 void write_tangent(const Tensor& t, const std::shared_ptr<TangentLevel>& level,
                    const Tensor& tangent) {
   const LevelsBelow mask(level->id());
   Tensor mine = tangent_of(t, level->id());
   if (!mine.defined() && !tangent.defined()) return;
-  if (!mine.defined() && t->base != nullptr) {
-    const Tensor base = Tensor::borrow(t->base);
-    set_tangent(base, level, autograd_ops.zeros(base.sizes(), base.dtype()));
+  if (!mine.defined() && t->base == nullptr) return set_tangent(t, level, tangent);
+  if (!mine.defined() || (tangent.defined() && has_more_samples(tangent, mine))) {
+    give_samples(t, level, tangent);
     mine = tangent_of(t, level->id());
-    COGRAD_CHECK(mine.defined(),
-                 "forward AD: a tensor with a tangent was written into a view whose base has "
-                 "another layout, which is not supported. Write into a clone() instead.");
-  }
-  if (!mine.defined()) return set_tangent(t, level, tangent);
-  if (tangent.defined() && is_batched(tangent) && !is_batched(mine)) {
-    COGRAD_CHECK(t->base == nullptr,
-                 "forward AD inside of a vmap: a tangent with samples is written into a view of a "
-                 "tensor whose tangent has none. Write into a clone() instead.");
-    return set_tangent(t, level, tangent);
   }
   autograd_ops.copy_(mine, tangent.defined() ? tangent : autograd_ops.zeros({}, mine.dtype()));
 }

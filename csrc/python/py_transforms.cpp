@@ -3,6 +3,7 @@
 // their depth.
 #include "autograd/batch.h"
 #include "autograd/function_scope.h"
+#include "ops/transform/batching.h"
 #include "ops/transform/forward_mode.h"
 #include "python/py_tensor.h"
 
@@ -165,6 +166,9 @@ void init_transforms(py::module_& m) {
   m.def("_take_samples", &take_samples);
   m.def("_describe_samples", &describe_samples);
   m.def("_describe_vmap", &describe_vmap);
+  m.def("_vmap_refusals", &sample_refusals);
+  m.def("_tell_of_loops", &tell_of_loops);
+  m.def("_tells_of_loops", &tells_of_loops);
   m.def("_vmap_depth", [] { return vmap_levels().size(); });
   m.def("_enter_function",
         [](const py::object& may_write) { enter_function(tensors_of(may_write)); });

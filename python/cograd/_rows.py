@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import cograd
-from cograd import Tensor
-from cograd._vmap import vmap
+from cograd import _C
+from cograd._C import Tensor
+from cograd._vmap import vmap_quietly
 
 
 def _unit_rows(tensors: list[Tensor], begin: int, end: int) -> list[Tensor]:
@@ -26,32 +27,44 @@ def _unit_rows(tensors: list[Tensor], begin: int, end: int) -> list[Tensor]:
     return rows
 
 
+def _one_by_one(
+    fn: Callable[[list[Tensor]], list[Tensor]], rows: list[Tensor]
+) -> tuple[Tensor, ...]:
+    columns = [fn([r[i] for r in rows]) for i in range(rows[0].shape[0])]
+    return tuple(cograd.stack(column) for column in zip(*columns, strict=True))
+
+
 def _map_rows(
     fn: Callable[[list[Tensor]], list[Tensor]],
     tensors: list[Tensor],
     chunk_size: int | None = None,
-    at_once: bool = True,
     randomness: str = "error",
 ) -> list[Tensor]:
     """``fn`` of each unit vector in the space of ``tensors``, its results stacked along dim 0.
 
     A unit vector comes as one tensor for each of ``tensors``, of its shape and dtype. There are as
     many as these have elements together, the first tensor's elements first; ``chunk_size`` of them
-    are worked on at once, or one without ``at_once``.
+    are worked on at once. If ``fn`` does what a vmap refuses, it runs for one after the other.
     """
     count = sum(t.numel() for t in tensors)
     if count == 0:  # the shapes of the results still matter
         empty = fn([cograd.zeros(t.shape, dtype=t.dtype) for t in tensors])
         return [t.new_zeros((0, *t.shape)) for t in empty]
     step = count if chunk_size is None else min(chunk_size, count)
+    together = vmap_quietly(fn, randomness) if step > 1 else None
     parts = []
     for begin in range(0, count, step):
         rows = _unit_rows(tensors, begin, min(begin + step, count))
-        if at_once:
-            parts.append(vmap(fn, randomness=randomness)(rows))
-            continue
-        columns = [fn([r[i] for r in rows]) for i in range(rows[0].shape[0])]
-        parts.append([cograd.stack(column) for column in zip(*columns, strict=True)])
+        if together is not None:
+            refusals = _C._vmap_refusals()
+            try:
+                parts.append(together(rows))
+                continue
+            except RuntimeError:
+                if _C._vmap_refusals() == refusals:
+                    raise
+            together = None
+        parts.append(_one_by_one(fn, rows))
     if len(parts) == 1:
         return list(parts[0])
     return [cograd.cat(column) for column in zip(*parts, strict=True)]

@@ -23,7 +23,8 @@ def _spread(dims: Any, value: Any) -> list[Any] | None:
             return None
         pairs = [(dims[k], value[k]) for k in value]
     else:
-        if not isinstance(value, (list, tuple)) or len(dims) != len(value):
+        kind = list if isinstance(dims, list) else tuple
+        if not isinstance(value, kind) or len(dims) != len(value):
             return None
         pairs = list(zip(dims, value, strict=True))
     parts = [_spread(d, v) for d, v in pairs]
@@ -40,7 +41,7 @@ def _name(func: Callable[..., Any]) -> str:
 
 def _input_dims(name: str, in_dims: Any, args: tuple[Any, ...]) -> list[int | None]:
     where = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
-    dims = _spread(in_dims, args)
+    dims = _spread(tuple(in_dims) if isinstance(in_dims, list) else in_dims, args)
     if dims is None:
         raise ValueError(
             f"{where}: in_dims is not compatible with the structure of `inputs`. in_dims has "
@@ -244,3 +245,17 @@ def vmap(
         return _chunks(run, args, dims, size, chunk_size, out_dims)
 
     return mapped
+
+
+def vmap_quietly(func: Callable[..., Any], randomness: str) -> Callable[..., Any]:
+    """``vmap`` where nobody asked for one: what runs sample by sample is not warned of."""
+    run = vmap(func, randomness=randomness)
+
+    def quiet(*args: Any) -> Any:
+        before = _C._tell_of_loops(False)
+        try:
+            return run(*args)
+        finally:
+            _C._tell_of_loops(before)
+
+    return quiet

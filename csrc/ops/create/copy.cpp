@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Copies of a tensor: clone, contiguous, casts, copy_.
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
@@ -87,7 +88,11 @@ struct Copy {
                                "none: tested by hand, in place only"};
   static constexpr const char* kNodeName = "CopyBackwards";
   static constexpr TangentRule kTangent = linear({0, 1});
-  static constexpr BatchRule kBatch = pointwise();
+  // The result has a value for each sample, whether or not what it replaces had.
+  static void batch(BatchCall& c) {
+    const Tensor& self = c.arg(0).tensor();
+    c.give(apply<Copy>(c.all_samples(self), c.aligned(c.arg(1).tensor(), self.dim()), false));
+  }
   static Tensor forward(Ctx<Copy>& ctx, const Tensor& self, const Tensor& src, bool) {
     Dims shape;
     COGRAD_CHECK(broadcast_shapes(self.sizes(), src.sizes(), shape) && same(shape, self.sizes()),

@@ -45,7 +45,13 @@ struct Relayout {
   static Tensor forward(Ctx<Relayout>&, const Tensor& x, Shape strides) {
     return raw_relayout(x, strides);
   }
-  static void batch(BatchCall& c) { box(c.out(), clone(c.arg(0).tensor())); }
+  static void batch(BatchCall& c) {
+    const Tensor& x = c.arg(0).tensor();
+    const IntList own = c.arg(1).ints();
+    Dims strides{std::max<int64_t>(1, storage_extent(x.sizes(), own))};
+    for (const int64_t s : own) strides.push_back(s);
+    c.give(apply<Relayout>(c.samples(x), IntList(strides)));
+  }
   static Tensor backward(Ctx<Relayout>&, const Tensor& g) { return g; }
 };
 COGRAD_OP(Relayout)
@@ -97,24 +103,28 @@ struct AsStrided {
                            at - x.storage_offset()};
     return make_view(x, sizes, strides, static_cast<char*>(x->storage->data) + at * x.itemsize());
   }
-  // The same region of every sample's memory, from where its first element is.
+  // The same region of every sample's memory, which ends where its last element is. Of samples
+  // that share memory each needs its own to have a gradient.
   static void batch(BatchCall& c) {
-    const Tensor whole = c.samples(c.arg(0).tensor());
+    const Tensor& x = c.arg(0).tensor();
+    check_strides("as_strided", c.arg(1).ints(), c.arg(2).ints());
+    const int64_t from = c.arg(3).none() ? 0 : c.arg(3).integer() - x.storage_offset();
+    const int64_t room = storage_extent(x.sizes(), x.strides());
+    const int64_t end = checked_add(storage_extent(c.arg(1).ints(), c.arg(2).ints()), from);
+    COGRAD_CHECK(from >= 0 && (end <= room || c.size() == 0), "vmap: as_strided(",
+                 to_string(c.arg(1).ints()), ", ", to_string(c.arg(2).ints()), ", ",
+                 from + x.storage_offset(), ") reaches outside of the memory of a sample, of size ",
+                 to_string(x.sizes()), ", strides ", to_string(x.strides()), " and offset ",
+                 x.storage_offset(), ". This is not supported inside of a vmap.");
+    Tensor whole = c.samples(x);
+    if (c.size() > 1 && whole.stride(0) < room && differentiable({&whole})) {
+      Dims own{std::max<int64_t>(1, room)};
+      for (const int64_t s : x.strides()) own.push_back(s);
+      whole = relayout(whole, own);
+    }
     const Dims sizes = detail::with_samples(c.size(), c.arg(1).ints());
-    const int64_t begin = whole.storage_offset();
-    const int64_t from = c.arg(3).none() ? 0 : c.arg(3).integer() - begin;
-    const bool inside = from >= 0 && storage_extent(c.arg(1).ints(), c.arg(2).ints(), from) <=
-                                         storage_extent(whole.sizes(), whole.strides());
-    const Tensor own = inside ? memory_of_each(whole) : whole;
-    const Dims strides = detail::with_samples(own.stride(0), c.arg(2).ints());
-    c.give(as_strided(own, sizes, strides, own.storage_offset() + from));
-  }
-  // Samples in one memory have no gradient: they get memory of their own, laid out as it is.
-  static Tensor memory_of_each(const Tensor& whole) {
-    if (whole.stride(0) != 0 || whole.size(0) < 2 || !differentiable({&whole})) return whole;
-    Dims strides(whole.strides());
-    strides[0] = storage_extent(whole.sizes(), whole.strides());
-    return relayout(whole, strides);
+    const Dims strides = detail::with_samples(whole.stride(0), c.arg(2).ints());
+    c.give(as_strided(whole, sizes, strides, whole.storage_offset() + from));
   }
   static Tensor backward(Ctx<AsStrided>& ctx, const Tensor& g);
 };

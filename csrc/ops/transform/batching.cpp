@@ -64,6 +64,7 @@ class Changed {
       }
     }
   }
+  const Value* data() const { return values_.data(); }
   void call(Result& out) { call_transformed(r_, values_.data(), out); }
 
  private:
@@ -203,7 +204,10 @@ void by_shape(const BatchCall& c) {
   wrap_results(c);
 }
 
+constinit thread_local bool t_tells = true;
+
 void tell_of_loop(const char* op) {
+  if (!t_tells) return;
   static std::mutex mutex;
   static auto* told = new std::set<std::string, std::less<>>;
   {
@@ -216,10 +220,10 @@ void tell_of_loop(const char* op) {
 }
 
 [[noreturn]] void fail_shapes(const BatchCall& c, const Tensor& a, const Tensor& b) {
-  detail::fail(ErrorKind::Runtime, "vmap: the results of ", c.record().spec.name,
-               "() have a shape that depends on the values: ", to_string(a.sizes()),
-               " for one sample, ", to_string(b.sizes()),
-               " for another. Use a form of fixed shape, such as where(condition, a, b).");
+  refuse_samples(detail::concat(
+      "vmap: the results of ", c.record().spec.name, "() have a shape that depends on the values: ",
+      to_string(a.sizes()), " for one sample, ", to_string(b.sizes()),
+      " for another. Use a form of fixed shape, such as where(condition, a, b)."));
 }
 
 Tensor stacked(const BatchCall& c, const std::vector<Tensor>& samples) {
@@ -232,11 +236,12 @@ Tensor stacked(const BatchCall& c, const std::vector<Tensor>& samples) {
 void stack_results(const BatchCall& c, std::vector<Result>& samples) {
   Result& out = c.out();
   out = samples[0];
-  COGRAD_CHECK(out.kind == Result::Kind::Tensor || out.kind == Result::Kind::Tuple ||
-                   out.kind == Result::Kind::List,
-               "vmap: ", c.record().spec.name,
-               "() gives a Python number, which cannot differ from sample to sample. Use tensors, "
-               "and where(condition, a, b) to choose.");
+  if (out.kind != Result::Kind::Tensor && out.kind != Result::Kind::Tuple &&
+      out.kind != Result::Kind::List)
+    refuse_samples(detail::concat(
+        "vmap: ", c.record().spec.name,
+        "() gives a Python number, which cannot differ from sample to sample. Use tensors, "
+        "and where(condition, a, b) to choose."));
   const auto gather = [&](auto&& pick) {
     std::vector<Tensor> list;
     for (Result& r : samples) list.push_back(pick(r));
@@ -278,6 +283,9 @@ void run_samples(BatchCall& c, F&& prepare) {
 
 }  // namespace
 
+bool tell_of_loops(bool on) noexcept { return std::exchange(t_tells, on); }
+bool tells_of_loops() noexcept { return t_tells; }
+
 // --- what own rules use ------------------------------------------------------------------------
 
 Tensor BatchCall::all_samples(const Tensor& t) const {
@@ -309,17 +317,27 @@ LevelId highest_batch_level(const OpRecord& r, const Value* args) noexcept {
   return highest;
 }
 
+namespace {
+bool any_tangent_samples(const OpRecord& r, const Value* args, const VmapLevel& level) {
+  bool any = false;
+  each_tensor(r, args, [&](size_t, const Tensor& t) { any |= has_tangent_samples(t, level.id); });
+  return any;
+}
+// What has a tangent for each sample gets a value for each, too.
+void lift_tangents(const VmapLevel& level, Changed& args) {
+  args.map([&](const Tensor& t) {
+    return has_tangent_samples(t, level.id)
+               ? make_batched(equal_samples(t, level.id, level.size), 0, level.id)
+               : t;
+  });
+}
+}  // namespace
+
 void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId level) {
   const VmapLevel here = vmap_level(level, r.spec.name);
-  bool tangents = false;
-  each_tensor(r, args, [&](size_t, const Tensor& t) { tangents |= has_tangent_samples(t, level); });
-  if (tangents) {  // what has a tangent for each sample has a value for each, too
+  if (any_tangent_samples(r, args, here)) {
     Changed own(r, args);
-    own.map([&](const Tensor& t) {
-      return has_tangent_samples(t, level)
-                 ? make_batched(equal_samples(t, level, here.size), 0, level)
-                 : t;
-    });
+    lift_tangents(here, own);
     return own.call(out);
   }
   BatchCall c(r, args, here, out);
@@ -340,12 +358,14 @@ void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId lev
 }
 
 void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* args, LevelId level) {
-  COGRAD_CHECK(batch_level(self) == level, "vmap: inplace arithmetic ", r.spec.name,
-               "_() is not possible: what is written has a value for each sample, but the tensor "
-               "that it is written to is the same for all of them. Use the out-of-place ",
-               r.spec.name,
-               "(), or create the tensor inside of the vmap by new_zeros() or the like "
-               "of a tensor that has one.");
+  if (batch_level(self) != level)
+    refuse_samples(detail::concat(
+        "vmap: inplace arithmetic ", r.spec.name,
+        "_() is not possible: what is written has a value for each sample, but the tensor "
+        "that it is written to is the same for all of them. Use the out-of-place ",
+        r.spec.name,
+        "(), or create the tensor inside of the vmap by new_zeros() or the like "
+        "of a tensor that has one."));
   Changed safe(r, args);
   bool recorded = false;
   each_tensor(r, args, [&](size_t, const Tensor& t) { recorded |= requires_grad(memory_of(t)); });
@@ -375,12 +395,21 @@ namespace {
                "randomness flags on vmap or perform the randomness operation out of vmap");
 }
 
+// The op whose numbers are told apart already, for the samples of all vmaps.
+constinit thread_local const OpRecord* t_drawn = nullptr;
+struct Drawn {
+  explicit Drawn(const OpRecord* r) noexcept : before(std::exchange(t_drawn, r)) {}
+  ~Drawn() { t_drawn = before; }
+  Drawn(const Drawn&) = delete;
+  Drawn& operator=(const Drawn&) = delete;
+  const OpRecord* before;
+};
+
 // From the innermost vmap out: the numbers of `depth` of them are still to be drawn apart.
 void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   if (depth == 0) {
-    if (highest_batch_level(r, args) != 0) return call_transformed(r, args, out);
-    const detail::LookedAt here;
-    return r.call(args, out);
+    const Drawn here(&r);
+    return call_transformed(r, args, out);
   }
   const VmapLevel level = vmap_levels()[depth - 1];
   if (level.randomness == Randomness::Error) fail_drawing(r);
@@ -388,6 +417,11 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   each_tensor(r, args, [&](size_t, const Tensor& t) { batched |= batch_level(t) == level.id; });
   BatchCall c(r, args, level, out);
   if (level.randomness == Randomness::Same && !batched) return draw(r, args, out, depth - 1);
+  if (any_tangent_samples(r, args, level)) {
+    Changed own(r, args);
+    lift_tangents(level, own);
+    return draw(r, own.data(), out, depth);
+  }
   const bool none = level.size == 0;  // one call says of what shape
   std::vector<Result> results(none ? 1 : static_cast<size_t>(level.size));
   Generator* generator = &default_generator();
@@ -401,9 +435,7 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
       if (!c.batched(t)) return t;
       return none ? ones(t.sizes(), t.dtype()) : select(c.samples(t), 0, static_cast<int64_t>(b));
     });
-    SmallVec<Value, 8> values;
-    for (size_t i = 0; i < r.args.size(); ++i) values.push_back(sample[i]);
-    draw(r, values.data(), results[b], depth - 1);
+    draw(r, sample.data(), results[b], depth - 1);
   }
   stack_results(c, results);
   if (!none) return;
@@ -428,8 +460,10 @@ void check_drawing_inplace(const OpRecord& r, const Tensor& self) {
   }
 }
 
-void call_drawing(const OpRecord& r, const Value* args, Result& out) {
+bool call_drawing(const OpRecord& r, const Value* args, Result& out) {
+  if (t_drawn == &r) return false;
   draw(r, args, out, vmap_levels().size());
+  return true;
 }
 
 }  // namespace cograd

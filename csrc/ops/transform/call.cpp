@@ -54,8 +54,9 @@ bool any_recorded(const OpRecord& r, const Value* args) {
 // Samples first: a handle has neither history nor tangents of its own.
 void call_transformed(const OpRecord& r, const Value* args, Result& out) {
   const bool random = (r.spec.flags & kKindMask) == kRandom;
-  if (random && thread_state.vmaps > 0 && r.facts.batch.rule != BatchRule::Rule::Through)
-    return call_drawing(r, args, out);
+  if (random && thread_state.vmaps > 0 && r.facts.batch.rule != BatchRule::Rule::Through &&
+      call_drawing(r, args, out))
+    return;
   if (const LevelId level = highest_batch_level(r, args)) return call_batched(r, args, out, level);
   if (!r.composite)  // the ops that it is made of have tangents
     if (const auto level = highest_level(r, args)) return call_with_tangents(r, args, out, level);

@@ -160,7 +160,7 @@ std::vector<Tensor> TangentCall::gradients_of_tangents(Node& node, const Tensor&
   for (size_t i = 0; i < found.size(); ++i) {
     if (!tangents_[i].defined()) continue;
     Tensor t = cast(tangents_[i], out.dtype());
-    const GradGuard grad(record || requires_grad(t));
+    const GradGuard grad(record);
     if (!same(t.sizes(), out.sizes())) t = expand(t, out.sizes());
     BackwardArgs args;
     args.grads = {&t, 1};

@@ -154,8 +154,8 @@ def grad(
         only_inputs: must be True.
         allow_unused: None instead of an error for inputs the outputs do not depend on.
         is_grads_batched: each grad_output has one more dimension in front, of size B; the result
-            has it too. It runs B backwards one after the other: the values are those of torch's
-            vmap, the time is B times that of one run, and hooks run B times.
+            has it too. One backward runs under ``vmap``: hooks run once, and see one gradient that
+            stands for all; Functions without a rule run B times.
         materialize_grads: zeros instead of None for such inputs.
 
     Raises:
@@ -220,8 +220,8 @@ def _batched(
     create_graph: bool,
     wanted: tuple[Any, ...],
 ) -> tuple[Tensor | None, ...]:
-    """One backward per row of the grad_outputs; the gradients stacked along a new dimension 0."""
-    import cograd
+    """A backward of all rows of the grad_outputs at once; dim 0 of the gradients counts them."""
+    from cograd._vmap import vmap_quietly
 
     if len(roots) != len(grads):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
@@ -243,20 +243,13 @@ def _batched(
     sizes = [int(g.shape[0]) for g in grads]
     if len(set(sizes)) > 1:
         raise ValueError(f"grad(): the batch sizes of the grad_outputs differ: {sizes}")
-    count = sizes[0]
-    if count == 0:
+    if sizes[0] == 0:
         raise ValueError("grad(): is_grads_batched=True with an empty batch: nothing to compute")
-    rows = [
-        _C._run_backward(
-            roots, tuple(g[b] for g in grads), keep or b + 1 < count, create_graph, wanted, False
-        )
-        for b in range(count)
-    ]
-    stacked: list[Tensor | None] = []
-    for i, target in enumerate(wanted):
-        column = [row[i] for row in rows]
-        if all(g is None for g in column):
-            stacked.append(None)
-        else:
-            stacked.append(cograd.stack([_materialized(g, target) for g in column]))
-    return tuple(stacked)
+    found: list[Tensor | None] = []
+
+    def run(*rows: Tensor) -> tuple[Tensor, ...]:
+        found.extend(_C._run_backward(roots, rows, keep, create_graph, wanted, False))
+        return tuple(g for g in found if g is not None)
+
+    taken = iter(vmap_quietly(run, "same")(*grads))
+    return tuple(None if g is None else next(taken) for g in found)

@@ -66,7 +66,11 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(tensor: Tensor) -> Tensor:
-            return tensor.detach().clone()
+            before = _C._set_grad_enabled(False)  # no history, but tangents stay
+            try:
+                return tensor.clone()
+            finally:
+                _C._set_grad_enabled(before)
 
         def unpack(packed: Tensor) -> Tensor:
             return packed

@@ -369,7 +369,7 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Tensors, strict: bool) -
             seen.extend((many, [value.shape for value, _ in pairs]))
         return [cograd.zeros_like(value) if t is None else t for value, t in pairs]
 
-    stacked = _map_rows(column, list(given), at_once=False)
+    stacked = _map_rows(column, list(given))
     many_out, shapes = seen
     sizes = [x.numel() for x in given]
     rows = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from cograd._vmap import vmap
 
 from ._forward import hessian, jacfwd, jvp, linearize
-from ._modules import functional_call, stack_module_state
+from ._modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from ._reverse import grad, grad_and_value, jacrev, vjp
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

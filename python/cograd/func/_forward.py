@@ -125,23 +125,12 @@ def jvp(
     return (output, tangent, aux) if has_aux else (output, tangent)
 
 
-def _needs_columns(error: RuntimeError) -> bool:
-    """Whether vmap refused what a function of plain tensors may do."""
-    return str(error).startswith(("vmap: It looks like", "vmap: inplace arithmetic"))
-
-
-def _first_samples(rows: list[Tensor]) -> Callable[[Tensor], Tensor]:
-    """What all rows have alike, as one row has it."""
-    described = _C._describe_samples(rows[0])
-    level = described[0] if described is not None else None
-
-    def first(t: Tensor) -> Tensor:
-        samples = _C._describe_samples(t)
-        if samples is None or samples[0] != level:
-            return t
-        row: Tensor = samples[2].select(samples[1], 0)
-        return row
-
+def _of_one(tangents: list[Tensor], value: Tensor) -> Tensor:
+    """A value that may differ from direction to direction, as it is for the first of them."""
+    ours, found = _C._describe_samples(tangents[0]), _C._describe_samples(value)
+    if ours is None or found is None or found[0] != ours[0]:
+        return value
+    first: Tensor = found[2].select(found[1], 0)
     return first
 
 
@@ -150,20 +139,24 @@ def jacfwd(
     argnums: Argnums = 0,
     has_aux: bool = False,
     *,
+    chunk_size: int | None = None,
     randomness: str = "error",
 ) -> Any:
-    """The function that computes the Jacobian of ``func``, by one tangent for each input element.
+    """The function that computes the Jacobian of ``func``, by one direction per input element.
 
     Args:
         func: gives a tree of tensors, or (that, aux) with ``has_aux``.
         argnums: by which positional arguments to differentiate, as for ``grad``.
         has_aux: the result is then (Jacobian, aux).
+        chunk_size: how many directions at once are worked on; the result does not depend on it.
         randomness: what random ops in ``func`` may do: "error", "same" or "different".
 
     The result is laid out as that of ``jacrev``. ``func`` runs once, under ``vmap`` over the
     tangents; a function that vmap refuses, as it depends on values or writes into tensors that it
     made, runs for each tangent.
     """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacfwd: `chunk_size` should be greater than 0.")
 
     @functools.wraps(func, updated=())
     def wrapper(*args: Any) -> Any:
@@ -176,17 +169,10 @@ def jacfwd(
                 func, args, tree(in_spec, tangents), argnums, False, has_aux
             )
             if not first:
-                pick = _first_samples(tangents)
-                first.extend(([pick(o) for o in outputs], spec, mapped(pick, aux)))
+                first.extend((outputs, spec, mapped(functools.partial(_of_one, tangents), aux)))
             return directions
 
-        try:
-            stacked = _map_rows(column, inputs, randomness=randomness)
-        except RuntimeError as error:
-            if not _needs_columns(error):
-                raise
-            first.clear()
-            stacked = _map_rows(column, inputs, at_once=False)
+        stacked = _map_rows(column, inputs, chunk_size, randomness)
         outputs, out_spec, aux = first
         sizes = [x.numel() for x in inputs]
         jacobian = []

@@ -55,6 +55,23 @@ def functional_call(
     return _functional_call(module, given, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 
+def _forget_statistics(module: Any) -> None:
+    if getattr(module, "track_running_stats", False):
+        module.running_mean = module.running_var = module.num_batches_tracked = None
+        module.track_running_stats = False
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Takes the running statistics from ``root`` and all modules in it, and gives ``root`` back.
+
+    A running statistic of a captured module cannot be written inside of a vmap; without one the
+    statistics are those of the batch. A module has them if it has ``track_running_stats``.
+    """
+    for module in root.modules():
+        _forget_statistics(module)
+    return root
+
+
 def _stacked(tensors: list[Tensor], name: str) -> Tensor:
     wanted = {t.requires_grad for t in tensors}
     if len(wanted) > 1:

@@ -295,7 +295,8 @@ def jacrev(
             products: list[Tensor] = flat(pullback(tree(out_spec, cotangents)))[0]
             return products
 
-        stacked = _map_rows(row, outputs, chunk_size)
+        # A checkpoint in the graph repeats the numbers that it drew.
+        stacked = _map_rows(row, outputs, chunk_size, randomness="same")
         sizes = [o.numel() for o in outputs]
         parts = [s.split(sizes) for s in stacked]
         jacobian = tree(

@@ -210,6 +210,19 @@ class _SaveInputs(Function):
         raise AssertionError("the input saver of a checkpoint takes no part in backward")
 
 
+class _Kept:
+    """The same where arguments have samples, or tangents, that a Function would work on."""
+
+    def __init__(self, *args: Any) -> None:
+        self.arguments = list
+        self.saved_tensors = args
+        self.grad_fn = self if cograd.is_grad_enabled() else None
+
+
+def _transformed() -> bool:
+    return cograd._C._vmap_depth() > 0 or cograd._C._dual_level() >= 0
+
+
 _COMPARISONS: dict[str, Callable[[Tensor], Any] | None] = {"default": metadata, "none": None}
 
 
@@ -242,8 +255,11 @@ def _frame_generator(
         _COMPARISONS[determinism_check],
         debug,
     )
-    dummy = cograd.empty((0,), requires_grad=True)
-    frame.input_saver = _SaveInputs.apply(dummy, kwargs, *args)
+    if _transformed():
+        frame.input_saver = _Kept(kwargs, *args)
+    else:
+        dummy = cograd.empty((0,), requires_grad=True)
+        frame.input_saver = _SaveInputs.apply(dummy, kwargs, *args)
     if frame.input_saver.grad_fn is None:  # ops are not being recorded
         yield
         return
