@@ -186,6 +186,10 @@ Tensor batched_over_those_of(const Tensor& other, const Tensor& t) {
   return batched_over(t, std::move(levels));
 }
 
+static constinit thread_local bool t_tells = true;
+bool tell_of_loops(bool on) noexcept { return std::exchange(t_tells, on); }
+bool tells_of_loops() noexcept { return t_tells; }
+
 bool has_more_samples(const Tensor& a, const Tensor& b) noexcept {
   for (const Tensor* t = &a; is_batched(*t); t = &whole_of(*t))
     if (!has_samples(b, batch_level(*t))) return true;

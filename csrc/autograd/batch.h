@@ -83,6 +83,9 @@ class ReadsSamples : public Error {
 [[noreturn]] COGRAD_API void refuse_samples(std::string text);
 // How often this thread raised it.
 COGRAD_API uint64_t sample_refusals() noexcept;
+// Whether this thread says so where a call runs sample by sample; the former answer.
+COGRAD_API bool tell_of_loops(bool on) noexcept;
+COGRAD_API bool tells_of_loops() noexcept;
 // Raises if `t` is a handle: `who` needs the values of one tensor.
 [[noreturn]] COGRAD_API void fail_one_value(const char* who);
 inline void check_one_value(const Tensor& t, const char* who) {

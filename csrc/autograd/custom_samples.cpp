@@ -26,6 +26,7 @@ void tell_once(const std::string& text) {
 }
 
 void tell_of_loop(const SampledCall& f) {
+  if (!tells_of_loops()) return;
   tell_once(detail::concat("vmap: ", f.name(), " has no vmap rule and runs sample by sample. Add\n",
                            f.rule_to_write()));
 }

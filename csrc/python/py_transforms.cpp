@@ -39,8 +39,10 @@ Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
   const auto at = level_at(level);
   if (is_batched(primal) || is_batched(tangent)) {
     check_tangent_size(primal, tangent);
-    // What has a tangent for each sample has a value for each, too.
-    const Tensor own = batched_over_those_of(primal, tangent);
+    // Within one vmap a value may be the same for all samples of its tangent; where there are
+    // several it has the same samples.
+    const bool nested = is_batched(primal) || thread_state.vmaps > 1;
+    const Tensor own = nested ? batched_over_those_of(tangent, primal) : primal;
     if (is_batched(own))
       return batched_like(own, make_dual(memory_of(own), whole_like(own, tangent), level));
   }

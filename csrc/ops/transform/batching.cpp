@@ -204,10 +204,8 @@ void by_shape(const BatchCall& c) {
   wrap_results(c);
 }
 
-constinit thread_local bool t_tells = true;
-
 void tell_of_loop(const char* op) {
-  if (!t_tells) return;
+  if (!tells_of_loops()) return;
   static std::mutex mutex;
   static auto* told = new std::set<std::string, std::less<>>;
   {
@@ -282,9 +280,6 @@ void run_samples(BatchCall& c, F&& prepare) {
 }
 
 }  // namespace
-
-bool tell_of_loops(bool on) noexcept { return std::exchange(t_tells, on); }
-bool tells_of_loops() noexcept { return t_tells; }
 
 // --- what own rules use ------------------------------------------------------------------------
 

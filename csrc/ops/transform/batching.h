@@ -13,10 +13,6 @@ void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId lev
 void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* args, LevelId level);
 // Raises if numbers of each sample's own would be drawn into a tensor that has none.
 void check_drawing_inplace(const OpRecord& r, const Tensor& self);
-// Whether this thread is told of loops over samples; what it was before. A caller of vmap that
-// never asked for one is not.
-COGRAD_API bool tell_of_loops(bool on) noexcept;
-COGRAD_API bool tells_of_loops() noexcept;
 // Of an op that draws random numbers inside of vmaps. False: they are told apart already, and the
 // call is like any other.
 bool call_drawing(const OpRecord& r, const Value* args, Result& out);
