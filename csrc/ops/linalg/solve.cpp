@@ -48,6 +48,8 @@ struct LinalgSolveEx {
                                "none: tested by hand",
                                "",
                                "result, info"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
+  static constexpr bool kHolomorphic = true;
   static constexpr int kSaved = 5;
   static std::tuple<Tensor, Tensor> forward(Ctx<LinalgSolveEx>& ctx, const Tensor& a,
                                             const Tensor& b) {
@@ -139,7 +141,7 @@ struct LinalgSolve {
   static constexpr OpSpec spec{
       "linalg_solve", "A, B, *, left=True", kInternal | kOut | kDecomposition,
       "X of A X = B, or of X A = B unless left.", "S(3), T(3, 2); S(3), T(3); S(2, 3), T(2, 3, 1)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a, const Tensor& b, bool left) {
     auto [x, info] = solve_system("linalg.solve", a, b, left);
     check_info("torch.linalg.solve", info, singular_solve);
@@ -156,6 +158,7 @@ struct LinalgSolveInfo {
                                "none: tested by hand",
                                "",
                                "result, info"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, const Tensor& b, bool left,
                                             bool check) {
     auto [x, info] = solve_system("linalg.solve_ex", a, b, left);
@@ -173,6 +176,8 @@ struct LinalgInvEx {
                                "none: tested by hand",
                                "",
                                "inverse, info"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
+  static constexpr bool kHolomorphic = true;
   static constexpr int kSaved = 1;
   static constexpr BatchRule kBatch = leading(2);
   static std::tuple<Tensor, Tensor> forward(Ctx<LinalgInvEx>& ctx, const Tensor& a, bool check) {
@@ -186,7 +191,7 @@ struct LinalgInvEx {
       if (f.info.data<int32_t>()[i] == 0)
         kernels::lu_inverse(n, matrix, f.pivots.data<int32_t>() + i * n);
       else  // LAPACK leaves a singular matrix as it is
-        std::fill_n(matrix, n * n, std::numeric_limits<T>::quiet_NaN());
+        std::fill_n(matrix, n * n, T(std::numeric_limits<kernels::real_of<T>>::quiet_NaN()));
     });
     ctx.save_output(f.lu);
     return {f.lu, f.info};
@@ -215,7 +220,7 @@ Tensor checked_inverse(const char* name, const Tensor& a) {
                                  "The inverse of a square matrix, or of each of a batch.", \
                                  "S(3); S(2, 3)",                                          \
                                  "np.linalg.inv(x)"};                                      \
-    static constexpr DTypeSet kDTypes = kWideTypes;                                        \
+    static constexpr DTypeSet kDTypes = kMatrixTypes;                                      \
     static Tensor forward(const Tensor& a) { return checked_inverse("linalg.inv", a); }    \
   };                                                                                       \
   COGRAD_OP(Struct)
@@ -228,38 +233,57 @@ struct Determinants {
   Tensor det, sign, logabs;
 };
 
+template <class T>
+T sign_of(T u) {
+  return std::isnan(u) ? u : static_cast<T>((u > 0) - (u < 0));
+}
+template <class T>
+complex<T> sign_of(complex<T> u) {
+  const T size = std::hypot(u.re, u.im);
+  return size == 0 ? complex<T>(0) : u / size;
+}
+template <class T>
+T size_of(T u) {
+  return std::abs(u);
+}
+template <class T>
+T size_of(complex<T> u) {
+  return std::hypot(u.re, u.im);
+}
+
 Determinants determinants(const Tensor& a) {
   const Factors f = factored(a);
   const int64_t n = a.size(-1);
   Determinants d{empty(batch_of(a), a.dtype()), empty(batch_of(a), a.dtype()),
-                 empty(batch_of(a), a.dtype())};
+                 empty(batch_of(a), real_dtype(a.dtype()))};
   each_matrix(a.dtype(), f.info.numel(), n, [&](auto tag, int64_t i) {
     using T = typename decltype(tag)::type;
-    T det = 1, sign = 1, logabs = 0;
+    using R = kernels::real_of<T>;
+    T det = 1, sign = 1;
+    R logabs = 0;
     for (int64_t k = 0; k < n; ++k) {
       const T u = f.lu.data<T>()[i * n * n + k * n + k];
       const bool swapped = f.pivots.data<int32_t>()[i * n + k] != k + 1;
       det *= swapped ? -u : u;
-      sign *=
-          std::isnan(u) ? u : static_cast<T>((u > 0) - (u < 0)) * static_cast<T>(swapped ? -1 : 1);
-      logabs += std::log(std::abs(u));
+      sign *= sign_of(swapped ? -u : u);
+      logabs += std::log(size_of(u));
     }
     d.det.data<T>()[i] = det;
     d.sign.data<T>()[i] = sign;
-    d.logabs.data<T>()[i] = logabs;
+    d.logabs.data<R>()[i] = logabs;
   });
   return d;
 }
 
 Tensor per_matrix(const Tensor& x) { return unsqueeze(unsqueeze(x, -1), -1); }
 
-// The matrix of cofactors by the SVD A = U S V^T, which a singular A has too:
-// det(U) det(V) U diag(prod_{j != i} s_j) V^T.
+// The matrix of cofactors by the SVD A = U S V^H, which a singular A has too:
+// det(U V^H) conj(U diag(prod_{j != i} s_j) V^H).
 Tensor cofactors(const Tensor& a) {
   auto [u, s, vh] = svd(a, false);
   const Tensor sign = determinants(matmul(detach(u), detach(vh))).sign;
   const Tensor others = product_of_others(s, DimMask{1} << (s.dim() - 1));
-  return per_matrix(sign) * matmul(u * unsqueeze(others, -2), vh);
+  return per_matrix(sign) * conj(matmul(u * unsqueeze(others, -2), vh));
 }
 
 struct LinalgDet {
@@ -269,7 +293,8 @@ struct LinalgDet {
                                "The determinant of each matrix.",
                                "S(3); S(2, 3)",
                                "np.linalg.det(x)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
+  static constexpr bool kHolomorphic = true;
   static constexpr const char* kNodeName = "LinalgDetBackward0";
   static constexpr int kSaved = 2;
   static constexpr BatchRule kBatch = leading(2);
@@ -288,9 +313,14 @@ struct LinalgDet {
 
  private:
   static bool any_zero(const Tensor& det) {
-    const Tensor values = raw_cast(raw_contiguous(det), DType::Float64);
-    const double* v = values.data<double>();
-    return std::any_of(v, v + values.numel(), [](double x) { return x == 0; });
+    const Tensor values = raw_contiguous(det);
+    bool any = false;
+    dispatch_matrix(det.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const T* v = values.data<T>();
+      any = std::any_of(v, v + values.numel(), [](T x) { return x == T(0); });
+    });
+    return any;
   }
 };
 COGRAD_OP(LinalgDet)
@@ -303,20 +333,29 @@ struct LinalgSlogdet {
                                "S(3); S(2, 3)",
                                "np.linalg.slogdet(x)",
                                "sign, logabsdet"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
-  static constexpr int kSaved = 1;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
+  static constexpr int kSaved = 2;
   static constexpr BatchRule kBatch = leading(2);
   static std::tuple<Tensor, Tensor> forward(Ctx<LinalgSlogdet>& ctx, const Tensor& a) {
     check_square("linalg.slogdet", a);
     ctx.save(a);
     const Determinants d = determinants(a);
+    if (is_complex(a.dtype())) ctx.save_output(d.sign, 0);
     return {d.sign, d.logabs};
   }
-  // d log|det A| = tr(A^-1 dA); the sign is constant where it is smooth.
+  // d log|det A| = Re tr(A^-1 dA), and Im tr(A^-1 dA) turns the sign, which is constant where a
+  // real one is smooth.
   static void backward(Ctx<LinalgSlogdet>& ctx, std::span<Tensor> gs) {
-    if (!gs[1].defined()) return;
-    auto [y, info] = apply<LinalgInvEx>(ctx.saved(0), false);
-    ctx.grad(0) = per_matrix(gs[1]) * matrix_t(y);
+    const Tensor a = ctx.saved(0);
+    const bool turned = is_complex(a.dtype()) && gs[0].defined();
+    if (!gs[1].defined() && !turned) return;
+    auto [y, info] = apply<LinalgInvEx>(a, false);
+    Tensor g = gs[1];
+    if (turned) {
+      const Tensor turn = imag(gs[0] * conj(ctx.saved(1)));
+      g = complex_of(g.defined() ? g : zeros_like(turn), turn);
+    }
+    ctx.grad(0) = per_matrix(g) * matrix_h(y);
   }
 };
 COGRAD_OP(LinalgSlogdet)
@@ -325,7 +364,7 @@ struct Det {
   static constexpr OpSpec spec{
       "det",  "input",           kFunctional | kDecomposition, "The determinant of each matrix.",
       "S(3)", "np.linalg.det(x)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a) { return apply<LinalgDet>(a); }
 };
 COGRAD_OP(Det)
@@ -338,21 +377,23 @@ struct Slogdet {
                                "S(3)",
                                "np.linalg.slogdet(x)",
                                "sign, logabsdet"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a) { return apply<LinalgSlogdet>(a); }
 };
 COGRAD_OP(Slogdet)
 
 struct Logdet {
-  static constexpr OpSpec spec{"logdet",
-                               "input",
-                               kFunctional | kDecomposition,
-                               "The logarithm of the determinant; NaN where that is negative.",
-                               "S(3); S(2, 3)",
-                               "np.log(np.linalg.det(x))"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr OpSpec spec{
+      "logdet",
+      "input",
+      kFunctional | kDecomposition,
+      "The logarithm of the determinant; NaN where a real one is negative.",
+      "S(3); S(2, 3)",
+      "np.log(np.linalg.det(x))"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a) {
     auto [sign, logabs] = apply<LinalgSlogdet>(a);
+    if (is_complex(a.dtype())) return log(sign) + logabs;
     return where(eq(sign, -1), std::nan(""), logabs);
   }
 };
@@ -365,7 +406,7 @@ struct MatrixPower {
                                "The n-th power of square matrices; of their inverses for n < 0.",
                                "S(3), 3; S(3), -2; S(2, 3), 0",
                                "np.linalg.matrix_power(x, n)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a, int64_t n) {
     check_square("linalg.matrix_power", a);
     if (n == 0) {  // overwritten, not made anew: a keeps its place in the graph
@@ -393,6 +434,8 @@ struct TriangularState {
 struct LinalgSolveTriangularOp {
   static constexpr OpSpec spec{"linalg_solve_triangular", "A, B, upper, unit",
                                kInternal | kDecomposition, "", "none: linalg_solve_triangular"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
+  static constexpr bool kHolomorphic = true;
   static constexpr const char* kNodeName = "LinalgSolveTriangularBackward0";
   static constexpr int kSaved = 2;
   using State = TriangularState;
@@ -427,6 +470,7 @@ struct LinalgSolveTriangular {
       "linalg_solve_triangular", "A, B, *, upper, left=True, unitriangular=False",
       kInternal | kOut | kDecomposition, "X of A X = B (X A = B unless left) for a triangular A.",
       "none: tested by hand"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit) {
     constexpr const char* kName = "linalg.solve_triangular";
     check_matrix(kName, b, "B");
