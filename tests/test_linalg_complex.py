@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cograd import func, linalg
 
+pytestmark = pytest.mark.filterwarnings("ignore:vmap")
 C8, C16 = torch.complex64, torch.complex128
 
 

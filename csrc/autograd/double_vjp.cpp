@@ -47,6 +47,7 @@ std::vector<Tensor> call_backward(Node& node, std::span<const Tensor> given,
   args.out = out;
   args.create_graph = true;
   args.keep_graph = true;
+  args.probing = true;
   args.needs_mask = 0;
   for (size_t i = 0; i < out.size(); ++i) {
     const bool need = given[i].defined();

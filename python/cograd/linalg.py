@@ -39,6 +39,7 @@ __all__ = [
     "inv_ex",
     "lstsq",
     "matmul",
+    "matrix_exp",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
@@ -298,6 +299,11 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """The n-th power of each square matrix; powers of the inverse for negative n."""
     return _ops.matrix_power(A, n, out=out)
+
+
+def matrix_exp(A: Tensor) -> Tensor:
+    """The matrix exponential of each square matrix."""
+    return _ops.matrix_exp(A)
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
