@@ -148,6 +148,8 @@ int cholesky(int64_t n, T* a) {
   const int in = narrow(n), ld = leading(n);
   int info = 0;
   if (n > 0) potrf<T>("L", &in, a, &ld, &info, 1);
+  for (int64_t j = 0; j < n && info == 0; ++j)  // OpenBLAS takes NaN for a positive number
+    if (!(real_part(a[j * n + j]) > 0)) info = static_cast<int>(j + 1);
   for (int64_t j = 1; j < n; ++j) std::fill_n(a + j * n, j, T(0));
   return info;
 }

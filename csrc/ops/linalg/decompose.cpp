@@ -288,7 +288,8 @@ struct EighOp {
     ctx.save_output(v, 1);
     return {values, v};
   }
-  // gA = V (diag(g) + (V^H gV) / E) V^H with E_ij = value_j - value_i off the diagonal.
+  // gA = V (diag(g) + skew(V^H gV) / 2E) V^H, Hermitian as A is, with E_ij = value_j - value_i off
+  // the diagonal.
   static void backward(Ctx<EighOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined() && !gs[1].defined()) return;
     const Tensor values = ctx.saved(0), v = ctx.saved(1);
@@ -298,8 +299,10 @@ struct EighOp {
       const Tensor same = diag_embed(ones(Dims{n}, DType::Bool));
       const Tensor e = unsqueeze(values, -2) - unsqueeze(values, -1);
       const Tensor turn = matmul_hn(v, gs[1]);
-      if (is_complex(turn.dtype())) check_phase(kPhaseMessage, imag(diagonal(turn, 0, -2, -1)));
-      middle = where(same, 0.0, turn / where(same, 1.0, e));
+      if (is_complex(turn.dtype()))
+        check_phase(ctx, kPhaseMessage, imag(diagonal(turn, 0, -2, -1)));
+      const Tensor half = (turn - matrix_h(turn)) * 0.5;
+      middle = where(same, 0.0, half / where(same, 1.0, e));
       if (gs[0].defined()) middle = middle + diag_embed(gs[0]);
       middle = matmul(v, middle);
     } else {

@@ -97,7 +97,7 @@ struct SvdOp {
       core = core + column * (skew(matrix_h(turn), on_diagonal) / e);
       if (vh.size(-1) > k) right = (gvh - matmul(turn, vh)) / column;
     }
-    if (phases) core = core + of_phases(phase_u, phase_v, s);
+    if (phases) core = core + of_phases(ctx, phase_u, phase_v, s);
     Tensor result = matmul(matmul(u, core), vh);
     if (left.defined()) result = result + matmul(left, vh);
     if (right.defined()) result = result + matmul(u, right);
@@ -107,9 +107,10 @@ struct SvdOp {
  private:
   // Pairs of vectors have a phase that A does not determine; only that of one against the other
   // depends on A. The turns are the imaginary parts of diag(U^H gU) and diag(gVh V).
-  static Tensor of_phases(const Tensor& u, const Tensor& v, const Tensor& s) {
+  static Tensor of_phases(const CtxBase& ctx, const Tensor& u, const Tensor& v, const Tensor& s) {
     const bool both = u.defined() && v.defined();
     check_phase(
+        ctx,
         "svd_backward: The singular vectors in the complex case are specified up to multiplication "
         "by e^{i phi}. The specified loss function depends on this phase term, making it "
         "ill-defined.",

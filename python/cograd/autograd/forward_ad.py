@@ -95,7 +95,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     writing the dual tensor in place writes the tangent, too.
 
     Raises:
-        ValueError: one of the two is neither of a floating-point nor of a complex dtype.
+        ValueError: one of the two is not of a floating-point or complex dtype.
         RuntimeError: no level is open, the sizes differ, or ``tensor`` has a tangent there already.
     """
     level = _level(level, "create")
