@@ -69,9 +69,17 @@ void each_matrix(DType t, int64_t count, int64_t work, const F& f) {
                });
 }
 
+// P A = L U of every matrix: the factors, int32 pivots (.., n) and info (..).
+struct Factors {
+  Tensor lu, pivots, info;
+};
+
+Factors factored(const Tensor& a);
+
 // Differentiable.
 Tensor solve(const Tensor& a, const Tensor& b);
 Tensor inverse(const Tensor& a);
+Tensor inverse_or_nan(const Tensor& a);  // NaN for a singular matrix
 Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit = false);
 std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& a, bool full);
 // The singular values of each matrix, descending.
