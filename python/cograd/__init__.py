@@ -124,6 +124,7 @@ _LAZY_NAMES = {
     "set_printoptions": "_tensor.str",
     "get_printoptions": "_tensor.str",
     "printoptions": "_tensor.str",
+    "vmap": "_vmap",
 }
 
 
