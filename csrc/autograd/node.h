@@ -46,7 +46,6 @@ struct BackwardArgs {
   const std::vector<bool>* needs_more = nullptr;  // edges from 64 on
   bool create_graph = false;
   bool keep_graph = false;
-  bool probing = false;      // the gradients are ones: backward's own derivative is asked for
   bool of_tangents = false;  // tangents stand in the gradients' place: nothing is conjugated
   bool needs(size_t i) const noexcept {
     if (i < 64) return ((needs_mask >> i) & 1) != 0;

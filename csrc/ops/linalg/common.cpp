@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the ops on matrices share: checks, messages and the column-major layout LAPACK works on.
+#include "autograd/probing.h"
 #include "kernels/gemm.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
@@ -58,9 +59,9 @@ Tensor first_columns(const Tensor& x, int64_t cols) {
   return alias_strided(x, batch_and(x, {x.size(-2), cols}), x.strides(), x.bytes());
 }
 
-void check_phase(const CtxBase& ctx, const char* message, const Tensor& phase) {
+void check_phase(const char* message, const Tensor& phase) {
   constexpr double kTolerance = 1e-2;
-  if (ctx.args().probing || transformed(phase)) return;
+  if (probing_backward() || transformed(phase)) return;
   const Tensor values = raw_cast(raw_contiguous(phase), DType::Float64);
   const double* v = values.data<double>();
   const bool fixed =

@@ -299,8 +299,7 @@ struct EighOp {
       const Tensor same = diag_embed(ones(Dims{n}, DType::Bool));
       const Tensor e = unsqueeze(values, -2) - unsqueeze(values, -1);
       const Tensor turn = matmul_hn(v, gs[1]);
-      if (is_complex(turn.dtype()))
-        check_phase(ctx, kPhaseMessage, imag(diagonal(turn, 0, -2, -1)));
+      if (is_complex(turn.dtype())) check_phase(kPhaseMessage, imag(diagonal(turn, 0, -2, -1)));
       const Tensor half = (turn - matrix_h(turn)) * 0.5;
       middle = where(same, 0.0, half / where(same, 1.0, e));
       if (gs[0].defined()) middle = middle + diag_embed(gs[0]);

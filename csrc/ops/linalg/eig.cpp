@@ -61,17 +61,16 @@ struct EigOp {
       ctx.grad(0) = solve(vh, unsqueeze(gs[0], -1) * vh);
       return;
     }
-    Tensor middle = of_vectors(ctx, values, v, vh, gs[1]);
+    Tensor middle = of_vectors(values, v, vh, gs[1]);
     if (gs[0].defined()) middle = middle + diag_embed(gs[0]);
     ctx.grad(0) = solve(vh, matmul(middle, vh));
   }
 
  private:
-  static Tensor of_vectors(const CtxBase& ctx, const Tensor& values, const Tensor& v,
-                           const Tensor& vh, const Tensor& g) {
+  static Tensor of_vectors(const Tensor& values, const Tensor& v, const Tensor& vh,
+                           const Tensor& g) {
     const Tensor turn = matmul(vh, g), diag = diagonal(turn, 0, -2, -1);
     check_phase(
-        ctx,
         "linalg_eig_backward: The eigenvectors in the complex case are specified up to "
         "multiplication by e^{i phi}. The specified loss function depends on this quantity, so it "
         "is ill-defined.",

@@ -97,6 +97,6 @@ inline Tensor matmul_nh(const Tensor& a, const Tensor& b) {
 // Raises if `phase`, the imaginary parts of what a gradient says about the phases of vectors, is
 // not about 0: these are of LAPACK's choosing. Nothing is looked at under a transform, or if
 // backward is called for its derivative only.
-void check_phase(const CtxBase& ctx, const char* message, const Tensor& phase);
+void check_phase(const char* message, const Tensor& phase);
 
 }  // namespace cograd

@@ -148,7 +148,7 @@ struct NormNamed {
       kFunctional | kOut | kExactOut | kReduction,
       "Euclidean (Frobenius) norm over dim; 'nuc': sum of a matrix's singular values.",
       "T(3, 4); T(3, 4), 'fro', 1; T(2, 3, 4), 'fro', (0, 2), True",
-      "np.sqrt(np.sum(input**2, axis=dim, keepdims=keepdim))"};
+      "np.sqrt(np.sum(np.abs(input)**2, axis=dim, keepdims=keepdim))"};
   static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static Tensor forward(const Tensor& x, std::optional<std::string_view> p,
                         std::optional<DimList> dims, bool keepdim, std::optional<DType> dtype) {

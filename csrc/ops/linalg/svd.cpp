@@ -97,7 +97,7 @@ struct SvdOp {
       core = core + column * (skew(matrix_h(turn), on_diagonal) / e);
       if (vh.size(-1) > k) right = (gvh - matmul(turn, vh)) / column;
     }
-    if (phases) core = core + of_phases(ctx, phase_u, phase_v, s);
+    if (phases) core = core + of_phases(phase_u, phase_v, s);
     Tensor result = matmul(matmul(u, core), vh);
     if (left.defined()) result = result + matmul(left, vh);
     if (right.defined()) result = result + matmul(u, right);
@@ -107,10 +107,9 @@ struct SvdOp {
  private:
   // Pairs of vectors have a phase that A does not determine; only that of one against the other
   // depends on A. The turns are the imaginary parts of diag(U^H gU) and diag(gVh V).
-  static Tensor of_phases(const CtxBase& ctx, const Tensor& u, const Tensor& v, const Tensor& s) {
+  static Tensor of_phases(const Tensor& u, const Tensor& v, const Tensor& s) {
     const bool both = u.defined() && v.defined();
     check_phase(
-        ctx,
         "svd_backward: The singular vectors in the complex case are specified up to multiplication "
         "by e^{i phi}. The specified loss function depends on this phase term, making it "
         "ill-defined.",
@@ -186,10 +185,11 @@ struct Svd {
 COGRAD_OP(Svd)
 
 struct LinalgPinv {
-  static constexpr OpSpec spec{"linalg_pinv", "A, atol, rtol", kInternal | kDecomposition,
-                               "The pseudoinverse; singular values up to max(atol, rtol * the "
-                               "largest) count as 0.",
-                               "S(3), P() * 0, P() * 0; T(3, 4), P() * 0, P() * 0"};
+  static constexpr OpSpec spec{
+      "linalg_pinv", "A, atol, rtol", kInternal | kDecomposition,
+      "The pseudoinverse; singular values up to max(atol, rtol * the "
+      "largest) count as 0.",
+      "S(3), P().abs() * 0, P().abs() * 0; T(3, 4), P().abs() * 0, P().abs() * 0"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static constexpr int kSaved = 2;
   static Tensor forward(Ctx<LinalgPinv>& ctx, const Tensor& a, const Tensor& atol,
