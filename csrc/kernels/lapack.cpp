@@ -46,8 +46,8 @@
   void scipy_##p##geev_(const char* jobvl, const char* jobvr, const int* n, T* a, const int* lda,  \
                         T* w, T* vl, const int* ldvl, T* vr, const int* ldvr, T* work,             \
                         const int* lwork, R* rwork, int* info, size_t, size_t);
-using cfloat = cograd::complex<float>;
-using cdouble = cograd::complex<double>;
+using cfloat = cograd::Complex<float>;
+using cdouble = cograd::Complex<double>;
 extern "C" {
 COGRAD_LAPACK(float, s)
 COGRAD_LAPACK(double, d)
@@ -65,7 +65,7 @@ COGRAD_LAPACK_COMPLEX(cdouble, double, z)
 namespace cograd::kernels {
 namespace {
 
-// One name for the dtypes: fn<float> is sgetrf, fn<double> dgetrf, fn<complex<float>> cgetrf, ...
+// One name for the dtypes: fn<float> is sgetrf, fn<double> dgetrf, fn<Complex<float>> cgetrf, ...
 #define COGRAD_ROUTINE(name, real, complex_one)   \
   template <class T>                              \
   constexpr auto* name = [] {                     \
@@ -236,10 +236,10 @@ namespace {
 
 // LAPACK has the vectors of a conjugate pair as the parts of the first one, in two columns.
 template <class T>
-void join_vectors(int64_t n, const T* im_values, const T* columns, complex<T>* vectors) {
+void join_vectors(int64_t n, const T* im_values, const T* columns, Complex<T>* vectors) {
   for (int64_t j = 0; j < n; ++j) {
     const T* re = columns + j * n;
-    complex<T>* v = vectors + j * n;
+    Complex<T>* v = vectors + j * n;
     if (im_values[j] == 0) {
       for (int64_t i = 0; i < n; ++i) v[i] = {re[i], T(0)};
       continue;

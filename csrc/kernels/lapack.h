@@ -13,15 +13,15 @@ namespace detail {
 template <class T>
 struct Parts {
   using real = T;
-  using complex = cograd::complex<T>;
+  using complex_type = cograd::Complex<T>;
 };
 template <class T>
-struct Parts<cograd::complex<T>> : Parts<T> {};
+struct Parts<cograd::Complex<T>> : Parts<T> {};
 }  // namespace detail
 template <class T>
 using real_of = typename detail::Parts<T>::real;
 template <class T>
-using complex_of = typename detail::Parts<T>::complex;
+using complex_of = typename detail::Parts<T>::complex_type;
 
 // P A = L U in place of the m x n matrix a; pivots: min(m, n) row numbers from 1.
 template <class T>

@@ -21,16 +21,16 @@ T sign_of(T u) {
   return std::isnan(u) ? u : static_cast<T>((u > 0) - (u < 0));
 }
 template <class T>
-complex<T> sign_of(complex<T> u) {
+Complex<T> sign_of(Complex<T> u) {
   const T size = std::hypot(u.re, u.im);
-  return size == 0 ? complex<T>(0) : u / size;
+  return size == 0 ? Complex<T>(0) : u / size;
 }
 template <class T>
 T size_of(T u) {
   return std::abs(u);
 }
 template <class T>
-T size_of(complex<T> u) {
+T size_of(Complex<T> u) {
   return std::hypot(u.re, u.im);
 }
 

@@ -45,8 +45,8 @@ template <class F>
 void dispatch_matrix(DType t, const F& f) {
   if (t == DType::Float32) return f(TypeTag<float>{});
   if (t == DType::Float64) return f(TypeTag<double>{});
-  if (t == DType::Complex64) return f(TypeTag<complex<float>>{});
-  f(TypeTag<complex<double>>{});
+  if (t == DType::Complex64) return f(TypeTag<Complex<float>>{});
+  f(TypeTag<Complex<double>>{});
 }
 
 // Calls f(TypeTag<T>{}, i) for each of `count` matrices, in parallel; work: operations of one.

@@ -117,7 +117,7 @@ struct SvdOp {
         : u.defined() ? u
                       : v);
     const Tensor turn = both ? u + v : u.defined() ? u : v;
-    return diag_embed(mul(turn / s, Scalar(complex<double>(0, 0.5))));
+    return diag_embed(mul(turn / s, Scalar(Complex<double>(0, 0.5))));
   }
   static Tensor identity(int64_t n, DType t) {
     const Tensor out = zeros(Dims{n, n}, t);
