@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "autograd/custom_function.h"
+#include "autograd/probing.h"
 
 namespace cograd {
 
@@ -37,6 +38,12 @@ std::vector<Tensor> cotangents(Node& node, std::span<const Tensor> outputs) {
   return u;
 }
 
+thread_local bool probing = false;
+struct ProbingScope {
+  bool before = std::exchange(probing, true);
+  ~ProbingScope() { probing = before; }
+};
+
 // h(u), for the inputs with a tangent.
 std::vector<Tensor> call_backward(Node& node, std::span<const Tensor> given,
                                   std::vector<Tensor> grads) {
@@ -56,6 +63,7 @@ std::vector<Tensor> call_backward(Node& node, std::span<const Tensor> given,
       more.push_back(need);
   }
   if (!more.empty()) args.needs_more = &more;
+  const ProbingScope scope;
   node.backward(args);
   return out;
 }
@@ -98,6 +106,8 @@ bool leads_to(const Tensor& t, std::span<const Tensor> leaves, uint64_t first) {
 }
 
 }  // namespace
+
+bool probing_backward() noexcept { return probing; }
 
 Edge wanted_edge() {
   Node* n = nowhere();

@@ -14,7 +14,12 @@ from cograd._C import Tensor
 __all__ = ["cond", "matrix_norm", "matrix_rank", "norm", "tolerances", "vector_norm"]
 
 _ops = _C._ops
-_EPS = {_C.float32: 2.0**-23, _C.float64: 2.0**-52}
+_EPS = {
+    _C.float32: 2.0**-23,
+    _C.float64: 2.0**-52,
+    _C.complex64: 2.0**-23,
+    _C.complex128: 2.0**-52,
+}
 
 
 _F = TypeVar("_F", bound=Callable[..., Tensor])
@@ -92,6 +97,11 @@ def matrix_norm(
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {tuple(dim)}")
     _check_order(ord)
     if dtype is not None:
+        if dtype.is_complex != A.is_complex():
+            kind = "complex" if A.is_complex() else "real"
+            raise RuntimeError(
+                f"linalg.matrix_norm: dtype should be {kind} for {kind} inputs, but got {dtype}"
+            )
         A = A.to(dtype)
     if ord == "fro":
         return vector_norm(A, 2, tuple(dim), keepdim, out=out)
@@ -167,19 +177,22 @@ def cond(A: Tensor, p: float | str | None = None, *, out: Tensor | None = None) 
 def tolerances(
     A: Tensor, atol: float | Tensor | None, rtol: float | Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """``atol`` (default 0) and ``rtol`` as tensors of A's dtype.
+    """``atol`` (default 0) and ``rtol`` as tensors of A's dtype, of its parts' if it is complex.
 
     The default of ``rtol`` is max(rows, columns) times the dtype's epsilon, but 0 where ``atol``
     is positive.
     """
     if A.dtype not in _EPS or A.dim() < 2:
         raise RuntimeError(
-            f"expected a tensor of at least 2 dimensions and dtype float32 or float64, got "
+            f"expected a tensor of at least 2 dimensions and dtype float32, float64, complex64 or "
+            f"complex128, got "
             f"{A.dim()} dimensions of {A.dtype}"
         )
 
+    real = A.dtype.to_real()
+
     def as_tensor(value: float | Tensor) -> Tensor:
-        return value.to(A.dtype) if isinstance(value, Tensor) else _C.tensor(value, dtype=A.dtype)
+        return value.to(real) if isinstance(value, Tensor) else _C.tensor(value, dtype=real)
 
     absolute = as_tensor(0.0 if atol is None else atol)
     if rtol is not None:
@@ -203,7 +216,7 @@ def matrix_rank(
 
     Args:
         tol: ``atol`` under its older name, with ``rtol`` 0.
-        hermitian: whether the matrices are symmetric; only the lower triangle is read then.
+        hermitian: whether the matrices are Hermitian; only the lower triangle is read then.
         atol: 0 by default.
         rtol: max(rows, columns) times the dtype's epsilon by default, 0 where ``atol`` is given.
     """

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""torch.linalg: solving, decompositions, norms and products of batches of matrices."""
+"""torch.linalg: solving, decompositions, norms and products of batches of matrices.
+
+Matrices are of dtype float32, float64, complex64 or complex128. ``^H`` is the conjugate transpose,
+of real matrices the transpose.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +31,15 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
     "inv",
     "inv_ex",
     "lstsq",
     "matmul",
+    "matrix_exp",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
@@ -59,7 +66,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     """X of A X = B, or of X A = B unless ``left``.
 
     Args:
-        A: square matrices (*, n, n) of dtype float32 or float64.
+        A: square matrices (*, n, n) of dtype float32, float64, complex64 or complex128.
         B: (*, n, k), whose batch dims broadcast with A's; or vectors: (n,), or A's shape without
             its last dim.
 
@@ -93,14 +100,17 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def slogdet(A: Tensor, *, out: Any = None) -> Any:
-    """``sign`` and ``logabsdet`` of the determinant: 0 and -inf for a singular matrix."""
+    """``sign`` and ``logabsdet`` of the determinant: 0 and -inf for a singular matrix.
+
+    The sign of a complex determinant is a complex number of absolute value 1.
+    """
     return _ops.linalg_slogdet(A, out=out)
 
 
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """L of A = L L^T (L^T if ``upper``); only that triangle of A is read.
+    """L of A = L L^H (L^H if ``upper``); only that triangle of A is read.
 
-    Raises LinAlgError for a matrix that is not positive definite. The gradient is symmetric.
+    Raises LinAlgError for a matrix that is not positive definite. The gradient is Hermitian.
     """
     return _ops.linalg_cholesky(A, upper=upper, out=out)
 
@@ -128,10 +138,12 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
 
 
 def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
-    """``eigenvalues``, ascending, and ``eigenvectors`` (in columns) of symmetric matrices.
+    """``eigenvalues``, ascending and real, and ``eigenvectors`` (in columns) of Hermitian matrices.
 
     Only the lower triangle (upper for ``UPLO`` "U") is read. Gradients through the eigenvectors
-    need distinct eigenvalues. Raises LinAlgError where LAPACK does not converge.
+    need distinct eigenvalues, and of complex ones a result that does not depend on the vectors'
+    phases: backward raises RuntimeError otherwise. Raises LinAlgError where LAPACK does not
+    converge.
     """
     return _ops.linalg_eigh(A, UPLO, out=out)
 
@@ -139,6 +151,25 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """The eigenvalues of ``eigh``."""
     return _ops.linalg_eigvalsh(A, UPLO, out=out)
+
+
+def eig(A: Tensor, *, out: Any = None) -> Any:
+    """``eigenvalues`` and ``eigenvectors`` (in columns, of norm 1) of square matrices, complex.
+
+    The eigenvalues are in no order; those of real matrices are real or in conjugate pairs.
+    Gradients through the eigenvectors need distinct eigenvalues and a result that does not depend
+    on the vectors' phases: backward raises RuntimeError otherwise.
+
+    Raises:
+        RuntimeError: matrices that are not square, or elements that are not finite.
+        LinAlgError: LAPACK does not converge.
+    """
+    return _ops.linalg_eig(A, out=out)
+
+
+def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The eigenvalues of ``eig``."""
+    return _ops.linalg_eigvals(A, out=out)
 
 
 def svd(
@@ -152,7 +183,9 @@ def svd(
             with k = min(m, n). Gradients of the columns beyond k are ignored.
         driver: must be None on the CPU.
 
-    Gradients through U and Vh need distinct singular values, and positive ones unless m = n.
+    Gradients through U and Vh need distinct singular values, and positive ones unless m = n. Of
+    complex matrices they need a result that does not depend on the phases that a column of U and
+    the row of Vh share: backward raises RuntimeError otherwise.
     Raises LinAlgError for elements that are not finite.
     """
     return _ops.linalg_svd(A, full_matrices, driver=driver, out=out)
@@ -200,7 +233,7 @@ def pinv(
     """
     absolute, relative = tolerances(A, atol, rtol if rcond is None else rcond)
     if hermitian:
-        A = A.tril() + A.tril(-1).mT
+        A = A.tril() + A.tril(-1).mH
     return stored(_ops.linalg_pinv(A, absolute, relative), out)
 
 
@@ -251,10 +284,12 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     m, n = A.shape[-2:]
     solution = pinv(A, rtol=rcond) @ right
     rank = matrix_rank(A, rtol=rcond)
-    nothing = _ops.empty((0,), dtype=A.dtype)
-    residuals = solution.reshape(-1)[:0]  # empty, but of the graph, as in torch
+    nothing = _ops.empty((0,), dtype=A.dtype.to_real())
+    # Empty, but of the graph, as in torch.
+    residuals = _ops.real(solution.reshape(-1)[:0])
     if driver != "gelsy" and m > n and bool((rank == n).all()):
-        residuals = (A @ solution - right).square().sum(-2)
+        rest = A @ solution - right
+        residuals = _ops.real(rest * rest.conj()).sum(-2)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else nothing
     if driver == "gels":
         rank = _ops.empty((0,), dtype=_C.int64)
@@ -264,6 +299,11 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """The n-th power of each square matrix; powers of the inverse for negative n."""
     return _ops.matrix_power(A, n, out=out)
+
+
+def matrix_exp(A: Tensor) -> Tensor:
+    """The matrix exponential of each square matrix."""
+    return _ops.matrix_exp(A)
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
@@ -277,8 +317,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """Sum of x * y along ``dim``; the shapes broadcast."""
-    return stored((x * y).sum(dim), out)
+    """Sum of conj(x) * y along ``dim``; the shapes broadcast."""
+    return stored((x.conj() * y).sum(dim), out)
 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the ops on matrices share: checks, messages and the column-major layout LAPACK works on.
+#include "autograd/probing.h"
 #include "kernels/gemm.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
@@ -8,7 +9,7 @@ namespace cograd {
 
 void check_matrix(const char* name, const Tensor& x, const char* arg) {
   COGRAD_CHECK(x.dim() >= 2, name, ": The input tensor ", arg, " must have at least 2 dimensions.");
-  COGRAD_CHECK(x.is_floating(), name,
+  COGRAD_CHECK(is_differentiable(x.dtype()), name,
                ": Expected a floating point or complex tensor as input. Got ",
                scalar_type_name(x.dtype()));
   COGRAD_CHECK(x.itemsize() >= 4, name, ": Low precision dtypes not supported. Got ",
@@ -38,7 +39,11 @@ Dims batch_and(const Tensor& x, std::initializer_list<int64_t> tail) {
 }
 
 Tensor empty_columns(const Tensor& batch, int64_t rows, int64_t cols) {
-  const Tensor flat = empty(batch_and(batch, {cols, rows}), batch.dtype());
+  return empty_columns(batch, rows, cols, batch.dtype());
+}
+
+Tensor empty_columns(const Tensor& batch, int64_t rows, int64_t cols, DType t) {
+  const Tensor flat = empty(batch_and(batch, {cols, rows}), t);
   Dims strides(flat.strides());
   std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
   return alias_strided(flat, batch_and(batch, {rows, cols}), strides, flat.bytes());
@@ -52,6 +57,16 @@ Tensor copy_columns(const Tensor& x) {
 
 Tensor first_columns(const Tensor& x, int64_t cols) {
   return alias_strided(x, batch_and(x, {x.size(-2), cols}), x.strides(), x.bytes());
+}
+
+void check_phase(const char* message, const Tensor& phase) {
+  constexpr double kTolerance = 1e-2;
+  if (probing_backward() || transformed(phase)) return;
+  const Tensor values = raw_cast(raw_contiguous(phase), DType::Float64);
+  const double* v = values.data<double>();
+  const bool fixed =
+      std::all_of(v, v + values.numel(), [](double x) { return std::abs(x) <= kTolerance; });
+  COGRAD_CHECK(fixed, message);
 }
 
 void sync_lapack_threads() { kernels::sync_blas_threads(); }

@@ -19,6 +19,7 @@ struct LinalgCross {
                                "T(4, 3), T(4, 3); T(3, 4), T(3, 1), dim=0; T(3), T(3)",
                                "np.cross(input, other, axis=p0)"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
+  static constexpr bool kHolomorphic = true;
   static constexpr int kSaved = 2;
   struct State {
     int dim;

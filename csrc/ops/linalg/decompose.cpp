@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Cholesky, QR and symmetric eigenvalue decompositions. Gradients: I. Murray, "Differentiation of
+// Cholesky, QR and Hermitian eigenvalue decompositions. Gradients: I. Murray, "Differentiation of
 // the Cholesky decomposition" (2016); S. F. Walter, L. Lehmann, "Algorithmic differentiation of
 // linear algebra functions" (2010), for QR; M. B. Giles (2008), 3.1, for eigenvalues.
 #include "kernels/lapack.h"
@@ -16,12 +16,13 @@ std::string not_positive(int order) {
       order, " is not positive-definite).");
 }
 
-// The lower triangle with the diagonal halved: what a symmetric dA leaves of L^-1 dA L^-T.
+// The lower triangle with the diagonal halved: what a Hermitian dA leaves of L^-1 dA L^-H.
 Tensor half_lower(const Tensor& x) { return tril(x, -1) + tril(triu(x)) * 0.5; }
 
 struct CholeskyOp {
   static constexpr OpSpec spec{"linalg_cholesky_ex", "A", kInternal | kDecomposition, "",
                                "none: linalg_cholesky"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static constexpr int kSaved = 1;
   static constexpr BatchRule kBatch = leading(2);
   static std::tuple<Tensor, Tensor> forward(Ctx<CholeskyOp>& ctx, const Tensor& a) {
@@ -35,22 +36,22 @@ struct CholeskyOp {
     ctx.save_output(l);
     return {l, info};
   }
-  // dL = L half_lower(L^-1 dA L^-T), so gA = L^-T half_lower(L^T g) L^-1, made symmetric.
+  // dL = L half_lower(L^-1 dA L^-H), so gA = L^-H half_lower(L^H g) L^-1, made Hermitian.
   static void backward(Ctx<CholeskyOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
     const Tensor l = ctx.saved(0);
-    const Tensor lt = matrix_t(l);
-    const Tensor middle = half_lower(matmul_t(l, tril(gs[0]), true, false));
-    const Tensor left = solve_triangular(lt, middle, true);
-    const Tensor whole = matrix_t(solve_triangular(lt, matrix_t(left), true));
-    ctx.grad(0) = (whole + matrix_t(whole)) * 0.5;
+    const Tensor lh = matrix_h(l);
+    const Tensor middle = half_lower(matmul_hn(l, tril(gs[0])));
+    const Tensor left = solve_triangular(lh, middle, true);
+    const Tensor whole = matrix_h(solve_triangular(lh, matrix_h(left), true));
+    ctx.grad(0) = (whole + matrix_h(whole)) * 0.5;
   }
 };
 
 std::pair<Tensor, Tensor> cholesky(const Tensor& a, bool upper) {
   check_square("linalg.cholesky", a);
-  auto [l, info] = apply<CholeskyOp>(upper ? matrix_t(a) : a);
-  return {upper ? matrix_t(l) : l, info};
+  auto [l, info] = apply<CholeskyOp>(upper ? matrix_h(a) : a);
+  return {upper ? matrix_h(l) : l, info};
 }
 
 struct LinalgCholeskyEx {
@@ -61,6 +62,7 @@ struct LinalgCholeskyEx {
                                "none: tested by hand",
                                "",
                                "L, info"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, bool upper, bool check) {
     auto [l, info] = cholesky(a, upper);
     if (check) check_info("linalg.cholesky_ex", info, not_positive);
@@ -73,10 +75,10 @@ struct LinalgCholesky {
   static constexpr OpSpec spec{"linalg_cholesky",
                                "input, *, upper=False",
                                kInternal | kOut | kDecomposition,
-                               "L of A = L L^T for a positive definite A, or L^T if upper.",
+                               "L of A = L L^H for a positive definite A, or L^H if upper.",
                                "~S(3); ~S(2, 3)",
                                "np.linalg.cholesky(x)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a, bool upper) {
     auto [l, info] = cholesky(a, upper);
     check_info("linalg.cholesky", info, not_positive);
@@ -92,7 +94,7 @@ struct Cholesky {
                                "linalg.cholesky under its older name.",
                                "~S(3)",
                                "np.linalg.cholesky(x)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a, bool upper) {
     auto [l, info] = cograd::cholesky(a, upper);
     check_info("cholesky", info, not_positive);
@@ -105,6 +107,7 @@ struct CholeskySolve {
   static constexpr OpSpec spec{
       "cholesky_solve", "input, input2, upper=False", kFunctional | kOut | kDecomposition,
       "X of A X = input, given the Cholesky factor input2 of A.", "none: tested by hand"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& b, const Tensor& l, bool upper) {
     COGRAD_CHECK(b.dim() >= 2, "b should have at least 2 dimensions, but has ", b.dim(),
                  " dimensions instead");
@@ -126,8 +129,8 @@ struct CholeskySolve {
       sizes.push_back(x.size(-1));
       return expand(x, sizes);
     };
-    const Tensor lower = grown(upper ? matrix_t(l) : l);
-    return solve_triangular(matrix_t(lower), solve_triangular(lower, grown(b), false), true);
+    const Tensor lower = grown(upper ? matrix_h(l) : l);
+    return solve_triangular(matrix_h(lower), solve_triangular(lower, grown(b), false), true);
   }
 };
 COGRAD_OP(CholeskySolve)
@@ -136,6 +139,7 @@ struct CholeskyInverse {
   static constexpr OpSpec spec{
       "cholesky_inverse", "input, upper=False", kFunctional | kOut | kDecomposition,
       "The inverse of A, given its Cholesky factor.", "none: tested by hand"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& l, bool upper) {
     check_square("cholesky_inverse", l);
     const int64_t n = l.size(-1);
@@ -150,6 +154,7 @@ enum class QrMode : uint8_t { Reduced, Complete, TriangleOnly };
 struct QrOp {
   static constexpr OpSpec spec{"linalg_qr", "A, mode", kInternal | kDecomposition, "",
                                "none: linalg_qr"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static constexpr int kSaved = 3;
   struct State {
     QrMode mode;
@@ -190,22 +195,27 @@ struct QrOp {
       ctx.grad(0) = of_tall(q, r, gq, gr);
       return;
     }
-    // [X Y] = Q [R1 R2] with Y = Q R2: R2 = Q^T Y passes its gradient on to Q and Y.
+    // [X Y] = Q [R1 R2] with Y = Q R2: R2 = Q^H Y passes its gradient on to Q and Y.
     const Tensor g2 = narrow(gr, -1, m, n - m);
     const Tensor y = narrow(a, -1, m, n - m);
-    const Tensor to_q = gq + matmul_t(y, g2, false, true);
+    const Tensor to_q = gq + matmul_nh(y, g2);
     const Tensor gx = of_tall(q, narrow(r, -1, 0, m), to_q, narrow(gr, -1, 0, m));
     const Tensor parts[2] = {gx, matmul(q, g2)};
     ctx.grad(0) = cat(parts, -1);
   }
 
  private:
-  // (gQ + Q sym(M)) R^-T, M = R gR^T - gQ^T Q and sym(M) its lower triangle mirrored.
+  // (gQ + Q sym(M)) R^-H, M = R gR^H - gQ^H Q and sym(M) its lower triangle mirrored; the diagonal
+  // of R is real.
   static Tensor of_tall(const Tensor& q, const Tensor& r, const Tensor& gq, const Tensor& gr) {
-    const Tensor m = matmul_t(r, triu(gr), false, true) - matmul_t(gq, q, true, false);
-    const Tensor mirrored = tril(m) + matrix_t(tril(m, -1));
-    const Tensor right = gq + matmul(q, mirrored);
-    return matrix_t(solve_triangular(r, matrix_t(right), true));
+    const Tensor m = matmul_nh(r, triu(gr)) - matmul_hn(gq, q);
+    const Tensor right = gq + matmul(q, mirrored(m));
+    return matrix_h(solve_triangular(r, matrix_h(right), true));
+  }
+  static Tensor mirrored(const Tensor& m) {
+    if (!is_complex(m.dtype())) return tril(m) + matrix_t(tril(m, -1));
+    const Tensor half = half_lower(m);
+    return half + matrix_h(half);
   }
 };
 
@@ -224,7 +234,7 @@ struct LinalgQr {
                                "S(3); S(2, 3)",
                                "",
                                "Q, R"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, std::string_view mode) {
     COGRAD_CHECK(mode == "reduced" || mode == "complete" || mode == "r",
                  "qr received unrecognized mode '", mode,
@@ -244,7 +254,7 @@ struct Qr {
                                "S(3)",
                                "",
                                "Q, R"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, bool some) {
     return decompose_qr(a, some ? QrMode::Reduced : QrMode::Complete);
   }
@@ -254,18 +264,19 @@ COGRAD_OP(Qr)
 struct EighOp {
   static constexpr OpSpec spec{"linalg_eigh", "A, upper, vectors", kInternal | kDecomposition, "",
                                "none: linalg_eigh"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static constexpr int kSaved = 2;
   static constexpr BatchRule kBatch = leading(2);
   static std::tuple<Tensor, Tensor> forward(Ctx<EighOp>& ctx, const Tensor& a, bool upper,
                                             bool vectors) {
     const int64_t n = a.size(-1);
     Tensor v = copy_columns(a);
-    Tensor values = empty(batch_and(a, {n}), a.dtype());
+    Tensor values = empty(batch_and(a, {n}), real_dtype(a.dtype()));
     const Tensor info = empty(batch_of(a), DType::Int32);
     each_matrix(a.dtype(), info.numel(), 9 * n * n * n, [&](auto tag, int64_t i) {
       using T = typename decltype(tag)::type;
-      info.data<int32_t>()[i] =
-          kernels::eigh(vectors, upper, n, v.data<T>() + i * n * n, values.data<T>() + i * n);
+      info.data<int32_t>()[i] = kernels::eigh(vectors, upper, n, v.data<T>() + i * n * n,
+                                              values.data<kernels::real_of<T>>() + i * n);
     });
     check_info("linalg.eigh", info, [](int code) {
       return detail::concat(
@@ -277,7 +288,8 @@ struct EighOp {
     ctx.save_output(v, 1);
     return {values, v};
   }
-  // gA = V (diag(g) + (V^T gV) / E) V^T with E_ij = value_j - value_i off the diagonal.
+  // gA = V (diag(g) + skew(V^H gV) / 2E) V^H, Hermitian as A is, with E_ij = value_j - value_i off
+  // the diagonal.
   static void backward(Ctx<EighOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined() && !gs[1].defined()) return;
     const Tensor values = ctx.saved(0), v = ctx.saved(1);
@@ -286,15 +298,23 @@ struct EighOp {
       const int64_t n = values.size(-1);
       const Tensor same = diag_embed(ones(Dims{n}, DType::Bool));
       const Tensor e = unsqueeze(values, -2) - unsqueeze(values, -1);
-      const Tensor turn = matmul_t(v, gs[1], true, false);
-      middle = where(same, 0.0, turn / where(same, 1.0, e));
+      const Tensor turn = matmul_hn(v, gs[1]);
+      if (is_complex(turn.dtype())) check_phase(kPhaseMessage, imag(diagonal(turn, 0, -2, -1)));
+      const Tensor half = (turn - matrix_h(turn)) * 0.5;
+      middle = where(same, 0.0, half / where(same, 1.0, e));
       if (gs[0].defined()) middle = middle + diag_embed(gs[0]);
       middle = matmul(v, middle);
     } else {
       middle = v * unsqueeze(gs[0], -2);
     }
-    ctx.grad(0) = matmul_t(middle, v, false, true);
+    ctx.grad(0) = matmul_nh(middle, v);
   }
+
+ private:
+  static constexpr const char* kPhaseMessage =
+      "linalg_eigh_backward: The eigenvectors in the complex case are specified up to "
+      "multiplication by e^{i phi}. The specified loss function depends on this quantity, so it is "
+      "ill-defined.";
 };
 
 std::tuple<Tensor, Tensor> eigenpairs(const char* name, const Tensor& a, std::string_view uplo,
@@ -310,11 +330,11 @@ struct LinalgEigh {
   static constexpr OpSpec spec{"linalg_eigh",
                                "A, UPLO='L'",
                                kInternal | kOut | kDecomposition,
-                               "Eigenvalues, ascending, and eigenvectors of symmetric matrices.",
+                               "Eigenvalues, ascending, and eigenvectors of Hermitian matrices.",
                                "~S(3); ~S(2, 3)",
                                "",
                                "eigenvalues, eigenvectors"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, std::string_view uplo) {
     return eigenpairs("linalg.eigh", a, uplo, true);
   }
@@ -325,10 +345,10 @@ struct LinalgEigvalsh {
   static constexpr OpSpec spec{"linalg_eigvalsh",
                                "A, UPLO='L'",
                                kInternal | kOut | kDecomposition,
-                               "Eigenvalues, ascending, of symmetric matrices.",
+                               "Eigenvalues, ascending, of Hermitian matrices.",
                                "~S(3); ~S(2, 3)",
                                "np.linalg.eigvalsh(x)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a, std::string_view uplo) {
     const bool recorded = differentiable({&a});
     return std::get<0>(eigenpairs("linalg.eigh", a, uplo, recorded));

@@ -13,7 +13,7 @@ struct Dist {
                                "p-norm of input - other.",
                                "T(3, 4), T(3, 4); T(4), T(3, 4), 3.0",
                                "np.sum(np.abs(input - other)**p)**(1 / p)"};
-  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static Tensor forward(const Tensor& a, const Tensor& b, double p) {
     return vector_norm(a - b, p, std::nullopt, false);
   }

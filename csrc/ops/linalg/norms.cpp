@@ -13,7 +13,7 @@ constexpr int64_t kLastDim[1] = {-1};
 
 // A norm without identity (inf, negative) needs elements.
 void check_norm_input(const Tensor& x, double p, DimMask mask, bool dims_given) {
-  COGRAD_CHECK(is_floating(x.dtype()),
+  COGRAD_CHECK(is_differentiable(x.dtype()),
                "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
                scalar_type_name(x.dtype()));
   if (x.numel() > 0 || (p >= 0 && !std::isinf(p))) return;
@@ -28,22 +28,33 @@ void check_norm_input(const Tensor& x, double p, DimMask mask, bool dims_given) 
                  " because this dimension is empty and the operation does not have an identity");
 }
 
-struct VectorNorm {
-  static constexpr OpSpec spec{
-      "linalg_vector_norm", "input, ord=2.0, dim=None, keepdim=False, *, dtype=None",
-      kInternal | kReduction, "(sum |input|^ord)^(1/ord) over dim; ord may be 0, inf and -inf.",
-      "none: tested through norm"};
+// A dtype to compute in.
+void check_norm_dtype(const char* name, const Tensor& x, DType t) {
+  COGRAD_CHECK(is_differentiable(t), name, ": dtype should be floating point or complex, but got ",
+               scalar_type_name(t));
+  const char* kind = is_complex(x.dtype()) ? "complex" : "real";
+  COGRAD_CHECK(is_complex(x.dtype()) == is_complex(t), name, ": dtype should be ", kind, " for ",
+               kind, " inputs, but got ", scalar_type_name(t));
+  COGRAD_CHECK(promote_types(x.dtype(), t) == t, name, ": the dtype of the input (",
+               scalar_type_name(x.dtype()),
+               ") should be convertible without narrowing to the specified dtype (",
+               scalar_type_name(t), ")");
+}
+
+struct RealNorm {
+  static constexpr OpSpec spec{"linalg_vector_norm", "input, ord, dim, keepdim, dtype",
+                               kInternal | kReduction, "", "none: linalg_vector_norm"};
   static constexpr int kSaved = 2;
   static constexpr const char* kNodeName = "LinalgVectorNormBackward0";
   struct State : ReduceState {
     double p = 2;
   };
   static constexpr BatchRule kBatch = by_dims();
-  static Tensor forward(Ctx<VectorNorm>& ctx, const Tensor& input, double p,
+  static Tensor forward(Ctx<RealNorm>& ctx, const Tensor& input, double p,
                         std::optional<DimList> dims, bool keepdim, std::optional<DType> dtype) {
     const DimMask mask = dim_mask(input, dims);
     check_norm_input(input, p, mask, dims && !dims->empty());
-    if (dtype) check_dtype(input, *dtype);
+    if (dtype) check_norm_dtype("linalg.vector_norm", input, *dtype);
     if (ctx.recording()) {
       ctx->sizes = Dims(input.sizes());
       ctx->mask = mask;
@@ -58,7 +69,7 @@ struct VectorNorm {
     return y;
   }
   // d y / dx = sign(x) (|x| / y)^(p - 1), a subgradient 0 where y is 0.
-  static Tensor backward(Ctx<VectorNorm>& ctx, const Tensor& g) {
+  static Tensor backward(Ctx<RealNorm>& ctx, const Tensor& g) {
     const double p = ctx->p;
     if (p == 0) return Tensor();
     const Tensor x = cast(ctx.saved(0), g.dtype());
@@ -73,17 +84,35 @@ struct VectorNorm {
     const Tensor power = where(eq(x, 0), 0.0, pow(abs(x), p - 1));
     return sign(x) * power * scale;
   }
+};
 
- private:
-  static void check_dtype(const Tensor& x, DType t) {
-    COGRAD_CHECK(is_floating(t),
-                 "linalg.vector_norm: dtype should be floating point or complex, "
-                 "but got ",
-                 scalar_type_name(t));
-    COGRAD_CHECK(promote_types(x.dtype(), t) == t, "linalg.vector_norm: the dtype of the input (",
-                 scalar_type_name(x.dtype()),
-                 ") should be convertible without narrowing to the specified dtype (",
-                 scalar_type_name(t), ")");
+// Euclidean norms are those of all parts; of other norms the absolute values have the same.
+Tensor complex_norm(const Tensor& x, double p, std::optional<DimList> dims, bool keepdim) {
+  if (p != 2 || x.dim() == 0)
+    return apply<RealNorm>(abs(x), p, dims, keepdim, std::optional<DType>());
+  Dims over;
+  const bool some = dims && !dims->empty();
+  if (some) {
+    for (const int64_t d : *dims) over.push_back(wrap_dim(d, x.dim()));
+    over.push_back(x.dim());
+  }
+  const std::optional<DimList> all_parts = some ? std::optional(DimList(over)) : std::nullopt;
+  const Tensor y =
+      apply<RealNorm>(parts_of_complex(x), p, all_parts, keepdim, std::optional<DType>());
+  return keepdim ? squeeze(y, -1) : y;
+}
+
+struct VectorNorm {
+  static constexpr OpSpec spec{
+      "linalg_vector_norm", "input, ord=2.0, dim=None, keepdim=False, *, dtype=None",
+      kInternal | kReduction, "(sum |input|^ord)^(1/ord) over dim; ord may be 0, inf and -inf.",
+      "none: tested through norm"};
+  static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
+  static Tensor forward(const Tensor& x, double p, std::optional<DimList> dims, bool keepdim,
+                        std::optional<DType> dtype) {
+    if (!is_complex(x.dtype())) return apply<RealNorm>(x, p, dims, keepdim, dtype);
+    if (dtype) check_norm_dtype("linalg.vector_norm", x, *dtype);
+    return complex_norm(dtype ? cast(x, *dtype) : x, p, dims, keepdim);
   }
 };
 COGRAD_OP(VectorNorm)
@@ -91,6 +120,7 @@ COGRAD_OP(VectorNorm)
 // The sum of the singular values of the matrices in two dims (of a matrix: its own).
 Tensor nuclear_norm(const Tensor& input, const std::optional<IntList>& dims, bool keepdim,
                     std::optional<DType> dtype) {
+  if (dtype) check_norm_dtype("linalg.matrix_norm", input, *dtype);
   const Tensor x = dtype ? cast(input, *dtype) : input;
   COGRAD_CHECK(x.dim() >= 2,
                "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.");
@@ -118,8 +148,8 @@ struct NormNamed {
       kFunctional | kOut | kExactOut | kReduction,
       "Euclidean (Frobenius) norm over dim; 'nuc': sum of a matrix's singular values.",
       "T(3, 4); T(3, 4), 'fro', 1; T(2, 3, 4), 'fro', (0, 2), True",
-      "np.sqrt(np.sum(input**2, axis=dim, keepdims=keepdim))"};
-  static constexpr DTypeSet kDTypes = kFloatTypes;
+      "np.sqrt(np.sum(np.abs(input)**2, axis=dim, keepdims=keepdim))"};
+  static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static Tensor forward(const Tensor& x, std::optional<std::string_view> p,
                         std::optional<DimList> dims, bool keepdim, std::optional<DType> dtype) {
     if (p && *p == "nuc") return nuclear_norm(x, dims, keepdim, dtype);
@@ -137,7 +167,7 @@ struct Norm {
                                "p-norm over dim of the elements as one vector.",
                                "T(3, 4), 2; T(3, 4), 1, 1; T(2, 3, 4), 3, (0, 2), True; P(4), 0.5",
                                "np.sum(np.abs(input)**p, axis=dim, keepdims=keepdim)**(1 / p)"};
-  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static Tensor forward(const Tensor& x, double p, std::optional<DimList> dims, bool keepdim,
                         std::optional<DType> dtype) {
     return apply<VectorNorm>(x, p, dims, keepdim, dtype);
@@ -153,7 +183,7 @@ struct Renorm {
       "The input with each slice input.select(dim, i) whose p-norm exceeds maxnorm scaled to it.",
       "T(3, 4), 2, 0, 0.5; T(2, 3, 4), 1, -1, 0.7; T(3, 4), inf, 1, 0.5",
       ""};
-  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static constexpr bool kCopiesTarget = true;
   static Tensor forward(const Tensor& x, double p, Dim dim, double maxnorm) {
     COGRAD_CHECK(p > 0, "renorm: non-positive-norm not supported");

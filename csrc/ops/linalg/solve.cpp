@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Linear systems, inverses and determinants, from LU factors. Gradients: M. B. Giles, "An extended
+// Linear systems, inverses and powers, from LU factors. Gradients: M. B. Giles, "An extended
 // collection of matrix derivative results" (2008), 2.2.
-#include <cmath>
 #include <limits>
 
 #include "kernels/lapack.h"
 #include "ops/linalg/linalg.h"
-#include "ops/reduce/reduce.h"
 
 namespace cograd {
-
-namespace {
-
-// P A = L U of every matrix: the factors, int32 pivots (.., n) and info (..).
-struct Factors {
-  Tensor lu, pivots, info;
-};
 
 Factors factored(const Tensor& a) {
   const int64_t n = a.size(-1);
@@ -28,6 +19,8 @@ Factors factored(const Tensor& a) {
   });
   return f;
 }
+
+namespace {
 
 Tensor solved(const Factors& f, const Tensor& b, bool transpose) {
   const int64_t n = b.size(-2), k = b.size(-1);
@@ -48,6 +41,8 @@ struct LinalgSolveEx {
                                "none: tested by hand",
                                "",
                                "result, info"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
+  static constexpr bool kHolomorphic = true;
   static constexpr int kSaved = 5;
   static std::tuple<Tensor, Tensor> forward(Ctx<LinalgSolveEx>& ctx, const Tensor& a,
                                             const Tensor& b) {
@@ -139,7 +134,7 @@ struct LinalgSolve {
   static constexpr OpSpec spec{
       "linalg_solve", "A, B, *, left=True", kInternal | kOut | kDecomposition,
       "X of A X = B, or of X A = B unless left.", "S(3), T(3, 2); S(3), T(3); S(2, 3), T(2, 3, 1)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a, const Tensor& b, bool left) {
     auto [x, info] = solve_system("linalg.solve", a, b, left);
     check_info("torch.linalg.solve", info, singular_solve);
@@ -156,6 +151,7 @@ struct LinalgSolveInfo {
                                "none: tested by hand",
                                "",
                                "result, info"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, const Tensor& b, bool left,
                                             bool check) {
     auto [x, info] = solve_system("linalg.solve_ex", a, b, left);
@@ -173,6 +169,8 @@ struct LinalgInvEx {
                                "none: tested by hand",
                                "",
                                "inverse, info"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
+  static constexpr bool kHolomorphic = true;
   static constexpr int kSaved = 1;
   static constexpr BatchRule kBatch = leading(2);
   static std::tuple<Tensor, Tensor> forward(Ctx<LinalgInvEx>& ctx, const Tensor& a, bool check) {
@@ -186,7 +184,7 @@ struct LinalgInvEx {
       if (f.info.data<int32_t>()[i] == 0)
         kernels::lu_inverse(n, matrix, f.pivots.data<int32_t>() + i * n);
       else  // LAPACK leaves a singular matrix as it is
-        std::fill_n(matrix, n * n, std::numeric_limits<T>::quiet_NaN());
+        std::fill_n(matrix, n * n, T(std::numeric_limits<kernels::real_of<T>>::quiet_NaN()));
     });
     ctx.save_output(f.lu);
     return {f.lu, f.info};
@@ -215,148 +213,13 @@ Tensor checked_inverse(const char* name, const Tensor& a) {
                                  "The inverse of a square matrix, or of each of a batch.", \
                                  "S(3); S(2, 3)",                                          \
                                  "np.linalg.inv(x)"};                                      \
-    static constexpr DTypeSet kDTypes = kWideTypes;                                        \
+    static constexpr DTypeSet kDTypes = kMatrixTypes;                                      \
     static Tensor forward(const Tensor& a) { return checked_inverse("linalg.inv", a); }    \
   };                                                                                       \
   COGRAD_OP(Struct)
 COGRAD_INVERSE(Inverse, "inverse", kFunctional | kOut)
 COGRAD_INVERSE(LinalgInv, "linalg_inv", kInternal | kOut)
 #undef COGRAD_INVERSE
-
-// Sign and log|det| from the factors, and the determinant.
-struct Determinants {
-  Tensor det, sign, logabs;
-};
-
-Determinants determinants(const Tensor& a) {
-  const Factors f = factored(a);
-  const int64_t n = a.size(-1);
-  Determinants d{empty(batch_of(a), a.dtype()), empty(batch_of(a), a.dtype()),
-                 empty(batch_of(a), a.dtype())};
-  each_matrix(a.dtype(), f.info.numel(), n, [&](auto tag, int64_t i) {
-    using T = typename decltype(tag)::type;
-    T det = 1, sign = 1, logabs = 0;
-    for (int64_t k = 0; k < n; ++k) {
-      const T u = f.lu.data<T>()[i * n * n + k * n + k];
-      const bool swapped = f.pivots.data<int32_t>()[i * n + k] != k + 1;
-      det *= swapped ? -u : u;
-      sign *=
-          std::isnan(u) ? u : static_cast<T>((u > 0) - (u < 0)) * static_cast<T>(swapped ? -1 : 1);
-      logabs += std::log(std::abs(u));
-    }
-    d.det.data<T>()[i] = det;
-    d.sign.data<T>()[i] = sign;
-    d.logabs.data<T>()[i] = logabs;
-  });
-  return d;
-}
-
-Tensor per_matrix(const Tensor& x) { return unsqueeze(unsqueeze(x, -1), -1); }
-
-// The matrix of cofactors by the SVD A = U S V^T, which a singular A has too:
-// det(U) det(V) U diag(prod_{j != i} s_j) V^T.
-Tensor cofactors(const Tensor& a) {
-  auto [u, s, vh] = svd(a, false);
-  const Tensor sign = determinants(matmul(detach(u), detach(vh))).sign;
-  const Tensor others = product_of_others(s, DimMask{1} << (s.dim() - 1));
-  return per_matrix(sign) * matmul(u * unsqueeze(others, -2), vh);
-}
-
-struct LinalgDet {
-  static constexpr OpSpec spec{"linalg_det",
-                               "A",
-                               kInternal | kOut | kDecomposition,
-                               "The determinant of each matrix.",
-                               "S(3); S(2, 3)",
-                               "np.linalg.det(x)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
-  static constexpr const char* kNodeName = "LinalgDetBackward0";
-  static constexpr int kSaved = 2;
-  static constexpr BatchRule kBatch = leading(2);
-  static Tensor forward(Ctx<LinalgDet>& ctx, const Tensor& a) {
-    check_square("linalg.det", a);
-    ctx.save(a);
-    Tensor det = determinants(a).det;
-    ctx.save_output(det);
-    return det;
-  }
-  static Tensor backward(Ctx<LinalgDet>& ctx, const Tensor& g) {
-    const Tensor a = ctx.saved(0), det = ctx.saved(1);
-    if (any_zero(det)) return per_matrix(g) * cofactors(a);
-    return per_matrix(g * det) * matrix_t(inverse(a));
-  }
-
- private:
-  static bool any_zero(const Tensor& det) {
-    const Tensor values = raw_cast(raw_contiguous(det), DType::Float64);
-    const double* v = values.data<double>();
-    return std::any_of(v, v + values.numel(), [](double x) { return x == 0; });
-  }
-};
-COGRAD_OP(LinalgDet)
-
-struct LinalgSlogdet {
-  static constexpr OpSpec spec{"linalg_slogdet",
-                               "A",
-                               kInternal | kOut | kDecomposition,
-                               "Sign and logarithm of the absolute value of the determinant.",
-                               "S(3); S(2, 3)",
-                               "np.linalg.slogdet(x)",
-                               "sign, logabsdet"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
-  static constexpr int kSaved = 1;
-  static constexpr BatchRule kBatch = leading(2);
-  static std::tuple<Tensor, Tensor> forward(Ctx<LinalgSlogdet>& ctx, const Tensor& a) {
-    check_square("linalg.slogdet", a);
-    ctx.save(a);
-    const Determinants d = determinants(a);
-    return {d.sign, d.logabs};
-  }
-  // d log|det A| = tr(A^-1 dA); the sign is constant where it is smooth.
-  static void backward(Ctx<LinalgSlogdet>& ctx, std::span<Tensor> gs) {
-    if (!gs[1].defined()) return;
-    auto [y, info] = apply<LinalgInvEx>(ctx.saved(0), false);
-    ctx.grad(0) = per_matrix(gs[1]) * matrix_t(y);
-  }
-};
-COGRAD_OP(LinalgSlogdet)
-
-struct Det {
-  static constexpr OpSpec spec{
-      "det",  "input",           kFunctional | kDecomposition, "The determinant of each matrix.",
-      "S(3)", "np.linalg.det(x)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
-  static Tensor forward(const Tensor& a) { return apply<LinalgDet>(a); }
-};
-COGRAD_OP(Det)
-
-struct Slogdet {
-  static constexpr OpSpec spec{"slogdet",
-                               "input",
-                               kFunctional | kOut | kDecomposition,
-                               "Sign and logarithm of the absolute value of the determinant.",
-                               "S(3)",
-                               "np.linalg.slogdet(x)",
-                               "sign, logabsdet"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
-  static std::tuple<Tensor, Tensor> forward(const Tensor& a) { return apply<LinalgSlogdet>(a); }
-};
-COGRAD_OP(Slogdet)
-
-struct Logdet {
-  static constexpr OpSpec spec{"logdet",
-                               "input",
-                               kFunctional | kDecomposition,
-                               "The logarithm of the determinant; NaN where that is negative.",
-                               "S(3); S(2, 3)",
-                               "np.log(np.linalg.det(x))"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
-  static Tensor forward(const Tensor& a) {
-    auto [sign, logabs] = apply<LinalgSlogdet>(a);
-    return where(eq(sign, -1), std::nan(""), logabs);
-  }
-};
-COGRAD_OP(Logdet)
 
 struct MatrixPower {
   static constexpr OpSpec spec{"matrix_power",
@@ -365,7 +228,7 @@ struct MatrixPower {
                                "The n-th power of square matrices; of their inverses for n < 0.",
                                "S(3), 3; S(3), -2; S(2, 3), 0",
                                "np.linalg.matrix_power(x, n)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a, int64_t n) {
     check_square("linalg.matrix_power", a);
     if (n == 0) {  // overwritten, not made anew: a keeps its place in the graph
@@ -393,6 +256,8 @@ struct TriangularState {
 struct LinalgSolveTriangularOp {
   static constexpr OpSpec spec{"linalg_solve_triangular", "A, B, upper, unit",
                                kInternal | kDecomposition, "", "none: linalg_solve_triangular"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
+  static constexpr bool kHolomorphic = true;
   static constexpr const char* kNodeName = "LinalgSolveTriangularBackward0";
   static constexpr int kSaved = 2;
   using State = TriangularState;
@@ -427,6 +292,7 @@ struct LinalgSolveTriangular {
       "linalg_solve_triangular", "A, B, *, upper, left=True, unitriangular=False",
       kInternal | kOut | kDecomposition, "X of A X = B (X A = B unless left) for a triangular A.",
       "none: tested by hand"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit) {
     constexpr const char* kName = "linalg.solve_triangular";
     check_matrix(kName, b, "B");
@@ -444,6 +310,7 @@ COGRAD_OP(LinalgSolveTriangular)
 
 Tensor solve(const Tensor& a, const Tensor& b) { return std::get<0>(apply<LinalgSolveEx>(a, b)); }
 Tensor inverse(const Tensor& a) { return checked_inverse("linalg.inv", a); }
+Tensor inverse_or_nan(const Tensor& a) { return std::get<0>(apply<LinalgInvEx>(a, false)); }
 Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool unit) {
   return apply<LinalgSolveTriangularOp>(a, b, upper, unit);
 }

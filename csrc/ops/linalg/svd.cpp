@@ -12,26 +12,27 @@ namespace {
 void check_finite(const Tensor& a) {
   const Tensor values = raw_contiguous(a);
   bool finite = true;
-  const auto scan = [&](auto tag) {
+  dispatch_matrix(a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* v = values.data<T>();
-    for (int64_t i = 0; i < values.numel(); ++i) finite &= v[i] - v[i] == 0;
-  };
-  if (a.dtype() == DType::Float32)
-    scan(TypeTag<float>{});
-  else
-    scan(TypeTag<double>{});
+    for (int64_t i = 0; i < values.numel(); ++i) finite &= v[i] - v[i] == T(0);
+  });
   if (!finite)
     throw LinAlgError(
         "linalg.svd: The algorithm failed to converge because the input matrix contained "
         "non-finite values.");
 }
 
-Tensor skew(const Tensor& x) { return x - matrix_t(x); }
+// x - x^H, of complex numbers without the diagonal.
+Tensor skew(const Tensor& x, const Tensor& on_diagonal) {
+  const Tensor y = x - matrix_h(x);
+  return is_complex(x.dtype()) ? where(on_diagonal, 0.0, y) : y;
+}
 
 struct SvdOp {
   static constexpr OpSpec spec{"linalg_svd", "A, full, vectors", kInternal | kDecomposition, "",
                                "none: linalg_svd"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static constexpr int kSaved = 3;
   static constexpr BatchRule kBatch = leading(2);
   static std::tuple<Tensor, Tensor, Tensor> forward(Ctx<SvdOp>& ctx, const Tensor& a, bool full,
@@ -42,14 +43,14 @@ struct SvdOp {
     const Tensor work = copy_columns(a);
     Tensor u = empty_columns(a, vectors ? m : 0, vectors ? columns : 0);
     Tensor vh = empty_columns(a, vectors ? rows : 0, vectors ? n : 0);
-    Tensor s = empty(batch_and(a, {k}), a.dtype());
+    Tensor s = empty(batch_and(a, {k}), real_dtype(a.dtype()));
     const Tensor info = empty(batch_of(a), DType::Int32);
     each_matrix(a.dtype(), info.numel(), 20 * m * n * k, [&](auto tag, int64_t i) {
       using T = typename decltype(tag)::type;
-      info.data<int32_t>()[i] =
-          kernels::svd(full, m, n, work.data<T>() + i * m * n, s.data<T>() + i * k,
-                       vectors ? u.data<T>() + i * m * columns : nullptr,
-                       vectors ? vh.data<T>() + i * rows * n : nullptr);
+      info.data<int32_t>()[i] = kernels::svd(full, m, n, work.data<T>() + i * m * n,
+                                             s.data<kernels::real_of<T>>() + i * k,
+                                             vectors ? u.data<T>() + i * m * columns : nullptr,
+                                             vectors ? vh.data<T>() + i * rows * n : nullptr);
     });
     check_info("linalg.svd", info, [](int code) {
       return detail::concat(
@@ -80,19 +81,23 @@ struct SvdOp {
     const Tensor row = unsqueeze(s, -2), column = unsqueeze(s, -1);
     const Tensor on_diagonal = diag_embed(ones(Dims{k}, DType::Bool));
     const Tensor e = where(on_diagonal, 1.0, (row - column) * (row + column));
-    Tensor left, right;
+    Tensor left, right, phase_u, phase_v;
+    const bool phases = is_complex(u.dtype());
     if (gs[0].defined()) {
       const Tensor gu = narrow(gs[0], -1, 0, k);
-      const Tensor turn = matmul_t(u, gu, true, false);
-      core = core + skew(turn) / e * row;
+      const Tensor turn = matmul_hn(u, gu);
+      if (phases) phase_u = imag(diagonal(turn, 0, -2, -1));
+      core = core + skew(turn, on_diagonal) / e * row;
       if (u.size(-2) > k) left = (gu - matmul(u, turn)) / row;
     }
     if (gs[2].defined()) {
       const Tensor gvh = narrow(gs[2], -2, 0, k);
-      const Tensor turn = matmul_t(gvh, vh, false, true);
-      core = core + column * (skew(matrix_t(turn)) / e);
+      const Tensor turn = matmul_nh(gvh, vh);
+      if (phases) phase_v = imag(diagonal(turn, 0, -2, -1));
+      core = core + column * (skew(matrix_h(turn), on_diagonal) / e);
       if (vh.size(-1) > k) right = (gvh - matmul(turn, vh)) / column;
     }
+    if (phases) core = core + of_phases(phase_u, phase_v, s);
     Tensor result = matmul(matmul(u, core), vh);
     if (left.defined()) result = result + matmul(left, vh);
     if (right.defined()) result = result + matmul(u, right);
@@ -100,6 +105,20 @@ struct SvdOp {
   }
 
  private:
+  // Pairs of vectors have a phase that A does not determine; only that of one against the other
+  // depends on A. The turns are the imaginary parts of diag(U^H gU) and diag(gVh V).
+  static Tensor of_phases(const Tensor& u, const Tensor& v, const Tensor& s) {
+    const bool both = u.defined() && v.defined();
+    check_phase(
+        "svd_backward: The singular vectors in the complex case are specified up to multiplication "
+        "by e^{i phi}. The specified loss function depends on this phase term, making it "
+        "ill-defined.",
+        both          ? u - v
+        : u.defined() ? u
+                      : v);
+    const Tensor turn = both ? u + v : u.defined() ? u : v;
+    return diag_embed(mul(turn / s, Scalar(Complex<double>(0, 0.5))));
+  }
   static Tensor identity(int64_t n, DType t) {
     const Tensor out = zeros(Dims{n, n}, t);
     raw_fill(alias_strided(out, Dims{n}, Dims{n + 1}, out.bytes()), 1);
@@ -111,10 +130,11 @@ struct LinalgSvd {
   static constexpr OpSpec spec{"linalg_svd",
                                "A, full_matrices=True, *, driver=None",
                                kInternal | kOut | kDecomposition,
-                               "A = U diag(S) Vh with orthonormal U and Vh, S descending.",
+                               "A = U diag(S) Vh with unitary U and Vh, S descending.",
                                "none: tested by hand",
                                "",
                                "U, S, Vh"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& a, bool full,
                                                     std::optional<std::string_view> driver) {
     COGRAD_CHECK(!driver,
@@ -133,7 +153,7 @@ struct LinalgSvdvals {
                                "The singular values of each matrix, descending.",
                                "S(3); T(3, 4); T(2, 4, 3)",
                                "np.linalg.svd(x, compute_uv=False)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a) {
     check_matrix("linalg.svd", a);
     const bool recorded = differentiable({&a});
@@ -146,15 +166,16 @@ struct Svd {
   static constexpr OpSpec spec{"svd",
                                "input, some=True, compute_uv=True",
                                kFunctional | kOut | kDecomposition,
-                               "input = U diag(S) V^T; zeros for U and V unless compute_uv.",
+                               "input = U diag(S) V^H; zeros for U and V unless compute_uv.",
                                "none: tested by hand",
                                "",
                                "U, S, V"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& a, bool some, bool vectors) {
     check_matrix("linalg.svd", a);
     if (vectors) {
       auto [u, s, vh] = svd(a, !some);
-      return {u, s, matrix_t(vh)};
+      return {u, s, matrix_h(vh)};
     }
     const int64_t m = a.size(-2), n = a.size(-1);
     return {zeros(batch_and(a, {m, m}), a.dtype()), apply<LinalgSvdvals>(a),
@@ -164,11 +185,12 @@ struct Svd {
 COGRAD_OP(Svd)
 
 struct LinalgPinv {
-  static constexpr OpSpec spec{"linalg_pinv", "A, atol, rtol", kInternal | kDecomposition,
-                               "The pseudoinverse; singular values up to max(atol, rtol * the "
-                               "largest) count as 0.",
-                               "S(3), P() * 0, P() * 0; T(3, 4), P() * 0, P() * 0"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr OpSpec spec{
+      "linalg_pinv", "A, atol, rtol", kInternal | kDecomposition,
+      "The pseudoinverse; singular values up to max(atol, rtol * the "
+      "largest) count as 0.",
+      "S(3), P().abs() * 0, P().abs() * 0; T(3, 4), P().abs() * 0, P().abs() * 0"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static constexpr int kSaved = 2;
   static Tensor forward(Ctx<LinalgPinv>& ctx, const Tensor& a, const Tensor& atol,
                         const Tensor& rtol) {
@@ -178,15 +200,15 @@ struct LinalgPinv {
     ctx.save_output(p);
     return p;
   }
-  // dP = -P dA P + P P^T dA^T (I - A P) + (I - P A) dA^T P^T P.
+  // dP = -P dA P + P P^H dA^H (I - A P) + (I - P A) dA^H P^H P.
   static void backward(Ctx<LinalgPinv>& ctx, const Tensor& g) {
     if (!ctx.needs(0)) return;
     const Tensor a = ctx.saved(0), p = ctx.saved(1);
-    const Tensor gp = matmul_t(g, p, true, false);  // g^T P
-    const Tensor pg = matmul_t(p, g, false, true);  // P g^T
-    const Tensor to_a = neg(matmul_t(matmul_t(p, g, true, false), p, false, true));
-    const Tensor one = matmul_t(gp, p, false, true);  // g^T P P^T
-    const Tensor two = matmul_t(p, pg, true, false);  // P^T P g^T
+    const Tensor gp = matmul_hn(g, p);
+    const Tensor pg = matmul_nh(p, g);
+    const Tensor to_a = neg(matmul_nh(matmul_hn(p, g), p));
+    const Tensor one = matmul_nh(gp, p);  // g^H P P^H
+    const Tensor two = matmul_hn(p, pg);  // P^H P g^H
     ctx.grad(0) = to_a + (one - matmul(a, matmul(p, one))) + (two - matmul(matmul(two, p), a));
   }
 
@@ -198,7 +220,7 @@ struct LinalgPinv {
     const Tensor largest = narrow(s, -1, 0, 1);
     const Tensor limit = maximum(unsqueeze(atol, -1), unsqueeze(rtol, -1) * largest);
     const Tensor inverse = where(gt(s, limit), div(1.0, s), 0.0);
-    return matmul_t(matrix_t(vh) * unsqueeze(inverse, -2), u, false, true);
+    return matmul_nh(matrix_h(vh) * unsqueeze(inverse, -2), u);
   }
 };
 COGRAD_OP(LinalgPinv)
@@ -211,10 +233,11 @@ struct Pinverse {
                                "count as 0.",
                                "S(3)",
                                "np.linalg.pinv(x)"};
-  static constexpr DTypeSet kDTypes = kWideTypes;
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a, double rcond) {
     check_matrix("linalg.pinv", a);
-    return apply<LinalgPinv>(a, zeros({}, a.dtype()), full({}, a.dtype(), rcond));
+    return apply<LinalgPinv>(a, zeros({}, real_dtype(a.dtype())),
+                             full({}, real_dtype(a.dtype()), rcond));
   }
 };
 COGRAD_OP(Pinverse)
