@@ -21,6 +21,7 @@ struct Fill {
                                "Every element set to value.",
                                "T(3, 4), 2.0",
                                "input * 0 + value"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(Ctx<Fill>& ctx, const Tensor& x, const TensorOrScalar& value) {
     if (value.is_tensor())
       COGRAD_CHECK(value.tensor().dim() == 0,
@@ -54,6 +55,7 @@ COGRAD_OP(Fill)
 struct Zero {
   static constexpr OpSpec spec{"zero", "input", kInplace | kInternal | kElementwise,
                                "Every element set to 0.", "none: in place only"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<Zero>& ctx, const Tensor& x) {
     Tensor out = to_fill(ctx, x);

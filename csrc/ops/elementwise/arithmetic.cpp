@@ -164,7 +164,10 @@ struct Ldexp {
                                "input * 2 ** other, element-wise.",
                                "T(3, 4), I(3, 4, hi=5)",
                                "np.ldexp(input, other)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(Into into, const Tensor& a, const Tensor& b) {
+    if (is_complex(result_type(TensorOrScalar(a), TensorOrScalar(b))))
+      return into.run<rows::Row_mul>(TensorOrScalar(a), TensorOrScalar(pow(2.0, b)));
     return into.run<rows::Row_ldexp>(TensorOrScalar(a), TensorOrScalar(b));
   }
 };

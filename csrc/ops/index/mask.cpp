@@ -63,6 +63,7 @@ struct MaskedFill {
       "value where mask is true, else input; mask broadcasts, value is a number or a 0-dim tensor.",
       "T(3, 4), B(3, 4), 2.5; T(2, 3, 4), B(4), T(); T(3, 1), B(4), -1.0",
       "np.where(mask, np.asarray(value, input.dtype), input)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr int kSaved = 1;
   static Tensor forward(Ctx<MaskedFill>& ctx, const Tensor& self, const Tensor& mask,
                         const TensorOrScalar& value) {
@@ -102,7 +103,7 @@ struct MaskedFill {
  private:
   // The value's bytes, out of reach of the write.
   struct ScalarOf {
-    alignas(8) char bytes[8];
+    alignas(16) char bytes[16];
     explicit ScalarOf(const Tensor& v) {
       std::memcpy(bytes, v.bytes(), static_cast<size_t>(v.itemsize()));
     }

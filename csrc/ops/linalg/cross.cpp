@@ -23,6 +23,7 @@ struct LinalgCross {
   struct State {
     int dim;
   };
+  static constexpr TangentRule kTangent = multilinear({0, 1});
   static constexpr BatchRule kBatch = by_aligned_dims();
   static Tensor forward(Ctx<LinalgCross>& ctx, const Tensor& a, const Tensor& b, Dim dim) {
     COGRAD_CHECK(a.dim() == b.dim(),

@@ -17,12 +17,13 @@ void raw_masked_scale(const Tensor& out, const Tensor& x, const Tensor& mask, do
   auto run = [&](auto tag, auto factor) {
     using T = typename decltype(tag)::type;
     using A = decltype(factor);
+    using V = std::conditional_t<is_complex_type<T>, T, A>;
     T* to = out.data<T>();
     const T* from = x.data<T>();
     const bool* keep = mask.data<bool>();
     parallel_for(0, n, 32768, [=](int64_t lo, int64_t hi) {
       for (int64_t i = lo; i < hi; ++i)
-        to[i] = static_cast<T>(static_cast<A>(from[i]) * (static_cast<A>(keep[i]) * factor));
+        to[i] = static_cast<T>(static_cast<V>(from[i]) * (static_cast<A>(keep[i]) * factor));
     });
   };
   switch (x.dtype()) {
@@ -32,6 +33,10 @@ void raw_masked_scale(const Tensor& out, const Tensor& x, const Tensor& mask, do
       return run(TypeTag<BFloat16>{}, static_cast<float>(scale));
     case DType::Float32:
       return run(TypeTag<float>{}, static_cast<float>(scale));
+    case DType::Complex64:
+      return run(TypeTag<complex<float>>{}, static_cast<float>(scale));
+    case DType::Complex128:
+      return run(TypeTag<complex<double>>{}, scale);
     default:
       return run(TypeTag<double>{}, scale);
   }
@@ -44,11 +49,13 @@ struct MaskScale {
 struct MaskedScale {
   static constexpr OpSpec spec{"_masked_scale", "input, mask, scale", kInternal | kRandom,
                                "input * mask * scale.", "none: reached through dropout"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr int kSaved = 1;
   using State = MaskScale;
   static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<MaskedScale>& ctx, const Tensor& x, const Tensor& mask, double scale) {
-    COGRAD_CHECK(mask.dtype() == DType::Bool && same(mask.sizes(), x.sizes()) && x.is_floating(),
+    COGRAD_CHECK(mask.dtype() == DType::Bool && same(mask.sizes(), x.sizes()) &&
+                     is_differentiable(x.dtype()),
                  "_masked_scale(): expected a floating input and a bool mask of its shape");
     ctx.save(mask);
     ctx->scale = scale;
@@ -65,6 +72,7 @@ COGRAD_OP(MaskedScale)
 struct NativeDropout {
   static constexpr OpSpec spec{"_dropout", "input, p, generator=None", kInternal | kReduction,
                                "dropout in training mode.", "none: random"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr const char* kNodeName = "NativeDropoutBackward0";
   static constexpr int kSaved = 1;
   using State = MaskScale;
@@ -97,8 +105,8 @@ bool idle(const Tensor& x, double p, bool train) { return !train || p == 0 || x.
 // x itself when there is nothing to do, as in torch.
 Tensor dropped(const Tensor& x, double p, bool train) {
   if (idle(x, p, train)) return x;
-  COGRAD_CHECK(x.is_floating(), "dropout(): expected a floating point input, got dtype ",
-               dtype_name(x.dtype()));
+  COGRAD_CHECK(is_differentiable(x.dtype()),
+               "dropout(): expected a floating point input, got dtype ", dtype_name(x.dtype()));
   return apply<NativeDropout>(x, p, static_cast<Generator*>(nullptr));
 }
 
@@ -107,7 +115,7 @@ Tensor feature_mask(const Tensor& x, double p) {
   COGRAD_CHECK(x.dim() >= 2, "Feature dropout requires at least 2 dimensions in the input");
   Dims sizes(x.sizes());
   for (size_t i = 2; i < sizes.size(); ++i) sizes[i] = 1;
-  const Tensor mask = empty(sizes, x.dtype());
+  const Tensor mask = empty(sizes, real_dtype(x.dtype()));
   fill_bernoulli(mask, nullptr, 1 - p);
   return mask;
 }
@@ -129,6 +137,7 @@ struct Dropout {
                                "scaled by 1 / (1 - p); input itself unless train.",
                                "T(3, 4), 0.0, True; T(3, 4), 1.0, True; T(3, 4), 0.5, False",
                                "input * (1 - p * train) / np.maximum(1 - p * train, 1e-30)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const Tensor& x, double p, bool train) {
     check_rate(ErrorKind::Runtime, p);
     return dropped(x, p, train);
@@ -144,6 +153,7 @@ struct FunctionalDropout {
                                "scaled by 1 / (1 - p); input itself unless training.",
                                "T(3, 4), 0.5, False",
                                "input"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const Tensor& x, double p, bool training, bool inplace) {
     check_rate(ErrorKind::Value, p);
     if (!inplace || idle(x, p, training)) return dropped(x, p, training);
@@ -160,6 +170,7 @@ struct FeatureDropout {
                                "dropout of whole features: input[n, c] is kept or zeroed as one.",
                                "T(3, 4), 0.5, False",
                                "input"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const Tensor& x, double p, bool train) {
     check_rate(ErrorKind::Runtime, p);
     if (idle(x, p, train)) return x;
@@ -176,10 +187,11 @@ struct AlphaDropout {
                                "dropout that keeps the mean and variance of SELU activations.",
                                "T(3, 4), 0.5, False",
                                "input"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const Tensor& x, double p, bool train) {
     check_rate(ErrorKind::Runtime, p);
     if (idle(x, p, train)) return x;
-    const Tensor keep = empty(x.sizes(), x.dtype());
+    const Tensor keep = empty(x.sizes(), real_dtype(x.dtype()));
     fill_bernoulli(keep, nullptr, 1 - p);
     return alpha_dropped(x, p, keep);
   }
@@ -190,6 +202,7 @@ struct FeatureAlphaDropout {
   static constexpr OpSpec spec{"feature_alpha_dropout",        "input, p, train",
                                kFunction | kInplace | kRandom, "alpha_dropout of whole features.",
                                "T(3, 4), 0.5, False",          "input"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const Tensor& x, double p, bool train) {
     check_rate(ErrorKind::Runtime, p);
     if (idle(x, p, train)) return x;

@@ -111,6 +111,16 @@ Tensor weighted_loss(const Tensor& loss, const Tensor& weight, Reduction r) {
   return sum(terms) / sum(expand(weight, terms.sizes()));
 }
 
+// |x - t|, or its square, of complex numbers.
+template <class Op>
+Tensor complex_loss(const Tensor& x, const Tensor& t, const Tensor& weight, Reduction r) {
+  COGRAD_CHECK_NOT_IMPLEMENTED((std::is_same_v<Op, L1Op>),
+                               "mse_loss(): not implemented for complex dtypes, as in torch; take "
+                               "l1_loss(..., reduction='none').square()");
+  const Tensor size = abs(x - t);
+  return weight.defined() ? weighted_loss(size, weight, r) : reduced_loss(size, r);
+}
+
 #define COGRAD_ERROR_LOSS(Struct, Op, name, doc, ref)                                           \
   struct Struct {                                                                               \
     static constexpr OpSpec spec{                                                               \
@@ -121,11 +131,12 @@ Tensor weighted_loss(const Tensor& loss, const Tensor& weight, Reduction r) {
         "T(3, 4), T(3, 4); T(3, 4), T(3, 4), reduction='sum'; "                                 \
         "T(3, 4), T(3, 4), reduction='none'; T(3, 4), T(3, 4), weight=P(3, 4)",                 \
         ref};                                                                                   \
-    static constexpr DTypeSet kDTypes = kFloatTypes;                                            \
+    static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;                            \
     static Tensor forward(const Tensor& x, const Tensor& t, std::optional<bool> size_average,   \
                           std::optional<bool> reduce, std::string_view reduction,               \
                           const Tensor& weight) {                                               \
       const Reduction r = reduction_of(reduction, size_average, reduce);                        \
+      if (is_complex(result_type(x, t))) return complex_loss<Op>(x, t, weight, r);              \
       const DType type = loss_dtype(name, x, t);                                                \
       const Reduction inner = weight.defined() ? Reduction::None : r;                           \
       const Tensor loss = apply<Op>(cast(x, type), cast(t, type), static_cast<int64_t>(inner)); \

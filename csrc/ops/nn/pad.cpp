@@ -45,6 +45,7 @@ struct ConstantPad {
   struct State {
     Dims pad;
   };
+  static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr BatchRule kBatch = leading_alone();
   static Tensor forward(Ctx<ConstantPad>& ctx, const Tensor& x, IntList pad, Scalar value) {
     COGRAD_CHECK(pad.size() % 2 == 0, "Length of pad must be even but instead it equals ",
@@ -140,6 +141,7 @@ struct Pad {
       "T(2, 3, 4), (3, 1, 0, 2), 'reflect'; T(2, 3, 4), (2, 5), 'replicate'; "
       "T(1, 2, 3, 2, 4), (1, 2, 1, 1, 2, 0), 'replicate'; T(2, 2, 3, 4), (4, 1, 2, 3), 'circular'",
       ""};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const Tensor& x, IntList pad, std::string_view mode_name,
                         std::optional<Scalar> value) {
     const PadMode mode = pad_mode(mode_name);

@@ -15,6 +15,8 @@ void fill_integers(const char* op, const Tensor& out, Generator* g, int64_t lo, 
   COGRAD_CHECK(lo < hi, "random_ expects 'from' to be less than 'to', but got from=", lo,
                " >= to=", hi);
   const DType t = out.dtype();
+  COGRAD_CHECK_NOT_IMPLEMENTED(!is_complex(t), "\"", op, "\" not implemented for '",
+                               scalar_type_name(t), "'");
   if (t != DType::Int64 && t != DType::Float32 && t != DType::Float64 && t != DType::BFloat16) {
     const int bits = 8 * dtype_size(t);
     const int64_t top = t == DType::Bool      ? 1
@@ -40,7 +42,7 @@ struct Rand {
                                "none: random"};
   static Tensor forward(Ctx<Rand>& ctx, Shape size, COGRAD_RANDOM_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
-    check_floating("rand", t);
+    check_filled("rand", t);
     check_factory("rand", t, layout, pin_memory, requires_grad);
     Tensor out = factory_out(ctx, "rand", size, t);
     fill_uniform(out, generator, 0, 1);
@@ -55,7 +57,7 @@ struct Randn {
                                "none: random"};
   static Tensor forward(Ctx<Randn>& ctx, Shape size, COGRAD_RANDOM_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
-    check_floating("randn", t);
+    check_filled("randn", t);
     check_factory("randn", t, layout, pin_memory, requires_grad);
     Tensor out = factory_out(ctx, "randn", size, t);
     fill_normal(out, generator, 0, 1);
@@ -100,7 +102,8 @@ struct Randperm {
       "A random permutation of 0, ..., n - 1; int64 by default.", "none: random"};
   static Tensor forward(Ctx<Randperm>& ctx, int64_t n, COGRAD_RANDOM_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, DType::Int64);
-    COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"randperm\" not implemented for 'Bool'");
+    COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool && !is_complex(t),
+                                 "\"randperm\" not implemented for '", scalar_type_name(t), "'");
     check_factory("randperm", t, layout, pin_memory, requires_grad);
     if (n > 0) check_representable(Scalar(static_cast<long>(n - 1)), t);
     const Tensor order = empty_checked("randperm", Dims{n}, DType::Int64);
@@ -116,10 +119,11 @@ COGRAD_OP(Randperm)
   struct Struct {                                                                      \
     static constexpr OpSpec spec{name, "input, *, generator=None, " COGRAD_LIKE_ARGS,  \
                                  kFunction | kNondiff | kRandom, doc, "none: random"}; \
+    static constexpr DTypeSet kDTypes = kEveryType;                                    \
     static Tensor forward(Ctx<Struct>&, const Tensor& x, Generator* generator,         \
                           COGRAD_LIKE_PARAMS) {                                        \
       const DType t = dtype.value_or(x.dtype());                                       \
-      check_floating(name, t);                                                         \
+      check_filled(name, t);                                                           \
       check_factory(name, t, layout, pin_memory, requires_grad);                       \
       Tensor out = empty_like_format(name, x, t, memory_format);                       \
       fill(out, generator, 0, 1);                                                      \
@@ -173,7 +177,7 @@ struct NormalSize {
                         COGRAD_RANDOM_PARAMS) {
     check_std(std);
     const DType t = factory_dtype(ctx, dtype, default_dtype());
-    check_floating("normal", t);
+    check_filled("normal", t);
     check_factory("normal", t, layout, pin_memory, requires_grad);
     Tensor out = factory_out(ctx, "normal", size, t);
     fill_normal(out, generator, mean, std);

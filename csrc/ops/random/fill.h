@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How random ops fill tensors from a generator's stream.
 #pragma once
+#include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/random/generator.h"
 #include "tensor/threads.h"
@@ -24,12 +25,35 @@ void random_fill(const Tensor& out, Generator* generator, const F& fill) {
   raw_copy(out, dense);
 }
 
+// Fills the parts of a complex tensor by fill(parts).
+template <class F>
+void fill_parts(const Tensor& out, const F& fill) {
+  Dims sizes(out.sizes());
+  sizes.push_back(2);
+  const Tensor parts = empty(sizes, real_dtype(out.dtype()));
+  fill(parts);
+  const GradGuard no_grad(false);
+  raw_copy(out, complex_from_parts(parts));
+}
+
 inline void fill_uniform(const Tensor& out, Generator* g, double lo, double hi) {
+  if (is_complex(out.dtype()))
+    return fill_parts(out, [&](const Tensor& parts) { fill_uniform(parts, g, lo, hi); });
   random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
     kernels::random_uniform(out.dtype(), data, n, s, lo, hi);
   });
 }
+// Of complex numbers each part has half of the variance; the mean is real.
 inline void fill_normal(const Tensor& out, Generator* g, double mean, double std) {
+  if (is_complex(out.dtype()))
+    return fill_parts(out, [&](const Tensor& parts) {
+      fill_normal(parts, g, 0, std * 0.70710678118654752);
+      if (mean != 0) {
+        const GradGuard no_grad(false);
+        const Tensor re = select(parts, -1, 0);
+        raw_copy(re, add(re, mean));
+      }
+    });
   random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
     kernels::random_normal(out.dtype(), data, n, s, mean, std);
   });
@@ -47,6 +71,11 @@ Tensor bernoulli_chances(const char* op, const Tensor& p);
 
 inline void check_floating(const char* op, DType t) {
   COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(t), op, "(): expected a floating point dtype, got ",
+                               dtype_name(t));
+}
+inline void check_filled(const char* op, DType t) {
+  COGRAD_CHECK_NOT_IMPLEMENTED(is_differentiable(t), op,
+                               "(): expected a floating point or complex dtype, got ",
                                dtype_name(t));
 }
 inline void check_std(double std) {

@@ -27,8 +27,9 @@ struct Uniform : Refill<Uniform, double, double> {
   static constexpr OpSpec spec{"uniform", "input, from_=0.0, to=1.0, *, generator=None",
                                kInplace | kRandom, "Overwrites with numbers uniform in [from, to).",
                                "none: random"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static void fill(const Tensor& out, double from, double to, Generator* g) {
-    check_floating("uniform_", out.dtype());
+    check_filled("uniform_", out.dtype());
     COGRAD_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from,
                  " > to=", to);
     COGRAD_CHECK(std::isfinite(from), "from is out of bounds for ", dtype_name(out.dtype()));
@@ -42,8 +43,9 @@ struct Normal : Refill<Normal, double, double> {
   static constexpr OpSpec spec{"normal", "input, mean=0.0, std=1.0, *, generator=None",
                                kInplace | kRandom, "Overwrites with normal numbers.",
                                "none: random"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static void fill(const Tensor& out, double mean, double std, Generator* g) {
-    check_floating("normal_", out.dtype());
+    check_filled("normal_", out.dtype());
     check_std(std);
     fill_normal(out, g, mean, std);
   }

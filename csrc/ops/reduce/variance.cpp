@@ -134,6 +134,24 @@ struct StdMeanOp {
   }
 };
 
+// Of complex numbers: the sum of the variances of their parts, as E |z - E z|^2 has it.
+template <class Op>
+typename detail::Traits<Op>::Out spread_of(const Tensor& x, const std::optional<IntList>& dims,
+                                           std::optional<Scalar> correction, bool keepdim) {
+  using Result = typename detail::Traits<Op>::Out;
+  if (!is_complex(x.dtype())) return apply<Op>(x, dims, correction, keepdim);
+  Tensor spread = apply<VarOp>(real(x), dims, correction, keepdim) +
+                  apply<VarOp>(imag(x), dims, correction, keepdim);
+  if constexpr (std::is_same_v<Op, StdOp> || std::is_same_v<Op, StdMeanOp>) {
+    const Tensor none = eq(spread, 0);
+    spread = where(none, 0.0, sqrt(where(none, 1.0, spread)));
+  }
+  if constexpr (std::is_same_v<Result, Tensor>)
+    return spread;
+  else
+    return {spread, mean(x, dims, keepdim)};
+}
+
 std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 : 0); }
 
 // Three spellings of each: f(dim, unbiased, keepdim), f(unbiased) and f(dim, *, correction,
@@ -147,10 +165,10 @@ std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 
                                  "T(3, 4), 1; T(2, 3, 4), (0, 2), False, True",                   \
                                  numpy("dim", "unbiased", "keepdim"),                             \
                                  returned};                                                       \
-    static constexpr DTypeSet kDTypes = kFloatTypes;                                              \
+    static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;                              \
     static Result forward(const Tensor& x, std::optional<DimList> dims, bool unbiased,            \
                           bool keepdim) {                                                         \
-      return apply<Prefix##Op>(x, dims, correction_of(unbiased), keepdim);                        \
+      return spread_of<Prefix##Op>(x, dims, correction_of(unbiased), keepdim);                    \
     }                                                                                             \
   };                                                                                              \
   COGRAD_OP(Prefix##Dim)                                                                          \
@@ -162,9 +180,9 @@ std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 
                                  "T(3, 4), False; T(3, 4), True",                                 \
                                  numpy("None", "unbiased", "False"),                              \
                                  returned};                                                       \
-    static constexpr DTypeSet kDTypes = kFloatTypes;                                              \
+    static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;                              \
     static Result forward(const Tensor& x, bool unbiased) {                                       \
-      return apply<Prefix##Op>(x, std::optional<IntList>(), correction_of(unbiased), false);      \
+      return spread_of<Prefix##Op>(x, std::optional<IntList>(), correction_of(unbiased), false);  \
     }                                                                                             \
   };                                                                                              \
   COGRAD_OP(Prefix##Unbiased)                                                                     \
@@ -177,10 +195,10 @@ std::optional<Scalar> correction_of(bool unbiased) { return Scalar(unbiased ? 1 
                                  "T(2, 3, 4), (0, 2), correction=2, keepdim=True",                \
                                  numpy("dim", "correction", "keepdim"),                           \
                                  returned};                                                       \
-    static constexpr DTypeSet kDTypes = kFloatTypes;                                              \
+    static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;                              \
     static Result forward(const Tensor& x, std::optional<DimList> dims,                           \
                           std::optional<Scalar> correction, bool keepdim) {                       \
-      return apply<Prefix##Op>(x, dims, correction, keepdim);                                     \
+      return spread_of<Prefix##Op>(x, dims, correction, keepdim);                                 \
     }                                                                                             \
   };                                                                                              \
   COGRAD_OP(Prefix)

@@ -20,6 +20,7 @@ struct SumTo {
   struct State {
     Dims sizes;
   };
+  static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<SumTo>& ctx, const Tensor& x, Shape sizes) {
     Dims joint;
@@ -36,8 +37,14 @@ struct SumTo {
     // Sums of integers are int64; where nothing is summed the dtype stays.
     const DType t = is_differentiable(x.dtype()) || reduced.empty() ? x.dtype() : DType::Int64;
     Tensor out = empty(sizes, t);
-    kernels::reduce(kernels::ReduceOp::Sum, x.dtype(), x.bytes(),
-                    {kept, kept_steps, reduced, reduced_steps}, t, out.bytes());
+    DType in = x.dtype(), sum = t;
+    if (is_complex(in)) {  // the parts are a dim that stays
+      in = sum = real_dtype(in);
+      kept.push_back(2);
+      kept_steps.push_back(dtype_size(in));
+    }
+    kernels::reduce(kernels::ReduceOp::Sum, in, x.bytes(),
+                    {kept, kept_steps, reduced, reduced_steps}, sum, out.bytes());
     return out;
   }
   static void batch(BatchCall& c) {
