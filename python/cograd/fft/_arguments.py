@@ -72,7 +72,8 @@ def promoted(op: str, x: Tensor, *, to_complex: bool = False) -> Tensor:
 def check_real(op: str, x: Tensor) -> None:
     """Raises for complex input."""
     if x.is_complex():
-        raise RuntimeError(f"{op} expects a real-valued input tensor, but got {dtype_name(x)}")
+        real = "real-valued" if op.endswith(("2", "n")) else "real"
+        raise RuntimeError(f"{op} expects a {real} input tensor, but got {dtype_name(x)}")
 
 
 def check_out(op: str, out: Tensor | None, *, is_complex: bool) -> None:
