@@ -127,7 +127,7 @@ constexpr BatchRule leading_alone() noexcept {
 constexpr BatchRule through() noexcept { return {BatchRule::Rule::Through}; }
 
 struct OpFacts {
-  DTypeSet dtypes = kAllTypes;
+  DTypeSet dtypes = kEveryType;
   TangentRule tangent;
   BatchRule batch;
   bool holomorphic = false;  // the gradient of complex numbers is conj(backward(conj(g)))
@@ -143,7 +143,7 @@ template <class Op>
 constexpr OpFacts facts_of() noexcept {
   OpFacts f;
   constexpr uint32_t kKind = Op::spec.flags & kKindMask;
-  if constexpr (moves_elements(kKind) || kKind == kContraction) f.dtypes = kEveryType;
+  if constexpr (!moves_elements(kKind) && kKind != kContraction) f.dtypes = kAllTypes;
   if constexpr (requires { Op::kDTypes; }) f.dtypes = Op::kDTypes;
   if constexpr (requires { Op::kTangent; })
     f.tangent = Op::kTangent;

@@ -95,6 +95,25 @@ Tensor complex_product(const Tensor& x, DimMask mask, bool keepdim) {
   return out;
 }
 
+// The sum of contiguous elements, a row of lanes at a time.
+template <class T>
+complex<double> contiguous_sum(const Tensor& x) {
+  constexpr int64_t kLanes = 32;  // parts
+  constexpr int64_t kSize = sizeof(T);
+  const T* p = reinterpret_cast<const T*>(x.bytes());
+  const int64_t n = 2 * x.numel(), rows = n / kLanes;
+  double lanes[kLanes] = {};
+  const int64_t kept[1] = {kLanes}, kept_step[1] = {kSize};
+  const int64_t reduced[1] = {rows}, reduced_step[1] = {kLanes * kSize};
+  kernels::reduce(ReduceOp::Sum, dtype_of<T>, p, {kept, kept_step, reduced, reduced_step},
+                  DType::Float64, lanes);
+  complex<double> total(0.0);
+  for (int64_t i = 0; i < kLanes; i += 2) total += {lanes[i], lanes[i + 1]};
+  for (int64_t i = rows * kLanes; i < n; i += 2)
+    total += {static_cast<double>(p[i]), static_cast<double>(p[i + 1])};
+  return total;
+}
+
 // Complex sums are those of the parts, which are a dim that stays.
 Tensor run_complex(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DType out_type) {
   const GradGuard no_grad(false);
@@ -105,6 +124,13 @@ Tensor run_complex(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DTy
   const Tensor parts = parts_of_complex(values);
   const ReducePlan plan(parts, mask, keepdim);
   Tensor out = empty(IntList(plan.shape).first(plan.shape.size() - 1), x.dtype());
+  if (mask == all_dims(x.dim()) && x.is_contiguous()) {
+    complex<double> sum = x.dtype() == DType::Complex64 ? contiguous_sum<float>(values)
+                                                        : contiguous_sum<double>(values);
+    if (op == ReduceOp::Mean) sum = sum / static_cast<double>(x.numel());
+    raw_fill(out, sum);
+    return out;
+  }
   kernels::reduce(op, parts.dtype(), parts.bytes(), plan.geometry(), parts.dtype(), out.bytes());
   return out;
 }

@@ -19,6 +19,8 @@ struct Values {
       kInternal | kOther, "The same memory, without the autograd relation of a view.",
       "T(3, 4)",          "input"};
   static constexpr const char* kNodeName = "AliasBackward0";
+  static constexpr DTypeSet kDTypes = kEveryType;
+  static constexpr bool kHolomorphic = false;  // nothing to conjugate
   static constexpr TangentRule kTangent = linear({0});
   static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<Values>&, const Tensor& x) {

@@ -12,7 +12,13 @@ from cograd import Tensor
 from cograd.autograd import forward_ad
 
 from ._errors import GradcheckError
-from ._jacobian import as_tuple, is_floating
+from ._jacobian import (
+    as_tuple,
+    coordinates,
+    from_coordinates,
+    is_floating,
+    num_coordinates,
+)
 
 _BATCHED = (
     "The derivatives of a batch are computed for all its samples at once, by vmap. Pass "
@@ -62,9 +68,9 @@ class Forward:
     ) -> list[Tensor]:
         """The tangents as vectors, zeros where an output has none."""
         return [
-            cograd.zeros(value.numel(), dtype=value.dtype)
+            cograd.zeros(num_coordinates(value), dtype=value.dtype.to_real())
             if tangent is None
-            else tangent.detach().clone().reshape(-1)
+            else coordinates(tangent)
             for value, tangent in self.outputs(tangents, check_dtypes)
         ]
 
@@ -75,26 +81,27 @@ class Forward:
         """The product of each output's Jacobian by one input with a direction."""
         tangents = self.zeros()
         value = self.values[target]
-        tangents[target] = direction.to(value.dtype).reshape(value.shape)
+        tangents[target] = from_coordinates(direction, value)
         return self.products(tangents, check_dtypes)
 
     def jacobians(self, target: int, check_dtypes: bool) -> list[Tensor]:
-        """For every output a matrix (target.numel(), output.numel())."""
+        """For every output the matrix of its coordinates by those of the input."""
         value = self.values[target]
         rows = []
-        for i in range(value.numel()):
-            direction = cograd.zeros(value.numel(), dtype=value.dtype)
+        size, real = num_coordinates(value), value.dtype.to_real()
+        for i in range(size):
+            direction = cograd.zeros(size, dtype=real)
             direction[i] = 1
             rows.append(self.along(target, direction, check_dtypes))
         if not rows:
-            empty = self.along(target, cograd.zeros(0, dtype=value.dtype), check_dtypes)
+            empty = self.along(target, cograd.zeros(0, dtype=real), check_dtypes)
             return [cograd.zeros((0, o.numel()), dtype=o.dtype) for o in empty]
         return [cograd.stack(column) for column in zip(*rows, strict=True)]
 
     def check_undefined(self, directions: Sequence[Tensor]) -> None:
         """An input without a tangent gives what one with a tangent of zeros gives."""
         given: list[Tensor | None] = [
-            d.to(v.dtype).reshape(v.shape) for d, v in zip(directions, self.values, strict=True)
+            from_coordinates(d, v) for d, v in zip(directions, self.values, strict=True)
         ]
         for i, zero in enumerate(self.zeros()):
             with_zeros = self.outputs([*given[:i], zero, *given[i + 1 :]])

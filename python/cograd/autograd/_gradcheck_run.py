@@ -16,10 +16,13 @@ from ._gradcheck_forward import Forward, check_batch
 from ._jacobian import (
     Analytical,
     as_tuple,
+    coordinates,
     diff_inputs,
     diff_outputs,
     equal_within,
+    from_coordinates,
     is_floating,
+    num_coordinates,
     numerical_jacobian,
     numerical_product,
     vjp,
@@ -45,7 +48,7 @@ def check_inputs(inputs: tuple[Any, ...]) -> None:
             any_grad = any_grad or bool(diff_inputs(tensor))
             continue
         any_grad = True
-        if tensor.dtype != cograd.float64:
+        if tensor.dtype not in (cograd.float64, cograd.complex128):
             warnings.warn(
                 f"Input #{index} requires gradient and is not a double precision floating point "
                 "or complex. This check will likely fail if all the inputs are not of double "
@@ -79,6 +82,14 @@ def _unravel(index: int, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
+def _place(coordinate: int, tensor: Tensor) -> str:
+    """Where a coordinate lies, and which part of a complex element it is."""
+    if not tensor.dtype.is_complex:
+        return str(_unravel(coordinate, tensor.shape))
+    element, part = divmod(coordinate, 2)
+    return f"{_unravel(element, tensor.shape)}.{('real', 'imag')[part]}"
+
+
 def _worst_element(
     numerical: Tensor, analytical: Tensor, input: Tensor, output: Tensor, rtol: float, atol: float
 ) -> str:
@@ -93,8 +104,8 @@ def _worst_element(
     ratio = "undefined" if x == 0 else f"{y / x:.6g}"
     return (
         f"{int(bad.sum())} of {n.numel()} entries differ; the largest difference is for "
-        f"output element {_unravel(col, output.shape)} with respect to input element "
-        f"{_unravel(row, input.shape)}: numerical {x:.10g}, analytical {y:.10g}, "
+        f"output element {_place(col, output)} with respect to input element "
+        f"{_place(row, input)}: numerical {x:.10g}, analytical {y:.10g}, "
         f"difference {abs(y - x):.6g}, ratio analytical/numerical {ratio}.\n"
     )
 
@@ -268,8 +279,8 @@ class Check:
             return vector / vector.norm() if size else vector
 
         return [
-            *(("output", unit(output.numel())) for output in outputs),
-            *(("input", unit(target.numel())) for target in self.targets),
+            *(("output", unit(num_coordinates(output))) for output in outputs),
+            *(("input", unit(num_coordinates(target))) for target in self.targets),
         ]
 
     def _fast(self, outputs: tuple[Tensor, ...]) -> None:
@@ -282,7 +293,7 @@ class Check:
             for target, v in zip(self.targets, rights)
         ]
         for i, (output, u) in enumerate(zip(outputs, lefts)):
-            seed = u.to(output.dtype).reshape(output.shape)
+            seed = from_coordinates(u, output)
             grads = vjp(self.targets, output, seed)
             again = vjp(self.targets, output, seed)
             for j, (grad, second, v) in enumerate(zip(grads, again, rights)):
@@ -291,7 +302,7 @@ class Check:
                 if grad is not None and second is not None:
                     if self.check_grad_dtypes and grad.dtype != self.targets[j].dtype:
                         raise GradcheckError("Gradient has dtype mismatch")
-                    a = (grad.detach().to(cograd.float64).reshape(-1) * v).sum()
+                    a = (coordinates(grad).to(cograd.float64) * v).sum()
                     if not equal_within([grad.detach()], [second.detach()], self.nondet_tol):
                         raise GradcheckError(_NONDETERMINISTIC.format(tol=self.nondet_tol))
                 atol = self.atol * float(u.sum()) * float(v.sum())

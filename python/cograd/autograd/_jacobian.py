@@ -21,8 +21,35 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def is_floating(value: Any) -> bool:
-    """Whether ``value`` is a tensor of a floating-point dtype."""
-    return isinstance(value, Tensor) and value.dtype.is_floating_point
+    """Whether ``value`` is a tensor of a floating-point or complex dtype."""
+    return isinstance(value, Tensor) and (
+        value.dtype.is_floating_point or value.dtype.is_complex
+    )
+
+
+def coordinates(value: Tensor) -> Tensor:
+    """The elements as a new real vector: of complex ones real and imaginary parts in turn.
+
+    Jacobians here are those of these vectors: a gradient g of the conjugate Wirtinger convention
+    holds dL/d(re) in its real and dL/d(im) in its imaginary part.
+    """
+    value = value.detach().clone()
+    if value.dtype.is_complex:
+        value = cograd.view_as_real(value)
+    return value.reshape(-1)
+
+
+def num_coordinates(value: Tensor) -> int:
+    """The length of ``coordinates(value)``."""
+    return value.numel() * (2 if value.dtype.is_complex else 1)
+
+
+def from_coordinates(vector: Tensor, like: Tensor) -> Tensor:
+    """A tensor of the shape and dtype of ``like`` from its coordinates."""
+    vector = vector.to(like.dtype.to_real())
+    if like.dtype.is_complex:
+        return cograd.view_as_complex(vector.reshape(*like.shape, 2))
+    return vector.reshape(like.shape)
 
 
 def iter_tensors(value: Any, only_requiring_grad: bool = False) -> Iterator[Tensor]:
@@ -47,7 +74,7 @@ def diff_outputs(result: Any) -> tuple[Tensor, ...]:
 
 def _snapshot(outputs: Sequence[Tensor]) -> list[Tensor]:
     """Copies of the outputs: they may be views of an input that is about to change."""
-    return [output.detach().clone().reshape(-1) for output in outputs]
+    return [coordinates(output) for output in outputs]
 
 
 def _check_same(before: Sequence[Tensor], after: Sequence[Tensor], eps: float) -> None:
@@ -77,22 +104,25 @@ def numerical_jacobian(
     ``target`` is changed in place, one element at a time, and restored; its strides do not matter.
 
     Returns:
-        for every output a matrix (target.numel(), output.numel()).
+        for every output the matrix of derivatives of its coordinates by those of ``target``.
     """
+    units = (1, 1j) if target.dtype.is_complex else (1,)
     data = target.data
     rows: list[list[Tensor]] = [[] for _ in outputs]
-    for index in itertools.product(*(range(size) for size in target.shape)):
+    cells = itertools.product(*(range(size) for size in target.shape))
+    for index, unit in itertools.product(cells, units):
+        step = eps * unit
         cell = data[index] if index else data
         value = cell.item()
         try:
-            cell.fill_(value - eps)
+            cell.fill_(value - step)
             low_outputs = run()
             low = _snapshot(low_outputs)
-            cell.fill_(value + eps)
+            cell.fill_(value + step)
             high = run()
             _check_same(low_outputs, high, eps)
             for row, a, b in zip(rows, low, high):
-                row.append((b.detach().reshape(-1) - a) / (2 * eps))
+                row.append((coordinates(b) - a) / (2 * eps))
         finally:
             cell.fill_(value)
     jacobians = []
@@ -100,17 +130,18 @@ def numerical_jacobian(
         if row:
             jacobians.append(cograd.stack(row))
         else:
-            jacobians.append(cograd.zeros((0, output.numel()), dtype=output.dtype))
+            size = (0, num_coordinates(output))
+            jacobians.append(cograd.zeros(size, dtype=output.dtype.to_real()))
     return jacobians
 
 
 def numerical_product(
     run: Callable[[], Sequence[Tensor]], target: Tensor, direction: Tensor, eps: float
 ) -> list[Tensor]:
-    """Central differences of what ``run()`` returns along ``direction`` (target.numel(),)."""
+    """Central differences of what ``run()`` returns along ``direction``, in coordinates."""
     data = target.data
     saved = data.clone()
-    step = (direction * eps).to(data.dtype).reshape(data.shape)
+    step = from_coordinates(direction * eps, data)
     try:
         data.copy_(saved - step)
         low_outputs = run()
@@ -118,7 +149,7 @@ def numerical_product(
         data.copy_(saved + step)
         high = run()
         _check_same(low_outputs, high, eps)
-        return [(b.detach().reshape(-1) - a) / (2 * eps) for a, b in zip(low, high)]
+        return [(coordinates(b) - a) / (2 * eps) for a, b in zip(low, high)]
     finally:
         data.copy_(saved)
 
@@ -132,33 +163,34 @@ class Analytical:
         self.jacobians = self._rows(inputs, output)
 
     def _rows(self, inputs: Sequence[Tensor], output: Tensor) -> list[Tensor]:
-        seed = cograd.zeros(output.shape, dtype=output.dtype)
-        flat = seed.view(-1)
+        size = num_coordinates(output)
         columns: list[list[Tensor]] = [[] for _ in inputs]
-        for i in range(output.numel()):
-            flat[i] = 1.0
-            grads = vjp(inputs, output, seed)
+        for i in range(size):
+            one = cograd.zeros(size, dtype=output.dtype.to_real())
+            one[i] = 1.0
+            grads = vjp(inputs, output, from_coordinates(one, output))
             for column, tensor, grad in zip(columns, inputs, grads):
                 column.append(self._column(tensor, grad))
-            flat[i] = 0.0
         jacobians = []
         for column, tensor in zip(columns, inputs):
             if column:
                 jacobians.append(cograd.stack(column, 1))
             else:
-                jacobians.append(cograd.zeros((tensor.numel(), 0), dtype=tensor.dtype))
+                none = (num_coordinates(tensor), 0)
+                jacobians.append(cograd.zeros(none, dtype=tensor.dtype.to_real()))
         return jacobians
 
     def _column(self, tensor: Tensor, grad: Tensor | None) -> Tensor:
         """One column, copied: the gradient may be the seed itself."""
+        none = cograd.zeros(num_coordinates(tensor), dtype=tensor.dtype.to_real())
         if grad is None:
-            return cograd.zeros(tensor.numel(), dtype=tensor.dtype)
+            return none
         if grad.dtype != tensor.dtype:
             self.types_ok = False
         if grad.shape != tensor.shape:
             self.sizes_ok = False
-            return cograd.zeros(tensor.numel(), dtype=tensor.dtype)
-        return grad.detach().clone().reshape(-1).to(tensor.dtype)
+            return none
+        return coordinates(grad.to(tensor.dtype))
 
 
 def vjp(inputs: Sequence[Tensor], output: Tensor, seed: Tensor) -> tuple[Tensor | None, ...]:

@@ -95,12 +95,12 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     writing the dual tensor in place writes the tangent, too.
 
     Raises:
-        ValueError: one of the two is not of a floating-point dtype.
+        ValueError: one of the two is not of a floating-point or complex dtype.
         RuntimeError: no level is open, the sizes differ, or ``tensor`` has a tangent there already.
     """
     level = _level(level, "create")
     for name, t in (("primal", tensor), ("tangent", tangent)):
-        if not t.is_floating_point():
+        if not (t.is_floating_point() or t.is_complex()):
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {t.dtype}")
     return _C._make_dual(tensor, tangent, level)
 

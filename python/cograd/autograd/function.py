@@ -338,7 +338,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             return outputs
 
         def close(value: Any) -> Any:
-            if isinstance(value, Tensor) and value.is_floating_point():
+            if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()):
                 return _C._once_differentiable(value, ctx)
             return value
 

@@ -137,7 +137,8 @@ def gradcheck(
 def _random_grad_outputs(outputs: Sequence[Tensor], noncontiguous: bool) -> tuple[Tensor, ...]:
     grads = []
     for output in outputs:
-        dtype = output.dtype if output.dtype.is_floating_point else cograd.float64
+        differentiable = output.dtype.is_floating_point or output.dtype.is_complex
+        dtype = output.dtype if differentiable else cograd.float64
         grad = 2 * cograd.rand(tuple(output.shape), dtype=dtype) - 1
         if noncontiguous and grad.numel() > 1:
             grad = grad.repeat_interleave(2, -1)[..., ::2]

@@ -232,7 +232,7 @@ def _vjp(
             outputs, out_spec = flat(result)
             check_outputs(outputs, where)
             for output in outputs:
-                if not output.is_floating_point():
+                if not (output.is_floating_point() or output.is_complex()):
                     raise RuntimeError(
                         "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, "
                         f"got Tensor with dtype {output.dtype}"

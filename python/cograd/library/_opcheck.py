@@ -84,7 +84,7 @@ def _autograd_registration(run: _Run) -> str:
                 f"{op._qualname}. Please use register_autograd to add one"
             )
     outputs = _tensors(run.call_fresh(op, requires_grad=True))
-    floating = [o for o in outputs if o.dtype.is_floating_point]
+    floating = [o for o in outputs if o.dtype.is_floating_point or o.dtype.is_complex]
     if floating and not any(o.requires_grad for o in floating):
         raise OpCheckError("an argument requires grad, but no output does")
     return SUCCESS

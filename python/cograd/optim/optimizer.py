@@ -388,7 +388,7 @@ Optimizer.step = _with_hooks(Optimizer.step)  # type: ignore[method-assign]
 def _cast_state(param: Tensor, value: Any, key: str | None = None) -> Any:
     """A copy of loaded state; float tensors but 'step' take the parameter's dtype."""
     if isinstance(value, Tensor):
-        if key == "step" or not param.is_floating_point():
+        if key == "step" or not (param.is_floating_point() or param.is_complex()):
             return value.detach().clone()
         return value.detach().to(param.dtype, copy=True)
     if isinstance(value, dict):

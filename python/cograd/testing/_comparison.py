@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,8 @@ _TOLERANCES = {
     cograd.bfloat16: (1.6e-2, 1e-5),
     cograd.float32: (1.3e-6, 1e-5),
     cograd.float64: (1e-7, 1e-7),
+    cograd.complex64: (1.3e-6, 1e-5),
+    cograd.complex128: (1e-7, 1e-7),
 }
 
 
@@ -107,7 +110,7 @@ def _tensor_text(
 ) -> str:
     total = matches.numel()
     wrong = total - int(matches.sum())
-    if not actual.dtype.is_floating_point:
+    if not (actual.dtype.is_floating_point or actual.dtype.is_complex):
         actual, expected = actual.to(cograd.int64), expected.to(cograd.int64)
     absolute = (actual - expected).abs()
     relative = absolute / expected.abs()
@@ -146,7 +149,7 @@ def _compare_tensors(
         return
     if rtol == 0 and atol == 0 and not options.equal_nan:
         matches = actual == expected
-    elif actual.dtype.is_floating_point:
+    elif actual.dtype.is_floating_point or actual.dtype.is_complex:
         matches = cograd.isclose(
             actual, expected, rtol=rtol, atol=atol, equal_nan=options.equal_nan
         )
@@ -165,7 +168,7 @@ def _number(value: Any) -> Any:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.number, numpy.bool_)):
         return value.item()
-    return value if isinstance(value, (bool, int, float)) else None
+    return value if isinstance(value, (bool, int, float, complex)) else None
 
 
 def _compare_numbers(actual: Any, expected: Any, options: _Options, path: tuple[Any, ...]) -> None:
@@ -175,13 +178,18 @@ def _compare_numbers(actual: Any, expected: Any, options: _Options, path: tuple[
         return
     if options.check_dtype and type(actual) is not type(expected):
         options.fail(f"The (d)types do not match: {type(actual)} != {type(expected)}.", path)
-    kinds = {float: cograd.float64, int: cograd.int64, bool: cograd.bool}
+    kinds = {
+        complex: cograd.complex128,
+        float: cograd.float64,
+        int: cograd.int64,
+        bool: cograd.bool,
+    }
     rtol, atol = options.tolerances(kinds[type(actual)], kinds[type(expected)])
     if actual == expected:
         return
     if options.equal_nan and actual != actual and expected != expected:
         return
-    finite = math.isfinite(actual) and math.isfinite(expected)
+    finite = cmath.isfinite(actual) and cmath.isfinite(expected)
     if finite and abs(actual - expected) <= atol + rtol * abs(expected):
         return
     options.fail(_scalar_text(actual, expected, rtol, atol), path)

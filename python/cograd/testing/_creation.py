@@ -44,6 +44,9 @@ def _random(shape: tuple[int, ...], dtype: Any, device: Any, low: Any, high: Any
     if dtype == cograd.bool:
         low, high = _bounds(dtype, low, high, 0, 2, (0, 2))
         return cograd.randint(low, high, shape, device=device, dtype=dtype)
+    if dtype.is_complex:
+        parts = (*shape, 2)
+        return cograd.view_as_complex(_random(parts, dtype.to_real(), device, low, high))
     if dtype.is_floating_point:
         info = cograd.finfo(dtype)
         low, high = _bounds(dtype, low, high, info.min, info.max, (-9, 9))
@@ -56,6 +59,11 @@ def _random(shape: tuple[int, ...], dtype: Any, device: Any, low: Any, high: Any
     most = limits.max + (0 if dtype == cograd.int64 else 1)
     low, high = _bounds(dtype, low, high, limits.min, most, (-9, 10))
     return cograd.randint(low, high, shape, device=device, dtype=dtype)
+
+
+def _least(dtype: Any) -> float:
+    """The smallest positive value."""
+    return cograd.finfo(dtype).tiny if dtype.is_floating_point or dtype.is_complex else 1
 
 
 def make_tensor(
@@ -89,7 +97,7 @@ def make_tensor(
             "The parameters `noncontiguous` and `memory_format` are mutually exclusive, "
             f"but got {noncontiguous=} and {memory_format=}"
         )
-    if requires_grad and not dtype.is_floating_point:
+    if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise ValueError(
             "`requires_grad=True` is not supported for boolean and integral dtypes, "
             f"but got {dtype=}"
@@ -100,7 +108,7 @@ def make_tensor(
     if noncontiguous:  # from 1, so that the storage offset is not zero either
         result = result[..., 1::2]
     if exclude_zero:
-        result[result == 0] = cograd.finfo(dtype).tiny if dtype.is_floating_point else 1
+        result[result == 0] = _least(dtype)
     if requires_grad:
         result.requires_grad_()
     return result

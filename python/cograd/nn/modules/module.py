@@ -388,7 +388,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
                 device = arg
         if other is not None:
             device, dtype = other.device, other.dtype
-        if dtype is not None and not dtype.is_floating_point:
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "
                 f"dtype={dtype}"
@@ -397,7 +397,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
         def convert(tensor: Tensor) -> Tensor:
             if device is not None and tensor.device != cograd.device(device):
                 tensor = tensor.to(device)
-            if dtype is not None and tensor.is_floating_point():
+            if dtype is not None and (tensor.is_floating_point() or tensor.is_complex()):
                 tensor = tensor.to(dtype)
             if memory_format is not None and tensor.dim() in (4, 5):
                 tensor = tensor.to(memory_format=memory_format)
