@@ -345,6 +345,9 @@ def test_second_derivatives(name):
     f = as_real(getattr(torch.fft, name), is_complex)
     parts = parts_of((2, 4), 1 + is_complex)
     assert gradgradcheck(lambda *p: f(*p) ** 3, parts, check_fwd_over_rev=True)
+    x = torch.from_numpy(sample((2, 4), is_complex=is_complex)).requires_grad_()
+    assert gradcheck(getattr(torch.fft, name), (x,), check_forward_ad=True)
+    assert gradgradcheck(getattr(torch.fft, name), (x,))
 
 
 def test_gradient_of_a_real_input_is_real():

@@ -132,6 +132,12 @@ HAND: dict[str, list[str]] = {
     "Tensor.detach": ["(self) -> Tensor"],
     "Tensor.detach_": ["(self) -> Self"],
     "Tensor.is_contiguous": ["(self, memory_format: Any = None) -> _bool"],
+    "Tensor.istft": [
+        "(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, "
+        "window: Tensor | None = None, center: _bool = True, normalized: _bool = False, "
+        "onesided: _bool | None = None, length: _int | None = None, "
+        "return_complex: _bool = False) -> Tensor"
+    ],
     "Tensor.new_tensor": [
         f"(self, data: Any, *, {FACTORY}, requires_grad: _bool = False) -> Tensor"
     ],
@@ -142,6 +148,12 @@ HAND: dict[str, list[str]] = {
     "Tensor.retain_grad": ["(self) -> None"],
     "Tensor.share_memory_": ["(self) -> Self"],
     "Tensor.size": ["(self, dim: None = None) -> Size", "(self, dim: _int) -> _int"],
+    "Tensor.stft": [
+        "(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, "
+        "window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', "
+        "normalized: _bool = False, onesided: _bool | None = None, "
+        "return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor"
+    ],
     "Tensor.stride": ["(self, dim: None = None) -> tuple[_int, ...]", "(self, dim: _int) -> _int"],
     "Tensor.type": ["(self) -> str", "(self, dtype: Any, non_blocking: _bool = False) -> Tensor"],
     "Tensor.untyped_storage": ["(self) -> UntypedStorage"],
