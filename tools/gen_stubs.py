@@ -442,7 +442,8 @@ def package_stub(package: Any, module: Any, table: list[Record]) -> str:
     results = sorted({f"_{r['name']}_result" for r in table if r.get("returns")})
     imports, body = [], []
     own_int = {"Generator", "Tensor", "device", "dtype"}
-    for name, value in sorted(vars(package).items()):
+    lazy = {n: getattr(package, n) for n in {*package._LAZY_MODULES, *package._LAZY_NAMES}}
+    for name, value in sorted({**vars(package), **lazy}.items()):
         if (name.startswith("_") and name != "__version__") or name in {"Any", "annotations"}:
             continue
         source = getattr(value, "__module__", None) or ""

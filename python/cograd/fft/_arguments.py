@@ -128,13 +128,13 @@ def checked_dim(x: Tensor, dim: int) -> int:
 
 def resized(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
     """``x`` cut, or filled up with zeros at the end, to ``sizes`` along ``dims`` (negative)."""
-    missing = [0] * (2 * -min(dims, default=0))
-    for dim, size in zip(dims, sizes, strict=True):
-        have = x.shape[dim]
-        if have > size:
-            x = x.narrow(dim, 0, size)
-        missing[2 * (-dim - 1) + 1] = max(size - have, 0)
-    return _C._nn.pad(x, missing) if any(missing) else x
+    shape = x.shape
+    if all(shape[d] == n for d, n in zip(dims, sizes, strict=True)):
+        return x
+    change = [0] * (2 * -min(dims))
+    for d, n in zip(dims, sizes, strict=True):
+        change[2 * (-d - 1) + 1] = n - shape[d]
+    return _C._nn.pad(x, change)  # which cuts where the number is negative
 
 
 def shape_and_dims(op: str, x: Tensor, s: Any, dim: Any) -> tuple[list[int], list[int]]:

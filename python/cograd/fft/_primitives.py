@@ -32,8 +32,15 @@ def _library() -> Any:
     return import_module("scipy.fft" if find_spec("scipy") else "numpy.fft")
 
 
-def _run(name: str, x: Tensor, dtype: str, **options: Any) -> Tensor:
+def _run(name: str, x: Tensor, dims: Dims, dtype: str, n: int | None = None, **options: Any) -> Tensor:
+    """``name`` of the library; ``n`` points of the last dim in the result, if not as in ``x``."""
     library = _library()
+    if len(dims) == 1:  # half the time for few elements
+        options.update(n=n, axis=dims[0])
+    else:
+        s = None if n is None else [*(x.shape[d] for d in dims[:-1]), n]
+        options.update(s=s, axes=dims)
+        name += "n"
     if library.__name__ == "scipy.fft" and x.numel() >= _WORTH_THREADS:
         options["workers"] = cograd.get_num_threads()
     result = getattr(library, name)(x.detach().numpy(), **options)
@@ -77,7 +84,7 @@ class FftC2C(_Transform):
     @staticmethod
     def forward(x: Tensor, dims: Dims, forward: bool, norm: str) -> Tensor:
         dtype = _NAME_OF_PARTS.get(_name(x), _name(x))
-        return _run("fftn" if forward else "ifftn", x, dtype, axes=dims, norm=norm)
+        return _run("fft" if forward else "ifft", x, dims, dtype, norm=norm)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -99,7 +106,7 @@ class FftR2C(_Transform):
 
     @staticmethod
     def forward(x: Tensor, dims: Dims, norm: str) -> Tensor:
-        return _run("rfftn", x, _NAME_OF_PARTS[_name(x)], axes=dims, norm=norm)
+        return _run("rfft", x, dims, _NAME_OF_PARTS[_name(x)], norm=norm)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -124,9 +131,8 @@ class FftC2R(_Transform):
 
     @staticmethod
     def forward(x: Tensor, dims: Dims, norm: str, n: int) -> Tensor:
-        sizes = [x.shape[d] for d in dims[:-1]] + [n]
         dtype = "float32" if x.dtype == cograd.complex64 else "float64"
-        return _run("irfftn", x, dtype, s=sizes, axes=dims, norm=norm)
+        return _run("irfft", x, dims, dtype, n, norm=norm)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
