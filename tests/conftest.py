@@ -11,7 +11,7 @@ import pytest
 
 import cograd as torch
 
-pytest.register_assert_rewrite("op_table", "op_checks")
+pytest.register_assert_rewrite("op_table", "op_checks", "op_samples")
 
 MARKERS = (
     "slow: takes more than a few seconds; leave out with -m 'not slow'",

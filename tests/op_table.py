@@ -193,7 +193,7 @@ def evaluate_ref(record, args, kwargs, convert):
 
 
 def is_float(t):
-    return t.is_floating_point()
+    return t.is_floating_point() or t.is_complex()
 
 
 class Ops:

@@ -107,6 +107,42 @@ def test_picture_of_a_graph(monkeypatch):
     assert all(below.depth > b.depth for b in boxes for below in b.next)
 
 
+def numbers_after(text, out):
+    """The numbers in the line of the output that begins with `text`."""
+    (line,) = [x for x in out.splitlines() if x.startswith(text)]
+    return [float(x) for x in re.findall(r"-?[\d.]+(?:e[-+]\d+)?", line.removeprefix(text))]
+
+
+def test_per_sample_gradients(tmp_path):
+    out = run_example("per_sample_gradients.py", cwd=tmp_path)
+    assert numbers_after("plain: error of the weights", out)[0] > 3
+    assert numbers_after("clipped: error of the weights", out)[0] < 0.1
+
+
+def test_newton_by_hessian_vector_products(tmp_path):
+    steps, error = re.search(
+        r"(\d+) Newton steps, .*: (\S+)", run_example("newton_krylov.py", cwd=tmp_path)
+    ).groups()
+    assert int(steps) < 100
+    assert float(error) < 1e-6
+
+
+def test_ensemble(tmp_path):
+    out = run_example("ensemble.py", cwd=tmp_path)
+    assert numbers_after("losses:", out)[0] < 5e-3
+    known = [numbers_after(f"spread at {x}:", out)[0] for x in ("-2.0", " 2.0")]
+    unknown = [numbers_after(f"spread at {x}:", out)[0] for x in (" 0.0", " 6.0")]
+    assert max(known) < min(unknown)
+
+
+def test_kepler(tmp_path):
+    out = run_example("kepler.py", cwd=tmp_path)
+    assert numbers_after("energy: off by", out)[0] < 1e-12
+    assert numbers_after("Newton's law: off by", out)[0] < 1e-11
+    found = numbers_after("eccentricities from speeds alone:", out)
+    assert found == pytest.approx([0.1, 0.5, 0.8], abs=1e-5)
+
+
 def listings():
     for page in PAGES:
         blocks = FENCE.findall(page.read_text())

@@ -154,8 +154,9 @@ def test_reverse_over_forward_is_forward_over_reverse(record, sample):
         close(a, b, rtol=1e-6, atol=1e-6 * scale)
 
 
+@pytest.mark.parametrize("recording", [True, False], ids=["", "no_grad"])
 @pytest.mark.parametrize("record,sample", [c for c in CASES if c.values[0]["inplace"]])
-def test_in_place_forms_write_the_tangent(record, sample):
+def test_in_place_forms_write_the_tangent(record, sample, recording):
     p = program(record, sample)
     first = p.args[0] if p.args else None
     if first is None or id(first) not in p.where:
@@ -166,7 +167,7 @@ def test_in_place_forms_write_the_tangent(record, sample):
     (value, want), *_ = p.tangents(p.values)
     if value.shape != first.shape or value.dtype is not first.dtype:
         pytest.skip("the result does not fit the first argument")
-    with fwd.dual_level():
+    with fwd.dual_level(), torch.set_grad_enabled(recording):
         duals = [
             fwd.make_dual(v.clone(), t.clone()) for v, t in zip(p.values, p.directions, strict=True)
         ]

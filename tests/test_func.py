@@ -21,6 +21,7 @@ from cograd.func import (
     linearize,
     stack_module_state,
     vjp,
+    vmap,
 )
 
 F8 = torch.float64
@@ -150,7 +151,7 @@ def no_aux(x):
          lambda: grad(no_aux)(2.0)),
         (ValueError, "Thing passed to transform API must be Tensor",
          lambda: grad(lambda d: d["a"])({"a": X, "b": 3})),
-        (RuntimeError, "only Tensors of floating point dtype can require gradients",
+        (RuntimeError, "only Tensors of floating point and complex dtype can require gradients",
          lambda: grad(no_aux)(torch.tensor(2))),
         (RuntimeError, "Expected f(*args) to return a Tensor, got <class 'float'>",
          lambda: grad(lambda x: 2.0)(X)),
@@ -445,6 +446,31 @@ def test_a_tensor_of_the_outer_function_is_captured_by_the_inner_one():
 
     with pytest.raises(RuntimeError, match=CAPTURED):
         grad(f)(X)
+
+
+# ---- inside of a vmap ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: grad(lambda x, w: f(x, w).sum()),
+        lambda f: grad(lambda x, w: f(x, w).sum(), argnums=1),
+        lambda f: lambda x, w: vjp(f, x, w)[1](V)[1],
+        lambda f: lambda x, w: jvp(lambda x: f(x, w), (x,), (V,))[1],
+        lambda f: jacrev(f, argnums=1),
+        lambda f: jacfwd(f, argnums=1),
+        lambda f: lambda x, w: hessian(lambda x: f(x, w).sum())(x),
+        lambda f: lambda x, w: grad(lambda w: jvp(lambda x: f(x, w), (x,), (V,))[1].sum())(w),
+    ],
+)
+def test_samples(transform):
+    """w is the same for all samples, its gradient is not."""
+    xs = torch.randn(3, 2, dtype=F8)
+    w = torch.randn(2, 2, dtype=F8)
+    f = transform(lambda x, w: (w @ x.sin()).tanh())
+    expected = torch.stack([f(x, w) for x in xs])
+    torch.testing.assert_close(vmap(f, in_dims=(0, None))(xs, w), expected)
 
 
 # ---- modules -------------------------------------------------------------------------------------

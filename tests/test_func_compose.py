@@ -11,6 +11,7 @@ from cograd.func import grad, grad_and_value, jacfwd, jacrev, jvp, linearize, vj
 
 F8 = torch.float64
 N = 3
+pytestmark = pytest.mark.filterwarnings("ignore:vmap. Cube has no vmap rule")
 
 STEPS = {
     "sin": lambda h, w: h.sin(),

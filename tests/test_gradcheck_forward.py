@@ -190,3 +190,12 @@ def test_combinations_that_make_no_sense():
     ):  # fmt: skip
         with pytest.raises(AssertionError, match=message):
             f(lambda t: t, x, **options)
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_batches_of_directions(fast_mode):
+    options = {"check_batched_grad": True, "fast_mode": fast_mode}
+    forward = {"check_forward_ad": True, "check_batched_forward_grad": True}
+    x, y = doubles(3, 3)
+    assert gradcheck(lambda x, y: (x * y.sin(), x.sum()), (x, y), **options, **forward)
+    assert gradgradcheck(lambda x, y: x * x * y.sin(), (x, y), check_fwd_over_rev=True, **options)

@@ -388,18 +388,6 @@ def test_register_by_name():
         library.register_fake(torch.sin, fake)
 
 
-def test_vmap_rule_is_kept():
-    sin = numpy_sin()
-
-    @sin.register_vmap
-    def rule(info, in_dims, x):
-        return sin(x), in_dims[0]
-
-    assert sin._vmap_fn is rule
-    with pytest.raises(NotImplementedError, match="tests::sin: vmap is not offered yet"):
-        sin._batched_call(torch.ones(2))
-
-
 def test_same_name_replaces():
     first, second = numpy_sin(), numpy_sin()
     assert _op_table.python_ops["tests::sin"] is second is not first

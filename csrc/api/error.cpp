@@ -9,6 +9,8 @@
 #include <cstring>
 #include <new>
 
+#include "autograd/batch.h"
+
 namespace cograd::api {
 
 namespace {
@@ -72,6 +74,9 @@ cograd_status keep(cograd_status status, const char* text, size_t length,
 cograd_status capture() noexcept {
   try {
     throw;
+  } catch (const ReadsSamples& e) {  // whoever called may know another way
+    return keep(status_of(e.kind()), e.message().data(), e.message().size(),
+                std::current_exception());
   } catch (const Error& e) {
     return keep(status_of(e.kind()), e.message().data(), e.message().size(), nullptr);
   } catch (const std::bad_alloc&) {

@@ -4,6 +4,10 @@
 
 #include <cstring>
 
+#include "api/registration.h"
+#include "api/results.h"
+#include "api/values.h"
+
 namespace cograd::api {
 
 namespace {
@@ -30,9 +34,46 @@ UserNode::~UserNode() {
   if (destroy_ != nullptr && state_ != nullptr) destroy_(state_);
 }
 
+std::string plain_name(const cograd_function& function) {
+  std::string name = function.name;
+  constexpr std::string_view kEnd = "Backward";
+  if (name.size() > kEnd.size() && name.ends_with(kEnd)) name.resize(name.size() - kEnd.size());
+  return name;
+}
+
+std::string UserNode::function_name() const {
+  return call_data_ != nullptr ? "op '" + call_data_->qualified + "'" : name();
+}
+
+std::string UserNode::jvp_to_write() const {
+  const std::string in_c =
+      "    cograd_status jvp(cograd_context ctx, void* state, const cograd_tensor* tangents,\n"
+      "                      size_t n_inputs, cograd_tensor* out, size_t n_outputs)";
+  if (call_data_ != nullptr) return in_c + "\nas the entry `jvp` of its cograd_op_desc";
+  return "    static variable_list jvp(AutogradContext* ctx, variable_list tangents);\n"
+         "to the Function, in C the entry `jvp` of its cograd_function:\n" +
+         in_c;
+}
+
+namespace {
+
+bool any_samples(TensorList list) noexcept {
+  for (const Tensor& t : list)
+    if (is_batched(t)) return true;
+  return false;
+}
+
+}  // namespace
+
 NodeRef UserNode::begin(const cograd_function& function, void* state, const cograd_tensor* inputs,
                         size_t n) {
   NodeRef node(new UserNode(function, state));  // owns `state` from here on
+  if (thread_state.vmaps > 0) [[unlikely]] {
+    const cograd_function& f = static_cast<UserNode*>(node.get())->function_;
+    const bool runs_again =
+        f.batch != nullptr || (f.call != nullptr && (f.flags & COGRAD_FUNCTION_TAKES_SAMPLES) == 0);
+    if (runs_again && any_samples(list_of(inputs, n, "function_begin", "inputs"))) return {};
+  }
   COGRAD_CHECK_TYPE(static_cast<UserNode*>(node.get())->function_.name != nullptr,
                     "function_begin(): the function's name is NULL");
   Open& open =
@@ -47,7 +88,7 @@ NodeRef UserNode::begin(const cograd_function& function, void* state, const cogr
 }
 
 UserNode::Open& UserNode::in_forward(const char* what) {
-  COGRAD_CHECK(open_.has_value(), name(), ": ", what, " can only be called in forward");
+  COGRAD_CHECK(in_forward(), name(), ": ", what, " can only be called in forward");
   return *open_;
 }
 
@@ -55,6 +96,19 @@ void UserNode::save(TensorList tensors) {
   Open& open = in_forward("save_for_backward");
   if (!open.call.recording()) return;
   for (const Tensor& t : tensors) open.saved.push_back(t);
+}
+
+void UserNode::save_for_forward(TensorList tensors) {
+  Open& open = in_forward("save_for_forward");
+  if (!open.call.recording()) return;
+  for (const Tensor& t : tensors) open.saved_for_forward.push_back(t);
+}
+
+Tensor UserNode::saved_for_forward(size_t i) const {
+  COGRAD_CHECK_INDEX(i < count_saved_for_forward(), name(), ": tensor ", i,
+                     " saved for forward mode was asked for, expected less than ",
+                     count_saved_for_forward());
+  return seen_here(open_->saved_for_forward[i]);
 }
 
 void UserNode::mark_dirty(TensorList tensors) {
@@ -95,17 +149,29 @@ void UserNode::finish(std::span<Tensor> outputs) {
              saved = impls_of(open.saved);
   const Declared declared{span_of(dirty), span_of(fixed), span_of(saved)};
   open.call.finish(outputs, declared);
+  open.joined = true;
   open.call.give_tangents(outputs, declared);
 }
 
 Tensor UserNode::saved_or_kept(size_t i) {
   COGRAD_CHECK_INDEX(i < count_saved(), name(), ": saved tensor ", i,
                      " was asked for, expected less than ", count_saved());
-  return open_ ? open_->saved[i] : saved(i);
+  return in_forward() ? open_->saved[i] : saved(i);
+}
+
+std::vector<Tensor> UserNode::call_jvp(std::vector<Tensor> tangents) {
+  std::vector<cograd_tensor> found(num_returned());
+  const cograd_status s = function_.jvp(handle(this), state_, handles_of(tangents), tangents.size(),
+                                        found.data(), found.size());
+  std::vector<Tensor> out;
+  for (cograd_tensor t : found) out.push_back(Tensor::steal(impl(t)));
+  if (s != COGRAD_OK) raise(s, function_name());
+  return out;
 }
 
 void UserNode::call_backward(BackwardArgs& args) {
-  COGRAD_CHECK(function_.backward != nullptr, name(), " has no backward");
+  COGRAD_CHECK(function_.backward != nullptr, name(), ": ", function_name(),
+               " has no backward, only a jvp: a gradient through it is not known");
   SmallVec<cograd_tensor, 4> grads, found;
   for (const Tensor& g : args.grads) grads.push_back(handle(g));
   for (size_t i = 0; i < args.out.size(); ++i) found.push_back(nullptr);
@@ -132,6 +198,54 @@ void UserNode::release_saved() noexcept {
   if (function_.release != nullptr) function_.release(state_);
 }
 
+namespace {
+
+// A function of C or C++ on samples.
+class FunctionSamples final : public SampledCall {
+ public:
+  FunctionSamples(const cograd_function& function, void* user)
+      : function_(function), user_(user), name_(plain_name(function)) {}
+  std::string name() const override { return name_; }
+  bool has_rule() const override { return function_.batch != nullptr; }
+  std::string rule_to_write() const override {
+    return "    static std::pair<Tensor, int64_t> vmap(const VmapInfo& info, const InDims& "
+           "in_dims,\n"
+           "                                           ...);  // forward's arguments; output, dim\n"
+           "to the Function, in C the entry `batch` of its cograd_function.";
+  }
+  std::vector<Tensor> call_rule(const VmapLevel& level, std::span<const Tensor> inputs,
+                                std::span<const SampleDim> dims,
+                                std::vector<SampleDim>& out_dims) override {
+    const cograd_batch_info info = batch_info(level);
+    const std::vector<int32_t> in_dims = dims_to_c(dims);
+    cograd_results_s results;
+    const cograd_status s =
+        function_.batch(&info, user_, handles_of(inputs), in_dims.data(), inputs.size(), &results);
+    std::vector<Tensor> out = taken(s, results);
+    out_dims = sample_dims(results, out.size(), name_);
+    return out;
+  }
+  std::vector<Tensor> call(std::span<const Tensor> inputs) override {
+    COGRAD_CHECK_TYPE(function_.call != nullptr, "function_apply(): ", name_,
+                      " has no entry `call`");
+    cograd_results_s results;
+    return taken(function_.call(user_, handles_of(inputs), inputs.size(), &results), results);
+  }
+
+ private:
+  std::vector<Tensor> taken(cograd_status s, cograd_results_s& results) const {
+    if (s != COGRAD_OK) raise(s, name_);
+    std::vector<Tensor> out;
+    for (Tensor* slot : tensor_slots(results.items)) out.push_back(std::move(*slot));
+    return out;
+  }
+  cograd_function function_;
+  void* user_;
+  std::string name_;
+};
+
+}  // namespace
+
 }  // namespace cograd::api
 
 using namespace cograd;
@@ -144,6 +258,10 @@ cograd_status cograd_function_begin(const cograd_function* function, void* state
     const cograd_function& f = given(function, "function_begin", "function");
     NodeRef node = UserNode::begin(f, state, inputs, n);
     auto* call = static_cast<UserNode*>(node.get());
+    if (call == nullptr) {
+      given(out, "function_begin", "out") = nullptr;
+      return;
+    }
     if (out == nullptr) call->abort();
     cograd_context& place = given(out, "function_begin", "out");
     place = api::handle(call);
@@ -169,6 +287,25 @@ void cograd_function_abort(cograd_context ctx) noexcept {
   if (ctx != nullptr) node_of(ctx)->abort();
 }
 
+cograd_status cograd_function_apply(const cograd_function* function, void* user,
+                                    const cograd_tensor* inputs, size_t n,
+                                    cograd_value* result) noexcept {
+  return guarded([&] {
+    const cograd_function& from = given(function, "function_apply", "function");
+    cograd_function f{};
+    std::memcpy(&f, &from, std::min(from.struct_size, sizeof f));
+    COGRAD_CHECK_TYPE(f.name != nullptr, "function_apply(): the function's name is NULL");
+    cograd_value& place = given(result, "function_apply", "result");
+    const TensorList list = list_of(inputs, n, "function_apply", "inputs");
+    const std::span<const Tensor> given_inputs(list.begin(), list.end());
+    FunctionSamples call(f, user);
+    Result out;
+    out.kind = Result::Kind::List;
+    out.tensors = any_samples(list) ? call_samples(call, given_inputs) : call.call(given_inputs);
+    place = result_to_c(out);
+  });
+}
+
 int32_t cograd_context_recording(cograd_context ctx) noexcept {
   return ctx != nullptr && node_of(ctx)->recording();
 }
@@ -187,6 +324,23 @@ cograd_status cograd_context_saved(cograd_context ctx, size_t i, cograd_tensor* 
     given(ctx, "saved", "ctx");
     given(out, "saved", "out");
     put(out, "saved", node_of(ctx)->saved_or_kept(i));
+  });
+}
+cograd_status cograd_context_save_for_forward(cograd_context ctx, const cograd_tensor* tensors,
+                                              size_t n) noexcept {
+  return guarded([&] {
+    given(ctx, "save_for_forward", "ctx");
+    node_of(ctx)->save_for_forward(list_of(tensors, n, "save_for_forward", "tensors"));
+  });
+}
+size_t cograd_context_num_saved_for_forward(cograd_context ctx) noexcept {
+  return ctx == nullptr ? 0 : node_of(ctx)->count_saved_for_forward();
+}
+cograd_status cograd_context_saved_for_forward(cograd_context ctx, size_t i,
+                                               cograd_tensor* out) noexcept {
+  return guarded([&] {
+    given(ctx, "saved_for_forward", "ctx");
+    put(out, "saved_for_forward", node_of(ctx)->saved_for_forward(i));
   });
 }
 cograd_status cograd_context_mark_dirty(cograd_context ctx, const cograd_tensor* tensors,

@@ -7,14 +7,9 @@
 #include <map>
 #include <mutex>
 
-#include "api/function.h"
-#include "api/values.h"
+#include "api/op_call.h"
 #include "autograd/backward_job.h"
 #include "ops/core/op.h"
-
-struct cograd_results_s {
-  std::vector<cograd::Result> items;
-};
 
 namespace cograd::api {
 
@@ -74,14 +69,18 @@ void add(const cograd_op_desc& given) {
   op->flags = d.flags;
   op->forward = d.forward;
   op->backward = d.backward;
+  op->jvp = d.jvp;
+  op->batch = d.batch;
   op->user = op->backward_user = d.user;
+  op->batch_user = d.batch_user != nullptr ? d.batch_user : d.user;
   op->node_name = node_name(op->name);
   op->owner = loading.owner;
   op->record.foreign = op.get();
   if (d.kinds != nullptr) given_list(d.kinds, d.n_params, "op_register", "kinds");
   parse_schema(*op, d.schema, d.kinds, d.n_params);
-  op->opaque = d.backward == nullptr && (op->flags & COGRAD_OP_DIFFERENTIABLE) == 0;
-  op->record.differentiable = !op->opaque;
+  const bool records = (op->flags & COGRAD_OP_DIFFERENTIABLE) != 0;
+  op->opaque = d.backward == nullptr && d.jvp == nullptr && !records;
+  op->record.differentiable = d.backward != nullptr || records;
   for (const ArgInfo& a : op->record.args) op->writes |= a.mutated;
   Table& t = table();
   const std::lock_guard lock(t.mutex);
@@ -100,44 +99,6 @@ void add(const cograd_op_desc& given) {
 }
 
 // --- calls ---------------------------------------------------------------------------------------
-
-void set_result(const ForeignOp& op, std::vector<Result>& items, Result& out) {
-  const bool list = (op.flags & COGRAD_OP_LIST) != 0, tuple = (op.flags & COGRAD_OP_TUPLE) != 0;
-  if (items.empty() && !list && !tuple) return;
-  if (items.size() == 1 && !list && !tuple) {
-    out = std::move(items[0]);
-    return;
-  }
-  // A C++ function gives its list as one value; a C one pushes the elements.
-  if (list && items.size() == 1 && items[0].kind == Result::Kind::Items && !items[0].more->tuple) {
-    out = std::move(items[0]);
-    return;
-  }
-  bool tensors = true;
-  for (const Result& r : items)
-    tensors &= r.kind == Result::Kind::Tensor || r.kind == Result::Kind::None;
-  if (tensors) {
-    out.kind = list ? Result::Kind::List : Result::Kind::Tuple;
-    for (Result& r : items) out.tensors.push_back(std::move(r.tensor));
-    return;
-  }
-  out.kind = Result::Kind::Items;
-  out.more = std::make_shared<ResultItems>();
-  out.more->items = std::move(items);
-  out.more->tuple = !list;
-}
-
-template <class F>
-void each_tensor(const OpRecord& r, const Value* args, F&& f) {
-  for (size_t i = 0; i < r.args.size(); ++i) {
-    const Value& v = args[i];
-    if (r.args[i].kind == ArgKind::Tensors) {
-      for (const Tensor& t : v.tensors()) f(t);
-    } else if (r.args[i].kind == ArgKind::Tensor || r.args[i].kind == ArgKind::TensorOrScalar) {
-      f(v.has_tensor() ? v.tensor() : Tensor());
-    }
-  }
-}
 
 // Calls f on each tensor among a result's parts.
 template <class F>
@@ -205,9 +166,15 @@ void run_forward(const ForeignOp& op, UserNode* node, std::span<const cograd_val
 
 cograd_status run_backward_fn(cograd_context ctx, void* state, const cograd_tensor* grads,
                               size_t n_grads, cograd_tensor* out, size_t n_inputs) {
-  const auto* op = static_cast<const ForeignOp*>(node_of(ctx)->call_data());
+  const ForeignOp* op = node_of(ctx)->call_data();
   (void)state;
   return op->backward(ctx, op->backward_user, grads, n_grads, out, n_inputs);
+}
+cograd_status run_jvp_fn(cograd_context ctx, void* state, const cograd_tensor* tangents,
+                         size_t n_inputs, cograd_tensor* out, size_t n_outputs) {
+  const ForeignOp* op = node_of(ctx)->call_data();
+  (void)state;
+  return op->jvp(ctx, op->user, tangents, n_inputs, out, n_outputs);
 }
 
 void call_with_gradient(const ForeignOp& op, const Value* values,
@@ -218,9 +185,11 @@ void call_with_gradient(const ForeignOp& op, const Value* values,
   cograd_function f{};
   f.struct_size = sizeof f;
   f.name = op.node_name.c_str();
-  f.backward = run_backward_fn;
+  f.backward = op.backward != nullptr ? run_backward_fn : nullptr;
+  f.jvp = op.jvp != nullptr ? run_jvp_fn : nullptr;
   if ((op.flags & COGRAD_OP_ONCE_DIFFERENTIABLE) != 0)
-    f.flags = COGRAD_FUNCTION_ONCE_DIFFERENTIABLE;
+    f.flags |= COGRAD_FUNCTION_ONCE_DIFFERENTIABLE;
+  if ((op.flags & COGRAD_OP_TAKES_SAMPLES) != 0) f.flags |= COGRAD_FUNCTION_TAKES_SAMPLES;
   const NodeRef hold = UserNode::begin(
       f, nullptr, reinterpret_cast<const cograd_tensor*>(inputs.data()), inputs.size());
   auto* node = static_cast<UserNode*>(hold.get());
@@ -256,7 +225,7 @@ void guard_outputs(const ForeignOp& op, const Value* values, const Written& writ
   each_tensor(op.record, values, [&](const Tensor& t) {
     if (!t.defined()) return;
     inputs.push_back(t.impl());
-    if (requires_grad(t)) edges.add(t);
+    if (requires_grad(t)) edges.add(memory_of(t));
   });
   if (edges.empty()) return;
   const bool by_nature = (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) != 0;
@@ -278,7 +247,7 @@ void guard_outputs(const ForeignOp& op, const Value* values, const Written& writ
     each_result(r, [&](Tensor& t) {
       if (!is_differentiable(t.dtype()) || requires_grad(t)) return;
       if (std::find(inputs.begin(), inputs.end(), t.impl()) != inputs.end()) return;
-      t = poisoned(t, edges.list(), why);
+      t = batched_like(t, poisoned(memory_of(t), edges.list(), why));
     });
 }
 
@@ -296,9 +265,13 @@ void guard_tangents(const ForeignOp& op, const Value* values, cograd_results_s& 
           NotImplemented,
           !is_differentiable(t.dtype()) || (transformed(t) && tangent_of(t, level->id()).defined()),
           "forward AD through op '", op.qualified,
-          "': it computes on its own and has no gradient to take the tangent from: register one "
-          "(autograd::Function, or a backward), or mark it with .non_differentiable() if its "
-          "result does not depend on its inputs smoothly");
+          "': it computes on its own and has neither a jvp nor a backward to take the tangent "
+          "from. Register one of them: cograd.library.register_jvp(\"",
+          op.qualified,
+          "\", jvp) with jvp(ctx, *input_tangents), or register_autograd; in C++ an "
+          "autograd::Function with `static variable_list jvp(AutogradContext* ctx, variable_list "
+          "tangents)`; in C the entry `jvp` of its cograd_op_desc. Or mark it with "
+          ".non_differentiable() if its result does not depend on its inputs smoothly");
     });
 }
 
@@ -346,22 +319,56 @@ cograd_value sized(const ForeignOp& op, size_t i, cograd_value v, Room& room) {
 
 }  // namespace
 
-void call_foreign(const ForeignOp& op, const Value* values, Result& out) {
-  Room room;
+SmallVec<cograd_value, 8> boxed_args(const ForeignOp& op, const Value* values, Room& room) {
   SmallVec<cograd_value, 8> args;
   for (size_t i = 0; i < op.record.args.size(); ++i)
     args.push_back(sized(op, i, values[i].to_c(), room));
+  return args;
+}
+
+void set_result(const ForeignOp& op, std::vector<Result>& items, Result& out) {
+  const bool list = (op.flags & COGRAD_OP_LIST) != 0, tuple = (op.flags & COGRAD_OP_TUPLE) != 0;
+  if (items.empty() && !list && !tuple) return;
+  if (items.size() == 1 && !list && !tuple) {
+    out = std::move(items[0]);
+    return;
+  }
+  // A C++ function gives its list as one value; a C one pushes the elements.
+  if (list && items.size() == 1 && items[0].kind == Result::Kind::Items && !items[0].more->tuple) {
+    out = std::move(items[0]);
+    return;
+  }
+  bool tensors = true;
+  for (const Result& r : items)
+    tensors &= r.kind == Result::Kind::Tensor || r.kind == Result::Kind::None;
+  if (tensors) {
+    out.kind = list ? Result::Kind::List : Result::Kind::Tuple;
+    for (Result& r : items) out.tensors.push_back(std::move(r.tensor));
+    return;
+  }
+  out.kind = Result::Kind::Items;
+  out.more = std::make_shared<ResultItems>();
+  out.more->items = std::move(items);
+  out.more->tuple = !list;
+}
+
+void call_foreign(const ForeignOp& op, const Value* values, Result& out) {
+  if (thread_state.vmaps > 0 && call_foreign_samples(op, values, out)) [[unlikely]]
+    return;
+  Room room;
+  const auto args = boxed_args(op, values, room);
   const std::span<const cograd_value> given(args.data(), args.size());
   cograd_results_s results;
   const Written written(op, values);
-  if (op.backward != nullptr) {
+  if (op.backward != nullptr || op.jvp != nullptr) {
     call_with_gradient(op, values, given, written, results);
   } else {
     run_forward(op, nullptr, given, results);
     written.bump();
     if (op.opaque && (op.writes || (op.flags & COGRAD_OP_NON_DIFFERENTIABLE) == 0))
       guard_outputs(op, values, written, results);
-    if (op.opaque) guard_tangents(op, values, results);
+    if (op.opaque && (op.flags & COGRAD_OP_TAKES_SAMPLES) == 0)  // else it is made of ops
+      guard_tangents(op, values, results);
   }
   set_result(op, results.items, out);
 }
@@ -403,6 +410,16 @@ cograd_status cograd_results_push(cograd_results results, const cograd_value* v)
     Result r;
     result_from_c(given(v, "results_push", "v"), r);
     items.push_back(std::move(r));
+  });
+}
+
+cograd_status cograd_results_set_dims(cograd_results results, const int32_t* dims,
+                                      size_t n) noexcept {
+  return guarded([&] {
+    cograd_results_s& r = given(results, "results_set_dims", "results");
+    const auto list = given_list(dims, n, "results_set_dims", "dims");
+    r.dims.assign(list.begin(), list.end());
+    r.has_dims = true;
   });
 }
 

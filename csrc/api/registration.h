@@ -17,8 +17,11 @@ struct ForeignOp {
   bool writes = false;  // has a mutated parameter
   decltype(cograd_op_desc::forward) forward = nullptr;
   decltype(cograd_op_desc::backward) backward = nullptr;
+  decltype(cograd_op_desc::jvp) jvp = nullptr;
+  decltype(cograd_op_desc::batch) batch = nullptr;
   void* user = nullptr;
   void* backward_user = nullptr;
+  void* batch_user = nullptr;
   OpRecord record;
 };
 

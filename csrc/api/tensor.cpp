@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "api/handles.h"
+#include "autograd/batch.h"
 #include "ops/index/indexing.h"
 #include "tensor/foreign.h"
 
@@ -138,7 +139,12 @@ bool given_tensor(cograd_tensor t, const char* who) noexcept {
 }  // namespace
 
 void* cograd_tensor_data(cograd_tensor t) noexcept {
-  return given_tensor(t, "data") ? impl(t)->data : nullptr;
+  if (!given_tensor(t, "data")) return nullptr;
+  if ((impl(t)->flags & kBatched) != 0) [[unlikely]] {
+    guarded([] { fail_one_value("data_ptr()"); });
+    return nullptr;
+  }
+  return impl(t)->data;
 }
 int64_t cograd_tensor_numel(cograd_tensor t) noexcept {
   return given_tensor(t, "numel") ? impl(t)->numel : -1;
@@ -183,7 +189,7 @@ void cograd_tensor_describe(cograd_tensor t, cograd_tensor_info* info) noexcept 
     return;
   }
   TensorImpl* p = impl(t);
-  all.data = p->data;
+  all.data = (p->flags & kBatched) != 0 ? nullptr : p->data;
   all.sizes = p->sizes_;
   all.strides = p->strides_;
   all.numel = p->numel;

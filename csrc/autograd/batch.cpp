@@ -57,6 +57,20 @@ const VmapLevel& vmap_level(LevelId id, const char* who) {
                "thread. Return it from the function that is vmapped instead of keeping it.");
 }
 
+HiddenVmap::HiddenVmap(LevelId id) : level_(vmap_level(id, "vmap")) {
+  auto& levels = my_vmaps();
+  const auto at =
+      std::find_if(levels.begin(), levels.end(), [id](const VmapLevel& l) { return l.id == id; });
+  at_ = static_cast<size_t>(at - levels.begin());
+  levels.erase(at);
+  --thread_state.vmaps;
+}
+HiddenVmap::~HiddenVmap() {
+  auto& levels = my_vmaps();  // there is room: it held one more
+  levels.insert(levels.begin() + static_cast<std::ptrdiff_t>(at_), level_);
+  ++thread_state.vmaps;
+}
+
 LevelId batch_level(const Tensor& t) noexcept {
   return is_batched(t) ? meta_of_handle(t).batch_level : 0;
 }
@@ -83,11 +97,11 @@ Tensor make_batched(const Tensor& whole, int dim, LevelId level) {
   }
   p->refresh_geometry();
   p->flags |= kBatched | (whole->flags & (kInference | kTaint));
-  if (requires_grad(whole)) p->flags |= kRequiresGrad;
   TransformMeta& m = transform_of(p);
   m.whole = whole;
   m.batch_dim = dim;
   m.batch_level = level;
+  open_levels.fetch_add(1, std::memory_order_relaxed);
   return out;
 }
 
@@ -123,10 +137,11 @@ Tensor batched_like(const Tensor& handle, const Tensor& whole) {
 
 Tensor whole_like(const Tensor& handle, const Tensor& t) { return laid_out_like(handle, t, 0); }
 
-Tensor batched_over_all(const Tensor& t) {
+namespace {
+
+// `t` with the levels in `missing`, outermost first, among its own.
+Tensor batched_over(const Tensor& t, std::vector<VmapLevel> missing) {
   // From the outermost in: a handle of an inner level is one on a handle of the outer.
-  std::vector<VmapLevel> missing;
-  for (const VmapLevel& l : my_vmaps()) missing.push_back(l);
   Tensor inner = t;
   std::vector<std::pair<LevelId, int>> around;  // innermost first
   while (is_batched(inner)) {
@@ -151,6 +166,34 @@ Tensor batched_over_all(const Tensor& t) {
     }
   }
   return out;
+}
+
+bool has_level(const Tensor& t, LevelId level) {
+  for (const Tensor* at = &t; is_batched(*at); at = &whole_of(*at))
+    if (batch_level(*at) == level) return true;
+  return false;
+}
+
+}  // namespace
+
+Tensor batched_over_all(const Tensor& t) { return batched_over(t, my_vmaps()); }
+
+Tensor batched_over_those_of(const Tensor& t, const Tensor& other) {
+  std::vector<VmapLevel> levels = my_vmaps();
+  std::erase_if(levels, [&](const VmapLevel& l) { return !has_level(other, l.id); });
+  return batched_over(t, std::move(levels));
+}
+
+void replace_samples(const Tensor& handle, const Tensor& with) {
+  TransformMeta& m = transform_of(handle.impl());
+  m.whole = whole_of(with);
+  m.batch_dim = batch_dim(with);
+}
+
+void fail_handle(const char* who) {
+  detail::fail(ErrorKind::Runtime, "vmap: ", who,
+               " is not possible on a Tensor inside of a vmap, which is one sample of another "
+               "tensor. Do it outside of the vmap, to the tensor that holds all samples.");
 }
 
 bool has_tangent_samples(const Tensor& t, LevelId level) {

@@ -18,6 +18,18 @@ struct VmapLevel {
 COGRAD_API const std::vector<VmapLevel>& vmap_levels() noexcept;
 COGRAD_API LevelId enter_vmap(int64_t size, Randomness randomness);
 COGRAD_API void leave_vmap(LevelId id);
+// In its scope the level is not there: one of its samples is computed as if alone.
+class HiddenVmap {
+ public:
+  explicit HiddenVmap(LevelId id);
+  ~HiddenVmap();
+  HiddenVmap(const HiddenVmap&) = delete;
+  HiddenVmap& operator=(const HiddenVmap&) = delete;
+
+ private:
+  VmapLevel level_;
+  size_t at_;
+};
 // Raises, naming `who`, if it has ended or is another thread's.
 COGRAD_API const VmapLevel& vmap_level(LevelId id, const char* who);
 
@@ -44,13 +56,27 @@ COGRAD_API Tensor whole_like(const Tensor& handle, const Tensor& t);
 // `t` with every vmap of this thread among its levels: own samples, in one memory where they are
 // equal.
 COGRAD_API Tensor batched_over_all(const Tensor& t);
+// `handle` becomes one on what `with`, of the same level, is; its geometry is the caller's to
+// change.
+COGRAD_API void replace_samples(const Tensor& handle, const Tensor& with);
+// Raises if `t` is a handle: `who` concerns a tensor, not its values.
+[[noreturn]] COGRAD_API void fail_handle(const char* who);
+inline void check_no_handle(const Tensor& t, const char* who) {
+  if (is_batched(t)) [[unlikely]]
+    fail_handle(who);
+}
+// The same for the vmaps that `other` has samples of.
+COGRAD_API Tensor batched_over_those_of(const Tensor& t, const Tensor& other);
 // Whether `t`, the same for all samples of a level, has a tangent that is not.
 COGRAD_API bool has_tangent_samples(const Tensor& t, LevelId level);
 // `t`, which has no samples of the level, with as many in a new dim 0, equal but for tangents.
 COGRAD_API Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples);
 // Raises if `t` is a handle: `who` needs the values of one tensor.
 class ReadsSamples : public Error {
+ public:
   using Error::Error;
+  // Those that ran when it was raised: an error of theirs is none of the formula that met them.
+  const SavedHookInUse* hooks = thread_state.hooks_in_use;
 };
 [[noreturn]] COGRAD_API void fail_one_value(const char* who);
 inline void check_one_value(const Tensor& t, const char* who) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "autograd/run.h"
+
 namespace cograd {
 
 CopySlices::CopySlices(const Tensor& base, const Tensor& view, NodeRef fn, size_t edge)
@@ -51,7 +53,7 @@ void CopySlices::backward(BackwardArgs& args) {
   BackwardArgs inner = args;
   inner.grads = slice_grad;
   inner.out = std::span<Tensor>(results).first(fn_->edges().size());
-  fn_->backward(inner);
+  call_backward(*fn_.get(), inner);
   if (args.needs(edge_)) {
     Tensor below = results[edge_].defined() ? results[edge_]
                                             : autograd_ops.zeros(as_seen.sizes(), as_seen.dtype());

@@ -19,18 +19,20 @@ void set_view_kind(const Tensor& t, uint32_t kind) noexcept {
   t->flags = (t->flags & ~uint32_t{kViewKinds}) | kind;
 }
 
-// The backwards under way on this thread, innermost first.
+// The backwards and jvps under way on this thread, innermost first.
 struct Running {
   const CustomNode* node;
-  const BackwardArgs* args;
+  const BackwardArgs* args;  // null: its jvp
+  const ReopenedFrames* frames;
   const Running* outer;
 };
 constinit thread_local const Running* t_running = nullptr;
 
 struct RunningScope {
   Running here;
-  RunningScope(const CustomNode* node, const BackwardArgs* args) noexcept
-      : here{node, args, t_running} {
+  RunningScope(const CustomNode* node, const BackwardArgs* args,
+               const ReopenedFrames* frames = nullptr) noexcept
+      : here{node, args, frames, t_running} {
     t_running = &here;
   }
   ~RunningScope() { t_running = here.outer; }
@@ -44,6 +46,12 @@ const BackwardArgs* running_of(const CustomNode* node) noexcept {
   return nullptr;
 }
 
+const ReopenedFrames* frames_of(const CustomNode* node) noexcept {
+  for (const Running* r = t_running; r != nullptr; r = r->outer)
+    if (r->node == node) return r->frames;
+  return nullptr;
+}
+
 }  // namespace
 
 // --- the node ----------------------------------------------------------------------------------
@@ -54,8 +62,68 @@ void CustomNode::backward(BackwardArgs& args) {
     if (!g.defined() && output(i).differentiable)
       g = autograd_ops.zeros(output(i).sizes, output(i).dtype);
   }
+  if (frames_ != nullptr) [[unlikely]]
+    return backward_of_handles(args);
   const RunningScope scope(this, &args);
   call_backward(args);
+}
+
+// The memory's gradients as handles, the handles' gradients as the memory's.
+void CustomNode::backward_of_handles(BackwardArgs& args) {
+  const ReopenedFrames frames(*frames_);
+  std::vector<Tensor> grads, found(args.out.size());
+  for (size_t i = 0; i < args.grads.size(); ++i) {
+    const Tensor& g = args.grads[i];
+    grads.push_back(g.defined() ? frames.wrap_gradient(g, frames_->outputs[i]) : g);
+  }
+  BackwardArgs inner = args;
+  inner.grads = grads;
+  inner.out = found;
+  {
+    const RunningScope scope(this, &inner, &frames);
+    call_backward(inner);
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Edge& e = edges()[i];
+    if (!found[i].defined() || e.node == nullptr) continue;
+    args.out[i] =
+        frames.gradient_to_memory(std::move(found[i]), frames_->inputs[i], frames_->input_sizes[i]);
+  }
+}
+
+std::vector<Tensor> CustomNode::tangents(std::span<const Tensor> given) {
+  std::vector<Tensor> all(given.begin(), given.end());
+  for (size_t i = 0; i < all.size() && materialize_; ++i)
+    if (!all[i].defined() && input_meta(i).differentiable)
+      all[i] = autograd_ops.zeros(input_meta(i).sizes, input_meta(i).dtype);
+  if (frames_ == nullptr) return call_jvp(std::move(all));
+  const ReopenedFrames frames(*frames_);
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].defined()) all[i] = frames.wrap(std::move(all[i]), frames_->inputs[i]);
+  std::vector<Tensor> found;
+  {
+    const RunningScope scope(this, nullptr, &frames);
+    found = call_jvp(std::move(all));
+  }
+  for (size_t i = 0; i < found.size() && i < frames_->outputs.size(); ++i)
+    if (found[i].defined())
+      found[i] = frames.tangent_to_memory(std::move(found[i]), frames_->outputs[i]);
+  return found;
+}
+
+Tensor CustomNode::saved_of_samples(Tensor t, size_t i) const {
+  const ReopenedFrames* frames = frames_of(this);
+  return frames == nullptr || !t.defined() ? t : frames->wrap(std::move(t), frames_->saved[i]);
+}
+
+Tensor CustomNode::seen_here(const Tensor& t) const {
+  const ReopenedFrames* frames = is_batched(t) ? frames_of(this) : nullptr;
+  return frames == nullptr ? t : frames->translate(t);
+}
+
+SampleFrames& CustomNode::frames() {
+  if (frames_ == nullptr) frames_ = std::make_unique<SampleFrames>();
+  return *frames_;
 }
 
 bool CustomNode::running() const noexcept { return running_of(this) != nullptr; }
@@ -70,16 +138,20 @@ void CustomNode::set_gradient(BackwardArgs& args, size_t input, Tensor g, size_t
   if (!g.defined() || input >= edges().size()) return;
   const Edge& e = edges()[input];
   if (e.node == nullptr) return;
-  const OutputMeta& meta = e.node->output(e.input_nr);
-  Dims joint;
-  COGRAD_CHECK(broadcast_shapes(g.sizes(), meta.sizes, joint) && same(joint, g.sizes()),
-               "Function ", name(), " returned an invalid gradient at index ", index, " - got ",
-               to_string(g.sizes()), " but expected shape compatible with ", to_string(meta.sizes),
+  const Dims& whole = e.node->output(e.input_nr).sizes;
+  Dims sample, joint;
+  if (frames_ != nullptr) [[unlikely]]
+    sample = SampleFrames::logical(frames_->input_sizes[input], frames_->inputs[input]);
+  const Dims& sizes = frames_ == nullptr ? whole : sample;
+  COGRAD_CHECK(broadcast_shapes(g.sizes(), sizes, joint) && same(joint, g.sizes()), "Function ",
+               name(), " returned an invalid gradient at index ", index, " - got ",
+               to_string(g.sizes()), " but expected shape compatible with ", to_string(sizes),
                " for ", describe_input(input));
   args.out[input] = std::move(g);
 }
 
 Tensor CustomNode::once_differentiable(const Tensor& g) const {
+  if (is_batched(g)) return batched_like(g, once_differentiable(memory_of(g)));
   return poisoned(g, edges(),
                   detail::concat(name(),
                                  ": trying to differentiate twice a function that was marked with "
@@ -168,12 +240,13 @@ bool CustomCall::is_input(const TensorImpl* t) const noexcept {
 }
 
 bool CustomCall::untouched(TensorImpl* t) const noexcept {
+  if (is_batched(t)) t = memory_of(Tensor::borrow(t)).impl();
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (inputs_[i] == t) return t->current_version() == versions_[i];
   return false;
 }
 
-void CustomCall::finish(std::span<Tensor> outputs, const Declared& declared) {
+void CustomCall::finish_wholes(std::span<Tensor> outputs, const Declared& declared) {
   Impls before;
   size_t views = 0;
   for (const Tensor& t : outputs) {

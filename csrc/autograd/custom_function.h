@@ -2,17 +2,12 @@
 // Custom functions, whatever language they are written in: one way to make a call (CustomCall) and
 // one kind of node (CustomNode). A language adds how the user's code is called.
 #pragma once
+#include "autograd/custom_samples.h"
 #include "autograd/error_node.h"
 #include "autograd/levels.h"
 #include "autograd/saved_tensor.h"
 
 namespace cograd {
-
-// For messages that ask for one.
-inline constexpr const char* kJvpSignature =
-    "    @staticmethod\n"
-    "    def jvp(ctx, *input_tangents):  # None where an input has none\n"
-    "        return output_tangents";
 
 class CustomCall;
 
@@ -40,7 +35,12 @@ class COGRAD_API CustomNode : public Node {
   bool needs_input(size_t i) const noexcept;
   // Whether this thread is in this node's backward: several threads may be at a time.
   bool running() const noexcept;
-  Tensor saved(size_t i) { return saved_[i].unpack(this, i); }
+  Tensor saved(size_t i) {
+    Tensor t = saved_[i].unpack(this, i);
+    return frames_ == nullptr ? t : saved_of_samples(std::move(t), i);
+  }
+  // A tensor that forward kept by itself, as the backward or jvp that runs here sees it.
+  Tensor seen_here(const Tensor& t) const;
   // Sizes and dtype of input i, of a call with tangents.
   const OutputMeta& input_meta(size_t i) const noexcept { return (*inputs_)[i]; }
   LevelId called_at() const noexcept { return called_at_; }
@@ -54,6 +54,10 @@ class COGRAD_API CustomNode : public Node {
   // Whether the user gave a rule for tangents; without one they come from backward.
   virtual bool has_jvp() const { return false; }
   virtual bool has_backward() const { return true; }
+  // Whether forward, backward and jvp run on tensors that have samples of a vmap.
+  virtual bool takes_samples() const { return false; }
+  // "Add\n  static ... jvp(...)": the rule to write, for messages that ask for one.
+  virtual std::string jvp_to_write() const = 0;
   // `g`, whose own derivative raises: it was computed without recording.
   Tensor once_differentiable(const Tensor& g) const;
 
@@ -61,13 +65,18 @@ class COGRAD_API CustomNode : public Node {
   // Calls the user's backward on args.grads and fills args.out by set_gradient.
   virtual void call_backward(BackwardArgs& args) = 0;
   // The user's rule: from the inputs' tangents (undefined: none) those of the outputs.
-  virtual std::vector<Tensor> call_jvp(std::span<const Tensor> tangents);
+  virtual std::vector<Tensor> call_jvp(std::vector<Tensor> tangents);
   // `index` is the gradient's number in messages.
   void set_gradient(BackwardArgs& args, size_t input, Tensor g, size_t index) const;
 
  private:
   friend class CustomCall;
+  void backward_of_handles(BackwardArgs& args);
+  std::vector<Tensor> tangents(std::span<const Tensor> given);
+  Tensor saved_of_samples(Tensor t, size_t i) const;
+  SampleFrames& frames();
   SmallVec<bool, 4> needs_;
+  std::unique_ptr<SampleFrames> frames_;             // of a call on handles
   std::unique_ptr<std::vector<OutputMeta>> inputs_;  // of a call with tangents
   SmallVec<SavedSlot, 2> saved_;
   uint32_t returned_ = 0;
@@ -93,7 +102,7 @@ class COGRAD_API CustomCall {
   // Null: None. Borrowed until the call ends.
   void add_input(TensorImpl* t) {
     if (t != nullptr && (t->flags & kBatched) != 0) [[unlikely]]
-      fail_samples();
+      t = memory_of_input(t);
     const bool need = t != nullptr && requires_grad(t);
     any_ |= need;
     node_.needs_.push_back(need);
@@ -109,7 +118,11 @@ class COGRAD_API CustomCall {
   void leave() noexcept;
   // Joins what forward returned to the graph: `outputs` (undefined where no tensor) become what
   // the caller is given. A tensor that needs nothing stays the same object.
-  void finish(std::span<Tensor> outputs, const Declared& declared);
+  void finish(std::span<Tensor> outputs, const Declared& declared) {
+    if (thread_state.vmaps > 0) [[unlikely]]
+      return finish_handles(outputs, declared);
+    finish_wholes(outputs, declared);
+  }
   // Afterwards, with what backward reads in its place: the tangents of the outputs, if any.
   void give_tangents(std::span<Tensor> outputs, const Declared& declared);
   bool untouched(TensorImpl* t) const noexcept;  // an input that nothing is known to have written
@@ -124,6 +137,10 @@ class COGRAD_API CustomCall {
   Tensor join_input(const Tensor& t, uint32_t nr);
   void keep(const Declared& declared, const Impls& before, std::span<Tensor> after);
   // Forward mode (custom_tangent.cpp).
+  // Functions that run on handles (custom_handles.cpp).
+  TensorImpl* memory_of_input(TensorImpl* handle);
+  void finish_wholes(std::span<Tensor> outputs, const Declared& declared);
+  void finish_handles(std::span<Tensor> outputs, const Declared& declared);
   [[noreturn]] void fail_samples() const;
   void find_levels();
   void want_tangents();

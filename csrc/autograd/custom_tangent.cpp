@@ -7,14 +7,7 @@
 
 namespace cograd {
 
-void CustomCall::fail_samples() const {
-  detail::fail(ErrorKind::NotImplemented, "vmap: ", node_.function_name(),
-               " is a function of C or C++, called on a Tensor that has a value for each sample. "
-               "Register it as an op (COGRAD_LIBRARY, cograd.library), which vmap runs sample by "
-               "sample.");
-}
-
-std::vector<Tensor> CustomNode::call_jvp(std::span<const Tensor>) { return {}; }
+std::vector<Tensor> CustomNode::call_jvp(std::vector<Tensor>) { return {}; }
 
 // All levels that are seen here, the outermost first.
 void CustomCall::find_levels() {
@@ -63,15 +56,19 @@ std::vector<Tensor> CustomCall::tangents_at(const TangentLevel& level,
   bool recorded = joins_;
   for (const Tensor& t : given) recorded |= grad_before_ && t.defined() && requires_grad(t);
   if (!node_.has_jvp()) {
+    const bool none =
+        std::none_of(outputs.begin(), outputs.end(), [](const Tensor& t) { return t.defined(); });
+    if (none) return std::vector<Tensor>(outputs.size());
     if (!node_.has_backward())
       detail::fail(ErrorKind::NotImplemented,
                    "You must implement the jvp function for custom autograd.Function to use it "
                    "with forward mode AD. (",
-                   node_.function_name(), " has no backward to derive it from, either.) Add\n",
-                   kJvpSignature);
+                   node_.function_name(),
+                   " has neither a jvp nor a backward to derive it from.) Add\n",
+                   node_.jvp_to_write());
     return tangents_of_node(node_, given, outputs, recorded);
   }
-  std::vector<Tensor> found = node_.call_jvp(given);
+  std::vector<Tensor> found = node_.tangents(given);
   COGRAD_CHECK(found.size() == outputs.size(), node_.function_name(), ".jvp returned ",
                found.size(), " tangents, expected ", outputs.size(), ": one for each output");
   for (size_t i = 0; i < found.size(); ++i)
@@ -82,15 +79,18 @@ std::vector<Tensor> CustomCall::tangents_at(const TangentLevel& level,
   return found;
 }
 
-void CustomCall::give_tangents(std::span<Tensor> outputs, const Declared& declared) {
+void CustomCall::give_tangents(std::span<Tensor> given_outputs, const Declared& declared) {
   if (levels_.empty()) return;
-  std::vector<Tensor> differentiable(outputs.begin(), outputs.end());
+  std::vector<Tensor> outputs;
+  for (const Tensor& t : given_outputs) outputs.push_back(memory_of(t));
+  const auto fixed = [&](const Tensor& t) {
+    for (TensorImpl* p : declared.non_differentiable)
+      if (t.is(memory_of(Tensor::borrow(p)))) return true;
+    return false;
+  };
+  std::vector<Tensor> differentiable(outputs);
   for (Tensor& t : differentiable)
-    if (t.defined() &&
-        (!is_differentiable(t.dtype()) ||
-         std::find(declared.non_differentiable.begin(), declared.non_differentiable.end(),
-                   t.impl()) != declared.non_differentiable.end()))
-      t.reset();
+    if (t.defined() && (!is_differentiable(t.dtype()) || fixed(t))) t.reset();
   // Dirty inputs lose what they had: all tangents are taken before any is written.
   std::vector<std::vector<Tensor>> given(levels_.size());
   for (size_t k = 0; k < levels_.size(); ++k)

@@ -61,13 +61,15 @@ std::vector<Tensor> call_backward(Node& node, std::span<const Tensor> given,
 }
 
 [[noreturn]] void fail_opaque(Node& node, size_t input) {
+  const auto* custom = dynamic_cast<const CustomNode*>(&node);
   detail::fail(ErrorKind::Runtime, "forward AD through ", node.name(),
                ": there is no jvp, and the tangent cannot be had from backward: the gradient that "
                "it gave for input ",
                input,
                " was computed without recording (on data pointers, in NumPy, under no_grad or "
-               "once_differentiable). Write that backward in recorded operations, or add\n",
-               kJvpSignature);
+               "once_differentiable). Write that backward in recorded operations",
+               custom == nullptr ? "" : ", or add\n",
+               custom == nullptr ? std::string() : custom->jvp_to_write());
 }
 
 // Whether what was recorded since `first` leads from `t` to one of the leaves.

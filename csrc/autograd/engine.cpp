@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "autograd/batch.h"
 #include "autograd/run.h"
 
 namespace cograd {
@@ -125,12 +124,6 @@ void store_retained(NodeExtra& extra, std::span<Tensor> grads) {
   }
 }
 
-bool has_samples(const BackwardArgs& args) noexcept {
-  for (const Tensor& g : args.grads)
-    if (is_batched(g)) return true;
-  return false;
-}
-
 // torch's message for a result that is not finite, with the place added.
 void check_finite(const Node* n, const BackwardArgs& args, uint32_t watch,
                   std::span<const Tensor> grads) {
@@ -160,9 +153,7 @@ void Run::call_backward(Node* n, BackwardArgs& args) {
     ~Restore() { current_node = before; }
   } restore;
   current_node = n;
-  if (transforms_open() && has_samples(args)) [[unlikely]]
-    return backward_of_samples(*n, args);
-  n->backward(args);
+  cograd::call_backward(*n, args);
 }
 
 void Run::run_node(Node* n, ParallelRun* parallel) {

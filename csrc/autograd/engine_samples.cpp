@@ -33,10 +33,7 @@ void sample_by_sample(Node& n, BackwardArgs& args) {
     part.grads = one;
     part.out = out;
     part.keep_graph = true;
-    if (highest_level(one) != 0)
-      backward_of_samples(n, part);
-    else
-      n.backward(part);
+    call_backward(n, part);
     for (size_t i = 0; i < out.size(); ++i) found[i].push_back(std::move(out[i]));
   }
   for (size_t i = 0; i < found.size(); ++i) {
@@ -53,11 +50,15 @@ void sample_by_sample(Node& n, BackwardArgs& args) {
 }  // namespace
 
 void backward_of_samples(Node& n, BackwardArgs& args) {
-  if (dynamic_cast<const CustomNode*>(&n) != nullptr) return sample_by_sample(n, args);
+  if (const auto* custom = dynamic_cast<const CustomNode*>(&n))
+    return custom->takes_samples() ? n.backward(args) : sample_by_sample(n, args);
+  // Of other nodes' code an error is the user's, and running it again would do it twice.
+  if (n.op_text().name == nullptr) return n.backward(args);
   const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
   try {
     n.backward(args);
-  } catch (const ReadsSamples&) {
+  } catch (const ReadsSamples& e) {
+    if (e.hooks != thread_state.hooks_in_use) throw;
     for (Tensor& t : args.out) t.reset();
     std::copy(grads.begin(), grads.end(), args.grads.begin());
     sample_by_sample(n, args);

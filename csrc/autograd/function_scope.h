@@ -16,7 +16,7 @@ COGRAD_API void leave_function() noexcept;
 // Raises if `t` was captured by the function that runs here.
 COGRAD_API void check_captured(const Tensor& t, const char* op);
 
-// The values of `t` with the tangents that are seen here, without history.
+// The values of `t`, no handle, with the tangents that are seen here, without history.
 COGRAD_API Tensor without_history(const Tensor& t);
 // Whether one of the tensors, or a tangent of one, depends on a leaf that requires grad, other than
 // those in `apart_from`.

@@ -169,11 +169,11 @@ Tensor tangent_of(const Tensor& t, LevelId level) {
   const Tensor value = whole != nullptr ? whole->value() : Tensor();
   if (!value.defined()) return {};
   const LevelsBelow mask(level);
+  // Not kept for later: other threads may be reading `t` too, and the base may get another tangent.
   Tensor part = part_for_view(t.impl(), value);
   COGRAD_CHECK(part.defined(),
                "forward AD: the tangent of a view, made before its base got one, cannot be told as "
                "elements of the base share memory. Make the view afterwards, of a clone().");
-  attach(t.impl(), whole->level(), part);
   return part;
 }
 

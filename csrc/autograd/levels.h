@@ -53,6 +53,14 @@ class COGRAD_API Tangent {
 
 // What transforms know of one tensor; the levels ascend.
 struct TransformMeta {
+  TransformMeta() = default;
+  TransformMeta(const TransformMeta&) = delete;
+  TransformMeta& operator=(const TransformMeta&) = delete;
+  // Handles count as levels, so that one that outlives its vmap is still found by the ops.
+  ~TransformMeta() {
+    if (batch_level != 0) open_levels.fetch_sub(1, std::memory_order_relaxed);
+  }
+
   std::vector<std::unique_ptr<Tangent>> tangents;
   Tensor whole;  // of a handle on samples (batch.h)
   LevelId batch_level = 0;

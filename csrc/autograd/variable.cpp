@@ -107,7 +107,9 @@ Tensor region_of_base(const Tensor& base, const TensorImpl* t, int64_t offset) {
 
 }  // namespace
 
-bool requires_grad_slow(const TensorImpl* t) noexcept { return requires_grad(t->base); }
+bool requires_grad_slow(const TensorImpl* t) noexcept {
+  return requires_grad(is_batched(t) ? t->meta->transform->whole.impl() : t->base);
+}
 
 Node* grad_fn(TensorImpl* t) {
   if (is_batched(t)) [[unlikely]]
@@ -200,11 +202,7 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
 
 void set_requires_grad(const Tensor& t, bool value) {
   TensorImpl* p = t.impl();
-  if (is_batched(p)) {
-    set_requires_grad(whole_of(t), value);
-    p->flags = value ? p->flags | kRequiresGrad : p->flags & ~uint32_t{kRequiresGrad};
-    return;
-  }
+  if (is_batched(p)) return set_requires_grad(whole_of(t), value);
   if (value == requires_grad(p)) return;
   COGRAD_CHECK(!value || is_differentiable(p->dtype),
                "only Tensors of floating point and complex dtype can require gradients, got ",
@@ -261,8 +259,8 @@ void set_data(const Tensor& tensor, const Tensor& source) {
   TensorImpl* t = tensor.impl();
   const TensorImpl* s = source.impl();
   if (t == s) return;
-  check_one_value(tensor, "x.data = y");
-  check_one_value(source, "x.data = y");
+  check_no_handle(tensor, "x.data = y");
+  check_no_handle(source, "x.data = y");
   // A counter of its own from here on, which goes on where the former was.
   auto* version = new VersionCounter;
   version->value.store(t->write_count(), std::memory_order_relaxed);
@@ -288,7 +286,7 @@ void set_data(const Tensor& tensor, const Tensor& source) {
 }
 
 void detach_(const Tensor& t) {
-  check_one_value(t, "detach_()");
+  check_no_handle(t, "detach_()");
   TensorImpl* p = t.impl();
   COGRAD_CHECK(p->base == nullptr,
                "Can't detach views in-place. Use detach() instead. If you are using "
@@ -315,7 +313,7 @@ bool remove_hook(std::vector<HookEntry>& list, uint64_t id) noexcept {
 }
 
 NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* id) {
-  check_one_value(t, "register_hook()");
+  check_no_handle(t, "register_hook()");
   COGRAD_CHECK(requires_grad(t),
                "cannot register a hook on a tensor that doesn't require gradient");
   Edge e = gradient_edge(t.impl());

@@ -58,8 +58,9 @@ struct PartsGeometry {
 COGRAD_API bool requires_grad_slow(const TensorImpl* t) noexcept;
 // Whether gradients flow to `t`: a leaf that asks for them, a result, or a view of either.
 inline bool requires_grad(const TensorImpl* t) noexcept {
-  return (t->flags & kRequiresGrad) != 0 || t->grad_fn != nullptr ||
-         (t->base != nullptr && requires_grad_slow(t));
+  if ((t->flags & (kRequiresGrad | kBatched)) != 0)
+    return (t->flags & kBatched) == 0 || requires_grad_slow(t);
+  return t->grad_fn != nullptr || (t->base != nullptr && requires_grad_slow(t));
 }
 inline bool requires_grad(const Tensor& t) noexcept {
   return t.defined() && requires_grad(t.impl());

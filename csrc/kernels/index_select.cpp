@@ -276,6 +276,9 @@ void embedding_rows(const T* grad, const int64_t* index, int64_t count, int64_t 
 
 void embedding_backward(DType t, const void* grad, const int64_t* index, int64_t count, int64_t n,
                         int64_t rows, int64_t padding_idx, bool scale_by_freq, void* gweight) {
+  if (is_complex(t))
+    return embedding_backward(real_dtype(t), grad, index, count, 2 * n, rows, padding_idx,
+                              scale_by_freq, gweight);
   check_index(index, count, rows, 0, IndexSign::NonNegative);
   HeavyScope heavy(count * n + rows * n);
   std::vector<int64_t> seen;

@@ -133,13 +133,26 @@ PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
 
 // --- what backward asks ----------------------------------------------------------------------
 
+// With handles of vmaps that have ended as those of the jvp that runs.
+PyObject* saved_for_forward_here(PyFunctionObject* f) {
+  const auto kept = py::reinterpret_borrow<py::tuple>(f->to_save_forward);
+  bool handles = false;
+  for (const py::handle t : kept) handles |= is_tensor(t.ptr()) && is_batched(unwrap(t.ptr()));
+  if (!handles) return py::object(kept).release().ptr();
+  py::tuple out(kept.size());
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const py::object t = kept[i];
+    out[i] = is_tensor(t.ptr())
+                 ? py::reinterpret_steal<py::object>(wrap(f->node()->seen_here(unwrap(t.ptr()))))
+                 : t;
+  }
+  return out.release().ptr();
+}
+
 PyObject* get_saved_tensors(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
     PyFunctionObject* f = self_of(o);
-    if (f->in_jvp && f->to_save_forward != nullptr) {
-      Py_INCREF(f->to_save_forward);
-      return f->to_save_forward;
-    }
+    if (f->in_jvp && f->to_save_forward != nullptr) return saved_for_forward_here(f);
     if (!f->recorded) {
       if (f->to_save == nullptr) return PyTuple_New(0);
       Py_INCREF(f->to_save);
@@ -200,13 +213,20 @@ PyObject* get_field(PyObject* o, void*) {
 // An intermediate of forward kept as an attribute must not lose its part of a second derivative.
 PyObject* function_getattro(PyObject* o, PyObject* name) {
   PyObject* v = PyObject_GenericGetAttr(o, name);
-  if (v == nullptr || !thread_state.grad_enabled || !is_tensor(v)) return v;
+  if (v == nullptr || !is_tensor(v)) return v;
   const Tensor& t = unwrap(v);
-  if ((t->flags & kTaint) == 0 || t->grad_fn != nullptr || !self_of(o)->node()->running()) return v;
+  if (!thread_state.grad_enabled && !is_batched(t)) return v;
+  const FunctionNode* node = self_of(o)->node();
+  const Tensor& memory = memory_of(t);
+  const bool guard = thread_state.grad_enabled && (memory->flags & kTaint) != 0 &&
+                     memory->grad_fn == nullptr && node->running();
+  if (!guard && !is_batched(t)) return v;
   PyObject* out = guarded([&] {
+    if (!guard) return wrap(node->seen_here(t));
     const char* text = PyUnicode_AsUTF8(name);
-    return wrap(poisoned_intermediate(self_of(o)->node(), t,
-                                      std::string("attribute ctx.") + (text ? text : "?")));
+    const Tensor closed = poisoned_intermediate(
+        self_of(o)->node(), memory, std::string("attribute ctx.") + (text ? text : "?"));
+    return wrap(node->seen_here(batched_like(t, closed)));
   });
   Py_DECREF(v);
   return out;

@@ -22,13 +22,15 @@ class FunctionNode final : public CustomNode {
   bool is_python() const noexcept override { return true; }
   bool has_jvp() const override;
   bool has_backward() const override;
+  bool takes_samples() const override;
+  std::string jvp_to_write() const override;
   PyFunctionObject* owner() const noexcept { return owner_; }
   // The argument of forward that is tensor input `i`.
   size_t argument_of(size_t i) const noexcept;
 
  protected:
   void call_backward(BackwardArgs& args) override;
-  std::vector<Tensor> call_jvp(std::span<const Tensor> tangents) override;
+  std::vector<Tensor> call_jvp(std::vector<Tensor> tangents) override;
 
  private:
   void take_gradients(PyObject* result, BackwardArgs& args);

@@ -4,6 +4,7 @@
 
 #include <unordered_map>
 
+#include "python/py_function_samples.h"
 #include "python/py_ops.h"
 #include "python/py_overrides.h"
 
@@ -267,15 +268,6 @@ py::tuple bind_keywords(const ClassInfo& info, PyObject* const* args, size_t n, 
   return py::handle(info.helper).attr("bind")(py::handle(info.cls), positional, keywords);
 }
 
-// A call with samples of a vmap: by the class's vmap rule, or sample by sample.
-PyObject* run_samples(const ClassInfo& info, PyObject* const* args, size_t n, PyObject* kwnames) {
-  const py::tuple bound = bind_keywords(info, args, n, kwnames);
-  return py::handle(info.helper)
-      .attr("apply_samples")(py::handle(info.cls), bound[0], bound[1])
-      .release()
-      .ptr();
-}
-
 bool has_samples(PyObject* const* args, size_t n) {
   for (size_t i = 0; i < n; ++i)
     if (is_tensor(args[i]) && is_batched(unwrap(args[i]))) return true;
@@ -287,7 +279,10 @@ PyObject* bind_and_run(const ClassInfo& info, PyFunctionObject* f, PyObject* con
   if (thread_state.vmaps > 0) [[unlikely]] {
     const size_t all =
         n + (kwnames != nullptr ? static_cast<size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
-    if (has_samples(args, all)) return run_samples(info, args, n, kwnames);
+    if (has_samples(args, all) && !generates_vmap_rule(info.cls)) {
+      const py::tuple bound = bind_keywords(info, args, n, kwnames);
+      return apply_samples(info.cls, bound[0], bound[1]);
+    }
   }
   const bool defaults = info.style == Style::Setup && static_cast<Py_ssize_t>(n) < info.parameters;
   if ((kwnames == nullptr || PyTuple_GET_SIZE(kwnames) == 0) && !defaults)
@@ -311,7 +306,9 @@ PyObject* bind_and_run(const ClassInfo& info, PyFunctionObject* f, PyObject* con
 }  // namespace
 
 std::string FunctionNode::function_name() const {
-  return class_name(info_of(Py_TYPE(reinterpret_cast<PyObject*>(owner_))));
+  const ClassInfo& info = info_of(Py_TYPE(reinterpret_cast<PyObject*>(owner_)));
+  const py::object op = py::handle(info.cls).attr("_op_name");
+  return op.is_none() ? class_name(info) : "op '" + py::cast<std::string>(op) + "'";
 }
 
 std::string FunctionNode::describe_input(size_t i) const {
@@ -392,16 +389,31 @@ bool FunctionNode::has_jvp() const {
 bool FunctionNode::has_backward() const {
   const py::handle type(reinterpret_cast<PyObject*>(Py_TYPE(reinterpret_cast<PyObject*>(owner_))));
   const py::handle cls(info_of(reinterpret_cast<PyTypeObject*>(type.ptr())).cls);
-  return !cls.attr("backward").is(base_class().attr("backward"));
+  return !cls.attr("backward").is(base_class().attr("backward")) &&
+         py::cast<bool>(cls.attr("_has_formula"));
 }
 
-std::vector<Tensor> FunctionNode::call_jvp(std::span<const Tensor> tangents) {
+bool FunctionNode::takes_samples() const {
+  const py::handle type(reinterpret_cast<PyObject*>(Py_TYPE(reinterpret_cast<PyObject*>(owner_))));
+  return generates_vmap_rule(info_of(reinterpret_cast<PyTypeObject*>(type.ptr())).cls);
+}
+
+std::string FunctionNode::jvp_to_write() const {
+  const py::handle cls(info_of(Py_TYPE(reinterpret_cast<PyObject*>(owner_))).cls);
+  const py::object op = cls.attr("_op_name");
+  if (!op.is_none())
+    return "    @cograd.library.register_jvp(\"" + py::cast<std::string>(op) +
+           "\")\n"
+           "    def jvp(ctx, *input_tangents):  # None where an input has none\n"
+           "        return output_tangents";
+  return "    @staticmethod\n"
+         "    def jvp(ctx, *input_tangents):  # None where an input has none\n"
+         "        return output_tangents";
+}
+
+std::vector<Tensor> FunctionNode::call_jvp(std::vector<Tensor> tangents) {
   const ClassInfo& info = info_of(Py_TYPE(reinterpret_cast<PyObject*>(owner_)));
-  std::vector<Tensor> given(tangents.begin(), tangents.end());
-  for (size_t i = 0; i < given.size() && materializes_grads(); ++i)
-    if (!given[i].defined() && input_meta(i).differentiable)
-      given[i] = autograd_ops.zeros(input_meta(i).sizes, input_meta(i).dtype);
-  const py::tuple args = tangents_of_arguments(owner_->input_of_arg, given);
+  const py::tuple args = tangents_of_arguments(owner_->input_of_arg, tangents);
   struct InJvp {
     PyFunctionObject* f;
     explicit InJvp(PyFunctionObject* o) : f(o) { f->in_jvp = true; }

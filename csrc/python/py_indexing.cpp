@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // x[key] and x[key] = value: one pass over the key makes one view; index tensors come on top.
+#include "autograd/batch.h"
 #include "ops/index/indexing.h"
 #include "python/held.h"
 #include "python/py_index_data.h"
@@ -262,7 +263,7 @@ bool is_same_view(const Tensor& value, const Tensor& target) {
 void set_basic(const Tensor& target, PyObject* value) {
   if (is_tensor(value)) {
     const Tensor& v = unwrap(value);
-    check_inplace(target, "copy_",
+    check_inplace(memory_of(target), "copy_",
                   thread_state.grad_enabled && (requires_grad(target) || requires_grad(v)));
     if (is_same_view(v, target)) return;
     copy_(target, strip_ones(v));

@@ -25,6 +25,12 @@ PyObject* get_device(PyObject* o, void*) {
 }
 PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLong(unwrap(o).dim()); }
 PyObject* get_requires_grad(PyObject* o, void*) { return truth(requires_grad(unwrap(o))); }
+PyObject* get_is_concerned(PyObject* o, void*) {
+  const Tensor& t = unwrap(o);
+  if (is_batched(t)) return PyLong_FromLong(4);
+  if (transformed(t)) return PyLong_FromLong(2);
+  return PyLong_FromLong(thread_state.grad_enabled && requires_grad(t) ? 1 : 0);
+}
 int set_requires_grad_attr(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
     COGRAD_CHECK(value != nullptr && PyBool_Check(value), "requires_grad must be a bool");
@@ -298,6 +304,8 @@ PyGetSetDef tensor_getset[] = {
     {"ndim", get_ndim, nullptr, "Number of dimensions.", nullptr},
     {"requires_grad", get_requires_grad, set_requires_grad_attr, "Whether gradients flow here.",
      nullptr},
+    {"_is_concerned", get_is_concerned, nullptr,
+     "1: autograd records it, 2: it may have a tangent, 4: it has samples of a vmap.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, "True if no recorded op made this tensor.", nullptr},
     {"grad_fn", get_grad_fn, nullptr, "The node that made this tensor, or None.", nullptr},
     {"output_nr", get_output_nr, nullptr, "Which output of grad_fn this is.", nullptr},

@@ -26,15 +26,22 @@ int enter() {
 
 void leave(int64_t level) { leave_level(*level_at(level)); }
 
+void check_tangent_size(const Tensor& primal, const Tensor& tangent) {
+  COGRAD_CHECK(same(primal.sizes(), tangent.sizes()),
+               "Trying to set a forward gradient that has a different size than that of the "
+               "original Tensor, this is not supported. Tensor is of size ",
+               to_string(primal.sizes()), " while the given forward gradient is of size ",
+               to_string(tangent.sizes()), ".");
+}
+
 Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
   const auto at = level_at(level);
-  if (is_batched(primal)) {
-    COGRAD_CHECK(same(primal.sizes(), tangent.sizes()),
-                 "Trying to set a forward gradient that has a different size than that of the "
-                 "original Tensor, this is not supported. Tensor is of size ",
-                 to_string(primal.sizes()), " while the given forward gradient is of size ",
-                 to_string(tangent.sizes()), ".");
-    return batched_like(primal, make_dual(memory_of(primal), whole_like(primal, tangent), level));
+  if (is_batched(primal) || is_batched(tangent)) {
+    check_tangent_size(primal, tangent);
+    // What has a tangent for each sample has a value for each, too.
+    const Tensor own = batched_over_those_of(primal, tangent);
+    if (is_batched(own))
+      return batched_like(own, make_dual(memory_of(own), whole_like(own, tangent), level));
   }
   COGRAD_CHECK(!transformed(primal) || !tangent_of(primal, at->id()).defined(),
                "Making a dual Tensor based on a Tensor that already has a forward gradient at the "
@@ -77,9 +84,9 @@ void restore_forward_mode(LevelId before) { thread_state.ceiling = before; }
 // --- vmap --------------------------------------------------------------------------------------
 
 uint64_t begin_vmap(int64_t size, const std::string& randomness) {
-  COGRAD_CHECK_VALUE(randomness == "error" || randomness == "different" || randomness == "same",
-                     "Only allowed values for randomness are 'error', 'different', or 'same'. Got ",
-                     randomness);
+  COGRAD_CHECK(randomness == "error" || randomness == "different" || randomness == "same",
+               "Only allowed values for randomness are 'error', 'different', or 'same'. Got ",
+               randomness);
   return enter_vmap(size, randomness == "error"       ? Randomness::Error
                           : randomness == "different" ? Randomness::Different
                                                       : Randomness::Same);

@@ -133,6 +133,7 @@ _LAZY_NAMES = {
     "stft": "_spectral",
     "get_printoptions": "_tensor.str",
     "printoptions": "_tensor.str",
+    "vmap": "_vmap",
 }
 
 

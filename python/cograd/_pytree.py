@@ -30,3 +30,23 @@ def unflatten(spec: Any, leaves: Any) -> Any:
     if kind in (list, tuple):
         return kind(values)
     return kind(*values)
+
+
+def flat(tree: Any) -> tuple[list[Any], Any]:
+    """The leaves of a tree, and its shape."""
+    leaves: list[Any] = []
+    return leaves, flatten(tree, leaves)
+
+
+def shown(spec: Any) -> str:
+    """A tree's shape as text: ``(*, {'a': *})``."""
+    if spec is None:
+        return "*"
+    kind, keys, parts = spec
+    inner = [shown(part) for part in parts]
+    if kind is dict:
+        return "{" + ", ".join(f"{k!r}: {v}" for k, v in zip(keys, inner, strict=True)) + "}"
+    if kind is list:
+        return "[" + ", ".join(inner) + "]"
+    name = "" if kind is tuple else kind.__name__
+    return name + "(" + ", ".join(inner) + ("," if len(inner) == 1 else "") + ")"

@@ -11,7 +11,7 @@
 /* The interface this header describes. A library of the same major version and the same or a newer
  * minor one can be used. */
 #define COGRAD_ABI_MAJOR 1
-#define COGRAD_ABI_MINOR 0
+#define COGRAD_ABI_MINOR 1
 
 #if defined(COGRAD_BUILDING)
 #define COGRAD_C_API __attribute__((visibility("default")))
@@ -103,7 +103,7 @@ COGRAD_C_API uint32_t cograd_tensor_use_count(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API void cograd_tensor_describe(cograd_tensor t, cograd_tensor_info* info) COGRAD_NOEXCEPT;
 /* The most asked for parts of the description. NULL for `t` is an error on this thread, see
  * cograd_error_get: the result is NULL, -1 or, of flags, 0; a description has -1 for dim, dtype and
- * numel. */
+ * numel. So is asking for the data of a tensor that has samples of a vmap. */
 COGRAD_C_API void* cograd_tensor_data(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API int64_t cograd_tensor_numel(cograd_tensor t) COGRAD_NOEXCEPT;
 COGRAD_C_API int32_t cograd_tensor_dim(cograd_tensor t) COGRAD_NOEXCEPT;
@@ -271,8 +271,19 @@ typedef struct cograd_context_s* cograd_context; /* a call under way, and later 
 enum {
   /* backward computes on the numbers, not with ops: a second derivative raises, instead of
    * missing its part silently. */
-  COGRAD_FUNCTION_ONCE_DIFFERENTIABLE = 1
+  COGRAD_FUNCTION_ONCE_DIFFERENTIABLE = 1,
+  /* forward, backward and jvp are made of ops alone, and run on tensors that have samples of a
+   * vmap: Python's generate_vmap_rule. */
+  COGRAD_FUNCTION_TAKES_SAMPLES = 2
 };
+typedef struct cograd_results_s* cograd_results;
+enum { COGRAD_RANDOMNESS_ERROR = 0, COGRAD_RANDOMNESS_DIFFERENT = 1, COGRAD_RANDOMNESS_SAME = 2 };
+/* What a batching rule is told of the vmap it runs for. */
+typedef struct cograd_batch_info {
+  size_t struct_size;
+  int64_t batch_size; /* number of samples */
+  int32_t randomness;
+} cograd_batch_info;
 typedef struct cograd_function {
   size_t struct_size;
   const char* name; /* of the node: "MyOpBackward" */
@@ -283,11 +294,27 @@ typedef struct cograd_function {
   void (*release)(void* state); /* drop what backward needs: it will not run again; may be NULL */
   void (*destroy)(void* state); /* may be NULL */
   uint32_t flags;
+  /* Since 1.1; each may be NULL.
+   * Forward mode: tangents[i] of input i (NULL: it is no floating-point tensor, or has none and
+   * materialising is off). Sets out[j], NULL at entry, to the tangent of output j. Without it the
+   * tangents come from backward, which must then be made of ops. */
+  cograd_status (*jvp)(cograd_context ctx, void* state, const cograd_tensor* tangents,
+                       size_t n_inputs, cograd_tensor* out, size_t n_outputs);
+  /* The call for all samples of a vmap: those of inputs[i] are in its dim in_dims[i], -1: they are
+   * equal. Pushes the outputs, and says by cograd_results_set_dims where their samples are. Without
+   * it the samples run one by one. */
+  cograd_status (*batch)(const cograd_batch_info* info, void* user, const cograd_tensor* inputs,
+                         const int32_t* in_dims, size_t n_inputs, cograd_results results);
+  /* The whole call, from begin to end, on these inputs; pushes the outputs. */
+  cograd_status (*call)(void* user, const cograd_tensor* inputs, size_t n_inputs,
+                        cograd_results results);
 } cograd_function;
 
 /* Starts a call. From here to end or abort, on this thread, nothing is recorded. `inputs` are all
  * its tensor arguments (NULL where None). The context is valid until end or abort, and in
- * backward. Takes over `state`, also when it fails. */
+ * backward. Takes over `state`, also when it fails. Where inputs have samples of a vmap, and the
+ * function has `batch` or `call`, nothing is started and *out is NULL: use cograd_function_apply.
+ */
 COGRAD_C_API cograd_status cograd_function_begin(const cograd_function* function, void* state,
                                                  const cograd_tensor* inputs, size_t n,
                                                  cograd_context* out) COGRAD_NOEXCEPT;
@@ -296,6 +323,11 @@ COGRAD_C_API cograd_status cograd_function_begin(const cograd_function* function
 COGRAD_C_API cograd_status cograd_function_end(cograd_context ctx, cograd_tensor* outputs,
                                                size_t n) COGRAD_NOEXCEPT;
 COGRAD_C_API void cograd_function_abort(cograd_context ctx) COGRAD_NOEXCEPT;
+/* The function's `call` with `user`; where inputs have samples of a vmap its `batch`, or `call` for
+ * each sample. The result, a COGRAD_TENSORS of the outputs, owns what it holds. Since 1.1. */
+COGRAD_C_API cograd_status cograd_function_apply(const cograd_function* function, void* user,
+                                                 const cograd_tensor* inputs, size_t n,
+                                                 cograd_value* result) COGRAD_NOEXCEPT;
 
 /* Whether a gradient may be asked for, so that saving is of use. */
 COGRAD_C_API int32_t cograd_context_recording(cograd_context ctx) COGRAD_NOEXCEPT;
@@ -304,7 +336,15 @@ COGRAD_C_API int32_t cograd_context_recording(cograd_context ctx) COGRAD_NOEXCEP
 COGRAD_C_API cograd_status cograd_context_save(cograd_context ctx, const cograd_tensor* tensors,
                                                size_t n) COGRAD_NOEXCEPT;
 COGRAD_C_API size_t cograd_context_num_saved(cograd_context ctx) COGRAD_NOEXCEPT;
-/* In backward: saved tensor i as a new handle. */
+/* The same for jvp, which may ask for both. Since 1.1. */
+COGRAD_C_API cograd_status cograd_context_save_for_forward(cograd_context ctx,
+                                                           const cograd_tensor* tensors,
+                                                           size_t n) COGRAD_NOEXCEPT;
+COGRAD_C_API size_t cograd_context_num_saved_for_forward(cograd_context ctx) COGRAD_NOEXCEPT;
+/* In jvp: as a new handle. */
+COGRAD_C_API cograd_status cograd_context_saved_for_forward(cograd_context ctx, size_t i,
+                                                            cograd_tensor* out) COGRAD_NOEXCEPT;
+/* In backward and jvp: saved tensor i as a new handle. */
 COGRAD_C_API cograd_status cograd_context_saved(cograd_context ctx, size_t i,
                                                 cograd_tensor* out) COGRAD_NOEXCEPT;
 /* Inputs that forward wrote in place; they must be among the outputs. */
@@ -326,23 +366,29 @@ COGRAD_C_API void cograd_context_set_state(cograd_context ctx, void* state,
 COGRAD_C_API void* cograd_context_state(cograd_context ctx) COGRAD_NOEXCEPT;
 
 /* ---- registering ops ------------------------------------------------------------------------ */
-typedef struct cograd_results_s* cograd_results;
 /* Appends one result; the value is copied, tensors get a new reference. */
 COGRAD_C_API cograd_status cograd_results_push(cograd_results results,
                                                const cograd_value* v) COGRAD_NOEXCEPT;
 COGRAD_C_API cograd_status cograd_results_push_tensor(cograd_results results,
                                                       cograd_tensor t) COGRAD_NOEXCEPT;
+/* In a batching rule: the dim of the samples in each tensor among the results in order (a list
+ * counts each of its tensors), -1: they are equal. Dim 0 in all unless told. Since 1.1. */
+COGRAD_C_API cograd_status cograd_results_set_dims(cograd_results results, const int32_t* dims,
+                                                   size_t n) COGRAD_NOEXCEPT;
 
 enum {
   COGRAD_NULLABLE = 0x100, /* or-ed to a parameter's kind: takes None */
   COGRAD_MUTATED = 0x200   /* or-ed to COGRAD_TENSOR: the op writes its elements */
 };
 enum {
-  COGRAD_OP_LIST = 1,                /* the results are one list, even if there is one */
-  COGRAD_OP_DIFFERENTIABLE = 2,      /* `forward` records its node itself */
-  COGRAD_OP_TUPLE = 4,               /* the results are one tuple, even if there is one */
-  COGRAD_OP_NON_DIFFERENTIABLE = 8,  /* no gradient by nature: else a backward through it raises */
-  COGRAD_OP_ONCE_DIFFERENTIABLE = 16 /* COGRAD_FUNCTION_ONCE_DIFFERENTIABLE, of `backward` */
+  COGRAD_OP_LIST = 1,                 /* the results are one list, even if there is one */
+  COGRAD_OP_DIFFERENTIABLE = 2,       /* `forward` records its node itself */
+  COGRAD_OP_TUPLE = 4,                /* the results are one tuple, even if there is one */
+  COGRAD_OP_NON_DIFFERENTIABLE = 8,   /* no gradient by nature: else a backward through it raises */
+  COGRAD_OP_ONCE_DIFFERENTIABLE = 16, /* COGRAD_FUNCTION_ONCE_DIFFERENTIABLE, of `backward` */
+  /* COGRAD_FUNCTION_TAKES_SAMPLES. Of an op that records its node itself, or none: forward is made
+   * of ops and functions, which know what to do with samples. */
+  COGRAD_OP_TAKES_SAMPLES = 32
 };
 typedef struct cograd_op_desc {
   size_t struct_size;
@@ -359,7 +405,7 @@ typedef struct cograd_op_desc {
   size_t n_params;
   const char* doc; /* or NULL */
   uint32_t flags;
-  /* ctx is NULL unless `backward` is given. */
+  /* ctx is NULL unless `backward` or `jvp` is given. */
   cograd_status (*forward)(cograd_context ctx, void* user, const cograd_value* args, size_t n,
                            cograd_results results);
   /* With it the op has a gradient: as cograd_function's, inputs being the tensors among the
@@ -367,6 +413,14 @@ typedef struct cograd_op_desc {
   cograd_status (*backward)(cograd_context ctx, void* user, const cograd_tensor* grads,
                             size_t n_grads, cograd_tensor* out, size_t n_inputs);
   void* user;
+  /* Since 1.1; each may be NULL. As cograd_function's: */
+  cograd_status (*jvp)(cograd_context ctx, void* user, const cograd_tensor* tangents,
+                       size_t n_inputs, cograd_tensor* out, size_t n_outputs);
+  /* args are as forward's, with all samples in the tensors; in_dims has one entry for each tensor
+   * among the parameters in order (a list counts each of its tensors). */
+  cograd_status (*batch)(const cograd_batch_info* info, void* user, const cograd_value* args,
+                         size_t n, const int32_t* in_dims, size_t n_inputs, cograd_results results);
+  void* batch_user; /* for batch in the place of `user`, unless NULL */
 } cograd_op_desc;
 /* Strings are copied. A failure is also kept for whoever loads the library, since an initialiser
  * cannot report it. */

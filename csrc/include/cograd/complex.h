@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Complex numbers as tensors store them: two reals, byte for byte std::complex.
+// Complex numbers as tensors store them: two reals, byte for byte std::complex, which converts to
+// them and back.
 #pragma once
-#include <complex>
+#include <type_traits>
 
 namespace cograd {
 
@@ -13,17 +14,18 @@ struct complex {
   T re, im;
 
   complex() = default;
-  template <class U>
-    requires std::is_arithmetic_v<U>
+  template <class U, std::enable_if_t<std::is_arithmetic_v<U>, int> = 0>
   constexpr complex(U real) noexcept : re(static_cast<T>(real)), im(T(0)) {}  // NOLINT: implicit
   constexpr complex(T real, T imag) noexcept : re(real), im(imag) {}
-  constexpr complex(const std::complex<T>& v) noexcept  // NOLINT: implicit
-      : re(v.real()), im(v.imag()) {}
-  template <class U>
-    requires(!std::is_same_v<T, U>)
+  template <class U, std::enable_if_t<!std::is_same_v<T, U>, int> = 0>
   constexpr explicit complex(const complex<U>& v) noexcept
       : re(static_cast<T>(v.re)), im(static_cast<T>(v.im)) {}
-  constexpr operator std::complex<T>() const noexcept { return {re, im}; }  // NOLINT: implicit
+  template <class C, std::enable_if_t<std::is_same_v<decltype(C(T(), T()).imag()), T>, int> = 0>
+  constexpr complex(const C& v) noexcept : re(v.real()), im(v.imag()) {}  // NOLINT: implicit
+  template <class C, std::enable_if_t<std::is_same_v<decltype(C(T(), T()).imag()), T>, int> = 0>
+  constexpr operator C() const noexcept {  // NOLINT: implicit
+    return C(re, im);
+  }
 
   constexpr T real() const noexcept { return re; }
   constexpr T imag() const noexcept { return im; }

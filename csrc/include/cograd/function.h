@@ -11,8 +11,15 @@
 //     }
 //   };
 //   Tensor y = Cube::apply(x);
+// It may also have, both as in Python:
+//     // Forward mode: the outputs' tangents from the arguments', in the order of gradients.
+//     static variable_list jvp(AutogradContext* ctx, variable_list tangents);
+//     // Inside of a vmap: all samples at once; outputs, and the dim of the samples in them.
+//     static std::pair<Tensor, int64_t> vmap(const VmapInfo& info, const InDims& in_dims,
+//                                            const Tensor& x);
 #pragma once
 #include <cstring>
+#include <tuple>
 
 #include "cograd/autograd.h"
 #include "cograd/ops.h"
@@ -159,8 +166,18 @@ class BasicContext {
   void save_for_backward(std::initializer_list<Tensor> tensors) {
     save_for_backward(TensorList(tensors));
   }
+  // Keeps tensors for jvp, which otherwise gets those of save_for_backward.
+  void save_for_forward(TensorList tensors) {
+    ext::check(cograd_context_save_for_forward(ctx_, ext::handles(tensors), tensors.size()));
+  }
+  void save_for_forward(std::initializer_list<Tensor> tensors) {
+    save_for_forward(TensorList(tensors));
+  }
   variable_list get_saved_variables() const {
-    variable_list out(recording() ? num_saved_ : 0);
+    variable_list out(in_jvp_ ? cograd_context_num_saved_for_forward(ctx_) : 0);
+    for (size_t i = 0; i < out.size(); ++i) out[i] = saved_for_forward(i);
+    if (!out.empty()) return out;
+    out.resize(recording() ? num_saved_ : 0);
     for (size_t i = 0; i < out.size(); ++i) out[i] = saved(i);
     return out;
   }
@@ -207,9 +224,10 @@ class BasicContext {
       for (Tensor& t : list) t.reset();
     }
   }
-  // The context of one run of backward; several threads may be in one at a time.
-  void restore(const BasicContext& forward, cograd_context c) {
+  // The context of one run of backward or jvp; several threads may be in one at a time.
+  void restore(const BasicContext& forward, cograd_context c, bool in_jvp = false) {
     ctx_ = c;
+    in_jvp_ = in_jvp;
     num_saved_ = forward.num_saved_;
     saved_data = forward.saved_data;
     size_t i = num_saved_;
@@ -223,8 +241,14 @@ class BasicContext {
     ext::check(cograd_context_saved(ctx_, i, &t));
     return Tensor::steal(t);
   }
+  Tensor saved_for_forward(size_t i) const {
+    cograd_tensor t = nullptr;
+    ext::check(cograd_context_saved_for_forward(ctx_, i, &t));
+    return Tensor::steal(t);
+  }
   cograd_context ctx_ = nullptr;
   size_t num_saved_ = 0;
+  bool in_jvp_ = false;
 };
 using AutogradContext = BasicContext<void>;
 
@@ -357,11 +381,6 @@ template <class T>
 struct OnceDifferentiable<T, std::void_t<decltype(T::once_differentiable)>>
     : std::bool_constant<T::once_differentiable> {};
 template <class T>
-constexpr uint32_t flags_of() {
-  return OnceDifferentiable<T>::value ? COGRAD_FUNCTION_ONCE_DIFFERENTIABLE : 0;
-}
-
-template <class T>
 const char* type_name() {
   // "... [with T = ns::MyOp; ...]" or "[T = ns::MyOp]": the last part of the name.
   static const std::string name = [](std::string s) {
@@ -371,6 +390,41 @@ const char* type_name() {
     return (colon == std::string::npos ? s : s.substr(colon + 2)) + "Backward";
   }(__PRETTY_FUNCTION__);
   return name.c_str();
+}
+
+}  // namespace ext
+}  // namespace autograd
+}  // namespace abi1
+}  // namespace cograd
+
+#include "cograd/detail/samples.h"
+
+namespace cograd {
+inline namespace abi1 {
+namespace autograd {
+namespace ext {
+
+template <class T>
+constexpr uint32_t flags_of() {
+  return (OnceDifferentiable<T>::value ? COGRAD_FUNCTION_ONCE_DIFFERENTIABLE : 0) |
+         (TakesSamples<T>::value ? COGRAD_FUNCTION_TAKES_SAMPLES : 0);
+}
+
+// The tangents of tensor arguments as a list with a place for every argument.
+inline variable_list spread(const std::vector<bool>& is_tensor, const cograd_tensor* tangents) {
+  variable_list out(is_tensor.size());
+  for (size_t i = 0; i < out.size(); ++i)
+    if (is_tensor[i]) out[i] = Tensor::borrow(*tangents++);
+  return out;
+}
+
+template <class Result>
+void hand_out_tangents(const char* node, Result found, cograd_tensor* out, size_t n) {
+  size_t at = 0, count = 0;
+  each_output(found, [&](Tensor&) { ++count; });
+  COGRAD_CHECK(count == n, node, ": jvp returned ", count, " tangents, expected ", n,
+               ": one for each output of forward, undefined where it has none");
+  each_output(found, [&](Tensor& t) { out[at++] = t.release(); });
 }
 
 }  // namespace ext
@@ -385,17 +439,47 @@ struct Function {
     static_assert(ext::HasBackward<T>::value,
                   "this Function has no `static variable_list backward(AutogradContext* ctx, "
                   "variable_list grads)`, which returns one gradient per argument of forward");
+    static_assert(ext::HasJvp<T>::value || !ext::NamesJvp<T>::value,
+                  "jvp is to be `static variable_list jvp(AutogradContext* ctx, variable_list "
+                  "tangents)`, which returns one tangent per output of forward");
+    using Call = ext::SampledCall<T,
+                                  std::decay_t<decltype(X::forward(std::declval<AutogradContext*>(),
+                                                                   std::forward<Args>(args)...))>,
+                                  std::remove_cv_t<std::remove_reference_t<Args>>...>;
+    static_assert(Call::has_vmap || !ext::NamesVmap<T>::value,
+                  "vmap is to be `static std::pair<Output, int64_t> vmap(const VmapInfo& info, "
+                  "const InDims& in_dims, <the arguments of forward>)`");
+    static_assert(!Call::has_vmap || !ext::TakesSamples<T>::value,
+                  "this Function has both a vmap and generate_vmap_rule: remove one");
     ext::Inputs<void> in;
     (in.collect(args), ...);
     auto* state = new FunctionState_;
     state->is_tensor = std::move(in.is_tensor);
     state->arguments = ext::argument_types<std::decay_t<Args>...>;
-    static const cograd_function description{sizeof(cograd_function), ext::type_name<T>(),
-                                             cograd_run_backward_,    nullptr,
-                                             cograd_destroy_,         ext::flags_of<T>()};
+    static const cograd_function description{sizeof(cograd_function),
+                                             ext::type_name<T>(),
+                                             cograd_run_backward_,
+                                             nullptr,
+                                             cograd_destroy_,
+                                             ext::flags_of<T>(),
+                                             ext::HasJvp<T>::value ? cograd_run_jvp_ : nullptr,
+                                             cograd_batch_<Call>(),
+                                             cograd_call_<Call>()};
     cograd_context ctx = nullptr;
     ext::check(
         cograd_function_begin(&description, state, in.tensors.data(), in.tensors.size(), &ctx));
+    if (ctx == nullptr) {  // inputs have samples of a vmap
+      if constexpr (Call::repeats || Call::has_vmap) {
+        ext::Inputs<void> again;
+        (again.collect(args), ...);
+        Call call{{args...}, again.is_tensor, {}};
+        cograd_value found;
+        ext::check(cograd_function_apply(&description, &call, again.tensors.data(),
+                                         again.tensors.size(), &found));
+        ext::take_outputs(found, *call.out);
+        return std::move(*call.out);
+      }
+    }
     struct Abort {
       cograd_context ctx;
       ~Abort() {
@@ -413,6 +497,32 @@ struct Function {
  private:
   // Names that no user's struct or namespace has: they would hide them.
   using FunctionState_ = ext::FunctionState<void>;
+  template <class Call>
+  static constexpr auto cograd_batch_() -> decltype(cograd_function::batch) {
+    if constexpr (Call::has_vmap)
+      return Call::batch;
+    else
+      return nullptr;
+  }
+  template <class Call>
+  static constexpr auto cograd_call_() -> decltype(cograd_function::call) {
+    if constexpr (Call::repeats)
+      return Call::call;
+    else
+      return nullptr;
+  }
+  static cograd_status cograd_run_jvp_(cograd_context ctx, void* state,
+                                       const cograd_tensor* tangents, size_t, cograd_tensor* out,
+                                       size_t n_outputs) {
+    return ext::guarded([&] {
+      const auto& st = *static_cast<const FunctionState_*>(state);
+      AutogradContext run;
+      run.restore(st.ctx, ctx, true);
+      if constexpr (ext::HasJvp<T>::value)
+        ext::hand_out_tangents(ext::type_name<T>(),
+                               T::jvp(&run, ext::spread(st.is_tensor, tangents)), out, n_outputs);
+    });
+  }
   static void cograd_destroy_(void* state) { delete static_cast<FunctionState_*>(state); }
   static cograd_status cograd_run_backward_(cograd_context ctx, void* state,
                                             const cograd_tensor* grads, size_t n_grads,

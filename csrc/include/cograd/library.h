@@ -265,6 +265,61 @@ struct Trampoline<R (*)(A...)> {
 };
 template <class R, class... A>
 struct Trampoline<R (*)(A...) noexcept> : Trampoline<R (*)(A...)> {};
+// A batching rule: a pair of the results and of where their samples are.
+inline size_t count_tensors(const Tensor&) noexcept { return 1; }
+inline size_t count_tensors(const std::vector<Tensor>& l) noexcept { return l.size(); }
+template <class T>
+size_t count_tensors(const T&) noexcept {
+  return 0;
+}
+template <class... T>
+size_t count_tensors(const std::tuple<T...>& t) noexcept {
+  return std::apply([](const auto&... x) { return (size_t{0} + ... + count_tensors(x)); }, t);
+}
+template <class S>
+struct VmapSignature;
+template <class R, class Info, class Dims, class... A>
+struct VmapSignature<Signature<R, Info, Dims, A...>> {
+  template <class F>
+  static cograd_status call(F&& f, const cograd_batch_info& info, const cograd_value* args,
+                            const int32_t* dims, cograd_results results) {
+    return guarded([&] { run(f, info, args, dims, results, std::index_sequence_for<A...>()); });
+  }
+
+ private:
+  static void place(const cograd_value& v, int32_t kind, std::vector<bool>& is_tensor) {
+    kind &= 0xFF;
+    if (kind == COGRAD_TENSORS)
+      is_tensor.insert(is_tensor.end(), v.kind == COGRAD_TENSORS ? v.length : 0, true);
+    else
+      is_tensor.push_back(kind == COGRAD_TENSOR);
+  }
+  template <class F, size_t... I>
+  static void run(F& f, const cograd_batch_info& info, const cograd_value* args,
+                  const int32_t* dims, cograd_results results, std::index_sequence<I...>) {
+    std::vector<bool> is_tensor;
+    (place(args[I], kind_of<A>, is_tensor), ...);
+    const VmapInfo told = autograd::ext::vmap_info(info);
+    const InDims where = autograd::ext::in_dims(is_tensor, dims);
+    auto found = f(told, where, argument<A>(args[I])...);
+    const auto& output = std::get<0>(found);
+    push(results, output);
+    const std::vector<int32_t> out =
+        autograd::ext::OutDims<F>::read(std::get<1>(found), count_tensors(output));
+    check(cograd_results_set_dims(results, out.data(), out.size()));
+  }
+};
+template <class F>
+struct VmapTrampoline {
+  static cograd_status call(const cograd_batch_info* info, void* user, const cograd_value* args,
+                            size_t, const int32_t* dims, size_t, cograd_results results) {
+    using S = VmapSignature<typename SignatureOf<F>::type>;
+    if constexpr (std::is_pointer_v<F>)
+      return S::call(reinterpret_cast<F>(user), *info, args, dims, results);
+    else
+      return S::call(*static_cast<F*>(user), *info, args, dims, results);
+  }
+};
 template <class Op>
 struct FunctionTrampoline {
   static cograd_status call(cograd_context, void*, const cograd_value* args, size_t,
@@ -307,6 +362,24 @@ class OpDefinition {
     d_.flags |= COGRAD_OP_NON_DIFFERENTIABLE;
     return *this;
   }
+  // Inside of a vmap: `rule(const VmapInfo&, const InDims&, <the op's parameters>)` gets tensors
+  // that hold all samples and returns a pair, the result and the dim of the samples in it (or one
+  // for each tensor). Without it the op runs sample by sample.
+  template <class F>
+  OpDefinition& vmap(F rule) {
+    d_.batch = ext::VmapTrampoline<F>::call;
+    if constexpr (std::is_pointer_v<F>)
+      d_.batch_user = reinterpret_cast<void*>(rule);
+    else
+      d_.batch_user = new F(std::move(rule));  // for as long as the op: for ever
+    return *this;
+  }
+  // The op is made of ops and Functions alone: inside of a vmap it runs on tensors that have
+  // samples.
+  OpDefinition& generate_vmap_rule() {
+    d_.flags |= COGRAD_OP_TAKES_SAMPLES;
+    return *this;
+  }
   cograd_op_desc& description() noexcept { return d_; }
 
  private:
@@ -338,7 +411,7 @@ class Library {
     OpDefinition op(name_, name);
     cograd_op_desc& d = describe<S>(op, args, doc);
     d.forward = ext::FunctionTrampoline<Op>::call;
-    d.flags |= COGRAD_OP_DIFFERENTIABLE;
+    d.flags |= COGRAD_OP_DIFFERENTIABLE | COGRAD_OP_TAKES_SAMPLES;  // Op::apply knows
     return op;
   }
 

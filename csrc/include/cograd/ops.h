@@ -39,9 +39,16 @@ inline Tensor nan_to_num(const Tensor& self, std::optional<double> nan = std::nu
 inline Tensor isclose(const Tensor& self, const Tensor& other, double rtol = 1e-05, double atol = 1e-08, bool equal_nan = false) { static ext::OpRef op("isclose"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other), ext::box_double(rtol), ext::box_double(atol), ext::box_bool(equal_nan)}); }
 inline bool allclose(const Tensor& self, const Tensor& other, double rtol = 1e-05, double atol = 1e-08, bool equal_nan = false) { static ext::OpRef op("allclose"); return ext::unboxed<bool>(op.run_any({ext::box_tensor(self), ext::box_tensor(other), ext::box_double(rtol), ext::box_double(atol), ext::box_bool(equal_nan)})); }
 inline bool equal(const Tensor& self, const Tensor& other) { static ext::OpRef op("equal"); return ext::unboxed<bool>(op.run_any({ext::box_tensor(self), ext::box_tensor(other)})); }
+inline Tensor abs(const Tensor& self) { static ext::OpRef op("abs"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor sgn(const Tensor& self) { static ext::OpRef op("sgn"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor angle(const Tensor& self) { static ext::OpRef op("angle"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor conj(const Tensor& self) { static ext::OpRef op("conj"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor conj_physical(const Tensor& self) { static ext::OpRef op("conj_physical"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor complex(const Tensor& self, const Tensor& imag) { static ext::OpRef op("complex"); return op.tensor({ext::box_tensor(self), ext::box_tensor(imag)}); }
+inline Tensor polar(const Tensor& self, const Tensor& angle) { static ext::OpRef op("polar"); return op.tensor({ext::box_tensor(self), ext::box_tensor(angle)}); }
+inline Tensor isreal(const Tensor& self) { static ext::OpRef op("isreal"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor neg(const Tensor& self) { static ext::OpRef op("neg"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor positive(const Tensor& self) { static ext::OpRef op("positive"); return op.tensor({ext::box_tensor(self)}); }
-inline Tensor abs(const Tensor& self) { static ext::OpRef op("abs"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor sign(const Tensor& self) { static ext::OpRef op("sign"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor floor(const Tensor& self) { static ext::OpRef op("floor"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor ceil(const Tensor& self) { static ext::OpRef op("ceil"); return op.tensor({ext::box_tensor(self)}); }
@@ -296,6 +303,10 @@ inline Tensor row_stack(TensorList tensors) { static ext::OpRef op("row_stack");
 inline Tensor dstack(TensorList tensors) { static ext::OpRef op("dstack"); return op.tensor({ext::box_tensors(tensors)}); }
 inline Tensor column_stack(TensorList tensors) { static ext::OpRef op("column_stack"); return op.tensor({ext::box_tensors(tensors)}); }
 inline Tensor block_diag(TensorList tensors) { static ext::OpRef op("block_diag"); return op.tensor({ext::box_tensors(tensors)}); }
+inline Tensor view_as_real(const Tensor& self) { static ext::OpRef op("view_as_real"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor view_as_complex(const Tensor& self) { static ext::OpRef op("view_as_complex"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor real(const Tensor& self) { static ext::OpRef op("real"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor imag(const Tensor& self) { static ext::OpRef op("imag"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor permute(const Tensor& self, const Ints& dims) { static ext::OpRef op("permute"); return op.tensor({ext::box_tensor(self), ext::box_ints(dims)}); }
 inline Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) { static ext::OpRef op("transpose"); return op.tensor({ext::box_tensor(self), ext::box_int(dim0), ext::box_int(dim1)}); }
 inline Tensor swapaxes(const Tensor& self, int64_t axis0, int64_t axis1) { static ext::OpRef op("swapaxes"); return op.tensor({ext::box_tensor(self), ext::box_int(axis0), ext::box_int(axis1)}); }
@@ -371,7 +382,6 @@ inline Tensor divide(const TensorOrScalar& self, const TensorOrScalar& other, st
 inline Tensor true_divide(const TensorOrScalar& self, const TensorOrScalar& other, std::optional<std::string_view> rounding_mode = std::nullopt) { static ext::OpRef op("true_divide"); return op.tensor({ext::box_operand(self), ext::box_operand(other), ext::box_opt_string(rounding_mode)}); }
 inline Tensor fix(const Tensor& self) { static ext::OpRef op("fix"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor clip(const Tensor& self, const std::optional<TensorOrScalar>& min = std::nullopt, const std::optional<TensorOrScalar>& max = std::nullopt) { static ext::OpRef op("clip"); return op.tensor({ext::box_tensor(self), ext::box_opt_operand(min), ext::box_opt_operand(max)}); }
-inline Tensor sgn(const Tensor& self) { static ext::OpRef op("sgn"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor arccos(const Tensor& self) { static ext::OpRef op("arccos"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor arcsin(const Tensor& self) { static ext::OpRef op("arcsin"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor arctan(const Tensor& self) { static ext::OpRef op("arctan"); return op.tensor({ext::box_tensor(self)}); }

@@ -105,7 +105,7 @@ class Tensor {
   int64_t storage_offset() const { return describe().storage_offset; }
   bool is_contiguous() const { return flag(COGRAD_IS_CONTIGUOUS); }
   bool is_floating_point() const { return is_floating(dtype()); }
-  bool is_complex() const { return false; }
+  bool is_complex() const { return cograd::is_complex(dtype()); }
   bool is_view() const { return flag(COGRAD_IS_VIEW); }
   bool is_inference() const { return flag(COGRAD_IS_INFERENCE); }
   Device device() const {
@@ -125,12 +125,12 @@ class Tensor {
   std::string toString() const { return summary(); }
 
   // --- elements ---
-  void* data_ptr() const { return cograd_tensor_data(need()); }
+  void* data_ptr() const { return readable(cograd_tensor_data(need())); }
   // Address of the first element; TypeError unless the tensor has element type T.
   template <class T>
   T* data_ptr() const {
     check_type<T>("data_ptr");
-    return static_cast<T*>(cograd_tensor_data(p_));
+    return static_cast<T*>(readable(cograd_tensor_data(p_)));
   }
   template <class T>
   const T* const_data_ptr() const {
@@ -161,7 +161,6 @@ class Tensor {
     ext::check(cograd_tensor_item(need(), &d, &i));
     return is_floating(dtype()) ? static_cast<T>(d) : static_cast<T>(i);
   }
-  bool is_complex() const { return cograd::is_complex(dtype()); }
   Scalar item() const {
     if (is_floating(dtype())) return Scalar(item<double>());
     return dtype() == DType::Bool ? Scalar(item<bool>()) : Scalar(item<int64_t>());
@@ -256,6 +255,12 @@ class Tensor {
     if (dtype() != dtype_of<T>)
       detail::fail(ErrorKind::Type, who, "(): expected scalar type ", dtype_name(dtype_of<T>),
                    " but found ", dtype_name(dtype()));
+  }
+  // No memory can be handed out for a tensor that has samples of a vmap.
+  void* readable(void* data) const {
+    if (data == nullptr && numel() > 0)
+      ext::throw_last_error(cograd_error_get(nullptr, nullptr, nullptr));
+    return data;
   }
   Tensor out(cograd_status (*f)(cograd_tensor, cograd_tensor*)) const {
     cograd_tensor r = nullptr;

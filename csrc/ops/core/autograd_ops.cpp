@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The ops that the autograd layer, which knows none, is built on.
+#include "autograd/custom_samples.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
+#include "ops/random/generator.h"
 #include "ops/shape/geometry.h"
 
 namespace cograd {
@@ -33,6 +35,10 @@ const bool installed = [] {
   autograd_ops.relayout = relayout;
   autograd_ops.parts_of_complex = parts_of_complex;
   autograd_ops.complex_from_parts = complex_from_parts;
+  keep_random_state = [] {
+    return std::function<void()>(
+        [state = default_generator().state()] { default_generator().set_state(state); });
+  };
   return true;
 }();
 

@@ -203,6 +203,12 @@ void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result,
     raw_copy(target, result);
 }
 
+void copy_result(const OpSpec& op, const Tensor& target, const Tensor& result) {
+  check_result(op, target, result.dtype(), false);
+  check_shape_inplace(target, result.sizes());
+  copy_(target, result);
+}
+
 namespace {
 
 // Raises if a gradient would be lost, or if `out` must not be written at all.

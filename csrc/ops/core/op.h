@@ -429,6 +429,8 @@ auto marked_inference(F&& f) {
 
 // Copies `result` into `target` when the op did not write it itself; checks shape and casting.
 void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace);
+// The same under transforms, which copying knows of.
+void copy_result(const OpSpec& op, const Tensor& target, const Tensor& result);
 // Raises if out= is used where a gradient would be lost, or if elements of a tensor in it share
 // memory among themselves or with those of an argument. It may be an argument as it is where the
 // flags kOutApart and kOutIsInput do not say otherwise.
@@ -516,7 +518,8 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
     }
   }
   const bool tracked = thread_state.grad_enabled && detail::any_requires_grad(args...);
-  check_inplace(self, name, tracked);
+  const bool handle = (self->flags & kBatched) != 0;
+  if (!detail::Traits<Op>::composite || !handle) check_inplace(self, name, tracked);
   if constexpr (detail::Traits<Op>::choice) {
   } else if constexpr (detail::Traits<Op>::composite) {
     auto forward = [&](const auto& first, const auto&... rest) {
@@ -525,6 +528,10 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
       else
         return Op::forward(first, rest...);
     };
+    if (transforms_open()) [[unlikely]] {
+      if (handle || detail::to_transform<Op>(args...))
+        return detail::copy_result(Op::spec, self, forward(args...));
+    }
     detail::finish_target(Op::spec, self, forward(args...), true);
     if (!thread_state.grad_enabled) self->bump_version();
   } else {
@@ -574,7 +581,8 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
     return;
   }
   if (transforms_open()) [[unlikely]] {
-    if (detail::to_transform<Op>(out, args...)) fail_transformed_out(detail::record_of<Op>());
+    if (detail::to_transform<Op>(out, args...))
+      check_transformed_out(detail::record_of<Op>(), {&out, 1}, values.data());
   }
   detail::check_outs(Op::spec, {&out, 1}, values, detail::any_requires_grad(args...));
   GradGuard no_grad(false);
@@ -689,6 +697,7 @@ OpRecord* make_record() {
   r->args = ArgKinds<typename T::Args>::make();
   r->differentiable = (T::composite || has_backward<Op>()) && (Op::spec.flags & kNondiff) == 0;
   r->facts = facts_of<Op>();
+  r->composite = T::composite;
   r->result = result_kind<typename T::Out>();
   if constexpr (requires { std::tuple_size<typename T::Out>::value; })
     r->num_results = std::tuple_size_v<typename T::Out>;

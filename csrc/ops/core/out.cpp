@@ -14,6 +14,7 @@ void call_into(const OpRecord& r, TensorList outs, const Value* args) {
     if (args[i].kind != COGRAD_TENSORS) continue;
     for (const Tensor& t : args[i].tensors()) any_grad |= requires_grad(t);
   }
+  if (transforms_open()) check_transformed_out(r, outs, args);
   detail::check_outs(r.spec, outs, {args, r.args.size()}, any_grad);
   GradGuard no_grad(false);
   Result result;

@@ -50,6 +50,7 @@ struct OpRecord {
   OpSpec spec;
   std::vector<ArgInfo> args;
   bool differentiable = false;
+  bool composite = false;  // made of ops that are recorded themselves
   OpFacts facts;
   Result::Kind result = Result::Kind::None;
   uint8_t num_results = 1;             // of a tuple

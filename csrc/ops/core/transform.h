@@ -10,7 +10,8 @@ namespace cograd {
 // By the rule of the highest level that is seen here; `r` need not be in the table.
 COGRAD_API void call_transformed(const OpRecord& r, const Value* args, Result& out);
 COGRAD_API void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args);
-[[noreturn]] COGRAD_API void fail_transformed_out(const OpRecord& r);
+// Raises if a transform that is seen here concerns a call with out=.
+COGRAD_API void check_transformed_out(const OpRecord& r, TensorList outs, const Value* args);
 
 // Whether what is computed from these may be differentiated in either mode.
 inline bool differentiable(std::initializer_list<const Tensor*> tensors) noexcept {

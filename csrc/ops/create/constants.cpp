@@ -181,6 +181,7 @@ COGRAD_OP(EmptyStrided)
                                  name ": a tensor like input in shape, dtype and order of dims.", \
                                  samples,                                                         \
                                  ref};                                                            \
+    static constexpr BatchRule kBatch = pointwise();                                              \
     static Tensor forward(Ctx<Struct>&, const Tensor& x, COGRAD_LIKE_PARAMS) {                    \
       const DType t = dtype.value_or(x.dtype());                                                  \
       check_factory(name, t, layout, pin_memory, requires_grad);                                  \
@@ -201,6 +202,7 @@ struct FullLike {
                                "A tensor like input filled with fill_value.",
                                "T(3, 4), 2.5; I(2), 3",
                                "np.full_like(input, fill_value)"};
+  static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<FullLike>&, const Tensor& x, Scalar value, COGRAD_LIKE_PARAMS) {
     const DType t = dtype.value_or(x.dtype());
     check_factory("full_like", t, layout, pin_memory, requires_grad);
@@ -220,6 +222,7 @@ COGRAD_OP(FullLike)
                                  name ": a tensor of the given size and input's dtype.",      \
                                  samples,                                                     \
                                  ref};                                                        \
+    static constexpr BatchRule kBatch = by_shape();                                           \
     static Tensor forward(Ctx<Struct>&, const Tensor& x, Shape size, COGRAD_FACTORY_PARAMS) { \
       const DType t = dtype.value_or(x.dtype());                                              \
       check_factory(name, t, layout, pin_memory, requires_grad);                              \
@@ -242,6 +245,7 @@ struct NewFull {
       "A tensor of the given size and input's dtype filled with fill_value.",
       "T(2), (3, 4), 2.5",
       "np.full(size, fill_value, input.dtype)"};
+  static constexpr BatchRule kBatch = by_shape();
   static Tensor forward(Ctx<NewFull>& ctx, const Tensor& x, Shape size, Scalar value,
                         COGRAD_FACTORY_PARAMS) {
     return filled(ctx, size, dtype.value_or(x.dtype()), value, layout, pin_memory, requires_grad);

@@ -148,7 +148,7 @@ struct ConjPhysical {
   static constexpr OpSpec spec{
       "conj_physical", "input",         kForms | kElementwise, "Complex conjugate, element-wise.",
       "T(3, 4)",       "np.conj(input)"};
-  static constexpr DTypeSet kDTypes = kEveryType;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
   static Tensor forward(Into into, const Tensor& x) {
     if (is_complex(x.dtype())) return into.run<ConjComplex>(x);
     return into.run<rows::Row_positive>(x);

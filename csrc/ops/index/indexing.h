@@ -144,6 +144,13 @@ inline void box(Result& r, Results v) {
   if (!v.tuple) return box(r, std::move(v.tensors[0]));
   box(r, std::move(v.tensors));
 }
+template <>
+struct Unboxed<Results> {
+  static Results get(Result& r) {
+    if (r.kind == Result::Kind::Tensor) return {{std::move(r.tensor)}, false};
+    return {std::move(r.tensors), true};
+  }
+};
 
 // An int32 or int64 index as int64; RuntimeError otherwise.
 Tensor index64(const Tensor& index, const char* op);

@@ -43,6 +43,7 @@ struct Nonzero {
       "vector per dim, fit for indexing.",
       "I(3, 4, hi=2); B(5); B(2, 3), as_tuple=True",
       "np.nonzero(input) if as_tuple else np.argwhere(input)"};
+  static constexpr BatchRule kBatch{};  // reads values: sample by sample
   static Results forward(const Tensor& x, bool as_tuple) {
     if (as_tuple) return {coordinate_vectors(x), true};
     return {{coordinates(x)}, false};
@@ -57,6 +58,7 @@ struct Argwhere {
                                "Coordinates of the non-zero elements: int64 [count, ndim].",
                                "I(3, 4, hi=2); B(5)",
                                "np.argwhere(input)"};
+  static constexpr BatchRule kBatch{};  // reads values: sample by sample
   static Tensor forward(const Tensor& x) { return coordinates(x); }
 };
 COGRAD_OP(Argwhere)
@@ -68,6 +70,7 @@ struct WhereTrue {
                                "nonzero(condition, as_tuple=True).",
                                "B(3, 4); I(4, hi=2)",
                                "np.nonzero(condition)"};
+  static constexpr BatchRule kBatch{};  // reads values: sample by sample
   static std::vector<Tensor> forward(const Tensor& condition) {
     return coordinate_vectors(condition);
   }

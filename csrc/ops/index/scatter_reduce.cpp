@@ -207,6 +207,7 @@ struct IndexReduce {
       "T(3, 4), 0, I(5, hi=3), T(5, 4), 'mean'; P(3, 4), 1, I(2, hi=4), P(3, 2), 'prod'; "
       "T(3, 4), 0, I(5, hi=3), T(5, 4), 'amax', include_self=False",
       ""};
+  static constexpr DTypeSet kDTypes = kAllTypes;
   static constexpr int kSaved = kReduceSaved;
   using State = ReduceState;
   static Tensor forward(Ctx<IndexReduce>& ctx, const Tensor& self, Dim dim, const Tensor& index,

@@ -111,12 +111,11 @@ Tensor weighted_loss(const Tensor& loss, const Tensor& weight, Reduction r) {
   return sum(terms) / sum(expand(weight, terms.sizes()));
 }
 
-// |x - t|, or its square, of complex numbers.
 template <class Op>
+constexpr DTypeSet kDTypesOf = std::is_same_v<Op, L1Op> ? kFloatTypes | kComplexTypes : kFloatTypes;
+
+// |x - t| of complex numbers.
 Tensor complex_loss(const Tensor& x, const Tensor& t, const Tensor& weight, Reduction r) {
-  COGRAD_CHECK_NOT_IMPLEMENTED((std::is_same_v<Op, L1Op>),
-                               "mse_loss(): not implemented for complex dtypes, as in torch; take "
-                               "l1_loss(..., reduction='none').square()");
   const Tensor size = abs(x - t);
   return weight.defined() ? weighted_loss(size, weight, r) : reduced_loss(size, r);
 }
@@ -131,12 +130,12 @@ Tensor complex_loss(const Tensor& x, const Tensor& t, const Tensor& weight, Redu
         "T(3, 4), T(3, 4); T(3, 4), T(3, 4), reduction='sum'; "                                 \
         "T(3, 4), T(3, 4), reduction='none'; T(3, 4), T(3, 4), weight=P(3, 4)",                 \
         ref};                                                                                   \
-    static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;                            \
+    static constexpr DTypeSet kDTypes = kDTypesOf<Op>;                                          \
     static Tensor forward(const Tensor& x, const Tensor& t, std::optional<bool> size_average,   \
                           std::optional<bool> reduce, std::string_view reduction,               \
                           const Tensor& weight) {                                               \
       const Reduction r = reduction_of(reduction, size_average, reduce);                        \
-      if (is_complex(result_type(x, t))) return complex_loss<Op>(x, t, weight, r);              \
+      if (is_complex(result_type(x, t))) return complex_loss(x, t, weight, r);                  \
       const DType type = loss_dtype(name, x, t);                                                \
       const Reduction inner = weight.defined() ? Reduction::None : r;                           \
       const Tensor loss = apply<Op>(cast(x, type), cast(t, type), static_cast<int64_t>(inner)); \

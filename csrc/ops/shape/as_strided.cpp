@@ -101,9 +101,20 @@ struct AsStrided {
   static void batch(BatchCall& c) {
     const Tensor whole = c.samples(c.arg(0).tensor());
     const Dims sizes = detail::with_samples(c.size(), c.arg(1).ints());
-    const Dims strides = detail::with_samples(whole.stride(0), c.arg(2).ints());
-    const int64_t offset = c.arg(3).none() ? whole.storage_offset() : c.arg(3).integer();
-    c.give(as_strided(whole, sizes, strides, offset));
+    const int64_t begin = whole.storage_offset();
+    const int64_t from = c.arg(3).none() ? 0 : c.arg(3).integer() - begin;
+    const bool inside = from >= 0 && storage_extent(c.arg(1).ints(), c.arg(2).ints(), from) <=
+                                         storage_extent(whole.sizes(), whole.strides());
+    const Tensor own = inside ? memory_of_each(whole) : whole;
+    const Dims strides = detail::with_samples(own.stride(0), c.arg(2).ints());
+    c.give(as_strided(own, sizes, strides, own.storage_offset() + from));
+  }
+  // Samples in one memory have no gradient: they get memory of their own, laid out as it is.
+  static Tensor memory_of_each(const Tensor& whole) {
+    if (whole.stride(0) != 0 || whole.size(0) < 2 || !differentiable({&whole})) return whole;
+    Dims strides(whole.strides());
+    strides[0] = storage_extent(whole.sizes(), whole.strides());
+    return relayout(whole, strides);
   }
   static Tensor backward(Ctx<AsStrided>& ctx, const Tensor& g);
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes to a tensor's own geometry: resize_, resize_as_ and what the in-place view ops share.
 #include "ops/shape/inplace_geometry.h"
-#include "autograd/batch.h"
 
+#include "autograd/batch.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
 #include "ops/core/resize.h"
@@ -14,7 +14,7 @@ namespace {
 
 void check_untransformed(const Tensor& t, const char* op) {
   if (!transforms_open() || !transformed(t)) return;
-  check_one_value(t, op);
+  check_no_handle(t, op);
   COGRAD_CHECK_KIND(NotImplemented, tangent_level(t) == nullptr, op,
                     "(): forward AD does not change the geometry of a tensor with a tangent in "
                     "place; use the out-of-place form");
@@ -70,17 +70,18 @@ bool add_resize(const char* name, const char* args, const char* doc, OpRecord::C
 }  // namespace
 
 void change_geometry(const Tensor& self, const char* op, const Value* args, MakeView make) {
-  check_untransformed(self, (std::string(op) + "_").c_str());
+  if (!is_batched(self)) check_untransformed(self, (std::string(op) + "_").c_str());
   const bool tracked = thread_state.grad_enabled && requires_grad(self);
-  check_inplace(self, (std::string(op) + "_").c_str(), tracked);
+  check_inplace(memory_of(self), (std::string(op) + "_").c_str(), tracked);
   const Tensor view = make(args);
   const NodeRef node = NodeRef::borrow(view->grad_fn);
+  if (is_batched(self)) replace_samples(self, view);
   const Dims sizes(view.sizes());
   const Dims strides(view.strides());
   take_geometry(self, sizes, strides, view.bytes());
   self->bump_version();
   // A view's history is made anew against its base, as after any write; see grad_fn().
-  if (tracked && self->base == nullptr) rebase_history(self, node.get());
+  if (tracked && self->base == nullptr && !is_batched(self)) rebase_history(self, node.get());
 }
 
 namespace {

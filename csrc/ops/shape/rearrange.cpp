@@ -346,6 +346,7 @@ struct RepeatInterleaveTensor {
                                "Every slot along dim repeated as often as the tensor repeats says.",
                                "T(3, 4), I(4), 1; T(3), I(3)",
                                "np.repeat(input, repeats, dim)"};
+  static constexpr BatchRule kBatch{};  // reads values: sample by sample
   static Tensor forward(const Tensor& x, const Tensor& repeats, std::optional<Dim> dim,
                         std::optional<int64_t> output_size) {
     const Tensor flat = dim ? x : flatten(x);
@@ -373,6 +374,7 @@ struct RepeatInterleaveIndex {
                                "I(4)",
                                "np.repeat(np.arange(len(repeats)), repeats)"};
   static constexpr DTypeSet kDTypes = dtype_set({DType::Int32, DType::Int64});
+  static constexpr BatchRule kBatch{};  // reads values: sample by sample
   static Tensor forward(const Tensor& repeats, std::optional<int64_t> output_size) {
     return repeated_index(repeats, output_size);
   }

@@ -166,6 +166,7 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
                                  "np." name                                                       \
                                  "(input, q, axis=dim, keepdims=keepdim, method=interpolation)"}; \
     static constexpr DTypeSet kDTypes = kWideTypes;                                               \
+    static constexpr BatchRule kBatch{}; /* reads values: sample by sample */                     \
     static Tensor forward(const Tensor& x, double q, std::optional<Dim> dim, bool keepdim,        \
                           std::string_view interpolation) {                                       \
       return quantile_of(x, {&q, 1}, true, Tensor(), dim, keepdim, interpolation, ignore_nan);    \
@@ -178,6 +179,7 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
         kFunctional | kOut | kExactOut | kSorting, doc " q is a tensor of fractions.",            \
         "T(3, 5), T(2, lo=0.1, hi=0.9), 1; T(7), T(3, lo=0.1, hi=0.9)"};                          \
     static constexpr DTypeSet kDTypes = kWideTypes;                                               \
+    static constexpr BatchRule kBatch{}; /* reads values: sample by sample */                     \
     static Tensor forward(const Tensor& x, const Tensor& q, std::optional<Dim> dim, bool keepdim, \
                           std::string_view interpolation) {                                       \
       return quantile_of(x, quantile_fractions(q, x), q.dim() == 0, q, dim, keepdim,              \

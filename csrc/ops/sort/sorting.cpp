@@ -59,7 +59,8 @@ struct Argsort {
       "The indices that sort input along dim; always stable.",
       "T(3, 5); T(2, 3, 4), 1, True",
       "np.argsort(-input if descending else input, axis=dim, kind='stable')"};
-  static Tensor forward(const Tensor& x, Dim dim, bool descending, bool) {
+  static constexpr BatchRule kBatch = by_dims();
+  static Tensor forward(Ctx<Argsort>&, const Tensor& x, Dim dim, bool descending, bool) {
     const int d = wrap_dim(dim, x.dim());
     const Tensor in = raw_contiguous(x);
     Tensor indices = empty(x.sizes(), DType::Int64);

@@ -75,6 +75,7 @@ struct Unique {
       "I(3, 4); I(5, hi=3), return_inverse=True, return_counts=True; I(4, 2, hi=2), dim=0",
       "np.unique(input, axis=dim) if not return_inverse else "
       "np.unique(input, return_inverse=True, return_counts=True)"};
+  static constexpr BatchRule kBatch{};  // reads values: sample by sample
   static Results forward(const Tensor& x, bool, bool return_inverse, bool return_counts,
                          std::optional<Dim> dim) {
     return shaped(dim ? unique_slices("unique", x, *dim, false) : unique_flat(x, false),
@@ -90,6 +91,7 @@ struct UniqueConsecutive {
       "Input without repeats of the element (with dim: slice) just before; on request also the "
       "position of each input element in the result and the lengths of the runs.",
       "I(9, hi=2); I(5, hi=3), return_inverse=True, return_counts=True; I(4, 2, hi=2), dim=0"};
+  static constexpr BatchRule kBatch{};  // reads values: sample by sample
   static Results forward(const Tensor& x, bool return_inverse, bool return_counts,
                          std::optional<Dim> dim) {
     return shaped(dim ? unique_slices("unique_consecutive", x, *dim, true) : unique_flat(x, true),

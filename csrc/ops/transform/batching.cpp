@@ -365,7 +365,6 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
                to_string(result.tensor.sizes()));
   detail::check_result(r.spec, self, result.tensor.dtype(), false);
   copy_(samples_first(self), written);
-  if (requires_grad(memory_of(self))) self->flags |= kRequiresGrad;
 }
 
 namespace {
@@ -389,8 +388,8 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   each_tensor(r, args, [&](size_t, const Tensor& t) { batched |= batch_level(t) == level.id; });
   BatchCall c(r, args, level, out);
   if (level.randomness == Randomness::Same && !batched) return draw(r, args, out, depth - 1);
-  COGRAD_CHECK(level.size > 0, "vmap: ", r.spec.name, "() draws for each sample: there is none");
-  std::vector<Result> results(static_cast<size_t>(level.size));
+  const bool none = level.size == 0;  // one call says of what shape
+  std::vector<Result> results(none ? 1 : static_cast<size_t>(level.size));
   Generator* generator = &default_generator();
   for (size_t i = 0; i < r.args.size(); ++i)
     if (r.args[i].kind == ArgKind::Generator && !args[i].none()) generator = args[i].generator();
@@ -399,13 +398,18 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
     if (level.randomness == Randomness::Same) generator->set_state(state);
     Changed sample(r, args);
     sample.map([&](const Tensor& t) {
-      return c.batched(t) ? select(c.samples(t), 0, static_cast<int64_t>(b)) : t;
+      if (!c.batched(t)) return t;
+      return none ? ones(t.sizes(), t.dtype()) : select(c.samples(t), 0, static_cast<int64_t>(b));
     });
     SmallVec<Value, 8> values;
     for (size_t i = 0; i < r.args.size(); ++i) values.push_back(sample[i]);
     draw(r, values.data(), results[b], depth - 1);
   }
   stack_results(c, results);
+  if (!none) return;
+  generator->set_state(state);
+  each_result(out,
+              [&](Tensor& t) { t = make_batched(narrow(samples_first(t), 0, 0, 0), 0, level.id); });
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Calls that transforms concern: which level's rule is next, and in-place forms.
+#include <algorithm>
+
+#include "autograd/function_scope.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/transform/batching.h"
@@ -54,13 +57,15 @@ void call_transformed(const OpRecord& r, const Value* args, Result& out) {
   if (random && thread_state.vmaps > 0 && r.facts.batch.rule != BatchRule::Rule::Through)
     return call_drawing(r, args, out);
   if (const LevelId level = highest_batch_level(r, args)) return call_batched(r, args, out, level);
-  if (const auto level = highest_level(r, args)) return call_with_tangents(r, args, out, level);
+  if (!r.composite)  // the ops that it is made of have tangents
+    if (const auto level = highest_level(r, args)) return call_with_tangents(r, args, out, level);
   const detail::LookedAt here;
   r.call(args, out);
 }
 
 // The values, by the plain op; then the tangents, in place where there are any.
 void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args) {
+  check_captured(memory_of(self), r.spec.name);
   if ((r.spec.flags & kKindMask) == kRandom) check_drawing_inplace(r, self);
   if (const LevelId batch = highest_batch_level(r, args))
     return call_batched_inplace(r, self, args, batch);
@@ -100,10 +105,21 @@ void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value
   }
 }
 
-void fail_transformed_out(const OpRecord& r) {
-  detail::fail(ErrorKind::NotImplemented, "Trying to use forward AD with ", r.spec.name,
-               "_out that does not support it because it is an out= function: call ", r.spec.name,
-               " without out=, or detach() the arguments.");
+void check_transformed_out(const OpRecord& r, TensorList outs, const Value* args) {
+  const bool draws = (r.spec.flags & kKindMask) == kRandom && thread_state.vmaps > 0;
+  const bool samples = draws || highest_batch_level(r, args) != 0 ||
+                       std::any_of(outs.begin(), outs.end(), [](auto& t) { return is_batched(t); });
+  COGRAD_CHECK_NOT_IMPLEMENTED(!samples, "vmap: ", r.spec.name,
+                               "() with out= is not possible inside of a vmap: call it without "
+                               "out=, which gives a result for each sample.");
+  const bool tangents =
+      !thread_state.inference &&
+      (highest_level(r, args) != nullptr ||
+       std::any_of(outs.begin(), outs.end(), [](auto& t) { return tangent_level(t) != nullptr; }));
+  COGRAD_CHECK_NOT_IMPLEMENTED(
+      !tangents, "Trying to use forward AD with ", r.spec.name,
+      "_out that does not support it because it is an out= function: call ", r.spec.name,
+      " without out=, or detach() the arguments.");
 }
 
 }  // namespace cograd

@@ -11,7 +11,6 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cograd import _C, _pytree
@@ -81,11 +80,6 @@ class _Helper:
         return tuple(values), tuple(names)
 
     @staticmethod
-    def apply_samples(cls: Any, args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
-        """A call inside of a vmap."""
-        return import_module("cograd.autograd._function_samples").apply_samples(cls, args, names)
-
-    @staticmethod
     def describe_argument(cls: Any, index: int) -> str:
         """'argument 'weight' (position 2) of Linear.forward (file.py:12)'."""
         parameters = _Helper.parameters(cls)
@@ -135,10 +129,14 @@ class Function(_C._FunctionBase):
     Class attributes:
         pytree: lists, dicts and tuples among arguments and results are traversed, and
             ``backward`` gets and returns gradients in the same structures.
+        generate_vmap_rule: ``forward``, ``backward`` and ``jvp`` are made of operations alone, and
+            inside of a vmap run once, on tensors that have all samples.
     """
 
     pytree: bool = False
     generate_vmap_rule: bool = False
+    _op_name: str | None = None  # of the Function of a registered op: what messages call it
+    _has_formula = True  # False: ``backward`` only says that there is none
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -165,10 +163,6 @@ class Function(_C._FunctionBase):
         raise NotImplementedError(
             "You must implement the vmap function for custom autograd.Function to call it."
         )
-
-    @classmethod
-    def _has_vmap(cls) -> bool:
-        return cls.vmap is not Function.vmap
 
     _style: str = "static"
     _backward_cls: Any = None
@@ -380,6 +374,22 @@ def _gradient_leaves(spec: Any, tree: Any, leaves: list[Any], where: str) -> Non
         _gradient_leaves(part, value, leaves, where)
 
 
+def _out_dims(spec: Any, dims: Any, where: str) -> list[Any]:
+    """A dim for each leaf; one stands for all below its place."""
+    if spec is None:
+        return [dims]
+    kind, keys, parts = spec
+    if dims is None or isinstance(dims, int):
+        given = [dims] * len(parts)
+    elif kind is dict and isinstance(dims, dict) and set(dims) == set(keys):
+        given = [dims[k] for k in keys]
+    elif kind is not dict and isinstance(dims, (list, tuple)) and len(dims) == len(parts):
+        given = list(dims)
+    else:
+        raise RuntimeError(f"{where} do not have the structure of the output: {dims}")
+    return [d for part, g in zip(parts, given, strict=True) for d in _out_dims(part, g, where)]
+
+
 def _flat_function(cls: Any) -> Any:
     """The Function over leaves that carries out ``cls``; made once per class."""
     found = cls.__dict__.get("_flat")
@@ -417,11 +427,32 @@ def _flat_function(cls: Any) -> Any:
         _gradient_leaves(ctx._out_spec, result, leaves, f"{cls.__name__}.jvp")
         return tuple(leaves)
 
-    body: dict[str, Any] = {"forward": staticmethod(forward)}
+    def vmap(info: Any, in_dims: tuple[Any, ...], run: _Run, *leaves: Any) -> Any:
+        args = _pytree.unflatten(run.in_spec, iter(leaves))
+        dims = _pytree.unflatten(run.in_spec, iter(in_dims[1:]))
+        result = cls.vmap(info, dims, *args)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise RuntimeError(
+                f"{cls._op_name or cls.__name__}: the vmap rule must return (output, out_dims), a "
+                f"tuple of two; got {type(result).__name__}"
+            )
+        out: list[Any] = []
+        run.out_spec = _pytree.flatten(result[0], out)
+        where = f"{cls._op_name or cls.__name__}: the out_dims of the vmap rule"
+        return tuple(out), tuple(_out_dims(run.out_spec, result[1], where))
+
+    body: dict[str, Any] = {
+        "forward": staticmethod(forward),
+        "generate_vmap_rule": cls.generate_vmap_rule,
+        "_op_name": cls._op_name,
+        "_has_formula": cls._has_formula,
+    }
     if cls.backward is not Function.backward:
         body["backward"] = staticmethod(backward)
     if cls.jvp is not Function.jvp:
         body["jvp"] = staticmethod(jvp)
+    if cls.vmap is not Function.vmap:
+        body["vmap"] = staticmethod(vmap)
     flat = type(cls.__name__, (Function,), body)
     cls._flat = flat
     return flat

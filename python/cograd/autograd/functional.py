@@ -11,6 +11,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
+from cograd._rows import _map_rows
 from cograd.autograd import forward_ad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -349,16 +350,6 @@ def hvp(
 # ---- Jacobian, Hessian ---------------------------------------------------------------------------
 
 
-def _unit_directions(tensors: tuple[Any, ...]) -> list[list[Tensor]]:
-    """The unit vectors of the space of ``tensors``, each a tensor for each of them."""
-    zeros = [cograd.zeros(t.shape, dtype=t.dtype) for t in tensors]
-    found = []
-    for at, t in enumerate(tensors):
-        for one in cograd.eye(t.numel(), dtype=t.dtype):
-            found.append([*zeros[:at], one.view(t.shape), *zeros[at + 1 :]])
-    return found
-
-
 def _forward_jacobian(func: Callable[..., Any], inputs: Tensors, strict: bool) -> Any:
     if strict:
         raise RuntimeError(
@@ -378,12 +369,7 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Tensors, strict: bool) -
             seen.extend((many, [value.shape for value, _ in pairs]))
         return [cograd.zeros_like(value) if t is None else t for value, t in pairs]
 
-    columns_of = [column(tangents) for tangents in _unit_directions(given)]
-    if columns_of:
-        stacked = [cograd.stack(c) for c in zip(*columns_of, strict=True)]
-    else:  # the shapes of the results still matter
-        empty = column([cograd.zeros(x.shape, dtype=x.dtype) for x in given])
-        stacked = [t.new_zeros((0, *t.shape)) for t in empty]
+    stacked = _map_rows(column, list(given), at_once=False)
     many_out, shapes = seen
     sizes = [x.numel() for x in given]
     rows = []

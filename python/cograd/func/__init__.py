@@ -7,10 +7,11 @@ left in ``.grad``, and results require grad only where something outside asks fo
 
 from __future__ import annotations
 
+from cograd._vmap import vmap
+
 from ._forward import hessian, jacfwd, jvp, linearize
 from ._modules import functional_call, stack_module_state
 from ._reverse import grad, grad_and_value, jacrev, vjp
-from ._vmap import vmap
 
 __all__ = [
     "functional_call",

@@ -9,19 +9,18 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Tensor
+from cograd._pytree import flat, shown
+from cograd._rows import _map_rows
 from cograd.autograd.forward_ad import make_dual
 
 from ._reverse import _vjp, jacrev
-from ._rows import _map_rows
 from ._trees import (
     Argnums,
     Scope,
     check_outputs,
     chosen,
-    flat,
     mapped,
     replaced,
-    shown,
     split_aux,
     tree,
 )
@@ -126,6 +125,26 @@ def jvp(
     return (output, tangent, aux) if has_aux else (output, tangent)
 
 
+def _needs_columns(error: RuntimeError) -> bool:
+    """Whether vmap refused what a function of plain tensors may do."""
+    return str(error).startswith(("vmap: It looks like", "vmap: inplace arithmetic"))
+
+
+def _first_samples(rows: list[Tensor]) -> Callable[[Tensor], Tensor]:
+    """What all rows have alike, as one row has it."""
+    described = _C._describe_samples(rows[0])
+    level = described[0] if described is not None else None
+
+    def first(t: Tensor) -> Tensor:
+        samples = _C._describe_samples(t)
+        if samples is None or samples[0] != level:
+            return t
+        row: Tensor = samples[2].select(samples[1], 0)
+        return row
+
+    return first
+
+
 def jacfwd(
     func: Callable[..., Any],
     argnums: Argnums = 0,
@@ -133,7 +152,7 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Any:
-    """The function that computes the Jacobian of ``func``, by one evaluation per input element.
+    """The function that computes the Jacobian of ``func``, by one tangent for each input element.
 
     Args:
         func: gives a tree of tensors, or (that, aux) with ``has_aux``.
@@ -141,7 +160,9 @@ def jacfwd(
         has_aux: the result is then (Jacobian, aux).
         randomness: what random ops in ``func`` may do: "error", "same" or "different".
 
-    The result is laid out as that of ``jacrev``.
+    The result is laid out as that of ``jacrev``. ``func`` runs once, under ``vmap`` over the
+    tangents; a function that vmap refuses, as it depends on values or writes into tensors that it
+    made, runs for each tangent.
     """
 
     @functools.wraps(func, updated=())
@@ -155,10 +176,17 @@ def jacfwd(
                 func, args, tree(in_spec, tangents), argnums, False, has_aux
             )
             if not first:
-                first.extend((outputs, spec, aux))
+                pick = _first_samples(tangents)
+                first.extend(([pick(o) for o in outputs], spec, mapped(pick, aux)))
             return directions
 
-        stacked = _map_rows(column, inputs, at_once=False)
+        try:
+            stacked = _map_rows(column, inputs, randomness=randomness)
+        except RuntimeError as error:
+            if not _needs_columns(error):
+                raise
+            first.clear()
+            stacked = _map_rows(column, inputs, at_once=False)
         outputs, out_spec, aux = first
         sizes = [x.numel() for x in inputs]
         jacobian = []

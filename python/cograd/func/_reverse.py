@@ -9,18 +9,17 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Tensor
+from cograd._pytree import flat, shown
+from cograd._rows import _map_rows
 
-from ._rows import _map_rows
 from ._trees import (
     Argnums,
     Scope,
     check_outputs,
     chosen,
-    flat,
     mapped,
     numbers_of,
     replaced,
-    shown,
     split_aux,
     tree,
 )

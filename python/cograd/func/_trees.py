@@ -8,14 +8,9 @@ from typing import Any
 
 from cograd import _C, _pytree
 from cograd._C import Tensor
+from cograd._pytree import flat
 
 Argnums = int | tuple[int, ...]
-
-
-def flat(tree: Any) -> tuple[list[Any], Any]:
-    """The leaves of a tree, and its shape."""
-    leaves: list[Any] = []
-    return leaves, _pytree.flatten(tree, leaves)
 
 
 def tree(spec: Any, leaves: Any) -> Any:
@@ -27,20 +22,6 @@ def mapped(fn: Callable[[Any], Any], value: Any) -> Any:
     """The tree with ``fn`` of each leaf that is a tensor; other leaves stay."""
     leaves, spec = flat(value)
     return tree(spec, [fn(v) if isinstance(v, Tensor) else v for v in leaves])
-
-
-def shown(spec: Any) -> str:
-    """A tree's shape as text: ``(*, {'a': *})``."""
-    if spec is None:
-        return "*"
-    kind, keys, parts = spec
-    inner = [shown(part) for part in parts]
-    if kind is dict:
-        return "{" + ", ".join(f"{k!r}: {v}" for k, v in zip(keys, inner, strict=True)) + "}"
-    if kind is list:
-        return "[" + ", ".join(inner) + "]"
-    name = "" if kind is tuple else kind.__name__
-    return name + "(" + ", ".join(inner) + ("," if len(inner) == 1 else "") + ")"
 
 
 def _wrapped(number: Any, count: int) -> int:

@@ -2,7 +2,9 @@
 """Ops of your own, written in Python, under a name: torch.library's names.
 
 ``custom_op`` turns a function with annotations into an op ``namespace::name``; it is found as
-``cograd.ops.namespace.name``. Its gradient is registered with ``register_autograd``. ``opcheck``
+``cograd.ops.namespace.name``. Its gradient is registered with ``register_autograd``, and, where
+they are not to follow from that, tangents with ``register_jvp`` and batching with
+``register_vmap``. ``opcheck``
 looks for undeclared writes and aliases, missing registrations and wrong gradients.
 """
 
@@ -16,6 +18,7 @@ from ._registry import (
     impl,
     register_autograd,
     register_fake,
+    register_jvp,
     register_kernel,
     register_vmap,
 )
@@ -32,6 +35,7 @@ __all__ = [
     "opcheck",
     "register_autograd",
     "register_fake",
+    "register_jvp",
     "register_kernel",
     "register_vmap",
 ]

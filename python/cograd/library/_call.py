@@ -6,9 +6,9 @@ For "(Tensor x, float a=1.0) -> Tensor" the made function is, in short:
     def __call__(self, x=missing, a=1.0, *extra):
         if extra: wrong_count(extra)
         if type(a) is not float: a = convert(...)
-        try: recorded = x.requires_grad
+        try: recorded = x._is_concerned
         except AttributeError: wrong_type(...)
-        out = apply(x, a) if recorded and is_grad_enabled() else kernel(x, a)
+        out = apply(x, a) if recorded else kernel(x, a)
         if out._is_view() or out.data_ptr() == x.data_ptr(): alias(...)
         return out
 """
@@ -24,7 +24,7 @@ from cograd._tensor.memory import overlap
 
 from ._schema import REQUIRED, Argument, Schema
 
-__all__ = ["composite", "function_methods", "make", "missing_kernel", "no_formula"]
+__all__ = ["composite", "make", "missing_kernel"]
 
 Fn = Callable[..., Any]
 
@@ -38,7 +38,7 @@ def _tensors(value: Any) -> list[Tensor]:
     return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
 
 
-class _Checks:
+class Checks:
     """What the made function calls when something is unusual; one for each op."""
 
     def __init__(self, schema: Schema) -> None:
@@ -78,17 +78,21 @@ class _Checks:
             self.wrong(argument, value)
         return converted
 
-    def any_requires(self, value: Any) -> bool:
-        """Whether a list of tensors, or None, has one that requires grad.
+    def any_concerned(self, value: Any) -> int:
+        """What concerns the tensors of a list, or None, as the attribute ``_is_concerned`` says it.
 
         Raises:
             TypeError: it is no list; AttributeError: its elements are no tensors.
         """
         if value is None:
-            return False
+            return 0
         if not isinstance(value, (list, tuple)):
             raise TypeError
-        return any(t is not None and t.requires_grad for t in value)
+        return max((t._is_concerned for t in value if t is not None), default=0)
+
+    def samples(self, values: Sequence[Any]) -> bool:
+        """Whether a tensor among the arguments has samples of a vmap."""
+        return any(_C._describe_samples(t) is not None for t in _tensors(list(values)))
 
     def no_grad_write(self, given: dict[str, Any]) -> None:
         """Raises if an argument that is written is part of a graph."""
@@ -208,13 +212,16 @@ def _argument_checks(schema: Schema) -> str:
     return code
 
 
-def _requires(argument: Argument) -> str:
-    """An expression for whether an argument requires grad; AttributeError if it is no tensor."""
+def _concerned(argument: Argument) -> str:
+    """An expression for whether an argument requires grad or a transform concerns it (4: a vmap).
+
+    It raises AttributeError if the argument is no tensor.
+    """
     if argument.is_tensor_list:
-        return f"_any_requires({argument.name})"
+        return f"_any_concerned({argument.name})"
     if argument.type == "Tensor?":
-        return f"({argument.name} is not None and {argument.name}.requires_grad)"
-    return f"{argument.name}.requires_grad"
+        return f"(0 if {argument.name} is None else {argument.name}._is_concerned)"
+    return f"{argument.name}._is_concerned"
 
 
 def _compile(schema: Schema, code: str, scope: dict[str, Any]) -> Fn:
@@ -225,10 +232,10 @@ def _compile(schema: Schema, code: str, scope: dict[str, Any]) -> Fn:
 
 
 def _scope(schema: Schema) -> dict[str, Any]:
-    checks = _Checks(schema)
+    checks = Checks(schema)
     return {
         "_checks": checks,
-        "_any_requires": checks.any_requires,
+        "_any_concerned": checks.any_concerned,
         "_required": REQUIRED,
         "_grad_enabled": cograd.is_grad_enabled,
         "_set_grad": _C._set_grad_enabled,
@@ -242,18 +249,20 @@ def _scope(schema: Schema) -> dict[str, Any]:
 
 
 def make(schema: Schema, kernel: Fn, apply: Fn) -> Fn:
-    """The call of an op: ``apply`` where an argument requires grad, else ``kernel``."""
+    """The call of an op: ``apply`` where a derivative or a vmap concerns it, else ``kernel``."""
     scope = _scope(schema) | {"_kernel": kernel, "_apply": apply}
     tensors = [a for a in schema.arguments if a.type.startswith("Tensor")]
     code = _header(schema, scope) + _argument_checks(schema)
-    code += " try:\n  _recorded = " + (" | ".join(map(_requires, tensors)) or "False") + "\n"
+    code += " try:\n  _recorded = " + (" | ".join(map(_concerned, tensors)) or "0") + "\n"
     code += " except (AttributeError, TypeError):\n  _checks.tensors(locals())\n  raise\n"
+    everything = ", ".join(a.name for a in schema.arguments)
     if schema.is_mutable:
+        code += f" if _recorded >= 4:\n  return _apply({everything})\n"
         code += _mutable_body(schema)
     else:
-        everything = ", ".join(a.name for a in schema.arguments)
-        code += " if _recorded and _grad_enabled():\n"
+        code += " if _recorded:\n"
         code += f"  _out = _apply({everything})\n"
+        code += "  if _recorded >= 4:\n   return _out\n"
         code += f" else:\n  _out = _kernel({_forwarded(schema)})\n"
         code += _unrecorded(schema)
     return _compile(schema, code + _alias_check(schema, tensors) + " return _out\n", scope)
@@ -303,10 +312,13 @@ def _mutable_body(schema: Schema) -> str:
     return code + " finally:\n  _set_grad(_mode)\n"
 
 
-def composite(schema: Schema, fn: Fn) -> Fn:
-    """The call of an op that is made of differentiable ones."""
-    scope = _scope(schema) | {"_kernel": fn}
+def composite(schema: Schema, fn: Fn, by_rule: Fn | None) -> Fn:
+    """The call of an op that is made of differentiable ones; ``by_rule``: inside of a vmap."""
+    scope = _scope(schema) | {"_kernel": fn, "_apply": by_rule}
     code = _header(schema, scope) + _argument_checks(schema)
+    if by_rule is not None:
+        everything = ", ".join(a.name for a in schema.arguments)
+        code += f" if _checks.samples([{everything}]):\n  return _apply({everything})\n"
     return _compile(schema, code + f" return _kernel({_forwarded(schema)})\n", scope)
 
 
@@ -320,76 +332,3 @@ def missing_kernel(schema: Schema, known: str) -> Fn:
         )
 
     return __call__
-
-
-# ---------------------------------------------------------------------- autograd
-
-
-def no_formula(name: str) -> Fn:
-    """The backward of an op without one."""
-
-    def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(
-            f"Trying to backward through {name} but no autograd formula was registered. Please use "
-            "register_autograd to add one."
-        )
-
-    return backward
-
-
-def function_methods(
-    schema: Schema, kernel: Fn, backward: Fn, setup_context: Fn | None
-) -> dict[str, Any]:
-    """The methods of the Function of an op; simple ops get the registered functions themselves."""
-    names = [a.name for a in schema.arguments]
-    positional = [a.name for a in schema.arguments if not a.keyword_only]
-    keywords = names[len(positional) :]
-    count = len(positional)
-    trees = any(a.is_tensor_list for a in schema.arguments) or "Tensor[]" in schema.returns
-    setup = setup_context or (lambda ctx, inputs, output: None)
-    if keywords:
-        inner_kernel, inner_setup, inner_backward = kernel, setup_context, backward
-
-        def kernel(*args: Any) -> Any:
-            return inner_kernel(*args[:count], **dict(zip(keywords, args[count:])))
-
-        def setup(ctx: Any, inputs: Any, output: Any) -> None:
-            if inner_setup is not None:
-                named = dict(zip(keywords, inputs[count:]))
-                inner_setup(ctx, tuple(inputs[:count]), named, output)
-
-        def backward(ctx: Any, *grads: Any) -> Any:
-            result = inner_backward(ctx, *grads)
-            result = result if isinstance(result, tuple) else (result,)
-            return (*result, *[None] * len(keywords))
-
-    if trees:
-        return {
-            "pytree": True,
-            "forward": staticmethod(kernel),
-            "setup_context": staticmethod(lambda c, i, o: setup(_TreeContext(c), i, o)),
-            "backward": staticmethod(lambda c, *g: backward(_TreeContext(c), *g)),
-        }
-    return {
-        "forward": staticmethod(kernel),
-        "setup_context": staticmethod(setup),
-        "backward": staticmethod(backward),
-    }
-
-
-class _TreeContext:
-    """A context whose ``needs_input_grad`` has the structure of the arguments."""
-
-    def __init__(self, ctx: Any) -> None:
-        object.__setattr__(self, "_ctx", ctx)
-
-    @property
-    def needs_input_grad(self) -> Any:
-        ctx = object.__getattribute__(self, "_ctx")
-        return _pytree.unflatten(ctx._in_spec, iter(ctx.needs_input_grad[1:]))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "_ctx"), name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(object.__getattribute__(self, "_ctx"), name, value)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cograd import _op_table
-from cograd.autograd import Function
 
 from . import _call
+from ._function import OpShape, make_function
 from ._rules import Fn, KeptRules
 from ._schema import Schema, infer, parse
 
@@ -47,8 +47,6 @@ class CustomOpDef(KeptRules):
         self._tags = tags
         self._kernels: dict[str | None, Fn] = {} if fn is None else {None: fn}
         self._disabled: set[str] = set()
-        self._backward_fn: Fn | None = None
-        self._setup_context_fn: Fn | None = None
         self._autograd_impl: Fn | None = None
         self._composite = False
         self.__signature__ = schema.signature()
@@ -89,17 +87,28 @@ class CustomOpDef(KeptRules):
             known = ", ".join(sorted(str(k) for k in self._kernels)) or "none"
             cls.__call__ = _call.missing_kernel(self._schema_object, known)
         elif self._composite:
-            cls.__call__ = _call.composite(self._schema_object, kernel)
+            rule = None if self._vmap_fn is None else self._make_function(kernel).apply
+            cls.__call__ = _call.composite(self._schema_object, kernel, rule)
         else:
-            apply = self._autograd_impl or self._make_function(kernel).apply
-            cls.__call__ = _call.make(self._schema_object, kernel, apply)
+            cls.__call__ = _call.make(self._schema_object, kernel, self._make_apply(kernel))
+
+    def _make_apply(self, kernel: Fn) -> Fn:
+        """What carries out a call when an argument concerns autograd or a transform."""
+        impl = self._autograd_impl
+        if self._schema_object.is_mutable:  # only where there are samples; then for each of them
+            return self._make_function(self).apply  # type: ignore[no-any-return]
+        if impl is None or self._vmap_fn is None:
+            return impl or self._make_function(kernel).apply
+        by_rule, checks = self._make_function(kernel).apply, _call.Checks(self._schema_object)
+        return lambda *args: (by_rule if checks.samples(args) else impl)(*args)
 
     def _make_function(self, kernel: Fn) -> Any:
-        """The autograd Function that carries out a call when an argument requires grad."""
-        schema = self._schema_object
-        backward = self._backward_fn or _call.no_formula(self._qualname)
-        methods = _call.function_methods(schema, kernel, backward, self._setup_context_fn)
-        return type(f"{self._namespace}_{self._name}", (Function,), methods)
+        arguments = self._schema_object.arguments
+        keywords = [a.name for a in arguments if a.keyword_only]
+        lists = any(a.is_tensor_list for a in arguments)
+        trees = lists or "Tensor[]" in self._schema_object.returns
+        shape = OpShape(self._qualname, len(arguments) - len(keywords), keywords, trees)
+        return make_function(shape, kernel, self)
 
     # ------------------------------------------------------------------ registrations
 
@@ -155,10 +164,12 @@ class CustomOpDef(KeptRules):
             self._disabled = before
             self._rebuild()
 
-    def _batched_call(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(
-            f"{self._qualname}: vmap is not offered yet; the rule of register_vmap is kept for it"
-        )
+    def _check_tangent_rule(self) -> None:
+        if self._schema_object.is_mutable:
+            raise RuntimeError(
+                f"register_jvp: {self} writes its arguments: {self._schema_object}. Please create "
+                "a functional operator and register a rule for that."
+            )
 
 
 def custom_op(

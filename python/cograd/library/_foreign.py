@@ -11,24 +11,24 @@ from __future__ import annotations
 import ast
 import inspect
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import cograd
 from cograd import _C, Tensor, _op_table, ops
-from cograd.autograd import Function
 
+from ._function import OpShape, make_function
 from ._rules import Fn, KeptRules
 
 __all__ = ["ForeignOpDef", "adopt"]
 
 
-def _requires_grad(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        return value.requires_grad
-    if isinstance(value, (list, tuple)):
-        return any(isinstance(v, Tensor) and v.requires_grad for v in value)
-    return False
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from (v for v in value if isinstance(v, Tensor))
 
 
 def _parameter(argument: dict[str, Any]) -> inspect.Parameter:
@@ -52,7 +52,6 @@ class ForeignOpDef(KeptRules):
 
     def __init__(self, qualname: str) -> None:
         self._qualname = qualname
-        self._formula: tuple[Fn, Fn | None] | None = None
         self._function: Any = None
         self._look_up()
 
@@ -91,11 +90,7 @@ class ForeignOpDef(KeptRules):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the op; see its documentation."""
-        if (
-            self._function is None
-            or not cograd.is_grad_enabled()
-            or not (any(map(_requires_grad, args)) or any(map(_requires_grad, kwargs.values())))
-        ):
+        if self._function is None or not self._goes_there([*args, *kwargs.values()]):
             return self._raw(*args, **kwargs)
         try:
             bound = self.__signature__.bind(*args, **kwargs)
@@ -104,6 +99,12 @@ class ForeignOpDef(KeptRules):
         bound.apply_defaults()
         return self._function.apply(*bound.arguments.values())
 
+    def _goes_there(self, values: list[Any]) -> bool:
+        """Whether the rules from Python are for a call with these arguments."""
+        if self._backward_fn is not None or self._jvp_fn is not None:
+            return any(t._is_concerned for t in _tensors(values))
+        return any(_C._describe_samples(t) is not None for t in _tensors(values))
+
     def register_autograd(self, backward: Fn, /, *, setup_context: Fn | None = None) -> None:
         """Registers the gradient; see `CustomOpDef.register_autograd`.
 
@@ -111,10 +112,13 @@ class ForeignOpDef(KeptRules):
             RuntimeError: the op writes its arguments, or records its gradient itself.
         """
         self._check_formula()
-        self._formula = (backward, setup_context)
-        self._function = self._make_function(backward, setup_context)
+        self._backward_fn, self._setup_context_fn = backward, setup_context
+        self._rebuild()
 
-    def _check_formula(self) -> None:
+    def _check_tangent_rule(self) -> None:
+        self._check_formula("register_jvp")
+
+    def _check_formula(self, who: str = "register_autograd") -> None:
         if self._written:
             raise RuntimeError(
                 f"Cannot register autograd formula for non-functional operator {self}: it writes "
@@ -122,57 +126,30 @@ class ForeignOpDef(KeptRules):
                 "autograd formula for that."
             )
         if self._own_gradient:
-            raise RuntimeError(
-                f"register_autograd: {self._qualname} has a gradient of its own, from C++ or C"
-            )
+            raise RuntimeError(f"{who}: {self._qualname} has a gradient of its own, from C++ or C")
 
     def _reload(self) -> None:
         """Goes over to the op that a rebuilt library registered in the place of this one."""
         self._look_up()
-        if self._formula is None:
-            return
-        try:
-            self._check_formula()
-        except RuntimeError as e:
-            self._formula = self._function = None
-            warnings.warn(
-                f"{self._qualname} was loaded anew, and the gradient registered for it from "
-                f"Python is dropped: {e}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        else:
-            self._function = self._make_function(*self._formula)
+        if self._backward_fn is not None or self._jvp_fn is not None:
+            try:
+                self._check_formula()
+            except RuntimeError as e:
+                self._backward_fn = self._setup_context_fn = None
+                self._jvp_fn = self._jvp_setup_fn = None
+                warnings.warn(
+                    f"{self._qualname} was loaded anew, and the gradient registered for it from "
+                    f"Python is dropped: {e}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        self._rebuild()
 
-    def _make_function(self, backward: Fn, setup_context: Fn | None) -> Any:
-        """The autograd Function around the op. Keyword-only arguments come last in its inputs."""
-        raw, count, keywords = self._raw, self._positional, self._keywords
-
-        def forward(*args: Any) -> Any:
-            return raw(*args[:count], **dict(zip(keywords, args[count:])))
-
-        def setup(ctx: Any, inputs: Any, output: Any) -> None:
-            if setup_context is None:
-                return
-            if keywords:
-                named = dict(zip(keywords, inputs[count:]))
-                setup_context(ctx, inputs[:count], named, output)
-            else:
-                setup_context(ctx, inputs, output)
-
-        def full_backward(ctx: Any, *grads: Any) -> Any:
-            result = backward(ctx, *grads)
-            result = result if isinstance(result, tuple) else (result,)
-            return (*result, *[None] * len(keywords))
-
-        methods: dict[str, Any] = {
-            "forward": staticmethod(forward),
-            "setup_context": staticmethod(setup),
-            "backward": staticmethod(full_backward if keywords else backward),
-        }
-        if self._lists:
-            methods["pytree"] = True
-        return type(f"{self._namespace}_{self._name}", (Function,), methods)
+    def _rebuild(self) -> None:
+        """Makes the Function around the op. Keyword-only arguments come last in its inputs."""
+        shape = OpShape(self._qualname, self._positional, self._keywords, self._lists)
+        rules = (self._backward_fn, self._jvp_fn, self._vmap_fn)
+        self._function = make_function(shape, self._raw, self) if any(rules) else None
 
     def register_kernel(self, device_types: Any, fn: Fn | None = None, /) -> Fn:
         """Raises: the op computes in C++ or C."""

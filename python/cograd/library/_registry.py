@@ -19,6 +19,7 @@ __all__ = [
     "impl",
     "register_autograd",
     "register_fake",
+    "register_jvp",
     "register_kernel",
     "register_vmap",
 ]
@@ -73,8 +74,15 @@ def register_fake(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
 
 
 def register_vmap(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
-    """Keeps a batching rule; see ``CustomOpDef.register_vmap``."""
+    """Registers a batching rule; see ``CustomOpDef.register_vmap``."""
     return _resolve(op).register_vmap(func)
+
+
+def register_jvp(
+    op: Any, func: Fn | None = None, /, *, setup_context: Fn | None = None, lib: Any = None
+) -> Fn:
+    """Registers the rule for tangents; see ``CustomOpDef.register_jvp``."""
+    return _resolve(op).register_jvp(func, setup_context=setup_context)
 
 
 def _remove(ops: list[CustomOpDef]) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import cograd
 from cograd import Tensor
-
-from ._vmap import vmap
+from cograd._vmap import vmap
 
 
 def _unit_rows(tensors: list[Tensor], begin: int, end: int) -> list[Tensor]:
@@ -32,6 +31,7 @@ def _map_rows(
     tensors: list[Tensor],
     chunk_size: int | None = None,
     at_once: bool = True,
+    randomness: str = "error",
 ) -> list[Tensor]:
     """``fn`` of each unit vector in the space of ``tensors``, its results stacked along dim 0.
 
@@ -48,7 +48,7 @@ def _map_rows(
     for begin in range(0, count, step):
         rows = _unit_rows(tensors, begin, min(begin + step, count))
         if at_once:
-            parts.append(vmap(fn)(rows))
+            parts.append(vmap(fn, randomness=randomness)(rows))
             continue
         columns = [fn([r[i] for r in rows]) for i in range(rows[0].shape[0])]
         parts.append([cograd.stack(column) for column in zip(*columns, strict=True)])

@@ -9,33 +9,70 @@ from typing import Any
 
 import cograd
 from cograd import _C, _pytree
+from cograd._pytree import flat, shown
 
 __all__ = ["vmap"]
 
 
-def _spread(dims: Any, tree: Any, what: str, where: str) -> list[int | None]:
-    """One dim for each leaf of ``tree``; a dim stands for all leaves below its place."""
-    if dims is None or isinstance(dims, int):
-        leaves: list[Any] = []
-        _pytree.flatten(tree, leaves)
-        return [dims] * len(leaves)
-    if isinstance(tree, dict) and isinstance(dims, dict) and dims.keys() == tree.keys():
-        return [d for k in tree for d in _spread(dims[k], tree[k], what, where)]
-    if (
-        isinstance(tree, (list, tuple))
-        and isinstance(dims, (list, tuple))
-        and len(dims) == len(tree)
-    ):
-        return [d for i, t in zip(dims, tree, strict=True) for d in _spread(i, t, what, where)]
-    raise ValueError(
-        f"vmap({where}, {what}={dims}, ...)(<inputs>): {what} is not compatible with the "
-        f"structure of what it is for: {type(tree).__name__}. It may be a dim, None, or the same "
-        "structure of dims."
-    )
+def _spread(dims: Any, value: Any) -> list[Any] | None:
+    """One dim for each leaf of a tree, a dim standing for all below its place. None: no fit."""
+    if not isinstance(dims, (dict, list, tuple)):
+        return [dims] * len(flat(value)[0])
+    if isinstance(dims, dict):
+        if not isinstance(value, dict) or dims.keys() != value.keys():
+            return None
+        pairs = [(dims[k], value[k]) for k in value]
+    else:
+        if not isinstance(value, (list, tuple)) or len(dims) != len(value):
+            return None
+        pairs = list(zip(dims, value, strict=True))
+    parts = [_spread(d, v) for d, v in pairs]
+    return None if None in parts else [dim for part in parts for dim in part or ()]
+
+
+def _is_dim(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool))
 
 
 def _name(func: Callable[..., Any]) -> str:
     return getattr(func, "__name__", type(func).__name__)
+
+
+def _input_dims(name: str, in_dims: Any, args: tuple[Any, ...]) -> list[int | None]:
+    where = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
+    dims = _spread(in_dims, args)
+    if dims is None:
+        raise ValueError(
+            f"{where}: in_dims is not compatible with the structure of `inputs`. in_dims has "
+            f"structure {shown(flat(in_dims)[1])} but inputs has structure {shown(flat(args)[1])}."
+        )
+    for dim in dims:
+        if not _is_dim(dim):
+            raise ValueError(
+                f"{where}: Got in_dim={dim} for an input but in_dim must be either an integer "
+                "dimension or None."
+            )
+    return dims
+
+
+def _output_dims(name: str, out_dims: Any, result: Any) -> list[int | None]:
+    where = f"vmap({name}, ..., out_dims={out_dims})"
+    one = isinstance(out_dims, tuple) and len(out_dims) == 1
+    if one and not isinstance(result, (dict, list, tuple)):
+        out_dims = out_dims[0]
+    dims = _spread(out_dims, result)
+    if dims is None:
+        raise ValueError(
+            f"{where}(<inputs>): out_dims is not compatible with the structure of `outputs`. "
+            f"out_dims has structure {shown(flat(out_dims)[1])} but outputs has structure "
+            f"{shown(flat(result)[1])}."
+        )
+    if not all(_is_dim(dim) for dim in dims):
+        raise ValueError(
+            f"{where}: `out_dims` must be an int, None or a python collection of ints representing "
+            "where in the outputs the vmapped dimension should appear."
+        )
+    return dims
 
 
 def _batch_size(name: str, in_dims: Any, leaves: list[Any], dims: list[int | None]) -> int:
@@ -98,7 +135,7 @@ def _run(
         result = func(*_pytree.unflatten(spec, iter(handles)), **kwargs)
         outputs: list[Any] = []
         out_spec = _pytree.flatten(result, outputs)
-        places = _spread(out_dims, result, "out_dims", _name(func))
+        places = _output_dims(_name(func), out_dims, result)
         taken = []
         for leaf, dim in zip(outputs, places, strict=True):
             if dim is None:
@@ -144,7 +181,7 @@ def _chunks(
         flat: list[Any] = []
         out_spec = _pytree.flatten(result, flat)
         columns.append(flat)
-    places = _spread(out_dims, results[0], "out_dims", "func")
+    places = _output_dims("func", out_dims, results[0])
     joined = [
         column[0] if dim is None else cograd.cat(column, dim)
         for column, dim in zip(zip(*columns, strict=True), places, strict=True)
@@ -165,7 +202,7 @@ def vmap(
     Args:
         func: takes trees of tensors and anything else, returns a tree of tensors.
         in_dims: the dim of the samples in each positional argument: one for all, or a tree of them;
-            None: the argument is the same for all samples. Keyword arguments have them in dim 0.
+            None: the argument is the same for all samples, as keyword arguments are.
         out_dims: where the results have them, alike; None: a result that is the same for all.
         randomness: what random operations do: raise ("error"), draw anew for each sample
             ("different"), or once for all ("same").
@@ -185,41 +222,25 @@ def vmap(
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         name = _name(func)
-        given = in_dims
-        if isinstance(given, list):
-            given = tuple(given)
-        if not isinstance(given, (int, tuple)):
+        if not isinstance(in_dims, (int, list, tuple)):
             raise ValueError(
                 f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or "
                 "a (potentially nested) tuple matching the structure of inputs, got: "
                 f"{type(in_dims)}."
             )
-        if not args and not kwargs:
+        if not args:
             raise ValueError(
                 f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you "
                 "are trying to vmap over a function with no inputs. The latter is unsupported."
             )
-        # Keyword arguments go with the others, their samples in dim 0.
-        everything = (args, kwargs)
-        leaves: list[Any] = []
-        _pytree.flatten(args, leaves)
-        dims = _spread(given, args, "in_dims", name)
-        keyword_leaves: list[Any] = []
-        _pytree.flatten(kwargs, keyword_leaves)
-        dims = dims + [0 if isinstance(t, cograd.Tensor) else None for t in keyword_leaves]
-        leaves += keyword_leaves
-        size = _batch_size(name, in_dims, leaves, dims)
-
-        def call(a: tuple[Any, ...], k: dict[str, Any]) -> Any:
-            return func(*a, **k)
-
-        functools.update_wrapper(call, func) if hasattr(func, "__name__") else None
+        dims = _input_dims(name, in_dims, args)
+        size = _batch_size(name, in_dims, flat(args)[0], dims)
 
         def run(part: tuple[Any, ...], n: int) -> Any:
-            return _run(call, part, {}, dims, n, out_dims, randomness)
+            return _run(func, part, kwargs, dims, n, out_dims, randomness)
 
         if chunk_size is None or chunk_size >= size:
-            return run(everything, size)
-        return _chunks(run, everything, dims, size, chunk_size, out_dims)
+            return run(args, size)
+        return _chunks(run, args, dims, size, chunk_size, out_dims)
 
     return mapped

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Python Functions called with samples of a vmap: by their vmap, or sample by sample.
+#include "python/py_function_samples.h"
+
+#include "autograd/custom_samples.h"
+
+namespace cograd::python {
+
+namespace {
+
+py::object base_class() { return py::module_::import("cograd.autograd.function").attr("Function"); }
+
+py::object as_object(const Tensor& t) {
+  return t.defined() ? py::reinterpret_steal<py::object>(wrap(t)) : py::none();
+}
+
+class PythonSamples final : public SampledCall {
+ public:
+  PythonSamples(py::handle cls, const py::tuple& args, const py::tuple& names)
+      : cls_(cls), args_(args), names_(names) {
+    for (const py::handle a : args) {
+      const bool tensor = is_tensor(a.ptr());
+      input_of_arg_.push_back(tensor ? static_cast<int>(inputs_.size()) : -1);
+      if (tensor) inputs_.push_back(unwrap(a.ptr()));
+    }
+  }
+  const std::vector<Tensor>& inputs() const noexcept { return inputs_; }
+  std::string name() const override {
+    const py::object op = cls_.attr("_op_name");
+    if (!op.is_none()) return "op '" + py::cast<std::string>(op) + "'";
+    return py::cast<std::string>(cls_.attr("__name__"));
+  }
+  std::string rule_to_write() const override {
+    const py::object op = cls_.attr("_op_name");
+    if (!op.is_none())
+      return "    @cograd.library.register_vmap(\"" + py::cast<std::string>(op) +
+             "\")\n"
+             "    def rule(info, in_dims, *args):\n"
+             "        return output, out_dims";
+    return "    @staticmethod\n"
+           "    def vmap(info, in_dims, *args):\n"
+           "        return output, out_dims";
+  }
+  bool has_rule() const override { return !cls_.attr("vmap").is(base_class().attr("vmap")); }
+
+  std::vector<Tensor> call_rule(const VmapLevel& level, std::span<const Tensor> inputs,
+                                std::span<const SampleDim> dims,
+                                std::vector<SampleDim>& out_dims) override {
+    if (names_.size() > 0)
+      throw py::type_error(name() + ".vmap takes no keyword-only arguments of forward: " +
+                           py::cast<std::string>(py::str(names_)));
+    py::tuple in_dims(args_.size());
+    for (size_t i = 0; i < args_.size(); ++i) {
+      const int input = input_of_arg_[i];
+      const SampleDim d = input < 0 ? SampleDim() : dims[static_cast<size_t>(input)];
+      in_dims[i] = d ? py::object(py::int_(*d)) : py::none();
+    }
+    constexpr const char* kNames[] = {"error", "different", "same"};
+    const py::object info =
+        py::module_::import("cograd.autograd._function_samples")
+            .attr("VmapInfo")(level.size, kNames[static_cast<int>(level.randomness)]);
+    const py::object result = cls_.attr("vmap")(info, in_dims, *replaced(inputs));
+    COGRAD_CHECK(PyTuple_Check(result.ptr()) && PyTuple_GET_SIZE(result.ptr()) == 2, name(),
+                 ": the vmap rule must return (output, out_dims), a tuple of two; got ",
+                 Py_TYPE(result.ptr())->tp_name);
+    const auto pair = py::reinterpret_borrow<py::tuple>(result);
+    const py::object outputs = pair[0], where = pair[1];
+    first_ = outputs;
+    std::vector<Tensor> out = tensors_of(outputs);
+    if (py::isinstance<py::tuple>(where) || py::isinstance<py::list>(where)) {
+      for (const py::handle d : where) out_dims.push_back(dim_of(d));
+    } else {
+      out_dims.assign(out.size(), dim_of(where));
+    }
+    return out;
+  }
+
+  std::vector<Tensor> call(std::span<const Tensor> inputs) override {
+    const py::tuple values = replaced(inputs);
+    const size_t positional = values.size() - names_.size();
+    py::dict keywords;
+    for (size_t i = 0; i < names_.size(); ++i) keywords[names_[i]] = values[positional + i];
+    const py::object given = values[py::slice(0, static_cast<py::ssize_t>(positional), 1)];
+    const py::object result = cls_.attr("apply")(*given, **keywords);
+    if (!first_) first_ = result;
+    check_same(result);
+    return tensors_of(result);
+  }
+
+  // The result's structure with these tensors.
+  py::object result(const std::vector<Tensor>& outputs) const {
+    if (!is_sequence(first_)) return outputs[0].defined() ? as_object(outputs[0]) : first_;
+    py::tuple out(outputs.size());
+    for (size_t i = 0; i < outputs.size(); ++i)
+      out[i] = outputs[i].defined() ? as_object(outputs[i]) : item(first_, i);
+    return out;
+  }
+
+ private:
+  static bool is_sequence(const py::object& o) {
+    return py::isinstance<py::tuple>(o) || py::isinstance<py::list>(o);
+  }
+  static py::object item(const py::object& o, size_t i) {
+    if (!is_sequence(o)) return o;
+    return py::reinterpret_borrow<py::object>(
+        PySequence_Fast_GET_ITEM(o.ptr(), static_cast<Py_ssize_t>(i)));
+  }
+  static size_t count(const py::object& o) { return is_sequence(o) ? py::len(o) : 1; }
+  static std::vector<Tensor> tensors_of(const py::object& o) {
+    std::vector<Tensor> out;
+    for (size_t i = 0; i < count(o); ++i) {
+      const py::object one = item(o, i);
+      out.push_back(is_tensor(one.ptr()) ? unwrap(one.ptr()) : Tensor());
+    }
+    return out;
+  }
+  SampleDim dim_of(py::handle d) const {
+    if (d.is_none()) return {};
+    COGRAD_CHECK_TYPE(PyLong_Check(d.ptr()), name(), ": the vmap rule gave an out_dim of type ",
+                      Py_TYPE(d.ptr())->tp_name, ", expected int or None");
+    return py::cast<int64_t>(d);
+  }
+  // What is no tensor cannot differ from sample to sample.
+  void check_same(const py::object& result) const {
+    for (size_t i = 0; i < count(result) && i < count(first_); ++i) {
+      const py::object a = item(first_, i), b = item(result, i);
+      if (is_tensor(a.ptr()) || a.is(b)) continue;
+      COGRAD_CHECK(!is_tensor(b.ptr()) && a.equal(b), "vmap: ", name(), ".forward returned a ",
+                   Py_TYPE(a.ptr())->tp_name,
+                   " that differs from sample to sample; return a Tensor");
+    }
+  }
+  py::tuple replaced(std::span<const Tensor> inputs) const {
+    py::tuple out(args_.size());
+    for (size_t i = 0; i < args_.size(); ++i) {
+      const int input = input_of_arg_[i];
+      out[i] = input < 0 ? py::object(args_[i]) : as_object(inputs[static_cast<size_t>(input)]);
+    }
+    return out;
+  }
+
+  py::handle cls_;
+  const py::tuple& args_;
+  const py::tuple& names_;
+  std::vector<int> input_of_arg_;
+  std::vector<Tensor> inputs_;
+  py::object first_;
+};
+
+}  // namespace
+
+bool generates_vmap_rule(py::handle cls) {
+  if (!py::cast<bool>(py::bool_(cls.attr("generate_vmap_rule")))) return false;
+  COGRAD_CHECK(cls.attr("vmap").is(base_class().attr("vmap")), "You tried to vmap over ",
+               py::cast<std::string>(cls.attr("__name__")),
+               ", but it has both generate_vmap_rule=True and an overriden vmap staticmethod. "
+               "Please set generate_vmap_rule=False or delete the overriden vmap staticmethod to "
+               "avoid ambiguity.");
+  return true;
+}
+
+PyObject* apply_samples(py::handle cls, const py::tuple& args, const py::tuple& names) {
+  COGRAD_CHECK_KIND(NotImplemented, py::cast<std::string>(cls.attr("_style")) != "instance",
+                    "vmap: ", py::cast<std::string>(cls.attr("__name__")),
+                    " has a forward that is no staticmethod, which vmap does not run");
+  PythonSamples call(cls, args, names);
+  return call.result(call_samples(call, call.inputs())).release().ptr();
+}
+
+}  // namespace cograd::python

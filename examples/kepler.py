@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Orbits through a solver of one's own: velocities, forces, and a fit, by nothing but a backward.
+
+The solver is a Function that iterates until it has converged, and its backward is the implicit
+function theorem. From these two come its tangents of any order, under vmap too: velocity is the
+first, acceleration the second derivative by time. Usage: python examples/kepler.py
+"""
+
+import warnings
+
+import cograd as torch
+from cograd.func import jacfwd, jvp, vmap
+
+warnings.filterwarnings("ignore", "vmap: Kepler")  # a loop over few samples is what is wanted
+
+
+class Kepler(torch.autograd.Function):
+    """The angle E with E - e sin(E) = m, for the eccentricity e and the time m."""
+
+    @staticmethod
+    def forward(ctx, e, m):
+        angle = m + e * m.sin()
+        while True:
+            step = (angle - e * angle.sin() - m) / (1 - e * angle.cos())
+            angle = angle - step
+            if step.abs() < 1e-14:
+                break
+        ctx.save_for_backward(e, angle)
+        return angle
+
+    @staticmethod
+    def backward(ctx, g):
+        e, angle = ctx.saved_tensors
+        g = g / (1 - e * angle.cos())
+        return g * angle.sin(), g
+
+
+def position(e, t):
+    """The place at time t on an orbit of unit size around the origin."""
+    angle = Kepler.apply(e, t)
+    return torch.stack([angle.cos() - e, (1 - e**2).sqrt() * angle.sin()])
+
+
+def velocity(e, t):
+    """The derivative of the place by time."""
+    return jvp(lambda t: position(e, t), (t,), (torch.ones_like(t),))[1]
+
+
+def acceleration(e, t):
+    """The derivative of the velocity by time."""
+    return jvp(lambda t: velocity(e, t), (t,), (torch.ones_like(t),))[1]
+
+
+def of_all(f):
+    """For every eccentricity and time."""
+    return vmap(vmap(f, (None, 0)), (0, None))
+
+
+e = torch.tensor([0.1, 0.5, 0.8], dtype=torch.float64)
+t = torch.linspace(0.3, 6.0, 9, dtype=torch.float64)
+place, speed, force = of_all(position)(e, t), of_all(velocity)(e, t), of_all(acceleration)(e, t)
+distance = place.norm(dim=-1, keepdim=True)
+energy = speed.pow(2).sum(-1) / 2 - 1 / distance[..., 0]
+print(f"energy: off by {(energy + 0.5).abs().max().item():.0e} at most")
+print(f"Newton's law: off by {(force + place / distance**3).abs().max().item():.0e} at most")
+
+
+def misfit(guess):
+    """How far the speeds are from those that these eccentricities give."""
+    return (of_all(velocity)(guess, t) - speed).reshape(-1)
+
+
+guess = torch.full((3,), 0.4, dtype=torch.float64)
+for _ in range(8):  # Gauss-Newton
+    step = torch.linalg.lstsq(jacfwd(misfit)(guess), misfit(guess).unsqueeze(1)).solution
+    guess = (guess - step.squeeze(1)).clamp(0.01, 0.95)
+print("eccentricities from speeds alone:", ", ".join(f"{v:.6f}" for v in guess.tolist()))

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Training with clipped per-sample gradients: no sample moves the weights by more than the others.
+
+A few labels are wrong by far. The gradient of the mean loss follows them; the mean of gradients
+that were clipped sample by sample hardly does. Usage: python examples/per_sample_gradients.py
+"""
+
+import cograd as torch
+from cograd.func import functional_call, grad_and_value, vmap
+
+torch.manual_seed(0)
+slope = torch.tensor([1.5, -2.0, 0.5])
+x = torch.randn(256, 3)
+y = x @ slope
+y[:16] += 100.0  # sixteen wrong labels
+
+model = torch.nn.Linear(3, 1)
+start = {name: p.detach() for name, p in model.named_parameters()}
+
+
+def loss(params, x, y):
+    """The loss of one sample: no batch anywhere."""
+    return (functional_call(model, params, (x,))[0] - y) ** 2
+
+
+def clipped_mean(gradients, largest=1.0):
+    """The mean over samples (dim 0) of gradients shortened to a norm of at most `largest`."""
+    norms = sum(g.flatten(1).pow(2).sum(1) for g in gradients.values()).sqrt()
+    scale = (largest / norms).clamp(max=1.0)
+    return {name: torch.einsum("n...,n->...", g, scale) / len(g) for name, g in gradients.items()}
+
+
+def plain_mean(gradients):
+    """The gradient of the mean loss."""
+    return {name: g.mean(0) for name, g in gradients.items()}
+
+
+def train(mean, steps=400, rate=0.05):
+    """The parameters after steepest descent by means of the samples' gradients."""
+    per_sample = vmap(grad_and_value(loss), (None, 0, 0))
+    params = start
+    for _ in range(steps):
+        gradients, _ = per_sample(params, x, y)
+        params = {name: params[name] - rate * g for name, g in mean(gradients).items()}
+    return params
+
+
+for name, mean in (("plain", plain_mean), ("clipped", clipped_mean)):
+    params = train(mean)
+    error = (params["weight"][0] - slope).norm() + params["bias"].abs()[0]
+    print(f"{name}: error of the weights {error.item():.3f}")
