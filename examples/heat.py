@@ -2,9 +2,10 @@
 """Looks back in time through the heat equation u_t = u_xx on a ring.
 
 A spectral solver brings temperatures forward: each frequency k decays by exp(-k^2 t). The program
-finds start temperatures that explain what is measured later, with noise, by gradient descent through
-the transforms; the penalty on roughness is what makes the question have an answer. Its best weight
-is found by the derivative of the reconstruction with respect to it, a tangent in forward mode.
+finds start temperatures that explain what is measured later, with noise, by gradient descent
+through the transforms; the penalty on roughness is what makes the question have an answer. Its
+best weight is found by the derivative of the reconstruction's error with respect to it, a tangent
+in forward mode.
 Usage: python examples/heat.py
 """
 

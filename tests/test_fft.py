@@ -323,7 +323,8 @@ CASES = [
 ] + [
     (name + kind, {"s": s, "dim": dim, "norm": norm}, (2, 3, 4))
     for name, (kind, s, dim, norm) in itertools.product(
-        ONE, [("2", None, (0, 2), None), ("n", (3, -1, 5), None, "ortho"), ("n", None, (2, 0), None)]
+        ONE,
+        [("2", None, (0, 2), None), ("n", (3, -1, 5), None, "ortho"), ("n", None, (2, 0), None)],
     )
 ]
 
@@ -448,7 +449,7 @@ def test_transforms_of_functions():
     close(jacrev(grad(power))(x), numeric.numpy())
     batch = torch.from_numpy(sample((3, 4), is_complex=False))
     close(vmap(grad(power))(batch), torch.stack([grad(power)(b) for b in batch]).numpy())
-    smooth = lambda v: torch.fft.irfft(torch.fft.rfft(v) * 0.5)  # noqa: E731
+    smooth = lambda v: torch.fft.irfft(torch.fft.rfft(v) * 0.5)
     close(jacfwd(smooth)(x), 0.5 * np.eye(4))
     close(jacrev(smooth)(x), 0.5 * np.eye(4))
 

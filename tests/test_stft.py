@@ -52,7 +52,9 @@ def test_frames_of_the_definition(n_fft, hop, width, is_complex):
     for center, normalized, onesided in itertools.product((True, False), repeat=3):
         if is_complex and onesided:
             continue
-        got = torch.stft(x, n_fft, hop, width, window, center, "reflect", normalized, onesided, True)
+        got = torch.stft(
+            x, n_fft, hop, width, window, center, "reflect", normalized, onesided, True
+        )
         close(got, reference(x.numpy(), n_fft, hop, window.numpy(), center, normalized, onesided))
 
 
@@ -236,11 +238,12 @@ def real_stft(x, w, **options):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"center": False}, {"normalized": True, "onesided": False}, {"pad_mode": "circular"}]
+    "options",
+    [{}, {"center": False}, {"normalized": True, "onesided": False}, {"pad_mode": "circular"}],
 )
 def test_gradients_of_stft(options):
     x, w = signal(12).requires_grad_(), (hann(6) + 0.1).requires_grad_()
-    f = lambda x, w: real_stft(x, w, **options)  # noqa: E731
+    f = lambda x, w: real_stft(x, w, **options)
     assert gradcheck(f, (x, w), check_forward_ad=True, check_batched_grad=True)
     assert gradgradcheck(lambda x, w: f(x, w) ** 2, (x, w))
 
@@ -272,10 +275,10 @@ def test_an_unknown_padding_mode():
 
 def test_vmap_and_jvp():
     x, w = signal(3, 16), hann(8)
-    f = lambda v: torch.stft(v, 8, window=w, return_complex=True)  # noqa: E731
+    f = lambda v: torch.stft(v, 8, window=w, return_complex=True)
     close(vmap(f)(x), f(x).numpy())
     close(vmap(f, in_dims=1)(x.t().contiguous()), f(x).numpy())
-    g = lambda s: torch.istft(s, 8, window=w)  # noqa: E731
+    g = lambda s: torch.istft(s, 8, window=w)
     close(vmap(g)(f(x)), x.numpy())
     _, tangent = jvp(f, (x[0],), (x[1],))
     close(tangent, f(x[1]).numpy())

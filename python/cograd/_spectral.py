@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 import cograd
-from cograd import Tensor, _C
+from cograd import _C, Tensor
 from cograd import fft as _fft
 from cograd.overrides import wrap_torch_function
 
@@ -63,7 +63,7 @@ def _wants_complex(input: Tensor, window: Tensor | None, return_complex: bool | 
     return return_complex
 
 
-@wrap_torch_function(lambda input, *args, **kwargs: (input,))
+@wrap_torch_function(lambda *args, **kwargs: args[:1] or (kwargs.get("input"),))
 def stft(
     input: Tensor,
     n_fft: int,
@@ -121,9 +121,7 @@ def stft(
     if hop <= 0:
         raise RuntimeError(f"{what} : expected hop_length > 0, but got hop_length={hop}")
     if not 0 < width <= n_fft:
-        raise RuntimeError(
-            f"{what} : expected 0 < win_length <= n_fft, but got win_length={width}"
-        )
+        raise RuntimeError(f"{what} : expected 0 < win_length <= n_fft, but got win_length={width}")
     if window is not None and window.shape != (width,):
         raise RuntimeError(
             f"{what} : expected a 1D window tensor of size equal to win_length={width}, but got "
@@ -198,7 +196,7 @@ def _frames_of(spectra: Tensor, n_fft: int, norm: str, half: bool, return_comple
     return _fft.irfft(spectra, n_fft, norm=norm)
 
 
-@wrap_torch_function(lambda input, *args, **kwargs: (input,))
+@wrap_torch_function(lambda *args, **kwargs: args[:1] or (kwargs.get("input"),))
 def istft(
     input: Tensor,
     n_fft: int,
@@ -279,8 +277,8 @@ def _trimmed(
     if end <= covered:
         return result
     warnings.warn(
-        "istft(): The length of signal is shorter than the length parameter. Result is being padded "
-        "with zeros in the tail. Please check your center and hop_length settings",
+        "istft(): The length of signal is shorter than the length parameter. Result is being "
+        "padded with zeros in the tail. Please check your center and hop_length settings",
         stacklevel=5,
     )
     return _pad(result, [0, end - covered])

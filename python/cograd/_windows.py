@@ -51,7 +51,11 @@ def kaiser_bessel(n: int, span: int, beta: float) -> Any:
 
 
 def finished(
-    values: Any, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
+    values: Any,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """``values`` as a tensor of ``dtype``."""
     result = cograd.empty(len(values), dtype=dtype, layout=layout, device=device)
@@ -123,7 +127,7 @@ def hamming_window(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """alpha - beta cos(t), t = 2 pi k / (n - 1); ``periodic``: over n."""
+    """The window alpha - beta cos(t), t = 2 pi k / (n - 1); ``periodic``: over n."""
     options = {"dtype": dtype, "layout": layout, "device": device, "requires_grad": requires_grad}
     terms = ((alpha, beta),)
     return _window("hamming_window", window_length, periodic, cosine_sum, terms, **options)

@@ -155,10 +155,11 @@ def _stft(
     align_to_window: bool | None = None,
 ) -> Tensor:
     """See :func:`cograd.stft`."""
-    return cograd.stft(
+    result: Tensor = cograd.stft(
         self, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided,
         return_complex, align_to_window,
     )  # fmt: skip
+    return result
 
 
 def _istft(
@@ -174,10 +175,11 @@ def _istft(
     return_complex: bool = False,
 ) -> Tensor:
     """See :func:`cograd.istft`."""
-    return cograd.istft(
+    result: Tensor = cograd.istft(
         self, n_fft, hop_length, win_length, window, center, normalized, onesided, length,
         return_complex,
     )  # fmt: skip
+    return result
 
 
 def _get_volatile(self: Tensor) -> bool:

@@ -3,8 +3,8 @@
 
 Of float32 and float64, and the complex dtypes of both; integers are promoted to the default dtype.
 
-``n`` and ``s``: the input is cut or filled up with zeros at the end to these sizes along ``dim``; -1
-in ``s`` keeps a size. ``norm``: "backward" (default) divides by the number of points in inverse
+``n`` and ``s``: the input is cut or filled up with zeros at the end to these sizes along ``dim``;
+-1 in ``s`` keeps a size. ``norm``: "backward" (default) divides by the number of points in inverse
 transforms, "forward" in the others, "ortho" by its root in both.
 """
 
@@ -302,7 +302,9 @@ def ihfftn(
     return _transforms.real_to_complex("ihfftn", input, s, dim, norm, out, forward=False)
 
 
-def _frequencies(op: str, bins: Any, n: int, d: float, out: Tensor | None, **options: Any) -> Tensor:
+def _frequencies(
+    op: str, bins: Any, n: int, d: float, out: Tensor | None, **options: Any
+) -> Tensor:
     dtype = options["dtype"]
     if out is not None:
         if dtype is not None and dtype != out.dtype:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import cograd
-from cograd import Tensor, _C
+from cograd import _C, Tensor
 from cograd.overrides import handle_torch_function, has_torch_function_unary
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -53,7 +53,7 @@ def as_ints(op: str, name: str, value: Any) -> list[int]:
 
 
 def dtype_name(x: Tensor) -> str:
-    """ "float32"."""
+    """Like "float32"."""
     return str(x.dtype).rpartition(".")[2]
 
 

@@ -32,7 +32,9 @@ def _library() -> Any:
     return import_module("scipy.fft" if find_spec("scipy") else "numpy.fft")
 
 
-def _run(name: str, x: Tensor, dims: Dims, dtype: str, n: int | None = None, **options: Any) -> Tensor:
+def _run(
+    name: str, x: Tensor, dims: Dims, dtype: str, n: int | None = None, **options: Any
+) -> Tensor:
     """``name`` of the library; ``n`` points of the last dim in the result, if not as in ``x``."""
     library = _library()
     if len(dims) == 1:  # half the time for few elements
@@ -72,7 +74,9 @@ class _Transform(Function):
         ctx.size = x.shape[inputs[1][-1]]
 
     @classmethod
-    def _batched(cls, in_dims: tuple[int | None, ...], x: Tensor, options: Any) -> tuple[Tensor, int]:
+    def _batched(
+        cls, in_dims: tuple[int | None, ...], x: Tensor, options: Any
+    ) -> tuple[Tensor, int]:
         (dim, *_) = in_dims
         assert dim is not None
         return cls.apply(x.movedim(dim, 0), *options), 0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Windows of ``M`` points. Symmetric ones unless ``sym=False``, which makes them periodic: the first
-M of M + 1 points, for spectra. The dtype is float32 or float64.
+"""Windows of ``M`` points, of dtype float32 or float64.
+
+They are symmetric; with ``sym=False`` periodic, for spectra: the first M of M + 1 points.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ def general_hamming(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """alpha - (1 - alpha) cos(t), t = 2 pi k / (M - 1)."""
+    """The window alpha - (1 - alpha) cos(t), t = 2 pi k / (M - 1)."""
     options = (dtype, layout, device, requires_grad)
     return _made("general_hamming", M, sym, windows.cosine_sum, ((alpha, 1 - alpha),), options)
 
