@@ -117,7 +117,11 @@ def test_half_the_precision_gives_nearly_the_same(record, sample):
         return t.to(torch.complex64) if t.is_complex() else t
 
     args, kwargs = complex_arguments(record, sample)
-    if record["name"] in NO_VALUES or record["kind"] in ("view", "cast") or any(not t.is_complex() for t in tensors_in((args, kwargs))):
+    if (
+        record["name"] in NO_VALUES
+        or record["kind"] in ("view", "cast")
+        or any(not t.is_complex() for t in tensors_in((args, kwargs)))
+    ):
         return
     wide = results(call(OPS.function(record), args, kwargs))
     slim = results(call(OPS.function(record), *tree_map(narrow, (args, kwargs))))

@@ -75,6 +75,9 @@ ATTRIBUTES = {
     "H": ("Tensor", False),
     "mH": ("Tensor", False),
     "real": ("Tensor", False),
+    "is_complex": ("_bool", False),
+    "is_floating_point": ("_bool", False),
+    "is_signed": ("_bool", False),
 }
 ARITHMETIC = [
     "add",

@@ -207,6 +207,9 @@ class FunctionSamples final : public SampledCall {
       : function_(function), user_(user), name_(plain_name(function)) {}
   std::string name() const override { return name_; }
   bool has_rule() const override { return function_.batch != nullptr; }
+  bool rule_takes_samples() const override {
+    return (function_.flags & COGRAD_FUNCTION_BATCH_TAKES_SAMPLES) != 0;
+  }
   std::string rule_to_write() const override {
     return "    static std::pair<Tensor, int64_t> vmap(const VmapInfo& info, const InDims& "
            "in_dims,\n"

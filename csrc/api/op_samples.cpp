@@ -32,6 +32,9 @@ class OpSamples final : public SampledCall {
   OpSamples(const ForeignOp& op, const Value* values) : op_(op), values_(values) {}
   std::string name() const override { return "op '" + op_.qualified + "'"; }
   bool has_rule() const override { return op_.batch != nullptr; }
+  bool rule_takes_samples() const override {
+    return (op_.flags & COGRAD_OP_BATCH_TAKES_SAMPLES) != 0;
+  }
   bool non_differentiable() const override {
     return (op_.flags & COGRAD_OP_NON_DIFFERENTIABLE) != 0;
   }

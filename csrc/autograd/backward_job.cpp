@@ -25,10 +25,12 @@ Tensor BackwardJob::root_gradient(IntList sizes, DType dtype, const Tensor& grad
 void BackwardJob::add_root(const Tensor& t, const Tensor& grad, size_t index) {
   COGRAD_CHECK(requires_grad(t) && roots_.add(t), who_, "element ", index,
                " of tensors does not require grad and does not have a grad_fn");
-  const Tensor g = root_gradient(t.sizes(), t.dtype(), grad, index);
-  // The graph of a handle is that of the whole behind it.
-  request.grads.push_back(is_batched(t) ? whole_like(t, g) : g);
-  batched_roots_ |= is_batched(t);
+  Tensor g = root_gradient(t.sizes(), t.dtype(), grad, index);
+  if (is_batched(t)) [[unlikely]] {  // the graph of a handle is that of the whole behind it
+    g = whole_like(t, g);
+    batched_roots_ = true;
+  }
+  request.grads.push_back(std::move(g));
 }
 
 void BackwardJob::add_root(const NodeRef& node, uint32_t nr, const Tensor& grad, size_t index) {

@@ -217,13 +217,15 @@ std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<c
                              std::span<const SampleDim> dims, std::vector<SampleDim>& out_dims) {
   const LevelId outer = highest_level(wholes);
   if (outer == 0) return f.call_rule(level, wholes, dims, out_dims);
-  try {
-    return f.call_rule(level, wholes, dims, out_dims);
-  } catch (const ReadsSamples&) {
-    const VmapLevel around = vmap_level(outer, f.name().c_str());
-    RuleOfOne one(f, level, dims, out_dims);
-    return Loop(one, around, wholes).run();
+  if (f.rule_takes_samples()) {
+    try {
+      return f.call_rule(level, wholes, dims, out_dims);
+    } catch (const ReadsSamples&) {  // below
+    }
   }
+  const VmapLevel around = vmap_level(outer, f.name().c_str());
+  RuleOfOne one(f, level, dims, out_dims);
+  return Loop(one, around, wholes).run();
 }
 
 }  // namespace

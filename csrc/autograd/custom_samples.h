@@ -24,6 +24,8 @@ class COGRAD_API SampledCall {
   // The rule to write, for the warning that there is none.
   virtual std::string rule_to_write() const = 0;
   virtual bool has_rule() const = 0;
+  // Whether the rule may get tensors with samples of outer vmaps.
+  virtual bool rule_takes_samples() const { return true; }
   // Whether outputs without a derivative are as they should be.
   virtual bool non_differentiable() const { return false; }
   // The user's rule; fills one dim for each output. Where a derivative is asked for, and it

@@ -138,9 +138,9 @@ int64_t find_nonfinite(const Tensor& t, bool nan, bool inf) noexcept {
     case DType::Float64:
       return find_in<double>(t, nan, inf);
     case DType::Complex64:
-      return find_in<complex<float>>(t, nan, inf);
+      return find_in<Complex<float>>(t, nan, inf);
     case DType::Complex128:
-      return find_in<complex<double>>(t, nan, inf);
+      return find_in<Complex<double>>(t, nan, inf);
     case DType::Float16:
       return find_in<Half>(t, nan, inf);
     case DType::BFloat16:
@@ -159,7 +159,7 @@ std::string coordinates(const Tensor& t, int64_t element) {
   return to_string(at);
 }
 
-static std::string complex_text(complex<double> v) {
+static std::string complex_text(Complex<double> v) {
   return detail::concat("(", v.re, " + ", v.im, "j)");
 }
 
@@ -174,9 +174,9 @@ std::string element_text(const Tensor& t, int64_t element) {
       v = t.data<double>()[at];
       break;
     case DType::Complex64:
-      return complex_text(complex<double>(t.data<complex<float>>()[at]));
+      return complex_text(Complex<double>(t.data<Complex<float>>()[at]));
     case DType::Complex128:
-      return complex_text(t.data<complex<double>>()[at]);
+      return complex_text(t.data<Complex<double>>()[at]);
     case DType::Float16:
       v = static_cast<double>(t.data<Half>()[at]);
       break;

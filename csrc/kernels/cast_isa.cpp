@@ -26,8 +26,8 @@ COGRAD_ELEMENT(Float16, float, half, true)
 COGRAD_ELEMENT(BFloat16, float, bfloat, true)
 COGRAD_ELEMENT(Float32, float, plain, true)
 COGRAD_ELEMENT(Float64, double, plain, true)
-COGRAD_ELEMENT(Complex64, complex<float>, plain, true)
-COGRAD_ELEMENT(Complex128, complex<double>, plain, true)
+COGRAD_ELEMENT(Complex64, Complex<float>, plain, true)
+COGRAD_ELEMENT(Complex128, Complex<double>, plain, true)
 #undef COGRAD_ELEMENT
 
 template <class T>
@@ -117,7 +117,7 @@ constexpr LoopFn copy_of_size() {
   if constexpr (kSize == 1) return copy_elements<uint8_t>;
   if constexpr (kSize == 2) return copy_elements<uint16_t>;
   if constexpr (kSize == 4) return copy_elements<uint32_t>;
-  if constexpr (kSize == 16) return copy_elements<complex<double>>;
+  if constexpr (kSize == 16) return copy_elements<Complex<double>>;
   return copy_elements<uint64_t>;
 }
 template <DType t>
@@ -126,7 +126,7 @@ constexpr LoopFn fill_of_size() {
   if constexpr (kSize == 1) return fill_elements<uint8_t>;
   if constexpr (kSize == 2) return fill_elements<uint16_t>;
   if constexpr (kSize == 4) return fill_elements<uint32_t>;
-  if constexpr (kSize == 16) return fill_elements<complex<double>>;
+  if constexpr (kSize == 16) return fill_elements<Complex<double>>;
   return fill_elements<uint64_t>;
 }
 

@@ -10,27 +10,27 @@ namespace {
 
 struct Abs {
   template <class T>
-  static T f(complex<T> v) {
+  static T f(Complex<T> v) {
     return hypot(v.re, v.im);
   }
 };
 struct Angle {
   template <class T>
-  static T f(complex<T> v) {
+  static T f(Complex<T> v) {
     return atan2(v.im, v.re);
   }
 };
 struct Conj {
   template <class T>
-  static complex<T> f(complex<T> v) {
+  static Complex<T> f(Complex<T> v) {
     return conj(v);
   }
 };
 struct Sgn {
   template <class T>
-  static complex<T> f(complex<T> v) {
+  static Complex<T> f(Complex<T> v) {
     const T size = hypot(v.re, v.im);
-    return size == T(0) ? complex<T>(T(0)) : complex<T>(v.re / size, v.im / size);
+    return size == T(0) ? Complex<T>(T(0)) : Complex<T>(v.re / size, v.im / size);
   }
 };
 
@@ -38,12 +38,12 @@ struct Sgn {
 constexpr int kPad = 8;
 
 template <class Op, class T>
-using Out = decltype(Op::f(complex<T>()));
+using Out = decltype(Op::f(Complex<T>()));
 
 template <class Op, class T>
 __attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void*) {
   auto* out = reinterpret_cast<Out<Op, T>*>(ptrs[0]);
-  const auto* in = reinterpret_cast<const complex<T>*>(ptrs[1]);
+  const auto* in = reinterpret_cast<const Complex<T>*>(ptrs[1]);
   n &= -int64_t{kPad};
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) out[i] = Op::f(in[i]);
@@ -53,7 +53,7 @@ template <class Op, class T>
 inline constexpr Layout kLayout = {
     2,
     kPad,
-    {static_cast<int>(sizeof(Out<Op, T>)), static_cast<int>(sizeof(complex<T>)), 0, 0, 0},
+    {static_cast<int>(sizeof(Out<Op, T>)), static_cast<int>(sizeof(Complex<T>)), 0, 0, 0},
     {Form::plain, Form::plain, Form::plain, Form::plain, Form::plain}};
 
 struct Table {

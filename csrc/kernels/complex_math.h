@@ -11,70 +11,69 @@ namespace cograd::kernels {
 namespace {
 
 template <class T>
-inline complex<T> exp(complex<T> v) {
+inline Complex<T> exp(Complex<T> v) {
   const T size = exp(v.re);
   return {v.im == T(0) ? size : size * cos(v.im), v.im == T(0) ? v.im : size * sin(v.im)};
 }
 template <class T>
-inline complex<T> exp2(complex<T> v) {
+inline Complex<T> exp2(Complex<T> v) {
   return exp(v * T(0.69314718055994531));
 }
 // expm1(a) cos(b) - 2 sin(b / 2)^2 has no cancellation of ones.
 template <class T>
-inline complex<T> expm1(complex<T> v) {
+inline Complex<T> expm1(Complex<T> v) {
   const T half = sin(v.im * T(0.5));
   return {expm1(v.re) * cos(v.im) - T(2) * half * half, exp(v.re) * sin(v.im)};
 }
 template <class T>
-inline complex<T> log(complex<T> v) {
+inline Complex<T> log(Complex<T> v) {
   return {log(hypot(v.re, v.im)), atan2(v.im, v.re)};
 }
 template <class T>
-inline complex<T> log2(complex<T> v) {
+inline Complex<T> log2(Complex<T> v) {
   return log(v) * T(1.44269504088896341);
 }
 template <class T>
-inline complex<T> log10(complex<T> v) {
+inline Complex<T> log10(Complex<T> v) {
   return log(v) * T(0.43429448190325183);
 }
 template <class T>
-inline complex<T> log1p(complex<T> v) {
+inline Complex<T> log1p(Complex<T> v) {
   return {T(0.5) * log1p(v.re * (v.re + T(2)) + v.im * v.im), atan2(v.im, v.re + T(1))};
 }
 // The larger part from the sum of sizes, the other from their product.
 template <class T>
-inline complex<T> sqrt(complex<T> v) {
-  const T a = v.re < T(0) ? -v.re : v.re, b = v.im < T(0) ? -v.im : v.im;
+inline Complex<T> sqrt(Complex<T> v) {
+  const T a = abs(v.re), b = abs(v.im);
   const T large = sqrt(T(0.5) * a + T(0.5) * hypot(a, b));
-  const bool infinite = large == large + T(1) && large > T(1e38);
-  const T limit = b == large ? b : T(0);
-  const T small = large == T(0) ? b : infinite ? limit : b / (T(2) * large);
+  const T limit = isposinf(b) ? b : T(0);
+  const T small = large == T(0) ? b : isposinf(large) ? limit : b / (T(2) * large);
   const bool left = v.re < T(0);
   return {left ? small : large, copysign(left ? large : small, v.im)};
 }
 template <class T>
-inline complex<T> rsqrt(complex<T> v) {
-  return complex<T>(T(1)) / sqrt(v);
+inline Complex<T> rsqrt(Complex<T> v) {
+  return Complex<T>(T(1)) / sqrt(v);
 }
 template <class T>
-inline complex<T> sin(complex<T> v) {
+inline Complex<T> sin(Complex<T> v) {
   return {sin(v.re) * cosh(v.im), cos(v.re) * sinh(v.im)};
 }
 template <class T>
-inline complex<T> cos(complex<T> v) {
+inline Complex<T> cos(Complex<T> v) {
   return {cos(v.re) * cosh(v.im), -sin(v.re) * sinh(v.im)};
 }
 template <class T>
-inline complex<T> sinh(complex<T> v) {
+inline Complex<T> sinh(Complex<T> v) {
   return {sinh(v.re) * cos(v.im), cosh(v.re) * sin(v.im)};
 }
 template <class T>
-inline complex<T> cosh(complex<T> v) {
+inline Complex<T> cosh(Complex<T> v) {
   return {cosh(v.re) * cos(v.im), sinh(v.re) * sin(v.im)};
 }
 #define COGRAD_COMPLEX_STD(name)                       \
   template <class T>                                   \
-  inline complex<T> name(complex<T> v) {               \
+  inline Complex<T> name(Complex<T> v) {               \
     return std::name(static_cast<std::complex<T>>(v)); \
   }
 COGRAD_COMPLEX_STD(tan)
@@ -87,38 +86,38 @@ COGRAD_COMPLEX_STD(acosh)
 COGRAD_COMPLEX_STD(atanh)
 #undef COGRAD_COMPLEX_STD
 template <class T>
-inline complex<T> sigmoid(complex<T> v) {
-  return complex<T>(T(1)) / (complex<T>(T(1)) + exp(-v));
+inline Complex<T> sigmoid(Complex<T> v) {
+  return Complex<T>(T(1)) / (Complex<T>(T(1)) + exp(-v));
 }
 // 0 to a power with a positive real part is 0; 0 to the power 0 is 1. In double: the exponent
 // magnifies the error of the logarithm.
 template <class T>
-inline complex<T> pow(complex<T> v, complex<T> w) {
-  if (w == complex<T>(T(0))) return complex<T>(T(1));
-  if (v == complex<T>(T(0)) && w.re > T(0)) return complex<T>(T(0));
+inline Complex<T> pow(Complex<T> v, Complex<T> w) {
+  if (w == Complex<T>(T(0))) return Complex<T>(T(1));
+  if (v == Complex<T>(T(0)) && w.re > T(0)) return Complex<T>(T(0));
   const std::complex<double> base{v.re, v.im}, exponent{w.re, w.im};
   const std::complex<double> r = std::pow(base, exponent);
   return {static_cast<T>(r.real()), static_cast<T>(r.imag())};
 }
 
 template <class T>
-inline bool isnan(complex<T> v) {
+inline bool isnan(Complex<T> v) {
   return isnan(v.re) | isnan(v.im);
 }
 template <class T>
-inline bool isposinf(complex<T> v) {
+inline bool isposinf(Complex<T> v) {
   return isposinf(v.re) | isposinf(v.im);
 }
 template <class T>
-inline bool isneginf(complex<T> v) {
+inline bool isneginf(Complex<T> v) {
   return isneginf(v.re) | isneginf(v.im);
 }
 template <class T>
-inline bool isfinite(complex<T> v) {
+inline bool isfinite(Complex<T> v) {
   return isfinite(v.re) & isfinite(v.im);
 }
 template <class T>
-inline complex<T> where(bool c, complex<T> a, complex<T> b) {
+inline Complex<T> where(bool c, Complex<T> a, Complex<T> b) {
   return c ? a : b;
 }
 
@@ -128,7 +127,7 @@ inline bool below_half(T v) {
   return v < T(0.5);
 }
 template <class T>
-inline bool below_half(complex<T> v) {
+inline bool below_half(Complex<T> v) {
   return v.re * v.re + v.im * v.im < T(0.25);
 }
 template <class T>
@@ -136,7 +135,7 @@ inline bool has_positive_part(T v) {
   return v >= T(0);
 }
 template <class T>
-inline bool has_positive_part(complex<T> v) {
+inline bool has_positive_part(Complex<T> v) {
   return v.re >= T(0);
 }
 

@@ -87,8 +87,8 @@ struct ComplexNumber {
   const void* get() const {
     return type == DType::Complex64 ? static_cast<const void*>(&single) : &wide;
   }
-  complex<float> single;
-  complex<double> wide;
+  Complex<float> single;
+  Complex<double> wide;
   DType type;
 };
 

@@ -125,7 +125,7 @@ void dot_small(DType t, int64_t n, const void* x, int64_t incx, const void* y, i
     // A plain float sum over many terms would lose digits.
     using A = std::conditional_t<
         std::is_same_v<Acc<T>, float>, double,
-        std::conditional_t<std::is_same_v<T, complex<float>>, complex<double>, Acc<T>>>;
+        std::conditional_t<std::is_same_v<T, Complex<float>>, Complex<double>, Acc<T>>>;
     const T* px = static_cast<const T*>(x);
     const T* py = static_cast<const T*>(y);
     A total = A(0);

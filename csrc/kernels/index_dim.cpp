@@ -318,8 +318,8 @@ void scatter_reduce(ScatterReduce op, DType t, const DimIndexGeometry& g, void* 
                                  "scatter_reduce(): only sums are implemented for dtype ",
                                  dtype_name(t));
     return t == DType::Complex64
-               ? add_complex<complex<float>>(space, self, index, src, include_self)
-               : add_complex<complex<double>>(space, self, index, src, include_self);
+               ? add_complex<Complex<float>>(space, self, index, src, include_self)
+               : add_complex<Complex<double>>(space, self, index, src, include_self);
   }
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -34,8 +34,8 @@ struct ScanAcc<float> {
   using type = double;
 };
 template <>
-struct ScanAcc<complex<float>> {
-  using type = complex<double>;
+struct ScanAcc<Complex<float>> {
+  using type = Complex<double>;
 };
 template <class T>
 using Acc = typename ScanAcc<T>::type;

@@ -126,7 +126,7 @@ void move_elements(char* out, int64_t out_stride, const char* in, int64_t in_str
     case 4:
       return move_strided<uint32_t>(out, out_stride, in, in_stride, n);
     case 16:
-      return move_strided<complex<double>>(out, out_stride, in, in_stride, n);
+      return move_strided<Complex<double>>(out, out_stride, in, in_stride, n);
     default:
       return move_strided<uint64_t>(out, out_stride, in, in_stride, n);
   }

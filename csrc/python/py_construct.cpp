@@ -132,7 +132,7 @@ Scalar tensor_item(const char* op, PyObject* o) {
   return item(t);
 }
 
-complex<double> complex_value(const char* op, PyObject* o) {
+Complex<double> complex_value(const char* op, PyObject* o) {
   if (is_tensor(o)) return tensor_item(op, o).to_complex();
   const Py_complex v = PyComplex_AsCComplex(o);
   if (v.real == -1.0 && PyErr_Occurred()) throw_python_error();

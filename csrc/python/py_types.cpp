@@ -342,7 +342,7 @@ bool parse_int(PyObject* o, int64_t* out) noexcept {
 bool parse_scalar(PyObject* o, Scalar* out) noexcept {
   if (PyComplex_Check(o)) {
     const Py_complex v = PyComplex_AsCComplex(o);
-    *out = complex<double>(v.real, v.imag);
+    *out = Complex<double>(v.real, v.imag);
     return true;
   }
   if (PyFloat_Check(o)) {
@@ -377,7 +377,7 @@ bool parse_scalar(PyObject* o, Scalar* out) noexcept {
   }
   if (std::string_view(Py_TYPE(o)->tp_name).starts_with("numpy.complex")) {
     const Py_complex v = PyComplex_AsCComplex(o);
-    *out = complex<double>(v.real, v.imag);
+    *out = Complex<double>(v.real, v.imag);
     return true;
   }
   if (Py_TYPE(o)->tp_as_number == nullptr || Py_TYPE(o)->tp_as_number->nb_float == nullptr)

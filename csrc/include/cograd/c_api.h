@@ -274,7 +274,10 @@ enum {
   COGRAD_FUNCTION_ONCE_DIFFERENTIABLE = 1,
   /* forward, backward and jvp are made of ops alone, and run on tensors that have samples of a
    * vmap: Python's generate_vmap_rule. */
-  COGRAD_FUNCTION_TAKES_SAMPLES = 2
+  COGRAD_FUNCTION_TAKES_SAMPLES = 2,
+  /* batch may get tensors that have samples of outer vmaps, whose data is NULL: otherwise it runs
+   * for one of these after the other. */
+  COGRAD_FUNCTION_BATCH_TAKES_SAMPLES = 4
 };
 typedef struct cograd_results_s* cograd_results;
 enum { COGRAD_RANDOMNESS_ERROR = 0, COGRAD_RANDOMNESS_DIFFERENT = 1, COGRAD_RANDOMNESS_SAME = 2 };
@@ -388,7 +391,8 @@ enum {
   COGRAD_OP_ONCE_DIFFERENTIABLE = 16, /* COGRAD_FUNCTION_ONCE_DIFFERENTIABLE, of `backward` */
   /* COGRAD_FUNCTION_TAKES_SAMPLES. Of an op that records its node itself, or none: forward is made
    * of ops and functions, which know what to do with samples. */
-  COGRAD_OP_TAKES_SAMPLES = 32
+  COGRAD_OP_TAKES_SAMPLES = 32,
+  COGRAD_OP_BATCH_TAKES_SAMPLES = 64 /* COGRAD_FUNCTION_BATCH_TAKES_SAMPLES */
 };
 typedef struct cograd_op_desc {
   size_t struct_size;

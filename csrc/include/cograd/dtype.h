@@ -197,11 +197,11 @@ struct DTypeOf<double> {
   static constexpr DType value = DType::Float64;
 };
 template <>
-struct DTypeOf<complex<float>> {
+struct DTypeOf<Complex<float>> {
   static constexpr DType value = DType::Complex64;
 };
 template <>
-struct DTypeOf<complex<double>> {
+struct DTypeOf<Complex<double>> {
   static constexpr DType value = DType::Complex128;
 };
 template <class T>
@@ -241,8 +241,8 @@ decltype(auto) dispatch_real(DType t, F&& f) {
 // The same; every dtype is covered.
 template <class F>
 decltype(auto) dispatch_all(DType t, F&& f) {
-  if (t == DType::Complex64) return f(TypeTag<complex<float>>{});
-  if (t == DType::Complex128) return f(TypeTag<complex<double>>{});
+  if (t == DType::Complex64) return f(TypeTag<Complex<float>>{});
+  if (t == DType::Complex128) return f(TypeTag<Complex<double>>{});
   return dispatch_real(t, f);
 }
 

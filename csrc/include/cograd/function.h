@@ -407,7 +407,8 @@ namespace ext {
 template <class T>
 constexpr uint32_t flags_of() {
   return (OnceDifferentiable<T>::value ? COGRAD_FUNCTION_ONCE_DIFFERENTIABLE : 0) |
-         (TakesSamples<T>::value ? COGRAD_FUNCTION_TAKES_SAMPLES : 0);
+         (TakesSamples<T>::value ? COGRAD_FUNCTION_TAKES_SAMPLES : 0) |
+         COGRAD_FUNCTION_BATCH_TAKES_SAMPLES;  // data_ptr of such a tensor raises
 }
 
 // The tangents of tensor arguments as a list with a place for every argument.

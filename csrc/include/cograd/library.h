@@ -60,7 +60,7 @@ struct Argument<Scalar> : Of<COGRAD_NUMBER> {
     if (v.kind == COGRAD_COMPLEX) {
       double imag = 0;
       __builtin_memcpy(&imag, &v.length, sizeof imag);
-      return complex<double>(v.u.number, imag);
+      return Complex<double>(v.u.number, imag);
     }
     if (v.kind == COGRAD_BOOLEAN) return Scalar(v.u.integer != 0);
     return Scalar(static_cast<long>(v.u.integer));
@@ -368,6 +368,7 @@ class OpDefinition {
   template <class F>
   OpDefinition& vmap(F rule) {
     d_.batch = ext::VmapTrampoline<F>::call;
+    d_.flags |= COGRAD_OP_BATCH_TAKES_SAMPLES;
     if constexpr (std::is_pointer_v<F>)
       d_.batch_user = reinterpret_cast<void*>(rule);
     else

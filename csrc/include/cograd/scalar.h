@@ -24,7 +24,7 @@ class Scalar {
   constexpr Scalar(float v) noexcept : tag_(kFloat), d_(v) {}                              // NOLINT
   constexpr Scalar(double v) noexcept : tag_(kFloat), d_(v) {}                             // NOLINT
   template <class T>
-  constexpr Scalar(complex<T> v) noexcept  // NOLINT
+  constexpr Scalar(Complex<T> v) noexcept  // NOLINT
       : tag_(v.im == v.im ? __builtin_bit_cast(uint64_t, static_cast<double>(v.im)) : kNan),
         d_(static_cast<double>(v.re)) {}
 
@@ -46,7 +46,7 @@ class Scalar {
   constexpr double imag() const noexcept {
     return is_complex() ? __builtin_bit_cast(double, tag_) : 0.0;
   }
-  constexpr complex<double> to_complex() const noexcept { return {to_double(), imag()}; }
+  constexpr Complex<double> to_complex() const noexcept { return {to_double(), imag()}; }
 #ifdef COGRAD_TORCH_COMPAT
 #include "cograd/torch_compat/impl/scalar_members.inc"
 #endif

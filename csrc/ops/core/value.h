@@ -107,7 +107,7 @@ struct Value {
   Scalar scalar() const noexcept {
     if (kind == COGRAD_FLOAT) return Scalar(u.number);
     if (kind == COGRAD_COMPLEX)
-      return complex<double>(u.number, std::bit_cast<double>(uint64_t{length}));
+      return Complex<double>(u.number, std::bit_cast<double>(uint64_t{length}));
     if (kind == COGRAD_BOOLEAN) return Scalar(u.integer != 0);
     return Scalar(static_cast<long>(u.integer));
   }

@@ -88,7 +88,7 @@ struct AngleComplex {
   static Tensor backward(Ctx<AngleComplex>& ctx, const Tensor& g) {
     const Tensor z = ctx.saved(0), size = abs(z);
     const Tensor none = eq(size, 0);
-    const Tensor turned = mul(sgn(z), Scalar(complex<double>(0, 1)));
+    const Tensor turned = mul(sgn(z), Scalar(Complex<double>(0, 1)));
     return turned * where(none, 0.0, g / where(none, 1.0, size));
   }
 };
@@ -192,7 +192,7 @@ struct Join {
   }
 };
 
-struct Complex {
+struct MakeComplex {
   static constexpr OpSpec spec{"complex",
                                "real, imag",
                                kFunction | kOut | kElementwise,
@@ -205,7 +205,7 @@ struct Complex {
     return into.run<Join>(re, im);
   }
 };
-COGRAD_OP(Complex)
+COGRAD_OP(MakeComplex)
 
 struct Polar {
   static constexpr OpSpec spec{"polar",

@@ -33,7 +33,7 @@ struct Row {
 template <class T>
 T param(const ElementParams* p, int k) {
   if constexpr (is_complex_type<T>)
-    return T(complex<double>(p->d[k], p->imag[k]));
+    return T(Complex<double>(p->d[k], p->imag[k]));
   else if constexpr (is_float<T>)
     return static_cast<T>(p->d[k]);
   else
@@ -217,8 +217,8 @@ struct Loops {
     put<DType::Int64, int64_t>(row);
     put<DType::Float32, float>(row);
     put<DType::Float64, double>(row);
-    put<DType::Complex64, complex<float>>(row);
-    put<DType::Complex128, complex<double>>(row);
+    put<DType::Complex64, Complex<float>>(row);
+    put<DType::Complex128, Complex<double>>(row);
     if constexpr ((Op::kTypes & bit(DType::Float16)) != 0) {
       row[static_cast<int>(DType::Float16)] = narrow_float<Form::half>();
       row[static_cast<int>(DType::BFloat16)] = narrow_float<Form::bfloat>();

@@ -34,9 +34,9 @@ void raw_masked_scale(const Tensor& out, const Tensor& x, const Tensor& mask, do
     case DType::Float32:
       return run(TypeTag<float>{}, static_cast<float>(scale));
     case DType::Complex64:
-      return run(TypeTag<complex<float>>{}, static_cast<float>(scale));
+      return run(TypeTag<Complex<float>>{}, static_cast<float>(scale));
     case DType::Complex128:
-      return run(TypeTag<complex<double>>{}, scale);
+      return run(TypeTag<Complex<double>>{}, scale);
     default:
       return run(TypeTag<double>{}, scale);
   }

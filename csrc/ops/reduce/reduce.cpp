@@ -97,7 +97,7 @@ Tensor complex_product(const Tensor& x, DimMask mask, bool keepdim) {
 
 // The sum of contiguous elements, a row of lanes at a time.
 template <class T>
-complex<double> contiguous_sum(const Tensor& x) {
+Complex<double> contiguous_sum(const Tensor& x) {
   constexpr int64_t kLanes = 32;  // parts
   constexpr int64_t kSize = sizeof(T);
   const T* p = reinterpret_cast<const T*>(x.bytes());
@@ -107,7 +107,7 @@ complex<double> contiguous_sum(const Tensor& x) {
   const int64_t reduced[1] = {rows}, reduced_step[1] = {kLanes * kSize};
   kernels::reduce(ReduceOp::Sum, dtype_of<T>, p, {kept, kept_step, reduced, reduced_step},
                   DType::Float64, lanes);
-  complex<double> total(0.0);
+  Complex<double> total(0.0);
   for (int64_t i = 0; i < kLanes; i += 2) total += {lanes[i], lanes[i + 1]};
   for (int64_t i = rows * kLanes; i < n; i += 2)
     total += {static_cast<double>(p[i]), static_cast<double>(p[i + 1])};
@@ -125,7 +125,7 @@ Tensor run_complex(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DTy
   const ReducePlan plan(parts, mask, keepdim);
   Tensor out = empty(IntList(plan.shape).first(plan.shape.size() - 1), x.dtype());
   if (mask == all_dims(x.dim()) && x.is_contiguous()) {
-    complex<double> sum = x.dtype() == DType::Complex64 ? contiguous_sum<float>(values)
+    Complex<double> sum = x.dtype() == DType::Complex64 ? contiguous_sum<float>(values)
                                                         : contiguous_sum<double>(values);
     if (op == ReduceOp::Mean) sum = sum / static_cast<double>(x.numel());
     raw_fill(out, sum);

@@ -22,9 +22,7 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 def is_floating(value: Any) -> bool:
     """Whether ``value`` is a tensor of a floating-point or complex dtype."""
-    return isinstance(value, Tensor) and (
-        value.dtype.is_floating_point or value.dtype.is_complex
-    )
+    return isinstance(value, Tensor) and (value.dtype.is_floating_point or value.dtype.is_complex)
 
 
 def coordinates(value: Tensor) -> Tensor:
