@@ -67,6 +67,17 @@ def test_digits(tmp_path):
     assert is_picture(tmp_path / "demo.png", 60_000)
 
 
+def test_heat(tmp_path):
+    """The derivative of the error leads to a weight that beats both ends of the search."""
+    out = run_example("heat.py", cwd=tmp_path)
+    measured = float(re.search(r"measurement: ([\d.]+)", out)[1])
+    errors = [float(e) for e in re.findall(r"weight: \S+ error: ([\d.]+)", out)]
+    assert len(errors) == 10
+    assert errors[-1] < 0.5 * measured
+    assert errors[-1] < 0.9 * errors[2]
+    assert errors[-1] <= min(errors) + 1e-4
+
+
 @pytest.mark.skipif(not has("matplotlib"), reason="needs the extra demo")
 def test_picture_of_a_graph(monkeypatch):
     """Every node behind a loss is drawn once, below the nodes that lead to it."""

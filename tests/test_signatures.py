@@ -15,9 +15,11 @@ SPACES = {
     "UntypedStorage": torch.UntypedStorage,
     "SavedTensor": torch.autograd.SavedTensor,
     "functional": torch.nn.functional,
+    "fft": torch.fft,
     "linalg": torch.linalg,
     "autograd": torch.autograd,
     "testing": torch.testing,
+    "windows": torch.signal.windows,
 }
 
 

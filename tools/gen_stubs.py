@@ -75,6 +75,9 @@ ATTRIBUTES = {
     "H": ("Tensor", False),
     "mH": ("Tensor", False),
     "real": ("Tensor", False),
+    "is_complex": ("_bool", False),
+    "is_floating_point": ("_bool", False),
+    "is_signed": ("_bool", False),
 }
 ARITHMETIC = [
     "add",
@@ -132,6 +135,12 @@ HAND: dict[str, list[str]] = {
     "Tensor.detach": ["(self) -> Tensor"],
     "Tensor.detach_": ["(self) -> Self"],
     "Tensor.is_contiguous": ["(self, memory_format: Any = None) -> _bool"],
+    "Tensor.istft": [
+        "(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, "
+        "window: Tensor | None = None, center: _bool = True, normalized: _bool = False, "
+        "onesided: _bool | None = None, length: _int | None = None, "
+        "return_complex: _bool = False) -> Tensor"
+    ],
     "Tensor.new_tensor": [
         f"(self, data: Any, *, {FACTORY}, requires_grad: _bool = False) -> Tensor"
     ],
@@ -142,6 +151,12 @@ HAND: dict[str, list[str]] = {
     "Tensor.retain_grad": ["(self) -> None"],
     "Tensor.share_memory_": ["(self) -> Self"],
     "Tensor.size": ["(self, dim: None = None) -> Size", "(self, dim: _int) -> _int"],
+    "Tensor.stft": [
+        "(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, "
+        "window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', "
+        "normalized: _bool = False, onesided: _bool | None = None, "
+        "return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor"
+    ],
     "Tensor.stride": ["(self, dim: None = None) -> tuple[_int, ...]", "(self, dim: _int) -> _int"],
     "Tensor.type": ["(self) -> str", "(self, dtype: Any, non_blocking: _bool = False) -> Tensor"],
     "Tensor.untyped_storage": ["(self) -> UntypedStorage"],
@@ -430,7 +445,8 @@ def package_stub(package: Any, module: Any, table: list[Record]) -> str:
     results = sorted({f"_{r['name']}_result" for r in table if r.get("returns")})
     imports, body = [], []
     own_int = {"Generator", "Tensor", "device", "dtype"}
-    for name, value in sorted(vars(package).items()):
+    lazy = {n: getattr(package, n) for n in {*package._LAZY_MODULES, *package._LAZY_NAMES}}
+    for name, value in sorted({**vars(package), **lazy}.items()):
         if (name.startswith("_") and name != "__version__") or name in {"Any", "annotations"}:
             continue
         source = getattr(value, "__module__", None) or ""

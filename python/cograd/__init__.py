@@ -107,6 +107,7 @@ from cograd.autograd.grad_mode import (
 _LAZY_MODULES = frozenset(
     (
         "cuda",
+        "fft",
         "func",
         "library",
         "linalg",
@@ -114,14 +115,22 @@ _LAZY_MODULES = frozenset(
         "ops",
         "optim",
         "serialization",
+        "signal",
         "testing",
         "utils",
     )
 )
 _LAZY_NAMES = {
+    "bartlett_window": "_windows",
+    "blackman_window": "_windows",
+    "hamming_window": "_windows",
+    "hann_window": "_windows",
+    "istft": "_spectral",
+    "kaiser_window": "_windows",
     "load": "serialization",
     "save": "serialization",
     "set_printoptions": "_tensor.str",
+    "stft": "_spectral",
     "get_printoptions": "_tensor.str",
     "printoptions": "_tensor.str",
     "vmap": "_vmap",

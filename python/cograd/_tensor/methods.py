@@ -141,6 +141,47 @@ def _false(self: Tensor) -> bool:
     return False
 
 
+def _stft(
+    self: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> Tensor:
+    """See :func:`cograd.stft`."""
+    result: Tensor = cograd.stft(
+        self, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided,
+        return_complex, align_to_window,
+    )  # fmt: skip
+    return result
+
+
+def _istft(
+    self: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor:
+    """See :func:`cograd.istft`."""
+    result: Tensor = cograd.istft(
+        self, n_fft, hop_length, win_length, window, center, normalized, onesided, length,
+        return_complex,
+    )  # fmt: skip
+    return result
+
+
 def _get_volatile(self: Tensor) -> bool:
     warnings.warn("volatile was removed (Variable.volatile is always False)", stacklevel=2)
     return False
@@ -168,6 +209,7 @@ _METHODS: dict[str, Any] = {
     "is_neg": _false,
     "is_pinned": _is_pinned,
     "is_shared": _is_shared,
+    "istft": _istft,
     "map_": _map_,
     "imag": property(_get_imag, _set_imag, doc="A view of the imaginary parts."),
     "pin_memory": _pin_memory,
@@ -175,6 +217,7 @@ _METHODS: dict[str, Any] = {
     "resolve_conj": _same,
     "resolve_neg": _same,
     "share_memory_": _share_memory_,
+    "stft": _stft,
     "untyped_storage": _untyped_storage,
     "volatile": property(_get_volatile, _set_volatile, doc="Removed: always False."),
     **storage.TENSOR_METHODS,

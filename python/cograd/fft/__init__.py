@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Discrete Fourier transforms, by pocketfft as NumPy or, where it is installed, SciPy ships it.
+
+Of float32 and float64, and the complex dtypes of both; integers are promoted to the default dtype.
+
+``n`` and ``s``: the input is cut or filled up with zeros at the end to these sizes along ``dim``;
+-1 in ``s`` keeps a size. ``norm``: "backward" (default) divides by the number of points in inverse
+transforms, "forward" in the others, "ortho" by its root in both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from . import _arguments, _transforms
+from ._arguments import overridable
+
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "hfft2",
+    "hfftn",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "ihfft2",
+    "ihfftn",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+_Dims = int | Sequence[int] | None
+_LAST_TWO = (-2, -1)
+
+
+@overridable
+def fft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The spectrum of ``input`` along ``dim``."""
+    s, dims = _transforms.one_dim("fft", n, dim)
+    return _transforms.complex_to_complex("fft", input, s, dims, norm, out, forward=True)
+
+
+@overridable
+def ifft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of ``fft``."""
+    s, dims = _transforms.one_dim("ifft", n, dim)
+    return _transforms.complex_to_complex("ifft", input, s, dims, norm, out, forward=False)
+
+
+@overridable
+def rfft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The bins 0 to n/2 of the spectrum of real ``input``; the others are their conjugates."""
+    s, dims = _transforms.one_dim("rfft", n, dim)
+    return _transforms.real_to_complex("rfft", input, s, dims, norm, out, forward=True)
+
+
+@overridable
+def irfft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of ``rfft``: the real signal whose bins 0 to n/2 are ``input``.
+
+    ``n`` is the length of the result, by default 2 (m - 1) of m bins; odd lengths must be told. The
+    imaginary parts of bins 0 and n/2 are ignored.
+    """
+    s, dims = _transforms.one_dim("irfft", n, dim)
+    return _transforms.complex_to_real("irfft", input, s, dims, norm, out, forward=False)
+
+
+@overridable
+def hfft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The real spectrum of a Hermitian signal, of which ``input`` is the half from 0 to n/2.
+
+    ``n`` is the length of the result, by default 2 (m - 1) of m values.
+    """
+    s, dims = _transforms.one_dim("hfft", n, dim)
+    return _transforms.complex_to_real("hfft", input, s, dims, norm, out, forward=True)
+
+
+@overridable
+def ihfft(
+    input: Tensor,
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of ``hfft``: the half of the Hermitian signal with real spectrum ``input``."""
+    s, dims = _transforms.one_dim("ihfft", n, dim)
+    return _transforms.real_to_complex("ihfft", input, s, dims, norm, out, forward=False)
+
+
+@overridable
+def fft2(
+    input: Tensor,
+    s: int | Sequence[int] | None = None,
+    dim: _Dims = _LAST_TWO,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The spectrum of ``input`` along two dims."""
+    return _transforms.complex_to_complex("fft2", input, s, dim, norm, out, forward=True)
+
+
+@overridable
+def ifft2(
+    input: Tensor,
+    s: int | Sequence[int] | None = None,
+    dim: _Dims = _LAST_TWO,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of ``fft2``."""
+    return _transforms.complex_to_complex("ifft2", input, s, dim, norm, out, forward=False)
+
+
+@overridable
+def rfft2(
+    input: Tensor,
+    s: int | Sequence[int] | None = None,
+    dim: _Dims = _LAST_TWO,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The spectrum of real ``input`` along two dims; of the last one the bins 0 to n/2."""
+    return _transforms.real_to_complex("rfft2", input, s, dim, norm, out, forward=True)
+
+
+@overridable
+def irfft2(
+    input: Tensor,
+    s: int | Sequence[int] | None = None,
+    dim: _Dims = _LAST_TWO,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of ``rfft2``; ``s`` has the sizes of the result."""
+    return _transforms.complex_to_real("irfft2", input, s, dim, norm, out, forward=False)
+
+
+@overridable
+def hfft2(
+    input: Tensor,
+    s: int | Sequence[int] | None = None,
+    dim: _Dims = _LAST_TWO,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The real spectrum of a signal that is Hermitian along the last of two dims.
+
+    ``input`` has the half of it from 0 to n/2; ``s`` has the sizes of the result.
+    """
+    return _transforms.complex_to_real("hfft2", input, s, dim, norm, out, forward=True)
+
+
+@overridable
+def ihfft2(
+    input: Tensor,
+    s: int | Sequence[int] | None = None,
+    dim: _Dims = _LAST_TWO,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of ``hfft2``: half of the Hermitian signal with real spectrum ``input``."""
+    return _transforms.real_to_complex("ihfft2", input, s, dim, norm, out, forward=False)
+
+
+@overridable
+def fftn(
+    input: Tensor,
+    s: int | Sequence[int] | None = None,
+    dim: _Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The spectrum of ``input`` along ``dim``: by default the last ones of ``s``, or all."""
+    return _transforms.complex_to_complex("fftn", input, s, dim, norm, out, forward=True)
+
+
+@overridable
+def ifftn(
+    input: Tensor,
+    s: int | Sequence[int] | None = None,
+    dim: _Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of ``fftn``."""
+    return _transforms.complex_to_complex("ifftn", input, s, dim, norm, out, forward=False)
+
+
+@overridable
+def rfftn(
+    input: Tensor,
+    s: int | Sequence[int] | None = None,
+    dim: _Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The spectrum of real ``input`` along ``dim``; of the last one the bins 0 to n/2."""
+    return _transforms.real_to_complex("rfftn", input, s, dim, norm, out, forward=True)
+
+
+@overridable
+def irfftn(
+    input: Tensor,
+    s: int | Sequence[int] | None = None,
+    dim: _Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of ``rfftn``; ``s`` has the sizes of the result."""
+    return _transforms.complex_to_real("irfftn", input, s, dim, norm, out, forward=False)
+
+
+@overridable
+def hfftn(
+    input: Tensor,
+    s: int | Sequence[int] | None = None,
+    dim: _Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The real spectrum of a signal that is Hermitian along the last of ``dim``.
+
+    ``input`` has the half of it from 0 to n/2; ``s`` has the sizes of the result.
+    """
+    return _transforms.complex_to_real("hfftn", input, s, dim, norm, out, forward=True)
+
+
+@overridable
+def ihfftn(
+    input: Tensor,
+    s: int | Sequence[int] | None = None,
+    dim: _Dims = None,
+    norm: str | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The inverse of ``hfftn``: half of the Hermitian signal with real spectrum ``input``."""
+    return _transforms.real_to_complex("ihfftn", input, s, dim, norm, out, forward=False)
+
+
+def _frequencies(
+    op: str, bins: Any, n: int, d: float, out: Tensor | None, **options: Any
+) -> Tensor:
+    dtype = options["dtype"]
+    if out is not None:
+        if dtype is not None and dtype != out.dtype:
+            raise RuntimeError(f"dtype {dtype} does not match dtype of out parameter ({out.dtype})")
+        dtype = out.dtype
+    dtype = cograd.get_default_dtype() if dtype is None else dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"{op} requires a floating point or complex dtype, but got {dtype}")
+    layout, device = options["layout"], options["device"]
+    parts = [cograd.arange(*b, dtype=dtype, layout=layout, device=device) for b in bins]
+    step = 1.0 / (n * d) if n * d else math.inf
+    result = (cograd.cat(parts) if len(parts) > 1 else parts[0]).mul_(step)
+    return _arguments.stored(result, out).requires_grad_(options["requires_grad"])
+
+
+def fftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    out: Tensor | None = None,
+    dtype: cograd.dtype | None = None,
+    layout: Any = cograd.strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The frequency of each bin of ``fft`` over ``n`` samples at distances ``d``, in cycles.
+
+    [0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1] / (d n)
+    """
+    n = _arguments.as_int("fftfreq", "n", n)
+    if n < 0:
+        raise RuntimeError(f"fftfreq(): Trying to create tensor with negative dimension {n}: [{n}]")
+    options = dict(dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    bins = ((0, (n + 1) // 2), (-(n // 2), 0))
+    return _frequencies("fftfreq", bins, n, d, out, **options)
+
+
+def rfftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    out: Tensor | None = None,
+    dtype: cograd.dtype | None = None,
+    layout: Any = cograd.strided,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The frequency of each bin of ``rfft`` over ``n`` samples at distances ``d``, in cycles.
+
+    [0, 1, ..., n // 2] / (d n)
+    """
+    n = _arguments.as_int("rfftfreq", "n", n)
+    if n < -2:
+        raise RuntimeError(f"rfftfreq(): Trying to create tensor with negative dimension for n={n}")
+    options = dict(dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+    return _frequencies("rfftfreq", ((0, n // 2 + 1),), n, d, out, **options)
+
+
+def _rolled(input: Tensor, dim: _Dims, *, back: bool) -> Tensor:
+    dims = range(input.dim()) if dim is None else _arguments.as_ints("fftshift", "dim", dim)
+    negative = [_arguments.checked_dim(input, d) for d in dims]
+    shifts = [(input.shape[d] + back) // 2 for d in negative]
+    return cograd.roll(input, shifts, negative)
+
+
+@overridable
+def fftshift(input: Tensor, dim: _Dims = None) -> Tensor:
+    """``input`` with the bin of frequency 0 moved to the middle of ``dim`` (default: all)."""
+    return _rolled(input, dim, back=False)
+
+
+@overridable
+def ifftshift(input: Tensor, dim: _Dims = None) -> Tensor:
+    """The inverse of ``fftshift``."""
+    return _rolled(input, dim, back=True)
