@@ -90,11 +90,11 @@ def ruled(vmap_rule, **members):
         (lambda info, d, a: (a, 0, 0), "must return .output, out_dims."),
         (lambda info, d, a: [a, 0], "must return .output, out_dims."),
         (lambda info, d, a: ((a, a), (0,)), "2 outputs and 1 out_dims"),
-        (lambda info, d, a: (a, "x"), "a dim of samples is an int, or None"),
+        (lambda info, d, a: (a, "x"), "out_dim of type str, expected int or None"),
     ],
 )
 def test_what_rules_must_return(rule, text):
-    with pytest.raises(RuntimeError, match=text):
+    with pytest.raises((RuntimeError, TypeError), match=text):
         vmap(ruled(rule).apply)(X)
     assert torch._C._vmap_depth() == 0
 
@@ -105,7 +105,7 @@ def test_rules_return_samples_anywhere_or_none():
     assert torch.equal(vmap(ruled(lambda i, d, a: (a[0], None)).apply)(X), X[0].expand(2, 3))
     both = vmap(lambda a: ruled(lambda i, d, a: ((a, 3), (0, None))).apply(a)[0])(X)
     assert torch.equal(both, X)
-    with pytest.raises(ValueError, match="has 1 samples, expected 2"):
+    with pytest.raises((RuntimeError, ValueError), match="expected 2 samples there"):
         vmap(ruled(lambda i, d, a: (a[:1], 0)).apply)(X)
     with pytest.raises(IndexError, match="out of range"):
         vmap(ruled(lambda i, d, a: (a, 5)).apply)(X)
@@ -219,6 +219,7 @@ class Several(Function):
         return torch.zeros_like(g).scatter(0, order, 2 * g), None
 
 
+@pytest.mark.filterwarnings("ignore:vmap. scatter")
 def test_several_outputs_and_outputs_that_are_no_tensors():
     w = grid(3)
 
@@ -243,7 +244,7 @@ def test_outputs_that_differ_and_are_no_tensors_raise():
         def forward(ctx, a):
             return a, a.sum().item()
 
-    with pytest.raises(RuntimeError, match="float that differs from sample to sample"):
+    with pytest.raises(RuntimeError, match="calling .item"):
         vmap(Sum.apply)(X)
 
 

@@ -249,19 +249,7 @@ Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples) {
   return out;
 }
 
-namespace {
-uint64_t& my_refusals() noexcept {
-  thread_local uint64_t count = 0;
-  return count;
-}
-}  // namespace
-
-uint64_t sample_refusals() noexcept { return my_refusals(); }
-
-void refuse_samples(std::string text) {
-  ++my_refusals();
-  throw ReadsSamples(ErrorKind::Runtime, std::move(text));
-}
+void refuse_samples(std::string text) { throw ReadsSamples(ErrorKind::Runtime, std::move(text)); }
 
 void fail_one_value(const char* who) {
   refuse_samples(detail::concat(

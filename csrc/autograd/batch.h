@@ -81,8 +81,6 @@ class ReadsSamples : public Error {
   const SavedHookInUse* hooks = thread_state.hooks_in_use;
 };
 [[noreturn]] COGRAD_API void refuse_samples(std::string text);
-// How often this thread raised it.
-COGRAD_API uint64_t sample_refusals() noexcept;
 // Whether this thread says so where a call runs sample by sample; the former answer.
 COGRAD_API bool tell_of_loops(bool on) noexcept;
 COGRAD_API bool tells_of_loops() noexcept;

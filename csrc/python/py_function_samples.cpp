@@ -153,8 +153,8 @@ bool generates_vmap_rule(py::handle cls) {
   if (!py::cast<bool>(py::bool_(cls.attr("generate_vmap_rule")))) return false;
   COGRAD_CHECK(cls.attr("vmap").is(base_class().attr("vmap")), "You tried to vmap over ",
                py::cast<std::string>(cls.attr("__name__")),
-               ", but it has both generate_vmap_rule=True and an overriden vmap staticmethod. "
-               "Please set generate_vmap_rule=False or delete the overriden vmap staticmethod to "
+               ", but it has both generate_vmap_rule=True and an overridden vmap staticmethod. "
+               "Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to "
                "avoid ambiguity.");
   return true;
 }

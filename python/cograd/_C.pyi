@@ -28,14 +28,6 @@ class _linalg_eigh_result(NamedTuple):
     eigenvalues: Tensor
     eigenvectors: Tensor
 
-class _linalg_solve_ex_result(NamedTuple):
-    result: Tensor
-    info: Tensor
-
-class _linalg_inv_ex_result(NamedTuple):
-    inverse: Tensor
-    info: Tensor
-
 class _linalg_slogdet_result(NamedTuple):
     sign: Tensor
     logabsdet: Tensor
@@ -43,6 +35,18 @@ class _linalg_slogdet_result(NamedTuple):
 class _slogdet_result(NamedTuple):
     sign: Tensor
     logabsdet: Tensor
+
+class _linalg_eig_result(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+class _linalg_solve_ex_result(NamedTuple):
+    result: Tensor
+    info: Tensor
+
+class _linalg_inv_ex_result(NamedTuple):
+    inverse: Tensor
+    info: Tensor
 
 class _linalg_svd_result(NamedTuple):
     U: Tensor
@@ -602,6 +606,7 @@ class Tensor:
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Self: ...
     def masked_select(self, mask: Tensor) -> Tensor: ...
     def matmul(self, other: Tensor) -> Tensor: ...
+    def matrix_exp(self) -> Tensor: ...
     def matrix_power(self, n: _int) -> Tensor: ...
     @overload
     def max(self) -> Tensor: ...
@@ -1723,7 +1728,11 @@ class _ops:
     @staticmethod
     def linalg_det(A: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     @staticmethod
+    def linalg_eig(A: Tensor, *, out: Tensor | None = None) -> _linalg_eig_result: ...
+    @staticmethod
     def linalg_eigh(A: Tensor, UPLO: str = 'L', *, out: Tensor | None = None) -> _linalg_eigh_result: ...
+    @staticmethod
+    def linalg_eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     @staticmethod
     def linalg_eigvalsh(A: Tensor, UPLO: str = 'L', *, out: Tensor | None = None) -> Tensor: ...
     @staticmethod
@@ -1824,6 +1833,8 @@ class _ops:
     def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor: ...
     @staticmethod
     def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
+    @staticmethod
+    def matrix_exp(input: Tensor) -> Tensor: ...
     @staticmethod
     def matrix_power(input: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor: ...
     @overload

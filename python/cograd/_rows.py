@@ -44,7 +44,7 @@ def _map_rows(
 
     A unit vector comes as one tensor for each of ``tensors``, of its shape and dtype. There are as
     many as these have elements together, the first tensor's elements first; ``chunk_size`` of them
-    are worked on at once. If ``fn`` does what a vmap refuses, it runs for one after the other.
+    are worked on at once. If ``fn`` raises under vmap, it runs for one after the other.
     """
     count = sum(t.numel() for t in tensors)
     if count == 0:  # the shapes of the results still matter
@@ -56,14 +56,11 @@ def _map_rows(
     for begin in range(0, count, step):
         rows = _unit_rows(tensors, begin, min(begin + step, count))
         if together is not None:
-            refusals = _C._vmap_refusals()
             try:
                 parts.append(together(rows))
                 continue
-            except RuntimeError:
-                if _C._vmap_refusals() == refusals:
-                    raise
-            together = None
+            except RuntimeError:  # what is no matter of vmap is raised again below
+                together = None
         parts.append(_one_by_one(fn, rows))
     if len(parts) == 1:
         return list(parts[0])
