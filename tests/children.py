@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs code in forked children, so that a crash is a failed test and not the end of the run."""
 
+import gc
 import os
 import resource
 import signal
@@ -25,6 +26,7 @@ def outcome(function, memory=3 * GIB, seconds=30):
         text = "ok"
         try:
             os.close(reading)
+            gc.freeze()  # a collection here need not look at the whole suite
             os.dup2(os.open(os.devnull, os.O_RDWR), 2)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             limit = address_space() + memory

@@ -113,7 +113,7 @@ Dims in_front(int64_t n, IntList sizes) {
 
 // All of `samples` in dim 0, zero but for the first.
 Tensor in_first(const Tensor& t, int64_t samples) {
-  const Tensor zeros = autograd_ops.zeros(in_front(samples, t.sizes()), t.dtype());
+  Tensor zeros = autograd_ops.zeros(in_front(samples, t.sizes()), t.dtype());
   if (samples == 0) return zeros;
   Dims strides;
   for (int i = 1; i < zeros.dim(); ++i) strides.push_back(zeros.strides()[static_cast<size_t>(i)]);
