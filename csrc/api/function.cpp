@@ -343,6 +343,7 @@ cograd_status cograd_context_saved_for_forward(cograd_context ctx, size_t i,
                                                cograd_tensor* out) noexcept {
   return guarded([&] {
     given(ctx, "saved_for_forward", "ctx");
+    given(out, "saved_for_forward", "out");
     put(out, "saved_for_forward", node_of(ctx)->saved_for_forward(i));
   });
 }

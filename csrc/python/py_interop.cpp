@@ -315,7 +315,7 @@ DType numpy_dtype(PyObject* o) {
   DType t;
   COGRAD_CHECK_TYPE(find_dtype(d, &t), "can't convert np.ndarray of type ", type_name(d),
                     ". The only supported types are: float64, float32, float16, int64, int32, "
-                    "int16, int8, uint8, and bool.");
+                    "int16, int8, uint8, bool, complex64 and complex128.");
   COGRAD_CHECK_VALUE(!is_ndarray(o) || py::cast<bool>(d.attr("isnative")),
                      "given numpy array has byte order different from the native byte order. "
                      "Conversion between byte orders is currently not supported.");

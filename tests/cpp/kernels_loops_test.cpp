@@ -110,8 +110,9 @@ void test_casts() {
   for (int f = 0; f < kNumDTypes; ++f) {
     for (int t = 0; t < kNumDTypes; ++t) {
       const DType from = static_cast<DType>(f), to = static_cast<DType>(t);
-      dispatch_all(from, [&](auto from_tag) {
-        dispatch_all(to, [&](auto to_tag) {
+      if (is_complex(from) || is_complex(to)) continue;  // tests/test_complex.py
+      dispatch_real(from, [&](auto from_tag) {
+        dispatch_real(to, [&](auto to_tag) {
           using From = typename decltype(from_tag)::type;
           using To = typename decltype(to_tag)::type;
           for (int64_t stride : {1, 3}) {

@@ -169,6 +169,14 @@ bool shift_dims(const BatchCall& c, int rank, Changed& args) {
   return true;
 }
 
+void drop_all_dims(const BatchCall& c) {
+  const int64_t sizes[1] = {c.size()};
+  Result& r = c.out();
+  if (r.tensor.defined()) r.tensor = reshape(r.tensor, sizes);
+  for (Tensor& t : r.tensors)
+    if (t.defined()) t = reshape(t, sizes);
+}
+
 bool by_dims(const BatchCall& c) {
   int rank = -1;
   bool first = true, fits = true;
@@ -180,16 +188,21 @@ bool by_dims(const BatchCall& c) {
     fits &= !c.record().facts.batch.aligned || t.dim() == rank;
     first = false;
   });
-  if (!fits || rank < 0 || (rank == 0 && c.record().facts.batch.new_dims == 0)) return false;
+  if (!fits || rank < 0) return false;
+  // Samples without dims are reduced as ones with a dim of 1, which leaves no dims either.
+  const bool alone = rank == 0 && c.record().facts.batch.new_dims == 0;
+  if (alone && (c.record().spec.flags & kKindMask) != kReduction) return false;
   Changed args(c.record(), c.args());
-  if (!shift_dims(c, rank, args)) return false;
+  if (!shift_dims(c, alone ? 1 : rank, args)) return false;
   const bool all = c.record().facts.batch.aligned || c.record().args[0].kind == ArgKind::Tensors;
   bool at_first = true;
   args.map([&](const Tensor& t) {
     const bool whole = all || std::exchange(at_first, false);
-    return whole ? c.all_samples(t) : t;
+    if (!whole) return t;
+    return alone ? unsqueeze(c.all_samples(t), -1) : c.all_samples(t);
   });
   args.call(c.out());
+  if (alone) drop_all_dims(c);
   wrap_results(c);
   return true;
 }

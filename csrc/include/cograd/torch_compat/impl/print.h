@@ -34,6 +34,16 @@ inline std::ostream& operator<<(std::ostream& s, const Scalar& v) {
 
 namespace torch_compat {
 
+// A floating or complex element, "(re,im)".
+template <class T>
+auto printable(const T& v) {
+  if constexpr (is_complex_type<T>)
+    return cograd::detail::concat('(', static_cast<double>(v.re), ',', static_cast<double>(v.im),
+                                  ')');
+  else
+    return static_cast<double>(v);
+}
+
 template <class T>
 void print_elements(std::ostream& s, const Tensor& t, const T* p, int64_t d) {
   const int64_t n = t.size(d);
@@ -43,7 +53,7 @@ void print_elements(std::ostream& s, const Tensor& t, const T* p, int64_t d) {
     } else if constexpr (std::is_integral_v<T>) {
       s << ' ' << static_cast<int64_t>(*p);
     } else {
-      s << ' ' << static_cast<double>(*p);
+      s << ' ' << printable(*p);
     }
   }
   if (d + 1 == t.dim()) s << '\n';
@@ -64,7 +74,7 @@ inline std::ostream& operator<<(std::ostream& s, const Tensor& t) {
     else if constexpr (std::is_integral_v<T>)
       s << static_cast<int64_t>(*p) << '\n';
     else
-      s << static_cast<double>(*p) << '\n';
+      s << torch_compat::printable(*p) << '\n';
   });
   s << "[ " << t.type().toString() << '{';
   for (int64_t d = 0; d < t.dim(); ++d) s << (d > 0 ? "," : "") << t.size(d);
