@@ -415,6 +415,39 @@ def test_no_part_is_lost_on_the_way_to_a_real_tensor():
     assert x.tolist() == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("Adam", {"amsgrad": True, "weight_decay": 0.1}),
+        ("AdamW", {}),
+        ("RMSprop", {"centered": True, "momentum": 0.5}),
+        ("Adagrad", {"lr_decay": 0.1}),
+        ("SGD", {"momentum": 0.9}),
+    ],
+)
+def test_optimizers_see_the_parts(name, options):
+    start = torch.tensor([1 + 2j, -0.5 - 1j], dtype=C16)
+    z = start.clone().requires_grad_()
+    pairs = torch.view_as_real(start.clone()).clone().requires_grad_()
+    ours = getattr(torch.optim, name)([z], lr=0.1, **options)
+    theirs = getattr(torch.optim, name)([pairs], lr=0.1, **options)
+    for _ in range(4):
+        for optimizer, value in ((ours, z), (theirs, torch.view_as_complex(pairs))):
+            optimizer.zero_grad()
+            ((value * (1 + 0.5j)).exp() * value).abs().sum().backward()
+            optimizer.step()
+    assert torch.allclose(torch.view_as_real(z.detach()), pairs.detach(), rtol=1e-12, atol=0)
+    assert not torch.allclose(z.detach(), start)
+
+
+def test_recorded_steps_that_square_gradients_refuse_complex_parameters():
+    z = leaf(1 + 1j)
+    optimizer = torch.optim.Adam([z * 1], differentiable=True)
+    optimizer.param_groups[0]["params"][0].grad = torch.ones(1, dtype=C16)
+    with pytest.raises(NotImplementedError, match="view_as_real"):
+        optimizer.step()
+
+
 def test_modules_take_complex_parameters():
     layer = torch.nn.Linear(3, 2, dtype=C16)
     x = torch.randn(4, 3, dtype=C16)

@@ -13,6 +13,14 @@ import cograd
 from cograd import Tensor
 
 
+def _check_real(param: Tensor) -> None:
+    if param.is_complex():
+        raise NotImplementedError(
+            f"differentiable=True takes no complex parameters here, got dtype {param.dtype}; give "
+            "the optimizer cograd.view_as_real of it"
+        )
+
+
 def _used(option: Any) -> bool:
     """Whether an option has an effect; a tensor may require grad, so its value does not matter."""
     return isinstance(option, Tensor) or option != 0
@@ -36,6 +44,7 @@ def sgd(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any
 
 def adam(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     """Adam's and AdamW's new parameter."""
+    _check_real(param)
     lr, (beta1, beta2) = group["lr"], group["betas"]
     step = state["step"].item()
     if not group["decoupled_weight_decay"]:
@@ -53,6 +62,7 @@ def adam(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, An
 
 def rmsprop(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     """RMSprop's new parameter."""
+    _check_real(param)
     alpha, momentum = group["alpha"], group["momentum"]
     grad = _decayed(param, grad, group)
     square = state["square_avg"] = alpha * state["square_avg"] + (1 - alpha) * grad * grad
@@ -67,6 +77,7 @@ def rmsprop(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str,
 
 def adagrad(param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     """Adagrad's new parameter."""
+    _check_real(param)
     grad = _decayed(param, grad, group)
     total = state["sum"] = state["sum"] + grad * grad
     rate = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])

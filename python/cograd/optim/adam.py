@@ -11,6 +11,7 @@ from cograd import Tensor
 from . import _differentiable
 from .optimizer import (
     Optimizer,
+    as_real,
     check_lr,
     check_not_fused,
     check_not_negative,
@@ -98,6 +99,7 @@ class Adam(Optimizer):
         for param, grad in params_with_grad(group):
             state = self._init_state(param, group)
             step = step_count(state)
+            param, grad, state = as_real(param, grad, state)
             if weight_decay != 0:
                 if decoupled:
                     param.mul_(1 - lr * weight_decay)

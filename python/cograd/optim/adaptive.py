@@ -11,6 +11,7 @@ from cograd import Tensor
 from . import _differentiable
 from .optimizer import (
     Optimizer,
+    as_real,
     check_lr,
     check_not_fused,
     check_not_negative,
@@ -86,6 +87,7 @@ class RMSprop(Optimizer):
         for param, grad in params_with_grad(group):
             state = self._init_state(param, group)
             step_count(state)
+            param, grad, state = as_real(param, grad, state)
             if group["weight_decay"] != 0:
                 grad = grad.add(param, alpha=group["weight_decay"])
             square = state["square_avg"]
@@ -103,6 +105,11 @@ class RMSprop(Optimizer):
                 param.add_(buf, alpha=-lr)
             else:
                 param.addcdiv_(grad, root, value=-lr)
+
+
+def _start(param: Tensor, group: dict[str, Any]) -> Any:
+    value = group["initial_accumulator_value"]
+    return complex(value, value) if param.is_complex() else value
 
 
 class Adagrad(Optimizer):
@@ -153,7 +160,7 @@ class Adagrad(Optimizer):
             for param in group["params"]:
                 self.state[param] = {
                     "step": new_step(),
-                    "sum": cograd.full_like(param, group["initial_accumulator_value"]).detach(),
+                    "sum": cograd.full_like(param, _start(param, group)).detach(),
                 }
 
     def _update(self, group: dict[str, Any]) -> None:
@@ -161,6 +168,7 @@ class Adagrad(Optimizer):
         for param, grad in params_with_grad(group):
             state = self.state[param]
             step = step_count(state)
+            param, grad, state = as_real(param, grad, state)
             if group["weight_decay"] != 0:
                 grad = grad.add(param, alpha=group["weight_decay"])
             state["sum"].addcmul_(grad, grad, value=1)

@@ -398,6 +398,21 @@ def _cast_state(param: Tensor, value: Any, key: str | None = None) -> Any:
     return value
 
 
+def as_real(
+    param: Tensor, grad: Tensor, state: dict[str, Any]
+) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    """The same, with complex tensors seen as their parts: each part is a parameter of its own."""
+    if not param.is_complex():
+        return param, grad, state
+    views = {
+        key: cograd.view_as_real(value)
+        if isinstance(value, Tensor) and value.is_complex()
+        else value
+        for key, value in state.items()
+    }
+    return cograd.view_as_real(param), cograd.view_as_real(grad), views
+
+
 def step_count(state: dict[str, Any]) -> float:
     """Adds one to ``state['step']``, a 0-dim float32 tensor as in torch, and returns it."""
     step = state["step"]
