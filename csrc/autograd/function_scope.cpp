@@ -92,8 +92,7 @@ class LeafSearch {
 }  // namespace
 
 void enter_function(std::span<const Tensor> may_write) {
-  Scope scope{capture_clock.fetch_add(1, std::memory_order_relaxed) + 1,
-              thread_state.vmaps, {}};
+  Scope scope{capture_clock.fetch_add(1, std::memory_order_relaxed) + 1, thread_state.vmaps, {}};
   for (const Tensor& t : may_write) scope.may_write.push_back(t->storage);
   my_scopes().push_back(std::move(scope));
   count_scopes(1);
