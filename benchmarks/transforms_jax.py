@@ -49,8 +49,8 @@ def jax_cases(compiled):
     for batch in (64, 512):
         xs, ys = randn(batch, 16), randn(batch, 4)
         grads = wrap(jax.vmap(jax.grad(loss), (None, 0, 0)))
-        cases[f"per-sample gradients of an MLP, batch {batch}"] = (
-            lambda g=grads, xs=xs, ys=ys: finish(g(flat, xs, ys))
+        cases[f"per-sample gradients of an MLP, batch {batch}"] = lambda g=grads, xs=xs, ys=ys: (
+            finish(g(flat, xs, ys))
         )
     a, v = randn(100, 100) * 0.1, randn(100)
     hessian = wrap(jax.hessian(lambda x: (jnp.tanh(a @ x) ** 2).sum() + (x**4).sum()))
