@@ -9,6 +9,7 @@ call. The programs are those of the group "transforms", with the same sizes. The
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -36,7 +37,7 @@ def jax_cases(compiled):
         return jax.random.normal(next(key), shape)
 
     def layers(*sizes):
-        return [(randn(o, i), randn(o)) for i, o in zip(sizes, sizes[1:], strict=False)]
+        return [(randn(o, i), randn(o)) for i, o in itertools.pairwise(sizes)]
 
     deep, flat, x = layers(64, 64, 64, 10), layers(16, 32, 4), randn(64, 64)
     directions = jax.tree.map(lambda p: randn(*p.shape), deep)
@@ -82,7 +83,8 @@ def cograd_cases():
     for how in ("jacrev", "jacfwd"):
         rows[f"Jacobian of an MLP 100 -> 100 by {how}"] = transforms.jacobian(cograd, how)
     cograd.set_num_threads(2)
-    return {k: lambda c=compile(s, k, "eval"), n=n: eval(c, n) for k, (s, n) in rows.items()}
+    codes = {name: compile(code, name, "eval") for name, (code, _) in rows.items()}
+    return {k: lambda c=codes[k], n=names: eval(c, n) for k, (_, names) in rows.items()}
 
 
 def measure(call):
