@@ -116,6 +116,7 @@ _LAZY_MODULES = frozenset(
         "optim",
         "serialization",
         "signal",
+        "special",
         "testing",
         "utils",
     )
