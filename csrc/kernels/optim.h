@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One step of an optimizer over one parameter, in one pass.
 #pragma once
-#include "kernels/loops.h"
 #include "cograd/dtype.h"
+#include "kernels/loops.h"
 
 namespace cograd::kernels {
 
@@ -22,14 +22,14 @@ enum class OptimRule : uint8_t {
 
 // Variants of the rules.
 enum OptimFlags : unsigned {
-  kOptimDecay = 1,       // all: weight_decay is added to the gradient
-  kOptimMomentum = 2,    // SGD, RMSprop
-  kOptimNesterov = 4,    // SGD
-  kOptimFresh = 8,       // SGD: the buffer is made in this step
-  kOptimCentered = 4,    // RMSprop
-  kOptimAmsgrad = 2,     // Adam
-  kOptimRectified = 2,   // RAdam
-  kOptimAveraged = 2,    // ASGD
+  kOptimDecay = 1,      // all: weight_decay is added to the gradient
+  kOptimMomentum = 2,   // SGD, RMSprop
+  kOptimNesterov = 4,   // SGD
+  kOptimFresh = 8,      // SGD: the buffer is made in this step
+  kOptimCentered = 4,   // RMSprop
+  kOptimAmsgrad = 2,    // Adam
+  kOptimRectified = 2,  // RAdam
+  kOptimAveraged = 2,   // ASGD
   kOptimVariants = 16,
 };
 inline constexpr int kOptimScalars = 10;
@@ -37,9 +37,9 @@ inline constexpr int kOptimScalars = 10;
 // The numbers that each rule reads, by place. Those of all come first.
 namespace optim_scalar {
 enum : int {
-  kSign,   // -1 to maximize
-  kDecay,  // of kOptimDecay
-  kRate,   // what the update is multiplied by
+  kSign,    // -1 to maximize
+  kDecay,   // of kOptimDecay
+  kRate,    // what the update is multiplied by
   kShrink,  // Adam, NAdam, RAdam, ASGD: the parameter is multiplied by it first
   kOwn,     // from here on: as the rule's struct says
 };

@@ -198,15 +198,14 @@ __attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void* 
 template <Form kForm, int kSize>
 void staged(KernelFn fn, int operands, char* const* ptrs, const int64_t* strides, int64_t n,
             const void* params) {
-  constexpr Layout l{kStages, 1, {kSize, kSize, kSize, kSize, kSize},
-                     {kForm, kForm, kForm, kForm, kForm}};
+  constexpr Layout l{
+      kStages, 1, {kSize, kSize, kSize, kSize, kSize}, {kForm, kForm, kForm, kForm, kForm}};
   Stages s;
   char* blocks[kStages];
   for (int k = 0; k < kStages; ++k) blocks[k] = s.block[k];
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t m = n - i < kBlock ? n - i : kBlock;
-    for (int k = 0; k < operands; ++k)
-      load_block(s, l, k, ptrs[k] + i * strides[k], strides[k], m);
+    for (int k = 0; k < operands; ++k) load_block(s, l, k, ptrs[k] + i * strides[k], strides[k], m);
     fn(blocks, m, params);
     for (int k = 0; k < operands; ++k) {
       if (k == 1) continue;

@@ -55,9 +55,16 @@ const Tensor& gradient_of(const Tensor& param) {
 bool run_step(const Request& r, std::vector<OptimItem>& items) {
   const int64_t begin = watching(kWatchProfile) ? now_ns() : 0;
   const bool done = optim_step(r.op.c_str(), r.rule, items, r.options);
-  if (begin != 0 && done)
-    add_profile_event({ProfileEvent::Kind::Op, r.op, 0, begin, now_ns()});
+  if (begin != 0 && done) add_profile_event({ProfileEvent::Kind::Op, r.op, 0, begin, now_ns()});
   return done;
+}
+
+// Whether calls with objects of this type can be seen by Python code; `known` cannot.
+bool can_override(PyTypeObject* type, PyTypeObject*& known) {
+  if (!overrides_possible || type == tensor_type || type == known) return false;
+  if (type_overrides(type)) return true;
+  known = type;
+  return false;
 }
 
 // True: done. False: the formula must do it. A list: parameters whose state is to be made first.
@@ -65,14 +72,16 @@ py::object step(const Request& r, PyObject* params, const py::list& fresh) {
   const int counters = optim_counters(r.rule), states = optim_states(r.rule, r.options);
   COGRAD_CHECK(PyTuple_GET_SIZE(r.names) == counters + states, r.op, "(): expected ",
                counters + states, " names of state, got ", PyTuple_GET_SIZE(r.names));
+  if (overrides_possible && modes_active()) return py::bool_(false);
   const HeldItems held(params);
+  PyTypeObject* plain_type = nullptr;
   std::vector<OptimItem> items;
   items.reserve(held.size());
   py::list missing;
   size_t next_fresh = 0;
   for (Py_ssize_t i = 0; i < held.ssize(); ++i) {
     PyObject* o = held[i];
-    if (!is_tensor(o) || (overrides_possible && type_overrides(Py_TYPE(o)))) return py::bool_(false);
+    if (!is_tensor(o) || can_override(Py_TYPE(o), plain_type)) return py::bool_(false);
     const Tensor& param = unwrap(o);
     if (is_batched(param)) return py::bool_(false);
     const Tensor& grad = gradient_of(param);
@@ -94,8 +103,7 @@ PyObject* optim_step_call(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     COGRAD_CHECK_TYPE(n == 7 && PyUnicode_Check(args[0]) && PyLong_Check(args[1]) &&
                           PyList_Check(args[2]) && PyDict_Check(args[3]) &&
-                          PyTuple_Check(args[4]) && PyTuple_Check(args[5]) &&
-                          PyList_Check(args[6]),
+                          PyTuple_Check(args[4]) && PyTuple_Check(args[5]) && PyList_Check(args[6]),
                       "_optim_step(): expected (str, int, list, dict, tuple, tuple, list)");
     const long rule = PyLong_AsLong(args[1]);
     COGRAD_CHECK(rule >= 0 && rule < static_cast<long>(OptimRule::kCount),

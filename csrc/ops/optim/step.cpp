@@ -78,9 +78,7 @@ void plan_adamax(Plan& p, const double* o) {  // beta1, beta2, eps
 // beta1, beta2, eps, momentum_decay, decoupled; the second counter is the product of all mu.
 void plan_nadam(Plan& p, const double* o) {
   const double beta1 = o[kRest], beta2 = o[kRest + 1], step = p.counters[0];
-  const auto mu_at = [&](double t) {
-    return beta1 * (1 - 0.5 * std::pow(0.96, t * o[kRest + 3]));
-  };
+  const auto mu_at = [&](double t) { return beta1 * (1 - 0.5 * std::pow(0.96, t * o[kRest + 3])); };
   const double mu = mu_at(step), next = mu_at(step + 1);
   shrink(p, o, o[kRest + 4] != 0);
   const double product = rounded(p.counters[1] * rounded(mu, p.single[1]), p.single[1]);
@@ -98,8 +96,8 @@ void plan_radam(Plan& p, const double* o) {  // beta1, beta2, eps, decoupled
   p.s[kRate] = o[kLr] / (1 - std::pow(beta1, step));
   if (rho > 5) {
     p.flags |= kernels::kOptimRectified;
-    p.s[kRate] *= std::sqrt(correction) * std::sqrt((rho - 4) * (rho - 2) * limit /
-                                                    ((limit - 4) * (limit - 2) * rho));
+    p.s[kRate] *= std::sqrt(correction) *
+                  std::sqrt((rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho));
   }
   put(p, {1 - beta1, beta2, 1 - beta2, o[kRest + 2]});
 }
@@ -124,15 +122,14 @@ struct RuleInfo {
   int counters;
   void (*plan)(Plan&, const double*);
 };
-constexpr RuleInfo kRules[] = {
-    {6, 0, plan_sgd},    {8, 1, plan_adam},  {7, 1, plan_rmsprop}, {5, 1, plan_adagrad},
-    {5, 1, plan_adadelta}, {6, 1, plan_adamax}, {8, 2, plan_nadam},  {7, 1, plan_radam},
-    {7, 1, plan_rprop},  {6, 3, plan_asgd}};
+constexpr RuleInfo kRules[] = {{6, 0, plan_sgd},     {8, 1, plan_adam},     {7, 1, plan_rmsprop},
+                               {5, 1, plan_adagrad}, {5, 1, plan_adadelta}, {6, 1, plan_adamax},
+                               {8, 2, plan_nadam},   {7, 1, plan_radam},    {7, 1, plan_rprop},
+                               {6, 3, plan_asgd}};
 static_assert(std::size(kRules) == static_cast<size_t>(OptimRule::kCount));
 
 const RuleInfo& info_of(OptimRule rule, std::span<const double> options) {
-  COGRAD_CHECK(rule < OptimRule::kCount, "optim_step(): there is no rule ",
-               static_cast<int>(rule));
+  COGRAD_CHECK(rule < OptimRule::kCount, "optim_step(): there is no rule ", static_cast<int>(rule));
   const RuleInfo& info = kRules[static_cast<int>(rule)];
   COGRAD_CHECK(options.size() == info.options, "optim_step(): expected ", info.options,
                " options, got ", options.size());

@@ -97,9 +97,9 @@ class CyclicLR(LRScheduler):
     def scale_fn(self, x: float) -> float:
         """What the height of a cycle is multiplied by."""
         if self._scale_fn_custom is not None:
-            return self._scale_fn_custom(x)
+            return float(self._scale_fn_custom(x))
         if self.mode == "triangular2":
-            return 1 / (2.0 ** (x - 1))
+            return 1 / float(2.0 ** (x - 1))
         return float(self.gamma**x) if self.mode == "exp_range" else 1.0
 
     def get_lr(self) -> list[Any]:

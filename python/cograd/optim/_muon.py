@@ -15,10 +15,19 @@ from .optimizer import Optimizer
 __all__ = ["Muon"]
 
 
+def _rounded(x: Tensor) -> Tensor:
+    """The nearest bfloat16s, as float32."""
+    return x.to(cograd.bfloat16).to(cograd.float32)
+
+
 def _orthogonalized(
     update: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
 ) -> Tensor:
-    """About U V^T of the singular value decomposition, by Newton-Schulz iterations in bfloat16."""
+    """About U V^T of the singular value decomposition, by Newton-Schulz iterations in bfloat16.
+
+    Products of bfloat16s are added up in float32 and rounded; so are those of float32s that hold
+    bfloat16s, which BLAS multiplies.
+    """
     if steps >= 100:
         raise ValueError("Number of steps must be less than 100 for computational efficiency")
     if len(coefficients) != 3:
@@ -27,10 +36,11 @@ def _orthogonalized(
     tall = update.size(0) > update.size(1)
     x = update.to(cograd.bfloat16)
     x = x.T if tall else x
-    x = x / x.norm().clamp(min=eps)
+    x = (x / x.norm().clamp(min=eps)).to(cograd.float32)
     for _ in range(steps):
-        gram = x @ x.T
-        x = cograd.addmm(x, cograd.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        gram = _rounded(x @ x.T)
+        gram = _rounded(cograd.addmm(gram, gram, gram, beta=b, alpha=c))
+        x = _rounded(cograd.addmm(x, gram, x, beta=a))
     return x.T if tall else x
 
 

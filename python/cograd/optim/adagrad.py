@@ -87,7 +87,7 @@ class Adagrad(Optimizer):
         state: dict[str, Any] = self.state[param]
         if not state:
             value = group["initial_accumulator_value"]
-            start = complex(value, value) if param.is_complex() else value
+            start: Any = complex(value, value) if param.is_complex() else value
             state["step"] = new_counter(fused=group["fused"])
             state["sum"] = cograd.full_like(param, start).detach()
         return state

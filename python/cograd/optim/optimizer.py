@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import deepcopy
 from itertools import chain
 from typing import Any, ClassVar
 
 import cograd
-from cograd import Tensor, _C
+from cograd import _C, Tensor
 from cograd.overrides import refuse_torch
 
 from . import _rules
@@ -245,7 +245,7 @@ class Optimizer(Hooked):
         )
         done = _C._optim_step(*call, [])
         if not isinstance(done, list):
-            return done
+            return done is True
         had = [(param, self.state.get(param)) for param in done]
         had = [(param, None if state is None else dict(state)) for param, state in had]
         settled = False

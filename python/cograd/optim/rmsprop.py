@@ -99,6 +99,6 @@ class RMSprop(Optimizer):
         return group["alpha"], group["eps"], group["momentum"], group["centered"]
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        names = ("step", "square_avg")
+        names: tuple[str, ...] = ("step", "square_avg")
         names += ("grad_avg",) if group["centered"] else ()
         return names + (("momentum_buffer",) if group["momentum"] > 0 else ())

@@ -78,7 +78,7 @@ class Rprop(Optimizer):
             lr = number(group["lr"])
             state["step"] = new_counter()
             state["prev"] = cograd.zeros_like(param).detach()
-            first = complex(lr, lr) if param.is_complex() else lr
+            first: Any = complex(lr, lr) if param.is_complex() else lr
             state["step_size"] = cograd.full_like(param, first).detach()
         return state
 

@@ -86,6 +86,11 @@ class SGD(Optimizer):
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] != 0 else ()
 
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        momentum = group["momentum"]
+        keeps = isinstance(momentum, Tensor) or momentum != 0
+        return super()._init_state(param, group) if keeps else {}
+
     def _begin_state(self, param: Tensor, group: dict[str, Any]) -> None:
         # Its values are those of this step, which the loop writes.
         assert param.grad is not None

@@ -35,7 +35,7 @@ def _check_decay(decay: float) -> None:
 
 
 def _move(averaged: Sequence[Tensor], current: Sequence[Tensor], weight: float) -> None:
-    """averaged += weight * (current - averaged), tensor by tensor."""
+    """Moves ``averaged`` by the part ``weight`` towards ``current``, tensor by tensor."""
     for mean, new in zip(averaged, current):
         if mean.is_floating_point() or mean.is_complex():
             mean.lerp_(new, weight)
@@ -80,7 +80,8 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
 
     @cograd.no_grad()
     def ema_update(averaged: Tensor, current: Tensor, _: Any) -> Tensor:
-        return decay * averaged + (1 - decay) * current
+        mean: Tensor = decay * averaged + (1 - decay) * current
+        return mean
 
     return ema_update
 
@@ -90,7 +91,8 @@ def get_swa_avg_fn() -> Callable[..., Tensor]:
 
     @cograd.no_grad()
     def swa_update(averaged: Tensor, current: Tensor, number: Any) -> Tensor:
-        return averaged + (current - averaged) / (number + 1)
+        mean: Tensor = averaged + (current - averaged) / (number + 1)
+        return mean
 
     return swa_update
 
