@@ -2,6 +2,7 @@
 """The core's loops of optimizers: against the formulas in Python, in every layout, and what they
 must leave alone."""
 
+import collections
 import os
 import subprocess
 import sys
@@ -280,6 +281,18 @@ def test_modes_see_the_formula():
         optimizer.step()
     assert "copy_" in calls
     assert p.tolist() == [0.5] * 3
+
+
+def test_parameters_in_a_tuple_and_state_in_another_mapping():
+    p = torch.ones(3, requires_grad=True)
+    p.grad = torch.ones(3)
+    optimizer = optim.Adam([p], lr=0.5)
+    optimizer.param_groups[0]["params"] = (p,)
+    optimizer.step()
+    optimizer.state = collections.ChainMap(optimizer.state)
+    optimizer.step()
+    torch.testing.assert_close(p.detach(), torch.zeros(3), rtol=0, atol=1e-5)
+    assert optimizer.state[p]["step"] == 2
 
 
 def test_step_is_profiled():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The update rules as plain arithmetic.
 
-They are for ``differentiable=True``, where gradients flow through a step, and for whatever the loops
-of the core do not take. Each rule gives the new parameter and puts new tensors into its state; nothing is written in place,
-so that a graph over many steps stays valid. Options may be tensors that require grad. Parameters
-are real: complex ones come as their parts.
+They are for ``differentiable=True``, where gradients flow through a step, and for whatever the
+loops of the core do not take. Each rule gives the new parameter and puts new tensors into its
+state; nothing is written in place, so that a graph over many steps stays valid. Options may be
+tensors that require grad. Parameters are real: complex ones come as their parts.
 """
 
 from __future__ import annotations

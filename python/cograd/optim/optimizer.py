@@ -232,13 +232,14 @@ class Optimizer(Hooked):
 
     def _run_kernel(self, group: dict[str, Any]) -> bool:
         """All parameters in one call of the core; False, with nothing changed, if it cannot."""
-        if self._kernel is None:
+        params = group["params"]
+        if self._kernel is None or not isinstance(self.state, dict):
             return False
         options = (group["maximize"], group.get("weight_decay", 0), group["lr"])
         call = (
             type(self).__name__ + ".step",
             self._kernel,
-            group["params"],
+            params if type(params) is list else list(params),
             self.state,
             self._state_names(group),
             tuple(number(option) for option in (*options, *self._options(group))),
