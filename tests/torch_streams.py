@@ -8,9 +8,12 @@ import json
 def inits(torch):
     init, e = torch.nn.init, torch.empty
     return [
-        init.xavier_uniform_(e(5, 7)), init.xavier_normal_(e(5, 7)),
-        init.kaiming_uniform_(e(5, 7)), init.kaiming_normal_(e(5, 7)),
-        init.trunc_normal_(e(5, 7)), init.trunc_normal_(e(5, 7), 0.0, 1.0, 0.5, 1.0),
+        init.xavier_uniform_(e(5, 7)),
+        init.xavier_normal_(e(5, 7)),
+        init.kaiming_uniform_(e(5, 7)),
+        init.kaiming_normal_(e(5, 7)),
+        init.trunc_normal_(e(5, 7)),
+        init.trunc_normal_(e(5, 7), 0.0, 1.0, 0.5, 1.0),
         init.normal_(e(3), 1.0, 2.0),
     ]
 
@@ -18,8 +21,14 @@ def inits(torch):
 def mix(torch):
     """Kinds of draws after one another: what one leaves behind, the next begins with."""
     return [
-        torch.randn(3), torch.rand(5), torch.randn(1), torch.randn(40), torch.randn(1),
-        torch.randint(0, 9, (4,)), torch.randperm(7), torch.rand(2, dtype=torch.float64),
+        torch.randn(3),
+        torch.rand(5),
+        torch.randn(1),
+        torch.randn(40),
+        torch.randn(1),
+        torch.randint(0, 9, (4,)),
+        torch.randperm(7),
+        torch.rand(2, dtype=torch.float64),
     ]
 
 
@@ -31,7 +40,64 @@ def seeds(torch):
     return out
 
 
+def orders(torch, make):
+    """The order in which samplers or loaders of 23 samples visit them, in two epochs."""
+    data = torch.utils.data
+    visits = make(data, data.TensorDataset(torch.arange(23)))
+    found = []
+    for _ in range(2):
+        for item in visits:
+            item = item[0] if isinstance(item, (list, tuple)) else item
+            found.extend(item.tolist() if isinstance(item, torch.Tensor) else [item])
+    return torch.tensor(found)
+
+
+def splits(torch):
+    data = list(range(23))
+    parts = [
+        *torch.utils.data.random_split(data, [3, 20]),
+        *torch.utils.data.random_split(data, [0.5, 0.3, 0.2]),
+        *torch.utils.data.random_split(data, [11, 12], torch.Generator().manual_seed(3)),
+    ]
+    return [torch.tensor(list(part)) for part in parts]
+
+
+def worker_draws(torch):
+    """Numbers that a dataset draws in its workers, of cograd's or torch's, NumPy's and Python's."""
+    import random
+
+    import numpy
+
+    class Draws(torch.utils.data.Dataset):
+        def __len__(self):
+            return 6
+
+        def __getitem__(self, i):
+            return torch.rand(1).item(), numpy.random.rand(), random.random()
+
+    rows = torch.utils.data.DataLoader(Draws(), 2, shuffle=True, num_workers=2)
+    return [column for batch in rows for column in batch]
+
+
+ORDERS = {
+    "random": lambda d, x: d.RandomSampler(x),
+    "replacement": lambda d, x: d.RandomSampler(x, replacement=True, num_samples=70),
+    "more samples": lambda d, x: d.RandomSampler(x, num_samples=50),
+    "subset": lambda d, x: d.SubsetRandomSampler(range(5, 20)),
+    "weighted": lambda d, x: d.WeightedRandomSampler(range(1, 24), 40),
+    "weighted distinct": lambda d, x: d.WeightedRandomSampler(range(1, 24), 20, False),
+    "distributed": lambda d, x: d.DistributedSampler(x, 4, 1, seed=5),
+    "loader": lambda d, x: d.DataLoader(x, 4, shuffle=True),
+    "loader workers": lambda d, x: d.DataLoader(x, 4, shuffle=True, num_workers=2),
+    "loader persistent": lambda d, x: d.DataLoader(
+        x, 4, shuffle=True, num_workers=1, persistent_workers=True
+    ),
+}
+
 EXACT = {
+    "random_split": splits,
+    "worker draws": worker_draws,
+    **{f"order {name}": lambda t, make=make: orders(t, make) for name, make in ORDERS.items()},
     "rand": lambda t: t.rand(700),
     "rand64": lambda t: t.rand(700, dtype=t.float64),
     "rand16": lambda t: t.rand(700, dtype=t.float16),
@@ -73,7 +139,7 @@ EXACT = {
     "dropout": lambda t: t.nn.functional.dropout(t.ones(700), 0.3),
     "dropout transposed": lambda t: t.nn.functional.dropout(t.ones(10, 50).t(), 0.3),
     "feature_dropout": lambda t: t.feature_dropout(t.ones(4, 5, 3), 0.5, True),
-    "multinomial": lambda t: t.multinomial(t.tensor([[0.1, 0.2, 0.3, 0.4], [1, 2, 0, 5]]), 20, True),
+    "multinomial": lambda t: t.multinomial(t.tensor([[0.1, 0.2, 0.7], [1, 0, 5]]), 20, True),
     "multinomial distinct": lambda t: t.multinomial(t.arange(1.0, 50.0), 20),
     "multinomial one": lambda t: t.multinomial(t.arange(1.0, 50.0), 1, True),
     "multinomial 64": lambda t: t.multinomial(t.arange(1, 50, dtype=t.float64), 20),
@@ -138,6 +204,7 @@ def record(torch, name):
 
 if __name__ == "__main__":  # with torch 2.13: writes the file that the tests read
     import torch as reference
+    import torch.utils.data
 
     with open(__file__.replace(".py", ".json"), "w") as file:
         json.dump({name: record(reference, name) for name in {**EXACT, **CLOSE}}, file, indent=0)

@@ -138,16 +138,18 @@ py::object untyped_storage(const Tensor& t) {
 // ---- memory that processes share
 // ------------------------------------------------------------------
 
-// Moves t's storage there; false, and nothing done, where something else points into the memory.
+// Moves t's storage there, with what t is a view of; false, and nothing done, where something else
+// points into the memory.
 bool share_tensor(const Tensor& t) {
   check_one_value(t, "share_memory_()");
   Storage* s = t->storage;
   if (is_shared(s)) return true;
   const auto it = registry().find(s);
   PyObject* object = it == registry().end() ? nullptr : it->second;
-  const uint32_t known = object == nullptr ? 1 : 2;
+  const bool view = t->base != nullptr && t->base->storage == s;
+  const uint32_t known = 1 + (object != nullptr ? 1 : 0) + (view ? 1 : 0);
   if (s->kind == 3 || s->emptied || s->refs.load(std::memory_order_acquire) != known) return false;
-  move_to_shared(t);
+  move_to_shared(t.impl(), view ? t->base : nullptr);
   if (object == nullptr) return true;
   t->storage->retain();
   py::cast<UntypedStorage&>(py::handle(object)).replace(t->storage);

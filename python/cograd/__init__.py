@@ -113,6 +113,7 @@ _LAZY_MODULES = frozenset(
         "func",
         "library",
         "linalg",
+        "multiprocessing",
         "nn",
         "ops",
         "optim",

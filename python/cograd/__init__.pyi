@@ -63,6 +63,7 @@ from cograd import library as library
 from cograd import linalg as linalg
 from cograd.serialization import load as load
 from cograd.random import manual_seed as manual_seed
+from cograd import multiprocessing as multiprocessing
 from cograd import nn as nn
 from cograd.autograd.grad_mode import no_grad as no_grad
 from cograd._dtypes import numel as numel
