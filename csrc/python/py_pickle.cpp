@@ -7,6 +7,7 @@
 #include <pybind11/stl.h>
 
 #include "python/py_interop.h"
+#include "tensor/shared.h"
 
 namespace cograd::python {
 
@@ -33,9 +34,18 @@ class UntypedStorage {
   uintptr_t address() const noexcept {
     return storage_->emptied ? 0 : reinterpret_cast<uintptr_t>(storage_->data);
   }
+  // The memory has moved; takes over the reference on `s`.
+  void replace(Storage* s) {
+    registry().erase(storage_);
+    storage_->release();
+    storage_ = s;
+  }
   // To nothing and back. Tensors point into the memory, so only its contents are given up.
   void resize(int64_t n) {
     if (n == nbytes()) return;
+    COGRAD_CHECK(!is_shared(storage_),
+                 "UntypedStorage.resize_(): Trying to resize storage that is not resizable: "
+                 "processes share its memory");
     COGRAD_CHECK(!storage_->read_only, "UntypedStorage.resize_(): the storage is read-only");
     COGRAD_CHECK(n == 0 || n == storage_->nbytes, "UntypedStorage.resize_(): a storage of ",
                  storage_->nbytes, " bytes can be resized to 0 and back, got ", n);
@@ -125,6 +135,40 @@ py::object untyped_storage(const Tensor& t) {
   return storage_object(t->storage);
 }
 
+// ---- memory that processes share
+// ------------------------------------------------------------------
+
+// Moves t's storage there, with what t is a view of; false, and nothing done, where something else
+// points into the memory.
+bool share_tensor(const Tensor& t) {
+  check_one_value(t, "share_memory_()");
+  Storage* s = t->storage;
+  if (is_shared(s)) return true;
+  const auto it = registry().find(s);
+  PyObject* object = it == registry().end() ? nullptr : it->second;
+  const bool view = t->base != nullptr && t->base->storage == s;
+  const uint32_t known = 1 + (object != nullptr ? 1 : 0) + (view ? 1 : 0);
+  if (s->kind == 3 || s->emptied || s->refs.load(std::memory_order_acquire) != known) return false;
+  move_to_shared(t.impl(), view ? t->base : nullptr);
+  if (object == nullptr) return true;
+  t->storage->retain();
+  py::cast<UntypedStorage&>(py::handle(object)).replace(t->storage);
+  registry()[t->storage] = object;
+  return true;
+}
+
+py::object open_shared(int fd, int64_t nbytes, bool keep, bool fill) {
+  return storage_object(shared_open(fd, nbytes, keep, fill));
+}
+
+// `nbytes` bytes at `offset`, which keep the whole alive and count their own writes.
+py::object storage_part(const UntypedStorage& s, int64_t offset, int64_t nbytes) {
+  COGRAD_CHECK(offset >= 0 && nbytes >= 0 && nbytes <= s.nbytes() - offset,
+               "_storage_part(): ", nbytes, " bytes at ", offset, " are outside of a storage of ",
+               s.nbytes());
+  return storage_object(s.get()->part(static_cast<char*>(s.get()->data) + offset, nbytes));
+}
+
 // A tensor over the same memory as `t`, of the type `cls`.
 py::object alias_as(const py::type& cls, const Tensor& t, bool needs_grad) {
   auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
@@ -147,7 +191,9 @@ void init_pickle(py::module_& m) {
       .def("__len__", &UntypedStorage::nbytes)
       .def("data_ptr", &UntypedStorage::address, "Address of the first byte.")
       .def("element_size", [](const UntypedStorage&) { return 1; })
-      .def("is_shared", [](const UntypedStorage&) { return false; })
+      .def(
+          "is_shared", [](const UntypedStorage& s) { return is_shared(s.get()); },
+          "Whether other processes can map the memory.")
       .def(
           "resize_",
           [](py::object self, int64_t nbytes) {
@@ -170,6 +216,16 @@ void init_pickle(py::module_& m) {
   m.def("_storage_from_bytes", &storage_from_bytes, py::arg("source"));
   m.def("_rebuild_tensor", &rebuild_tensor, py::arg("storage"), py::arg("dtype"), py::arg("offset"),
         py::arg("size"), py::arg("stride"), py::arg("requires_grad"));
+  m.def("_is_shared", [](const Tensor& t) { return is_shared(t->storage); }, py::arg("tensor"));
+  m.def("_share_tensor", &share_tensor, py::arg("tensor"));
+  m.def(
+      "_new_shared", [](int64_t nbytes) { return storage_object(shared_make(nbytes)); },
+      py::arg("nbytes"));
+  m.def("_open_shared", &open_shared, py::arg("fd"), py::arg("nbytes"), py::arg("keep"),
+        py::arg("fill"));
+  m.def(
+      "_shared_fd", [](const UntypedStorage& s) { return shared_fd(s.get()); }, py::arg("storage"));
+  m.def("_storage_part", &storage_part, py::arg("storage"), py::arg("offset"), py::arg("nbytes"));
   m.def("_untyped_storage", &untyped_storage, py::arg("tensor"));
   m.def("_alias_as", &alias_as, py::arg("cls"), py::arg("tensor"), py::arg("requires_grad"));
 }

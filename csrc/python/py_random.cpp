@@ -106,7 +106,8 @@ void init_random(py::module_& m) {
           py::arg("seed"), "Starts the stream of a seed; returns the generator.")
       .def("seed", &Generator::seed, "Seeds from the system's entropy and returns the seed.")
       .def("initial_seed", &Generator::initial_seed, "The seed of the current stream.")
-      .def("get_state", &state_tensor, "Seed and position as a uint8 tensor.")
+      .def("get_state", &state_tensor,
+           "Seed and position as a uint8 tensor; of a stream of torch's, torch's bytes.")
       .def("set_state", &set_state, py::arg("new_state"), "Goes to a state that get_state gave.")
       .def(
           "clone_state",
@@ -119,6 +120,10 @@ void init_random(py::module_& m) {
       .def("__getstate__", &state_tensor);
   // Not by def(), which takes a function of this name for a constructor.
   generator.attr("__setstate__") = generator.attr("set_state");
+  m.def(
+      "_set_torch_stream", [](bool on) { set_stream(on ? Stream::Torch : Stream::Philox); },
+      py::arg("on"));
+  m.def("_torch_stream", [] { return stream() == Stream::Torch; });
   m.attr("default_generator") = py::cast(&default_generator(), py::return_value_policy::reference);
 }
 

@@ -87,10 +87,12 @@ from cograd import random
 from cograd.random import (
     Generator,
     default_generator,
+    get_rng,
     get_rng_state,
     initial_seed,
     manual_seed,
     seed,
+    set_rng,
     set_rng_state,
 )
 from cograd import autograd
@@ -111,6 +113,7 @@ _LAZY_MODULES = frozenset(
         "func",
         "library",
         "linalg",
+        "multiprocessing",
         "nn",
         "ops",
         "optim",

@@ -40,6 +40,7 @@ from cograd import functional as functional
 from cograd._C import get_default_dtype as get_default_dtype
 from cograd._C import get_num_threads as get_num_threads
 from cograd._tensor.str import get_printoptions as get_printoptions
+from cograd.random import get_rng as get_rng
 from cograd.random import get_rng_state as get_rng_state
 from cograd._windows import hamming_window as hamming_window
 from cograd._windows import hann_window as hann_window
@@ -62,6 +63,7 @@ from cograd import library as library
 from cograd import linalg as linalg
 from cograd.serialization import load as load
 from cograd.random import manual_seed as manual_seed
+from cograd import multiprocessing as multiprocessing
 from cograd import nn as nn
 from cograd.autograd.grad_mode import no_grad as no_grad
 from cograd._dtypes import numel as numel
@@ -82,6 +84,7 @@ from cograd._dtypes import set_default_dtype as set_default_dtype
 from cograd.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from cograd._C import set_num_threads as set_num_threads
 from cograd._tensor.str import set_printoptions as set_printoptions
+from cograd.random import set_rng as set_rng
 from cograd.random import set_rng_state as set_rng_state
 from cograd import signal as signal
 from cograd import special as special

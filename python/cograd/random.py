@@ -7,18 +7,41 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from cograd import _C
 from cograd._C import Generator, Tensor, default_generator
 
 __all__ = [
     "Generator",
     "default_generator",
     "fork_rng",
+    "get_rng",
     "get_rng_state",
     "initial_seed",
     "manual_seed",
     "seed",
+    "set_rng",
     "set_rng_state",
 ]
+
+
+def set_rng(name: str) -> None:
+    """Chooses the streams of random numbers: of the default generator, and of those made later.
+
+    Args:
+        name: ``"philox"``, cograd's own, or ``"torch"``, whose seeds give the numbers that torch
+            gives on a CPU. The default generator restarts its seed if it had the other stream.
+
+    Raises:
+        ValueError: another name.
+    """
+    if name not in ("philox", "torch"):
+        raise ValueError(f"set_rng(): expected 'philox' or 'torch', got {name!r}")
+    _C._set_torch_stream(name == "torch")
+
+
+def get_rng() -> str:
+    """The name that ``set_rng`` was given; ``"philox"`` at first."""
+    return "torch" if _C._torch_stream() else "philox"
 
 
 def manual_seed(seed: Any) -> Generator:

@@ -29,9 +29,58 @@ void fill_integers(const char* op, const Tensor& out, Generator* g, int64_t lo, 
     COGRAD_CHECK(hi - 1 <= top, op, "(): to - 1 is out of bounds for ", dtype_name(t), ", got ",
                  hi - 1);
   }
-  random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
-    kernels::random_int(t, data, n, s, lo, hi);
-  });
+  random_fill(
+      out, g,
+      [&](void* data, int64_t n, kernels::PhiloxState s) {
+        kernels::random_int(t, data, n, s, lo, hi);
+      },
+      [&](void* data, int64_t n, kernels::MtStream& s) {
+        const uint64_t range = static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo);
+        kernels::mt_int(t, data, n, s, range, lo, range >= uint64_t{1} << 28);
+      });
+}
+
+namespace {
+int64_t full_range_end(DType t) {
+  switch (t) {
+    case DType::Bool:
+      return 2;
+    case DType::UInt8:
+      return 256;
+    case DType::Int8:
+      return 128;
+    case DType::Int16:
+      return int64_t{1} << 15;
+    case DType::Int32:
+      return int64_t{1} << 31;
+    case DType::Int64:
+      return std::numeric_limits<int64_t>::max();
+    case DType::Float16:
+      return (int64_t{1} << 11) + 1;
+    case DType::BFloat16:
+      return (int64_t{1} << 8) + 1;
+    case DType::Float32:
+      return (int64_t{1} << 24) + 1;
+    default:
+      return (int64_t{1} << 53) + 1;
+  }
+}
+}  // namespace
+
+void fill_all_integers(const Tensor& out, Generator* g) {
+  const DType t = out.dtype();
+  COGRAD_CHECK_NOT_IMPLEMENTED(!is_complex(t), "\"random_\" not implemented for '",
+                               scalar_type_name(t), "'");
+  const int64_t end = full_range_end(t);
+  random_fill(
+      out, g,
+      [&](void* data, int64_t n, kernels::PhiloxState s) {
+        kernels::random_int(t, data, n, s, 0, end);
+      },
+      [&](void* data, int64_t n, kernels::MtStream& s) {
+        const uint64_t range = t == DType::Int64 ? uint64_t{1} << 63 : static_cast<uint64_t>(end);
+        kernels::mt_int(t, data, n, s, range, 0, t == DType::Int64 || t == DType::Float64);
+      });
 }
 
 namespace {
@@ -107,9 +156,14 @@ struct Randperm {
     check_factory("randperm", t, layout, pin_memory, requires_grad);
     if (n > 0) check_representable(Scalar(static_cast<long>(n - 1)), t);
     const Tensor order = empty_checked("randperm", Dims{n}, DType::Int64);
-    random_fill(order, generator, [](void* data, int64_t count, kernels::PhiloxState s) {
-      kernels::random_permutation(static_cast<int64_t*>(data), count, s);
-    });
+    random_fill(
+        order, generator,
+        [](void* data, int64_t count, kernels::PhiloxState s) {
+          kernels::random_permutation(static_cast<int64_t*>(data), count, s);
+        },
+        [](void* data, int64_t count, kernels::MtStream& s) {
+          kernels::mt_permutation(static_cast<int64_t*>(data), count, s);
+        });
     return finish_factory(raw_cast(order, t), requires_grad);
   }
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How random ops fill tensors from a generator's stream.
 #pragma once
+#include <algorithm>
+#include <numeric>
+
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/random/generator.h"
@@ -25,6 +28,42 @@ void random_fill(const Tensor& out, Generator* generator, const F& fill) {
   raw_copy(out, dense);
 }
 
+// The dims of `out` as they lie in memory, the largest stride first.
+inline Tensor in_memory_order(const Tensor& out) {
+  std::vector<size_t> order(static_cast<size_t>(out.dim()));
+  std::iota(order.begin(), order.end(), size_t{0});
+  const IntList strides = out.strides();
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+  Dims sizes, steps;
+  for (const size_t d : order) {
+    sizes.push_back(out.sizes()[d]);
+    steps.push_back(strides[d]);
+  }
+  return alias_strided(out, sizes, steps, out.bytes());
+}
+
+// The same by either stream: philox(data, n, state), or torch(data, n, stream), which goes through
+// `out` in the order of its memory.
+template <class P, class T>
+void random_fill(const Tensor& out, Generator* generator, const P& philox, const T& torch) {
+  const int64_t n = out.numel();
+  if (n == 0) return;
+  Generator& g = generator != nullptr ? *generator : default_generator();
+  if (g.stream() == Stream::Philox) [[likely]]
+    return random_fill(out, &g, philox);
+  const Tensor sorted = in_memory_order(out);
+  const bool direct = sorted.is_contiguous();
+  const Tensor dense = direct ? sorted : empty(sorted.sizes(), out.dtype());
+  {
+    HeavyScope heavy(4 * n);  // gives the GIL up before the generator is locked
+    void* data = dense.bytes();
+    g.draw(
+        static_cast<uint64_t>(n) / 2 + 16, [&](kernels::PhiloxState s) { philox(data, n, s); },
+        [&](kernels::MtStream& s) { torch(data, n, s); });
+  }
+  if (!direct) raw_copy(sorted, dense);
+}
+
 // Fills the parts of a complex tensor by fill(parts).
 template <class F>
 void fill_parts(const Tensor& out, const F& fill) {
@@ -39,9 +78,14 @@ void fill_parts(const Tensor& out, const F& fill) {
 inline void fill_uniform(const Tensor& out, Generator* g, double lo, double hi) {
   if (is_complex(out.dtype()))
     return fill_parts(out, [&](const Tensor& parts) { fill_uniform(parts, g, lo, hi); });
-  random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
-    kernels::random_uniform(out.dtype(), data, n, s, lo, hi);
-  });
+  random_fill(
+      out, g,
+      [&](void* data, int64_t n, kernels::PhiloxState s) {
+        kernels::random_uniform(out.dtype(), data, n, s, lo, hi);
+      },
+      [&](void* data, int64_t n, kernels::MtStream& s) {
+        kernels::mt_uniform(out.dtype(), data, n, s, lo, hi);
+      });
 }
 // Of complex numbers each part has half of the variance; the mean is real.
 inline void fill_normal(const Tensor& out, Generator* g, double mean, double std) {
@@ -54,17 +98,42 @@ inline void fill_normal(const Tensor& out, Generator* g, double mean, double std
         raw_copy(re, add(re, mean));
       }
     });
-  random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
-    kernels::random_normal(out.dtype(), data, n, s, mean, std);
-  });
+  random_fill(
+      out, g,
+      [&](void* data, int64_t n, kernels::PhiloxState s) {
+        kernels::random_normal(out.dtype(), data, n, s, mean, std);
+      },
+      [&](void* data, int64_t n, kernels::MtStream& s) {
+        kernels::mt_normal(out.dtype(), data, n, s, mean, std, out.is_contiguous());
+      });
 }
 inline void fill_bernoulli(const Tensor& out, Generator* g, double p) {
-  random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
-    kernels::random_bernoulli(out.dtype(), data, n, s, p);
-  });
+  random_fill(
+      out, g,
+      [&](void* data, int64_t n, kernels::PhiloxState s) {
+        kernels::random_bernoulli(out.dtype(), data, n, s, p);
+      },
+      [&](void* data, int64_t n, kernels::MtStream& s) {
+        kernels::mt_bernoulli(out.dtype(), data, n, s, p);
+      });
+}
+// The same with the chances p, contiguous and of out's shape.
+inline void fill_bernoulli(const Tensor& out, Generator* g, const Tensor& p) {
+  const Tensor dense = out.is_contiguous() ? out : empty(out.sizes(), out.dtype());
+  random_fill(
+      dense, g,
+      [&](void* data, int64_t n, kernels::PhiloxState s) {
+        kernels::random_bernoulli(out.dtype(), data, n, s, p.dtype(), p.bytes());
+      },
+      [&](void* data, int64_t n, kernels::MtStream& s) {
+        kernels::mt_bernoulli(out.dtype(), data, n, s, p.dtype(), p.bytes());
+      });
+  if (!out.is_contiguous()) raw_copy(out, dense);
 }
 // Integers in [lo, hi), both checked against the dtype.
 void fill_integers(const char* op, const Tensor& out, Generator* g, int64_t lo, int64_t hi);
+// All non-negative values of an integer type, or the integers a floating type holds exactly.
+void fill_all_integers(const Tensor& out, Generator* g);
 
 // p as contiguous memory, after checking that it holds probabilities.
 Tensor bernoulli_chances(const char* op, const Tensor& p);

@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The Generator's state.
+// The Generator's state, and which stream new generators have.
 #include "ops/random/generator.h"
 
+#include <atomic>
 #include <random>
 
 namespace cograd {
+
+namespace {
+std::atomic<Stream> g_stream{Stream::Philox};
+}
+
+void set_stream(Stream stream) {
+  default_generator().set_stream(stream);
+  g_stream.store(stream, std::memory_order_relaxed);
+}
+Stream stream() noexcept { return g_stream.load(std::memory_order_relaxed); }
 
 void Generator::manual_seed(uint64_t seed) noexcept {
   const std::lock_guard lock(mutex_);
   seed_ = seed;
   offset_ = 0;
+  if (mt_ != nullptr) mt_->reseed(seed);
 }
 
 uint64_t Generator::seed() {
@@ -23,12 +35,30 @@ uint64_t Generator::seed() {
 
 uint64_t Generator::initial_seed() const noexcept {
   const std::lock_guard lock(mutex_);
-  return seed_;
+  return mt_ != nullptr ? mt_->seed() : seed_;
 }
 
-std::array<uint8_t, Generator::kStateBytes> Generator::state() const noexcept {
+Stream Generator::stream() const noexcept {
   const std::lock_guard lock(mutex_);
-  std::array<uint8_t, kStateBytes> bytes;
+  return mt_ != nullptr ? Stream::Torch : Stream::Philox;
+}
+
+void Generator::set_stream(Stream stream) {
+  const std::lock_guard lock(mutex_);
+  if ((mt_ != nullptr) == (stream == Stream::Torch)) return;
+  if (stream == Stream::Torch) {
+    mt_ = std::make_unique<kernels::MtStream>(seed_);
+    return;
+  }
+  seed_ = mt_->seed();
+  offset_ = 0;
+  mt_.reset();
+}
+
+std::vector<uint8_t> Generator::state() const {
+  const std::lock_guard lock(mutex_);
+  if (mt_ != nullptr) return mt_->state();
+  std::vector<uint8_t> bytes(kStateBytes);
   for (size_t i = 0; i < 8; ++i) {
     bytes[i] = static_cast<uint8_t>(seed_ >> (8 * i));
     bytes[8 + i] = static_cast<uint8_t>(offset_ >> (8 * i));
@@ -37,8 +67,16 @@ std::array<uint8_t, Generator::kStateBytes> Generator::state() const noexcept {
 }
 
 void Generator::set_state(std::span<const uint8_t> bytes) {
+  if (bytes.size() == kernels::MtStream::kStateBytes) {
+    auto fresh = std::make_unique<kernels::MtStream>(0);
+    COGRAD_CHECK(fresh->set_state(bytes), "Invalid mt19937 state");
+    const std::lock_guard lock(mutex_);
+    mt_ = std::move(fresh);
+    return;
+  }
   COGRAD_CHECK(bytes.size() == kStateBytes, "RNG state is wrong size: expected ", kStateBytes,
-               " bytes, got ", bytes.size());
+               " bytes, or ", kernels::MtStream::kStateBytes, " of a stream of torch's, got ",
+               bytes.size());
   uint64_t seed = 0;
   uint64_t offset = 0;
   for (size_t i = 0; i < 8; ++i) {
@@ -46,19 +84,18 @@ void Generator::set_state(std::span<const uint8_t> bytes) {
     offset |= uint64_t{bytes[8 + i]} << (8 * i);
   }
   const std::lock_guard lock(mutex_);
+  mt_.reset();
   seed_ = seed;
   offset_ = offset;
 }
 
 kernels::PhiloxState Generator::take(uint64_t blocks) noexcept {
   const std::lock_guard lock(mutex_);
-  const kernels::PhiloxState s{seed_, offset_};
-  offset_ += blocks;
-  return s;
+  return mt_ != nullptr ? kernels::PhiloxState{mt_->pair(), 0} : take_locked(blocks);
 }
 
 Generator& default_generator() noexcept {
-  static Generator generator;
+  static Generator generator(Stream::Philox);
   return generator;
 }
 

@@ -52,42 +52,13 @@ struct Normal : Refill<Normal, double, double> {
 };
 COGRAD_OP(Normal)
 
-// random_() covers all non-negative values an integer type has, or all integers that a floating
-// type holds exactly.
-int64_t full_range_end(DType t) {
-  switch (t) {
-    case DType::Bool:
-      return 2;
-    case DType::UInt8:
-      return 256;
-    case DType::Int8:
-      return 128;
-    case DType::Int16:
-      return int64_t{1} << 15;
-    case DType::Int32:
-      return int64_t{1} << 31;
-    case DType::Int64:
-      return std::numeric_limits<int64_t>::max();
-    case DType::Float16:
-      return (int64_t{1} << 11) + 1;
-    case DType::BFloat16:
-      return (int64_t{1} << 8) + 1;
-    case DType::Float32:
-      return (int64_t{1} << 24) + 1;
-    default:
-      return (int64_t{1} << 53) + 1;
-  }
-}
-
 constexpr const char* kRandomDoc =
     "Overwrites with integers uniform in [from, to); without limits, in the dtype's range.";
 
 struct RandomFull : Refill<RandomFull> {
   static constexpr OpSpec spec{"random", "input, *, generator=None", kInplace | kRandom, kRandomDoc,
                                "none: random"};
-  static void fill(const Tensor& out, Generator* g) {
-    fill_integers("random_", out, g, 0, full_range_end(out.dtype()));
-  }
+  static void fill(const Tensor& out, Generator* g) { fill_all_integers(out, g); }
 };
 COGRAD_OP(RandomFull)
 
@@ -119,9 +90,14 @@ struct Exponential : Refill<Exponential, double> {
                  "a floating point but you specified ",
                  dtype_name(out.dtype()));
     COGRAD_CHECK(rate > 0, "exponential_ expects lambda > 0.0, but found lambda=", rate);
-    random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
-      kernels::random_exponential(out.dtype(), data, n, s, rate);
-    });
+    random_fill(
+        out, g,
+        [&](void* data, int64_t n, kernels::PhiloxState s) {
+          kernels::random_exponential(out.dtype(), data, n, s, rate);
+        },
+        [&](void* data, int64_t n, kernels::MtStream& s) {
+          kernels::mt_exponential(out.dtype(), data, n, s, rate);
+        });
   }
 };
 COGRAD_OP(Exponential)
@@ -154,9 +130,7 @@ struct BernoulliFillTensor {
     Tensor wide = empty(self.sizes(), chances.dtype());
     raw_copy(wide, chances);
     Tensor out = ctx.out(self.sizes(), self.dtype());
-    random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
-      kernels::random_bernoulli(out.dtype(), data, n, s, wide.dtype(), wide.bytes());
-    });
+    fill_bernoulli(out, g, wide);
     return out;
   }
   static void backward(Ctx<BernoulliFillTensor>& ctx, const Tensor& g) {
@@ -174,25 +148,36 @@ T element(double v) {
     return static_cast<T>(v);
 }
 
-// out = f(u) with u uniform in [0, 1), or standard normal, in double whatever out's dtype.
-template <class F>
-void fill_transformed(const Tensor& out, Generator* g, bool normal, const F& f) {
-  random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
-    const Tensor draws = empty(Dims{n}, DType::Float64);
-    if (normal)
-      kernels::random_normal(DType::Float64, draws.bytes(), n, s, 0, 1);
-    else
-      kernels::random_uniform(DType::Float64, draws.bytes(), n, s, 0, 1);
-    const double* u = draws.data<double>();
-    HeavyScope heavy(n);
-    dispatch_real(out.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      T* to = static_cast<T*>(data);
-      parallel_for(0, n, 8192, [&](int64_t lo, int64_t hi) {
-        for (int64_t i = lo; i < hi; ++i) to[i] = element<T>(f(u[i]));
+// out = f(u) with u uniform in [0, 1), or standard normal, in double whatever out's dtype. A stream
+// of torch's has torch_f.
+template <class F, class T>
+void fill_transformed(const Tensor& out, Generator* g, bool normal, const F& f, const T& torch_f) {
+  random_fill(
+      out, g,
+      [&](void* data, int64_t n, kernels::PhiloxState s) {
+        const Tensor draws = empty(Dims{n}, DType::Float64);
+        if (normal)
+          kernels::random_normal(DType::Float64, draws.bytes(), n, s, 0, 1);
+        else
+          kernels::random_uniform(DType::Float64, draws.bytes(), n, s, 0, 1);
+        const double* u = draws.data<double>();
+        HeavyScope heavy(n);
+        dispatch_real(out.dtype(), [&](auto tag) {
+          using E = typename decltype(tag)::type;
+          E* to = static_cast<E*>(data);
+          parallel_for(0, n, 8192, [&](int64_t lo, int64_t hi) {
+            for (int64_t i = lo; i < hi; ++i) to[i] = element<E>(f(u[i]));
+          });
+        });
+      },
+      [&](void* data, int64_t n, kernels::MtStream& s) {
+        dispatch_real(out.dtype(), [&](auto tag) {
+          using E = typename decltype(tag)::type;
+          E* to = static_cast<E*>(data);
+          for (int64_t i = 0; i < n; ++i)
+            to[i] = element<E>(torch_f(normal ? s.normal() : s.uniform()));
+        });
       });
-    });
-  });
 }
 
 struct LogNormal : Refill<LogNormal, double, double> {
@@ -202,7 +187,8 @@ struct LogNormal : Refill<LogNormal, double, double> {
   static void fill(const Tensor& out, double mean, double std, Generator* g) {
     check_floating("log_normal_", out.dtype());
     COGRAD_CHECK(std > 0, "log_normal_ expects std > 0.0, but found std=", std);
-    fill_transformed(out, g, true, [=](double z) { return std::exp(mean + std * z); });
+    const auto f = [=](double z) { return std::exp(mean + std * z); };
+    fill_transformed(out, g, true, f, f);
   }
 };
 COGRAD_OP(LogNormal)
@@ -215,9 +201,10 @@ struct Geometric : Refill<Geometric, double> {
     COGRAD_CHECK(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
     COGRAD_CHECK_NOT_IMPLEMENTED(out.dtype() != DType::Bool,
                                  "geometric_(): not implemented for dtype bool");
-    const double scale = 1 / std::log1p(-p);
-    fill_transformed(out, g, false,
-                     [=](double u) { return std::max(1.0, std::ceil(std::log1p(-u) * scale)); });
+    const double rate = std::log1p(-p), scale = 1 / rate;
+    fill_transformed(
+        out, g, false, [=](double u) { return std::max(1.0, std::ceil(std::log1p(-u) * scale)); },
+        [=](double u) { return std::ceil(std::log(u) / rate); });
   }
 };
 COGRAD_OP(Geometric)
@@ -232,9 +219,10 @@ struct Cauchy : Refill<Cauchy, double, double> {
                  "floating point but you specified ",
                  dtype_name(out.dtype()));
     COGRAD_CHECK(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
-    fill_transformed(out, g, false, [=](double u) {
+    const auto f = [=](double u) {
       return median + sigma * std::tan(std::numbers::pi * (u - 0.5));
-    });
+    };
+    fill_transformed(out, g, false, f, f);
   }
 };
 COGRAD_OP(Cauchy)

@@ -44,9 +44,7 @@ struct Bernoulli {
   static Tensor forward(Ctx<Bernoulli>& ctx, const Tensor& p, Generator* g) {
     const Tensor chances = bernoulli_chances("bernoulli", p);
     Tensor out = ctx.out(p.sizes(), p.dtype());
-    random_fill(out, g, [&](void* data, int64_t n, kernels::PhiloxState s) {
-      kernels::random_bernoulli(out.dtype(), data, n, s, chances.dtype(), chances.bytes());
-    });
+    fill_bernoulli(out, g, chances);
     return out;
   }
   static Tensor backward(Ctx<Bernoulli>&, const Tensor& g) { return zeros_like(g); }
@@ -91,9 +89,17 @@ struct Multinomial {
     if (out.numel() == 0) return out;
     Generator& generator = g != nullptr ? *g : default_generator();
     const int64_t draws = rows * (replacement ? samples : n);
-    kernels::random_multinomial(x.dtype(), weights.bytes(), rows, n, samples, replacement,
-                                out.data<int64_t>(),
-                                generator.take(static_cast<uint64_t>(draws) / 2 + 16));
+    HeavyScope heavy(draws);
+    generator.draw(
+        static_cast<uint64_t>(draws) / 2 + 16,
+        [&](kernels::PhiloxState state) {
+          kernels::random_multinomial(x.dtype(), weights.bytes(), rows, n, samples, replacement,
+                                      out.data<int64_t>(), state);
+        },
+        [&](kernels::MtStream& stream) {
+          kernels::mt_multinomial(x.dtype(), weights.bytes(), rows, n, samples, replacement,
+                                  out.data<int64_t>(), stream);
+        });
     return out;
   }
 

@@ -111,15 +111,22 @@ def _untyped_storage(self: Tensor) -> UntypedStorage:
 
 
 def _is_shared(self: Tensor) -> bool:
-    """False: tensors are not in memory shared between processes."""
-    return False
+    """Whether the memory can be shared with other processes: after ``share_memory_``, or sent."""
+    return _C._is_shared(self)
 
 
 def _share_memory_(self: Tensor) -> Tensor:
-    raise RuntimeError(
-        "share_memory_(): memory shared between processes is not supported; share a NumPy array "
-        "over multiprocessing.shared_memory and use from_numpy()"
-    )
+    """Moves the memory to where child processes, and receivers of a queue, see the same values.
+
+    Raises:
+        RuntimeError: other tensors or arrays point into the memory, which would stay behind.
+    """
+    if not _C._share_tensor(self):
+        raise RuntimeError(
+            "share_memory_(): other tensors or arrays use the same memory and would no longer see "
+            "what is written; share it before views of it are taken, or share a clone()"
+        )
+    return self
 
 
 def _is_pinned(self: Tensor, device: Any = None) -> bool:

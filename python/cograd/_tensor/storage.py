@@ -54,8 +54,8 @@ class TypedStorage:
         return self._untyped.data_ptr()
 
     def is_shared(self) -> bool:
-        """False: memory is not shared between processes."""
-        return False
+        """Whether other processes can map the memory."""
+        return self._untyped.is_shared()
 
     def resize_(self, size: int) -> TypedStorage:
         """Gives the memory up (0), or takes as much as there was again."""

@@ -50,6 +50,33 @@ def _normal_cdf(x: float) -> float:
     return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
 
+def _reject_normal(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, options: dict[str, Any]
+) -> Tensor:
+    """Normal numbers, drawn again where they are outside of [a, b]."""
+    low, high = (tensor.new_tensor(limit).item() for limit in (a, b))
+    result = cograd.empty_like(tensor).normal_(mean, std, **options)
+    while bool((outside := (result < low) | (result > high)).any()):
+        fresh = cograd.empty_like(result).normal_(mean, std, **options)
+        result = cograd.where(outside, fresh, result)
+    return result
+
+
+def _reject_uniform(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, options: dict[str, Any]
+) -> Tensor:
+    """Uniform numbers of [a, b], drawn again where a second one is above the density."""
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    result = cograd.empty_like(tensor)
+    pending = cograd.ones_like(tensor, dtype=cograd.bool)
+    while bool(pending.any()):
+        fresh = cograd.empty_like(tensor).uniform_(a, b, **options)
+        density = fresh.sub(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
+        result = cograd.where(pending, fresh, result)
+        pending &= cograd.empty_like(tensor).uniform_(**options).log_().gt(density)
+    return result
+
+
 def trunc_normal_(
     tensor: Tensor,
     mean: float = 0.0,
@@ -58,7 +85,10 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Any = None,
 ) -> Tensor:
-    """Fills with N(mean, std^2) limited to [a, b], by inversion of the distribution function."""
+    """Fills with N(mean, std^2) limited to [a, b].
+
+    By inversion of the distribution function; under ``set_rng("torch")`` by rejection, as torch.
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
@@ -66,6 +96,10 @@ def trunc_normal_(
             stacklevel=2,
         )
     low, high = _normal_cdf((a - mean) / std), _normal_cdf((b - mean) / std)
+    if cograd.get_rng() == "torch":
+        with cograd.no_grad():
+            draw = _reject_normal if high - low > 0.3 else _reject_uniform
+            return tensor.copy_(draw(tensor, mean, std, a, b, {"generator": generator}))
     with cograd.no_grad():
         _fill(tensor, "uniform_", 2 * low - 1, 2 * high - 1, generator=generator)
         tensor.copy_(tensor.erfinv().mul(std * math.sqrt(2.0)).add(mean).clamp(a, b))

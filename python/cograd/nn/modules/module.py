@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -476,8 +477,12 @@ class Module(StateMixin, HookMixin, AccessMixin):
                 param.grad.zero_()
 
     def share_memory(self) -> Any:
-        """Moves parameters and buffers to shared memory."""
-        return self._apply(lambda t: t.share_memory_())
+        """Moves parameters, their gradients, and buffers to memory that child processes share."""
+        for tensor in itertools.chain(self.parameters(), self.buffers()):
+            tensor.share_memory_()
+            if tensor.grad is not None:
+                tensor.grad.share_memory_()
+        return self
 
     # text and copies
 

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The loops of random_mt.cpp, one copy per instruction set.
+#pragma once
+#include <cstdint>
+
+namespace cograd::kernels {
+
+struct MtLoops {
+  void (*refill)(uint32_t* state);  // 624 words
+  void (*temper)(const uint32_t* state, int64_t n, uint32_t* out);
+  // width * u + lo in one rounding; u of 24 or 53 bits.
+  void (*uniform_float)(const uint32_t* words, int64_t n, float lo, float width, float* out);
+  void (*uniform_double)(const uint32_t* words, int64_t n, double lo, double width, double* out);
+  // 1 where u of 53 bits is below p.
+  void (*below)(const uint32_t* words, int64_t n, double p, uint8_t* out);
+};
+const MtLoops& mt_loops();
+
+}  // namespace cograd::kernels

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Parts of ``DataLoader``: collating, fetching and what runs in a worker."""
+
+from cograd.utils.data._utils import collate, fetch, worker
+
+__all__ = ["collate", "fetch", "worker"]

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The sampler that gives every process of a run its own part of a dataset."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import cograd
+from cograd.utils.data.sampler import Sampler
+
+__all__ = ["DistributedSampler"]
+
+
+class DistributedSampler(Sampler[int]):
+    """Every ``num_replicas``-th index from ``rank`` on.
+
+    Args:
+        num_replicas: processes of the run.
+        rank: this process among them.
+        shuffle: permute the indices by ``seed`` and the epoch given to ``set_epoch``.
+        drop_last: drop the tail where the indices do not divide; else some are repeated.
+
+    Raises:
+        ValueError: a rank outside of the processes, or no number of processes is known.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if num_replicas is None or rank is None:
+            raise ValueError(
+                "Default process group has not been initialized: give num_replicas and rank"
+            )
+        if rank >= num_replicas or rank < 0:
+            raise ValueError(
+                f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
+            )
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.drop_last = drop_last
+        n = len(dataset)
+        if drop_last and n % num_replicas != 0:
+            self.num_samples = math.ceil((n - num_replicas) / num_replicas)
+        else:
+            self.num_samples = math.ceil(n / num_replicas)
+        self.total_size = self.num_samples * num_replicas
+        self.shuffle = shuffle
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        n = len(self.dataset)
+        indices = list(range(n))
+        if self.shuffle:
+            generator = cograd.Generator()
+            generator.manual_seed(self.seed + self.epoch)
+            indices = cograd.randperm(n, generator=generator).tolist()
+        if not self.drop_last and n > 0:
+            indices = (indices * math.ceil(self.total_size / n))[: self.total_size]
+        return iter(indices[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Another epoch has another permutation; without this all have the same."""
+        self.epoch = epoch

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Samplers: the indices of a dataset in the order in which they are visited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+import cograd
+
+__all__ = [
+    "BatchSampler",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class Sampler(Generic[_T_co]):
+    """Indices, or lists of them. A subclass has ``__iter__`` and may have ``__len__``."""
+
+    def __iter__(self) -> Iterator[_T_co]:
+        raise NotImplementedError
+
+
+class SequentialSampler(Sampler[int]):
+    """0, 1, ..., ``len(data_source) - 1``."""
+
+    def __init__(self, data_source: Sized) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+def _check_flag(name: str, value: Any, kind: type[Exception]) -> None:
+    if not isinstance(value, bool):
+        raise kind(f"{name} should be a boolean value, but got {name}={value}")
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise ValueError(f"{name} should be a positive integer value, but got {name}={value}")
+
+
+class RandomSampler(Sampler[int]):
+    """Indices in random order, or with replacement.
+
+    Args:
+        num_samples: how many are drawn; ``len(data_source)`` if None.
+        generator: what they are drawn from; if None, a new one with a seed of the default one.
+
+    Raises:
+        TypeError, ValueError: arguments of the wrong kind.
+    """
+
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Any = None,
+    ) -> None:
+        _check_flag("replacement", replacement, TypeError)
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = generator
+        _check_positive("num_samples", self.num_samples)
+
+    @property
+    def num_samples(self) -> int:
+        """How many indices are drawn; follows the length of the data unless it was given."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        n = len(self.data_source)
+        generator = self.generator
+        if generator is None:
+            seed = int(cograd.empty((), dtype=cograd.int64).random_().item())
+            generator = cograd.Generator()
+            generator.manual_seed(seed)
+        if self.replacement:
+            for _ in range(self.num_samples // 32):
+                yield from _integers(n, 32, generator)
+            yield from _integers(n, self.num_samples % 32, generator)
+            return
+        for _ in range(self.num_samples // n):
+            yield from cograd.randperm(n, generator=generator).tolist()
+        yield from cograd.randperm(n, generator=generator).tolist()[: self.num_samples % n]
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+def _integers(high: int, count: int, generator: Any) -> list[int]:
+    drawn = cograd.randint(high, (count,), dtype=cograd.int64, generator=generator)
+    values: list[int] = drawn.tolist()
+    return values
+
+
+class SubsetRandomSampler(Sampler[int]):
+    """The given indices in random order."""
+
+    def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        for i in cograd.randperm(len(self.indices), generator=self.generator).tolist():
+            yield self.indices[i]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """``num_samples`` indices of 0, ..., ``len(weights) - 1``, drawn with these weights.
+
+    Raises:
+        ValueError: weights of other than one dim, or other arguments of the wrong kind.
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: Any = None,
+    ) -> None:
+        _check_positive("num_samples", num_samples)
+        _check_flag("replacement", replacement, ValueError)
+        row = cograd.as_tensor(weights, dtype=cograd.float64)
+        if row.dim() != 1:
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(row.shape)}"
+            )
+        self.weights = row
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        drawn = cograd.multinomial(
+            self.weights, self.num_samples, self.replacement, generator=self.generator
+        )
+        yield from iter(drawn.tolist())
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler[list[int]]):
+    """Lists of ``batch_size`` indices of another sampler.
+
+    Args:
+        drop_last: leave out a last list that is shorter.
+
+    Raises:
+        ValueError: arguments of the wrong kind.
+    """
+
+    def __init__(
+        self, sampler: Sampler[int] | Iterable[int], batch_size: int, drop_last: bool
+    ) -> None:
+        _check_positive("batch_size", batch_size)
+        _check_flag("drop_last", drop_last, ValueError)
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        indices = iter(self.sampler)
+        least = self.batch_size if self.drop_last else 1
+        while len(batch := list(islice(indices, self.batch_size))) >= least:
+            yield batch
+
+    def __len__(self) -> int:
+        n = len(self.sampler)  # type: ignore[arg-type]
+        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
