@@ -193,7 +193,8 @@ COGRAD_CONV(3, "input (N, C, D, H, W) or (C, D, H, W), weight (O, C / groups, KD
 struct Convolution {
   static constexpr OpSpec spec{
       "convolution",
-      "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups",
+      "input, weight, bias=None, stride=1, padding=0, dilation=1, transposed=False, "
+      "output_padding=0, groups=1",
       kFunction | kContraction,
       "The convolution of an input (N, C, *) or, if transposed, its transpose.",
       "T(2, 3, 5), T(4, 3, 2), T(4), (1,), (0,), (1,), False, (0,), 1; "
