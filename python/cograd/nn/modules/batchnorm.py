@@ -347,8 +347,12 @@ class CrossMapLRN2d(Module):
         """(N, C, H, W) to the same shape."""
         if input.dim() != 4:
             raise AssertionError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
-        squares = F.pad(input * input, (0, 0, 0, 0, (self.size - 1) // 2, self.size // 2))
-        sums = squares.unfold(1, self.size, 1).sum(-1)
+        half = int((self.size - 1) / 2 + 1) - 1
+        squares = input * input
+        sums = F.pad(squares, (0, 0, 0, 0, half, half)).unfold(1, 2 * half + 1, 1).sum(-1)
+        # In torch the first channel stays in the sum of all windows behind it.
+        behind = cograd.arange(input.shape[1]) > half
+        sums = sums + squares[:, :1] * behind.to(input.dtype).reshape(1, -1, 1, 1)
         return input * (sums * (self.alpha / self.size) + self.k).pow(-self.beta)
 
     def extra_repr(self) -> str:
