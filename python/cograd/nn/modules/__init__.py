@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from . import activation, attention, container, layers, linear, loss, param_container
+from . import activation, attention, container, layers, linear, loss, param_container, rnn
 from .activation import *  # noqa: F403
 from .attention import *  # noqa: F403
 from .container import *  # noqa: F403
@@ -12,6 +12,7 @@ from .linear import *  # noqa: F403
 from .loss import *  # noqa: F403
 from .module import Module
 from .param_container import *  # noqa: F403
+from .rnn import *  # noqa: F403
 
 # Spelled out: type checkers follow this form and no other.
 __all__: list[str] = ["Module"]
@@ -22,3 +23,4 @@ __all__ += layers.__all__
 __all__ += linear.__all__
 __all__ += loss.__all__
 __all__ += param_container.__all__
+__all__ += rnn.__all__
