@@ -17,6 +17,7 @@ from .modules.loss import *  # noqa: F403
 from .modules.module import Module as Module
 from .modules.param_container import *  # noqa: F403
 from .modules.rnn import *  # noqa: F403
+from .modules.transformer import *  # noqa: F403
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 

@@ -33,7 +33,7 @@ from .activation import (
     tanhshrink,
     threshold,
 )
-from .attention import scaled_dot_product_attention
+from .attention import multi_head_attention_forward, scaled_dot_product_attention
 from .distance import cosine_similarity, pairwise_distance
 from .dropout import dropout
 from .embedding import embedding, one_hot
@@ -90,6 +90,7 @@ __all__ = [
     "margin_ranking_loss",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "nll_loss",
     "normalize",
     "one_hot",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from . import activation, attention, container, layers, linear, loss, param_container, rnn
+from . import activation, attention, container, layers, linear, loss, param_container, rnn, transformer
 from .activation import *  # noqa: F403
 from .attention import *  # noqa: F403
 from .container import *  # noqa: F403
@@ -13,6 +13,7 @@ from .loss import *  # noqa: F403
 from .module import Module
 from .param_container import *  # noqa: F403
 from .rnn import *  # noqa: F403
+from .transformer import *  # noqa: F403
 
 # Spelled out: type checkers follow this form and no other.
 __all__: list[str] = ["Module"]
@@ -24,3 +25,4 @@ __all__ += linear.__all__
 __all__ += loss.__all__
 __all__ += param_container.__all__
 __all__ += rnn.__all__
+__all__ += transformer.__all__
