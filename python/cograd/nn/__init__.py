@@ -9,11 +9,14 @@ from . import modules
 from . import parameter as parameter
 from . import utils as utils
 from .modules.activation import *  # noqa: F403
+from .modules.adaptive import *  # noqa: F403
 from .modules.attention import *  # noqa: F403
 from .modules.container import *  # noqa: F403
+from .modules.embedding_bag import *  # noqa: F403
 from .modules.layers import *  # noqa: F403
 from .modules.linear import *  # noqa: F403
 from .modules.loss import *  # noqa: F403
+from .modules.loss_labels import *  # noqa: F403
 from .modules.module import Module as Module
 from .modules.param_container import *  # noqa: F403
 from .modules.rnn import *  # noqa: F403

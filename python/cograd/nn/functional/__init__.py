@@ -34,9 +34,9 @@ from .activation import (
     threshold,
 )
 from .attention import multi_head_attention_forward, scaled_dot_product_attention
-from .distance import cosine_similarity, pairwise_distance
+from .distance import cosine_similarity, pairwise_distance, pdist
 from .dropout import dropout
-from .embedding import embedding, one_hot
+from .embedding import embedding, embedding_bag, one_hot
 from .linear import bilinear, linear
 from .loss import (
     binary_cross_entropy,
@@ -56,6 +56,13 @@ from .loss import (
     soft_margin_loss,
     triplet_margin_loss,
 )
+from .loss_labels import (
+    ctc_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from .norm import layer_norm, normalize, rms_norm
 from .pad import pad
 
@@ -67,9 +74,11 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "elu",
     "embedding",
+    "embedding_bag",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -91,11 +100,15 @@ __all__ = [
     "mish",
     "mse_loss",
     "multi_head_attention_forward",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "poisson_nll_loss",
     "prelu",
     "relu",
@@ -117,4 +130,5 @@ __all__ = [
     "tanhshrink",
     "threshold",
     "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]

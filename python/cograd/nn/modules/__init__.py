@@ -3,13 +3,29 @@
 
 from __future__ import annotations
 
-from . import activation, attention, container, layers, linear, loss, param_container, rnn, transformer
+from . import (
+    activation,
+    adaptive,
+    attention,
+    container,
+    embedding_bag,
+    layers,
+    linear,
+    loss,
+    loss_labels,
+    param_container,
+    rnn,
+    transformer,
+)
 from .activation import *  # noqa: F403
+from .adaptive import *  # noqa: F403
 from .attention import *  # noqa: F403
 from .container import *  # noqa: F403
+from .embedding_bag import *  # noqa: F403
 from .layers import *  # noqa: F403
 from .linear import *  # noqa: F403
 from .loss import *  # noqa: F403
+from .loss_labels import *  # noqa: F403
 from .module import Module
 from .param_container import *  # noqa: F403
 from .rnn import *  # noqa: F403
@@ -18,11 +34,14 @@ from .transformer import *  # noqa: F403
 # Spelled out: type checkers follow this form and no other.
 __all__: list[str] = ["Module"]
 __all__ += activation.__all__
+__all__ += adaptive.__all__
 __all__ += attention.__all__
 __all__ += container.__all__
+__all__ += embedding_bag.__all__
 __all__ += layers.__all__
 __all__ += linear.__all__
 __all__ += loss.__all__
+__all__ += loss_labels.__all__
 __all__ += param_container.__all__
 __all__ += rnn.__all__
 __all__ += transformer.__all__
