@@ -41,8 +41,19 @@ from .activation import (
     threshold,
     threshold_,
 )
-from .attention import scaled_dot_product_attention
-from .distance import cosine_similarity, pairwise_distance
+from .attention import multi_head_attention_forward, scaled_dot_product_attention
+from .conv import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_tbc,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    fold,
+    unfold,
+)
+from .distance import cosine_similarity, pairwise_distance, pdist
 from .dropout import (
     alpha_dropout,
     dropout,
@@ -51,7 +62,7 @@ from .dropout import (
     dropout3d,
     feature_alpha_dropout,
 )
-from .embedding import embedding, one_hot
+from .embedding import embedding, embedding_bag, one_hot
 from .linear import bilinear, linear
 from .loss import (
     binary_cross_entropy,
@@ -71,6 +82,13 @@ from .loss import (
     soft_margin_loss,
     triplet_margin_loss,
 )
+from .loss_labels import (
+    ctc_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from .norm import (
     batch_norm,
     group_norm,
@@ -81,17 +99,6 @@ from .norm import (
     rms_norm,
 )
 from .pad import pad
-from .conv import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_tbc,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    fold,
-    unfold,
-)
 from .pool import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -166,6 +173,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -173,6 +181,7 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "fold",
     "fractional_max_pool2d",
@@ -218,11 +227,16 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",
@@ -250,6 +264,7 @@ __all__ = [
     "threshold",
     "threshold_",
     "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
     "unfold",
     "upsample",
     "upsample_bilinear",

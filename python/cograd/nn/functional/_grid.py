@@ -119,9 +119,7 @@ def grid_sampler(
     return result.reshape(batch, channels, *grid.shape[1:-1])
 
 
-def _corner(
-    input: Tensor, flat: Tensor, corner: Sequence[tuple[Tensor, Tensor | None]]
-) -> Tensor:
+def _corner(input: Tensor, flat: Tensor, corner: Sequence[tuple[Tensor, Tensor | None]]) -> Tensor:
     """The weighted elements at one corner, zero where it is outside."""
     batch, channels = input.shape[:2]
     index = weight = valid = None

@@ -7,6 +7,7 @@ import cograd
 from cograd import Tensor
 
 cosine_similarity = cograd.cosine_similarity
+pdist = cograd._C._nn.pdist
 
 
 def pairwise_distance(

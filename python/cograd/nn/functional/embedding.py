@@ -37,3 +37,96 @@ def embedding(
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Indices (*) as rows of zeros with a one: int64 (*, num_classes)."""
     return cograd._C._ops._one_hot(tensor, num_classes)
+
+
+_BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
+
+
+def _check_bags(mode: str, by_freq: bool, sparse: bool, per_sample_weights: Tensor | None) -> None:
+    if mode not in _BAG_MODES:
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if sparse:
+        raise NotImplementedError(
+            "embedding_bag: sparse=True is not supported, gradients are dense"
+        )
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
+            f"for mode='sum' (got mode='{mode}')."
+        )
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Sums, means or maxima (``mode``) of the rows of ``weight`` (V, D) in each bag of indices.
+
+    Args:
+        input: (B, n), bags of n indices, or (n) with ``offsets`` (B), where the bags begin; with
+            ``include_last_offset`` a last one says where the last bag ends.
+        max_norm, norm_type: rows looked up are first scaled down, in place, to that norm.
+        scale_grad_by_freq: a row's gradient is divided by how often it is looked up.
+        per_sample_weights: of the shape of ``input``, with mode 'sum': factors of the rows.
+        padding_idx: an index that does not count.
+
+    Returns:
+        (B, D); zeros for empty bags.
+    """
+    if per_sample_weights is not None and input.shape != per_sample_weights.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, "
+            f"then it must have the same shape as the input ({list(input.shape)})"
+        )
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
+                f"of fixed length sequences. However, found offsets of type {type(offsets)}"
+            )
+        length = input.shape[1]
+        offsets = cograd.arange(input.shape[0], dtype=cograd.int64) * length
+        include_last_offset = False
+        input = input.reshape(-1)
+        if per_sample_weights is not None:
+            per_sample_weights = per_sample_weights.reshape(-1)
+    elif input.dim() == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        if offsets.dim() != 1:
+            raise ValueError("offsets has to be a 1D Tensor")
+    else:
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
+        )
+    _check_bags(mode, scale_grad_by_freq, sparse, per_sample_weights)
+    rows = weight.shape[0]
+    if padding_idx is not None:
+        if not -rows <= padding_idx < rows:
+            raise AssertionError("padding_idx must be within the number of embeddings")
+        padding_idx = padding_idx % rows
+    if max_norm is not None:
+        cograd._C._nn.embedding(input, weight.detach(), None, max_norm, norm_type)
+    return cograd._C._ops._embedding_bag(  # type: ignore[no-any-return]
+        weight,
+        input,
+        offsets,
+        _BAG_MODES[mode],
+        -1 if padding_idx is None else padding_idx,
+        scale_grad_by_freq,
+        include_last_offset,
+        per_sample_weights,
+    )[0]

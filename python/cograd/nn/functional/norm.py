@@ -71,7 +71,7 @@ def instance_norm(
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """input / (k + alpha * mean of the squares of ``size`` neighbouring channels) ** beta."""
+    """Input / (k + alpha * mean of the squares of ``size`` neighbouring channels) ** beta."""
     if input.dim() < 3:
         raise ValueError(
             "Expected 3D or higher dimensionality                          input (got "

@@ -26,7 +26,9 @@ def _sized(input: Tensor, output_size: Any, n: int) -> Any:
     if input.dim() < len(output_size):
         return output_size
     last = input.shape[len(input.shape) - len(output_size) :]
-    return tuple(have if want is None else want for want, have in zip(output_size, last, strict=True))
+    return tuple(
+        have if want is None else want for want, have in zip(output_size, last, strict=True)
+    )
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
@@ -120,7 +122,9 @@ def _fractional(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
             if not isinstance(ratios, (tuple, list)):
                 ratios = (ratios,) * n
             if len(ratios) > n:
-                raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
+                raise ValueError(
+                    f"{name} requires output_ratio to either be a single Int or tuple of Ints."
+                )
             last = input.shape[len(input.shape) - n :]
             output_size = [int(size * ratio) for size, ratio in zip(last, ratios, strict=True)]
         if _random_samples is None:
@@ -222,7 +226,7 @@ def _lp_pool(n: int) -> Callable[..., Tensor]:
 
     def pool(
         input: Tensor,
-        norm_type: int | float,
+        norm_type: float,
         kernel_size: Sizes,
         stride: Sizes | None = None,
         ceil_mode: bool = False,

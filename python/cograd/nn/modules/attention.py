@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import cograd
@@ -16,17 +15,6 @@ from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
 __all__ = ["MultiheadAttention"]
-
-
-def _additive(mask: Tensor | None, name: str, dtype: Any) -> Tensor | None:
-    """A mask as numbers to add to the scores: True becomes minus infinity."""
-    if mask is None:
-        return None
-    if mask.dtype == cograd.bool:
-        return cograd.zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf)
-    if not mask.is_floating_point():
-        raise AssertionError(f"only bool and floating types of {name} are supported")
-    return mask.to(dtype)
 
 
 class MultiheadAttention(Module):
@@ -113,57 +101,6 @@ class MultiheadAttention(Module):
             if bias is not None:
                 init.xavier_normal_(bias)
 
-    def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        """Query, key and value, each (N, length, E), through their projections."""
-        if self.in_proj_weight is not None:
-            weights = self.in_proj_weight.chunk(3)
-        else:
-            weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        inputs = (query, key, value)
-        return tuple(F.linear(x, w, b) for x, w, b in zip(inputs, weights, biases))
-
-    def _heads(self, x: Tensor) -> Tensor:
-        """(N, length, E) to (N, heads, length, E / heads)."""
-        shape = (x.shape[0], x.shape[1], self.num_heads, self.head_dim)
-        return x.reshape(shape).transpose(1, 2)
-
-    def _mask(
-        self,
-        key_padding_mask: Tensor | None,
-        attn_mask: Tensor | None,
-        scores: Tensor,
-        extra_keys: int,
-    ) -> Tensor | None:
-        """Both masks together, broadcastable to the scores (N, heads, L, S)."""
-        batch, _, target, source = scores.shape
-        source -= extra_keys
-        total = None
-        mask = _additive(attn_mask, "attn_mask", scores.dtype)
-        if mask is not None:
-            shape = tuple(mask.shape)
-            expected = ((target, source), (batch * self.num_heads, target, source))
-            if shape not in expected:
-                raise RuntimeError(
-                    f"The shape of the {mask.dim()}D attn_mask is {shape}, but should be "
-                    f"{expected[0]} or {expected[1]}."
-                )
-            if mask.dim() == 3:
-                mask = mask.reshape(batch, self.num_heads, target, source)
-            total = mask
-        padding = _additive(key_padding_mask, "key_padding_mask", scores.dtype)
-        if padding is not None:
-            if tuple(padding.shape) != (batch, source):
-                raise AssertionError(
-                    f"expecting key_padding_mask shape of {(batch, source)}, "
-                    f"but got {tuple(padding.shape)}"
-                )
-            padding = padding.reshape(batch, 1, 1, source)
-            total = padding if total is None else total + padding
-        if total is not None and extra_keys:
-            total = F.pad(total, (0, extra_keys))
-        return total
-
     def forward(
         self,
         query: Tensor,
@@ -181,43 +118,35 @@ class MultiheadAttention(Module):
         masks: key_padding_mask (N, S), attn_mask (L, S) or (N * heads, L, S), True or -inf hides.
         Output like the query; weights (N, L, S), per head (N, heads, L, S) unless averaged.
         """
-        if is_causal and attn_mask is None:
-            raise RuntimeError(
-                "Need attn_mask if specifying the is_causal hint. You may use the Transformer "
-                "module method `generate_square_subsequent_mask` to create this mask."
-            )
-        if query.dim() not in (2, 3) or key.dim() != query.dim() or value.dim() != query.dim():
-            raise AssertionError(
-                "query should be unbatched 2D or batched 3D tensor and key and value the same, "
-                f"but found {query.dim()}-D query, {key.dim()}-D key, {value.dim()}-D value"
-            )
-        batched = query.dim() == 3
-        if not batched:
-            query, key, value = (x.unsqueeze(0) for x in (query, key, value))
-            if key_padding_mask is not None:
-                key_padding_mask = key_padding_mask.unsqueeze(0)
-        elif not self.batch_first:
-            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
-        q, k, v = self._project(query, key, value)
-        extra_keys = 0
-        if self.bias_k is not None:
-            k = cograd.cat([k, self.bias_k.expand(k.shape[0], 1, -1)], 1)
-            v = cograd.cat([v, self.bias_v.expand(v.shape[0], 1, -1)], 1)
-            extra_keys += 1
-        if self.add_zero_attn:
-            zeros = k.new_zeros((k.shape[0], 1, self.embed_dim))
-            k, v = cograd.cat([k, zeros], 1), cograd.cat([v, zeros], 1)
-            extra_keys += 1
-        q, k, v = self._heads(q), self._heads(k), self._heads(v)
-        scores = (q * (1.0 / math.sqrt(self.head_dim))).matmul(k.transpose(-2, -1))
-        mask = self._mask(key_padding_mask, attn_mask, scores, extra_keys)
-        weights = F.softmax(scores if mask is None else scores + mask, -1)
-        weights = F.dropout(weights, self.dropout, self.training)
-        out = weights.matmul(v).transpose(1, 2)
-        out = self.out_proj(out.reshape(out.shape[0], out.shape[1], self.embed_dim))
-        shown: Tensor | None = None
-        if need_weights:
-            shown = weights.mean(1) if average_attn_weights else weights
-        if not batched:
-            return out.squeeze(0), None if shown is None else shown.squeeze(0)
-        return (out if self.batch_first else out.transpose(0, 1)), shown
+        swap = self.batch_first and query.dim() == 3
+        if swap:
+            same = (key is query, value is key)
+            query = query.transpose(0, 1)
+            key = query if same[0] else key.transpose(0, 1)
+            value = key if same[1] else value.transpose(0, 1)
+        out, weights = F.multi_head_attention_forward(
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            training=self.training,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
+            use_separate_proj_weight=not self._qkv_same_embed_dim,
+            q_proj_weight=self.q_proj_weight,
+            k_proj_weight=self.k_proj_weight,
+            v_proj_weight=self.v_proj_weight,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+        )
+        return (out.transpose(0, 1) if swap else out), weights

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from . import rnn as rnn
 from .clip_grad import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -17,5 +18,6 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "rnn",
     "vector_to_parameters",
 ]

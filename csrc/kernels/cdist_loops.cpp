@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tiles of distances: several rows against a panel of packed ones, a loop for each norm.
+#include <cmath>
+#include <limits>
+
+#include "kernels/cdist.h"
+#include "kernels/packed_gemm.h"
+#include "kernels/vecmath.h"
+
+namespace cograd::kernels::COGRAD_ISA {
+
+CdistLoops cdist_loops();
+
+namespace {
+
+constexpr int kTile = 4;
+
+// What a norm adds for a difference, how its sum ends, and its derivative by a difference d where
+// the distance is `dist` and its gradient g.
+template <class T>
+struct Euclidean {
+  T p;
+  COGRAD_INLINE T add(T sum, T d) const { return sum + d * d; }
+  T finish(T sum) const { return std::sqrt(sum); }
+  T factor(T g, T dist) const { return dist == 0 ? T(0) : g / dist; }
+  COGRAD_INLINE T slope(T d, T factor, T) const { return d * factor; }
+};
+template <class T>
+struct Absolute {
+  T p;
+  COGRAD_INLINE T add(T sum, T d) const { return sum + abs(d); }
+  T finish(T sum) const { return sum; }
+  T factor(T g, T) const { return g; }
+  COGRAD_INLINE T slope(T d, T factor, T) const { return sign(d) * factor; }
+};
+template <class T>
+struct Largest {
+  T p;
+  COGRAD_INLINE T add(T sum, T d) const { return maximum(abs(d), sum); }
+  T finish(T sum) const { return sum; }
+  T factor(T g, T) const { return g; }
+  COGRAD_INLINE T slope(T d, T factor, T dist) const {
+    return abs(d) == dist ? sign(d) * factor : T(0);
+  }
+};
+template <class T>
+struct Different {
+  T p;
+  COGRAD_INLINE T add(T sum, T d) const { return sum + (d != T(0) ? T(1) : T(0)); }
+  T finish(T sum) const { return sum; }
+  T factor(T, T) const { return T(0); }
+  COGRAD_INLINE T slope(T, T, T) const { return T(0); }
+};
+template <class T>
+struct Power {
+  T p;
+  COGRAD_INLINE T add(T sum, T d) const { return sum + pow(abs(d), p); }
+  T finish(T sum) const { return std::pow(sum, T(1) / p); }
+  T factor(T g, T dist) const { return dist == 0 ? T(0) : g / std::pow(dist, p - 1); }
+  COGRAD_INLINE T slope(T d, T factor, T) const {
+    return d == T(0) ? T(0) : sign(d) * pow(abs(d), p - T(1)) * factor;
+  }
+};
+
+template <class T, class F>
+void with_norm(double p, F&& f) {
+  if (p == 2) return f(Euclidean<T>{T(2)});
+  if (p == 1) return f(Absolute<T>{T(1)});
+  if (p == 0) return f(Different<T>{T(0)});
+  if (p == std::numeric_limits<double>::infinity()) return f(Largest<T>{T(0)});
+  f(Power<T>{static_cast<T>(p)});
+}
+
+template <class T, int R, class Norm>
+void tile(const Norm& norm, const T* a, int64_t m, const T* panel, T* out, int64_t r,
+          int64_t cols) {
+  T acc[R][kPanel<T>] = {};
+  for (int64_t k = 0; k < m; ++k, panel += kPanel<T>)
+    for (int i = 0; i < R; ++i) {
+      const T x = a[i * m + k];
+#pragma omp simd
+      for (int j = 0; j < kPanel<T>; ++j) acc[i][j] = norm.add(acc[i][j], x - panel[j]);
+    }
+  for (int i = 0; i < R; ++i)
+    for (int64_t j = 0; j < cols; ++j) out[i * r + j] = norm.finish(acc[i][j]);
+}
+
+template <class T>
+void forward_as(double p, const T* a, const T* packed, int64_t r, int64_t m, T* out, int64_t lo,
+                int64_t hi) {
+  with_norm<T>(p, [&](const auto& norm) {
+    for (int64_t i = lo; i < hi;) {
+      const bool full = hi - i >= kTile;
+      for (int64_t j = 0; j < r; j += kPanel<T>) {
+        const int64_t cols = std::min<int64_t>(kPanel<T>, r - j);
+        const T* panel = packed + j * m;
+        if (full)
+          tile<T, kTile>(norm, a + i * m, m, panel, out + i * r + j, r, cols);
+        else
+          tile<T, 1>(norm, a + i * m, m, panel, out + i * r + j, r, cols);
+      }
+      i += full ? kTile : 1;
+    }
+  });
+}
+
+template <class T>
+void backward_as(double p, const T* a, const T* b, int64_t r, int64_t m, const T* g, const T* dist,
+                 int64_t row_step, int64_t col_step, T* out, int64_t lo, int64_t hi) {
+  with_norm<T>(p, [&](const auto& norm) {
+    for (int64_t i = lo; i < hi; ++i) {
+      T* __restrict to = out + i * m;
+      const T* x = a + i * m;
+      std::fill_n(to, m, T(0));
+      for (int64_t j = 0; j < r; ++j) {
+        const int64_t at = i * row_step + j * col_step;
+        const T d = dist[at], factor = norm.factor(g[at], d);
+        const T* y = b + j * m;
+        for (int64_t k = 0; k < m; ++k) to[k] += norm.slope(x[k] - y[k], factor, d);
+      }
+    }
+  });
+}
+
+template <class T>
+const T* as(const void* p) {
+  return static_cast<const T*>(p);
+}
+int64_t size_of(DType t, int64_t r, int64_t m) {
+  return t == DType::Float64 ? packed_size<double>(m, r) : packed_size<float>(m, r);
+}
+void pack_rows(DType t, const void* b, int64_t r, int64_t m, void* out) {
+  if (t == DType::Float64)
+    pack(as<double>(b), 1, m, m, r, static_cast<double*>(out));
+  else
+    pack(as<float>(b), 1, m, m, r, static_cast<float*>(out));
+}
+void forward(DType t, double p, const void* a, const void* packed, int64_t r, int64_t m, void* out,
+             int64_t lo, int64_t hi) {
+  if (t == DType::Float64)
+    forward_as(p, as<double>(a), as<double>(packed), r, m, static_cast<double*>(out), lo, hi);
+  else
+    forward_as(p, as<float>(a), as<float>(packed), r, m, static_cast<float*>(out), lo, hi);
+}
+void backward(DType t, double p, const void* a, const void* b, int64_t r, int64_t m, const void* g,
+              const void* dist, int64_t row_step, int64_t col_step, void* out, int64_t lo,
+              int64_t hi) {
+  if (t == DType::Float64)
+    backward_as(p, as<double>(a), as<double>(b), r, m, as<double>(g), as<double>(dist), row_step,
+                col_step, static_cast<double*>(out), lo, hi);
+  else
+    backward_as(p, as<float>(a), as<float>(b), r, m, as<float>(g), as<float>(dist), row_step,
+                col_step, static_cast<float*>(out), lo, hi);
+}
+
+}  // namespace
+
+CdistLoops cdist_loops() { return {size_of, pack_rows, forward, backward}; }
+
+}  // namespace cograd::kernels::COGRAD_ISA

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sums, means and maxima of table rows, bag by bag.
+#pragma once
+#include <cstdint>
+
+#include "cograd/dtype.h"
+
+namespace cograd::kernels {
+
+enum class BagMode : uint8_t { Sum, Mean, Max };
+
+struct Bags {
+  BagMode mode;
+  int64_t count, width, rows;  // bags, elements of a row, rows of the table
+  const int64_t* index;        // checked
+  const int64_t* offsets;      // [count + 1]: bag i has the indices from offsets[i] on
+  int64_t padding;             // indices to skip, or -1
+  const void* weights;         // of each index, of the table's dtype, or null
+};
+// Floating dtypes; sizes [count]: indices that count; at [count, width]: the row of each maximum.
+void embedding_bag(DType t, const Bags& b, const void* table, void* out, int64_t* sizes,
+                   int64_t* at);
+// gtable [rows, width] and, unless null, gweights of each index. by_freq: divided by how often a
+// row is looked up.
+void embedding_bag_backward(DType t, const Bags& b, const void* table, const void* g,
+                            const int64_t* sizes, const int64_t* at, bool by_freq, void* gtable,
+                            void* gweights);
+
+}  // namespace cograd::kernels

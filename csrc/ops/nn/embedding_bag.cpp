@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// embedding_bag: sums, means or maxima of a table's rows.
+#include "kernels/embedding_bag.h"
+
+#include "ops/core/raw.h"
+#include "ops/index/gather_scatter.h"
+
+namespace cograd {
+
+namespace {
+
+using kernels::BagMode;
+
+struct BagState {
+  BagMode mode = BagMode::Sum;
+  int64_t padding = -1;
+  bool by_freq = false;
+};
+
+// `offsets` has one more than there are bags; indices have been checked.
+kernels::Bags bags_of(const BagState& s, const Tensor& table, const Tensor& index,
+                      const Tensor& offsets, const Tensor& weights) {
+  return {s.mode,
+          offsets.numel() - 1,
+          table.size(1),
+          table.size(0),
+          index.data<int64_t>(),
+          offsets.data<int64_t>(),
+          s.padding,
+          weights.defined() ? weights.bytes() : nullptr};
+}
+
+struct EmbeddingBagOp {
+  static constexpr OpSpec spec{
+      "_embedding_bag_sums",
+      "weight, indices, offsets, mode, padding_idx, by_freq, per_sample_weights=None",
+      kInternal | kIndex, "", "none: reached through embedding_bag"};
+  static constexpr const char* kNodeName = "EmbeddingBagBackward0";
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr int kSaved = 6;
+  using State = BagState;
+  static std::tuple<Tensor, Tensor, Tensor> forward(Ctx<EmbeddingBagOp>& ctx, const Tensor& weight,
+                                                    const Tensor& index, const Tensor& offsets,
+                                                    int64_t mode, int64_t padding, bool by_freq,
+                                                    const Tensor& per_sample) {
+    const BagState s{static_cast<BagMode>(mode), padding, by_freq};
+    const Tensor table = raw_contiguous(weight);
+    const Tensor each = per_sample.defined() ? raw_contiguous(per_sample) : per_sample;
+    const int64_t sizes[2] = {offsets.numel() - 1, weight.size(1)}, count[1] = {sizes[0]};
+    Tensor out = empty(sizes, weight.dtype());
+    const Tensor counted = empty(count, DType::Int64);
+    const int64_t none[2] = {s.mode == BagMode::Max ? sizes[0] : 0, weight.size(1)};
+    const Tensor at = raw_full(none, DType::Int64, 0);
+    kernels::embedding_bag(weight.dtype(), bags_of(s, table, index, offsets, each), table.bytes(),
+                           out.bytes(), counted.data<int64_t>(), at.data<int64_t>());
+    if (ctx.recording()) {
+      *ctx.operator->() = s;
+      ctx.save(weight, index, offsets, per_sample, counted, at);
+    }
+    return {out, counted, at};
+  }
+  static void backward(Ctx<EmbeddingBagOp>& ctx, std::span<Tensor> gs) {
+    if (!gs[0].defined()) return;
+    if (ctx.differentiated()) return formula(ctx, gs[0]);
+    const Tensor weight = raw_contiguous(ctx.saved(0)), g = raw_contiguous(gs[0]);
+    const Tensor index = ctx.saved(1), offsets = ctx.saved(2), per_sample = ctx.saved(3);
+    const Tensor each = per_sample.defined() ? raw_contiguous(per_sample) : per_sample;
+    const Tensor sizes = ctx.saved(4), at = ctx.saved(5);
+    Tensor gw, gp;
+    if (ctx.needs(0)) gw = empty(weight.sizes(), weight.dtype());
+    if (each.defined() && ctx.needs(3)) gp = empty(each.sizes(), each.dtype());
+    if (gp.defined()) raw_fill(gp, Scalar(0.0));
+    kernels::embedding_bag_backward(
+        weight.dtype(), bags_of(*ctx.operator->(), weight, index, offsets, each), weight.bytes(),
+        g.bytes(), sizes.data<int64_t>(), at.data<int64_t>(), ctx->by_freq,
+        gw.defined() ? gw.bytes() : nullptr, gp.defined() ? gp.bytes() : nullptr);
+    if (gw.defined()) ctx.grad(0) = gw;
+    if (gp.defined()) ctx.grad(3) = gp;
+  }
+
+ private:
+  // The same in ops.
+  static void formula(Ctx<EmbeddingBagOp>& ctx, const Tensor& g) {
+    const Tensor weight = ctx.saved(0), index = ctx.saved(1), offsets = ctx.saved(2);
+    const Tensor per_sample = ctx.saved(3), sizes = ctx.saved(4), at = ctx.saved(5);
+    const Tensor zero = zeros_like(weight);
+    const int64_t last = -1;
+    if (ctx->mode == BagMode::Max) {
+      const Tensor kept = g * cast(unsqueeze(gt(sizes, 0.0), 1), g.dtype());
+      if (ctx.needs(0)) ctx.grad(0) = scatter_add(zero, 0, at, kept);
+      return;
+    }
+    const Tensor bag = bag_of_each(index, offsets);
+    Tensor rows = index_select(g, 0, bag);
+    const Tensor counts = cast(ne(index, TensorOrScalar(ctx->padding)), g.dtype());
+    if (per_sample.defined() && ctx.needs(3))
+      ctx.grad(3) = sum(index_select(weight, 0, index) * rows, IntList(&last, 1)) * counts;
+    Tensor scale = counts;
+    if (per_sample.defined()) scale = scale * per_sample;
+    if (ctx->mode == BagMode::Mean)
+      scale = scale / clamp_min(cast(index_select(sizes, 0, bag), g.dtype()), 1.0);
+    if (ctx->by_freq) {
+      const Tensor often = scatter_add(zeros(weight.sizes().first(1), g.dtype()), 0, index,
+                                       ones_like(counts));
+      scale = scale / index_select(often, 0, index);
+    }
+    rows = rows * unsqueeze(scale, 1);
+    if (ctx.needs(0))
+      ctx.grad(0) = scatter_add(zero, 0, expand(unsqueeze(index, 1), rows.sizes()), rows);
+  }
+  static Tensor bag_of_each(const Tensor& index, const Tensor& offsets) {
+    const Tensor bag = empty(index.sizes(), DType::Int64);
+    const auto* from = offsets.data<int64_t>();
+    for (int64_t i = 0; i + 1 < offsets.numel(); ++i)
+      std::fill(bag.data<int64_t>() + from[i], bag.data<int64_t>() + from[i + 1], i);
+    return bag;
+  }
+};
+
+struct EmbeddingBag {
+  static constexpr OpSpec spec{
+      "_embedding_bag",
+      "weight, indices, offsets, mode, padding_idx=-1, scale_grad_by_freq=False, "
+      "include_last_offset=False, per_sample_weights=None",
+      kInternal | kIndex,
+      "Per bag of indices the sum (mode 0), mean (1) or maximum (2) of weight's rows: the results "
+      "(B, D), the bags' sizes without padding and, of maxima, the rows that they are from.",
+      "T(5, 3), I(4, hi=5), I(1, hi=1), 0; T(5, 3), I(4, hi=5), I(1, hi=1), 1; "
+      "T(5, 3), I(4, hi=5), I(1, hi=1), 2"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr BatchRule kBatch{};
+  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& weight, const Tensor& indices,
+                                                    const Tensor& offsets, int64_t mode,
+                                                    int64_t padding, bool by_freq,
+                                                    bool last_included, const Tensor& per_sample) {
+    COGRAD_CHECK(weight.dim() == 2, "embedding_bag: weight has to be a 2D Tensor, but got Tensor "
+                                    "of dimension ",
+                 weight.dim());
+    COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(weight.dtype()),
+                                 "embedding_bag(): not implemented for dtype ",
+                                 scalar_type_name(weight.dtype()));
+    COGRAD_CHECK(mode >= 0 && mode <= 2, "embedding_bag: mode is ", mode, ", expected 0, 1 or 2");
+    COGRAD_CHECK(indices.dim() == 1 && is_index(indices) && offsets.dim() == 1 &&
+                     is_index(offsets),
+                 "embedding_bag: indices and offsets must be 1-d tensors of int32 or int64");
+    COGRAD_CHECK(!per_sample.defined() ||
+                     (mode == 0 && per_sample.dtype() == weight.dtype() &&
+                      same(per_sample.sizes(), indices.sizes())),
+                 "embedding_bag: per_sample_weights must have the shape of the indices and the "
+                 "weight's dtype, with mode 'sum'");
+    const Tensor index = contiguous_clone(raw_cast(indices, DType::Int64));
+    const Tensor ends = ends_of(raw_contiguous(raw_cast(offsets, DType::Int64)), index.numel(),
+                                last_included);
+    const int64_t rows = weight.size(0);
+    const auto* at = index.data<int64_t>();
+    for (int64_t i = 0; i < index.numel(); ++i)
+      COGRAD_CHECK(at[i] >= 0 && at[i] < rows, "embedding_bag: Expected idx >= 0 && idx < "
+                                               "num_embeddings but found idx to be ",
+                   at[i]);
+    COGRAD_CHECK(padding >= -1 && padding < rows, "embedding_bag: padding_idx is ", padding,
+                 ", expected a row of the ", rows);
+    const int64_t used = ends.data<int64_t>()[ends.numel() - 1];
+    if (used == index.numel())
+      return apply<EmbeddingBagOp>(weight, index, ends, mode, padding, by_freq, per_sample);
+    return apply<EmbeddingBagOp>(weight, narrow(index, 0, 0, used), ends, mode, padding, by_freq,
+                                 per_sample.defined() ? narrow(per_sample, 0, 0, used) : per_sample);
+  }
+
+ private:
+  static bool is_index(const Tensor& t) {
+    return t.dtype() == DType::Int64 || t.dtype() == DType::Int32;
+  }
+  // Where the bags begin, and the last one ends.
+  static Tensor ends_of(const Tensor& offsets, int64_t total, bool last_included) {
+    const int64_t given = offsets.numel();
+    COGRAD_CHECK(!last_included || given > 0,
+                 "include_last_offset: number of offset should be at least 1");
+    const int64_t bags = last_included ? given - 1 : given, sizes[1] = {bags + 1};
+    Tensor ends = empty(sizes, DType::Int64);
+    auto* to = ends.data<int64_t>();
+    std::copy_n(offsets.data<int64_t>(), bags, to);
+    to[bags] = last_included ? offsets.data<int64_t>()[bags] : total;
+    COGRAD_CHECK(bags == 0 || to[0] == 0,
+                 "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
+                 "from position 0. However, got ",
+                 to[0]);
+    COGRAD_CHECK(to[bags] <= total, "offsets[-1] can not be greater than input's length ", total,
+                 " but got offsets[-1] of ", to[bags]);
+    for (int64_t i = 0; i < bags; ++i)
+      COGRAD_CHECK(to[i] >= 0 && to[i] <= to[i + 1],
+                   i + 1 == bags ? "offsets[-1] can not be greater than input's length "
+                                 : "embedding_bag: offsets must not fall: expected at most ",
+                   to[i + 1], " but got offsets[-1] of ", to[i]);
+    if (bags == 0) to[0] = 0;
+    return ends;
+  }
+};
+COGRAD_OP(EmbeddingBag)
+
+}  // namespace
+
+}  // namespace cograd

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Losses over labels and label sequences, and triplets with any distance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from .._reduction import legacy_reduction, reduce_loss
+from .activation import logsigmoid
+from .distance import pairwise_distance
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Connectionist temporal classification (Graves et al. 2006).
+
+    Args:
+        log_probs: (T, N, C), or (T, C) for one sample, of log_softmax; the gradient is that of
+            what the log_softmax was taken of.
+        targets: (N, S), or all labels joined in one dim.
+        input_lengths, target_lengths: (N,), how much of either each sample has.
+        blank: the class of no label.
+        reduction: 'mean' divides each loss by its target's length and averages.
+        zero_infinity: losses of targets that do not fit their inputs, and their gradients, are 0.
+    """
+    single = log_probs.dim() == 2
+    if single:
+        log_probs = log_probs.unsqueeze(1)
+    lengths = cograd.as_tensor(target_lengths)
+    losses = cograd._C._ops._ctc_losses(
+        log_probs, targets, cograd.as_tensor(input_lengths), lengths, blank, zero_infinity
+    )
+    if reduction == "mean":
+        return (losses / lengths.reshape(-1).clamp(min=1).to(losses.dtype)).mean()  # type: ignore[no-any-return]
+    if reduction == "none" and single:
+        return losses.squeeze(0)  # type: ignore[no-any-return]
+    return reduce_loss(losses, reduction)
+
+
+def _rows(name: str, input: Tensor) -> Tensor:
+    if input.dim() not in (1, 2) or input.shape[-1] == 0:
+        raise RuntimeError(
+            f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(input.shape)}"
+        )
+    return input.reshape(-1, input.shape[-1])
+
+
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Sum of max(0, margin - x[y] + x[j])^p over j other than the class y, divided by C.
+
+    ``input`` (N, C) or (C), ``target`` (N) or (); weights (C) multiply the terms of their class.
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.dim() != 1:
+        raise ValueError("weight must be one-dimensional")
+    x = _rows("multi_margin_loss", input)
+    y = target.reshape(-1, 1)
+    if y.shape[0] != x.shape[0] or target.dim() > 1:
+        raise RuntimeError(
+            f"multi_margin_loss: inconsistent target size, expected {x.shape[0]} but got "
+            f"{list(target.shape)}"
+        )
+    z = (margin - x.gather(1, y) + x).clamp(min=0)
+    if p == 2:
+        z = z * z
+    if weight is not None:
+        z = z * weight[y]
+    own = cograd.arange(x.shape[1]) == y
+    losses = z.masked_fill(own, 0).sum(1) / x.shape[1]
+    if input.dim() == 1 and reduction == "none":
+        return losses.squeeze(0)
+    return reduce_loss(losses, reduction)
+
+
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Sum of max(0, 1 - x[y] + x[j]) over the labels y and all other classes j, divided by C.
+
+    ``input`` (N, C) or (C); ``target`` of that shape: labels, ended by the first -1.
+    """
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    x = _rows("multilabel_margin_loss", input)
+    if target.shape != input.shape:
+        raise RuntimeError(
+            f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
+        )
+    y = target.reshape(x.shape)
+    given = (y < 0).to(cograd.int64).cumsum(1) == 0
+    at = y.masked_fill(given.logical_not(), 0)
+    labelled = cograd.zeros(x.shape, dtype=cograd.int64).scatter_add(1, at, given.to(cograd.int64))
+    pairs = (1 - x.gather(1, at).unsqueeze(2) + x.unsqueeze(1)).clamp(min=0)
+    counts = given.unsqueeze(2) & (labelled == 0).unsqueeze(1)
+    losses = pairs.masked_fill(counts.logical_not(), 0).sum((1, 2)) / x.shape[1]
+    if input.dim() == 1 and reduction == "none":
+        return losses.squeeze(0)
+    return reduce_loss(losses, reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Binary cross entropy of the logits (*, C) with targets of 0 and 1, averaged over C."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    if weight is not None:
+        loss = loss * weight
+    return reduce_loss(loss.sum(-1) / input.shape[-1], reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin), d any function of two tensors.
+
+    With ``swap`` the distance of positive and negative counts where it is the smaller one.
+    """
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    distance: Any = pairwise_distance if distance_function is None else distance_function
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and "
+            f"negative {negative.dim()}D inputs"
+        )
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = cograd.minimum(far, distance(positive, negative))
+    return reduce_loss((margin + near - far).clamp(min=0), reduction)

@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Recurrent layers: RNN, LSTM, GRU, and one step of each as cells."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from typing import Any
+
+import cograd
+from cograd import Tensor, _recurrent
+
+from .. import init
+from ..parameter import Parameter
+from ..utils.rnn import PackedSequence
+from .module import Module
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+_MODES = {
+    "RNN_TANH": _recurrent.TANH,
+    "RNN_RELU": _recurrent.RELU,
+    "LSTM": _recurrent.LSTM,
+    "GRU": _recurrent.GRU,
+}
+_GATES = (1, 1, 4, 3)
+
+
+def _shuffled(state: Tensor, order: Tensor | None) -> Tensor:
+    return state if order is None else state.index_select(1, order)
+
+
+class RNNBase(Module):
+    """What RNN, LSTM and GRU share: parameters by layer and direction, checks, the call.
+
+    Args:
+        mode: 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'.
+        input_size, hidden_size: features of the input and of the state.
+        num_layers: layers, each over the outputs of the one before.
+        bias: whether there are ``bias_ih`` and ``bias_hh``.
+        batch_first: inputs and outputs are (N, L, features) rather than (L, N, features).
+        dropout: probability with which outputs of all layers but the last are zeroed in training.
+        bidirectional: each layer has a second direction, from the last step to the first.
+        proj_size: of an LSTM, the size to which outputs are projected; 0: they are not.
+    """
+
+    mode: str
+    input_size: int
+    hidden_size: int
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._check_arguments(dropout)
+        if mode not in _MODES:
+            raise ValueError("Unrecognized RNN mode: " + mode)
+        gates = _GATES[_MODES[mode]] * hidden_size
+        width = proj_size or hidden_size
+        self._all_weights: list[list[str]] = []
+        for layer in range(num_layers):
+            inputs = input_size if layer == 0 else width * (2 if bidirectional else 1)
+            for suffix in ("", "_reverse") if bidirectional else ("",):
+                shapes = {"weight_ih": (gates, inputs), "weight_hh": (gates, width)}
+                if bias:
+                    shapes.update({"bias_ih": (gates,), "bias_hh": (gates,)})  # type: ignore[dict-item]
+                if proj_size > 0:
+                    shapes["weight_hr"] = (proj_size, hidden_size)
+                names = []
+                for name, shape in shapes.items():
+                    names.append(f"{name}_l{layer}{suffix}")
+                    value = cograd.empty(shape, device=device, dtype=dtype)
+                    setattr(self, names[-1], Parameter(value))
+                self._all_weights.append(names)
+        self.reset_parameters()
+
+    def _check_arguments(self, dropout: Any) -> None:
+        if (
+            not isinstance(dropout, numbers.Number)
+            or not 0 <= dropout <= 1  # type: ignore[operator]
+            or isinstance(dropout, bool)
+        ):
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an "
+                "element being zeroed"
+            )
+        if dropout > 0 and self.num_layers == 1:  # type: ignore[operator]
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero "
+                f"dropout expects num_layers greater than 1, but got dropout={dropout} and "
+                f"num_layers={self.num_layers}",
+                stacklevel=4,
+            )
+        if not isinstance(self.hidden_size, int):
+            raise TypeError(
+                f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}"
+            )
+        if self.hidden_size <= 0:
+            raise ValueError("hidden_size must be greater than zero")
+        if self.num_layers <= 0:
+            raise ValueError("num_layers must be greater than zero")
+        if self.proj_size < 0:
+            raise ValueError(
+                "proj_size should be a positive integer or zero to disable projections"
+            )
+        if self.proj_size >= self.hidden_size:
+            raise ValueError("proj_size has to be smaller than hidden_size")
+
+    def reset_parameters(self) -> None:
+        """Draws all weights from U(-k, k), k = 1 / sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Does nothing: weights need not lie in one memory."""
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Tensor]:
+        params = self._parameters
+        found = [params.get(name) for name in self._flat_weights_names]
+        if any(weight is None for weight in found):  # replaced by attributes or properties
+            return [getattr(self, name) for name in self._flat_weights_names]
+        return found  # type: ignore[return-value]
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters, a list for each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
+        """Raises if the input's dtype, dims or features are not what the layer takes."""
+        dtype = self._flat_weights[0].dtype
+        if input.dtype != dtype:
+            raise ValueError(f"input must have the type {dtype}, got type {input.dtype}")
+        expected = 3 if batch_sizes is None else 2
+        if input.dim() != expected:
+            raise RuntimeError(f"input must have {expected} dimensions, got {input.dim()}")
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(
+                "input.size(-1) must be equal to input_size. "
+                f"Expected {self.input_size}, got {input.shape[-1]}"
+            )
+        if batch_sizes is None and input.shape[int(self.batch_first)] == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+
+    def get_expected_hidden_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """(layers * directions, N, size of the output)."""
+        return (self._count(), self._batch(input, batch_sizes), self.proj_size or self.hidden_size)
+
+    def get_expected_cell_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """(layers * directions, N, hidden_size)."""
+        return (self._count(), self._batch(input, batch_sizes), self.hidden_size)
+
+    def _count(self) -> int:
+        return self.num_layers * (2 if self.bidirectional else 1)
+
+    def _batch(self, input: Tensor, batch_sizes: Tensor | None) -> int:
+        if batch_sizes is not None:
+            return int(batch_sizes[0])
+        return input.shape[0] if self.batch_first else input.shape[1]
+
+    def check_hidden_size(
+        self,
+        hx: Tensor,
+        expected_hidden_size: tuple[int, int, int],
+        msg: str = "Expected hidden size {}, got {}",
+    ) -> None:
+        """Raises if ``hx`` has not that shape."""
+        if tuple(hx.shape) != tuple(expected_hidden_size):
+            raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Raises if the input or the state does not fit the layer."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """The state with its samples in another order."""
+        return _shuffled(hx, permutation)
+
+    def _check_rank(self, input: Tensor, hx: Any) -> bool:
+        """Whether the input is a batch; raises unless it and the state agree on that."""
+        if input.dim() not in (2, 3):
+            raise ValueError(
+                f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead"
+            )
+        batched = input.dim() == 3
+        if hx is not None and hx.dim() != input.dim():
+            kind = "batched 3-D" if batched else "unbatched 2-D"
+            raise RuntimeError(
+                f"For {kind} input, hx should also be {input.dim()}-D but got {hx.dim()}-D tensor"
+            )
+        return batched
+
+    def _zero_state(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
+        size = self.get_expected_hidden_size(input, batch_sizes)
+        return cograd.zeros(size, dtype=input.dtype, device=input.device)
+
+    def _each_state(self, hx: Any, function: Any) -> Any:
+        return function(hx)
+
+    def _call(self, input: Tensor, batch_sizes: Tensor | None, hx: Any) -> tuple[Tensor, Any]:
+        self.check_forward_args(input, hx, batch_sizes)
+        options = (
+            bool(self.bias),
+            self.num_layers,
+            self.dropout,
+            self.training,
+            bool(self.bidirectional),
+            bool(self.batch_first) and batch_sizes is None,
+        )
+        result = _recurrent.run(
+            _MODES[self.mode], input, batch_sizes, hx, self._flat_weights, options
+        )
+        return result[0], result[1] if len(result) == 2 else result[1:]
+
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        """Outputs and last states.
+
+        input (L, N, I), batch first (N, L, I), without batch (L, I), or a PackedSequence; ``hx``
+        (layers * directions, N, H), zeros if not given, without N for an input without batch.
+        Outputs (L, N, directions * H), or as the input is; states as ``hx``.
+        """
+        if isinstance(input, PackedSequence):
+            data, sizes, order, back = input
+            hx = self._zero_state(data, sizes) if hx is None else self.permute_hidden(hx, order)
+            out, state = self._call(data, sizes, hx)
+            return PackedSequence(out, sizes, order, back), self.permute_hidden(state, back)
+        batched = self._check_rank(input, hx)
+        if not batched:
+            dim = 0 if self.batch_first else 1
+            input = input.unsqueeze(dim)
+            if hx is not None:
+                hx = self._each_state(hx, lambda h: h.unsqueeze(1))
+        if hx is None:
+            hx = self._zero_state(input, None)
+        out, state = self._call(input, None, hx)
+        if not batched:
+            return out.squeeze(dim), self._each_state(state, lambda h: h.squeeze(1))
+        return out, state
+
+    def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size != 0:
+            text += f", proj_size={self.proj_size}"
+        if self.num_layers != 1:
+            text += f", num_layers={self.num_layers}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        if self.batch_first is not False:
+            text += f", batch_first={self.batch_first}"
+        if self.dropout != 0:
+            text += f", dropout={self.dropout}"
+        if self.bidirectional is not False:
+            text += f", bidirectional={self.bidirectional}"
+        return text
+
+
+def _refuse_projection(kwargs: dict[str, Any]) -> None:
+    if "proj_size" in kwargs:
+        raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+
+
+class RNN(RNNBase):
+    """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), or relu of it.
+
+    Arguments as RNNBase's without ``mode``, with ``nonlinearity`` ('tanh' or 'relu') as the fourth.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _refuse_projection(kwargs)
+        if len(args) > 3:
+            self.__dict__["nonlinearity"] = args[3]
+            args = args[:3] + args[4:]
+        else:
+            self.__dict__["nonlinearity"] = kwargs.pop("nonlinearity", "tanh")
+        kind = self.__dict__["nonlinearity"]
+        if kind not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{kind}'. Select from 'tanh' or 'relu'.")
+        super().__init__("RNN_" + kind.upper(), *args, **kwargs)
+        self.nonlinearity = kind
+
+
+class LSTM(RNNBase):
+    """Long short-term memory; the state is a pair (h, c).
+
+    i, f, o = sigmoid(...), g = tanh(...), c_t = f c_{t-1} + i g, h_t = o tanh(c_t), each gate of
+    W_ih x_t + b_ih + W_hh h_{t-1} + b_hh; with ``proj_size`` h_t = W_hr (o tanh(c_t)).
+    Arguments as RNNBase's without ``mode``.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Raises if the input or the pair of states does not fit the layer."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(
+            hidden[0],
+            self.get_expected_hidden_size(input, batch_sizes),
+            "Expected hidden[0] size {}, got {}",
+        )
+        self.check_hidden_size(
+            hidden[1],
+            self.get_expected_cell_size(input, batch_sizes),
+            "Expected hidden[1] size {}, got {}",
+        )
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """The pair of states with its samples in another order."""
+        return _shuffled(hx[0], permutation), _shuffled(hx[1], permutation)
+
+    def _check_rank(self, input: Tensor, hx: Any) -> bool:
+        batched = super()._check_rank(input, None)
+        if hx is not None and (hx[0].dim() != input.dim() or hx[1].dim() != input.dim()):
+            kind = "batched 3-D" if batched else "unbatched 2-D"
+            raise RuntimeError(
+                f"For {kind} input, hx and cx should also be {input.dim()}-D but got "
+                f"({hx[0].dim()}-D, {hx[1].dim()}-D) tensors"
+            )
+        return batched
+
+    def _zero_state(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
+        options = {"dtype": input.dtype, "device": input.device}
+        return (
+            cograd.zeros(self.get_expected_hidden_size(input, batch_sizes), **options),
+            cograd.zeros(self.get_expected_cell_size(input, batch_sizes), **options),
+        )
+
+    def _each_state(self, hx: Any, function: Any) -> Any:
+        return function(hx[0]), function(hx[1])
+
+
+class GRU(RNNBase):
+    """Gated recurrent units.
+
+    r, z = sigmoid(...), n = tanh(W_in x_t + b_in + r (W_hn h_{t-1} + b_hn)),
+    h_t = (1 - z) n + z h_{t-1}. Arguments as RNNBase's without ``mode``.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _refuse_projection(kwargs)
+        super().__init__("GRU", *args, **kwargs)
+
+
+class RNNCellBase(Module):
+    """What the cells share: ``weight_ih``, ``weight_hh`` and, with ``bias``, two biases."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        rows = num_chunks * hidden_size
+        self.weight_ih = Parameter(cograd.empty((rows, input_size), **options))
+        self.weight_hh = Parameter(cograd.empty((rows, hidden_size), **options))
+        for name in ("bias_ih", "bias_hh"):
+            value = Parameter(cograd.empty(rows, **options)) if bias else None
+            self.register_parameter(name, value)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws all weights from U(-k, k), k = 1 / sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _check(self, value: Tensor, name: str) -> None:
+        if value.dim() not in (1, 2):
+            raise ValueError(
+                f"{self._get_name()}: Expected {name} to be 1D or 2D, got {value.dim()}D instead"
+            )
+
+    def _zeros(self, input: Tensor) -> Tensor:
+        shape = (*input.shape[:-1], self.hidden_size)
+        return cograd.zeros(shape, dtype=input.dtype, device=input.device)
+
+    def _weights(self) -> tuple[Any, ...]:
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+
+    def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        if getattr(self, "nonlinearity", "tanh") != "tanh":
+            text += f", nonlinearity={self.nonlinearity}"
+        return text
+
+
+class RNNCell(RNNCellBase):
+    """One step of RNN: (N, I) and a state (N, H) to the new state; N may be missing."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """(N, I), (N, H) to (N, H)."""
+        self._check(input, "input")
+        if hx is not None:
+            self._check(hx, "hidden")
+        steps = {"tanh": _recurrent.rnn_tanh_cell, "relu": _recurrent.rnn_relu_cell}
+        if self.nonlinearity not in steps:
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        hx = self._zeros(input) if hx is None else hx
+        return steps[self.nonlinearity](input, hx, *self._weights())  # type: ignore[no-any-return]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of LSTM: (N, I) and states (h, c), each (N, H), to the new pair."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """(N, I), ((N, H), (N, H)) to ((N, H), (N, H))."""
+        self._check(input, "input")
+        if hx is None:
+            hx = (self._zeros(input), self._zeros(input))
+        for i, state in enumerate(hx):
+            self._check(state, f"hx[{i}]")
+        return _recurrent.lstm_cell(input, hx, *self._weights())  # type: ignore[no-any-return]
+
+
+class GRUCell(RNNCellBase):
+    """One step of GRU: (N, I) and a state (N, H) to the new state; N may be missing."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """(N, I), (N, H) to (N, H)."""
+        self._check(input, "input")
+        if hx is not None:
+            self._check(hx, "hidden")
+        hx = self._zeros(input) if hx is None else hx
+        return _recurrent.gru_cell(input, hx, *self._weights())  # type: ignore[no-any-return]

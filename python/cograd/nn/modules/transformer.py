@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Transformer: encoder and decoder layers, stacks of them, and both together."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from .. import functional as F
+from .. import init
+from .attention import MultiheadAttention
+from .container import ModuleList
+from .layers import Dropout, LayerNorm
+from .linear import Linear
+from .module import Module
+
+__all__ = [
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
+
+
+def _causal_mask(size: int, device: Any = None, dtype: Any = None) -> Tensor:
+    never = cograd.full((size, size), -math.inf, dtype=dtype, device=device)
+    return cograd.triu(never, diagonal=1)
+
+
+def _is_causal(mask: Tensor | None, said: bool | None, length: int) -> bool:
+    """Whether ``mask`` hides what comes later, unless it is said."""
+    if said is not None or mask is None:
+        return bool(said)
+    if tuple(mask.shape) != (length, length):
+        return False
+    causal = _causal_mask(length, dtype=cograd.float32)
+    if mask.dtype == cograd.bool:
+        return bool((mask == (causal != 0)).all())
+    return bool((mask == causal).all())
+
+
+def _activation(name: str) -> Callable[[Tensor], Tensor]:
+    if name == "relu":
+        return F.relu
+    if name == "gelu":
+        return F.gelu
+    raise RuntimeError(f"activation should be relu/gelu, not {name}")
+
+
+def _clones(module: Module, count: int) -> ModuleList:
+    return ModuleList([copy.deepcopy(module) for _ in range(count)])
+
+
+class _Layer(Module):
+    """What both layers have: the feed-forward part and the order of norm and sum."""
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))  # type: ignore[no-any-return]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__dict__.setdefault("activation", F.relu)
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention and a feed-forward network, each with dropout, a sum and a LayerNorm.
+
+    Args:
+        d_model: features. nhead: heads of the attention. dim_feedforward: features inside.
+        dropout: probability, three times.
+        activation: 'relu', 'gelu' or a function.
+        layer_norm_eps: eps of the LayerNorms.
+        batch_first: inputs are (N, S, E) rather than (S, N, E).
+        norm_first: the LayerNorms stand before attention and feed-forward, not after the sums.
+        bias: whether linear layers and LayerNorms have one.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        options = {"device": device, "dtype": dtype}
+        super().__init__()
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **options
+        )
+        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **options)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **options)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+        self.dropout1 = Dropout(dropout)
+        self.dropout2 = Dropout(dropout)
+        self.activation = _activation(activation) if isinstance(activation, str) else activation
+
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """(S, N, E) to (S, N, E); masks as those of MultiheadAttention."""
+
+        def attend(x: Tensor) -> Tensor:
+            x = self.self_attn(
+                x,
+                x,
+                x,
+                attn_mask=src_mask,
+                key_padding_mask=src_key_padding_mask,
+                need_weights=False,
+                is_causal=is_causal,
+            )[0]
+            return self.dropout1(x)  # type: ignore[no-any-return]
+
+        x = src
+        if self.norm_first:
+            x = x + attend(self.norm1(x))
+            return x + self.dropout2(self._feed_forward(self.norm2(x)))  # type: ignore[no-any-return]
+        x = self.norm1(x + attend(x))
+        return self.norm2(x + self.dropout2(self._feed_forward(x)))  # type: ignore[no-any-return]
+
+
+class TransformerDecoderLayer(_Layer):
+    """Self-attention, attention over the encoder's output, and a feed-forward network.
+
+    Arguments as TransformerEncoderLayer's.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        options = {"device": device, "dtype": dtype}
+        super().__init__()
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **options
+        )
+        self.multihead_attn = MultiheadAttention(
+            d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **options
+        )
+        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **options)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **options)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+        self.dropout1 = Dropout(dropout)
+        self.dropout2 = Dropout(dropout)
+        self.dropout3 = Dropout(dropout)
+        self.activation = _activation(activation) if isinstance(activation, str) else activation
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """(T, N, E) and the encoder's output (S, N, E) to (T, N, E)."""
+
+        def attend(x: Tensor) -> Tensor:
+            return self.dropout1(  # type: ignore[no-any-return]
+                self.self_attn(
+                    x,
+                    x,
+                    x,
+                    attn_mask=tgt_mask,
+                    key_padding_mask=tgt_key_padding_mask,
+                    is_causal=tgt_is_causal,
+                    need_weights=False,
+                )[0]
+            )
+
+        def look(x: Tensor) -> Tensor:
+            return self.dropout2(  # type: ignore[no-any-return]
+                self.multihead_attn(
+                    x,
+                    memory,
+                    memory,
+                    attn_mask=memory_mask,
+                    key_padding_mask=memory_key_padding_mask,
+                    is_causal=memory_is_causal,
+                    need_weights=False,
+                )[0]
+            )
+
+        x = tgt
+        if self.norm_first:
+            x = x + attend(self.norm1(x))
+            x = x + look(self.norm2(x))
+            return x + self.dropout3(self._feed_forward(self.norm3(x)))  # type: ignore[no-any-return]
+        x = self.norm1(x + attend(x))
+        x = self.norm2(x + look(x))
+        return self.norm3(x + self.dropout3(self._feed_forward(x)))  # type: ignore[no-any-return]
+
+
+class TransformerEncoder(Module):
+    """``num_layers`` copies of a layer, one over the output of the other, and a norm behind them.
+
+    ``enable_nested_tensor`` and ``mask_check`` are taken and change nothing: padding stays.
+    """
+
+    def __init__(
+        self,
+        encoder_layer: TransformerEncoderLayer,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
+        super().__init__()
+        self.layers = _clones(encoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+        self.enable_nested_tensor = enable_nested_tensor
+        self.mask_check = mask_check
+
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        """(S, N, E) to (S, N, E); is_causal: None means to look whether ``mask`` is."""
+        first = self.layers[0].self_attn.batch_first if len(self.layers) else False
+        length = src.shape[1 if first and src.dim() == 3 else 0]
+        causal = _is_causal(mask, is_causal, length)
+        out = src
+        for layer in self.layers:
+            out = layer(
+                out, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask
+            )
+        return out if self.norm is None else self.norm(out)
+
+
+class TransformerDecoder(Module):
+    """``num_layers`` copies of a layer, one over the output of the other, and a norm behind them."""
+
+    def __init__(
+        self,
+        decoder_layer: TransformerDecoderLayer,
+        num_layers: int,
+        norm: Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.layers = _clones(decoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """(T, N, E) and the encoder's output (S, N, E) to (T, N, E)."""
+        first = self.layers[0].self_attn.batch_first if len(self.layers) else False
+        length = tgt.shape[1 if first and tgt.dim() == 3 else 0]
+        causal = _is_causal(tgt_mask, tgt_is_causal, length)
+        out = tgt
+        for layer in self.layers:
+            out = layer(
+                out,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=causal,
+                memory_is_causal=memory_is_causal,
+            )
+        return out if self.norm is None else self.norm(out)
+
+
+class Transformer(Module):
+    """Encoder and decoder (Vaswani et al., "Attention is all you need").
+
+    Args:
+        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+        norm_first, bias: as those of TransformerEncoderLayer.
+        num_encoder_layers, num_decoder_layers: layers of either.
+        custom_encoder, custom_decoder: modules in their place.
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
+        custom_encoder: Any = None,
+        custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        options = {"device": device, "dtype": dtype}
+        super().__init__()
+        common: tuple[Any, ...] = (d_model, nhead, dim_feedforward, dropout, activation)
+        common += (layer_norm_eps, batch_first, norm_first, bias)
+        if custom_encoder is not None:
+            self.encoder = custom_encoder
+        else:
+            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+            encoder_layer = TransformerEncoderLayer(*common, **options)
+            self.encoder = TransformerEncoder(encoder_layer, num_encoder_layers, norm)
+        if custom_decoder is not None:
+            self.decoder = custom_decoder
+        else:
+            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+            decoder_layer = TransformerDecoderLayer(*common, **options)
+            self.decoder = TransformerDecoder(decoder_layer, num_decoder_layers, norm)
+        self._reset_parameters()
+        self.d_model = d_model
+        self.nhead = nhead
+        self.batch_first = batch_first
+
+    def _reset_parameters(self) -> None:
+        for param in self.parameters():
+            if param.dim() > 1:
+                init.xavier_uniform_(param)
+
+    def forward(
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """Src (S, N, E), tgt (T, N, E) to (T, N, E); without N or batch first as the layers are."""
+        batched = src.dim() == 3
+        batch = 0 if self.batch_first else 1
+        if batched and src.shape[batch] != tgt.shape[batch]:
+            raise RuntimeError("the batch number of src and tgt must be equal")
+        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            raise RuntimeError("the feature number of src and tgt must be equal to d_model")
+        memory = self.encoder(
+            src,
+            mask=src_mask,
+            src_key_padding_mask=src_key_padding_mask,
+            is_causal=src_is_causal,
+        )
+        return self.decoder(  # type: ignore[no-any-return]
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+        """(sz, sz) of -inf above the diagonal, 0 elsewhere: row i sees columns 0 to i."""
+        return _causal_mask(sz, device, dtype)
