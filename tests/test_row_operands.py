@@ -13,6 +13,7 @@ BINARY = sorted(
     r["name"]
     for r in _C._op_table()
     if r["differentiable"]
+    and not r["constants"]
     and r["function"]
     and not r["internal"]
     and not r["samples"].startswith("none: random")

@@ -21,7 +21,12 @@
                         const int* m, const int* n, const T* alpha, const T* a, const int* lda,    \
                         T* b, const int* ldb, size_t, size_t, size_t, size_t);                     \
   void scipy_##p##geqrf_(const int* m, const int* n, T* a, const int* lda, T* tau, T* work,        \
-                         const int* lwork, int* info);
+                         const int* lwork, int* info);                                             \
+  void scipy_##p##sytrf_(const char* uplo, const int* n, T* a, const int* lda, int* ipiv, T* work, \
+                         const int* lwork, int* info, size_t);                                     \
+  void scipy_##p##sytrs_(const char* uplo, const int* n, const int* nrhs, const T* a,              \
+                         const int* lda, const int* ipiv, T* b, const int* ldb, int* info,         \
+                         size_t);
 #define COGRAD_LAPACK_REAL(T, p)                                                                   \
   void scipy_##p##orgqr_(const int* m, const int* n, const int* k, T* a, const int* lda,           \
                          const T* tau, T* work, const int* lwork, int* info);                      \
@@ -35,6 +40,11 @@
                         T* wr, T* wi, T* vl, const int* ldvl, T* vr, const int* ldvr, T* work,     \
                         const int* lwork, int* info, size_t, size_t);
 #define COGRAD_LAPACK_COMPLEX(T, R, p)                                                             \
+  void scipy_##p##hetrf_(const char* uplo, const int* n, T* a, const int* lda, int* ipiv, T* work, \
+                         const int* lwork, int* info, size_t);                                     \
+  void scipy_##p##hetrs_(const char* uplo, const int* n, const int* nrhs, const T* a,              \
+                         const int* lda, const int* ipiv, T* b, const int* ldb, int* info,         \
+                         size_t);                                                                  \
   void scipy_##p##ungqr_(const int* m, const int* n, const int* k, T* a, const int* lda,           \
                          const T* tau, T* work, const int* lwork, int* info);                      \
   void scipy_##p##heevd_(const char* jobz, const char* uplo, const int* n, T* a, const int* lda,   \
@@ -88,6 +98,10 @@ COGRAD_ROUTINE(orgqr, orgqr, ungqr)
 COGRAD_ROUTINE(heevd, syevd, heevd)
 COGRAD_ROUTINE(gesdd, gesdd, gesdd)
 COGRAD_ROUTINE(geev, geev, geev)
+COGRAD_ROUTINE(sytrf, sytrf, sytrf)
+COGRAD_ROUTINE(sytrs, sytrs, sytrs)
+COGRAD_ROUTINE(hetrf, sytrf, hetrf)
+COGRAD_ROUTINE(hetrs, sytrs, hetrs)
 #undef COGRAD_ROUTINE
 
 int narrow(int64_t v) {
@@ -182,6 +196,35 @@ void qr(int64_t m, int64_t n, int64_t columns, T* a, T* r) {
     with_workspace<T>([&](T* work, int size) {
       orgqr<T>(&im, &wanted, &reflectors, a, &ld, tau.data(), work, &size, &info);
     });
+}
+
+template <class T>
+void reflectors(int64_t m, int64_t n, T* a, T* tau) {
+  const int im = narrow(m), in = narrow(n), ld = leading(m);
+  int info = 0;
+  if (m > 0 && n > 0)
+    with_workspace<T>(
+        [&](T* work, int size) { geqrf<T>(&im, &in, a, &ld, tau, work, &size, &info); });
+}
+
+template <class T>
+int ldl_factor(bool hermitian, int64_t n, T* a, int* pivots) {
+  const int in = narrow(n), ld = leading(n);
+  int info = 0;
+  if (n == 0) return 0;
+  with_workspace<T>([&](T* work, int size) {
+    (hermitian ? hetrf<T> : sytrf<T>)("L", &in, a, &ld, pivots, work, &size, &info, 1);
+  });
+  for (int64_t j = 1; j < n; ++j) std::fill_n(a + j * n, j, T(0));
+  return info;
+}
+
+template <class T>
+void ldl_solve(bool hermitian, int64_t n, int64_t k, const T* a, const int* pivots, T* b) {
+  const int in = narrow(n), ik = narrow(k), ld = leading(n);
+  int info = 0;
+  if (n > 0 && k > 0)
+    (hermitian ? hetrs<T> : sytrs<T>)("L", &in, &ik, a, &ld, pivots, b, &ld, &info, 1);
 }
 
 template <class T>
@@ -289,6 +332,9 @@ int eig(int64_t n, T* a, complex_of<T>* values, complex_of<T>* vectors) {
   template int cholesky(int64_t, T*);                                               \
   template void triangular_solve(bool, bool, bool, int64_t, int64_t, const T*, T*); \
   template void qr(int64_t, int64_t, int64_t, T*, T*);                              \
+  template void reflectors(int64_t, int64_t, T*, T*);                               \
+  template int ldl_factor(bool, int64_t, T*, int*);                                 \
+  template void ldl_solve(bool, int64_t, int64_t, const T*, const int*, T*);        \
   template int eigh(bool, bool, int64_t, T*, real_of<T>*);                          \
   template int svd(bool, int64_t, int64_t, T*, real_of<T>*, T*, T*);                \
   template int eig(int64_t, T*, complex_of<T>*, complex_of<T>*);

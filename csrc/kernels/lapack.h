@@ -47,6 +47,18 @@ void triangular_solve(bool upper, bool transpose, bool unit, int64_t n, int64_t 
 template <class T>
 void qr(int64_t m, int64_t n, int64_t columns, T* a, T* r);
 
+// Householder's reflectors of A = Q R: R above the diagonal of the m x n matrix a, the vectors
+// below it, and min(m, n) factors tau.
+template <class T>
+void reflectors(int64_t m, int64_t n, T* a, T* tau);
+
+// A = L D L^T, or L D L^H if `hermitian`, from the lower triangle (Bunch and Kaufman); the upper
+// one becomes zero. pivots: n, as LAPACK's sytrf has them.
+template <class T>
+int ldl_factor(bool hermitian, int64_t n, T* a, int* pivots);
+template <class T>
+void ldl_solve(bool hermitian, int64_t n, int64_t k, const T* a, const int* pivots, T* b);
+
 // Ascending eigenvalues of a Hermitian matrix, of which one triangle is read; the eigenvectors
 // replace it if `vectors`, otherwise it is destroyed.
 template <class T>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Special functions that no vector library has. Included by the per-ISA kernel files only.
 #pragma once
+#include "kernels/special_functions.h"
 #include "kernels/vecmath.h"
 
 namespace cograd::kernels {
@@ -39,8 +40,8 @@ inline double digamma(double v) {
 inline double trigamma(double v) {
   double sum = 0, factor = 1;
   if (v < 0.5) {
-    const double s = ::sin(kPi * v);
-    sum = -(kPi * kPi) / (s * s);
+    const double s = kPi / ::sin(kPi * v);
+    sum = -(s * s);
     factor = -1;
     v = 1 - v;
   }
@@ -50,38 +51,11 @@ inline double trigamma(double v) {
   tail += (1 + 0.5 / v + z * (1.0 / 6 - z * (1.0 / 30 - z * (1.0 / 42 - z / 30)))) / v;
   return factor * (sum + tail);
 }
-// Sum of (v + k)^-s over k >= 0, for v > 0: terms up to s + 20, then Euler and Maclaurin's tail.
-// A large s ends it early: the rest is a few times the last term.
-inline double hurwitz_zeta(double s, double v) {
-  double sum = 0;
-  for (; v < s + 20; v += 1) {
-    const double term = ::pow(v, -s);
-    sum += term;
-    if (term <= sum * 1e-19) return sum;
-  }
-  constexpr double kBernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66};
-  const double power = ::pow(v, -s);
-  sum += power * v / (s - 1) + 0.5 * power;
-  double factor = 0.5 * s * power / v;
-  for (int k = 1; k <= 5; ++k) {
-    sum += kBernoulli[k - 1] * factor;
-    factor *= (s + 2 * k - 1) * (s + 2 * k) / ((2 * k + 1) * (2 * k + 2) * v * v);
-  }
-  return sum;
-}
-// The n-th derivative of digamma, n >= 1. For negative v the sum runs over all integers, less those
-// beyond v.
+// The n-th derivative of digamma, n >= 1 (DLMF 5.15.1).
 inline double polygamma_of(double v, double n) {
   const double s = n + 1, sign = ::fmod(n, 2) == 1 ? 1 : -1;
-  double sum;
-  if (v > 0) {
-    sum = hurwitz_zeta(s, v);
-  } else {
-    const double part = v - ::floor(v);
-    if (part == 0) return sign * HUGE_VAL;  // as torch has it: the limit from the right
-    sum = hurwitz_zeta(s, part) + sign * (hurwitz_zeta(s, 1 - part) - hurwitz_zeta(s, 1 - v));
-  }
-  return sign * ::tgamma(s) * sum;
+  if (v <= 0 && v == ::floor(v)) return sign * HUGE_VAL;  // as torch: the limit from the right
+  return sign * ::tgamma(s) * special::zeta(s, v);
 }
 // Halley steps on erfc from a closed-form start that is within 2e-3.
 inline double erfinv(double v) {
@@ -104,6 +78,51 @@ inline float polygamma_of(float v, double n) {
   return static_cast<float>(polygamma_of(static_cast<double>(v), n));
 }
 inline float erfinv(float v) { return static_cast<float>(erfinv(static_cast<double>(v))); }
+
+#define COGRAD_SPECIAL1(name, function)                         \
+  inline double name(double v) { return special::function(v); } \
+  inline float name(float v) { return static_cast<float>(special::function(double{v})); }
+#define COGRAD_SPECIAL2(name, function)                                      \
+  inline double name(double a, double b) { return special::function(a, b); } \
+  inline float name(float a, float b) {                                      \
+    return static_cast<float>(special::function(double{a}, double{b}));      \
+  }
+COGRAD_SPECIAL1(i0, i0)
+COGRAD_SPECIAL1(special_i0e, i0e)
+COGRAD_SPECIAL1(special_i1, i1)
+COGRAD_SPECIAL1(special_i1e, i1e)
+COGRAD_SPECIAL1(bessel_k0, k0)
+COGRAD_SPECIAL1(bessel_k1, k1)
+COGRAD_SPECIAL1(bessel_k0e, k0e)
+COGRAD_SPECIAL1(bessel_k1e, k1e)
+COGRAD_SPECIAL1(bessel_j0, bessel_j0)
+COGRAD_SPECIAL1(bessel_j1, bessel_j1)
+COGRAD_SPECIAL1(bessel_y0, bessel_y0)
+COGRAD_SPECIAL1(bessel_y1, bessel_y1)
+COGRAD_SPECIAL1(spherical_bessel_j0, spherical_bessel_j0)
+COGRAD_SPECIAL1(airy_ai, airy_ai)
+COGRAD_SPECIAL1(erfcx, erfcx)
+COGRAD_SPECIAL1(special_erfcx, erfcx)
+COGRAD_SPECIAL1(log_ndtr, log_ndtr)
+COGRAD_SPECIAL1(ndtri, ndtri)
+COGRAD_SPECIAL2(gamma_p, gamma_p)
+COGRAD_SPECIAL2(gamma_q, gamma_q)
+COGRAD_SPECIAL2(hurwitz_zeta, zeta)
+COGRAD_SPECIAL2(special_zeta, zeta)
+COGRAD_SPECIAL2(chebyshev_t, chebyshev_t)
+COGRAD_SPECIAL2(shifted_chebyshev_t, shifted_chebyshev_t)
+COGRAD_SPECIAL2(chebyshev_u, chebyshev_u)
+COGRAD_SPECIAL2(shifted_chebyshev_u, shifted_chebyshev_u)
+COGRAD_SPECIAL2(chebyshev_v, chebyshev_v)
+COGRAD_SPECIAL2(shifted_chebyshev_v, shifted_chebyshev_v)
+COGRAD_SPECIAL2(chebyshev_w, chebyshev_w)
+COGRAD_SPECIAL2(shifted_chebyshev_w, shifted_chebyshev_w)
+COGRAD_SPECIAL2(hermite_h, hermite_h)
+COGRAD_SPECIAL2(hermite_he, hermite_he)
+COGRAD_SPECIAL2(laguerre_l, laguerre_l)
+COGRAD_SPECIAL2(legendre_p, legendre_p)
+#undef COGRAD_SPECIAL1
+#undef COGRAD_SPECIAL2
 
 }  // namespace
 }  // namespace cograd::kernels

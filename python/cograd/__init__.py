@@ -120,6 +120,7 @@ _LAZY_MODULES = frozenset(
         "optim",
         "serialization",
         "signal",
+        "special",
         "testing",
         "utils",
     )

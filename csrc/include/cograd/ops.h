@@ -47,6 +47,7 @@ inline Tensor conj_physical(const Tensor& self) { static ext::OpRef op("conj_phy
 inline Tensor complex(const Tensor& self, const Tensor& imag) { static ext::OpRef op("complex"); return op.tensor({ext::box_tensor(self), ext::box_tensor(imag)}); }
 inline Tensor polar(const Tensor& self, const Tensor& angle) { static ext::OpRef op("polar"); return op.tensor({ext::box_tensor(self), ext::box_tensor(angle)}); }
 inline Tensor isreal(const Tensor& self) { static ext::OpRef op("isreal"); return op.tensor({ext::box_tensor(self)}); }
+inline std::tuple<Tensor, Tensor> frexp(const Tensor& self) { static ext::OpRef op("frexp"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self)})); }
 inline Tensor neg(const Tensor& self) { static ext::OpRef op("neg"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor positive(const Tensor& self) { static ext::OpRef op("positive"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor sign(const Tensor& self) { static ext::OpRef op("sign"); return op.tensor({ext::box_tensor(self)}); }
@@ -95,6 +96,9 @@ inline Tensor erfc(const Tensor& self) { static ext::OpRef op("erfc"); return op
 inline Tensor erfinv(const Tensor& self) { static ext::OpRef op("erfinv"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor lgamma(const Tensor& self) { static ext::OpRef op("lgamma"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor digamma(const Tensor& self) { static ext::OpRef op("digamma"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor i0(const Tensor& self) { static ext::OpRef op("i0"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor igamma(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("igamma"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
+inline Tensor igammac(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("igammac"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
 inline Tensor relu(const Tensor& self) { static ext::OpRef op("relu"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor silu(const Tensor& self) { static ext::OpRef op("silu"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor softplus(const Tensor& self, double beta = 1.0, double threshold = 20.0) { static ext::OpRef op("softplus"); return op.tensor({ext::box_tensor(self), ext::box_double(beta), ext::box_double(threshold)}); }
@@ -149,6 +153,7 @@ inline Tensor bitwise_right_shift(const TensorOrScalar& self, const TensorOrScal
 inline Tensor gelu(const Tensor& self, std::string_view approximate = "none") { static ext::OpRef op("gelu"); return op.tensor({ext::box_tensor(self), ext::box_string(approximate)}); }
 inline Tensor logit(const Tensor& self, std::optional<double> eps = std::nullopt) { static ext::OpRef op("logit"); return op.tensor({ext::box_tensor(self), ext::box_opt_double(eps)}); }
 inline Tensor polygamma(int64_t n, const Tensor& input) { static ext::OpRef op("polygamma"); return op.tensor({ext::box_int(n), ext::box_tensor(input)}); }
+inline Tensor mvlgamma(const Tensor& self, int64_t p) { static ext::OpRef op("mvlgamma"); return op.tensor({ext::box_tensor(self), ext::box_int(p)}); }
 inline Tensor where(const Tensor& self, const TensorOrScalar& input, const TensorOrScalar& other) { static ext::OpRef op("where"); return op.tensor({ext::box_tensor(self), ext::box_operand(input), ext::box_operand(other)}); }
 inline Tensor lerp(const Tensor& self, const Tensor& end, const TensorOrScalar& weight) { static ext::OpRef op("lerp"); return op.tensor({ext::box_tensor(self), ext::box_tensor(end), ext::box_operand(weight)}); }
 inline Tensor addcmul(const Tensor& self, const Tensor& tensor1, const Tensor& tensor2, const Scalar& value = Scalar(1)) { static ext::OpRef op("addcmul"); return op.tensor({ext::box_tensor(self), ext::box_tensor(tensor1), ext::box_tensor(tensor2), ext::box_scalar(value)}); }
@@ -167,6 +172,7 @@ inline Tensor masked_select(const Tensor& self, const Tensor& mask) { static ext
 inline Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& source) { static ext::OpRef op("masked_scatter"); return op.tensor({ext::box_tensor(self), ext::box_tensor(mask), ext::box_tensor(source)}); }
 inline std::vector<Tensor> nonzero(const Tensor& self, bool as_tuple = false) { static ext::OpRef op("nonzero"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self), ext::box_bool(as_tuple)})); }
 inline Tensor argwhere(const Tensor& self) { static ext::OpRef op("argwhere"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor nonzero_static(const Tensor& self, int64_t size, int64_t fill_value = -1) { static ext::OpRef op("nonzero_static"); return op.tensor({ext::box_tensor(self), ext::box_int(size), ext::box_int(fill_value)}); }
 inline std::vector<Tensor> where(const Tensor& self) { static ext::OpRef op("where"); return ext::unboxed<std::vector<Tensor>>(op.run_any({ext::box_tensor(self)})); }
 inline Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self = true) { static ext::OpRef op("scatter_reduce"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_tensor(index), ext::box_tensor(src), ext::box_string(reduce), ext::box_bool(include_self)}); }
 inline Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce, bool include_self = true) { static ext::OpRef op("index_reduce"); return op.tensor({ext::box_tensor(self), ext::box_int(dim), ext::box_tensor(index), ext::box_tensor(source), ext::box_string(reduce), ext::box_bool(include_self)}); }
@@ -185,6 +191,9 @@ inline Tensor cdist(const Tensor& self, const Tensor& x2, double p = 2.0, std::s
 inline Tensor cosine_similarity(const Tensor& self, const Tensor& x2, int64_t dim = 1, double eps = 1e-08) { static ext::OpRef op("cosine_similarity"); return op.tensor({ext::box_tensor(self), ext::box_tensor(x2), ext::box_int(dim), ext::box_double(eps)}); }
 inline Tensor einsum(std::string_view equation, TensorList operands) { static ext::OpRef op("einsum"); return op.tensor({ext::box_string(equation), ext::box_tensors(operands)}); }
 inline Tensor tensordot(const Tensor& self, const Tensor& other, int64_t dims = 2) { static ext::OpRef op("tensordot"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other), ext::box_int(dims)}); }
+inline std::tuple<Tensor, Tensor, Tensor> lu_unpack(const Tensor& self, const Tensor& LU_pivots, bool unpack_data = true, bool unpack_pivots = true) { static ext::OpRef op("lu_unpack"); return ext::unboxed<std::tuple<Tensor, Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_tensor(LU_pivots), ext::box_bool(unpack_data), ext::box_bool(unpack_pivots)})); }
+inline Tensor lu_solve(const Tensor& self, const Tensor& LU_data, const Tensor& LU_pivots) { static ext::OpRef op("lu_solve"); return op.tensor({ext::box_tensor(self), ext::box_tensor(LU_data), ext::box_tensor(LU_pivots)}); }
+inline std::tuple<Tensor, Tensor> triangular_solve(const Tensor& self, const Tensor& A, bool upper = true, bool transpose = false, bool unitriangular = false) { static ext::OpRef op("triangular_solve"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_tensor(A), ext::box_bool(upper), ext::box_bool(transpose), ext::box_bool(unitriangular)})); }
 inline Tensor mm(const Tensor& self, const Tensor& mat2) { static ext::OpRef op("mm"); return op.tensor({ext::box_tensor(self), ext::box_tensor(mat2)}); }
 inline Tensor bmm(const Tensor& self, const Tensor& mat2) { static ext::OpRef op("bmm"); return op.tensor({ext::box_tensor(self), ext::box_tensor(mat2)}); }
 inline Tensor matmul(const Tensor& self, const Tensor& other) { static ext::OpRef op("matmul"); return op.tensor({ext::box_tensor(self), ext::box_tensor(other)}); }
@@ -204,6 +213,9 @@ inline Tensor matrix_exp(const Tensor& self) { static ext::OpRef op("matrix_exp"
 inline Tensor norm(const Tensor& self, std::optional<std::string_view> p = "fro", const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("norm"); return op.tensor({ext::box_tensor(self), ext::box_opt_string(p), ext::box_opt_ints(dim), ext::box_bool(keepdim), ext::box_opt_dtype(dtype)}); }
 inline Tensor norm(const Tensor& self, double p, const OptInts& dim = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt) { static ext::OpRef op("norm"); return op.tensor({ext::box_tensor(self), ext::box_double(p), ext::box_opt_ints(dim), ext::box_bool(keepdim), ext::box_opt_dtype(dtype)}); }
 inline Tensor renorm(const Tensor& self, double p, int64_t dim, double maxnorm) { static ext::OpRef op("renorm"); return op.tensor({ext::box_tensor(self), ext::box_double(p), ext::box_int(dim), ext::box_double(maxnorm)}); }
+inline Tensor orgqr(const Tensor& self, const Tensor& input2) { static ext::OpRef op("orgqr"); return op.tensor({ext::box_tensor(self), ext::box_tensor(input2)}); }
+inline Tensor ormqr(const Tensor& self, const Tensor& input2, const Tensor& input3, bool left = true, bool transpose = false) { static ext::OpRef op("ormqr"); return op.tensor({ext::box_tensor(self), ext::box_tensor(input2), ext::box_tensor(input3), ext::box_bool(left), ext::box_bool(transpose)}); }
+inline std::tuple<Tensor, Tensor> geqrf(const Tensor& self) { static ext::OpRef op("geqrf"); return ext::unboxed<std::tuple<Tensor, Tensor>>(op.run_any({ext::box_tensor(self)})); }
 inline Tensor inverse(const Tensor& self) { static ext::OpRef op("inverse"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor matrix_power(const Tensor& self, int64_t n) { static ext::OpRef op("matrix_power"); return op.tensor({ext::box_tensor(self), ext::box_int(n)}); }
 inline std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& self, bool some = true, bool compute_uv = true) { static ext::OpRef op("svd"); return ext::unboxed<std::tuple<Tensor, Tensor, Tensor>>(op.run_any({ext::box_tensor(self), ext::box_bool(some), ext::box_bool(compute_uv)})); }
@@ -242,6 +254,15 @@ inline Tensor bernoulli(const Tensor& self) { static ext::OpRef op("bernoulli");
 inline Tensor bernoulli(const Tensor& self, double p) { static ext::OpRef op("bernoulli"); return op.tensor({ext::box_tensor(self), ext::box_double(p)}); }
 inline Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement = false) { static ext::OpRef op("multinomial"); return op.tensor({ext::box_tensor(self), ext::box_int(num_samples), ext::box_bool(replacement)}); }
 inline Tensor normal(const TensorOrScalar& self, const TensorOrScalar& std = Scalar(1.0)) { static ext::OpRef op("normal"); return op.tensor({ext::box_operand(self), ext::box_operand(std)}); }
+inline Tensor diff(const Tensor& self, int64_t n = 1, int64_t dim = -1, const Tensor& prepend = {}, const Tensor& append = {}) { static ext::OpRef op("diff"); return op.tensor({ext::box_tensor(self), ext::box_int(n), ext::box_int(dim), ext::box_tensor(prepend), ext::box_tensor(append)}); }
+inline Tensor trapezoid(const Tensor& self, const Tensor& x, int64_t dim = -1) { static ext::OpRef op("trapezoid"); return op.tensor({ext::box_tensor(self), ext::box_tensor(x), ext::box_int(dim)}); }
+inline Tensor trapezoid(const Tensor& self, const Scalar& dx = Scalar(1), int64_t dim = -1) { static ext::OpRef op("trapezoid"); return op.tensor({ext::box_tensor(self), ext::box_scalar(dx), ext::box_int(dim)}); }
+inline Tensor trapz(const Tensor& self, const Tensor& x, int64_t dim = -1) { static ext::OpRef op("trapz"); return op.tensor({ext::box_tensor(self), ext::box_tensor(x), ext::box_int(dim)}); }
+inline Tensor trapz(const Tensor& self, const Scalar& dx = Scalar(1), int64_t dim = -1) { static ext::OpRef op("trapz"); return op.tensor({ext::box_tensor(self), ext::box_scalar(dx), ext::box_int(dim)}); }
+inline Tensor cumulative_trapezoid(const Tensor& self, const Tensor& x, int64_t dim = -1) { static ext::OpRef op("cumulative_trapezoid"); return op.tensor({ext::box_tensor(self), ext::box_tensor(x), ext::box_int(dim)}); }
+inline Tensor cumulative_trapezoid(const Tensor& self, const Scalar& dx = Scalar(1), int64_t dim = -1) { static ext::OpRef op("cumulative_trapezoid"); return op.tensor({ext::box_tensor(self), ext::box_scalar(dx), ext::box_int(dim)}); }
+inline Tensor cov(const Tensor& self, int64_t correction = 1, const Tensor& fweights = {}, const Tensor& aweights = {}) { static ext::OpRef op("cov"); return op.tensor({ext::box_tensor(self), ext::box_int(correction), ext::box_tensor(fweights), ext::box_tensor(aweights)}); }
+inline Tensor corrcoef(const Tensor& self) { static ext::OpRef op("corrcoef"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor bincount(const Tensor& self, const Tensor& weights = {}, int64_t minlength = 0) { static ext::OpRef op("bincount"); return op.tensor({ext::box_tensor(self), ext::box_tensor(weights), ext::box_int(minlength)}); }
 inline Tensor histc(const Tensor& self, int64_t bins = 100, double min = 0, double max = 0) { static ext::OpRef op("histc"); return op.tensor({ext::box_tensor(self), ext::box_int(bins), ext::box_double(min), ext::box_double(max)}); }
 inline Tensor amax(const Tensor& self, const OptInts& dim = {}, bool keepdim = false) { static ext::OpRef op("amax"); return op.tensor({ext::box_tensor(self), ext::box_opt_ints(dim), ext::box_bool(keepdim)}); }

@@ -21,6 +21,8 @@ namespace {
 #define GRAD_AB(...) GRAD(3, (GRAD_T g, GRAD_T a, GRAD_T b, COGRAD_PARAMS), __VA_ARGS__)
 #define GRAD_AY(...) GRAD(3, (GRAD_T g, GRAD_T a, GRAD_T y, COGRAD_PARAMS), __VA_ARGS__)
 #define GRAD_BY(...) GRAD(3, (GRAD_T g, GRAD_T b, GRAD_T y, COGRAD_PARAMS), __VA_ARGS__)
+#define GRAD_NO(name, types, cost, args, grad) \
+  struct name : Row<0, cost, 0, 1> {};
 #define GRAD_ABY(...) GRAD(4, (GRAD_T g, GRAD_T a, GRAD_T b, GRAD_T y, COGRAD_PARAMS), __VA_ARGS__)
 
 #define BINARY(name, types, cost, args, forward, saves_a, grad_a, saves_b, grad_b, ...) \

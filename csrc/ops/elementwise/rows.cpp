@@ -15,6 +15,10 @@ Tensor no_derivative(const Tensor&, const char* op) {
   detail::fail(ErrorKind::Runtime, "derivative for ", op, " is not implemented");
 }
 
+Tensor not_implemented(const Tensor&, const char* op) {
+  detail::fail(ErrorKind::NotImplemented, "the derivative for '", op, "' is not implemented.");
+}
+
 Tensor Operand::boxed() const {
   if (number_.is_complex()) return wrapped_number(number_, DType::Complex128);
   return wrapped_number(number_, number_.is_float() ? DType::Float64 : scalar_dtype(number_));

@@ -22,6 +22,8 @@ constexpr double lit(double v) { return v; }
 struct Doc {
   const char* text;
   uint32_t flags = 0;
+  uint32_t forms = kForms;
+  uint32_t constants = 0;    // bits: operands that have no derivative
   const char* op = nullptr;  // the op that a row is a part of
   const char* node = nullptr;
   const char* number_node = nullptr;
@@ -34,6 +36,18 @@ constexpr Doc part(const char* op, const char* node, const char* number_node = n
   d.op = op;
   d.node = node;
   d.number_node = number_node;
+  return d;
+}
+// An op of cograd.special: a function with out=, reached through its module.
+constexpr Doc special(const char* text, uint32_t constants = 0) {
+  Doc d(text, kInternal);
+  d.forms = kOut;
+  d.constants = constants;
+  return d;
+}
+constexpr Doc no_gradient_of(uint32_t constants, const char* text) {
+  Doc d(text);
+  d.constants = constants;
   return d;
 }
 std::string node_name(const Doc& doc, const char* row, bool number_first);
@@ -92,6 +106,7 @@ inline Tensor scaled(const Tensor& g, const Operand& by) {
 
 // The gradient of an op that keeps its graph, as torch's does, but has none.
 [[noreturn]] Tensor no_derivative(const Tensor& g, const char* op);
+[[noreturn]] Tensor not_implemented(const Tensor& g, const char* op);
 
 // What a gradient names, as bits: the inputs and the result. NO: there is none.
 enum Saves : int {
@@ -433,21 +448,21 @@ using TernaryRow = RowOp<
 #define SAMPLES_3(types, lo, hi) \
   ((types) & FLOATS) != 0 ? TRIPLE(FLOAT_ARG, lo, hi) : TRIPLE(INT_ARG, lo, hi)
 
-#define UNARY(name, types, cost, args, fwd, saves, formula, doc, ref, lo, hi, ...)     \
-  struct Row_##name : UnaryRow<Row_##name, UnaryOp::name, types, count_args(args),     \
-                               Doc(doc).op != nullptr, gradient(saves, #formula)> {    \
-    static constexpr Doc kDoc = doc;                                                   \
-    static constexpr const char* kName = #name;                                        \
-    static constexpr DTypeSet kDTypes = claims(types);                                 \
-    static constexpr UnaryOp kKernel = UnaryOp::name;                                  \
-    static constexpr OpSpec spec{                                                      \
-        kDoc.title(#name),                                                             \
-        args,                                                                          \
-        kForms | kElementwise | kDoc.flags | ((saves) == NO ? uint32_t{kNondiff} : 0), \
-        kDoc.text,                                                                     \
-        SAMPLES_1(types, lo, hi, __VA_ARGS__),                                         \
-        ref};                                                                          \
-    GRADIENT_1(formula)                                                                \
+#define UNARY(name, types, cost, args, fwd, saves, formula, doc, ref, lo, hi, ...)  \
+  struct Row_##name : UnaryRow<Row_##name, UnaryOp::name, types, count_args(args),  \
+                               Doc(doc).op != nullptr, gradient(saves, #formula)> { \
+    static constexpr Doc kDoc = doc;                                                \
+    static constexpr const char* kName = #name;                                     \
+    static constexpr DTypeSet kDTypes = claims(types);                              \
+    static constexpr UnaryOp kKernel = UnaryOp::name;                               \
+    static constexpr OpSpec spec{                                                   \
+        kDoc.title(#name),                                                          \
+        args,                                                                       \
+        kDoc.forms | kElementwise | kDoc.flags | ((saves) == NO ? kNondiff : 0u),   \
+        kDoc.text,                                                                  \
+        SAMPLES_1(types, lo, hi, __VA_ARGS__),                                      \
+        ref};                                                                       \
+    GRADIENT_1(formula)                                                             \
   };
 #define UNARY_BOOL(name, types, fwd, doc, ref, lo, hi)                                             \
   struct Row_##name : RowForward<Row_##name, UnaryOp::name, Rule::Bool, false, std::tuple<Tensor>, \
@@ -471,12 +486,14 @@ using TernaryRow = RowOp<
     static constexpr const char* kName = #name;                                                    \
     static constexpr DTypeSet kDTypes = claims(types);                                             \
     static constexpr BinaryOp kKernel = BinaryOp::name;                                            \
-    static constexpr OpSpec spec{kDoc.title(#name),                                                \
-                                 args,                                                             \
-                                 kForms | kElementwise | kDoc.flags,                               \
-                                 kDoc.text,                                                        \
-                                 SAMPLES_2(types, lo, hi, __VA_ARGS__),                            \
-                                 ref};                                                             \
+    static constexpr uint32_t kConstants = kDoc.constants;                                         \
+    static constexpr OpSpec spec{                                                                  \
+        kDoc.title(#name),                                                                         \
+        args,                                                                                      \
+        kDoc.forms | kElementwise | kDoc.flags | ((saves_a) == NO ? kNondiff : 0u),                \
+        kDoc.text,                                                                                 \
+        SAMPLES_2(types, lo, hi, __VA_ARGS__),                                                     \
+        ref};                                                                                      \
     GRADIENT_2(0, formula_a)                                                                       \
     GRADIENT_2(1, formula_b)                                                                       \
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ops that choose among rows by an option: gelu, logit, polygamma.
+// Ops that choose among rows by an option, or add them up: gelu, logit, polygamma, mvlgamma.
 #include <limits>
 
 #include "ops/elementwise/rows.h"
@@ -70,6 +70,26 @@ struct PolygammaMethod {
   static Tensor forward(Into into, const Tensor& x, int64_t n) { return polygamma(into, n, x); }
 };
 COGRAD_OP(PolygammaMethod)
+
+// log pi^(p (p - 1) / 4), DLMF 35.3.
+struct Mvlgamma {
+  static constexpr OpSpec spec{"mvlgamma",
+                               "input, p",
+                               kForms | kElementwise,
+                               "Logarithm of the multivariate gamma function of dimension p.",
+                               "T(3, 4, lo=2, hi=5), 3; T(4, lo=1, hi=3), 1",
+                               ""};
+  static constexpr BatchRule kBatch = through();
+  static constexpr bool kCopiesTarget = true;
+  static Tensor forward(const Tensor& x, int64_t p) {
+    COGRAD_CHECK(p >= 1, "p has to be greater than or equal to 1");
+    Tensor y = lgamma(x);
+    for (int64_t k = 1; k < p; ++k) y = y + lgamma(x - 0.5 * static_cast<double>(k));
+    const double dim = static_cast<double>(p);
+    return p == 1 ? y : y + dim * (dim - 1) / 4 * 1.14472988584940017414;
+  }
+};
+COGRAD_OP(Mvlgamma)
 
 }  // namespace
 

@@ -63,6 +63,28 @@ struct Argwhere {
 };
 COGRAD_OP(Argwhere)
 
+struct NonzeroStatic {
+  static constexpr OpSpec spec{
+      "nonzero_static",
+      "input, *, size, fill_value=-1",
+      kFunctional | kOut | kNondiff | kIndex,
+      "The first `size` coordinates of the non-zero elements, filled up with rows of fill_value: "
+      "int64 [size, ndim].",
+      "I(3, 4, hi=2), size=3; B(5), size=7, fill_value=2",
+      ""};
+  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static Tensor forward(const Tensor& x, int64_t size, int64_t fill_value) {
+    COGRAD_CHECK(size >= 0, "nonzero_static: 'size' must be an non-negative integer, got ", size);
+    const Tensor found = coordinates(x);
+    const int64_t shape[2] = {size, x.dim()};
+    const Tensor out = raw_full(shape, DType::Int64, fill_value);
+    const int64_t rows = std::min(size, found.size(0));
+    if (rows > 0) raw_copy(narrow(out, 0, 0, rows), narrow(found, 0, 0, rows));
+    return out;
+  }
+};
+COGRAD_OP(NonzeroStatic)
+
 struct WhereTrue {
   static constexpr OpSpec spec{"where",
                                "condition",

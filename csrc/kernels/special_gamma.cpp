@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Incomplete gamma functions: W. Gautschi, "A computational procedure for incomplete gamma
+// functions" (1979), and N. M. Temme's uniform expansion where a is large and x near it; and
+// Hurwitz' zeta function.
+#include <math.h>
+
+#include <iterator>
+#include <utility>
+
+#include "kernels/special_functions.h"
+#include "kernels/special_tables.h"
+
+namespace cograd::kernels::special {
+
+namespace {
+
+constexpr double kTiny = 1e-300, kEpsilon = 1.1e-16;
+constexpr int kMostTerms = 2000;
+
+// m - log(1 + m), without cancellation: log(1 + m) = 2 atanh(m / (2 + m)).
+double log_gap(double m) {
+  if (m > 0.6 || m < -0.5) return m - log1p(m);
+  const double r = m / (2 + m), square = r * r;
+  double sum = 0, power = r * square;
+  for (int k = 3; k < 60; k += 2, power *= square) {
+    sum += power / k;
+    if (fabs(power) < 1e-18 * fabs(sum)) break;
+  }
+  return m * r - 2 * sum;
+}
+
+// Gamma(a) / (sqrt(2 pi / a) (a / e)^a) for a >= 16, DLMF 5.11.1.
+double scaled_gamma(double a) {
+  const double z = 1 / (a * a);
+  return exp((1.0 / 12 - z * (1.0 / 360 - z * (1.0 / 1260 - z * (1.0 / 1680 - z / 1188)))) / a);
+}
+
+// x^a exp(-x) / Gamma(a + 1).
+double prefactor(double a, double x) {
+  if (a < 16) {
+    const double half = exp(-0.5 * x);
+    return pow(x, a) * half / tgamma(a + 1) * half;
+  }
+  const double m = (x - a) / a;
+  const double gap = m < -0.5 ? m - log(x / a) : log_gap(m);
+  return exp(-a * gap) / (sqrt(6.28318530717958647693 * a) * scaled_gamma(a));
+}
+
+// DLMF 8.7.1, of P.
+double p_series(double a, double x) {
+  double term = 1, sum = 1;
+  for (int n = 1; n < kMostTerms; ++n) {
+    term *= x / (a + n);
+    sum += term;
+    if (term < kEpsilon * sum) break;
+  }
+  return prefactor(a, x) * sum;
+}
+// DLMF 8.9.2, of Q, by Lentz' method.
+double q_fraction(double a, double x) {
+  const double front = prefactor(a, x) * a;
+  if (front == 0) return 0;
+  double b = x + 1 - a, c = 1 / kTiny, d = 1 / b, value = d;
+  for (int n = 1; n < kMostTerms; ++n) {
+    const double factor = -n * (n - a);
+    b += 2;
+    d = factor * d + b;
+    if (d == 0) d = kTiny;
+    c = b + factor / c;
+    if (c == 0) c = kTiny;
+    d = 1 / d;
+    const double change = d * c;
+    value *= change;
+    if (fabs(change - 1) < kEpsilon) break;
+  }
+  return front * value;
+}
+// Q for small a and x: 1 - x^a / Gamma(1 + a) is an expm1, the rest a series.
+double q_small(double a, double x) {
+  double sum = 0, power = 1;
+  for (int n = 1; n < 100; ++n) {
+    power *= -x / n;
+    sum += power / (a + n);
+    if (fabs(power) < kEpsilon * fabs(sum)) break;
+  }
+  const double exponent = a * (log(x) - tables::kLogGamma1p(a));
+  return -expm1(exponent) - exp(exponent) * a * sum;
+}
+// DLMF 8.12.3 and 8.12.4: P, or Q where `upper`.
+double uniform(double a, double x, bool upper) {
+  const double m = (x - a) / a, gap = log_gap(m);
+  const double eta = copysign(sqrt(2 * gap), m), z = eta * sqrt(0.5 * a);
+  double rest = 0, scale = 1;
+  for (size_t k = 0; k + 1 < std::size(tables::kTemmeStarts); ++k, scale /= a) {
+    double c = 0;
+    for (int n = tables::kTemmeStarts[k + 1] - 1; n >= tables::kTemmeStarts[k]; --n)
+      c = c * eta + tables::kTemmeValues[n];
+    const double term = c * scale;
+    rest += term;
+    if (k > 0 && fabs(term) < 1e-18) break;
+  }
+  rest *= exp(-a * gap) / sqrt(6.28318530717958647693 * a);
+  return upper ? 0.5 * erfc(z) + rest : 0.5 * erfc(-z) - rest;
+}
+
+bool is_uniform(double a, double x) { return a >= 20 && fabs(x - a) <= 0.3 * a; }
+
+// P and Q where neither argument is at a limit.
+double lower(double a, double x) {
+  if (is_uniform(a, x)) return uniform(a, x, false);
+  if (x <= a + 1) return p_series(a, x);
+  return 1 - q_fraction(a, x);
+}
+double upper(double a, double x) {
+  if (is_uniform(a, x)) return uniform(a, x, true);
+  if (a <= 1 && x <= 1.5) return q_small(a, x);
+  if (x <= a + 1) return 1 - p_series(a, x);
+  return q_fraction(a, x);
+}
+
+}  // namespace
+
+double gamma_p(double a, double x) noexcept {
+  if (!(a >= 0 && x >= 0)) return __builtin_nan("");
+  if (a == 0) return x > 0 ? 1 : __builtin_nan("");
+  if (a == HUGE_VAL) return x == HUGE_VAL ? __builtin_nan("") : 0;
+  if (x == 0) return 0;
+  return x == HUGE_VAL ? 1 : lower(a, x);
+}
+double gamma_q(double a, double x) noexcept {
+  if (!(a >= 0 && x >= 0)) return __builtin_nan("");
+  if (a == 0) return x > 0 ? 0 : __builtin_nan("");
+  if (a == HUGE_VAL) return x == HUGE_VAL ? __builtin_nan("") : 1;
+  if (x == 0) return 1;
+  return x == HUGE_VAL ? 0 : upper(a, x);
+}
+
+namespace {
+
+// Sum of (q + k)^-s over k >= 0, for q > 0: Euler and Maclaurin's tail (DLMF 25.11.43) from s + 12
+// on. A large s ends the sum early: the rest is a few times the last term.
+double zeta_of_positive(double s, double q) {
+  double sum = 0;
+  for (; q < s + 12; q += 1) {
+    const double term = pow(q, -s);
+    sum += term;
+    if (term <= sum * 1e-19) return sum;
+  }
+  constexpr double kBernoulli[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
+                                   5.0 / 66, -691.0 / 2730, 7.0 / 6,  -3617.0 / 510};
+  const double power = pow(q, -s);
+  double tail = q / (s - 1) + 0.5, factor = 0.5 * s / q;
+  for (int k = 1; k <= 8; ++k) {
+    tail += kBernoulli[k - 1] * factor;
+    factor *= (s + 2 * k - 1) * (s + 2 * k) / ((2 * k + 1) * (2 * k + 2) * q * q);
+  }
+  return sum + power * tail;
+}
+
+}  // namespace
+
+double zeta(double s, double q) noexcept {
+  if (s == 1) return HUGE_VAL;
+  if (!(s > 1) || isnan(q)) return __builtin_nan("");
+  if (q > 0) {
+    if (s == HUGE_VAL) return q < 1 ? HUGE_VAL : q == 1 ? 1 : 0;
+    return q == HUGE_VAL ? 0 : zeta_of_positive(s, q);
+  }
+  if (q == floor(q)) return HUGE_VAL;  // minus infinity as well
+  if (s != floor(s)) return __builtin_nan("");
+  // The terms of negative bases by themselves where few, else all integers less those beyond q.
+  const double sign = fmod(s, 2) == 0 ? 1 : -1;
+  const double above = q - floor(q), below = ceil(q) - q;
+  if (q > -30) {
+    double sum = zeta_of_positive(s, above) + sign * pow(below, -s);
+    for (double base = q; base < -1; base += 1) sum += sign * pow(-base, -s);
+    return sum;
+  }
+  return zeta_of_positive(s, above) +
+         sign * (zeta_of_positive(s, below) - zeta_of_positive(s, 1 - q));
+}
+
+}  // namespace cograd::kernels::special
