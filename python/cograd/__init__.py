@@ -111,6 +111,7 @@ from cograd.autograd.grad_mode import (
 _LAZY_MODULES = frozenset(
     (
         "cuda",
+        "distributions",
         "fft",
         "func",
         "library",

@@ -28,6 +28,7 @@ from cograd.functional import broadcast_shapes as broadcast_shapes
 from cograd._C import can_cast as can_cast
 from cograd.functional import chain_matmul as chain_matmul
 from cograd import cuda as cuda
+from cograd import distributions as distributions
 from cograd.functional import einsum as einsum
 from cograd.autograd.grad_mode import enable_grad as enable_grad
 from cograd import fft as fft
