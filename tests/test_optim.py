@@ -415,6 +415,12 @@ DIFFERENTIABLE = [
     (optim.RMSprop, {"lr": 0.1, "weight_decay": 0.1}),
     (optim.RMSprop, {"lr": 0.1, "momentum": 0.8, "centered": True}),
     (optim.Adagrad, {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1}),
+    (optim.Adadelta, {"lr": 0.5, "rho": 0.8, "eps": 1e-2, "weight_decay": 0.1}),
+    (optim.Adamax, {"lr": 0.1, "weight_decay": 0.1, "maximize": True}),
+    (optim.NAdam, {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    (optim.RAdam, {"lr": 0.1, "weight_decay": 0.1, "betas": (0.8, 0.7)}),
+    (optim.Rprop, {"lr": 0.1}),
+    (optim.ASGD, {"lr": 0.1, "lambd": 0.1, "t0": 0, "weight_decay": 0.1}),
 ]
 
 
@@ -467,6 +473,12 @@ def test_differentiable_steps_have_the_values_of_plain_ones(kind, options):
         (optim.RMSprop, "weight_decay"),
         (optim.Adagrad, "lr"),
         (optim.Adagrad, "lr_decay"),
+        (optim.Adadelta, "rho"),
+        (optim.Adamax, "betas"),
+        (optim.NAdam, "betas"),
+        (optim.NAdam, "lr"),
+        (optim.RAdam, "weight_decay"),
+        (optim.ASGD, "lambd"),
     ],
 )
 def test_gradient_of_an_option(kind, name):

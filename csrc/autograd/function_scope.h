@@ -13,6 +13,9 @@ namespace cograd {
 // `may_write` and for what is made from now on.
 COGRAD_API void enter_function(std::span<const Tensor> may_write);
 COGRAD_API void leave_function() noexcept;
+// Whether every vmap of this thread was entered before the first function: what these record is
+// differentiated while the vmaps are there.
+COGRAD_API bool backward_within_vmaps() noexcept;
 // Raises if `t` was captured by the function that runs here.
 COGRAD_API void check_captured(const Tensor& t, const char* op);
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "python/py_optim.h"
 #include "python/py_overrides.h"
 #include "python/py_tensor.h"
 #include "tensor/warn.h"
@@ -76,5 +77,6 @@ PYBIND11_MODULE(_C, m) {
   init_transforms(m);
   init_interop(m);
   init_extension(m);
+  init_optim(m);
   show_signatures(m);
 }

@@ -76,12 +76,12 @@ class PythonSamples final : public SampledCall {
   }
 
   std::vector<Tensor> call(std::span<const Tensor> inputs) override {
-    const py::tuple values = replaced(inputs);
-    const size_t positional = values.size() - names_.size();
-    py::dict keywords;
-    for (size_t i = 0; i < names_.size(); ++i) keywords[names_[i]] = values[positional + i];
-    const py::object given = values[py::slice(0, static_cast<py::ssize_t>(positional), 1)];
-    const py::object result = cls_.attr("apply")(*given, **keywords);
+    const py::tuple values = replaced(inputs);  // those of keywords last, as a vectorcall has them
+    if (!apply_) apply_ = cls_.attr("apply");
+    const auto result = py::reinterpret_steal<py::object>(PyObject_Vectorcall(
+        apply_.ptr(), PySequence_Fast_ITEMS(values.ptr()), values.size() - names_.size(),
+        names_.size() > 0 ? names_.ptr() : nullptr));
+    if (!result) throw py::error_already_set();
     if (!first_) first_ = result;
     check_same(result);
     return tensors_of(result);
@@ -134,7 +134,9 @@ class PythonSamples final : public SampledCall {
     py::tuple out(args_.size());
     for (size_t i = 0; i < args_.size(); ++i) {
       const int input = input_of_arg_[i];
-      out[i] = input < 0 ? py::object(args_[i]) : as_object(inputs[static_cast<size_t>(input)]);
+      py::object value =
+          input < 0 ? py::object(args_[i]) : as_object(inputs[static_cast<size_t>(input)]);
+      PyTuple_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(i), value.release().ptr());
     }
     return out;
   }
@@ -145,6 +147,7 @@ class PythonSamples final : public SampledCall {
   std::vector<int> input_of_arg_;
   std::vector<Tensor> inputs_;
   py::object first_;
+  py::object apply_;
 };
 
 }  // namespace

@@ -49,6 +49,10 @@ bool nobody(PyObject* const* args, size_t n) noexcept {
 
 }  // namespace
 
+bool modes_active() noexcept {
+  return thread_overrides.modes != 0 && thread_overrides.off != kEverything;
+}
+
 bool type_overrides(PyTypeObject* type) {
   for (const char* name : {"__cograd_function__", "__torch_function__"}) {
     PyObject* f = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), name);

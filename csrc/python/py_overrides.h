@@ -17,6 +17,8 @@ bool overridden_method(const char* name, PyObject* const* args, size_t n, PyObje
 // The same for the getter of a property.
 bool overridden_getter(const char* name, PyObject* self, PyObject** out);
 
+// Whether a mode sees what this thread calls.
+bool modes_active() noexcept;
 // Whether a class has an override that is not switched off, as Parameter's is.
 bool type_overrides(PyTypeObject* type);
 // Whether objects of this type are PyTorch's tensors, known by name: it is never imported here.

@@ -126,12 +126,6 @@ py::object describe_samples(const Tensor& t) {
   return py::make_tuple(batch_level(t), batch_dim(t), whole_of(t));
 }
 
-py::object describe_vmap(uint64_t level) {
-  constexpr const char* kNames[] = {"error", "different", "same"};
-  const VmapLevel& l = vmap_level(level, "vmap");
-  return py::make_tuple(l.size, kNames[static_cast<int>(l.randomness)]);
-}
-
 std::vector<Tensor> tensors_of(const py::object& list) {
   const auto sequence = py::cast<py::sequence>(list);
   std::vector<Tensor> found;
@@ -167,13 +161,13 @@ void init_transforms(py::module_& m) {
   m.def("_add_samples", &add_samples);
   m.def("_take_samples", &take_samples);
   m.def("_describe_samples", &describe_samples);
-  m.def("_describe_vmap", &describe_vmap);
   m.def("_tell_of_loops", &tell_of_loops);
   m.def("_tells_of_loops", &tells_of_loops);
   m.def("_vmap_depth", [] { return vmap_levels().size(); });
   m.def("_enter_function",
         [](const py::object& may_write) { enter_function(tensors_of(may_write)); });
   m.def("_leave_function", &leave_function);
+  m.def("_backward_within_vmaps", &backward_within_vmaps);
   m.def("_new_leaf", &new_leaf);
   m.def("_leads_to_leaf", [](const py::object& from, const py::object& apart_from) {
     return leads_to_leaf(tensors_of(from), tensors_of(apart_from));

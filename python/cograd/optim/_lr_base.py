@@ -8,6 +8,9 @@ import warnings
 import weakref
 from typing import Any
 
+from cograd import Tensor
+
+from ._options import number
 from .optimizer import Optimizer
 
 _EPOCH = (
@@ -41,6 +44,36 @@ def _without_self(step: Any) -> Any:
     return lambda self, *args, **kwargs: step(*args, **kwargs)
 
 
+def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
+    """One value for each group: those of a sequence, or the same for all."""
+    groups = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        value = [value] * groups
+    elif len(value) != groups:
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. "
+            f"{name} has {len(value)} values, param_groups has {groups}."
+        )
+    return [_copied(item) for item in value]
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def values_of(optimizer: Optimizer, key: str) -> list[Any]:
+    """An option of every group; tensors are copied."""
+    return [_copied(group[key]) for group in optimizer.param_groups]
+
+
+def set_option(group: dict[str, Any], key: str, value: Any) -> None:
+    """Sets an option of a group; one that is a tensor keeps its identity."""
+    if isinstance(group[key], Tensor):
+        group[key].fill_(number(value))
+    else:
+        group[key] = value
+
+
 class LRScheduler:
     """Base class: ``get_lr`` gives the learning rate of every group at ``self.last_epoch``.
 
@@ -50,6 +83,7 @@ class LRScheduler:
     """
 
     _get_lr_called_within_step = False
+    _is_initial = False
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -57,19 +91,24 @@ class LRScheduler:
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", _copied(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     "param 'initial_lr' is not specified in "
                     f"param_groups[{i}] when resuming an optimizer"
                 )
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs = values_of(optimizer, "initial_lr")
         self.last_epoch = last_epoch
-        self._is_initial = True
-        self._step_count = 0
         _watch_steps(optimizer)
-        self.step()
-        self._is_initial = False
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer."""
@@ -94,14 +133,21 @@ class LRScheduler:
         self._step_count += 1
         if epoch is not None:
             warnings.warn(_EPOCH, stacklevel=2)
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        """Sets the learning rates of an epoch, None for the next one."""
         self._get_lr_called_within_step = True
         try:
             lrs = self._next_lrs(epoch)
         finally:
             self._get_lr_called_within_step = False
+        self._set_lrs(lrs)
+
+    def _set_lrs(self, lrs: list[Any]) -> None:
         for group, lr in zip(self.optimizer.param_groups, lrs):
-            group["lr"] = lr
-        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+            set_option(group, "lr", lr)
+        self._last_lr = values_of(self.optimizer, "lr")
 
     def _next_lrs(self, epoch: int | None) -> list[Any]:
         if epoch is None:
@@ -139,4 +185,4 @@ class LRScheduler:
             )
 
     def _current(self) -> list[Any]:
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return values_of(self.optimizer, "lr")

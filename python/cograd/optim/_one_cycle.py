@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ._lr_base import LRScheduler
+from ._lr_base import LRScheduler, per_group
 from .optimizer import Optimizer
 
 
@@ -58,7 +58,7 @@ class OneCycleLR(LRScheduler):
         self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
         groups = optimizer.param_groups
         if last_epoch == -1:
-            for group, top in zip(groups, self._per_group("max_lr", max_lr)):
+            for group, top in zip(groups, per_group("max_lr", optimizer, max_lr)):
                 group["initial_lr"] = top / div_factor
                 group["max_lr"] = top
                 group["min_lr"] = group["initial_lr"] / final_div_factor
@@ -69,23 +69,12 @@ class OneCycleLR(LRScheduler):
                 )
             self.use_beta1 = "betas" in optimizer.defaults
             if last_epoch == -1:
-                tops = self._per_group("max_momentum", max_momentum)
-                bases = self._per_group("base_momentum", base_momentum)
+                tops = per_group("max_momentum", optimizer, max_momentum)
+                bases = per_group("base_momentum", optimizer, base_momentum)
                 for group, top, base in zip(groups, tops, bases):
                     self._set_momentum(group, top)
                     group["max_momentum"], group["base_momentum"] = top, base
         super().__init__(optimizer, last_epoch)
-
-    def _per_group(self, name: str, value: Any) -> list[Any]:
-        groups = len(self.optimizer.param_groups)
-        if not isinstance(value, (list, tuple)):
-            return [value] * groups
-        if len(value) != groups:
-            raise ValueError(
-                f"{name} must have the same length as optimizer.param_groups. "
-                f"{name} has {len(value)} values, param_groups has {groups}."
-            )
-        return list(value)
 
     def _set_momentum(self, group: dict[str, Any], value: float) -> None:
         if self.use_beta1:
@@ -106,12 +95,14 @@ class OneCycleLR(LRScheduler):
         lrs = []
         for group in self.optimizer.param_groups:
             start = 0.0
-            for i, (end, lr_from, lr_to, m_from, m_to) in enumerate(self._schedule_phases):
+            for i, phase in enumerate(self._schedule_phases):
+                end = phase["end_step"]
                 if step <= end or i == len(self._schedule_phases) - 1:
                     part = (step - start) / (end - start)
-                    lrs.append(anneal(group[lr_from], group[lr_to], part))
+                    lrs.append(anneal(group[phase["start_lr"]], group[phase["end_lr"]], part))
                     if self.cycle_momentum:
-                        self._set_momentum(group, anneal(group[m_from], group[m_to], part))
+                        momenta = (group[phase["start_momentum"]], group[phase["end_momentum"]])
+                        self._set_momentum(group, anneal(*momenta, part))
                     break
                 start = end
         return lrs
@@ -131,22 +122,21 @@ def _total_steps(total: int | None, epochs: int | None, per_epoch: int | None) -
     return epochs * per_epoch
 
 
-def _phases(total: int, pct_start: float, three_phase: bool) -> list[tuple[Any, ...]]:
-    """(last step, lr from, lr to, momentum from, momentum to) of each phase."""
-    up = ("initial_lr", "max_lr", "max_momentum", "base_momentum")
+def _phases(total: int, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
+    """The last step of each phase, and the options that it goes between."""
+    warm = float(pct_start * total) - 1
     if three_phase:
         return [
-            (float(pct_start * total) - 1, *up),
-            (
-                float(2 * pct_start * total) - 2,
-                "max_lr",
-                "initial_lr",
-                "base_momentum",
-                "max_momentum",
-            ),
-            (total - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
+            _phase(warm, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
+            _phase(2 * warm, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+            _phase(total - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
         ]
     return [
-        (float(pct_start * total) - 1, *up),
-        (total - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"),
+        _phase(warm, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
+        _phase(total - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"),
     ]
+
+
+def _phase(end: float, *options: str) -> dict[str, Any]:
+    keys = ("start_lr", "end_lr", "start_momentum", "end_momentum")
+    return {"end_step": end, **dict(zip(keys, options))}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Adam and AdamW."""
+"""Adam."""
 
 from __future__ import annotations
 
@@ -8,28 +8,36 @@ from typing import Any, ClassVar
 import cograd
 from cograd import Tensor
 
-from . import _differentiable
-from .optimizer import (
-    Optimizer,
-    as_real,
-    check_lr,
-    check_not_fused,
-    check_not_negative,
-    new_step,
-    number,
-    params_with_grad,
-    step_count,
-)
+from . import _rules
+from ._options import check_betas, check_lr, check_modes, check_not_negative, new_counter
+from .optimizer import Optimizer
 
-__all__ = ["Adam", "AdamW"]
+__all__ = ["Adam"]
 
 
 class Adam(Optimizer):
     """Adam: steps of the running mean of gradients over the root of their running square.
 
-    ``decoupled_weight_decay`` makes it AdamW. ``foreach``, ``capturable`` and ``fused`` are
-    accepted for torch's sake; they choose between implementations of the same. With
-    ``differentiable`` autograd records the steps.
+    Kingma and Ba, Adam: A Method for Stochastic Optimization (arXiv:1412.6980); amsgrad of Reddi et
+    al., On the Convergence of Adam and Beyond (arXiv:1904.09237).
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
+        lr: the learning rate, a number or a tensor of one element.
+        betas: of the running means of the gradient and of its square.
+        eps: added to the denominator.
+        weight_decay: times the parameter is added to the gradient.
+        amsgrad: divides by the largest running square so far.
+        foreach: whether one call updates all parameters: None and True do, False takes the formula.
+        maximize: maximize instead of minimize.
+        capturable: refused; it is for CUDA graphs.
+        differentiable: autograd records the steps.
+        fused: as ``foreach``; True refuses parameters that are not floating.
+        decoupled_weight_decay: makes it AdamW.
+
+    Raises:
+        ValueError: an option out of range.
+        RuntimeError: modes that exclude each other, or capturable.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -41,7 +49,8 @@ class Adam(Optimizer):
         "decoupled_weight_decay": False,
         "fused": None,
     }
-    _rule = staticmethod(_differentiable.adam)
+    _rule = staticmethod(_rules.adam)
+    _kernel = 1
 
     def __init__(
         self,
@@ -60,13 +69,12 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         check_lr(lr)
-        if not eps >= 0.0:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        for i, beta in enumerate(betas):
-            if not 0.0 <= number(beta) < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+        check_not_negative("epsilon", eps)
+        check_betas(betas)
         check_not_negative("weight_decay", weight_decay)
-        check_not_fused(fused, differentiable)
+        check_modes(
+            foreach=foreach, fused=fused, differentiable=differentiable, capturable=capturable
+        )
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -85,72 +93,18 @@ class Adam(Optimizer):
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state: dict[str, Any] = self.state[param]
         if not state:
-            state["step"] = new_step()
-            state["exp_avg"] = cograd.zeros_like(param)
-            state["exp_avg_sq"] = cograd.zeros_like(param)
+            state["step"] = new_counter(fused=group["fused"])
+            state["exp_avg"] = cograd.zeros_like(param).detach()
+            state["exp_avg_sq"] = cograd.zeros_like(param).detach()
             if group["amsgrad"]:
-                state["max_exp_avg_sq"] = cograd.zeros_like(param)
+                state["max_exp_avg_sq"] = cograd.zeros_like(param).detach()
         return state
 
-    def _update(self, group: dict[str, Any]) -> None:
-        lr, eps, weight_decay = number(group["lr"]), group["eps"], group["weight_decay"]
-        beta1, beta2 = (number(beta) for beta in group["betas"])
-        amsgrad, decoupled = group["amsgrad"], group["decoupled_weight_decay"]
-        for param, grad in params_with_grad(group):
-            state = self._init_state(param, group)
-            step = step_count(state)
-            param, grad, state = as_real(param, grad, state)
-            if weight_decay != 0:
-                if decoupled:
-                    param.mul_(1 - lr * weight_decay)
-                else:
-                    grad = grad.add(param, alpha=weight_decay)
-            mean, square = state["exp_avg"], state["exp_avg_sq"]
-            mean.lerp_(grad, 1 - beta1)
-            square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-            if amsgrad:
-                largest = state["max_exp_avg_sq"]
-                largest.copy_(cograd.maximum(largest, square))
-                square = largest
-            # Both bias corrections in the scalars, one pass each over the tensors.
-            denom = square.sqrt().div_((1 - beta2**step) ** 0.5).add_(eps)
-            param.addcdiv_(mean, denom, value=-lr / (1 - beta1**step))
+    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        modes = (group["amsgrad"], group["decoupled_weight_decay"])
+        return (*group["betas"], group["eps"], *modes)
 
-
-class AdamW(Adam):
-    """Adam with weight decay applied to the parameters instead of the gradients."""
-
-    _later_options: ClassVar[dict[str, Any]] = {
-        **Adam._later_options,
-        "decoupled_weight_decay": True,
-    }
-
-    def __init__(
-        self,
-        params: Any,
-        lr: Any = 1e-3,
-        betas: tuple[Any, Any] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-    ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
-        )
+    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        if group["amsgrad"]:
+            return ("step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+        return ("step", "exp_avg", "exp_avg_sq")

@@ -11,25 +11,34 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._lr_base import LRScheduler
+from ._lr_combined import ChainedScheduler, SequentialLR
+from ._lr_cycles import CosineAnnealingWarmRestarts, CyclicLR
+from ._lr_plateau import ReduceLROnPlateau
 from ._one_cycle import OneCycleLR
 from .optimizer import Optimizer
 
 __all__ = [
+    "ChainedScheduler",
     "ConstantLR",
     "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",
     "LinearLR",
     "MultiStepLR",
+    "MultiplicativeLR",
     "OneCycleLR",
     "PolynomialLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
     "StepLR",
 ]
 
 
-class LambdaLR(LRScheduler):
-    """The initial rate times ``lr_lambda(epoch)``; one function, or one per group."""
+class _ByFunction(LRScheduler):
+    """What the schedules that call a function of the user's have in common."""
 
     def __init__(
         self,
@@ -38,12 +47,14 @@ class LambdaLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         groups = len(optimizer.param_groups)
-        if callable(lr_lambda):
-            self.lr_lambdas = [lr_lambda] * groups
-        else:
-            if len(lr_lambda) != groups:
-                raise ValueError(f"Expected {groups} lr_lambdas, but got {len(lr_lambda)}")
-            self.lr_lambdas = list(lr_lambda)
+        if not isinstance(lr_lambda, (list, tuple)):
+            lr_lambda = [lr_lambda] * groups  # type: ignore[list-item]
+        elif len(lr_lambda) != groups:
+            raise ValueError(f"Expected {groups} lr_lambdas, but got {len(lr_lambda)}")
+        self.lr_lambdas = list(lr_lambda)
+        for fn in self.lr_lambdas:
+            if not callable(fn):
+                raise TypeError(f"lr_lambda should be a function, but got {type(fn).__name__}")
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -62,10 +73,25 @@ class LambdaLR(LRScheduler):
             if saved is not None:
                 fn.__dict__.update(saved)
 
+
+class LambdaLR(_ByFunction):
+    """The initial rate times ``lr_lambda(epoch)``; one function, or one per group."""
+
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
         return [base * fn(self.last_epoch) for fn, base in zip(self.lr_lambdas, self.base_lrs)]
+
+
+class MultiplicativeLR(_ByFunction):
+    """Times ``lr_lambda(epoch)`` every epoch; one function, or one per group."""
+
+    def get_lr(self) -> list[Any]:
+        """The learning rates at ``self.last_epoch``."""
+        self._warn_outside_step()
+        if self._is_initial:
+            return self._current()
+        return [lr * fn(self.last_epoch) for fn, lr in zip(self.lr_lambdas, self._current())]
 
 
 class StepLR(LRScheduler):

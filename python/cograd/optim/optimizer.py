@@ -1,62 +1,41 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Optimizer: parameter groups, state, state_dict and hooks shared by all optimizers."""
+"""Optimizer: parameter groups, state and state_dict shared by all optimizers."""
 
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable
 from copy import deepcopy
-from functools import wraps
 from itertools import chain
 from typing import Any, ClassVar
 
 import cograd
-from cograd import Tensor
-from cograd._handles import RemovableHandle
+from cograd import _C, Tensor
 from cograd.overrides import refuse_torch
 
-__all__ = ["Optimizer", "required"]
+from . import _rules
+from ._hooks import (
+    Hooked,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from ._options import new_counter, number, plain, refuse_capturable, required
 
+__all__ = [
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+    "required",
+]
 
-class _Required:
-    """Marks an option that every parameter group has to give."""
-
-    def __repr__(self) -> str:
-        return "<required parameter>"
-
-
-required = _Required()
 _NO_STEP = cograd.tensor(0.0)  # stands in where an optimizer counts no steps
 
 
-def check_not_fused(fused: bool | None, differentiable: bool) -> None:
-    """Raises RuntimeError for two options that exclude each other."""
-    if fused and differentiable:
-        raise RuntimeError("`fused` does not support `differentiable`")
+class Optimizer(Hooked):
+    """Base class of optimizers.
 
-
-def number(value: Any) -> float:
-    """A hyper-parameter as a plain number; 0-dim tensors are allowed for learning rates."""
-    return float(value.item()) if isinstance(value, Tensor) else value
-
-
-def check_lr(lr: Any) -> None:
-    """Raises ValueError for a negative learning rate."""
-    if isinstance(lr, Tensor) and lr.numel() != 1:
-        raise ValueError("Tensor lr must be 1-element")
-    if not number(lr) >= 0.0:
-        raise ValueError(f"Invalid learning rate: {lr}")
-
-
-def check_not_negative(name: str, value: float) -> None:
-    """Raises ValueError for a negative option."""
-    if not value >= 0.0:
-        raise ValueError(f"Invalid {name} value: {value}")
-
-
-class Optimizer:
-    """Base class of optimizers; subclasses define ``_update(group)``, one group's step.
+    Subclasses define ``step``, or ``_rule`` (the formula) and what the core's loop needs.
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
@@ -65,8 +44,12 @@ class Optimizer:
 
     # Options that checkpoints of older releases lack, with what they meant then.
     _later_options: ClassVar[dict[str, Any]] = {}
-    # The rule for groups with ``differentiable``; see _differentiable.py.
+    # The formula of a step; see _rules.py.
     _rule: Callable[[Tensor, Tensor, dict[str, Any], dict[str, Any]], Tensor] | None = None
+    # The number of the core's loop; None: there is the formula only.
+    _kernel: ClassVar[int | None] = None
+    # Numbers of a parameter's state, which older checkpoints may have as such.
+    _counters: ClassVar[tuple[str, ...]] = ("step",)
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -86,17 +69,6 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
-    def _init_hooks(self) -> None:
-        for name in (
-            "_optimizer_step_pre_hooks",
-            "_optimizer_step_post_hooks",
-            "_optimizer_state_dict_pre_hooks",
-            "_optimizer_state_dict_post_hooks",
-            "_optimizer_load_state_dict_pre_hooks",
-            "_optimizer_load_state_dict_post_hooks",
-        ):
-            setattr(self, name, OrderedDict())
-
     def __getstate__(self) -> dict[str, Any]:
         return {
             "defaults": self.defaults,
@@ -113,9 +85,10 @@ class Optimizer:
             for name, value in self._later_options.items():
                 group.setdefault(name, value)
             for param in group["params"]:
-                of_param = self.state.get(param)
-                if of_param and not isinstance(of_param.get("step", _NO_STEP), Tensor):
-                    of_param["step"] = cograd.tensor(float(of_param["step"]))
+                of_param = self.state.get(param) or {}
+                for name in self._counters:
+                    if not isinstance(of_param.get(name, _NO_STEP), Tensor):
+                        of_param[name] = new_counter(float(of_param[name]), group.get("fused"))
 
     def __repr__(self) -> str:
         text = type(self).__name__ + " ("
@@ -207,11 +180,6 @@ class Optimizer:
 
     # stepping
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "step" in cls.__dict__:  # a step written by the user gets the hooks too
-            cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
-
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One update of all parameters.
 
@@ -226,41 +194,110 @@ class Optimizer:
             with cograd.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            if group.get("differentiable"):
-                with cograd.enable_grad():
-                    self._update_recorded(group)
-            else:
-                with cograd.no_grad():
-                    self._update(group)
+            if group.get("capturable"):
+                refuse_capturable()
+        for group in self.param_groups:
+            with cograd.set_grad_enabled(bool(group.get("differentiable"))):
+                self._update(group)
         return loss
 
     def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """The state of a parameter, made if this is its first step."""
         return self.state[param]  # type: ignore[no-any-return]
 
-    def _update_recorded(self, group: dict[str, Any]) -> None:
-        """One step of a group that autograd records."""
+    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        """What the core's loop gets after maximize, weight_decay and lr; see step.cpp."""
+        raise NotImplementedError
+
+    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """Keys of a parameter's state: the counters, then the tensors of its size."""
+        raise NotImplementedError
+
+    def _update(self, group: dict[str, Any]) -> None:
+        """One step of a group, by the core's loop where it applies."""
+        if group.get("fused"):
+            self._check_fused(group)
+        loops = group.get("fused") or group.get("foreach") is not False
+        if loops and not group.get("differentiable") and self._run_kernel(group):
+            return
+        self._run_rule(group)
+
+    def _check_fused(self, group: dict[str, Any]) -> None:
+        for param in group["params"]:
+            if param.grad is not None and not param.is_floating_point():
+                raise RuntimeError(
+                    "`fused=True` requires all the params to be floating point Tensors of "
+                    f"supported devices: ['cpu'] but {param.dtype} and {param.device.type}"
+                )
+
+    def _run_kernel(self, group: dict[str, Any]) -> bool:
+        """All parameters in one call of the core; False, with nothing changed, if it cannot."""
+        params = group["params"]
+        if self._kernel is None or not isinstance(self.state, dict):
+            return False
+        options = (group["maximize"], group.get("weight_decay", 0), group["lr"])
+        call = (
+            type(self).__name__ + ".step",
+            self._kernel,
+            params if type(params) is list else list(params),
+            self.state,
+            self._state_names(group),
+            tuple(number(option) for option in (*options, *self._options(group))),
+        )
+        done = _C._optim_step(*call, [])
+        if not isinstance(done, list):
+            return done is True
+        had = [(param, self.state.get(param)) for param in done]
+        had = [(param, None if state is None else dict(state)) for param, state in had]
+        settled = False
+        try:
+            for param in done:
+                self._begin_state(param, group)
+            settled = _C._optim_step(*call, done) is True
+        finally:
+            if not settled:
+                self._put_back(had)
+        return settled
+
+    def _begin_state(self, param: Tensor, group: dict[str, Any]) -> None:
+        """Makes the state that the core's loop finds missing."""
+        self._init_state(param, group)
+
+    def _put_back(self, states: list[tuple[Tensor, dict[str, Any] | None]]) -> None:
+        for param, state in states:
+            if state is None:
+                self.state.pop(param, None)
+            else:
+                self.state[param] = state
+
+    def _run_rule(self, group: dict[str, Any]) -> None:
+        """The same by the formula."""
         rule = type(self)._rule
         if rule is None:
-            raise NotImplementedError(f"{type(self).__name__}: differentiable is not supported")
-        for param, grad in params_with_grad(group):
+            raise NotImplementedError(f"{type(self).__name__} defines neither step nor a rule")
+        recorded = cograd.is_grad_enabled()
+        options = group if recorded else plain(group)
+        for param in group["params"]:
+            if param.grad is None:
+                continue
+            grad = param.grad.neg() if group["maximize"] else param.grad
             state = self._init_state(param, group)
             if "step" in state:
-                if state["step"].requires_grad:
+                if recorded and state["step"].requires_grad:
                     raise RuntimeError(
                         "`requires_grad` is not supported for `step` in differentiable mode"
                     )
-                state["step"] = state["step"] + 1
-            param.copy_(rule(param.clone(), grad, state, group))
-
-    def _update(self, group: dict[str, Any]) -> None:
-        raise NotImplementedError
+                if recorded:
+                    state["step"] = state["step"] + 1
+                else:
+                    state["step"] += 1
+            _rules.apply(rule, param, grad, state, options)
 
     # saving
 
     def state_dict(self) -> dict[str, Any]:
         """{'state': index to state, 'param_groups': options and parameter indices}."""
-        for hook in self._optimizer_state_dict_pre_hooks.values():  # type: ignore[attr-defined]
+        for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         index: dict[int, int] = {}
         for param in chain.from_iterable(group["params"] for group in self.param_groups):
@@ -275,7 +312,7 @@ class Optimizer:
             for key, value in self.state.items()
         }
         result = {"state": state, "param_groups": groups}
-        for hook in self._optimizer_state_dict_post_hooks.values():  # type: ignore[attr-defined]
+        for hook in self._optimizer_state_dict_post_hooks.values():
             new = hook(self, result)
             result = result if new is None else new
         return result
@@ -287,7 +324,7 @@ class Optimizer:
             ValueError: the numbers of groups, or of parameters in a group, differ.
         """
         state_dict = state_dict.copy()
-        pre_hooks = self._optimizer_load_state_dict_pre_hooks  # type: ignore[attr-defined]
+        pre_hooks = self._optimizer_load_state_dict_pre_hooks
         for hook in pre_hooks.values():
             new = hook(self, state_dict)
             state_dict = state_dict if new is None else new
@@ -313,82 +350,16 @@ class Optimizer:
             if "param_names" in group and "param_names" not in new_group:
                 new_group["param_names"] = group["param_names"]
         self.__setstate__({"state": state, "param_groups": saved})
-        post_hooks = self._optimizer_load_state_dict_post_hooks  # type: ignore[attr-defined]
+        post_hooks = self._optimizer_load_state_dict_post_hooks
         for hook in post_hooks.values():
             hook(self)
-
-    # hooks
-
-    def _add_hook(self, kind: str, hook: Callable[..., Any], prepend: bool) -> RemovableHandle:
-        hooks = getattr(self, kind)
-        handle = RemovableHandle(hooks)
-        hooks[handle.id] = hook
-        if prepend:
-            hooks.move_to_end(handle.id, last=False)
-        return handle
-
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Runs ``hook(optimizer, args, kwargs)`` before ``step``."""
-        return self._add_hook("_optimizer_step_pre_hooks", hook, False)
-
-    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Runs ``hook(optimizer, args, kwargs)`` after ``step``."""
-        return self._add_hook("_optimizer_step_post_hooks", hook, False)
-
-    def register_state_dict_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
-        """Runs ``hook(optimizer)`` before ``state_dict``."""
-        return self._add_hook("_optimizer_state_dict_pre_hooks", hook, prepend)
-
-    def register_state_dict_post_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
-        """Runs ``hook(optimizer, state_dict)`` after ``state_dict``; its result replaces it."""
-        return self._add_hook("_optimizer_state_dict_post_hooks", hook, prepend)
-
-    def register_load_state_dict_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
-        """Runs ``hook(optimizer, state_dict)`` before loading; its result replaces the dict."""
-        return self._add_hook("_optimizer_load_state_dict_pre_hooks", hook, prepend)
-
-    def register_load_state_dict_post_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
-        """Runs ``hook(optimizer)`` after loading."""
-        return self._add_hook("_optimizer_load_state_dict_post_hooks", hook, prepend)
-
-
-def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """``step`` between the optimizer's pre and post hooks."""
-
-    @wraps(step)
-    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        for hook in self._optimizer_step_pre_hooks.values():  # type: ignore[attr-defined]
-            new = hook(self, args, kwargs)
-            if new is not None:
-                if not (isinstance(new, tuple) and len(new) == 2):
-                    raise RuntimeError(
-                        f"{type(self).__name__}.step must return None or a tuple of "
-                        f"(new_args, new_kwargs), but got {new}."
-                    )
-                args, kwargs = new
-        result = step(self, *args, **kwargs)
-        for hook in self._optimizer_step_post_hooks.values():  # type: ignore[attr-defined]
-            hook(self, args, kwargs)
-        return result
-
-    return hooked
-
-
-Optimizer.step = _with_hooks(Optimizer.step)  # type: ignore[method-assign]
 
 
 def _cast_state(param: Tensor, value: Any, key: str | None = None) -> Any:
     """A copy of loaded state; float tensors but 'step' take the parameter's dtype."""
     if isinstance(value, Tensor):
-        if key == "step" or not (param.is_floating_point() or param.is_complex()):
+        fits = param.is_floating_point() or (param.is_complex() and value.is_complex())
+        if key == "step" or not fits:
             return value.detach().clone()
         return value.detach().to(param.dtype, copy=True)
     if isinstance(value, dict):
@@ -396,39 +367,3 @@ def _cast_state(param: Tensor, value: Any, key: str | None = None) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_cast_state(param, v) for v in value)
     return value
-
-
-def as_real(
-    param: Tensor, grad: Tensor, state: dict[str, Any]
-) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    """The same, with complex tensors seen as their parts: each part is a parameter of its own."""
-    if not param.is_complex():
-        return param, grad, state
-    views = {
-        key: cograd.view_as_real(value)
-        if isinstance(value, Tensor) and value.is_complex()
-        else value
-        for key, value in state.items()
-    }
-    return cograd.view_as_real(param), cograd.view_as_real(grad), views
-
-
-def step_count(state: dict[str, Any]) -> float:
-    """Adds one to ``state['step']``, a 0-dim float32 tensor as in torch, and returns it."""
-    step = state["step"]
-    step += 1
-    return float(step.item())
-
-
-def new_step() -> Tensor:
-    """The step counter at zero."""
-    return cograd.tensor(0.0, dtype=cograd.float32)
-
-
-def params_with_grad(group: dict[str, Any]) -> Iterable[tuple[Tensor, Tensor]]:
-    """(parameter, gradient) of those that have one; negated if the group maximizes."""
-    maximize = group["maximize"]
-    for param in group["params"]:
-        grad = param.grad
-        if grad is not None:
-            yield param, (grad.neg() if maximize else grad)

@@ -5,15 +5,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from . import _differentiable
-from .optimizer import (
-    Optimizer,
-    check_lr,
-    check_not_fused,
-    check_not_negative,
-    number,
-    params_with_grad,
-)
+from cograd import Tensor
+
+from . import _rules
+from ._options import check_lr, check_modes, check_not_negative
+from .optimizer import Optimizer
 
 __all__ = ["SGD"]
 
@@ -21,8 +17,24 @@ __all__ = ["SGD"]
 class SGD(Optimizer):
     """p -= lr * buf, buf = momentum * buf + (1 - dampening) * (grad + weight_decay * p).
 
-    ``foreach`` and ``fused`` are accepted for torch's sake; they choose between implementations
-    that give the same numbers. With ``differentiable`` autograd records the steps.
+    Robbins and Monro, A Stochastic Approximation Method (1951); Nesterov's momentum in the form of
+    Sutskever et al., On the importance of initialization and momentum in deep learning (2013).
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
+        lr: the learning rate, a number or a tensor of one element.
+        momentum: of the buffer; 0 keeps none.
+        dampening: the part of a gradient that does not go into the buffer.
+        weight_decay: times the parameter is added to the gradient.
+        nesterov: steps by grad + momentum * buf.
+        maximize: maximize instead of minimize.
+        foreach: whether one call updates all parameters: None and True do, False takes the formula.
+        differentiable: autograd records the steps.
+        fused: as ``foreach``; True refuses parameters that are not floating.
+
+    Raises:
+        ValueError: a negative option, or nesterov without momentum or with dampening.
+        RuntimeError: fused together with differentiable or foreach.
     """
 
     _later_options: ClassVar[dict[str, Any]] = {
@@ -32,7 +44,8 @@ class SGD(Optimizer):
         "differentiable": False,
         "fused": False,
     }
-    _rule = staticmethod(_differentiable.sgd)
+    _rule = staticmethod(_rules.sgd)
+    _kernel = 0
 
     def __init__(
         self,
@@ -51,7 +64,7 @@ class SGD(Optimizer):
         check_lr(lr)
         check_not_negative("momentum", momentum)
         check_not_negative("weight_decay", weight_decay)
-        check_not_fused(fused, differentiable)
+        check_modes(foreach=foreach, fused=fused, differentiable=differentiable)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = {
@@ -67,18 +80,18 @@ class SGD(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def _update(self, group: dict[str, Any]) -> None:
-        lr, momentum = number(group["lr"]), group["momentum"]
-        weight_decay, nesterov = group["weight_decay"], group["nesterov"]
-        for param, grad in params_with_grad(group):
-            if weight_decay != 0:
-                grad = grad.add(param, alpha=weight_decay)
-            if momentum != 0:
-                state = self.state[param]
-                buf = state.get("momentum_buffer")
-                if buf is None:
-                    buf = state["momentum_buffer"] = grad.detach().clone()
-                else:
-                    buf.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
-                grad = grad.add(buf, alpha=momentum) if nesterov else buf
-            param.add_(grad, alpha=-lr)
+    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return group["momentum"], group["dampening"], group["nesterov"]
+
+    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("momentum_buffer",) if group["momentum"] != 0 else ()
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        momentum = group["momentum"]
+        keeps = isinstance(momentum, Tensor) or momentum != 0
+        return super()._init_state(param, group) if keeps else {}
+
+    def _begin_state(self, param: Tensor, group: dict[str, Any]) -> None:
+        # Its values are those of this step, which the loop writes.
+        assert param.grad is not None
+        self.state[param]["momentum_buffer"] = param.grad.detach().clone()

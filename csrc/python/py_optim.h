@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Steps of optimizers.
+#pragma once
+#include "python/py_tensor.h"
+
+namespace cograd::python {
+
+void init_optim(py::module_& m);
+
+}  // namespace cograd::python

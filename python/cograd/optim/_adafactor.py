@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Adafactor."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import cograd
+from cograd import Tensor
+
+from ._options import check_lr, new_counter, number
+from .optimizer import Optimizer
+
+__all__ = ["Adafactor"]
+
+
+def _mean_square(grad: Tensor, dim: int) -> Tensor:
+    """(grad * grad).mean(dim, keepdim=True), without the squares of all elements."""
+    return cograd.norm(grad, dim=dim, keepdim=True).square_().div_(grad.size(dim))
+
+
+class Adafactor(Optimizer):
+    """Adam without a mean, whose running square of a matrix is a row times a column.
+
+    Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost
+    (arXiv:1804.04235), with ``lr`` as the largest relative step and decoupled weight decay.
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
+        lr: the largest relative step, a number or a tensor of one element.
+        beta2_decay: the running square forgets the part step^beta2_decay in each step.
+        eps: the least running square's root, None for that of the dtype; the least root mean
+            square of a parameter.
+        d: the largest root mean square of an update.
+        weight_decay: lr * weight_decay times the parameter is taken from it first.
+        foreach: accepted; it changes nothing.
+        maximize: maximize instead of minimize.
+
+    Raises:
+        ValueError: an option out of range.
+        RuntimeError: a complex parameter, in ``step``.
+    """
+
+    _later_options: ClassVar[dict[str, Any]] = {"foreach": None}
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
+        check_lr(lr, "Learning rate should be >= 0 but is: {}")
+        if not beta2_decay <= 0.0:
+            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
+        if eps[0] is not None and not eps[0] >= 0.0:
+            raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
+        if not eps[1] >= 0.0:
+            raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
+        if not d >= 1.0:
+            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
+        if not weight_decay >= 0.0:
+            raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
+        defaults = {
+            "lr": lr,
+            "beta2_decay": beta2_decay,
+            "eps": eps,
+            "d": d,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[param]
+        if state:
+            return state
+        grad = param.grad
+        assert grad is not None
+        state["step"] = new_counter()
+        if grad.dim() > 1:
+            shape = list(grad.shape)
+            state["row_var"] = grad.new_zeros([*shape[:-1], 1])
+            state["col_var"] = grad.new_zeros([*shape[:-2], 1, shape[-1]])
+        else:
+            state["variance"] = cograd.zeros_like(grad).detach()
+        return state
+
+    def _update(self, group: dict[str, Any]) -> None:
+        params = [param for param in group["params"] if param.grad is not None]
+        if any(param.is_complex() for param in params):
+            raise RuntimeError("Adafactor does not support complex parameters")
+        lr, (eps1, eps2) = number(group["lr"]), group["eps"]
+        for param in params:
+            grad = param.grad.neg() if group["maximize"] else param.grad
+            state = self._init_state(param, group)
+            state["step"] += 1
+            step = state["step"].item()
+            root = param.numel() ** 0.5 or 1.0
+            size = param.norm(2).item() / root
+            rate = max(eps2, size) * min(lr, 1 / step**0.5)
+            if group["weight_decay"] != 0:
+                param.mul_(1 - lr * group["weight_decay"])
+            least = cograd.finfo(param.dtype).eps if eps1 is None else eps1
+            update = self._variance(grad, state, step ** group["beta2_decay"], least)
+            update.clamp_(min=least * least).rsqrt_().mul_(grad)
+            clip = max(1.0, update.norm(2).item() / (root * group["d"]))
+            param.add_(update, alpha=-rate / clip)
+
+    @staticmethod
+    def _variance(grad: Tensor, state: dict[str, Any], weight: float, least: float) -> Tensor:
+        """An estimate of the running square, in new memory."""
+        if grad.dim() <= 1:
+            variance: Tensor = state["variance"].lerp_(grad * grad, weight)
+            return variance.clone()
+        row = state["row_var"].lerp_(_mean_square(grad, -1), weight)
+        column = state["col_var"].lerp_(_mean_square(grad, -2), weight)
+        estimate: Tensor = row @ column
+        return estimate.div_(row.mean(dim=-2, keepdim=True).clamp_(min=least))

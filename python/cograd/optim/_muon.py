@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Muon."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from ._options import check_lr, number
+from .optimizer import Optimizer
+
+__all__ = ["Muon"]
+
+
+def _rounded(x: Tensor) -> Tensor:
+    """The nearest bfloat16s, as float32."""
+    return x.to(cograd.bfloat16).to(cograd.float32)
+
+
+def _orthogonalized(
+    update: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
+) -> Tensor:
+    """About U V^T of the singular value decomposition, by Newton-Schulz iterations in bfloat16.
+
+    Products of bfloat16s are added up in float32 and rounded; so are those of float32s that hold
+    bfloat16s, which BLAS multiplies.
+    """
+    if steps >= 100:
+        raise ValueError("Number of steps must be less than 100 for computational efficiency")
+    if len(coefficients) != 3:
+        raise ValueError("Coefficients must be a tuple of exactly 3 values")
+    a, b, c = coefficients
+    tall = update.size(0) > update.size(1)
+    x = update.to(cograd.bfloat16)
+    x = x.T if tall else x
+    x = (x / x.norm().clamp(min=eps)).to(cograd.float32)
+    for _ in range(steps):
+        gram = _rounded(x @ x.T)
+        gram = _rounded(cograd.addmm(gram, gram, gram, beta=b, alpha=c))
+        x = _rounded(cograd.addmm(x, gram, x, beta=a))
+    return x.T if tall else x
+
+
+class Muon(Optimizer):
+    """Momentum whose matrix is replaced by the nearest orthogonal one.
+
+    Jordan et al., Muon: An optimizer for hidden layers in neural networks (2024); 'match_rms_adamw'
+    is of Liu et al., Muon is Scalable for LLM Training (arXiv:2502.16982). For the matrices of
+    hidden layers: biases and embeddings go to another optimizer.
+
+    Args:
+        params: matrices, (name, matrix) pairs, or dicts with 'params' and options of the group.
+        lr: the learning rate, a number or a tensor of one element.
+        weight_decay: lr * weight_decay times the parameter is taken from it first.
+        momentum: of the running mean of gradients.
+        nesterov: takes the gradient into the mean once more.
+        ns_coefficients: of the iteration's quintic polynomial.
+        eps: the least norm that a matrix is divided by.
+        ns_steps: iterations.
+        adjust_lr_fn: how the rate follows from the shape: 'original' (also None), by the root of
+            rows over columns, or 'match_rms_adamw', by 0.2 times the root of the longer side.
+
+    Raises:
+        ValueError: an option out of range, or a parameter that is no matrix.
+        RuntimeError: a complex parameter, in ``step``.
+    """
+
+    _counters = ()
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
+        check_lr(lr, "Learning rate should be >= 0 but is: {}")
+        if not momentum >= 0.0:
+            raise ValueError(f"momentum should be >= 0 but is: {momentum}")
+        if not weight_decay >= 0.0:
+            raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
+        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
+            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
+        defaults = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients,
+            "eps": eps,
+            "ns_steps": ns_steps,
+            "adjust_lr_fn": adjust_lr_fn,
+        }
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for param in group["params"]:
+                if param.ndim != 2:
+                    raise ValueError(
+                        "Muon only supports 2D parameters whereas we found a parameter with size: "
+                        f"{param.size()}"
+                    )
+
+    def _update(self, group: dict[str, Any]) -> None:
+        params = [param for param in group["params"] if param.grad is not None]
+        if any(param.is_complex() for param in params):
+            raise RuntimeError("Muon does not support complex parameters")
+        lr, momentum = number(group["lr"]), group["momentum"]
+        for param in params:
+            grad, state = param.grad, self.state[param]
+            if "momentum_buffer" not in state:
+                state["momentum_buffer"] = cograd.zeros_like(grad).detach()
+            buf = state["momentum_buffer"].lerp_(grad, 1 - momentum)
+            update = grad.lerp(buf, momentum) if group["nesterov"] else buf
+            args = (group["ns_coefficients"], group["ns_steps"], group["eps"])
+            update = _orthogonalized(update, *args)
+            param.mul_(1 - lr * group["weight_decay"])
+            param.add_(update, alpha=-lr * self._rate(group, *param.shape))
+
+    @staticmethod
+    def _rate(group: dict[str, Any], rows: int, columns: int) -> float:
+        if group["adjust_lr_fn"] == "match_rms_adamw":
+            return 0.2 * math.sqrt(max(rows, columns))
+        return math.sqrt(max(1, rows / columns)) if columns else 1.0

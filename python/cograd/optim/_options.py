@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks of optimizers' options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+
+class _Required:
+    """Marks an option that every parameter group has to give."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+def number(value: Any) -> Any:
+    """A hyper-parameter as a plain number; tensors of one element are allowed for most."""
+    return value.item() if isinstance(value, Tensor) else value
+
+
+def plain(group: dict[str, Any]) -> dict[str, Any]:
+    """A group whose options are plain numbers."""
+    group = {key: number(value) for key, value in group.items()}
+    if "betas" in group:
+        group["betas"] = tuple(number(beta) for beta in group["betas"])
+    return group
+
+
+def check_lr(lr: Any, message: str = "Invalid learning rate: {}") -> None:
+    """Raises ValueError for a negative learning rate."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    if not number(lr) >= 0.0:
+        raise ValueError(message.format(lr))
+
+
+def check_not_negative(name: str, value: Any) -> None:
+    """Raises ValueError for a negative option."""
+    if not value >= 0.0:
+        raise ValueError(f"Invalid {name} value: {value}")
+
+
+def check_betas(betas: Sequence[Any]) -> None:
+    """Raises ValueError for a beta outside of [0, 1)."""
+    for i, beta in enumerate(betas):
+        if isinstance(beta, Tensor) and beta.numel() != 1:
+            raise ValueError(f"Tensor betas[{i}] must be 1-element")
+        if not 0.0 <= number(beta) < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def check_modes(
+    *,
+    foreach: bool | None = None,
+    fused: bool | None = None,
+    differentiable: bool = False,
+    capturable: bool = False,
+) -> None:
+    """Raises RuntimeError for modes that exclude each other or do not exist here."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    if capturable:
+        refuse_capturable()
+
+
+def refuse_capturable() -> None:
+    """Raises RuntimeError: there is no graph of kernels that a step could be captured in."""
+    raise RuntimeError(
+        "capturable=True is for steps that are captured in a CUDA graph; cograd computes on the "
+        "CPU, where there is nothing to capture. Set capturable=False."
+    )
+
+
+def new_counter(value: float = 0.0, fused: bool | None = None) -> Tensor:
+    """A 0-dim counter such as 'step': float32, or float64 where that is the default dtype."""
+    double = cograd.get_default_dtype() == cograd.float64 and not fused
+    return cograd.tensor(value, dtype=cograd.float64 if double else cograd.float32)

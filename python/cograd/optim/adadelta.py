@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Adadelta."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import cograd
+from cograd import Tensor
+
+from . import _rules
+from ._options import check_lr, check_modes, check_not_negative, new_counter
+from .optimizer import Optimizer
+
+__all__ = ["Adadelta"]
+
+
+class Adadelta(Optimizer):
+    """Gradients times the root of the running square of the steps over that of the gradients.
+
+    Zeiler, ADADELTA: An Adaptive Learning Rate Method (arXiv:1212.5701).
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
+        lr: the learning rate, a number or a tensor of one element.
+        rho: of both running squares.
+        eps: added to both.
+        weight_decay: times the parameter is added to the gradient.
+        foreach: whether one call updates all parameters: None and True do, False takes the formula.
+        maximize: maximize instead of minimize.
+        capturable: refused; it is for CUDA graphs.
+        differentiable: autograd records the steps.
+
+    Raises:
+        ValueError: an option out of range.
+        RuntimeError: capturable.
+    """
+
+    _later_options: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+    _rule = staticmethod(_rules.adadelta)
+    _kernel = 4
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        check_not_negative("epsilon", eps)
+        check_not_negative("weight_decay", weight_decay)
+        check_modes(capturable=capturable)
+        defaults = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "capturable": capturable,
+            "foreach": foreach,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[param]
+        if not state:
+            state["step"] = new_counter()
+            state["square_avg"] = cograd.zeros_like(param).detach()
+            state["acc_delta"] = cograd.zeros_like(param).detach()
+        return state
+
+    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return group["rho"], group["eps"]
+
+    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("step", "square_avg", "acc_delta")

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Adagrad."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import cograd
+from cograd import Tensor
+
+from . import _rules
+from ._options import check_lr, check_modes, check_not_negative, new_counter
+from .optimizer import Optimizer
+
+__all__ = ["Adagrad"]
+
+
+class Adagrad(Optimizer):
+    """Gradients over the root of the sum of all their squares.
+
+    Duchi, Hazan and Singer, Adaptive Subgradient Methods for Online Learning and Stochastic
+    Optimization (2011).
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
+        lr: the learning rate, a number or a tensor of one element.
+        lr_decay: the rate is lr / (1 + (step - 1) * lr_decay).
+        weight_decay: times the parameter is added to the gradient.
+        initial_accumulator_value: where the sum of squares begins.
+        eps: added to the denominator.
+        foreach: whether one call updates all parameters: None and True do, False takes the formula.
+        maximize: maximize instead of minimize.
+        differentiable: autograd records the steps.
+        fused: as ``foreach``; True refuses parameters that are not floating.
+
+    Raises:
+        ValueError: an option out of range.
+        RuntimeError: fused together with differentiable or foreach.
+    """
+
+    _later_options: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "fused": None,
+    }
+    _rule = staticmethod(_rules.adagrad)
+    _kernel = 3
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_lr(lr)
+        check_not_negative("lr_decay", lr_decay)
+        check_not_negative("weight_decay", weight_decay)
+        check_not_negative("initial_accumulator_value", initial_accumulator_value)
+        check_not_negative("epsilon", eps)
+        check_modes(foreach=foreach, fused=fused, differentiable=differentiable)
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for param in group["params"]:
+                self._init_state(param, group)
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[param]
+        if not state:
+            value = group["initial_accumulator_value"]
+            start: Any = complex(value, value) if param.is_complex() else value
+            state["step"] = new_counter(fused=group["fused"])
+            state["sum"] = cograd.full_like(param, start).detach()
+        return state
+
+    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return group["lr_decay"], group["eps"]
+
+    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("step", "sum")

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Adamax."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import cograd
+from cograd import Tensor
+
+from . import _rules
+from ._options import check_betas, check_lr, check_modes, check_not_negative, new_counter
+from .optimizer import Optimizer
+
+__all__ = ["Adamax"]
+
+
+class Adamax(Optimizer):
+    """Adam with the running maximum of the gradients' sizes in place of their running square.
+
+    Kingma and Ba, Adam: A Method for Stochastic Optimization, section 7.1 (arXiv:1412.6980).
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
+        lr: the learning rate, a number or a tensor of one element.
+        betas: of the running mean and of the running maximum.
+        eps: added to the size of a gradient.
+        weight_decay: times the parameter is added to the gradient.
+        foreach: whether one call updates all parameters: None and True do, False takes the formula.
+        maximize: maximize instead of minimize.
+        capturable: refused; it is for CUDA graphs.
+        differentiable: autograd records the steps.
+
+    Raises:
+        ValueError: an option out of range.
+        RuntimeError: capturable.
+    """
+
+    _later_options: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+    _rule = staticmethod(_rules.adamax)
+    _kernel = 5
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 2e-3,
+        betas: tuple[Any, Any] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check_not_negative("epsilon", eps)
+        check_betas(betas)
+        check_not_negative("weight_decay", weight_decay)
+        check_modes(capturable=capturable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[param]
+        if not state:
+            state["step"] = new_counter()
+            state["exp_avg"] = cograd.zeros_like(param).detach()
+            state["exp_inf"] = cograd.zeros_like(param).detach()
+        return state
+
+    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return (*group["betas"], group["eps"])
+
+    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("step", "exp_avg", "exp_inf")

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Limited-memory BFGS, with a line search for the strong Wolfe conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import cograd
+from cograd import Tensor
+
+from ._options import check_lr, number
+from .optimizer import Optimizer
+
+__all__ = ["LBFGS"]
+
+
+class _Point(NamedTuple):
+    """Of a line search: how far, the loss there, its gradient and its slope along the line."""
+
+    t: Any
+    loss: float
+    grad: Tensor
+    slope: Any
+
+
+_Evaluate = Callable[[Any], _Point]
+
+
+def _cubic_minimum(a: _Point, b: _Point, bounds: tuple[Any, Any] | None = None) -> Any:
+    """Where the cubic through two points with their slopes is least, within bounds."""
+    low, high = bounds or (min(a.t, b.t), max(a.t, b.t))
+    left, right = (a, b) if a.t <= b.t else (b, a)
+    d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
+    square = d1**2 - a.slope * b.slope
+    if not square >= 0:
+        return (low + high) / 2.0
+    d2 = square.sqrt()
+    part = (right.slope + d2 - d1) / (right.slope - left.slope + 2 * d2)
+    return min(max(right.t - (right.t - left.t) * part, low), high)
+
+
+class _StrongWolfe:
+    """A search along a line for a point with a lower loss and a flatter slope.
+
+    Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6.
+    """
+
+    def __init__(self, evaluate: _Evaluate, start: _Point, tolerance: Any, limit: int) -> None:
+        self.evaluate = evaluate
+        self.start = start
+        self.tolerance = tolerance  # of the bracket's length
+        self.limit = limit
+        self.count = 0  # of points after the first
+
+    def too_high(self, point: _Point) -> bool:
+        """Whether the loss falls less than the slope at the start promises."""
+        return bool(point.loss > self.start.loss + 1e-4 * point.t * self.start.slope)
+
+    def flat(self, point: _Point) -> bool:
+        """Whether the slope is far less than at the start."""
+        return bool(abs(point.slope) <= -0.9 * self.start.slope)
+
+    def bracket(self, t: Any) -> tuple[list[_Point], bool]:
+        """Two points with a good one in between, or that one and True."""
+        before, now = self.start, self.evaluate(t)
+        while self.count < self.limit:
+            if self.too_high(now) or (self.count > 1 and now.loss >= before.loss):
+                return [before, now], False
+            if self.flat(now):
+                return [now], True
+            if now.slope >= 0:
+                return [before, now], False
+            bounds = (now.t + 0.01 * (now.t - before.t), now.t * 10)
+            t = _cubic_minimum(before, now, bounds)
+            before, now = now, self.evaluate(t)
+            self.count += 1
+        return [self.start, now], False
+
+    def run(self, t: Any) -> _Point:
+        """The point that was found, from a first guess."""
+        ends, done = self.bracket(t)
+        low, high = (0, 1) if ends[0].loss <= ends[-1].loss else (1, 0)
+        close = False  # the last guess was next to an end
+        while not done and self.count < self.limit:
+            first, last = sorted((ends[0].t, ends[1].t))
+            if abs(last - first) * self.tolerance[1] < self.tolerance[0]:
+                break
+            t, margin = _cubic_minimum(ends[0], ends[1]), 0.1 * (last - first)
+            if min(last - t, t - first) < margin:
+                if close or t >= last or t <= first:
+                    t = last - margin if abs(t - last) < abs(t - first) else first + margin
+                    close = False
+                else:
+                    close = True
+            else:
+                close = False
+            now = self.evaluate(t)
+            self.count += 1
+            if self.too_high(now) or now.loss >= ends[low].loss:
+                ends[high] = now
+                low, high = (0, 1) if ends[0].loss <= ends[1].loss else (1, 0)
+                continue
+            done = self.flat(now)
+            if not done and now.slope * (ends[high].t - ends[low].t) >= 0:
+                ends[high] = ends[low]
+            ends[low] = now
+        return ends[low]
+
+
+class LBFGS(Optimizer):
+    """L-BFGS: steps along the gradient times an inverse Hessian of the last steps' differences.
+
+    Liu and Nocedal, On the Limited Memory BFGS Method for Large Scale Optimization (1989); the
+    line search is that of Nocedal and Wright, Numerical Optimization, section 3.5. It keeps
+    ``history_size + 1`` copies of all parameters, and has one group.
+
+    Args:
+        params: tensors or (name, tensor) pairs; complex ones count as their parts.
+        lr: the length of a step, or the first guess of the line search.
+        max_iter: iterations of one ``step``.
+        max_eval: calls of the closure in one ``step``; None is 5 / 4 of ``max_iter``.
+        tolerance_grad: ends where no element of the gradient is larger.
+        tolerance_change: ends where the loss or the parameters change less.
+        history_size: steps that are remembered.
+        line_search_fn: 'strong_wolfe' or None.
+
+    Raises:
+        ValueError: a negative learning rate, or several groups.
+    """
+
+    _counters = ()
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        check_lr(lr)
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }
+        super().__init__(params, defaults)
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+        self._params = self.param_groups[0]["params"]
+
+    # the parameters as one vector
+
+    def _flat_grad(self) -> Tensor:
+        parts = []
+        for p in self._params:
+            grad = cograd.zeros_like(p) if p.grad is None else p.grad
+            parts.append((cograd.view_as_real(grad) if grad.is_complex() else grad).reshape(-1))
+        return cograd.cat(parts)
+
+    def _move(self, t: Any, direction: Tensor) -> None:
+        start = 0
+        for p in self._params:
+            p = cograd.view_as_real(p) if p.is_complex() else p
+            part = direction[start : start + p.numel()]
+            p.add_(part.view(p.shape), alpha=number(t))
+            start += p.numel()
+
+    def _search(
+        self, closure: Callable[[], Any], t: Any, d: Tensor, start: _Point, limit: int
+    ) -> tuple[_Point, int]:
+        """The point of a line search, and how often it called the closure."""
+        group = self.param_groups[0]
+        if group["line_search_fn"] != "strong_wolfe":
+            raise RuntimeError("only 'strong_wolfe' is supported")
+        at = [p.clone() for p in self._params]
+
+        def evaluate(t: Any) -> _Point:
+            self._move(t, d)
+            loss = float(closure())
+            grad = self._flat_grad()
+            for p, old in zip(self._params, at):
+                p.copy_(old)
+            return _Point(t, loss, grad, grad.dot(d))
+
+        search = _StrongWolfe(evaluate, start, (group["tolerance_change"], d.abs().max()), limit)
+        return search.run(t), search.count + 1
+
+    def _direction(self, state: dict[str, Any], grad: Tensor) -> Tensor:
+        """Minus the gradient times the inverse Hessian, which takes the last step in."""
+        if state["n_iter"] == 1:
+            state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
+            return grad.neg()
+        dirs, steps, ro = state["old_dirs"], state["old_stps"], state["ro"]
+        size = self.param_groups[0]["history_size"]
+        change, step = grad.sub(state["prev_flat_grad"]), state["d"].mul(state["t"])
+        curvature = change.dot(step)
+        if curvature > 1e-10:
+            if len(dirs) == size:
+                for history in (dirs, steps, ro):
+                    history.pop(0)
+            dirs.append(change)
+            steps.append(step)
+            ro.append(1.0 / curvature)
+            state["H_diag"] = curvature / change.dot(change)
+        al = state.setdefault("al", [None] * size)
+        d = grad.neg()
+        for i in range(len(dirs) - 1, -1, -1):
+            al[i] = steps[i].dot(d) * ro[i]
+            d.sub_(dirs[i].mul(al[i]))
+        d = d.mul(state["H_diag"])
+        for i in range(len(dirs)):
+            d.add_(steps[i].mul(al[i] - dirs[i].dot(d) * ro[i]))
+        return d
+
+    @cograd.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Up to ``max_iter`` iterations.
+
+        Args:
+            closure: computes the loss and its gradients again, and returns the loss.
+
+        Returns:
+            the first loss.
+        """
+        if closure is None:
+            raise TypeError("LBFGS.step() missing 1 required positional argument: 'closure'")
+        assert len(self.param_groups) == 1, "LBFGS has one parameter group"
+        with_grad = cograd.enable_grad()(closure)
+        group = self.param_groups[0]
+        self._params = group["params"]
+        state = self.state[self._params[0]]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+        first = with_grad()
+        state["func_evals"] += 1
+        grad = self._flat_grad()
+        if grad.abs().max() <= group["tolerance_grad"]:
+            return first
+        self._iterate(with_grad, float(first), grad, state)
+        return first
+
+    def _iterate(
+        self, closure: Callable[[], Any], loss: float, grad: Tensor, state: dict[str, Any]
+    ) -> None:
+        group = self.param_groups[0]
+        lr, max_iter, least = number(group["lr"]), group["max_iter"], group["tolerance_change"]
+        evals = 1
+        for i in range(1, max_iter + 1):
+            state["n_iter"] += 1
+            d = state["d"] = self._direction(state, grad)
+            state["prev_flat_grad"] = grad.clone()
+            state["prev_loss"] = loss
+            guess = min(1.0, 1.0 / grad.abs().sum()) * lr if state["n_iter"] == 1 else lr
+            t = state["t"] = guess
+            slope = grad.dot(d)
+            if slope > -least:
+                break
+            used = 0
+            if group["line_search_fn"] is not None:
+                start = _Point(0, loss, grad, slope)
+                found, used = self._search(closure, t, d, start, group["max_eval"] - evals)
+                t, loss, grad = found.t, found.loss, found.grad
+                state["t"] = t
+                self._move(t, d)
+            else:
+                self._move(t, d)
+                if i != max_iter:
+                    loss, used = float(closure()), 1
+                    grad = self._flat_grad()
+            evals += used
+            state["func_evals"] += used
+            if i == max_iter or evals >= group["max_eval"]:
+                break
+            if grad.abs().max() <= group["tolerance_grad"]:
+                break
+            if d.mul(t).abs().max() <= least or abs(loss - state["prev_loss"]) < least:
+                break

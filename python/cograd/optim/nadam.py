@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""NAdam."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import cograd
+from cograd import Tensor
+
+from . import _rules
+from ._options import check_betas, check_lr, check_modes, check_not_negative, new_counter
+from .optimizer import Optimizer
+
+__all__ = ["NAdam"]
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's momentum.
+
+    Dozat, Incorporating Nesterov Momentum into Adam (2016).
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
+        lr: the learning rate, a number or a tensor of one element.
+        betas: of the running means of the gradient and of its square.
+        eps: added to the denominator.
+        weight_decay: times the parameter is added to the gradient.
+        momentum_decay: how fast the momentum grows to its limit.
+        decoupled_weight_decay: lr * weight_decay times the parameter is taken from it instead.
+        foreach: whether one call updates all parameters: None and True do, False takes the formula.
+        maximize: maximize instead of minimize.
+        capturable: refused; it is for CUDA graphs.
+        differentiable: autograd records the steps.
+
+    Raises:
+        ValueError: an option out of range.
+        RuntimeError: capturable.
+    """
+
+    _later_options: ClassVar[dict[str, Any]] = {
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+    }
+    _counters = ("step", "mu_product")
+    _rule = staticmethod(_rules.nadam)
+    _kernel = 6
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 2e-3,
+        betas: tuple[Any, Any] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check_not_negative("epsilon", eps)
+        check_betas(betas)
+        check_not_negative("weight_decay", weight_decay)
+        check_not_negative("momentum_decay", momentum_decay)
+        check_modes(capturable=capturable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[param]
+        if not state:
+            state["step"] = new_counter()
+            state["mu_product"] = new_counter(1.0)
+            state["exp_avg"] = cograd.zeros_like(param).detach()
+            state["exp_avg_sq"] = cograd.zeros_like(param).detach()
+        return state
+
+    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        rest = (group["eps"], group["momentum_decay"], group["decoupled_weight_decay"])
+        return (*group["betas"], *rest)
+
+    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("step", "mu_product", "exp_avg", "exp_avg_sq")

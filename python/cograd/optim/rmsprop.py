@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""RMSprop."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import cograd
+from cograd import Tensor
+
+from . import _rules
+from ._options import check_lr, check_modes, check_not_negative, new_counter
+from .optimizer import Optimizer
+
+__all__ = ["RMSprop"]
+
+
+class RMSprop(Optimizer):
+    """Gradients over the root of their running square; optionally centred, with momentum.
+
+    Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5 (2012); centred as in
+    Graves, Generating Sequences With Recurrent Neural Networks (arXiv:1308.0850).
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
+        lr: the learning rate, a number or a tensor of one element.
+        alpha: of the running square.
+        eps: added to the denominator.
+        weight_decay: times the parameter is added to the gradient.
+        momentum: of the steps; 0 keeps no buffer.
+        centered: takes the square of the running mean from the running square.
+        foreach: whether one call updates all parameters: None and True do, False takes the formula.
+        maximize: maximize instead of minimize.
+        capturable: refused; it is for CUDA graphs.
+        differentiable: autograd records the steps.
+
+    Raises:
+        ValueError: an option out of range.
+        RuntimeError: capturable.
+    """
+
+    _later_options: ClassVar[dict[str, Any]] = {
+        "momentum": 0,
+        "centered": False,
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+    _rule = staticmethod(_rules.rmsprop)
+    _kernel = 2
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        check_not_negative("epsilon", eps)
+        check_not_negative("momentum", momentum)
+        check_not_negative("weight_decay", weight_decay)
+        check_not_negative("alpha", alpha)
+        check_modes(capturable=capturable)
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+            "capturable": capturable,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[param]
+        if not state:
+            state["step"] = new_counter()
+            state["square_avg"] = cograd.zeros_like(param).detach()
+            if group["momentum"] > 0:
+                state["momentum_buffer"] = cograd.zeros_like(param).detach()
+            if group["centered"]:
+                state["grad_avg"] = cograd.zeros_like(param).detach()
+        return state
+
+    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return group["alpha"], group["eps"], group["momentum"], group["centered"]
+
+    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        names: tuple[str, ...] = ("step", "square_avg")
+        names += ("grad_avg",) if group["centered"] else ()
+        return names + (("momentum_buffer",) if group["momentum"] > 0 else ())

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rprop."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import cograd
+from cograd import Tensor
+
+from . import _rules
+from ._options import check_lr, check_modes, new_counter, number
+from .optimizer import Optimizer
+
+__all__ = ["Rprop"]
+
+
+class Rprop(Optimizer):
+    """Steps by the gradient's sign; each element's step grows until the sign turns.
+
+    Riedmiller and Braun, A Direct Adaptive Method for Faster Backpropagation Learning: The RPROP
+    Algorithm (1993).
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
+        lr: the first step of every element, a number or a tensor of one element.
+        etas: what a step is multiplied by where the sign turned, and where it stayed.
+        step_sizes: the least and the largest step.
+        foreach: whether one call updates all parameters: None and True do, False takes the formula.
+        maximize: maximize instead of minimize.
+        capturable: refused; it is for CUDA graphs.
+        differentiable: autograd records the steps.
+
+    Raises:
+        ValueError: an option out of range.
+        RuntimeError: capturable.
+    """
+
+    _later_options: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
+    _rule = staticmethod(_rules.rprop)
+    _kernel = 8
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_lr(lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        check_modes(capturable=capturable)
+        defaults = {
+            "lr": lr,
+            "etas": etas,
+            "step_sizes": step_sizes,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[param]
+        if not state:
+            lr = number(group["lr"])
+            state["step"] = new_counter()
+            state["prev"] = cograd.zeros_like(param).detach()
+            first: Any = complex(lr, lr) if param.is_complex() else lr
+            state["step_size"] = cograd.full_like(param, first).detach()
+        return state
+
+    def _options(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return (*group["etas"], *group["step_sizes"])
+
+    def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("step", "prev", "step_size")
