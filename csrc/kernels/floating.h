@@ -20,4 +20,13 @@ decltype(auto) dispatch_floating(DType t, F&& f) {
   }
 }
 
+// Half types are rounded by way of float.
+template <class T>
+T rounded(double v) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return T(static_cast<float>(v));
+  else
+    return static_cast<T>(v);
+}
+
 }  // namespace cograd::kernels

@@ -68,6 +68,10 @@ for _name in dir(_C._ops):
     if not _name.startswith("_"):
         globals()[_name] = getattr(_C._ops, _name)
 del _name
+from cograd._C._ops import _dirichlet_grad as _dirichlet_grad
+from cograd._C._ops import _sample_dirichlet as _sample_dirichlet
+from cograd._C._ops import _standard_gamma as _standard_gamma
+from cograd._C._ops import _standard_gamma_grad as _standard_gamma_grad
 
 from cograd._dtypes import *
 from cograd._C import (
@@ -109,6 +113,7 @@ from cograd.autograd.grad_mode import (
 _LAZY_MODULES = frozenset(
     (
         "cuda",
+        "distributions",
         "fft",
         "func",
         "library",

@@ -64,6 +64,18 @@ void random_fill(const Tensor& out, Generator* generator, const P& philox, const
   if (!direct) raw_copy(sorted, dense);
 }
 
+// Calls bad(value) for every element as a double until it returns true; whether it did.
+template <class F>
+bool any_element(const Tensor& x, const F& bad) {
+  bool found = false;
+  dispatch_real(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* at = x.data<T>();
+    for (int64_t i = 0; i < x.numel() && !found; ++i) found = bad(static_cast<double>(at[i]));
+  });
+  return found;
+}
+
 // Fills the parts of a complex tensor by fill(parts).
 template <class F>
 void fill_parts(const Tensor& out, const F& fill) {

@@ -7,22 +7,6 @@
 
 namespace cograd {
 
-namespace {
-
-// Calls bad(value) for every element as a double until it returns true; whether it did.
-template <class F>
-bool any_element(const Tensor& x, const F& bad) {
-  bool found = false;
-  dispatch_real(x.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* at = x.data<T>();
-    for (int64_t i = 0; i < x.numel() && !found; ++i) found = bad(static_cast<double>(at[i]));
-  });
-  return found;
-}
-
-}  // namespace
-
 Tensor bernoulli_chances(const char* op, const Tensor& p) {
   check_floating(op, p.dtype());
   const Tensor dense = raw_contiguous(p);

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bayesian regression by Hamiltonian Monte Carlo: a line through points with outliers.
+
+The noise is Student's t, so that a few wild points do not pull the line; slope, intercept and scale
+have priors. The scale is positive: `biject_to` makes it of an unconstrained number, and its log
+determinant belongs to the density. All chains run at once, as `vmap` of the gradient of one.
+
+Usage: python examples/bayesian_regression.py [--steps N] [--out regression.png] [--seed N]
+"""
+
+import argparse
+
+import cograd as torch
+from cograd import distributions as D
+from cograd.func import grad_and_value, vmap
+
+SLOPE, INTERCEPT, SCALE = 1.5, -0.5, 0.3
+
+
+def make_data():
+    """Forty points about a line; every eighth is wrong."""
+    x = torch.linspace(-2, 2, 40)
+    y = SLOPE * x + INTERCEPT + D.Normal(0.0, SCALE).sample(x.shape)
+    y[::8] += D.Uniform(3.0, 8.0).sample((5,))
+    return x, y
+
+
+to_scale = D.biject_to(D.HalfNormal(1.0).support)
+
+
+def unpack(z):
+    """Slope, intercept and scale of three unconstrained numbers."""
+    return z[..., 0], z[..., 1], to_scale(z[..., 2])
+
+
+def log_density(z, x, y):
+    """Of the parameters and the data, over the unconstrained numbers of one chain."""
+    slope, intercept, scale = unpack(z)
+    prior = D.Normal(0.0, 5.0).log_prob(slope) + D.Normal(0.0, 5.0).log_prob(intercept)
+    prior = prior + D.HalfNormal(1.0).log_prob(scale)
+    prior = prior + to_scale.log_abs_det_jacobian(z[2], scale)
+    noise = D.StudentT(3.0, slope * x + intercept, scale, validate_args=False)
+    return prior + noise.log_prob(y).sum()
+
+
+def sample(z, x, y, steps, leaps=12, stride=0.06):
+    """Chains of Hamiltonian Monte Carlo from the rows of z: (steps, chains, 3), and the rate."""
+    slope_of = vmap(grad_and_value(log_density), in_dims=(0, None, None))
+    gradient, value = slope_of(z, x, y)
+    kept, accepted = [], 0.0
+    for _ in range(steps):
+        momentum = torch.randn_like(z)
+        before = value - momentum.square().sum(-1) / 2
+        at, g, v = z, gradient, value
+        length = stride * (0.8 + 0.4 * torch.rand(1).item())  # no orbit closes
+        momentum = momentum + length / 2 * g
+        for leap in range(leaps):
+            at = at + length * momentum
+            g, v = slope_of(at, x, y)
+            momentum = momentum + length * (0.5 if leap == leaps - 1 else 1.0) * g
+        after = v - momentum.square().sum(-1) / 2
+        taken = torch.rand(z.shape[0]).log() < after - before
+        z = torch.where(taken[:, None], at, z)
+        gradient = torch.where(taken[:, None], g, gradient)
+        value = torch.where(taken, v, value)
+        accepted += taken.float().mean().item() / steps
+        kept.append(z)
+    return torch.stack(kept), accepted
+
+
+def r_hat(draws):
+    """Gelman and Rubin's ratio of the spread of all chains to that within one; near 1 is well."""
+    n = draws.shape[0]
+    within = draws.var(0).mean(0)
+    between = n * draws.mean(0).var(0)
+    return ((within * (n - 1) / n + between / n) / within).sqrt()
+
+
+def draw(path, x, y, draws):
+    """The data, lines of the posterior, and what least squares would say."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    slope, intercept, scale = (v.flatten() for v in unpack(draws))
+    at = torch.linspace(-2.2, 2.2, 100)
+    lines = slope[:, None] * at + intercept[:, None]
+    low, high = torch.quantile(lines, torch.tensor([0.025, 0.975]), dim=0)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), width_ratios=(3, 2))
+    left.fill_between(at, low, high, color="tab:blue", alpha=0.3, label="95 % of the lines")
+    left.plot(at, lines.mean(0), color="tab:blue", label="posterior mean")
+    left.plot(at, SLOPE * at + INTERCEPT, "k--", lw=1, label="truth")
+    design = torch.stack([x, torch.ones_like(x)], 1)
+    least = torch.linalg.lstsq(design, y[:, None]).solution[:, 0]
+    left.plot(at, least[0] * at + least[1], color="tab:red", lw=1, label="least squares")
+    left.plot(x, y, "k.")
+    left.legend()
+    right.scatter(slope[::5], scale[::5], s=3, alpha=0.3)
+    right.axvline(SLOPE, color="k", lw=1)
+    right.axhline(SCALE, color="k", lw=1)
+    right.set(xlabel="slope", ylabel="scale of the noise", title="posterior")
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+
+
+def main():
+    """Samples, prints a summary and draws."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--out", default=None)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    torch.manual_seed(options.seed)
+    x, y = make_data()
+    draws, rate = sample(torch.randn(4, 3), x, y, options.steps)
+    draws = draws[options.steps // 4 :]
+    print(f"acceptance: {rate:.2f}")
+    truth = (SLOPE, INTERCEPT, SCALE)
+    for name, v, t in zip(("slope", "intercept", "scale"), unpack(draws), truth, strict=True):
+        v = v.flatten()
+        print(f"{name}: {v.mean().item():.3f} +- {v.std().item():.3f}, truth {t}")
+    print(f"R-hat: {r_hat(draws).max().item():.3f} at most")
+    if options.out:
+        draw(options.out, x, y, draws)
+        print("wrote", options.out)
+
+
+if __name__ == "__main__":
+    main()

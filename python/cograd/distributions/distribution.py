@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The base class of probability distributions."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import cograd
+from cograd import Size, Tensor
+
+from . import constraints
+from .utils import all_samples, holds, lazy_property
+
+__all__ = ["Distribution"]
+
+
+class Distribution:
+    """A family of distributions: ``batch_shape`` of them, each over values of ``event_shape``.
+
+    Args:
+        batch_shape: the shape of the independent, differently parametrised distributions.
+        event_shape: the shape of one value.
+        validate_args: whether parameters and values are checked; None: as
+            ``set_default_validate_args`` says.
+
+    Raises:
+        ValueError: a parameter is outside of its constraint.
+    """
+
+    has_rsample: Any = False
+    has_enumerate_support: Any = False
+    _validate_args: bool = __debug__
+    _unbatched: tuple[str, ...] = ()  # attributes that have no batch dims
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Whether distributions that are not told check their arguments."""
+        if value is not True and value is not False:
+            raise ValueError(f"expected True or False, got {value!r}")
+        Distribution._validate_args = value
+
+    def __init__(
+        self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None
+    ) -> None:
+        self._batch_shape = Size(batch_shape)
+        self._event_shape = Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            self._check_parameters()
+
+    def _check_parameters(self) -> None:
+        try:
+            expected = self.arg_constraints
+        except NotImplementedError:
+            expected = {}
+            warnings.warn(
+                f"{type(self)} does not define `arg_constraints`. Please set "
+                "`arg_constraints = {}` or initialize the distribution with "
+                "`validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
+        for name, constraint in expected.items():
+            if constraints.is_dependent(constraint):
+                continue
+            if name not in vars(self) and isinstance(getattr(type(self), name), lazy_property):
+                continue  # made of what is checked
+            value = getattr(self, name)
+            if not holds(constraint.check(value)):
+                raise ValueError(
+                    f"Expected parameter {name} ({type(value).__name__} of shape "
+                    f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
+                    f"{constraint!r}, but found invalid values:\n{all_samples(value)}"
+                )
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The same distributions, repeated without copies to a larger ``batch_shape``.
+
+        Subclasses of a distribution that have an ``__init__`` of their own need an ``expand``, too.
+        """
+        home = next(c for c in type(self).__mro__ if c.__module__.startswith(__package__))
+        if home.__name__ in ("Distribution", "ExponentialFamily"):
+            raise NotImplementedError
+        new = self._get_checked_instance(home, _instance)
+        given = set(vars(new))
+        before, batch_shape = self._batch_shape, Size(batch_shape)
+        for name, value in vars(self).items():
+            if name not in given:
+                kept = name in self._unbatched
+                setattr(new, name, value if kept else _expanded(value, before, batch_shape))
+        new._batch_shape = batch_shape
+        return new
+
+    def _get_checked_instance(self, cls: Any, _instance: Any = None) -> Any:
+        if _instance is None and type(self).__init__ is not cls.__init__:
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom "
+                "__init__ method must also define a custom .expand() method."
+            )
+        return self.__new__(type(self)) if _instance is None else _instance
+
+    @property
+    def batch_shape(self) -> Size:
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Size:
+        return self._event_shape
+
+    @property
+    def arg_constraints(self) -> dict[str, Any]:
+        """The constraint of each parameter by its name."""
+        raise NotImplementedError
+
+    @property
+    def support(self) -> Any:
+        """The constraint that values satisfy."""
+        raise NotImplementedError
+
+    @property
+    def mean(self) -> Tensor:
+        raise NotImplementedError
+
+    @property
+    def mode(self) -> Tensor:
+        raise NotImplementedError(f"{type(self)} does not implement mode")
+
+    @property
+    def variance(self) -> Tensor:
+        raise NotImplementedError
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Values of shape ``sample_shape + batch_shape + event_shape``, without gradients."""
+        with cograd.no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Values that are differentiable functions of the parameters, where there are such."""
+        raise NotImplementedError
+
+    def sample_n(self, n: int) -> Tensor:
+        """``sample((n,))``."""
+        warnings.warn(
+            "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.sample((n,))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the density, or of the probability, of ``value``."""
+        raise NotImplementedError
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The probability of at most ``value``."""
+        raise NotImplementedError
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The value that is exceeded with probability 1 - ``value``."""
+        raise NotImplementedError
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values along a new first dim, with or without those of ``batch_shape``."""
+        raise NotImplementedError
+
+    def entropy(self) -> Tensor:
+        """The mean of ``-log_prob``, of shape ``batch_shape``."""
+        raise NotImplementedError
+
+    def perplexity(self) -> Tensor:
+        """``exp(entropy())``."""
+        return cograd.exp(self.entropy())
+
+    def _extended_shape(self, sample_shape: Any = ()) -> Size:
+        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+
+    def _enumerated(self, values: Tensor, expand: bool) -> Tensor:
+        """Scalar values along a new first dim."""
+        values = values.reshape((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((-1, *self._batch_shape)) if expand else values
+
+    def _validate_sample(self, value: Any) -> None:
+        """Raises unless ``value`` can be one of this distribution."""
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        start = value.dim() - len(self._event_shape)
+        if tuple(value.shape[max(start, 0) :]) != tuple(self._event_shape):
+            raise ValueError(
+                "The right-most size of value must match event_shape: "
+                f"{value.size()} vs {self._event_shape}."
+            )
+        expected = self._extended_shape()
+        for seen, own in zip(reversed(value.shape), reversed(expected)):
+            if seen != 1 and own != 1 and seen != own:
+                raise ValueError(
+                    "Value is not broadcastable with batch_shape+event_shape: "
+                    f"{value.size()} vs {expected}."
+                )
+        try:
+            support = self.support
+        except NotImplementedError:
+            warnings.warn(
+                f"{type(self)} does not define `support` to enable sample validation. Please "
+                "initialize the distribution with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
+            return
+        if not holds(support.check(value)):
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) "
+                f"to be within the support ({support!r}) of the distribution {self!r}, but found "
+                f"invalid values:\n{all_samples(value)}"
+            )
+
+    def __repr__(self) -> str:
+        known = [(k, all_samples(vars(self)[k])) for k in self.arg_constraints if k in vars(self)]
+        shown = (f"{k}: {v if v.numel() == 1 else v.size()}" for k, v in known)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _expanded(value: Any, before: Size, batch_shape: Size) -> Any:
+    """What a distribution of ``before`` keeps, for one of ``batch_shape``."""
+    n = len(before)
+    if isinstance(value, Tensor) and tuple(value.shape[:n]) == tuple(before):
+        return value.expand((*batch_shape, *value.shape[n:]))
+    if isinstance(value, Distribution) and tuple(value.batch_shape[:n]) == tuple(before):
+        return value.expand((*batch_shape, *value.batch_shape[n:]))
+    return value

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Exponential families, whose entropy follows from their normaliser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from .distribution import Distribution
+from .utils import _sum_rightmost
+
+__all__ = ["ExponentialFamily"]
+
+
+class ExponentialFamily(Distribution):
+    """Distributions with density ``exp(<t(x), theta> - F(theta) + k(x))``.
+
+    ``_natural_params`` are the theta, ``_log_normalizer`` is F, ``_mean_carrier_measure`` the mean
+    of k. The mean of t is F's gradient, from which ``entropy`` is computed.
+    """
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        raise NotImplementedError
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    @property
+    def _mean_carrier_measure(self) -> Any:
+        raise NotImplementedError
+
+    def entropy(self) -> Tensor:
+        carrier = self._mean_carrier_measure
+        given = self._natural_params
+        params = [p if p.requires_grad else p.detach().requires_grad_() for p in given]
+        with cograd.enable_grad():
+            normalizer = self._log_normalizer(*params)
+            slopes = cograd.autograd.grad(normalizer.sum(), params, create_graph=True)
+        result = normalizer - carrier
+        for p, slope in zip(params, slopes):
+            result = result - _sum_rightmost(p * slope, p.dim() - len(self._batch_shape))
+        return result

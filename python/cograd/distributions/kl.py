@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Kullback and Leibler's divergence, by the classes of the distributions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from cograd import Tensor
+
+from .distribution import Distribution
+
+__all__ = ["kl_divergence", "register_kl"]
+
+_KL_REGISTRY: dict[tuple[type, type], Callable[..., Any]] = {}
+_KL_MEMOIZE: dict[tuple[type, type], Callable[..., Any]] = {}
+
+
+def register_kl(type_p: Any, type_q: Any) -> Callable[[Any], Any]:
+    """Decorates a function that computes ``kl_divergence`` of two classes and their subclasses.
+
+    The pair of the most specific classes is chosen, of p before q; where q before p would choose
+    another one a warning says so.
+
+    Raises:
+        TypeError: an argument is no subclass of Distribution.
+    """
+    for name, cls in (("type_p", type_p), ("type_q", type_q)):
+        if not isinstance(cls, type) or not issubclass(cls, Distribution):
+            raise TypeError(f"Expected {name} to be a Distribution subclass but got {cls}")
+
+    def decorated(fun: Any) -> Any:
+        _KL_REGISTRY[type_p, type_q] = fun
+        _KL_MEMOIZE.clear()
+        return fun
+
+    return decorated
+
+
+def _unknown(p: Any, q: Any) -> Any:
+    raise NotImplementedError(
+        f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
+    )
+
+
+def _dispatch_kl(type_p: type, type_q: type) -> Callable[..., Any]:
+    """The function of the most specific pair."""
+    pairs = [(p, q) for p, q in _KL_REGISTRY if issubclass(type_p, p) and issubclass(type_q, q)]
+    if not pairs:
+        return _unknown
+    order_p, order_q = type_p.__mro__.index, type_q.__mro__.index
+    left = min(pairs, key=lambda pair: (order_p(pair[0]), order_q(pair[1])))
+    right = min(pairs, key=lambda pair: (order_q(pair[1]), order_p(pair[0])))
+    if _KL_REGISTRY[left] is not _KL_REGISTRY[right]:
+        warnings.warn(
+            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). "
+            f"Please register_kl({left[0].__name__}, {right[1].__name__})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return _KL_REGISTRY[left]
+
+
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
+    """The mean of ``log p(x) - log q(x)`` over values x of ``p``, of the batch shape.
+
+    Raises:
+        NotImplementedError: nothing is registered for these classes.
+    """
+    pair = (type(p), type(q))
+    fun = _KL_MEMOIZE.get(pair)
+    if fun is None:
+        fun = _KL_MEMOIZE[pair] = _dispatch_kl(*pair)
+    return fun(p, q)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The Laplace distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from . import constraints
+from .distribution import Distribution
+from .utils import broadcast_all
+
+__all__ = ["Laplace"]
+
+
+class Laplace(Distribution):
+    """Density ``exp(-|x - loc| / scale) / (2 * scale)``."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.size(), validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return 2 * self.scale.square()
+
+    @property
+    def stddev(self) -> Tensor:
+        return 2**0.5 * self.scale
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        shape, dtype = self._extended_shape(sample_shape), self.loc.dtype
+        # 2 u - 1 in [-1, 1); its end is moved in, where the logarithm is finite.
+        u = (2 * cograd.rand(shape, dtype=dtype) - 1).clamp(min=cograd.finfo(dtype).eps - 1)
+        return self.loc - self.scale * u.sign() * cograd.log1p(-u.abs())
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return -cograd.log(2 * self.scale) - cograd.abs(value - self.loc) / self.scale
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        z = (value - self.loc) / self.scale
+        return 0.5 - 0.5 * z.sign() * cograd.expm1(-z.abs())
+
+    def icdf(self, value: Tensor) -> Tensor:
+        term = value - 0.5
+        return self.loc - self.scale * term.sign() * cograd.log1p(-2 * term.abs())
+
+    def entropy(self) -> Tensor:
+        return 1 + cograd.log(2 * self.scale)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The multinomial distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from . import constraints
+from .binomial import Binomial
+from .categorical import Categorical
+from .distribution import Distribution
+
+__all__ = ["Multinomial"]
+
+
+class Multinomial(Distribution):
+    """How often each of K categories came in ``total_count`` draws.
+
+    Raises:
+        NotImplementedError: ``total_count`` is no int.
+    """
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    total_count: int
+
+    def __init__(
+        self,
+        total_count: int = 1,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if not isinstance(total_count, int):
+            raise NotImplementedError("inhomogeneous total_count is not supported")
+        self.total_count = total_count
+        self._categorical = Categorical(probs=probs, logits=logits)
+        self._binomial = Binomial(total_count=total_count, probs=self.probs)
+        shape = self._categorical.param_shape
+        super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> Any:
+        return constraints.multinomial(self.total_count)
+
+    @property
+    def _param(self) -> Tensor:
+        return self._categorical._param
+
+    @property
+    def probs(self) -> Tensor:
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Any:
+        return self._categorical.param_shape
+
+    def _new(self, *args: Any, **kwargs: Any) -> Tensor:
+        return self._categorical._new(*args, **kwargs)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs * self.total_count
+
+    @property
+    def variance(self) -> Tensor:
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        sample_shape = cograd.Size(sample_shape)
+        drawn = self._categorical.sample((self.total_count, *sample_shape))
+        last = drawn.movedim(0, -1)
+        counts = self.probs.new_zeros(self._extended_shape(sample_shape))
+        ones = cograd.ones(last.shape, dtype=counts.dtype)
+        return counts.scatter_add(-1, last, ones)
+
+    def entropy(self) -> Tensor:
+        own = self._categorical.entropy()
+        # The mean of log(k!) of each count, which is binomial, from k = 2.
+        support = self._binomial.enumerate_support(expand=False)[1:]
+        chances = cograd.exp(self._binomial.log_prob(support))
+        counted = (chances * cograd.lgamma(support + 1)).sum((0, -1))
+        return self.total_count * own - math.lgamma(self.total_count + 1) + counted
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = cograd.broadcast_tensors(self.logits, value)  # type: ignore[arg-type]
+        # 0 * -inf counts as 0.
+        logits = logits.masked_fill((value == 0) & (logits == -cograd.inf), 0)
+        ways = cograd.lgamma(value.sum(-1) + 1) - cograd.lgamma(value + 1).sum(-1)
+        return ways + (logits * value).sum(-1)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The relaxed one-hot categorical distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from . import constraints
+from .categorical import Categorical
+from .distribution import Distribution
+from .transformed_distribution import TransformedDistribution
+from .transforms import ExpTransform
+from .utils import clamp_probs
+
+__all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
+
+
+class ExpRelaxedCategorical(Distribution):
+    """Logarithms of relaxed unit vectors (Maddison, Mnih and Teh 2017).
+
+    Args:
+        temperature: towards 0 the samples become logarithms of unit vectors.
+        probs: probabilities in the last dim.
+        logits: or their logarithms.
+        validate_args: as of ``Distribution``.
+    """
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.real_vector  # of these the normalised ones
+    has_rsample = True
+    _unbatched = ("temperature",)
+
+    def __init__(
+        self,
+        temperature: Any,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        self.temperature = temperature
+        shape = self._categorical.param_shape
+        super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
+
+    @property
+    def _param(self) -> Tensor:
+        return self._categorical._param
+
+    @property
+    def param_shape(self) -> Any:
+        return self._categorical.param_shape
+
+    @property
+    def logits(self) -> Tensor:
+        return self._categorical.logits
+
+    @property
+    def probs(self) -> Tensor:
+        return self._categorical.probs
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        u = clamp_probs(cograd.rand(shape, dtype=self.logits.dtype))
+        scores = (self.logits - (-u.log()).log()) / self.temperature
+        return scores - scores.logsumexp(dim=-1, keepdim=True)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        n = self._event_shape[-1]
+        logits, value = cograd.broadcast_tensors(self.logits, value)  # type: ignore[arg-type]
+        log_temperature = cograd.as_tensor(self.temperature, dtype=logits.dtype).log()
+        scores = logits - value * self.temperature
+        normal = (scores - scores.logsumexp(dim=-1, keepdim=True)).sum(-1)
+        return normal + math.lgamma(n) + (n - 1) * log_temperature
+
+
+class RelaxedOneHotCategorical(TransformedDistribution):
+    """Points of a simplex, near its corners at low temperatures, with gradients.
+
+    Args:
+        temperature: towards 0 the samples become unit vectors.
+        probs: probabilities in the last dim.
+        logits: or their logarithms.
+        validate_args: as of ``Distribution``.
+    """
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.simplex
+    has_rsample = True
+    base_dist: ExpRelaxedCategorical
+
+    def __init__(
+        self,
+        temperature: Any,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
+        super().__init__(base, ExpTransform(), validate_args=validate_args)
+
+    @property
+    def temperature(self) -> Tensor:
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Tensor:
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Tensor:
+        return self.base_dist.probs

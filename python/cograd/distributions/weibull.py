@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The Weibull distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from . import constraints
+from .exponential import Exponential
+from .transformed_distribution import TransformedDistribution
+from .transforms import AffineTransform, PowerTransform
+from .utils import broadcast_all, euler_constant
+
+__all__ = ["Weibull"]
+
+
+class Weibull(TransformedDistribution):
+    """Survival ``exp(-(x / scale) ** concentration)``."""
+
+    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
+    support = constraints.positive
+
+    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+        self.scale, self.concentration = broadcast_all(scale, concentration)
+        self.concentration_reciprocal = self.concentration.reciprocal()
+        base = Exponential(cograd.ones_like(self.scale), validate_args=validate_args)
+        power = PowerTransform(exponent=self.concentration_reciprocal)
+        stretch = AffineTransform(loc=0, scale=self.scale)
+        super().__init__(base, [power, stretch], validate_args=validate_args)
+
+    def _moment(self, n: int) -> Tensor:
+        return cograd.exp(cograd.lgamma(1 + n * self.concentration_reciprocal))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.scale * self._moment(1)
+
+    @property
+    def mode(self) -> Tensor:
+        k = self.concentration.clamp(min=1)
+        return self.scale * ((k - 1) / k) ** k.reciprocal()
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale.square() * (self._moment(2) - self._moment(1).square())
+
+    def entropy(self) -> Tensor:
+        inverse = self.concentration_reciprocal
+        return euler_constant * (1 - inverse) + cograd.log(self.scale * inverse) + 1
