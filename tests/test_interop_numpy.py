@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """NumPy exchange without copies, in both directions, and its refusals."""
 
+import operator
 import subprocess
 import sys
 import warnings
@@ -260,3 +261,18 @@ def test_numpy_of_a_tensor_that_requires_grad_while_nothing_is_recorded():
         assert x.numpy().tolist() == np.asarray(x).tolist() == [1, 1, 1]
     with pytest.raises(RuntimeError, match="requires grad"):
         x.numpy()
+
+
+@pytest.mark.parametrize("op", ["eq", "ne", "lt", "le", "gt", "ge"])
+def test_arrays_are_compared_element_by_element(op):
+    compare = getattr(operator, op)
+    x, a = torch.tensor([1.0, 2.0, 3.0]), np.array([1.0, 5.0, 0.0], dtype=np.float32)
+    expected = compare(x.numpy(), a).tolist()
+    for array in (a, a[::-1][::-1]):
+        assert compare(x, array).tolist() == expected
+        assert compare(array, x).tolist() == compare(a, x.numpy()).tolist()
+    read_only = a.copy()
+    read_only.flags.writeable = False
+    assert compare(x, read_only).tolist() == expected
+    with pytest.raises(RuntimeError, match="must match the size"):
+        compare(x, np.ones(2))

@@ -304,3 +304,14 @@ def test_save_through_a_link_and_with_the_usual_mode(tmp_path):
     assert (folder / "file.safetensors").stat().st_mode & 0o777 == 0o666 & ~mask
     with pytest.raises(FileNotFoundError):
         torch.save(torch.ones(2), tmp_path / "missing" / "file.safetensors")
+
+
+def test_complex128_is_kept_as_its_parts(tmp_path):
+    z = torch.randn(3, 2, dtype=torch.complex128)
+    shared = {"a": z, "again": z, "p": torch.nn.Parameter(z.t()), "empty": z[:0]}
+    torch.save(shared, tmp_path / "z.safetensors")
+    got = torch.load(tmp_path / "z.safetensors")
+    assert got["a"].dtype == torch.complex128 and torch.equal(got["a"], z)
+    assert torch.equal(got["p"], z.t()) and isinstance(got["p"], torch.nn.Parameter)
+    assert got["a"].data_ptr() == got["again"].data_ptr()
+    assert got["empty"].shape == (0, 2) and got["empty"].dtype == torch.complex128

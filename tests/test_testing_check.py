@@ -906,3 +906,26 @@ def test_pytest_entry_point_is_declared():
     if text is None:
         pytest.skip("not run from a source checkout")
     assert '[project.entry-points.pytest11]\ncograd = "cograd.testing.pytest_plugin"' in text
+
+
+def test_complex_functions_are_checked_by_their_parts():
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, z):
+            ctx.save_for_backward(z)
+            return z * z
+
+        @staticmethod
+        def backward(ctx, g):
+            (z,) = ctx.saved_tensors
+            return g * (2 * z).conj()
+
+    class WithoutConjugate(Square):
+        @staticmethod
+        def backward(ctx, g):
+            (z,) = ctx.saved_tensors
+            return g * 2 * z
+
+    z = torch.complex(torch.tensor([0.3, -1.0]), torch.tensor([1.2, 0.4])).to(torch.complex128)
+    assert check(Square, (z,), raise_exception=False)
+    assert not check(WithoutConjugate, (z,), raise_exception=False)

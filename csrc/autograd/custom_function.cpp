@@ -178,24 +178,36 @@ void CustomNode::visit(GraphVisitor& v) const {
 }
 
 namespace {
-// Forward mode over reverse mode needs its tangent, which nobody knows.
-void check_intermediate(Node* owner, size_t index) {
-  const LevelId level = static_cast<CustomNode*>(owner)->called_at();
-  if (thread_state.grad_enabled || level == 0 || level >= thread_state.ceiling) return;
+// A level of forward mode around this rule needs its tangent, which nobody knows.
+void check_level(const CustomNode& owner, const std::string& what) {
+  const LevelId level = owner.called_at();
+  if (level == 0 || level >= thread_state.ceiling) return;
   for (const auto& open : entered_levels())
-    COGRAD_CHECK(open->id() != level, owner->name(), ": saved tensor ", index,
+    COGRAD_CHECK(open->id() != level, owner.name(), ": ", what,
                  " is an intermediate result of forward, whose tangent is not known: forward AD "
-                 "over this backward would be silently wrong. Recompute it from saved inputs in "
-                 "backward, or return it as an extra output and save that.");
+                 "over this rule would be silently wrong. Recompute it there from saved inputs, or "
+                 "return it as an extra output and save that.");
+}
+bool leads_on(const Node& node) noexcept {
+  return std::any_of(node.edges().begin(), node.edges().end(),
+                     [](const Edge& e) { return e.node != nullptr; });
 }
 }  // namespace
+
+bool is_intermediate(const Tensor& t) noexcept {
+  return (t->flags & kTaint) != 0 && t->grad_fn == nullptr;
+}
+
+Tensor guarded_intermediate(CustomNode& owner, const Tensor& t, const std::string& what) {
+  check_level(owner, what);
+  return thread_state.grad_enabled && leads_on(owner) ? poisoned_intermediate(&owner, t, what) : t;
+}
 
 Tensor SavedSlot::unpack(Node* owner, size_t index) {
   Tensor t = unpack_saved(owner, tensor);
   if (kind != Kind::Intermediate) return t;
-  check_intermediate(owner, index);
-  if (!thread_state.grad_enabled) return t;
-  return poisoned_intermediate(owner, t, detail::concat("saved tensor ", index));
+  return guarded_intermediate(static_cast<CustomNode&>(*owner), t,
+                              detail::concat("saved tensor ", index));
 }
 
 Tensor poisoned_intermediate(Node* owner, const Tensor& t, const std::string& what) {
@@ -385,9 +397,9 @@ void CustomCall::keep(const Declared& declared, const Impls& before, std::span<T
                                                                       : static_cast<uint32_t>(nr));
       continue;
     }
-    slot.kind = input                                               ? SavedSlot::Kind::Input
-                : (p->flags & kTaint) != 0 && p->grad_fn == nullptr ? SavedSlot::Kind::Intermediate
-                                                                    : SavedSlot::Kind::Constant;
+    slot.kind = input                                ? SavedSlot::Kind::Input
+                : is_intermediate(Tensor::borrow(p)) ? SavedSlot::Kind::Intermediate
+                                                     : SavedSlot::Kind::Constant;
     slot.tensor.save(Tensor::borrow(p));
   }
 }

@@ -81,7 +81,7 @@ class COGRAD_API CustomNode : public Node {
   SmallVec<SavedSlot, 2> saved_;
   uint32_t returned_ = 0;
   bool materialize_ = true;
-  LevelId called_at_ = 0;  // the highest level at which an input had a tangent
+  LevelId called_at_ = 0;  // the outermost level at which an input had a tangent
 };
 
 // What forward declared about its tensors; borrowed.
@@ -164,5 +164,10 @@ class COGRAD_API CustomCall {
 // An intermediate of forward while a graph is made: its part of a second derivative would be
 // missing, so a gradient that flows into it raises.
 COGRAD_API Tensor poisoned_intermediate(Node* owner, const Tensor& t, const std::string& what);
+// Whether forward computed `t` from its differentiable inputs, and did not return it.
+COGRAD_API bool is_intermediate(const Tensor& t) noexcept;
+// Such a tensor as the backward or jvp that runs may use it. Raises where a level of forward mode
+// around it would need its tangent.
+COGRAD_API Tensor guarded_intermediate(CustomNode& owner, const Tensor& t, const std::string& what);
 
 }  // namespace cograd

@@ -26,7 +26,7 @@ void CustomCall::find_levels() {
     levels_.insert(levels_.begin(), std::move(highest));
   }
   if (levels_.empty()) return;
-  node_.called_at_ = levels_.back()->id();
+  node_.called_at_ = levels_.front()->id();
   node_.inputs_ = std::make_unique<std::vector<OutputMeta>>(inputs_.size());
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i] == nullptr) continue;

@@ -162,6 +162,17 @@ std::shared_ptr<TangentLevel> tangent_level(const Tensor& t) {
   return own;
 }
 
+bool has_tangent(const Tensor& t) {
+  if (is_batched(t)) return has_tangent(memory_of(t));
+  const auto any = [](const TensorImpl* p) {
+    if (p == nullptr || p->meta == nullptr || p->meta->transform == nullptr) return false;
+    const auto& list = p->meta->transform->tangents;
+    return std::any_of(list.begin(), list.end(),
+                       [](const auto& entry) { return entry->value().defined(); });
+  };
+  return any(t.impl()) || any(t->base);
+}
+
 Tensor tangent_of(const Tensor& t, LevelId level) {
   if (const Tangent* own = own_tangent(t.impl(), level)) return own->value();
   if (t->base == nullptr) return {};

@@ -82,6 +82,9 @@ inline bool transformed(const TensorImpl* t) noexcept {
          (t->base != nullptr && (t->base->flags & kDual) != 0);
 }
 inline bool transformed(const Tensor& t) noexcept { return t.defined() && transformed(t.impl()); }
+// Whether `t`, the tensor that it is a view of or the samples behind it have a tangent, at a level
+// that is seen here or not.
+COGRAD_API bool has_tangent(const Tensor& t);
 
 // Tangents of the levels from `first` on are not seen in its scope.
 class LevelsBelow {

@@ -148,6 +148,10 @@ PyObject* export_capsule(const Tensor& t, [[maybe_unused]] uint64_t flags) {
 
 void check_export_request(const Tensor& t, const py::object& stream, const py::object& device) {
   check_one_value(t, "__dlpack__()");
+  if (transformed(t) && tangent_level(t) != nullptr)
+    fail_buffer(
+        "Can't export a tensor that has a tangent, use tensor.detach(): what is computed outside "
+        "would have none.");
   if (requires_grad(t))
     fail_buffer("Can't export tensors that require gradient, use tensor.detach()");
   if (!stream.is_none() && !(py::isinstance<py::int_>(stream) && py::cast<int64_t>(stream) == -1)) {

@@ -133,18 +133,24 @@ PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
 
 // --- what backward asks ----------------------------------------------------------------------
 
-// With handles of vmaps that have ended as those of the jvp that runs.
+// A tensor that forward kept, as the jvp that runs may see it: with handles of vmaps that have
+// ended as its own.
+Tensor kept_for_forward(FunctionNode& node, const Tensor& t, size_t index) {
+  const Tensor& memory = memory_of(t);
+  if (!is_intermediate(memory)) return node.seen_here(t);
+  const Tensor seen = guarded_intermediate(node, memory, detail::concat("saved tensor ", index));
+  return node.seen_here(seen.is(memory) ? t : batched_like(t, seen));
+}
+
 PyObject* saved_for_forward_here(PyFunctionObject* f) {
   const auto kept = py::reinterpret_borrow<py::tuple>(f->to_save_forward);
-  bool handles = false;
-  for (const py::handle t : kept) handles |= is_tensor(t.ptr()) && is_batched(unwrap(t.ptr()));
-  if (!handles) return py::object(kept).release().ptr();
   py::tuple out(kept.size());
   for (size_t i = 0; i < kept.size(); ++i) {
-    const py::object t = kept[i];
-    out[i] = is_tensor(t.ptr())
-                 ? py::reinterpret_steal<py::object>(wrap(f->node()->seen_here(unwrap(t.ptr()))))
-                 : t;
+    out[i] = kept[i];
+    if (!is_tensor(py::handle(out[i]).ptr())) continue;
+    const Tensor& t = unwrap(py::handle(out[i]).ptr());
+    if (const Tensor seen = kept_for_forward(*f->node(), t, i); !seen.is(t))
+      out[i] = py::reinterpret_steal<py::object>(wrap(seen));
   }
   return out.release().ptr();
 }
@@ -215,17 +221,16 @@ PyObject* function_getattro(PyObject* o, PyObject* name) {
   PyObject* v = PyObject_GenericGetAttr(o, name);
   if (v == nullptr || !is_tensor(v)) return v;
   const Tensor& t = unwrap(v);
-  if (!thread_state.grad_enabled && !is_batched(t)) return v;
-  const FunctionNode* node = self_of(o)->node();
+  FunctionNode* node = self_of(o)->node();
   const Tensor& memory = memory_of(t);
-  const bool guard = thread_state.grad_enabled && (memory->flags & kTaint) != 0 &&
-                     memory->grad_fn == nullptr && node->running();
+  const bool guard = is_intermediate(memory) && (node->running() || self_of(o)->in_jvp);
   if (!guard && !is_batched(t)) return v;
   PyObject* out = guarded([&] {
     if (!guard) return wrap(node->seen_here(t));
     const char* text = PyUnicode_AsUTF8(name);
-    const Tensor closed = poisoned_intermediate(
-        self_of(o)->node(), memory, std::string("attribute ctx.") + (text ? text : "?"));
+    const Tensor closed =
+        guarded_intermediate(*node, memory, std::string("attribute ctx.") + (text ? text : "?"));
+    if (closed.is(t)) return py::reinterpret_borrow<py::object>(v).release().ptr();
     return wrap(node->seen_here(batched_like(t, closed)));
   });
   Py_DECREF(v);

@@ -235,7 +235,27 @@ const bool filled = [] {
 
 }  // namespace
 
+namespace {
+bool is_array(PyObject* o) noexcept {
+  return std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray";
+}
+// NumPy's arrays are compared element by element: Python would compare identities.
+py::object array_as_tensor(PyObject* o) {
+  return py::module_::import("cograd").attr("from_numpy")(py::handle(o).attr("copy")());
+}
+}  // namespace
+
 PyObject* tensor_richcompare(PyObject* a, PyObject* b, int op) {
+  if (is_array(b)) [[unlikely]] {
+    py::object tensor;
+    PyObject* done = guarded([&] {
+      tensor = array_as_tensor(b);
+      return py::none().release().ptr();
+    });
+    if (done == nullptr) return nullptr;
+    Py_DECREF(done);
+    return tensor_richcompare(a, tensor.ptr(), op);
+  }
   switch (op) {
     case Py_EQ:
       return binary(eq_slot, a, b);

@@ -159,7 +159,10 @@ class VmapScope {
   ~VmapScope() { exit(); }
   VmapScope(const VmapScope&) = delete;
   VmapScope& operator=(const VmapScope&) = delete;
-  uint64_t enter() { return level_ = begin_vmap(size_, randomness_); }
+  uint64_t enter() {
+    COGRAD_CHECK(level_ == 0, "a vmap is entered once");
+    return level_ = begin_vmap(size_, randomness_);
+  }
   void exit() {
     if (const LevelId level = std::exchange(level_, 0); level != 0) leave_vmap(level);
   }
@@ -176,11 +179,13 @@ class ForwardLevel {
   ForwardLevel(const ForwardLevel&) = delete;
   ForwardLevel& operator=(const ForwardLevel&) = delete;
   int enter() {
+    COGRAD_CHECK(level_ == nullptr, "a level of forward mode is entered once");
     before_ = set_forward_mode(true);
     level_ = enter_level();
     return current_level();
   }
   void exit() {
+    if (level_ == nullptr) return;
     restore_forward_mode(before_);
     leave_level(*std::exchange(level_, nullptr));
   }
@@ -197,14 +202,15 @@ class FunctionScope {
       : may_write_(tensors_of(may_write)), reverse_(reverse) {}
   FunctionScope(const FunctionScope&) = delete;
   FunctionScope& operator=(const FunctionScope&) = delete;
-  FunctionScope& enter() {
+  void enter() {
+    COGRAD_CHECK(!std::exchange(entered_, true), "a function's scope is entered once");
     enter_function(may_write_);
     tracking = thread_state.grad_enabled;
     inference_ = std::exchange(thread_state.inference, false);
     thread_state.grad_enabled |= reverse_;
-    return *this;
   }
   void exit() {
+    if (!std::exchange(entered_, false)) return;
     leave_function();
     thread_state.grad_enabled = tracking;
     thread_state.inference = inference_;
@@ -214,25 +220,37 @@ class FunctionScope {
  private:
   std::vector<Tensor> may_write_;
   bool reverse_;
-  bool inference_ = false;
+  bool inference_ = false, entered_ = false;
 };
 
 }  // namespace
 
 void init_transforms(py::module_& m) {
-  py::class_<VmapScope>(m, "_VmapScope")
-      .def(py::init<int64_t, std::string>())
-      .def("__enter__", &VmapScope::enter)
+  py::class_<VmapScope> vmap_scope(m, "_VmapScope");
+  forbid_new(vmap_scope);
+  vmap_scope.def("__enter__", [](VmapScope& s) { return s.enter(); })
       .def("__exit__", [](VmapScope& s, const py::args&) { s.exit(); });
-  py::class_<ForwardLevel>(m, "_ForwardLevel")
-      .def(py::init<>())
-      .def("__enter__", &ForwardLevel::enter)
+  m.def("_vmap_scope", [](int64_t size, std::string randomness) {
+    return std::make_unique<VmapScope>(size, std::move(randomness));
+  });
+  py::class_<ForwardLevel> forward_level(m, "_ForwardLevel");
+  forbid_new(forward_level);
+  forward_level.def("__enter__", [](ForwardLevel& s) { return s.enter(); })
       .def("__exit__", [](ForwardLevel& s, const py::args&) { s.exit(); });
-  py::class_<FunctionScope>(m, "_FunctionScope")
-      .def(py::init<const py::object&, bool>())
-      .def("__enter__", &FunctionScope::enter, py::return_value_policy::reference_internal)
+  m.def("_forward_level", [] { return std::make_unique<ForwardLevel>(); });
+  py::class_<FunctionScope> function_scope(m, "_FunctionScope");
+  forbid_new(function_scope);
+  function_scope
+      .def("__enter__",
+           [](const py::object& self) {
+             self.cast<FunctionScope&>().enter();
+             return self;
+           })
       .def("__exit__", [](FunctionScope& s, const py::args&) { s.exit(); })
       .def_readonly("tracking", &FunctionScope::tracking);
+  m.def("_function_scope", [](const py::object& may_write, bool reverse) {
+    return std::make_unique<FunctionScope>(may_write, reverse);
+  });
   m.def("_recordable", &recordable);
   m.def("_dual_level", &current_level);
   m.def("_enter_dual_level", &enter);

@@ -125,7 +125,7 @@ def _run(
     out_dims: Any,
     randomness: str,
 ) -> Any:
-    with _C._VmapScope(size, randomness) as level:
+    with _C._vmap_scope(size, randomness) as level:
         leaves: list[Any] = []
         spec = _pytree.flatten(args, leaves)
         handles = [

@@ -123,14 +123,19 @@ class _Packer:
 
         place = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()))
         key = self.storages.get(place) if tensor.numel() else None
+        # The format knows complex64 alone: complex128 is stored as its parts.
+        parts = tensor.dtype == cograd.complex128
+        stored = cograd.view_as_real(tensor.detach()) if parts else tensor
         if key is None:
-            if _dtype_name(tensor.dtype) not in _NAMES:
+            if _dtype_name(stored.dtype) not in _NAMES:
                 raise TypeError(f"save(): dtype {tensor.dtype} at '{path}' is not supported")
             key = self._fresh_key(path or "tensor")
-            self.tensors[key] = tensor
+            self.tensors[key] = stored
             if tensor.numel():
                 self.storages[place] = key
         packed = {"t": "tensor", "k": key}
+        if stored is not tensor:
+            packed["c"] = True  # type: ignore[assignment]
         if isinstance(tensor, Parameter):
             packed["p"] = "parameter"
         if tensor.requires_grad:
@@ -301,6 +306,8 @@ class _Unpacker:
         form = (key, node.get("p"))
         if form not in self.built:
             tensor = self.tensors[key]
+            if node.get("c"):
+                tensor = cograd.view_as_complex(tensor)
             grad = bool(node.get("g", False))
             if node.get("p") == "parameter":
                 from .nn.parameter import Parameter

@@ -356,7 +356,9 @@ bool any_tainted(const Args&... args) {
   bool any = false;
   each_edge(
       [&](const Tensor* t) {
-        any |= t != nullptr && t->defined() && (((*t)->flags & kTaint) != 0 || requires_grad(*t));
+        any |= t != nullptr && t->defined() &&
+               (((*t)->flags & kTaint) != 0 || requires_grad(*t) ||
+                (transformed(*t) && has_tangent(*t)));
       },
       args...);
   return any;

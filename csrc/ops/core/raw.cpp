@@ -24,7 +24,7 @@ Dims byte_strides(IntList strides, int64_t itemsize) {
 }
 
 [[noreturn, gnu::cold]] void fail_dtype(const char* name, DType t) {
-  detail::fail(ErrorKind::Runtime, name, "(): not implemented for dtype ", dtype_name(t));
+  detail::fail(ErrorKind::NotImplemented, name, "(): not implemented for dtype ", dtype_name(t));
 }
 
 [[noreturn, gnu::cold]] void fail_broadcast(const char* name, IntList a, IntList b) {

@@ -84,6 +84,7 @@ struct Cofactors {
   static constexpr int kSaved = 1;
   static constexpr BatchRule kBatch = leading(2);
   static Tensor forward(Ctx<Cofactors>& ctx, const Tensor& a) {
+    check_square("linalg.det", a);
     ctx.save(a);
     const GradGuard no_grad(false);
     auto [u, s, vh] = svd(detach(a), false);

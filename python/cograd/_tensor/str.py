@@ -243,7 +243,8 @@ def tensor_str(tensor: Any) -> str:
     samples = _C._describe_samples(tensor)
     if samples is not None:  # inside of a vmap
         level, dim, whole = samples
-        return f"BatchedTensor(lvl={level}, bdim={dim}, value=\n    {tensor_str(whole)}\n)"
+        value = tensor_str(whole).replace("\n", "\n    ")
+        return f"BatchedTensor(lvl={level}, bdim={dim}, value=\n    {value}\n)"
     kind = type(tensor)
     plain = kind is cograd.Tensor or kind.__name__ in ("Tensor", "Parameter")
     prefix = "tensor(" if plain else f"{kind.__name__}("

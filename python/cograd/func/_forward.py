@@ -74,7 +74,7 @@ def _jvp(
         )
     _check_tensors(values, "primals")
     _check_tensors(directions, "tangents")
-    with function_scope((primals, tangents), reverse=False), _C._ForwardLevel() as level:
+    with function_scope((primals, tangents), reverse=False), _C._forward_level() as level:
         duals = [
             make_dual(_C._recordable(p), _C._recordable(t), level=level)
             for p, t in zip(values, directions, strict=True)

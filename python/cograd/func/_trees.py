@@ -109,4 +109,4 @@ def function_scope(may_write: Any, *, reverse: bool) -> _C._FunctionScope:
         may_write: a tree; its tensors can be.
         reverse: ops are recorded, whatever the modes outside.
     """
-    return _C._FunctionScope([t for t in flat(may_write)[0] if isinstance(t, Tensor)], reverse)
+    return _C._function_scope([t for t in flat(may_write)[0] if isinstance(t, Tensor)], reverse)

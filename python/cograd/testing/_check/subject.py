@@ -100,6 +100,7 @@ class Subject:
             self._add(value, root, index)
         for key, value in kwargs.items():
             self._add(value, f"'{key}'", key)
+        self.complex = self._parts_of_complex() if not mutates else set()
         floating = [
             i
             for i, leaf in enumerate(self.leaves)
@@ -112,6 +113,16 @@ class Subject:
         self.may_hold_parameters = not (self.is_function or hasattr(fn, "_qualname"))
         self.mutated: set[int] = set()
         self.declared = self._declared(mutates)
+
+    def _parts_of_complex(self) -> set[int]:
+        """Complex arguments become their parts, real in a last dim: what is checked is real."""
+        found = set()
+        for i, leaf in enumerate(self.leaves):
+            if isinstance(leaf, Tensor) and leaf.is_complex():
+                parts = cograd.view_as_real(leaf.detach()).clone()
+                self.leaves[i] = parts.requires_grad_(leaf.requires_grad)
+                found.add(i)
+        return found
 
     def _add(self, value: Any, name: str, root: int | str) -> None:
         paths = list(_paths(value, name))
@@ -159,6 +170,10 @@ class Subject:
 
     def invoke(self, leaves: Sequence[Any]) -> Any:
         """Calls with the given leaves and returns the result as it is."""
+        leaves = [
+            cograd.complex(leaf[..., 0], leaf[..., 1]) if i in self.complex else leaf
+            for i, leaf in enumerate(leaves)
+        ]
         args, kwargs = _pytree.unflatten(self.spec, iter(leaves))
         return self.call(*args, **kwargs)
 
@@ -167,7 +182,10 @@ class Subject:
         work = list(leaves)
         for i in self.mutated:
             work[i] = leaves[i].clone()
-        outputs = tensors_in(self.invoke(work))
+        outputs = [
+            cograd.view_as_real(o) if o.is_complex() and not self.mutated else o
+            for o in tensors_in(self.invoke(work))
+        ]
         for i in sorted(self.mutated):
             if not any(output is work[i] for output in outputs):
                 outputs.append(work[i])
