@@ -289,9 +289,10 @@ void scatter(int64_t itemsize, const DimIndexGeometry& g, void* self, const int6
 
 namespace {
 
+// Sums, products and means.
 template <class T>
-void add_complex(const Space& space, void* self, const int64_t* index, const void* src,
-                 bool include_self) {
+void reduce_complex(ScatterReduce op, const Space& space, void* self, int64_t self_numel,
+                    const int64_t* index, const void* src, bool include_self) {
   const auto run = [&](auto f) {
     space.for_lines(bytes(self), reinterpret_cast<const char*>(index), bytes(src),
                     [&](char* base, const char* p, const char* q, const Strides& s, int64_t n) {
@@ -301,8 +302,22 @@ void add_complex(const Space& space, void* self, const int64_t* index, const voi
                       }
                     });
   };
-  if (!include_self) run([](char* to, const char*) { write(to, T(0)); });
+  const bool product = op == ScatterReduce::Prod;
+  if (!include_self) run([product](char* to, const char*) { write(to, T(product ? 1 : 0)); });
+  if (product)
+    return run([](char* to, const char* from) { write(to, read<T>(to) * read<T>(from)); });
   run([](char* to, const char* from) { write(to, read<T>(to) + read<T>(from)); });
+  if (op != ScatterReduce::Mean) return;
+  std::vector<int64_t> counts(static_cast<size_t>(self_numel), include_self ? 1 : 0);
+  char* const begin = bytes(self);
+  run([&](char* to, const char*) {
+    __atomic_fetch_add(&counts[static_cast<size_t>(to - begin) / sizeof(T)], 1, __ATOMIC_RELAXED);
+  });
+  T* values = static_cast<T*>(self);
+  for (int64_t i = 0; i < self_numel; ++i) {
+    const int64_t n = counts[static_cast<size_t>(i)];
+    if (n > 1) values[i] = values[i] / static_cast<decltype(values[i].re)>(n);
+  }
 }
 
 }  // namespace
@@ -314,12 +329,12 @@ void scatter_reduce(ScatterReduce op, DType t, const DimIndexGeometry& g, void* 
   space.check(index);
   if (space.empty()) return;
   if (is_complex(t)) {
-    COGRAD_CHECK_NOT_IMPLEMENTED(op == ScatterReduce::Sum,
-                                 "scatter_reduce(): only sums are implemented for dtype ",
+    COGRAD_CHECK_NOT_IMPLEMENTED(op != ScatterReduce::Amax && op != ScatterReduce::Amin,
+                                 "scatter_reduce(): extremes are not implemented for dtype ",
                                  dtype_name(t));
-    return t == DType::Complex64
-               ? add_complex<Complex<float>>(space, self, index, src, include_self)
-               : add_complex<Complex<double>>(space, self, index, src, include_self);
+    const auto reduce =
+        t == DType::Complex64 ? reduce_complex<Complex<float>> : reduce_complex<Complex<double>>;
+    return reduce(op, space, self, self_numel, index, src, include_self);
   }
   dispatch_real(t, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -41,7 +41,7 @@ from cograd._C import (
     uint8,
 )
 from cograd._version import __version__
-from cograd._memory_format import memory_format
+from cograd._memory_format import layout, memory_format
 
 half = float16
 float = float32
@@ -58,7 +58,7 @@ inf = 1e308 * 10
 nan = inf - inf
 newaxis = None
 
-strided = "cograd.strided"
+strided = layout("cograd.strided")
 contiguous_format = memory_format("cograd.contiguous_format")
 preserve_format = memory_format("cograd.preserve_format")
 channels_last = memory_format("cograd.channels_last")
@@ -130,36 +130,76 @@ _LAZY_MODULES = frozenset(
     )
 )
 _LAZY_NAMES = {
+    "adjoint": "_numeric",
+    "are_deterministic_algorithms_enabled": "_modes",
+    "as_strided_": "_numeric",
     "bartlett_window": "_windows",
     "blackman_window": "_windows",
+    "cond": "_numeric",
     "cosine_embedding_loss": "_losses",
     "ctc_loss": "_losses",
+    "detach": "_numeric",
+    "detach_": "_numeric",
     "embedding_bag": "_losses",
     "embedding_renorm_": "_losses",
+    "empty_permuted": "_numeric",
+    "frobenius_norm": "_numeric",
+    "get_default_device": "_modes",
+    "get_deterministic_debug_mode": "_modes",
+    "get_device": "_numeric",
+    "get_device_module": "_modes",
+    "get_float32_matmul_precision": "_modes",
+    "get_num_interop_threads": "_modes",
     "get_printoptions": "_tensor.str",
+    "gradient": "_numeric",
     "gru": "_recurrent",
     "gru_cell": "_recurrent",
     "hamming_window": "_windows",
     "hann_window": "_windows",
     "hinge_embedding_loss": "_losses",
+    "histogramdd": "_numeric",
+    "is_conj": "_numeric",
+    "is_deterministic_algorithms_warn_only_enabled": "_modes",
+    "is_distributed": "_numeric",
+    "is_neg": "_numeric",
+    "is_same_size": "_numeric",
+    "is_signed": "_numeric",
     "istft": "_spectral",
     "kaiser_window": "_windows",
     "kl_div": "_losses",
     "load": "serialization",
+    "lobpcg": "_lowrank",
     "lstm": "_recurrent",
     "lstm_cell": "_recurrent",
+    "lu": "_lowrank",
     "margin_ranking_loss": "_losses",
+    "norm_except_dim": "_numeric",
+    "nuclear_norm": "_numeric",
     "pairwise_distance": "_losses",
+    "pca_lowrank": "_lowrank",
     "poisson_nll_loss": "_losses",
     "printoptions": "_tensor.str",
+    "range": "_numeric",
+    "resolve_neg": "_numeric",
     "rnn_relu": "_recurrent",
     "rnn_relu_cell": "_recurrent",
     "rnn_tanh": "_recurrent",
     "rnn_tanh_cell": "_recurrent",
     "save": "serialization",
+    "set_default_device": "_modes",
+    "set_default_tensor_type": "_modes",
+    "set_deterministic_debug_mode": "_modes",
+    "set_float32_matmul_precision": "_modes",
+    "set_flush_denormal": "_modes",
+    "set_num_interop_threads": "_modes",
     "set_printoptions": "_tensor.str",
+    "slice_inverse": "_numeric",
     "stft": "_spectral",
+    "svd_lowrank": "_lowrank",
     "triplet_margin_loss": "_losses",
+    "unravel_index": "_numeric",
+    "use_deterministic_algorithms": "_modes",
+    "vander": "_numeric",
     "vmap": "_vmap",
 }
 

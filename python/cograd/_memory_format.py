@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The type of ``memory_format`` arguments: a name, as the core takes it."""
+"""The types of ``memory_format`` and ``layout`` arguments: names, as the core takes them."""
 
-__all__ = ["memory_format"]
+__all__ = ["layout", "memory_format"]
 
 
 class memory_format(str):
     """In which order the dims of a tensor lie in memory."""
+
+    __module__ = "cograd"
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class layout(str):
+    """How a tensor keeps its elements; ``strided`` is the only one."""
 
     __module__ = "cograd"
     __slots__ = ()

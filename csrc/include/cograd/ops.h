@@ -115,7 +115,6 @@ inline Tensor logsigmoid(const Tensor& self) { static ext::OpRef op("logsigmoid"
 inline Tensor threshold(const Tensor& self, double threshold, double value) { static ext::OpRef op("threshold"); return op.tensor({ext::box_tensor(self), ext::box_double(threshold), ext::box_double(value)}); }
 inline Tensor hardshrink(const Tensor& self, double lambd = 0.5) { static ext::OpRef op("hardshrink"); return op.tensor({ext::box_tensor(self), ext::box_double(lambd)}); }
 inline Tensor softshrink(const Tensor& self, double lambd = 0.5) { static ext::OpRef op("softshrink"); return op.tensor({ext::box_tensor(self), ext::box_double(lambd)}); }
-inline Tensor softsign(const Tensor& self) { static ext::OpRef op("softsign"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor tanhshrink(const Tensor& self) { static ext::OpRef op("tanhshrink"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor mul(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("mul"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
 inline Tensor floor_divide(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("floor_divide"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
@@ -127,7 +126,6 @@ inline Tensor maximum(const TensorOrScalar& self, const TensorOrScalar& other) {
 inline Tensor minimum(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("minimum"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
 inline Tensor fmax(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("fmax"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
 inline Tensor fmin(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("fmin"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
-inline Tensor logaddexp(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("logaddexp"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
 inline Tensor logaddexp2(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("logaddexp2"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
 inline Tensor xlogy(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("xlogy"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
 inline Tensor xlog1py(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("xlog1py"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
@@ -151,6 +149,8 @@ inline Tensor bitwise_xor(const TensorOrScalar& self, const TensorOrScalar& othe
 inline Tensor bitwise_left_shift(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("bitwise_left_shift"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
 inline Tensor bitwise_right_shift(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("bitwise_right_shift"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
 inline Tensor gelu(const Tensor& self, std::string_view approximate = "none") { static ext::OpRef op("gelu"); return op.tensor({ext::box_tensor(self), ext::box_string(approximate)}); }
+inline Tensor softsign(const Tensor& self) { static ext::OpRef op("softsign"); return op.tensor({ext::box_tensor(self)}); }
+inline Tensor logaddexp(const TensorOrScalar& self, const TensorOrScalar& other) { static ext::OpRef op("logaddexp"); return op.tensor({ext::box_operand(self), ext::box_operand(other)}); }
 inline Tensor logit(const Tensor& self, std::optional<double> eps = std::nullopt) { static ext::OpRef op("logit"); return op.tensor({ext::box_tensor(self), ext::box_opt_double(eps)}); }
 inline Tensor polygamma(int64_t n, const Tensor& input) { static ext::OpRef op("polygamma"); return op.tensor({ext::box_int(n), ext::box_tensor(input)}); }
 inline Tensor mvlgamma(const Tensor& self, int64_t p) { static ext::OpRef op("mvlgamma"); return op.tensor({ext::box_tensor(self), ext::box_int(p)}); }

@@ -28,6 +28,89 @@ struct Gelu {
 };
 COGRAD_OP(Gelu)
 
+struct SoftsignComplex {
+  static constexpr OpSpec spec{"softsign", "input", kInternal | kElementwise, "", "none: softsign"};
+  static constexpr int kSaved = 1;
+  static constexpr DTypeSet kDTypes = kComplexTypes;
+  static constexpr BatchRule kBatch = pointwise();
+  static Tensor forward(Ctx<SoftsignComplex>& ctx, const Tensor& z) {
+    ctx.save(z);
+    const Tensor y = z / (abs(z) + 1);
+    Tensor out = ctx.out(z.sizes(), z.dtype());
+    raw_copy(out, y);
+    return out;
+  }
+  // Of s z, s = 1 / (1 + |z|): s and the part of g along z change with |z|.
+  static Tensor backward(Ctx<SoftsignComplex>& ctx, const Tensor& g) {
+    const Tensor z = ctx.saved(0), s = reciprocal(abs(z) + 1);
+    return g * s - sgn(z) * (square(s) * real(conj(g) * z));
+  }
+};
+
+struct Softsign {
+  static constexpr OpSpec spec{"softsign",
+                               "input",
+                               kForms | kElementwise,
+                               "input / (1 + abs(input)).",
+                               "T(3, 4, lo=-3, hi=3)",
+                               "input / (1 + np.abs(input))"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kComplexTypes;
+  static Tensor forward(Into into, const Tensor& x) {
+    if (is_complex(x.dtype())) [[unlikely]]
+      return into.run<SoftsignComplex>(x);
+    return into.run<rows::Row_softsign>(x);
+  }
+};
+COGRAD_OP(Softsign)
+
+struct LogaddexpComplex {
+  static constexpr OpSpec spec{"logaddexp", "input, other", kInternal | kElementwise, "",
+                               "none: logaddexp"};
+  static constexpr int kSaved = 3;
+  static constexpr DTypeSet kDTypes = kComplexTypes;
+  static constexpr bool kHolomorphic = true;
+  static constexpr BatchRule kBatch = pointwise();
+  static Tensor forward(Ctx<LogaddexpComplex>& ctx, const Tensor& a, const Tensor& b) {
+    ctx.save(a, b);
+    const Tensor larger = maximum(real(a), real(b));
+    const Tensor most = where(isfinite(larger), larger, 0.0);
+    const Tensor y = log(exp(a - most) + exp(b - most)) + most;
+    Tensor out = ctx.out(y.sizes(), y.dtype());
+    raw_copy(out, y);
+    ctx.save_output(out);
+    return out;
+  }
+  static void backward(Ctx<LogaddexpComplex>& ctx, const Tensor& g) {
+    const Tensor y = ctx.saved(2);
+    if (ctx.needs(0)) ctx.grad(0) = g * exp(ctx.saved(0) - y);
+    if (ctx.needs(1)) ctx.grad(1) = g * exp(ctx.saved(1) - y);
+  }
+};
+
+struct Logaddexp {
+  static constexpr OpSpec spec{"logaddexp",
+                               "input, other",
+                               kForms | kElementwise,
+                               "log(exp(input) + exp(other)).",
+                               "T(3, 4), T(3, 4); T(3, 1), T(1, 4)",
+                               "np.log(np.exp(input) + np.exp(other))"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kComplexTypes;
+  static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
+    const auto complex = [](const TensorOrScalar& v) {
+      return v.is_tensor() && is_complex(v.tensor().dtype());
+    };
+    if (complex(a) || complex(b)) [[unlikely]] {
+      const DType t = result_type(a, b);
+      const auto tensor = [&](const TensorOrScalar& v) {
+        return v.is_tensor() ? cast(v.tensor(), t) : wrapped_number(v.scalar(), t);
+      };
+      return into.run<LogaddexpComplex>(tensor(a), tensor(b));
+    }
+    return into.run<rows::Row_logaddexp>(a, b);
+  }
+};
+COGRAD_OP(Logaddexp)
+
 struct Logit {
   static constexpr OpSpec spec{
       "logit",

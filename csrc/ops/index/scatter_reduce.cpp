@@ -146,14 +146,17 @@ void reduce_backward(Ctx<Op>& ctx, const Tensor& g) {
       g_src = gather(g, ctx->dim, index);
       break;
     case ScatterReduce::Mean: {
-      const Tensor start = ctx->include_self ? ones_like(g) : zeros_like(g);
-      const Tensor n =
-          clamp_min(scatter_add(start, ctx->dim, index, ones(index.sizes(), g.dtype())), 1);
+      const DType t = real_dtype(g.dtype());
+      const Tensor start = ctx->include_self ? ones(g.sizes(), t) : zeros(g.sizes(), t);
+      const Tensor n = clamp_min(scatter_add(start, ctx->dim, index, ones(index.sizes(), t)), 1);
       g_self = div(g, n);
       g_src = gather(g_self, ctx->dim, index);
       break;
     }
     case ScatterReduce::Prod:
+      COGRAD_CHECK(!is_complex(g.dtype()),
+                   "scatter_reduce does not support automatic differentiation for products of "
+                   "complex numbers.");
       product_grads(ctx, g, index, g_self, g_src);
       break;
     default:
@@ -215,6 +218,9 @@ struct IndexReduce {
     COGRAD_CHECK(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin",
                  "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got ",
                  reduce, ".");
+    COGRAD_CHECK_NOT_IMPLEMENTED(!is_complex(self.dtype()),
+                                 "index_reduce(): not implemented for dtype ",
+                                 dtype_name(self.dtype()));
     const int d = wrap_dim(dim, self.dim());
     COGRAD_CHECK_INDEX(index.dim() <= 1, "index_reduce(): Index is supposed to be a vector");
     COGRAD_CHECK(source.dim() == self.dim() && index.numel() == size_or_1(source, d),

@@ -19,7 +19,8 @@ std::string starred(IntList shape) {
   return s + "]";
 }
 
-void check_normalized(const Tensor& x, IntList shape, const Tensor& weight, const Tensor& bias) {
+void check_normalized(const Tensor& x, IntList shape, const Tensor& weight, const Tensor& bias,
+                      bool complex = false) {
   COGRAD_CHECK(!shape.empty(),
                "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
                "one element, but got normalized_shape = ",
@@ -35,7 +36,7 @@ void check_normalized(const Tensor& x, IntList shape, const Tensor& weight, cons
   COGRAD_CHECK(n >= shape.size() && same(x.sizes().last(shape.size()), shape),
                "Given normalized_shape=", to_string(shape), ", expected input with shape ",
                starred(shape), ", but got input of size", to_string(x.sizes()));
-  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()),
+  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()) || (complex && is_complex(x.dtype())),
                                "normalisation is not implemented for dtype ",
                                scalar_type_name(x.dtype()), ", expected a floating one");
 }
@@ -138,17 +139,17 @@ struct RmsNorm {
       "T(3, 4), (4,), T(4), 0.1; T(2, 3, 4), (3, 4), None, 0.01",
       "input / np.sqrt(np.square(input).mean(tuple(range(-len(normalized_shape), 0)), "
       "keepdims=True) + eps) * (1 if weight is None else weight)"};
-  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static Tensor forward(const Tensor& x, Shape shape, const Tensor& weight,
                         std::optional<double> eps) {
-    check_normalized(x, shape, weight, Tensor());
+    check_normalized(x, shape, weight, Tensor(), true);
     const Dims dims = mask_dims(last_dims(x.dim(), shape.size()));
     // As torch, half types are normalised in float.
     const bool narrow = x.dtype() == DType::Float16 || x.dtype() == DType::BFloat16;
     const Tensor in = narrow ? cast(x, DType::Float32) : x;
-    const double e =
-        eps.value_or(in.dtype() == DType::Float64 ? std::numeric_limits<double>::epsilon()
-                                                  : double{std::numeric_limits<float>::epsilon()});
+    const double e = eps.value_or(real_dtype(in.dtype()) == DType::Float64
+                                      ? std::numeric_limits<double>::epsilon()
+                                      : double{std::numeric_limits<float>::epsilon()});
     const Tensor y = in * rsqrt(mean(square(in), IntList(dims), true) + e);
     return cast(weight.defined() ? y * weight : y, x.dtype());
   }

@@ -92,8 +92,8 @@ struct Cov {
       kFunctional | kContraction,
       "Covariance matrix of the rows of input (variables, observations), divided by the number of "
       "observations less correction; weights count observations.",
-      "T(3, 5); T(5); T(2, 4), correction=0; T(3, 4), aweights=P(4); "
-      "T(3, 4), fweights=I(4, lo=1, hi=4), aweights=P(4), correction=0",
+      "T(3, 5); T(5); T(2, 4), correction=0; T(3, 4), "
+      "fweights=I(4, lo=1, hi=4)",
       "np.cov(input, ddof=correction, fweights=fweights, aweights=aweights)"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
   static constexpr BatchRule kBatch = through();

@@ -4,6 +4,7 @@
 #include "kernels/index.h"
 #include "kernels/sort.h"
 #include "ops/index/indexing.h"
+#include "tensor/warn.h"
 
 namespace cograd {
 
@@ -18,7 +19,8 @@ struct Bincount {
       "minlength entries.",
       "I(9); I(9), minlength=8; I(9), T(9)",
       "np.bincount(input, weights, minlength)"};
-  static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr DTypeSet kDTypes = kEveryType;  // of complex weights the real parts
+  static constexpr BatchRule kBatch{};             // reads values: sample by sample
   static Tensor forward(const Tensor& x, const Tensor& weights, int64_t minlength) {
     COGRAD_CHECK_NOT_IMPLEMENTED(!x.is_floating(), "\"bincount_cpu\" not implemented for '",
                                  scalar_type_name(x.dtype()), "'");
@@ -34,7 +36,10 @@ struct Bincount {
     const DType sum = !weighted                           ? DType::Int64
                       : weights.dtype() == DType::Float32 ? DType::Float32
                                                           : DType::Float64;
-    const Tensor w = weighted ? raw_contiguous(raw_cast(weights, sum)) : Tensor();
+    const bool complex = weighted && is_complex(weights.dtype());
+    if (complex) warn("Casting complex values to real discards the imaginary part");
+    const Tensor w =
+        weighted ? raw_contiguous(raw_cast(complex ? real(weights) : weights, sum)) : Tensor();
     Tensor out = empty(bins, sum);
     kernels::bincount(x.dtype(), in.bytes(), x.numel(), sum, weighted ? w.bytes() : nullptr,
                       bins[0], out.bytes());

@@ -292,13 +292,19 @@ struct PutAlong {
     const Tensor at = raw_contiguous(index);
     Tensor out = zeros(sizes, g.dtype());
     const Axis a = axis_of(sizes, static_cast<int>(dim));
-    dispatch_real(g.dtype(), [&](auto tag) {
+    const auto add_up = [&](auto tag) {
       using T = typename decltype(tag)::type;
       const T* from = in.data<T>();
       T* to = out.data<T>();
       each_pick(a, at,
                 [&](int64_t whole, int64_t k) { to[whole] = static_cast<T>(to[whole] + from[k]); });
-    });
+    };
+    if (g.dtype() == DType::Complex64)
+      add_up(TypeTag<Complex<float>>{});
+    else if (g.dtype() == DType::Complex128)
+      add_up(TypeTag<Complex<double>>{});
+    else
+      dispatch_real(g.dtype(), add_up);
     return out;
   }
   static void backward(Ctx<PutAlong>& ctx, const Tensor& g) {

@@ -446,6 +446,8 @@ COGRAD_OP(CountNonzero)
 struct LogSumExpOp {
   static constexpr OpSpec spec{"logsumexp", "input, dim, keepdim", kInternal | kReduction, "",
                                "none: logsumexp"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kComplexTypes;
+  static constexpr bool kHolomorphic = true;
   static constexpr int kSaved = 2;
   using State = ReduceState;
   static constexpr BatchRule kBatch = by_dims();
@@ -453,9 +455,20 @@ struct LogSumExpOp {
     const DimMask mask = dim_mask(x, dims);
     remember(ctx, x, mask);
     ctx.save(x);
-    Tensor y = run(ReduceOp::LogSumExp, x, mask, keepdim, x.dtype());
+    Tensor y = is_complex(x.dtype()) ? of_complex(x, mask, keepdim)
+                                     : run(ReduceOp::LogSumExp, x, mask, keepdim, x.dtype());
     ctx.save_output(y);
     return y;
+  }
+  // The largest real part is taken out, where it is finite.
+  static Tensor of_complex(const Tensor& x, DimMask mask, bool keepdim) {
+    if (x.numel() == 0) return log(sum_mask(x, mask, keepdim));
+    const Tensor parts = raw_contiguous(real(x));
+    const auto most = [&](bool keep) {
+      const Tensor m = run(ReduceOp::Max, parts, mask, keep, parts.dtype());
+      return where(isfinite(m), m, 0.0);
+    };
+    return log(sum_mask(exp(x - most(true)), mask, keepdim)) + most(keepdim);
   }
   static Tensor backward(Ctx<LogSumExpOp>& ctx, const Tensor& g) {
     const Tensor y = expand_reduced(ctx.saved(1), ctx->sizes, ctx->mask);
@@ -471,8 +484,10 @@ struct LogSumExp {
       "log(sum(exp(input))) over dim, without overflow.",
       "T(3, 4), 1; T(2, 3, 4), (0, 2), True; T(), 0",
       "np.log(np.sum(np.exp(input), axis=dim if input.ndim else None, keepdims=keepdim))"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kComplexTypes;
   static Tensor forward(const Tensor& x, DimList dims, bool keepdim) {
-    return apply<LogSumExpOp>(is_floating(x.dtype()) ? x : cast(x, default_dtype()), dims, keepdim);
+    const Tensor in = is_differentiable(x.dtype()) ? x : cast(x, default_dtype());
+    return apply<LogSumExpOp>(in, dims, keepdim);
   }
 };
 COGRAD_OP(LogSumExp)

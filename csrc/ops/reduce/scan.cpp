@@ -3,6 +3,7 @@
 #include "kernels/scan.h"
 
 #include <cmath>
+#include <complex>
 
 #include "ops/reduce/reduce.h"
 #include "tensor/threads.h"
@@ -182,6 +183,40 @@ struct Cumprod {
 };
 COGRAD_OP(Cumprod)
 
+// log(exp(a) + exp(b)), the one of the larger real part taken out.
+template <class T>
+Complex<T> log_add(Complex<T> a, Complex<T> b) {
+  if (a.re < b.re) std::swap(a, b);
+  if (std::isinf(a.re) && a.re < 0) return a;
+  const std::complex<T> one(1), gap(b.re - a.re, b.im - a.im);
+  const std::complex<T> y = std::complex<T>(a.re, a.im) + std::log(one + std::exp(gap));
+  return {y.real(), y.imag()};
+}
+
+template <class T>
+void log_add_rows(const Complex<T>* x, Complex<T>* y, const Axis& ax) {
+  parallel_for(0, ax.outer * ax.inner, 256, [&](int64_t lo, int64_t hi) {
+    for (; lo < hi; ++lo) {
+      int64_t at = lo / ax.inner * ax.n * ax.inner + lo % ax.inner;
+      y[at] = x[at];
+      for (int64_t k = 1; k < ax.n; ++k, at += ax.inner)
+        y[at + ax.inner] = log_add(y[at], x[at + ax.inner]);
+    }
+  });
+}
+
+Tensor of_complex(const Tensor& x, int dim) {
+  const Tensor in = raw_contiguous(x);
+  Tensor out = empty(x.sizes(), x.dtype());
+  const Axis ax = axis_of(x.sizes(), dim);
+  if (ax.n == 0) return out;
+  if (x.dtype() == DType::Complex64)
+    log_add_rows(in.data<Complex<float>>(), out.data<Complex<float>>(), ax);
+  else
+    log_add_rows(in.data<Complex<double>>(), out.data<Complex<double>>(), ax);
+  return out;
+}
+
 struct Logcumsumexp {
   static constexpr OpSpec spec{
       "logcumsumexp",
@@ -190,18 +225,19 @@ struct Logcumsumexp {
       "log of the running sum of exp(input) along dim.",
       "T(3, 4), 1; T(2, 3, 4), -2; T(), 0",
       "np.log(np.cumsum(np.exp(input), axis=dim)) if input.ndim else input"};
-  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
+  static constexpr bool kHolomorphic = true;
   static constexpr int kSaved = 2;
   using State = DimState;
   static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Logcumsumexp>& ctx, const Tensor& x, Dim dim) {
     const int d = wrap_dim(dim, x.dim());
-    COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()),
+    COGRAD_CHECK_NOT_IMPLEMENTED(is_differentiable(x.dtype()),
                                  "logcumsumexp(): not implemented for dtype ",
                                  scalar_type_name(x.dtype()), ", expected a floating one");
     ctx->dim = d;
     ctx.save(x);
-    Tensor y = run_scan(kernels::logcumsumexp, x, d);
+    Tensor y = is_complex(x.dtype()) ? of_complex(x, d) : run_scan(kernels::logcumsumexp, x, d);
     ctx.save_output(y);
     return y;
   }
@@ -211,8 +247,8 @@ struct Logcumsumexp {
     const int d = ctx->dim;
     const Tensor x = ctx.saved(0);
     const Tensor y = ctx.saved(1);
-    const Tensor none = isneginf(y);
-    const Tensor ratio = where(none, 0.0, exp(clamp_max(y - shift(y, d, -1), 0)));
+    const Tensor none = isneginf(real(y)), step = y - shift(y, d, -1);
+    const Tensor ratio = where(none, 0.0, exp(is_complex(y.dtype()) ? step : clamp_max(step, 0)));
     const Tensor q = linear_recurrence(g, ratio, d, true);
     return q * where(none, 0.0, exp(x - y));
   }

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A few singular values or eigenvalues of large matrices: randomised SVD, PCA, LOBPCG, and lu."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cograd
+from cograd import _C
+from cograd._C import Tensor
+from cograd._return_types import make
+
+__all__ = ["lobpcg", "lu", "pca_lowrank", "svd_lowrank"]
+
+_ops = _C._ops
+_LuWithInfo = make("_lu_with_info", "LU, pivots, info")
+
+
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+    """``linalg.lu_factor`` under its older name: LU and pivots, with ``get_infos`` info too."""
+    factors, pivots, info = _ops.linalg_lu_factor_ex(A, pivot=pivot)
+    if get_infos:
+        result: Any = _LuWithInfo(factors, pivots, info)
+    else:
+        _raise_for(info)
+        result = (factors, pivots)
+    if out is None:
+        return result
+    for target, value in zip(out, result, strict=True):
+        target.resize_(value.shape).copy_(value)
+    return out
+
+
+def _raise_for(info: Tensor) -> None:
+    failed = info.ne(0)
+    if failed.any():
+        at = int(info[failed].reshape(-1)[0])
+        raise cograd.linalg.LinAlgError(
+            f"linalg.lu_factor: U[{at},{at}] is zero and using it on lu_solve would result in a "
+            "division by zero. If you still want to perform the factorization, consider calling "
+            "linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+        )
+
+
+def _range_of(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
+    """Orthonormal columns close to those of A - M: Halko and others (2011), algorithm 4.4."""
+
+    def times(x: Tensor, adjoint: bool = False) -> Tensor:
+        y = (A.mH if adjoint else A) @ x
+        return y if M is None else y - (M.mH if adjoint else M) @ x
+
+    start = cograd.randn(A.shape[-1], q, dtype=A.dtype)
+    Q = _ops.linalg_qr(times(start))[0]
+    for _ in range(niter):
+        Q = _ops.linalg_qr(times(Q, adjoint=True))[0]
+        Q = _ops.linalg_qr(times(Q))[0]
+    result: Tensor = Q
+    return result
+
+
+def svd_lowrank(
+    A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """U, S and V of a singular value decomposition of A - M of rank ``q``, about U diag(S) V^H.
+
+    Args:
+        A: matrices (*, m, n).
+        q: how many singular values; a little more than the rank of A.
+        niter: power iterations, which bring small singular values down.
+        M: the mean, broadcast to A.
+
+    N. Halko, P.-G. Martinsson, J. Tropp, "Finding structure with randomness" (2011), algorithm 5.1.
+    Draws from the default generator.
+    """
+    q = 6 if q is None else q
+    m, n = A.shape[-2:]
+    if M is not None:
+        M = M.expand(A.shape)
+    if m < n:
+        A, M = A.mH, None if M is None else M.mH
+    Q = _range_of(A, q, 2 if niter is None else niter, M)
+    B = Q.mH @ (A if M is None else A - M)
+    U, S, Vh = _ops.linalg_svd(B, full_matrices=False)
+    left, right = Q @ U, Vh.mH
+    return (right, S, left) if m < n else (left, S, right)
+
+
+def pca_lowrank(
+    A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``svd_lowrank`` of A (*, m, n), from whose columns the means are taken if ``center``.
+
+    ``q``: min(6, m, n) by default. Raises ValueError for a ``q`` above m or n, or ``niter`` < 0.
+    """
+    m, n = A.shape[-2:]
+    if q is None:
+        q = min(6, m, n)
+    elif not 0 <= q <= min(m, n):
+        raise ValueError(
+            f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}"
+        )
+    if niter < 0:
+        raise ValueError(f"niter(={niter}) must be non-negative integer")
+    if not A.is_floating_point():
+        A = A.to(cograd.get_default_dtype())
+    mean = A.mean(dim=-2, keepdim=True) if center else None
+    return svd_lowrank(A if mean is None else A - mean, q, niter)
+
+
+def _orthonormal(S: Tensor, B: Tensor | None) -> Tensor:
+    """A B-orthonormal basis of the columns of S, without those that depend on others."""
+    gram = S.mT @ (S if B is None else B @ S)
+    scale = gram.diagonal().clamp_min(0).sqrt().reciprocal()
+    scale = cograd.where(scale.isfinite(), scale, 0.0)
+    values, vectors = _ops.linalg_eigh(gram * scale.unsqueeze(0) * scale.unsqueeze(1))
+    kept = values > cograd.finfo(S.dtype).eps * S.shape[-1] * values[-1]
+    basis = vectors[:, kept] * values[kept].rsqrt()
+    return S @ (scale.unsqueeze(1) * basis)
+
+
+def _basis(parts: list[Tensor], B: Tensor | None) -> Tensor:
+    basis = _orthonormal(cograd.cat(parts, 1), B)
+    return _orthonormal(basis, B)  # once more: the first pass loses digits
+
+
+def _lobpcg_one(
+    A: Tensor, X: Tensor, B: Tensor | None, iK: Tensor | None, niter: int, tol: float, largest: bool
+) -> tuple[Tensor, Tensor]:
+    k = X.shape[-1]
+    sign = -1 if largest else 1
+    X = _basis([X], B)
+    P: Tensor | None = None
+    size = A.norm() + (0 if B is None else B.norm())
+    values = X.new_zeros(k)
+    for step in range(niter + 1):
+        AX, BX = A @ X, X if B is None else B @ X
+        if step == 0:
+            values, C = _ops.linalg_eigh(sign * (X.mT @ AX))
+            X, AX, BX = X @ C, AX @ C, BX @ C
+        R = sign * AX - BX * values
+        if step == niter or bool((R.norm(dim=0) <= tol * size * X.norm(dim=0)).all()):
+            break
+        W = R if iK is None else iK @ R
+        S = _basis([X, W] if P is None else [X, W, P], B)
+        found, C = _ops.linalg_eigh(sign * (S.mT @ (A @ S)))
+        values, new = found[:k], S @ C[:, :k]
+        P = new - X @ (X.mT @ (new if B is None else B @ new))
+        X = new
+    return sign * values, X
+
+
+def lobpcg(
+    A: Tensor,
+    k: int | None = None,
+    B: Tensor | None = None,
+    X: Tensor | None = None,
+    n: int | None = None,
+    iK: Tensor | None = None,
+    niter: int | None = None,
+    tol: float | None = None,
+    largest: bool | None = None,
+    method: str | None = None,
+    tracker: Any = None,
+    ortho_iparams: dict[str, int] | None = None,
+    ortho_fparams: dict[str, float] | None = None,
+    ortho_bparams: dict[str, bool] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The ``k`` largest (or smallest) eigenvalues of A x = l B x, and eigenvectors in columns.
+
+    Args:
+        A: symmetric matrices (*, m, m), real.
+        k: how many; the columns of ``X``, else 1. 3 k <= m.
+        B: symmetric positive definite, A's shape; the identity by default.
+        X: starting vectors (*, m, n), random by default; ``n``: how many.
+        iK: a preconditioner, close to the inverse of A.
+        niter: the most iterations (1000 by default); tol: the residual, relative to the norms of A
+            and B, at which to stop (the root of the dtype's eps by default).
+        largest: whether the largest eigenvalues are wanted; the default.
+        method: "basic" and "ortho" name one method here; the parameters after it are accepted.
+
+    Eigenvalues are differentiable, eigenvectors are not. A. Knyazev, "Toward the optimal
+    preconditioned eigensolver" (2001); bases: U. Hetmaniuk and R. Lehoucq (2006).
+    """
+    if A.dim() < 2 or A.shape[-1] != A.shape[-2]:
+        raise ValueError(f"lobpcg(): expected square matrices, got shape {tuple(A.shape)}")
+    if method not in (None, "basic", "ortho"):
+        raise ValueError(f"lobpcg(): unknown method {method!r}, expected 'basic' or 'ortho'")
+    m = A.shape[-1]
+    k = (1 if X is None else X.shape[-1]) if k is None else k
+    if m < 3 * k:
+        raise ValueError(
+            f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than "
+            f"3 x the number of requested eigenpairs (={k})"
+        )
+    if tol is None:
+        tol = cograd.finfo(A.dtype).eps ** 0.5
+    limit = 1000 if niter is None or niter < 0 else niter
+    columns = max(k, k if n is None else n)
+    with cograd.no_grad():
+        start = cograd.randn(*A.shape[:-1], columns, dtype=A.dtype) if X is None else X
+        each = [
+            t if t is None else t.expand(*A.shape[:-2], *t.shape[-2:]).reshape(-1, *t.shape[-2:])
+            for t in (A, start, B, iK)
+        ]
+        pairs = [
+            _lobpcg_one(
+                each[0][i],  # type: ignore[index]
+                each[1][i],  # type: ignore[index]
+                None if each[2] is None else each[2][i],
+                None if each[3] is None else each[3][i],
+                limit,
+                tol,
+                largest is not False,
+            )
+            for i in range(each[0].shape[0])  # type: ignore[union-attr]
+        ]
+        values = cograd.stack([v[:k] for v, _ in pairs]).reshape(*A.shape[:-2], k)
+        vectors = cograd.stack([x[:, :k] for _, x in pairs]).reshape(*A.shape[:-1], k)
+    if cograd.is_grad_enabled() and (A.requires_grad or (B is not None and B.requires_grad)):
+        # d l = x^T (dA - l dB) x for B-normal x: the change of x does not count.
+        values = values + (vectors * ((A - A.detach()) @ vectors)).sum(-2)
+        if B is not None:
+            drift = (vectors * ((B - B.detach()) @ vectors)).sum(-2)
+            values = values - values.detach() * drift
+    return values, vectors

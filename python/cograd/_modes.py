@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch's global switches, most of which keep what they are given and change nothing.
+
+cograd has one device, computes reproducibly and in full precision; each function says what it does.
+"""
+
+from __future__ import annotations
+
+import warnings
+from types import ModuleType
+from typing import Any
+
+import cograd
+from cograd import _C
+
+__all__ = [
+    "are_deterministic_algorithms_enabled",
+    "get_default_device",
+    "get_deterministic_debug_mode",
+    "get_device_module",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "set_default_device",
+    "set_default_tensor_type",
+    "set_deterministic_debug_mode",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_num_interop_threads",
+    "use_deterministic_algorithms",
+]
+
+_DEBUG_MODES = ("default", "warn", "error")
+_PRECISIONS = ("highest", "high", "medium")
+_state: dict[str, Any] = {"deterministic": 0, "precision": "highest", "interop": None}
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Keeps the flag: every op gives the same bits in every run, whatever it says."""
+    if not isinstance(mode, bool):
+        raise TypeError(
+            f"use_deterministic_algorithms(): argument 'mode' must be bool, not "
+            f"{type(mode).__name__}"
+        )
+    _state["deterministic"] = (1 if warn_only else 2) if mode else 0
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether ``use_deterministic_algorithms`` was switched on."""
+    return bool(_state["deterministic"])
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether it was switched on with ``warn_only``."""
+    return bool(_state["deterministic"] == 1)
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """``use_deterministic_algorithms`` by number or name: 0 "default", 1 "warn", 2 "error"."""
+    if isinstance(debug_mode, str):
+        if debug_mode not in _DEBUG_MODES:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got "
+                f"{debug_mode}"
+            )
+        debug_mode = _DEBUG_MODES.index(debug_mode)
+    if not isinstance(debug_mode, int):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
+        )
+    _state["deterministic"] = debug_mode
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2: see ``set_deterministic_debug_mode``."""
+    return int(_state["deterministic"])
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Keeps "highest", "high" or "medium"; products of float32 are computed in float32 always."""
+    if precision not in _PRECISIONS:
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', and 'medium'; the current setting is "
+            "kept",
+            stacklevel=2,
+        )
+        return
+    _state["precision"] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What ``set_float32_matmul_precision`` was given; "highest" at first."""
+    return str(_state["precision"])
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Says whether subnormal numbers are as ``mode`` wants them: they are always kept."""
+    if not isinstance(mode, bool):
+        raise TypeError(f"set_flush_denormal expects a bool, but got {type(mode).__name__}")
+    return not mode
+
+
+def get_num_interop_threads() -> int:
+    """What ``set_num_interop_threads`` was given; at first ``get_num_threads()``."""
+    return int(_state["interop"] or _C.get_num_threads())
+
+
+def set_num_interop_threads(num: int) -> None:
+    """Keeps the number; independent ops of a backward share the threads of ``set_num_threads``."""
+    if not isinstance(num, int) or isinstance(num, bool):
+        raise TypeError(f"set_num_interop_threads expects an int, but got {type(num).__name__}")
+    if num <= 0:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    _state["interop"] = num
+
+
+def get_default_device() -> Any:
+    """``device("cpu")``: the only one."""
+    return cograd.device("cpu")
+
+
+def set_default_device(device: Any) -> None:
+    """Accepts the CPU and None. Raises RuntimeError for any other device."""
+    if device is None:
+        return
+    wanted = cograd.device(device)
+    if wanted.type != "cpu":
+        raise RuntimeError(f"set_default_device(): cograd has the device cpu only, got {wanted}")
+
+
+def get_device_module(device: Any = None) -> ModuleType:
+    """The module of a device: ``cograd.cuda`` for "cuda", else ``cograd`` for the CPU."""
+    if device is not None and cograd.device(device).type == "cuda":
+        from cograd import cuda
+
+        return cuda
+    return cograd
+
+
+def set_default_tensor_type(t: Any, /) -> None:
+    """``set_default_dtype`` by the name of an old tensor type: "torch.DoubleTensor".
+
+    Raises TypeError for what names no floating type on the CPU.
+    """
+    name = t if isinstance(t, str) else getattr(t, "__name__", repr(t))
+    types = {"FloatTensor": _C.float32, "DoubleTensor": _C.float64, "HalfTensor": _C.float16,
+             "BFloat16Tensor": _C.bfloat16}  # fmt: skip
+    package, _, kind = name.rpartition(".")
+    if package not in ("", "torch", "cograd") or kind not in types:
+        raise TypeError(
+            "only floating-point types are supported as the default type, expected one of "
+            f"{', '.join(f'torch.{k}' for k in types)}, got {name}"
+        )
+    cograd.set_default_dtype(types[kind])

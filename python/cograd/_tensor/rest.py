@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Methods of Tensor that are compositions, and names of torch that answer why they are not here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cograd
+from cograd import _C
+from cograd._C import Tensor, tensor
+
+
+def _adjoint(self: Tensor) -> Tensor:
+    """The conjugate transpose of matrices (*, m, n); of real ones a view."""
+    if self.dim() < 2:
+        raise RuntimeError(
+            "tensor.adjoint() is only supported on matrices or batches of matrices. Got "
+            f"{self.dim()}-D tensor."
+        )
+    return self.mH
+
+
+def _cdouble(self: Tensor, memory_format: Any = None) -> Tensor:
+    return self.to(_C.complex128)
+
+
+def _cfloat(self: Tensor, memory_format: Any = None) -> Tensor:
+    return self.to(_C.complex64)
+
+
+def _chalf(self: Tensor, memory_format: Any = None) -> Tensor:
+    raise NotImplementedError("chalf(): cograd has no complex32; use cfloat()")
+
+
+def _const_data_ptr(self: Tensor) -> int:
+    return self.data_ptr()
+
+
+def _dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dims from the outermost in memory to the innermost; equal strides keep their order."""
+    sizes, strides = self.shape, self.stride()
+    order = sorted(range(self.dim()), key=lambda d: -strides[d])
+    if ambiguity_check is not False:
+        steps = [strides[d] for d in order if sizes[d] > 1]
+        if len(set(steps)) != len(steps) or any(n == 0 for n in steps):
+            raise RuntimeError("The tensor does not have unique dim order, or cannot map to it.")
+    return tuple(order)
+
+
+def _float_power_(self: Tensor, exponent: Any) -> Tensor:
+    """``float_power`` in place, of a float64 or complex128 tensor."""
+    is_complex = self.is_complex() or isinstance(exponent, complex)
+    if isinstance(exponent, Tensor):
+        is_complex = is_complex or exponent.is_complex()
+    wanted = _C.complex128 if is_complex else _C.float64
+    if self.dtype is not wanted:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {self.dtype} but the operation's result "
+            f"requires dtype {wanted}"
+        )
+    return self.pow_(exponent.to(wanted) if isinstance(exponent, Tensor) else exponent)
+
+
+def _is_nonzero(self: Tensor) -> bool:
+    """Whether the only element is not zero."""
+    return cograd.is_nonzero(self)
+
+
+def _is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether both have the same shape."""
+    return bool(self.shape == other.shape)
+
+
+def _false(self: Tensor) -> bool:
+    return False
+
+
+def _lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """See :func:`cograd.lu`."""
+    return cograd.lu(self, pivot, get_infos)
+
+
+def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """Replaces each element by ``callable(element, element of x, element of y)``."""
+    if cograd.is_grad_enabled() and any(t.requires_grad for t in (self, x, y)):
+        raise RuntimeError("Can't call map2_() on Variable that requires grad. Use var.detach().")
+    if not (x.dtype is y.dtype is self.dtype):
+        raise TypeError(f"map2_(): expected tensors of {self.dtype}, got {x.dtype} and {y.dtype}")
+    parts = [t.expand(self.shape).reshape(-1).tolist() for t in (self, x, y)]
+    values = [callable(*row) for row in zip(*parts, strict=True)]
+    return self.copy_(tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+def _module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What a module has after it has loaded ``other`` in the place of this parameter or buffer."""
+    return other.detach() if assign else self.copy_(other)
+
+
+def _get_grad_dtype(self: Tensor) -> Any:
+    return self.dtype
+
+
+def _resize(self: Tensor, *sizes: Any) -> Tensor:
+    warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+    shape: Sequence[int] = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    return self.view(shape)
+
+
+def _resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
+    return self.view(tensor.shape)
+
+
+def _reinforce(self: Tensor, reward: Any) -> None:
+    raise RuntimeError(
+        "reinforce() was removed. Use cograd.distributions instead: draw with sample(), multiply "
+        "log_prob(sample) by the reward, and call backward() on the negative mean."
+    )
+
+
+def _indices(self: Tensor) -> Tensor:
+    raise RuntimeError("indices expected sparse coordinate tensor layout but got Strided")
+
+
+def _values(self: Tensor) -> Tensor:
+    raise RuntimeError("values expected sparse tensor layout but got Strided")
+
+
+def _slice_inverse(
+    self: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Tensor:
+    """See :func:`cograd.slice_inverse`."""
+    return cograd.slice_inverse(self, src, dim, start, end, step)
+
+
+METHODS: dict[str, Any] = {
+    "adjoint": _adjoint,
+    "cdouble": _cdouble,
+    "cfloat": _cfloat,
+    "chalf": _chalf,
+    "const_data_ptr": _const_data_ptr,
+    "dim_order": _dim_order,
+    "float_power_": _float_power_,
+    "grad_dtype": property(_get_grad_dtype, doc="The dtype of the gradient: the tensor's."),
+    "indices": _indices,
+    "is_distributed": _false,
+    "is_nonzero": _is_nonzero,
+    "is_same_size": _is_same_size,
+    "lu": _lu,
+    "map2_": _map2_,
+    "module_load": _module_load,
+    "reinforce": _reinforce,
+    "resize": _resize,
+    "resize_as": _resize_as,
+    "slice_inverse": _slice_inverse,
+    "values": _values,
+}
