@@ -242,6 +242,11 @@ def test_missing_state_is_a_key_error():
     del optimizer.state[p]["exp_avg"]
     with pytest.raises(KeyError, match="exp_avg"):
         optimizer.step()
+    optimizer.state[p]["exp_avg"] = torch.zeros(4)
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        optimizer.step()
+    assert optimizer.state[p]["step"] == 1
+    assert torch.equal(optimizer.state[p]["exp_avg_sq"], torch.full((3,), 1 - 0.999))
 
 
 def test_subclasses_with_overrides_follow_the_formula():

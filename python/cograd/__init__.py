@@ -112,6 +112,7 @@ from cograd.autograd.grad_mode import (
 # Imported when first asked for: `import cograd` costs little more than NumPy.
 _LAZY_MODULES = frozenset(
     (
+        "array_api",
         "cuda",
         "distributions",
         "fft",

@@ -19,6 +19,7 @@ from cograd._C import OutOfMemoryError as OutOfMemoryError
 from cograd._C import Size as Size
 from cograd._tensor.storage import TypedStorage as TypedStorage
 from cograd._C import UntypedStorage as UntypedStorage
+from cograd import array_api as array_api
 from cograd._C import as_tensor as as_tensor
 from cograd._tensor.asarray import asarray as asarray
 from cograd import autograd as autograd

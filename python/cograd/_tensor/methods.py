@@ -36,6 +36,26 @@ def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bo
     return from_numpy(array) if is_ndarray(array) else tensor(array)
 
 
+_ARRAY_API = ("2021.12", "2022.12", "2023.12", "2024.12")
+
+
+def _array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
+    """The module ``cograd.array_api``: the functions of the array API standard."""
+    if api_version not in (None, *_ARRAY_API):
+        raise ValueError(
+            f"__array_namespace__(): unsupported version {api_version!r} of the array API "
+            f"standard; there are {', '.join(_ARRAY_API)}"
+        )
+    return cograd.array_api
+
+
+def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """This tensor on a device, as the array API standard spells ``to``; streams do not exist."""
+    if stream is not None:
+        raise ValueError(f"to_device(): the CPU has no streams, got {stream!r}")
+    return self.to(device)
+
+
 # ---- Python's protocols -------------------------------------------------------------------------
 
 
@@ -202,6 +222,8 @@ def _set_volatile(self: Tensor, value: Any) -> None:
 
 
 _METHODS: dict[str, Any] = {
+    "__array_namespace__": _array_namespace,
+    "to_device": _to_device,
     "__array__": _array,
     "__array_priority__": 1000,
     "__array_wrap__": _array_wrap,

@@ -177,11 +177,15 @@ def apply(
     of_parts = {key for key in of_parts if state[key].is_complex()}
     seen = {key: cograd.view_as_real(v) if key in of_parts else v for key, v in state.items()}
     before = dict(seen)
+    if "step" in seen:
+        seen["step"] = seen["step"] + 1
     old = param.clone() if recorded else param
     if parts:
         new = rule(cograd.view_as_real(old), cograd.view_as_real(grad), seen, group)
     else:
         new = rule(old, grad, seen, group)
+    # First what may be refused: then nothing else was written.
+    param.copy_(cograd.view_as_complex(new.contiguous()) if parts else new)
     for key, value in seen.items():
         if value is before.get(key):
             continue
@@ -190,4 +194,3 @@ def apply(
             state[key] = cograd.view_as_complex(value.contiguous()) if is_part else value
         else:
             before[key].copy_(value)
-    param.copy_(cograd.view_as_complex(new.contiguous()) if parts else new)

@@ -282,15 +282,10 @@ class Optimizer(Hooked):
                 continue
             grad = param.grad.neg() if group["maximize"] else param.grad
             state = self._init_state(param, group)
-            if "step" in state:
-                if recorded and state["step"].requires_grad:
-                    raise RuntimeError(
-                        "`requires_grad` is not supported for `step` in differentiable mode"
-                    )
-                if recorded:
-                    state["step"] = state["step"] + 1
-                else:
-                    state["step"] += 1
+            if recorded and "step" in state and state["step"].requires_grad:
+                raise RuntimeError(
+                    "`requires_grad` is not supported for `step` in differentiable mode"
+                )
             _rules.apply(rule, param, grad, state, options)
 
     # saving

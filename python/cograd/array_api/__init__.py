@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The Python array API standard, 2024.12, over cograd's tensors.
+
+``tensor.__array_namespace__()`` is this module: libraries written for the standard find it by
+themselves, and gradients flow through what they compute. Its functions take and return ordinary
+tensors. They differ from those of the package where the standard does: names, ``axis`` and
+``keepdims``, promotion that treats 0-dim arrays as any others, and sums of integers.
+
+Not conforming: uint16, uint32 and uint64 are missing (sums of uint8 are int64); ``Tensor.size`` is
+torch's method; operators between arrays of different dtypes promote as torch does, by which a
+0-dim operand yields to others of its kind.
+"""
+
+from __future__ import annotations
+
+import math as _math
+
+from cograd import (
+    bool,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+
+from . import fft, linalg
+from ._creation import *  # noqa: F403
+from ._creation import __all__ as _creation
+from ._dtypes import *  # noqa: F403
+from ._dtypes import __all__ as _dtypes
+from ._dtypes import __array_namespace_info__
+from ._elementwise import *  # noqa: F403
+from ._elementwise import __all__ as _elementwise
+from ._manipulation import *  # noqa: F403
+from ._manipulation import __all__ as _manipulation
+from ._statistical import *  # noqa: F403
+from ._statistical import __all__ as _statistical
+from .linalg import matmul, matrix_transpose, tensordot, vecdot
+
+__array_api_version__ = "2024.12"
+
+e, inf, nan, pi = _math.e, _math.inf, _math.nan, _math.pi
+newaxis = None
+
+__all__ = ["__array_api_version__", "__array_namespace_info__", "e", "inf", "nan", "newaxis", "pi"]
+__all__ += ["bool", "complex64", "complex128", "float32", "float64", "int8", "int16", "int32"]
+__all__ += ["fft", "int64", "linalg", "matmul", "matrix_transpose", "tensordot", "uint8", "vecdot"]
+__all__ += _creation + _dtypes + _elementwise + _manipulation + _statistical
