@@ -180,14 +180,19 @@ void mt_uniform(DType t, void* out, int64_t n, MtStream& s, double lo, double hi
 
 namespace {
 
-// 16 uniform numbers to 16 normal ones: u[j] and u[j + 8] make the cosine and the sine.
 template <class T, class A>
-void group_of_normals(const A* u, T* out, A mean, A std) {
-  for (int j = 0; j < 8; ++j) {
-    const A radius = std::sqrt(A(-2) * std::log(A(1) - u[j]));
-    const A turn = static_cast<A>(2 * std::numbers::pi) * u[j + 8];
-    out[j] = element<T>(radius * std::cos(turn) * std + mean);
-    out[j + 8] = element<T>(radius * std::sin(turn) * std + mean);
+void groups_of_normals(const A* u, int64_t groups, T* out, A mean, A std) {
+  const MtLoops& loops = mt_loops();
+  if constexpr (std::is_same_v<T, double>) {
+    loops.normal_double(u, groups, mean, std, out);
+  } else if constexpr (std::is_same_v<T, float>) {
+    loops.normal_float(u, groups, mean, std, out);
+  } else {
+    float group[16];
+    for (int64_t g = 0; g < groups; ++g) {
+      loops.normal_float(u + 16 * g, 1, mean, std, group);
+      for (int64_t i = 0; i < 16; ++i) out[16 * g + i] = T(group[i]);
+    }
   }
 }
 
@@ -204,12 +209,12 @@ void mt_normal(DType t, void* out, int64_t n, MtStream& s, double mean, double s
     std::vector<A> u(static_cast<size_t>(n));  // all are drawn before the last group is again
     uniforms(s, n, A(0), A(1), u.data());
     parallel_for(0, n / 16, 512, [&](int64_t lo, int64_t hi) {
-      for (int64_t g = lo; g < hi; ++g) group_of_normals(u.data() + 16 * g, to + 16 * g, m, sd);
+      groups_of_normals(u.data() + 16 * lo, hi - lo, to + 16 * lo, m, sd);
     });
     if (n % 16 == 0) return;
     A last[16];
     uniforms(s, 16, A(0), A(1), last);
-    group_of_normals(last, to + n - 16, m, sd);
+    groups_of_normals(last, 1, to + n - 16, m, sd);
   });
 }
 
