@@ -169,7 +169,8 @@ class Timer:
             callback: called with the number of runs and the seconds of each sample.
         """
         with _threads(self._task_spec.num_threads):
-            number, total, seconds = self._block_size(min_run_time), 0.0, []
+            number, total = self._block_size(min_run_time), 0.0
+            seconds: list[float] = []
             while total < min_run_time or not seconds:
                 seconds.append(self._timer.timeit(number))
                 total += seconds[-1]
