@@ -161,3 +161,38 @@ def test_vmap_draws():
     torch.manual_seed(4)
     got = torch.vmap(lambda x: x + torch.rand(3), randomness="different")(torch.zeros(4, 3))
     assert torch.equal(got, want)
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+def test_fork_while_a_thread_draws():
+    """The default generator is not locked in the child by a thread that is not there."""
+    code = """
+import os, threading, cograd
+cograd.set_rng("torch")
+stop = False
+def work():
+    while not stop: cograd.randn(300_000)
+thread = threading.Thread(target=work); thread.start()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        cograd.manual_seed(1); cograd.rand(3)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+stop = True; thread.join()
+print("done")
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert run.stdout == "done\n", run.stderr
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_long_normal_fills_are_groups(dtype):
+    """Whatever the pieces in which they are made, groups of 16 are those of a shorter fill."""
+    for n in (1024, 1040, 5000, 5007):
+        torch.manual_seed(3)
+        x = torch.randn(n, dtype=dtype)
+        torch.manual_seed(3)
+        short = torch.randn(1024, dtype=dtype)
+        assert torch.equal(x[:992], short[:992])
+        assert abs(x.double().mean().item()) < 0.2 and abs(x.double().std().item() - 1) < 0.1

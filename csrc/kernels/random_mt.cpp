@@ -180,14 +180,29 @@ void mt_uniform(DType t, void* out, int64_t n, MtStream& s, double lo, double hi
 
 namespace {
 
-// 16 uniform numbers to 16 normal ones: u[j] and u[j + 8] make the cosine and the sine.
-template <class T, class A>
-void group_of_normals(const A* u, T* out, A mean, A std) {
-  for (int j = 0; j < 8; ++j) {
-    const A radius = std::sqrt(A(-2) * std::log(A(1) - u[j]));
-    const A turn = static_cast<A>(2 * std::numbers::pi) * u[j + 8];
-    out[j] = element<T>(radius * std::cos(turn) * std + mean);
-    out[j + 8] = element<T>(radius * std::sin(turn) * std + mean);
+void groups_of_normals(const float* u, int64_t groups, float mean, float std, float* out) {
+  mt_loops().normal_float(u, groups, mean, std, out);
+}
+void groups_of_normals(const double* u, int64_t groups, double mean, double std, double* out) {
+  mt_loops().normal_double(u, groups, mean, std, out);
+}
+
+// All uniform numbers, those of an unfinished last group too; whole groups become normal.
+template <class A>
+void fill_groups(A* out, int64_t n, MtStream& s, A mean, A std) {
+  uniforms(s, n, A(0), A(1), out);
+  parallel_for(0, n / 16, 512, [=](int64_t lo, int64_t hi) {
+    groups_of_normals(out + 16 * lo, hi - lo, mean, std, out + 16 * lo);
+  });
+}
+template <class T>
+void fill_half_groups(T* out, int64_t n, MtStream& s, float mean, float std) {
+  float piece[kPiece];
+  for (int64_t at = 0; at < n; at += kPiece) {
+    const int64_t k = std::min(kPiece, n - at);
+    uniforms(s, k, 0.0f, 1.0f, piece);
+    groups_of_normals(piece, k / 16, mean, std, piece);
+    for (int64_t i = 0; i < k; ++i) out[at + i] = T(piece[i]);
   }
 }
 
@@ -201,15 +216,16 @@ void mt_normal(DType t, void* out, int64_t n, MtStream& s, double mean, double s
       return;
     }
     const A m = static_cast<A>(mean), sd = static_cast<A>(std);
-    std::vector<A> u(static_cast<size_t>(n));  // all are drawn before the last group is again
-    uniforms(s, n, A(0), A(1), u.data());
-    parallel_for(0, n / 16, 512, [&](int64_t lo, int64_t hi) {
-      for (int64_t g = lo; g < hi; ++g) group_of_normals(u.data() + 16 * g, to + 16 * g, m, sd);
-    });
+    if constexpr (std::is_same_v<T, A>)
+      fill_groups(to, n, s, m, sd);
+    else
+      fill_half_groups(to, n, s, m, sd);
     if (n % 16 == 0) return;
+    // The last 16 are drawn again, as a group.
     A last[16];
     uniforms(s, 16, A(0), A(1), last);
-    group_of_normals(last, to + n - 16, m, sd);
+    groups_of_normals(last, 1, m, sd, last);
+    for (int64_t i = 0; i < 16; ++i) to[n - 16 + i] = element<T>(last[i]);
   });
 }
 

@@ -2,6 +2,8 @@
 // The Generator's state, and which stream new generators have.
 #include "ops/random/generator.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <random>
 
@@ -38,21 +40,18 @@ uint64_t Generator::initial_seed() const noexcept {
   return mt_ != nullptr ? mt_->seed() : seed_;
 }
 
-Stream Generator::stream() const noexcept {
-  const std::lock_guard lock(mutex_);
-  return mt_ != nullptr ? Stream::Torch : Stream::Philox;
-}
-
 void Generator::set_stream(Stream stream) {
   const std::lock_guard lock(mutex_);
   if ((mt_ != nullptr) == (stream == Stream::Torch)) return;
   if (stream == Stream::Torch) {
     mt_ = std::make_unique<kernels::MtStream>(seed_);
+    kind_.store(Stream::Torch, std::memory_order_relaxed);
     return;
   }
   seed_ = mt_->seed();
   offset_ = 0;
   mt_.reset();
+  kind_.store(Stream::Philox, std::memory_order_relaxed);
 }
 
 std::vector<uint8_t> Generator::state() const {
@@ -72,6 +71,7 @@ void Generator::set_state(std::span<const uint8_t> bytes) {
     COGRAD_CHECK(fresh->set_state(bytes), "Invalid mt19937 state");
     const std::lock_guard lock(mutex_);
     mt_ = std::move(fresh);
+    kind_.store(Stream::Torch, std::memory_order_relaxed);
     return;
   }
   COGRAD_CHECK(bytes.size() == kStateBytes, "RNG state is wrong size: expected ", kStateBytes,
@@ -85,6 +85,7 @@ void Generator::set_state(std::span<const uint8_t> bytes) {
   }
   const std::lock_guard lock(mutex_);
   mt_.reset();
+  kind_.store(Stream::Philox, std::memory_order_relaxed);
   seed_ = seed;
   offset_ = offset;
 }
@@ -95,8 +96,13 @@ kernels::PhiloxState Generator::take(uint64_t blocks) noexcept {
 }
 
 Generator& default_generator() noexcept {
-  static Generator generator(Stream::Philox);
-  return generator;
+  static Generator* generator = [] {
+    auto* made = new Generator(Stream::Philox);  // leaked: threads may draw while the process ends
+    pthread_atfork([] { default_generator().lock(); }, [] { default_generator().unlock(); },
+                   [] { default_generator().unlock(); });
+    return made;
+  }();
+  return *generator;
 }
 
 }  // namespace cograd

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Generator: a seed and a position in its stream of random numbers, shared by random ops.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -39,7 +40,11 @@ class COGRAD_API Generator {
   void set_state(std::span<const uint8_t> bytes);
   // Restarts the seed with that kind of stream, if it is another.
   void set_stream(Stream stream);
-  Stream stream() const noexcept;
+  Stream stream() const noexcept { return kind_.load(std::memory_order_relaxed); }
+
+  // Around a fork, so that the child finds the generator whole.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
 
   // Takes `blocks` of 128 bits from the stream: where they begin. The lock is not held while they
   // are used, so a fill that gives up the GIL cannot block the holder of it. A Torch stream gives a
@@ -70,7 +75,8 @@ class COGRAD_API Generator {
   mutable std::mutex mutex_;
   uint64_t seed_ = kDefaultSeed;
   uint64_t offset_ = 0;
-  std::unique_ptr<kernels::MtStream> mt_;  // of a Torch stream, which has seed and place itself
+  std::atomic<Stream> kind_{Stream::Philox};  // whether mt_ is null, for readers without the lock
+  std::unique_ptr<kernels::MtStream> mt_;     // of a Torch stream, which has seed and place itself
 };
 
 // The generator of ops that are given none.

@@ -5,7 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["checkpoint", "cmake_prefix_path", "cpp_extension", "data", "dlpack", "hooks"]
+__all__ = [
+    "benchmark",
+    "checkpoint",
+    "cmake_prefix_path",
+    "collect_env",
+    "cpp_extension",
+    "data",
+    "dlpack",
+    "hooks",
+]
 
 cmake_prefix_path: str
 
