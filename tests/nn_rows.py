@@ -223,8 +223,9 @@ def record(torch, path):
     for row in ROWS:
         for name, value in evaluate(torch, row).items():
             arrays[f"{row} # {name}"] = value
-    np.savez_compressed(path, **{f"a{i}": v for i, v in enumerate(arrays.values())},
-                        names=np.array(list(arrays)))
+    np.savez_compressed(
+        path, **{f"a{i}": v for i, v in enumerate(arrays.values())}, names=np.array(list(arrays))
+    )
 
 
 if __name__ == "__main__":

@@ -71,8 +71,8 @@ class TileOfOutput {
     group_ = group;
     image_ = first / s_.out_size();
     count_ = last - first;
-    start_ = ((image_ * s_.groups + group) * s_.out_channels) * s_.out_size() +
-             first % s_.out_size();
+    start_ =
+        ((image_ * s_.groups + group) * s_.out_channels) * s_.out_size() + first % s_.out_size();
   }
   int64_t ld() const { return whole_ ? count_ : s_.out_size(); }
   // For reading: gathers.
@@ -127,16 +127,15 @@ void forward_tile(DType t, const ConvShape& s, int64_t group, int64_t first, int
                   const void* x, const void* w, const void* bias, char* cols, TileOfOutput& tile,
                   void* y) {
   const int64_t k = s.depth(), n = last - first;
-  read_columns(t, s, column_runs(s, first, last),
-               at(t, x, group * s.in_channels * s.in_size()), image_stride(s), 0, s.in_channels,
-               cols, n);
+  read_columns(t, s, column_runs(s, first, last), at(t, x, group * s.in_channels * s.in_size()),
+               image_stride(s), 0, s.in_channels, cols, n);
   tile.seek(group, first, last);
   char* out = tile.place(y);
   if (bias != nullptr)
     for (int64_t o = 0; o < s.out_channels; ++o)
       fill(t, at(t, out, o * tile.ld()), at(t, bias, group * s.out_channels + o), n);
-  gemm_here(t, false, false, s.out_channels, n, k, at(t, w, group * s.out_channels * k), k, cols,
-            n, bias != nullptr, out, tile.ld());
+  gemm_here(t, false, false, s.out_channels, n, k, at(t, w, group * s.out_channels * k), k, cols, n,
+            bias != nullptr, out, tile.ld());
   tile.write(y);
 }
 

@@ -22,9 +22,9 @@ constexpr int64_t kEnough = 512;             // positions that make tiles' ends 
 constexpr int64_t kTasks = 8;                // that work should be cut into
 constexpr double kLeast = 0.55;   // share of positions that are results, below which columns win
 constexpr double kUseful = 0.75;  // the same, below which rows are joined
-constexpr int64_t kPartPositions = 512;       // that pay for sums of their own
-constexpr int64_t kSumBytes = 8 << 20;       // of sums for parts of the batch
-constexpr int64_t kOuterPositions = 128;     // of the gradient by weights at once
+constexpr int64_t kPartPositions = 512;   // that pay for sums of their own
+constexpr int64_t kSumBytes = 8 << 20;    // of sums for parts of the batch
+constexpr int64_t kOuterPositions = 128;  // of the gradient by weights at once
 
 using Buffer = std::unique_ptr<char[]>;
 Buffer buffer(int64_t elements, DType t) {
@@ -86,18 +86,18 @@ Packed pack_weights(DType t, const ConvShape& s, const ShiftPart& part, bool tra
   const int64_t blocks = divide_up(rows, p.block), block = p.block;
   parallel_for(0, s.groups * blocks, std::max<int64_t>(1, 8192 / (block * depth)),
                [&](int64_t lo, int64_t hi) {
-    for (; lo < hi; ++lo) {
-      const int64_t g = lo / blocks, first = lo % blocks * block;
-      const T* from = w + g * s.out_channels * s.depth() + first * row;
-      T* to = reinterpret_cast<T*>(p.data.get()) + g * p.group + first * depth;
-      const int64_t real = std::min(block, rows - first);
-      for (int64_t k = 0; k < depth; ++k, to += block) {
-        const T* at_k = from + places[static_cast<size_t>(k)];
-        for (int64_t r = 0; r < real; ++r) to[r] = at_k[r * row];
-        for (int64_t r = real; r < block; ++r) to[r] = T(0);
-      }
-    }
-  });
+                 for (; lo < hi; ++lo) {
+                   const int64_t g = lo / blocks, first = lo % blocks * block;
+                   const T* from = w + g * s.out_channels * s.depth() + first * row;
+                   T* to = reinterpret_cast<T*>(p.data.get()) + g * p.group + first * depth;
+                   const int64_t real = std::min(block, rows - first);
+                   for (int64_t k = 0; k < depth; ++k, to += block) {
+                     const T* at_k = from + places[static_cast<size_t>(k)];
+                     for (int64_t r = 0; r < real; ++r) to[r] = at_k[r * row];
+                     for (int64_t r = real; r < block; ++r) to[r] = T(0);
+                   }
+                 }
+               });
   return p;
 }
 
@@ -222,8 +222,8 @@ bool suits(DType t, const ConvShape& s) {
 bool compact(const ShiftPlan& plan) {
   const double share = useful(plan);
   if (plan.source.size() >= (int64_t{1} << 31) || share < kLeast) return false;
-  const double rows = static_cast<double>(plan.source.plane()) *
-                      static_cast<double>(plan.parts[0].offsets.size());
+  const double rows =
+      static_cast<double>(plan.source.plane()) * static_cast<double>(plan.parts[0].offsets.size());
   return share >= kUseful || rows < double{1 << 24};
 }
 
@@ -233,8 +233,8 @@ bool direct_forward_suits(DType t, const ConvShape& shape) {
   const ConvShape s = flattened(shape);
   return suits(t, s) && compact(forward_plan(s, 1, s.out_size()));
 }
-void direct_forward(DType t, const ConvShape& shape, const void* x, const void* w,
-                    const void* bias, void* y) {
+void direct_forward(DType t, const ConvShape& shape, const void* x, const void* w, const void* bias,
+                    void* y) {
   const ConvShape s = flattened(shape);
   const Split split = split_of(t, s, forward_plan(s, 1, s.out_size()));
   run_plan(t, s, forward_plan(s, split.images, split.chunk), false, x, w, bias, y);
@@ -336,9 +336,9 @@ void OuterSums::add(int64_t image, int64_t group, const void* x, const void* g, 
   each_piece(s_, [&](int64_t z, int64_t line, int64_t i, int64_t lines, int64_t length) {
     const int64_t row = (z * src.extent[1] + line) * src.extent[2] + i;
     const int64_t position = (z * s_.out[1] + line) * s_.out[2] + i;
-    loops.outer(t_, {at(t_, source_, row), offsets + k0, k1 - k0,
-                     at(t_, g_.get(), position * width_), width_, lines, length, src.extent[2],
-                     at(t_, sums, k0 * width_)});
+    loops.outer(t_,
+                {at(t_, source_, row), offsets + k0, k1 - k0, at(t_, g_.get(), position * width_),
+                 width_, lines, length, src.extent[2], at(t_, sums, k0 * width_)});
   });
 }
 
@@ -355,11 +355,13 @@ void add_parts(const ConvShape& s, int64_t parts, int64_t width, const T* sums, 
       for (int64_t p = 0; p < parts; ++p) {
         const T* from = sums + ((p * s.groups + group) * k + first) * width;
         for (int64_t i = 0; i < n * width; ++i)
-          total[static_cast<size_t>(i)] = p == 0 ? from[i] : total[static_cast<size_t>(i)] + from[i];
+          total[static_cast<size_t>(i)] =
+              p == 0 ? from[i] : total[static_cast<size_t>(i)] + from[i];
       }
       for (int64_t o = 0; o < s.out_channels; ++o)
         for (int64_t i = 0; i < n; ++i)
-          gw[(group * s.out_channels + o) * k + first + i] = total[static_cast<size_t>(i * width + o)];
+          gw[(group * s.out_channels + o) * k + first + i] =
+              total[static_cast<size_t>(i * width + o)];
     }
   });
 }
@@ -397,8 +399,7 @@ void direct_weight_grad(DType t, const ConvShape& shape, const void* g, const vo
       const int64_t k0 = lo % cuts * cut, k1 = std::min(k, k0 + cut);
       if (k0 >= k1) continue;
       char* to = at(t, sums.get(), (part * s.groups + group) * k * width);
-      std::memset(at(t, to, k0 * width), 0,
-                  static_cast<size_t>((k1 - k0) * width * dtype_size(t)));
+      std::memset(at(t, to, k0 * width), 0, static_cast<size_t>((k1 - k0) * width * dtype_size(t)));
       for (int64_t n = s.batch * part / parts; n < s.batch * (part + 1) / parts; ++n)
         outer.add(n, group, x, g, k0, k1, to);
     }

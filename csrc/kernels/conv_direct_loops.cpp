@@ -18,7 +18,7 @@ constexpr int kBytes = 32, kRows = 4, kWidth = 2;
 #else
 constexpr int kBytes = 16, kRows = 4, kWidth = 2;
 #endif
-constexpr int kColumns = 3;     // vectors of a tile
+constexpr int kColumns = 3;      // vectors of a tile
 constexpr int kLongColumns = 8;  // of a tile with one row
 constexpr int kOuterRows = 6;
 
@@ -321,9 +321,7 @@ void transpose(const A* g, int64_t channels, int64_t positions, int64_t width, A
 
 ConvDirectLoops conv_direct_loops() {
   ConvDirectLoops f;
-  f.block = [](DType, int64_t rows) -> int64_t {
-    return rows <= 2 ? rows : rows <= 4 ? 4 : kRows;
-  };
+  f.block = [](DType, int64_t rows) -> int64_t { return rows <= 2 ? rows : rows <= 4 ? 4 : kRows; };
   f.lanes = [](DType t) -> int64_t { return kBytes / dtype_size(t); };
   f.slack = [](DType t) -> int64_t { return kLongColumns * kBytes / dtype_size(t); };
   f.shift = [](DType t, const ShiftJob& j) {
@@ -332,9 +330,7 @@ ConvDirectLoops conv_direct_loops() {
   f.outer = [](DType t, const OuterJob& j) {
     t == DType::Float32 ? outer<float>(j) : outer<double>(j);
   };
-  f.dots = [](DType t, const DotJob& j) {
-    t == DType::Float32 ? dots<float>(j) : dots<double>(j);
-  };
+  f.dots = [](DType t, const DotJob& j) { t == DType::Float32 ? dots<float>(j) : dots<double>(j); };
   f.transpose = [](DType t, const void* g, int64_t channels, int64_t positions, int64_t width,
                    void* to) {
     if (t == DType::Float32)

@@ -26,8 +26,8 @@ struct OuterJob {
   const void* source = nullptr;
   const int64_t* offsets = nullptr;
   int64_t depth = 0;
-  const void* g = nullptr;  // [positions][width]
-  int64_t width = 0;        // a multiple of the lanes
+  const void* g = nullptr;                         // [positions][width]
+  int64_t width = 0;                               // a multiple of the lanes
   int64_t lines = 0, length = 0, line_stride = 0;  // positions: rows of the source
   void* sums = nullptr;                            // [depth][width]
 };
@@ -49,7 +49,8 @@ struct ConvDirectLoops {
   void (*shift)(DType t, const ShiftJob& job);
   void (*outer)(DType t, const OuterJob& job);
   void (*dots)(DType t, const DotJob& job);
-  // to [positions][width] = g [channels][positions], zeros beyond; width is a multiple of the lanes.
+  // to [positions][width] = g [channels][positions], zeros beyond; width is a multiple of the
+  // lanes.
   void (*transpose)(DType t, const void* g, int64_t channels, int64_t positions, int64_t width,
                     void* to);
 };

@@ -75,8 +75,8 @@ bool ShiftSource::is_input() const {
   return true;
 }
 
-void ShiftSource::fill(DType t, const char* x, int64_t image, int64_t count, int dim,
-                       int64_t start, char* to) const {
+void ShiftSource::fill(DType t, const char* x, int64_t image, int64_t count, int dim, int64_t start,
+                       char* to) const {
   if (t == DType::Float32)
     fill_source(*this, reinterpret_cast<const float*>(x), image, count, dim, start,
                 reinterpret_cast<float*>(to));
@@ -124,10 +124,10 @@ ShiftPlan forward_plan(const ConvShape& s, int64_t images, int64_t chunk) {
         for (int64_t k2 = 0; k2 < s.kernel[2]; ++k2) {
           const int64_t a = k0 * s.dilation[0], b = k1 * s.dilation[1], e = k2 * s.dilation[2];
           const int64_t slot = src.slot(a % s.stride[0], b % s.stride[1], e % s.stride[2]);
-          part.offsets.push_back(
-              c * src.channel() + slot * src.images * src.plane() +
-              ((a / s.stride[0]) * src.extent[1] + b / s.stride[1]) * src.extent[2] +
-              e / s.stride[2]);
+          part.offsets.push_back(c * src.channel() + slot * src.images * src.plane() +
+                                 ((a / s.stride[0]) * src.extent[1] + b / s.stride[1]) *
+                                     src.extent[2] +
+                                 e / s.stride[2]);
         }
   plan.parts.push_back(std::move(part));
   return plan;
@@ -172,8 +172,8 @@ ShiftPlan input_grad_plan(const ConvShape& s, int64_t images, int64_t chunk) {
         }
         std::vector<int64_t> places;
         for (int64_t k = 0; k < s.taps(); ++k) {
-          const int64_t tap[3] = {k / (s.kernel[1] * s.kernel[2]),
-                                  k / s.kernel[2] % s.kernel[1], k % s.kernel[2]};
+          const int64_t tap[3] = {k / (s.kernel[1] * s.kernel[2]), k / s.kernel[2] % s.kernel[1],
+                                  k % s.kernel[2]};
           bool here = true;
           int64_t place = 0;
           for (int d = 0; d < 3; ++d) {

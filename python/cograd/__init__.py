@@ -121,6 +121,20 @@ _LAZY_MODULES = frozenset(
     )
 )
 _LAZY_NAMES = {
+    "adaptive_max_pool1d": "nn.functional._top",
+    "affine_grid_generator": "nn.functional._grid",
+    "channel_shuffle": "nn.functional.vision",
+    "grid_sampler": "nn.functional._grid",
+    "grid_sampler_2d": "nn.functional._grid",
+    "grid_sampler_3d": "nn.functional._grid",
+    "max_pool1d": "nn.functional._top",
+    "max_pool1d_with_indices": "nn.functional._top",
+    "max_pool2d": "nn.functional._top",
+    "max_pool3d": "nn.functional._top",
+    "pixel_shuffle": "nn.functional.vision",
+    "pixel_unshuffle": "nn.functional.vision",
+    "rrelu": "nn.functional.activation",
+    "rrelu_": "nn.functional.activation",
     "bartlett_window": "_windows",
     "blackman_window": "_windows",
     "hamming_window": "_windows",

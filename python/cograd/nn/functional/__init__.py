@@ -42,6 +42,17 @@ from .activation import (
     threshold_,
 )
 from .attention import scaled_dot_product_attention
+from .conv import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_tbc,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    fold,
+    unfold,
+)
 from .distance import cosine_similarity, pairwise_distance
 from .dropout import (
     alpha_dropout,
@@ -81,17 +92,6 @@ from .norm import (
     rms_norm,
 )
 from .pad import pad
-from .conv import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_tbc,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    fold,
-    unfold,
-)
 from .pool import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,

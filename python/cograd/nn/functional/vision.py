@@ -14,7 +14,6 @@ from cograd import Tensor
 from ._grid import affine_grid_generator, grid_sampler
 from .pool import adaptive_avg_pool2d, adaptive_avg_pool3d
 
-
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
 _MODES = ("nearest", "area", "nearest-exact")
 
@@ -39,9 +38,7 @@ def _sizes(
         else:
             sizes = [int(size)] * n
         if recompute:
-            raise ValueError(
-                "recompute_scale_factor is not meaningful with an explicit size."
-            )
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         return sizes, None
     if scale_factor is None:
         raise ValueError("either size or scale_factor should be defined")
@@ -63,7 +60,9 @@ def _sizes(
 def _area(input: Tensor, sizes: list[int]) -> Tensor:
     if input.dim() == 3:
         return cograd.adaptive_avg_pool1d(input, sizes)
-    return adaptive_avg_pool2d(input, sizes) if input.dim() == 4 else adaptive_avg_pool3d(input, sizes)
+    return (
+        adaptive_avg_pool2d(input, sizes) if input.dim() == 4 else adaptive_avg_pool3d(input, sizes)
+    )
 
 
 def interpolate(
@@ -123,7 +122,7 @@ def interpolate(
         )
     kind = "linear" if mode in _LINEAR else "cubic" if mode == "bicubic" else mode
     last = [0.0] * 3 if factors is None else [0.0] * (3 - n) + factors
-    return cograd._C._ops._interpolate(  # type: ignore[no-any-return]
+    return cograd._C._ops._interpolate(
         input, sizes, kind, bool(align_corners), antialias, last[1], last[2], last[0]
     )
 
@@ -199,9 +198,7 @@ def grid_sample(
         align_corners = False
     modes = ("bilinear", "nearest", "bicubic")
     paddings = ("zeros", "border", "reflection")
-    return grid_sampler(
-        input, grid, modes.index(mode), paddings.index(padding_mode), align_corners
-    )
+    return grid_sampler(input, grid, modes.index(mode), paddings.index(padding_mode), align_corners)
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
@@ -287,7 +284,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """(N, C, *) with the channels of ``groups`` groups taken in turn."""
     if input.dim() < 3:
         raise RuntimeError(
-            f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}"
+            "channel_shuffle expects input with > 2 dims, but got input with sizes "
+            f"{list(input.shape)}"
         )
     if groups <= 0:
         raise RuntimeError(

@@ -21,17 +21,17 @@ from . import (
 from .activation import *  # noqa: F403
 from .attention import *  # noqa: F403
 from .batchnorm import *  # noqa: F403
-from .conv import *  # noqa: F403
-from .padding import *  # noqa: F403
-from .pooling import *  # noqa: F403
-from .vision import *  # noqa: F403
-from .lazy import *  # noqa: F403
 from .container import *  # noqa: F403
+from .conv import *  # noqa: F403
 from .layers import *  # noqa: F403
+from .lazy import *  # noqa: F403
 from .linear import *  # noqa: F403
 from .loss import *  # noqa: F403
 from .module import Module
+from .padding import *  # noqa: F403
 from .param_container import *  # noqa: F403
+from .pooling import *  # noqa: F403
+from .vision import *  # noqa: F403
 
 # Spelled out: type checkers follow this form and no other.
 __all__: list[str] = ["Module"]

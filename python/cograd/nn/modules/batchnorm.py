@@ -315,9 +315,7 @@ class GroupNorm(Module):
 class LocalResponseNorm(Module):
     """Divides by (k + alpha * mean of squares of ``size`` neighbouring channels) ** beta."""
 
-    def __init__(
-        self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
-    ) -> None:
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
         self.size = size
         self.alpha = alpha
@@ -346,7 +344,9 @@ class CrossMapLRN2d(Module):
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, H, W) to the same shape."""
         if input.dim() != 4:
-            raise AssertionError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+            raise AssertionError(
+                f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead."
+            )
         half = int((self.size - 1) / 2 + 1) - 1
         squares = input * input
         sums = F.pad(squares, (0, 0, 0, 0, half, half)).unfold(1, 2 * half + 1, 1).sum(-1)

@@ -177,9 +177,7 @@ class _Conv(_ConvNd):
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         conv = _CONVS[self._dims - 1]
         if self.padding_mode == "zeros":
-            return conv(
-                input, weight, bias, self.stride, self.padding, self.dilation, self.groups
-            )
+            return conv(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
         padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
         return conv(padded, weight, bias, self.stride, 0, self.dilation, self.groups)
 
@@ -240,9 +238,7 @@ class _ConvTransposeNd(_ConvNd):
         dtype: Any = None,
     ) -> None:
         if padding_mode != "zeros":
-            raise ValueError(
-                f'Only "zeros" padding mode is supported for {type(self).__name__}'
-            )
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         n = self._dims
         super().__init__(
             in_channels,

@@ -89,9 +89,7 @@ class LazyModuleMixin:
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
-            raise RuntimeError(
-                f"module {type(self).__name__} has not been fully initialized"
-            )
+            raise RuntimeError(f"module {type(self).__name__} has not been fully initialized")
         module._initialize_hook.remove()
         module._load_hook.remove()
         del module._initialize_hook, module._load_hook
@@ -103,6 +101,8 @@ class LazyLinear(LazyModuleMixin, Linear):
     """Linear whose ``in_features`` are those of its first input."""
 
     cls_to_become = Linear
+    weight: Any
+    bias: Any
 
     def __init__(
         self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
@@ -164,7 +164,9 @@ class _LazyConvMixin(LazyModuleMixin):
 def _lazy_conv(base: type[Any]) -> type[Any]:
     """The class of ``base`` without ``in_channels``."""
     parameters = [
-        p for name, p in inspect.signature(base.__init__).parameters.items() if name != "in_channels"
+        p
+        for name, p in inspect.signature(base.__init__).parameters.items()
+        if name != "in_channels"
     ]
     signature = inspect.Signature(parameters)
 

@@ -37,9 +37,7 @@ class _PadNd(Module):
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
         self.padding: tuple[Any, ...] = (
-            tuple(padding)
-            if isinstance(padding, (tuple, list))
-            else (padding,) * (2 * self._dims)
+            tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * (2 * self._dims)
         )
 
     def forward(self, input: Tensor) -> Tensor:

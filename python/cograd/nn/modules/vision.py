@@ -176,7 +176,9 @@ class Softmax2d(Module):
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, H, W) or (C, H, W) to the same shape."""
         if input.dim() not in (3, 4):
-            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
+            raise ValueError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
+            )
         return F.softmax(input, -3)
 
 
