@@ -177,3 +177,11 @@ def test_listings_of_a_page_run(page, tmp_path, monkeypatch):
         )
         with contextlib.redirect_stdout(io.StringIO()), expected, warned:
             exec(program, scope)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has("matplotlib", "sklearn"), reason="needs the extra demo")
+def test_cnn(tmp_path):
+    out = run_example("cnn.py", "--out", "cnn.png", cwd=tmp_path)
+    assert float(re.search(r"test accuracy: ([\d.]+)%", out)[1]) >= 97.5
+    assert is_picture(tmp_path / "cnn.png", 20_000)

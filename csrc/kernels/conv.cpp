@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "kernels/conv_columns.h"
+#include "kernels/conv_direct.h"
 #include "kernels/gemm.h"
 #include "tensor/threads.h"
 
@@ -70,8 +71,8 @@ class TileOfOutput {
     group_ = group;
     image_ = first / s_.out_size();
     count_ = last - first;
-    start_ = ((image_ * s_.groups + group) * s_.out_channels) * s_.out_size() +
-             first % s_.out_size();
+    start_ =
+        ((image_ * s_.groups + group) * s_.out_channels) * s_.out_size() + first % s_.out_size();
   }
   int64_t ld() const { return whole_ ? count_ : s_.out_size(); }
   // For reading: gathers.
@@ -126,16 +127,15 @@ void forward_tile(DType t, const ConvShape& s, int64_t group, int64_t first, int
                   const void* x, const void* w, const void* bias, char* cols, TileOfOutput& tile,
                   void* y) {
   const int64_t k = s.depth(), n = last - first;
-  read_columns(t, s, column_runs(s, first, last),
-               at(t, x, group * s.in_channels * s.in_size()), image_stride(s), 0, s.in_channels,
-               cols, n);
+  read_columns(t, s, column_runs(s, first, last), at(t, x, group * s.in_channels * s.in_size()),
+               image_stride(s), 0, s.in_channels, cols, n);
   tile.seek(group, first, last);
   char* out = tile.place(y);
   if (bias != nullptr)
     for (int64_t o = 0; o < s.out_channels; ++o)
       fill(t, at(t, out, o * tile.ld()), at(t, bias, group * s.out_channels + o), n);
-  gemm_here(t, false, false, s.out_channels, n, k, at(t, w, group * s.out_channels * k), k, cols,
-            n, bias != nullptr, out, tile.ld());
+  gemm_here(t, false, false, s.out_channels, n, k, at(t, w, group * s.out_channels * k), k, cols, n,
+            bias != nullptr, out, tile.ld());
   tile.write(y);
 }
 
@@ -144,6 +144,7 @@ void forward_tile(DType t, const ConvShape& s, int64_t group, int64_t first, int
 void conv_forward(DType t, const ConvShape& s, const void* x, const void* w, const void* bias,
                   void* y) {
   HeavyScope heavy(static_cast<int64_t>(std::min(s.work() / 8, 1e15)));
+  if (direct_forward_suits(t, s)) return direct_forward(t, s, x, w, bias, y);
   const Tiles tiles(s, s.depth(), t);
   parallel_for(0, s.groups * tiles.count, 1, [&](int64_t lo, int64_t hi) {
     const Buffer cols = buffer(s.depth() * tiles.length, t);
@@ -158,6 +159,7 @@ void conv_forward(DType t, const ConvShape& s, const void* x, const void* w, con
 
 void conv_input_grad(DType t, const ConvShape& s, const void* g, const void* w, void* gx) {
   HeavyScope heavy(static_cast<int64_t>(std::min(s.work() / 8, 1e15)));
+  if (direct_input_grad_suits(t, s)) return direct_input_grad(t, s, g, w, gx);
   std::memset(gx, 0, static_cast<size_t>(s.batch * image_stride(s) * dtype_size(t)));
   if (s.in_channels == 0 || s.batch == 0) return;
   const Tiles tiles(s, s.depth(), t);
@@ -188,6 +190,7 @@ void conv_input_grad(DType t, const ConvShape& s, const void* g, const void* w, 
 
 void conv_weight_grad(DType t, const ConvShape& s, const void* g, const void* x, void* gw) {
   HeavyScope heavy(static_cast<int64_t>(std::min(s.work() / 8, 1e15)));
+  if (direct_weight_grad_suits(t, s)) return direct_weight_grad(t, s, g, x, gw);
   const int64_t k = s.depth(), taps = s.taps();
   if (s.batch == 0 || k == 0) {
     std::memset(gw, 0, static_cast<size_t>(s.groups * s.out_channels * k * dtype_size(t)));

@@ -77,8 +77,7 @@ void add(const ConvShape& s, const std::vector<ColumnRun>& runs, const T* src, i
       if (step == 1)
         for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(to[i] + from[i]);
       else
-        for (int64_t i = 0; i < count; ++i)
-          to[i * step] = static_cast<T>(to[i * step] + from[i]);
+        for (int64_t i = 0; i < count; ++i) to[i * step] = static_cast<T>(to[i * step] + from[i]);
     }
   });
 }

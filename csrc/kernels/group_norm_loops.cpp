@@ -18,7 +18,7 @@ namespace {
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-constexpr int kLanes = 64;      // sums side by side
+constexpr int kLanes = 64;        // sums side by side
 constexpr int64_t kBlock = 4096;  // elements that are summed in the narrow type
 
 // The sum over i < n of f(i), as A within blocks and double between them.
@@ -98,8 +98,8 @@ void backward_group(const NormGroups& n, int64_t g, const T* gy, const T* x, con
     const T* q = gy + at + s * n.step;
     const double a = blocked_sum<A>(n.length, [q](int64_t i) { return static_cast<A>(q[i]); });
     const double b = r * blocked_sum<A>(n.length, [p, q, m](int64_t i) {
-      return static_cast<A>(q[i]) * (static_cast<A>(p[i]) - m);
-    });
+                       return static_cast<A>(q[i]) * (static_cast<A>(p[i]) - m);
+                     });
     sums[g * n.segments + s] = a;
     dots[g * n.segments + s] = b;
     sum += a * c.w(n.weight(g, s));

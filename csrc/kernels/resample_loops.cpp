@@ -34,7 +34,8 @@ struct Taps {
     for (int64_t i = 0; i < d.out && even; ++i) {
       even = d.start[static_cast<size_t>(i)] == first + i * step &&
              d.count[static_cast<size_t>(i)] == count;
-      for (int64_t t = 0; t < count && even; ++t) even = weight[static_cast<size_t>(i * d.taps + t)] == same;
+      for (int64_t t = 0; t < count && even; ++t)
+        even = weight[static_cast<size_t>(i * d.taps + t)] == same;
     }
   }
   int64_t start(int64_t i) const { return dim->start[static_cast<size_t>(i)]; }
@@ -160,7 +161,8 @@ class Passes {
 
  private:
   double growth(int d) const {
-    return static_cast<double>(r_.dims[d].out) / static_cast<double>(std::max<int64_t>(1, r_.dims[d].in));
+    return static_cast<double>(r_.dims[d].out) /
+           static_cast<double>(std::max<int64_t>(1, r_.dims[d].in));
   }
   const Resampling& r_;
   int order_[3] = {0, 0, 0}, count_ = 0;
@@ -178,7 +180,8 @@ void planes(const Resampling& r, int64_t count, const void* x, void* y) {
   if constexpr (std::is_same_v<T, A>) {
     for (int64_t p = 0; p < count; ++p) passes.run(from + p * in, to + p * out);
   } else {
-    const std::unique_ptr<A[]> a(new A[static_cast<size_t>(in)]), b(new A[static_cast<size_t>(out)]);
+    const std::unique_ptr<A[]> a(new A[static_cast<size_t>(in)]),
+        b(new A[static_cast<size_t>(out)]);
     for (int64_t p = 0; p < count; ++p) {
       for (int64_t i = 0; i < in; ++i) a[static_cast<size_t>(i)] = static_cast<A>(from[p * in + i]);
       passes.run(a.get(), b.get());

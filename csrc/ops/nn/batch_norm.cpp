@@ -2,8 +2,8 @@
 // batch_norm, instance_norm and group_norm over one kernel.
 #include "kernels/group_norm.h"
 #include "ops/core/batch_call.h"
-#include "ops/core/raw.h"
 #include "ops/core/ops.h"
+#include "ops/core/raw.h"
 
 namespace cograd {
 
@@ -64,9 +64,9 @@ void fused_backward(Ctx<Op>& ctx, const NormGroups& n, const Tensor& g, bool giv
   const Tensor gx = ctx.needs(0) ? empty(x.sizes(), x.dtype()) : Tensor();
   const auto count = static_cast<size_t>(n.groups * n.segments);
   std::vector<double> sums(count), dots(count);
-  kernels::group_norm_backward(x.dtype(), n, cg.bytes(), cx.bytes(), mean.bytes(), rstd.bytes(),
-                               Operands::at(cw), given, Operands::at(gx) == nullptr ? nullptr : gx.bytes(),
-                               sums.data(), dots.data());
+  kernels::group_norm_backward(
+      x.dtype(), n, cg.bytes(), cx.bytes(), mean.bytes(), rstd.bytes(), Operands::at(cw), given,
+      Operands::at(gx) == nullptr ? nullptr : gx.bytes(), sums.data(), dots.data());
   if (gx.defined()) ctx.grad(0) = gx;
   const DType t = w.defined() ? w.dtype() : x.dtype();
   if (ctx.needs(1)) ctx.grad(1) = sum_by_weight(n, dots, x.size(1), t);
@@ -122,9 +122,10 @@ struct BatchNormOp {
     const Tensor xh = cast(center * r, x.dtype());
     if (ctx.needs(0)) {
       const Tensor h = w.defined() ? g * along_channels(cast(w, x.dtype()), x.dim()) : g;
-      const Tensor gx = ctx->given ? r * h
-                                   : r * (h - mean(h, IntList(dims), true) -
-                                          xh * mean(h * xh, IntList(dims), true));
+      const Tensor gx =
+          ctx->given
+              ? r * h
+              : r * (h - mean(h, IntList(dims), true) - xh * mean(h * xh, IntList(dims), true));
       ctx.grad(0) = cast(gx, x.dtype());
     }
     if (ctx.needs(1)) ctx.grad(1) = cast(sum(g * xh, IntList(dims)), w.dtype());
@@ -176,10 +177,8 @@ struct GroupNormOp {
   static void backward(Ctx<GroupNormOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
     const Tensor g = gs[0], x = ctx.saved(0), w = ctx.saved(1);
-    if (!ctx.differentiated())
-      return fused_backward(ctx, sample_groups(x, ctx->groups), g, false);
-    const int64_t grouped[3] = {x.size(0), ctx->groups,
-                                x.size(1) / ctx->groups * positions(x)};
+    if (!ctx.differentiated()) return fused_backward(ctx, sample_groups(x, ctx->groups), g, false);
+    const int64_t grouped[3] = {x.size(0), ctx->groups, x.size(1) / ctx->groups * positions(x)};
     const int64_t dims[1] = {2};
     const Tensor rows = reshape(x, grouped);
     const Tensor center = rows - mean(rows, IntList(dims), true);
@@ -187,8 +186,8 @@ struct GroupNormOp {
     const Tensor xh = center * r;
     const Dims others = without_channels(x.dim());
     if (ctx.needs(0)) {
-      const Tensor h = reshape(
-          w.defined() ? g * along_channels(cast(w, x.dtype()), x.dim()) : g, grouped);
+      const Tensor h =
+          reshape(w.defined() ? g * along_channels(cast(w, x.dtype()), x.dim()) : g, grouped);
       const Tensor gx =
           r * (h - mean(h, IntList(dims), true) - xh * mean(h * xh, IntList(dims), true));
       ctx.grad(0) = reshape(gx, x.sizes());
@@ -270,10 +269,9 @@ struct BatchNorm {
       "~T(2, 3, 2, 2), T(3), T(3), T(3), P(3), False, 0.1, 1e-5, False"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
   static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
-                        const Tensor& running_mean, const Tensor& running_var,
-                        bool training, double momentum, double eps, bool) {
-    return std::get<0>(batch_norm(x, w, b, running_mean, running_var, training,
-                                  momentum, eps));
+                        const Tensor& running_mean, const Tensor& running_var, bool training,
+                        double momentum, double eps, bool) {
+    return std::get<0>(batch_norm(x, w, b, running_mean, running_var, training, momentum, eps));
   }
 };
 COGRAD_OP(BatchNorm)
@@ -289,10 +287,9 @@ struct NativeBatchNorm {
   static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr uint32_t kNondiffOutputs = 6;
   static Triple forward(const Tensor& x, const Tensor& w, const Tensor& b,
-                        const Tensor& running_mean, const Tensor& running_var,
-                        bool training, double momentum, double eps) {
-    Triple out = batch_norm(x, w, b, running_mean, running_var, training,
-                            momentum, eps);
+                        const Tensor& running_mean, const Tensor& running_var, bool training,
+                        double momentum, double eps) {
+    Triple out = batch_norm(x, w, b, running_mean, running_var, training, momentum, eps);
     if (!training) {
       const int64_t none[1] = {0};
       std::get<1>(out) = empty(none, std::get<1>(out).dtype());
@@ -337,15 +334,14 @@ struct GroupNorm {
 COGRAD_OP(GroupNorm)
 
 struct NativeGroupNorm {
-  static constexpr OpSpec spec{"native_group_norm",
-                               "input, weight=None, bias=None, N=1, C=1, HxW=1, group=1, eps=1e-05",
-                               kFunction | kReduction,
-                               "group_norm, and the mean and 1 / sqrt(var + eps) of each group.",
-                               "~T(2, 4, 3), T(4), T(4), 2, 4, 3, 2, 0.01"};
+  static constexpr OpSpec spec{
+      "native_group_norm", "input, weight=None, bias=None, N=1, C=1, HxW=1, group=1, eps=1e-05",
+      kFunction | kReduction, "group_norm, and the mean and 1 / sqrt(var + eps) of each group.",
+      "~T(2, 4, 3), T(4), T(4), 2, 4, 3, 2, 0.01"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr uint32_t kNondiffOutputs = 6;
-  static Triple forward(const Tensor& x, const Tensor& w, const Tensor& b,
-                        int64_t n, int64_t c, int64_t s, int64_t groups, double eps) {
+  static Triple forward(const Tensor& x, const Tensor& w, const Tensor& b, int64_t n, int64_t c,
+                        int64_t s, int64_t groups, double eps) {
     COGRAD_CHECK(x.dim() >= 2 && x.size(0) == n && x.size(1) == c && positions(x) == s,
                  "native_group_norm(): expected an input of N, C, HxW = ", n, ", ", c, ", ", s,
                  ", but got shape ", to_string(x.sizes()));
@@ -364,9 +360,8 @@ struct InstanceNorm {
       "T(2, 3, 4), None, None, None, None, True, 0.1, 1e-3, False; "
       "~T(2, 3, 2, 2), T(3), T(3), T(3), P(3), False, 0.1, 1e-5, False"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
-  static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
-                        const Tensor& mean, const Tensor& var, bool from_input,
-                        double momentum, double eps, bool) {
+  static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& mean,
+                        const Tensor& var, bool from_input, double momentum, double eps, bool) {
     check_input("instance_norm", x, 2);
     COGRAD_CHECK(from_input || (mean.defined() && var.defined()),
                  "Expected running_mean and running_var to be defined when use_input_stats is "
@@ -379,8 +374,7 @@ struct InstanceNorm {
     if (x.size(1) == 0) return clone(x);
     const Triple out = apply<GroupNormOp>(x, w, b, x.size(1), eps);
     const int64_t count = positions(x);
-    if (count < 2 || x.size(0) == 0 || (!mean.defined() && !var.defined()))
-      return std::get<0>(out);
+    if (count < 2 || x.size(0) == 0 || (!mean.defined() && !var.defined())) return std::get<0>(out);
     const GradGuard no_grad(false);
     const int64_t samples[1] = {0};
     update(mean, cograd::mean(std::get<1>(out), IntList(samples)), momentum);

@@ -32,9 +32,7 @@ kernels::ConvShape shape_of(IntList x, IntList w, IntList out, const ConvOptions
 }
 
 // 16-bit numbers are computed with in float.
-DType wide(DType t) {
-  return t == DType::Float16 || t == DType::BFloat16 ? DType::Float32 : t;
-}
+DType wide(DType t) { return t == DType::Float16 || t == DType::BFloat16 ? DType::Float32 : t; }
 Tensor operand(const Tensor& x) {
   return x.defined() ? raw_contiguous(raw_cast(x, wide(x.dtype()))) : x;
 }
@@ -110,7 +108,8 @@ void check_geometry(IntList x, IntList w, const ConvOptions& o) {
                " channels instead");
 }
 void check_types(const Tensor& a, const Tensor& b) {
-  COGRAD_CHECK_NOT_IMPLEMENTED(a.dtype() != DType::Bool, "convolution is not implemented for 'Bool'");
+  COGRAD_CHECK_NOT_IMPLEMENTED(a.dtype() != DType::Bool,
+                               "convolution is not implemented for 'Bool'");
   COGRAD_CHECK(a.dtype() == b.dtype(), "expected scalar type ", scalar_type_name(a.dtype()),
                " but found ", scalar_type_name(b.dtype()));
 }
@@ -153,8 +152,7 @@ ConvOptions options_of(const BatchCall& c, size_t first) {
 
 struct ConvOp {
   static constexpr OpSpec spec{
-      "_conv",
-      "input, weight, stride, padding, dilation, groups, bias=None",
+      "_conv", "input, weight, stride, padding, dilation, groups, bias=None",
       kInternal | kContraction,
       "The sums over a window that moves over the input (N, C, *), for each of the rows of weight; "
       "bias is (O, 1, ...).",
@@ -191,10 +189,8 @@ struct ConvOp {
   static void backward(Ctx<ConvOp>& ctx, const Tensor& g) {
     const IntList both(ctx->sizes);
     const size_t n = both.size() / 2;
-    if (ctx.needs(0))
-      ctx.grad(0) = conv_input_grad(g, ctx.saved(1), both.first(n), ctx->options);
-    if (ctx.needs(1))
-      ctx.grad(1) = conv_weight_grad(g, ctx.saved(0), both.last(n), ctx->options);
+    if (ctx.needs(0)) ctx.grad(0) = conv_input_grad(g, ctx.saved(1), both.first(n), ctx->options);
+    if (ctx.needs(1)) ctx.grad(1) = conv_weight_grad(g, ctx.saved(0), both.last(n), ctx->options);
     if (ctx.needs(2)) ctx.grad(2) = g;  // summed to the bias' shape by the engine
   }
   static void batch(BatchCall& c) {
@@ -215,8 +211,7 @@ COGRAD_OP(ConvOp)
 
 struct ConvInputGrad {
   static constexpr OpSpec spec{
-      "_conv_input_grad",
-      "grad, weight, sizes, stride, padding, dilation, groups",
+      "_conv_input_grad", "grad, weight, sizes, stride, padding, dilation, groups",
       kInternal | kContraction,
       "The gradient of _conv by its input, of shape sizes: the transposed convolution of grad.",
       "T(2, 4, 4), T(4, 3, 2), (2, 3, 5), (1,), (0,), (1,), 1; "
@@ -243,7 +238,8 @@ struct ConvInputGrad {
     return raw_cast(gx, g.dtype());
   }
   static void backward(Ctx<ConvInputGrad>& ctx, const Tensor& h) {
-    if (ctx.needs(0)) ctx.grad(0) = conv_within(h, ctx.saved(1), ctx->options, IntList(ctx->grad_sizes));
+    if (ctx.needs(0))
+      ctx.grad(0) = conv_within(h, ctx.saved(1), ctx->options, IntList(ctx->grad_sizes));
     if (ctx.needs(1))
       ctx.grad(1) = conv_weight_grad(ctx.saved(0), h, IntList(ctx->sizes), ctx->options);
   }
@@ -254,8 +250,8 @@ struct ConvInputGrad {
     const size_t dim = fold_batch ? 0 : 1;
     if (!fold_batch) o.groups *= c.size();
     const Tensor weight = fold_batch ? w : fold_samples(c.samples(w), 0);
-    const Tensor gx = conv_input_grad(fold_samples(c.all_samples(g), static_cast<int>(dim)),
-                                      weight, scaled(c.arg(2).ints(), dim, c.size()), o);
+    const Tensor gx = conv_input_grad(fold_samples(c.all_samples(g), static_cast<int>(dim)), weight,
+                                      scaled(c.arg(2).ints(), dim, c.size()), o);
     c.give(unfold_samples(gx, static_cast<int>(dim), c.size()));
   }
 };
@@ -263,10 +259,8 @@ COGRAD_OP(ConvInputGrad)
 
 struct ConvWeightGrad {
   static constexpr OpSpec spec{
-      "_conv_weight_grad",
-      "grad, input, sizes, stride, padding, dilation, groups",
-      kInternal | kContraction,
-      "The gradient of _conv by its weight, of shape sizes.",
+      "_conv_weight_grad", "grad, input, sizes, stride, padding, dilation, groups",
+      kInternal | kContraction, "The gradient of _conv by its weight, of shape sizes.",
       "T(2, 4, 4), T(2, 3, 5), (4, 3, 2), (1,), (0,), (1,), 1; "
       "T(2, 6, 3, 8), T(2, 4, 5, 6), (6, 2, 3, 2), (2, 1), (1, 2), (1, 2), 2; "
       "T(2, 3, 6, 5), T(2, 3, 6, 5), (3, 1, 3, 3), (1, 1), (1, 1), (1, 1), 3"};
@@ -291,7 +285,8 @@ struct ConvWeightGrad {
     return raw_cast(gw, g.dtype());
   }
   static void backward(Ctx<ConvWeightGrad>& ctx, const Tensor& h) {
-    if (ctx.needs(0)) ctx.grad(0) = conv_within(ctx.saved(1), h, ctx->options, IntList(ctx->grad_sizes));
+    if (ctx.needs(0))
+      ctx.grad(0) = conv_within(ctx.saved(1), h, ctx->options, IntList(ctx->grad_sizes));
     if (ctx.needs(1))
       ctx.grad(1) = conv_input_grad(ctx.saved(0), h, IntList(ctx->sizes), ctx->options);
   }
@@ -329,8 +324,7 @@ Dims conv_output_sizes(IntList x, IntList w, const ConvOptions& o) {
   if (fits) return out;
   const auto by = [](const Dims& d, size_t skip) {
     std::string s;
-    for (size_t i = skip; i < d.size(); ++i)
-      s += (i > skip ? " x " : "") + std::to_string(d[i]);
+    for (size_t i = skip; i < d.size(); ++i) s += (i > skip ? " x " : "") + std::to_string(d[i]);
     return s;
   };
   Dims reach;

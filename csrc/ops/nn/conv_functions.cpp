@@ -66,8 +66,8 @@ Tensor transposed_conv(const Tensor& x, const Tensor& w, const Tensor& bias, con
                  to_string(IntList(extra)), " stride: ", to_string(IntList(o.stride)),
                  " dilation: ", to_string(IntList(o.dilation)));
     const int64_t reach = checked_add(checked_mul(o.dilation[i], kernel - 1), extra[i] + 1);
-    const int64_t out = checked_add(checked_mul(in - 1, o.stride[i]), reach) -
-                        checked_mul(2, o.padding[i]);
+    const int64_t out =
+        checked_add(checked_mul(in - 1, o.stride[i]), reach) - checked_mul(2, o.padding[i]);
     COGRAD_CHECK(out >= 1, "Given input size per channel: ", to_string(x.sizes().last(n)),
                  ". Calculated output size per channel: (", out, "). Output size is too small");
     sizes.push_back(out);
@@ -108,8 +108,7 @@ Tensor conv_padded(const Tensor& input, const Tensor& w, const Tensor& bias, Int
     uneven = uneven || total % 2 != 0;
   }
   const Tensor x = uneven ? constant_pad(b.x, more, Scalar(0)) : b.x;
-  return b.result(
-      conv(x, w, bias_column(bias, w, w.size(0), false), {steps, both, holes, groups}));
+  return b.result(conv(x, w, bias_column(bias, w, w.size(0), false), {steps, both, holes, groups}));
 }
 
 template <int N>
@@ -117,14 +116,13 @@ Tensor conv_transpose_of(const Tensor& input, const Tensor& w, const Tensor& bia
                          IntList padding, IntList output_padding, int64_t groups,
                          IntList dilation) {
   const Batched b(input, w, N, true);
-  return b.result(transposed_conv(
-      b.x, w, bias,
-      {each_dim(stride, "stride", N), each_dim(padding, "padding", N),
-       each_dim(dilation, "dilation", N), groups},
-      each_dim(output_padding, "output_padding", N)));
+  return b.result(transposed_conv(b.x, w, bias,
+                                  {each_dim(stride, "stride", N), each_dim(padding, "padding", N),
+                                   each_dim(dilation, "dilation", N), groups},
+                                  each_dim(output_padding, "output_padding", N)));
 }
 
-#define COGRAD_CONV(N, shapes, samples, strings, transposed)                                      \
+#define COGRAD_CONV(N, shapes, samples, strings, transposed)                                     \
   struct Conv##N##d {                                                                            \
     static constexpr OpSpec spec{                                                                \
         "conv" #N "d", "input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1",    \
@@ -176,12 +174,13 @@ COGRAD_CONV(1, "input (N, C, L) or (C, L), weight (O, C / groups, K)",
             "T(3, 6), T(2, 3, 3), None, 2, 'valid'",
             "T(2, 3, 5), T(3, 4, 2), T(4); T(3, 5), T(3, 2, 3), None, 2, 1, 1; "
             "T(2, 4, 5), T(4, 3, 3), T(6), 1, 1, 0, 2, 2")
-COGRAD_CONV(2, "input (N, C, H, W) or (C, H, W), weight (O, C / groups, KH, KW)",
-            "T(2, 3, 4, 5), T(4, 3, 2, 3), T(4); T(3, 5, 4), T(2, 3, 3, 3), None, (2, 1), 1; "
-            "T(1, 4, 5, 5), T(4, 1, 3, 3), T(4), 1, (1, 2), (2, 1), 4; T(2, 3, 4, 4), T(2, 3, 1, 1)",
-            "T(1, 2, 4, 5), T(3, 2, 2, 3), T(3), 1, 'same'; T(2, 5, 5), T(2, 2, 3, 3), None, 1, 'valid'",
-            "T(2, 3, 3, 4), T(3, 2, 2, 3), T(2); T(3, 3, 4), T(3, 2, 3, 3), None, (2, 1), 1, (1, 0); "
-            "T(1, 4, 3, 3), T(4, 1, 3, 3), T(2), 2, (1, 2), 1, 2, (2, 1)")
+COGRAD_CONV(
+    2, "input (N, C, H, W) or (C, H, W), weight (O, C / groups, KH, KW)",
+    "T(2, 3, 4, 5), T(4, 3, 2, 3), T(4); T(3, 5, 4), T(2, 3, 3, 3), None, (2, 1), 1; "
+    "T(1, 4, 5, 5), T(4, 1, 3, 3), T(4), 1, (1, 2), (2, 1), 4; T(2, 3, 4, 4), T(2, 3, 1, 1)",
+    "T(1, 2, 4, 5), T(3, 2, 2, 3), T(3), 1, 'same'; T(2, 5, 5), T(2, 2, 3, 3), None, 1, 'valid'",
+    "T(2, 3, 3, 4), T(3, 2, 2, 3), T(2); T(3, 3, 4), T(3, 2, 3, 3), None, (2, 1), 1, (1, 0); "
+    "T(1, 4, 3, 3), T(4, 1, 3, 3), T(2), 2, (1, 2), 1, 2, (2, 1)")
 COGRAD_CONV(3, "input (N, C, D, H, W) or (C, D, H, W), weight (O, C / groups, KD, KH, KW)",
             "T(1, 2, 3, 4, 3), T(3, 2, 2, 2, 2), T(3); "
             "T(2, 4, 3, 4), T(2, 1, 2, 3, 2), None, (2, 1, 1), (1, 1, 0), 1, 2",
@@ -218,22 +217,22 @@ struct Convolution {
 COGRAD_OP(Convolution)
 
 struct ConvTbc {
-  static constexpr OpSpec spec{"conv_tbc",
-                               "input, weight, bias, pad=0",
-                               kFunction | kContraction,
+  static constexpr OpSpec spec{"conv_tbc", "input, weight, bias, pad=0", kFunction | kContraction,
                                "Convolution over time: input (T, B, C), weight (K, C, O).",
                                "T(5, 2, 3), T(2, 3, 4), T(4); T(4, 1, 2), T(3, 2, 2), T(2), 1"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
   static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, int64_t pad) {
     COGRAD_CHECK(x.dim() == 3, "Input must have 3 dims: time, batch, in_channel");
-    COGRAD_CHECK(w.dim() == 3, "Weight tensor must have 3 dims: kernel_width, in_channels, "
-                               "out_channels.");
+    COGRAD_CHECK(w.dim() == 3,
+                 "Weight tensor must have 3 dims: kernel_width, in_channels, "
+                 "out_channels.");
     COGRAD_CHECK(bias.defined() && bias.dim() == 1, "Bias must be 1-D");
-    const int64_t samples_first[3] = {1, 2, 0}, rows_first[3] = {2, 1, 0}, time_first[3] = {2, 0, 1};
+    const int64_t samples_first[3] = {1, 2, 0}, rows_first[3] = {2, 1, 0},
+                  time_first[3] = {2, 0, 1};
     const Tensor kernel = permute(w, rows_first);
-    const Tensor y = conv(permute(x, samples_first), kernel,
-                          bias_column(bias, kernel, kernel.size(0), false),
-                          {Dims{1}, Dims{pad}, Dims{1}, 1});
+    const Tensor y =
+        conv(permute(x, samples_first), kernel, bias_column(bias, kernel, kernel.size(0), false),
+             {Dims{1}, Dims{pad}, Dims{1}, 1});
     return permute(y, time_first);
   }
 };

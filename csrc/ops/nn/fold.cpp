@@ -67,9 +67,7 @@ Tensor fold_columns(const Tensor& cols, IntList image, const Window& w);
 
 struct Im2Col {
   static constexpr OpSpec spec{
-      "im2col",
-      "input, kernel_size, dilation, padding, stride",
-      kInternal | kShape,
+      "im2col", "input, kernel_size, dilation, padding, stride", kInternal | kShape,
       "The blocks that a kernel sees of images (N, C, H, W), as columns (N, C KH KW, L).",
       "T(2, 3, 4, 5), (2, 3), (1, 1), (0, 0), (1, 1); T(1, 2, 5, 4), 2, (2, 1), 1, (1, 2)"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
@@ -104,9 +102,7 @@ COGRAD_OP(Im2Col)
 
 struct Col2Im {
   static constexpr OpSpec spec{
-      "col2im",
-      "input, output_size, kernel_size, dilation, padding, stride",
-      kInternal | kShape,
+      "col2im", "input, output_size, kernel_size, dilation, padding, stride", kInternal | kShape,
       "The sums of columns (N, C KH KW, L) at the places of images (N, C, H, W) they are from.",
       "T(2, 18, 9), (4, 5), (2, 3), (1, 1), (0, 0), (1, 1); "
       "T(1, 8, 15), (5, 4), 2, (2, 1), 1, (1, 2)"};
@@ -137,8 +133,8 @@ struct Col2Im {
                  ", stride=", to_string(IntList(w.stride)),
                  ", expected size of input's dimension 2 to match the calculated number of sliding "
                  "blocks ",
-                 s.out[1], " * ", s.out[2], " = ", s.out_size(), ", but got input.size(2)=",
-                 cols.size(2), ".");
+                 s.out[1], " * ", s.out[2], " = ", s.out_size(),
+                 ", but got input.size(2)=", cols.size(2), ".");
     if (ctx.recording()) *ctx.operator->() = {w, size};
     const int64_t sizes[4] = {cols.size(0), cols.size(1) / taps, size[0], size[1]};
     Tensor out = empty(sizes, cols.dtype());
@@ -176,9 +172,7 @@ Tensor with_batch(const char* op, const Tensor& x, int dims, F&& f) {
 
 struct Unfold {
   static constexpr OpSpec spec{
-      "unfold",
-      "input, kernel_size, dilation=1, padding=0, stride=1",
-      kNN | kShape,
+      "unfold", "input, kernel_size, dilation=1, padding=0, stride=1", kNN | kShape,
       "The blocks that a kernel sees of images (N, C, H, W), as columns (N, C KH KW, L).",
       "T(2, 3, 4, 5), (2, 3); T(2, 5, 4), 2, (2, 1), 1, (1, 2)"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
@@ -193,9 +187,7 @@ COGRAD_OP(Unfold)
 
 struct Fold {
   static constexpr OpSpec spec{
-      "fold",
-      "input, output_size, kernel_size, dilation=1, padding=0, stride=1",
-      kNN | kShape,
+      "fold", "input, output_size, kernel_size, dilation=1, padding=0, stride=1", kNN | kShape,
       "The sums of columns (N, C KH KW, L) at the places of images (N, C, H, W) they are from.",
       "T(2, 18, 9), (4, 5), (2, 3); T(8, 15), (5, 4), 2, (2, 1), 1, (1, 2)"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;

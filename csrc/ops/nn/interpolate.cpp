@@ -19,8 +19,10 @@ Mode mode_of(std::string_view name) {
   if (name == "nearest") return Mode::Nearest;
   if (name == "nearest-exact") return Mode::NearestExact;
   if (name == "linear") return Mode::Linear;
-  COGRAD_CHECK(name == "cubic", "_interpolate(): expected mode 'nearest', 'nearest-exact', "
-               "'linear' or 'cubic', but got '", name, "'");
+  COGRAD_CHECK(name == "cubic",
+               "_interpolate(): expected mode 'nearest', 'nearest-exact', "
+               "'linear' or 'cubic', but got '",
+               name, "'");
   return Mode::Cubic;
 }
 
@@ -36,7 +38,8 @@ class Table {
   // The next output's weights of positions first, first + 1, ...
   void add(int64_t first, std::span<const double> weights) {
     const auto clamped = [this](int64_t i) { return std::clamp<int64_t>(i, 0, in_ - 1); };
-    const int64_t lo = clamped(first), hi = clamped(first + static_cast<int64_t>(weights.size()) - 1);
+    const int64_t lo = clamped(first),
+                  hi = clamped(first + static_cast<int64_t>(weights.size()) - 1);
     dim_.start.push_back(lo);
     dim_.count.push_back(hi - lo + 1);
     const size_t at = dim_.weight.size();
@@ -63,14 +66,15 @@ double step_of(int64_t in, int64_t out, bool align_corners, double given) {
 ResampleDim nearest(int64_t in, int64_t out, double given, bool exact, bool wide) {
   Table table(in, out, 1);
   const double step = step_of(in, out, false, given);
-  const auto narrow = given > 0 ? static_cast<float>(1 / given)
-                                : static_cast<float>(in) / static_cast<float>(out);
+  const auto narrow =
+      given > 0 ? static_cast<float>(1 / given) : static_cast<float>(in) / static_cast<float>(out);
   const double one[1] = {1};
   for (int64_t i = 0; i < out; ++i) {
     const double shift = exact ? 0.5 : 0;
     const double at = wide && exact
                           ? std::floor((static_cast<double>(i) + shift) * step)
-                          : static_cast<double>(std::floor((static_cast<float>(i) + static_cast<float>(shift)) * narrow));
+                          : static_cast<double>(std::floor(
+                                (static_cast<float>(i) + static_cast<float>(shift)) * narrow));
     table.add(std::min(static_cast<int64_t>(at), in - 1), one);
   }
   return table.take();
@@ -101,8 +105,8 @@ ResampleDim cubic(int64_t in, int64_t out, bool align_corners, double given) {
   Table table(in, out, 4);
   const double step = step_of(in, out, align_corners, given);
   for (int64_t i = 0; i < out; ++i) {
-    const double at = align_corners ? step * static_cast<double>(i)
-                                    : step * (static_cast<double>(i) + 0.5) - 0.5;
+    const double at =
+        align_corners ? step * static_cast<double>(i) : step * (static_cast<double>(i) + 0.5) - 0.5;
     const double floor = std::floor(at), part = at - floor;
     double weights[4];
     for (int k = 0; k < 4; ++k) weights[k] = cubic_weight(part - (k - 1), -0.75);

@@ -41,7 +41,7 @@ int64_t padded_size(const Tensor& x, const Ends& e) {
 }
 
 struct ConstantPad {
-  static constexpr OpSpec spec{"constant_pad_nd", "input, pad, value=0", kInternal | kReduction,
+  static constexpr OpSpec spec{"constant_pad_nd", "input, pad, value=0", kFunction | kReduction,
                                "The input between elements of one value; negative numbers cut.",
                                "T(3, 4), (1, 2); T(3, 4), (-1, 2, 0, -1), 2.0; T(2, 3), (2, -4)"};
   struct State {

@@ -12,8 +12,11 @@ Dims pool_dims(const char* op, IntList v, const char* name, size_t n) {
 
 PoolArgs pool_args(const char* op, size_t n, IntList kernel, IntList stride, IntList padding,
                    IntList dilation, bool ceil_mode) {
-  PoolArgs a{pool_dims(op, kernel, "kernel_size", n), {}, pool_dims(op, padding, "padding", n),
-             pool_dims(op, dilation, "dilation", n), ceil_mode};
+  PoolArgs a{pool_dims(op, kernel, "kernel_size", n),
+             {},
+             pool_dims(op, padding, "padding", n),
+             pool_dims(op, dilation, "dilation", n),
+             ceil_mode};
   a.stride = stride.empty() ? a.kernel : pool_dims(op, stride, "stride", n);
   for (size_t i = 0; i < n; ++i) {
     COGRAD_CHECK(a.stride[i] != 0, "stride should not be zero");
@@ -46,8 +49,8 @@ Dims pool_sizes(const char* op, IntList in, const PoolArgs& a) {
     out.push_back(n);
     fits = fits && n >= 1;
   }
-  COGRAD_CHECK(fits, op, ": Given input size: ", to_string(in), ". Calculated output size: ",
-               to_string(IntList(out)), ". Output size is too small");
+  COGRAD_CHECK(fits, op, ": Given input size: ", to_string(in),
+               ". Calculated output size: ", to_string(IntList(out)), ". Output size is too small");
   return out;
 }
 

@@ -57,12 +57,15 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
   const Dims out = pool_dims(op, output_size, "output_size", N);
   check_pool_input(op, x, N);
   for (const int64_t n : out)
-    COGRAD_CHECK(n >= 0, op, ": elements of output_size must be greater than or equal to 0 but "
-                 "received ", to_string(IntList(out)));
+    COGRAD_CHECK(n >= 0, op,
+                 ": elements of output_size must be greater than or equal to 0 but "
+                 "received ",
+                 to_string(IntList(out)));
   const IntList in = x.sizes().last(N);
   Resampling map;
   for (size_t i = 0; i < N; ++i) {
-    ResampleDim d{in[i], out[i], in[i] / std::max<int64_t>(out[i], 1) + 2, in[i] == out[i], {}, {}, {}};
+    ResampleDim d{in[i], out[i], in[i] / std::max<int64_t>(out[i], 1) + 2, in[i] == out[i], {},
+                  {},    {}};
     for (int64_t o = 0; o < out[i] && !d.identity; ++o) {
       // floor(o in / out) to ceil((o + 1) in / out)
       const auto lo = static_cast<int64_t>(Wide(o) * in[i] / out[i]);
@@ -74,33 +77,34 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
   return resample(x, maps_of(N, std::move(map)));
 }
 
-#define COGRAD_AVG_POOL(N, flags, last_names, last_params, divisor, adaptive_flags, samples,       \
-                        adaptive)                                                                  \
-  struct AvgPool##N##d {                                                                           \
-    static constexpr OpSpec spec{                                                                  \
-        "avg_pool" #N "d",                                                                         \
-        "input, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True" last_names, \
-        flags | kReduction,                                                                        \
-        "Means of the windows of the last " #N " dims of (N, C, *) or (C, *).", samples};          \
-    static constexpr DTypeSet kDTypes = kFloatTypes;                                               \
-    static Tensor forward(const Tensor& x, IntList kernel, std::optional<IntList> stride,          \
-                          IntList padding, bool ceil_mode, bool with_padding last_params) {        \
-      check_floating("avg_pool" #N "d", x);                                                        \
-      return avg_pool<N>("avg_pool" #N "d", x, kernel, stride.value_or(IntList()), padding,        \
-                         ceil_mode, with_padding, divisor);                                        \
-    }                                                                                              \
-  };                                                                                               \
-  COGRAD_OP(AvgPool##N##d)                                                                         \
-  struct AdaptiveAvgPool##N##d {                                                                   \
-    static constexpr OpSpec spec{"adaptive_avg_pool" #N "d", "input, output_size",                 \
-                                 adaptive_flags | kReduction,                                      \
-                                 "Means of as many windows as make output_size.", adaptive};       \
-    static constexpr DTypeSet kDTypes = kFloatTypes;                                               \
-    static Tensor forward(const Tensor& x, IntList output_size) {                                  \
-      check_floating("adaptive_avg_pool" #N "d", x);                                               \
-      return adaptive_avg_pool<N>("adaptive_avg_pool" #N "d", x, output_size);                     \
-    }                                                                                              \
-  };                                                                                               \
+#define COGRAD_AVG_POOL(N, flags, last_names, last_params, divisor, adaptive_flags, samples, \
+                        adaptive)                                                            \
+  struct AvgPool##N##d {                                                                     \
+    static constexpr OpSpec spec{                                                            \
+        "avg_pool" #N "d",                                                                   \
+        "input, kernel_size, stride=(), padding=0, ceil_mode=False, "                        \
+        "count_include_pad=True" last_names,                                                 \
+        flags | kReduction,                                                                  \
+        "Means of the windows of the last " #N " dims of (N, C, *) or (C, *).", samples};    \
+    static constexpr DTypeSet kDTypes = kFloatTypes;                                         \
+    static Tensor forward(const Tensor& x, IntList kernel, std::optional<IntList> stride,    \
+                          IntList padding, bool ceil_mode, bool with_padding last_params) {  \
+      check_floating("avg_pool" #N "d", x);                                                  \
+      return avg_pool<N>("avg_pool" #N "d", x, kernel, stride.value_or(IntList()), padding,  \
+                         ceil_mode, with_padding, divisor);                                  \
+    }                                                                                        \
+  };                                                                                         \
+  COGRAD_OP(AvgPool##N##d)                                                                   \
+  struct AdaptiveAvgPool##N##d {                                                             \
+    static constexpr OpSpec spec{"adaptive_avg_pool" #N "d", "input, output_size",           \
+                                 adaptive_flags | kReduction,                                \
+                                 "Means of as many windows as make output_size.", adaptive}; \
+    static constexpr DTypeSet kDTypes = kFloatTypes;                                         \
+    static Tensor forward(const Tensor& x, IntList output_size) {                            \
+      check_floating("adaptive_avg_pool" #N "d", x);                                         \
+      return adaptive_avg_pool<N>("adaptive_avg_pool" #N "d", x, output_size);               \
+    }                                                                                        \
+  };                                                                                         \
   COGRAD_OP(AdaptiveAvgPool##N##d)
 
 void check_floating(const char* op, const Tensor& x) {
@@ -116,9 +120,10 @@ COGRAD_AVG_POOL(2, kNN, ", divisor_override=None", COGRAD_DIVISOR, divisor, kNN,
                 "T(2, 3, 4, 6), 2; T(3, 7, 8), (3, 2), (2, 1), (1, 0), True; "
                 "T(1, 2, 5, 6), 3, 2, 1, True, False; T(1, 2, 4, 4), 2, 2, 0, False, True, 3",
                 "T(2, 3, 5, 7), (2, 3); T(3, 4, 3), 2; T(1, 2, 4, 4), 1")
-COGRAD_AVG_POOL(3, kNN, ", divisor_override=None", COGRAD_DIVISOR, divisor, kNN,
-                "T(1, 2, 4, 3, 5), 2; T(2, 4, 5, 4), (2, 3, 1), (2, 1, 2), (1, 1, 0), True, False, 2",
-                "T(1, 2, 4, 3, 5), (2, 2, 3); T(2, 3, 4, 3), 2")
+COGRAD_AVG_POOL(
+    3, kNN, ", divisor_override=None", COGRAD_DIVISOR, divisor, kNN,
+    "T(1, 2, 4, 3, 5), 2; T(2, 4, 5, 4), (2, 3, 1), (2, 1, 2), (1, 1, 0), True, False, 2",
+    "T(1, 2, 4, 3, 5), (2, 2, 3); T(2, 3, 4, 3), 2")
 #undef COGRAD_DIVISOR
 #undef COGRAD_AVG_POOL
 

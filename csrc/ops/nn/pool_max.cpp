@@ -97,21 +97,22 @@ struct MaxPoolOp {
   }
   static void backward(Ctx<MaxPoolOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
-    ctx.grad(0) =
-        apply<PoolScatter>(gs[0], ctx.saved(0), IntList(ctx->last), ctx->dims, true);
+    ctx.grad(0) = apply<PoolScatter>(gs[0], ctx.saved(0), IntList(ctx->last), ctx->dims, true);
   }
   static void batch(BatchCall& c) {
     const Tensor x = c.samples(c.arg(0).tensor());
     const auto& windows = ArgTraits<PoolWindows>::get(c.arg(1));
     auto [y, index] = apply<MaxPoolOp>(x, windows, c.arg(2).integer());
-    box(c.out(), std::tuple(make_batched(y, 0, c.level().id),
-                            make_batched(index, 0, c.level().id)));
+    box(c.out(),
+        std::tuple(make_batched(y, 0, c.level().id), make_batched(index, 0, c.level().id)));
   }
 };
 
 void check_plane(const char* op, IntList in) {
-  COGRAD_CHECK(product(in) <= INT32_MAX, op, ": expected at most 2147483647 elements in a plane, "
-               "but got ", to_string(in));
+  COGRAD_CHECK(product(in) <= INT32_MAX, op,
+               ": expected at most 2147483647 elements in a plane, "
+               "but got ",
+               to_string(in));
 }
 
 // The windows of one dim.
@@ -122,7 +123,8 @@ void add_dim(PoolWindows& w, int d, int64_t in, int64_t out, const PoolArgs& a, 
   for (int64_t o = 0; o < out; ++o) {
     const int64_t begin = o * a.stride[i] - a.padding[i];
     const int64_t end = std::min(begin + a.dilation[i] * (a.kernel[i] - 1) + 1, in);
-    const int64_t lo = begin >= 0 ? begin : begin + (-begin + a.dilation[i] - 1) / a.dilation[i] * a.dilation[i];
+    const int64_t lo =
+        begin >= 0 ? begin : begin + (-begin + a.dilation[i] - 1) / a.dilation[i] * a.dilation[i];
     w.start[d].push_back(lo);
     w.end[d].push_back(end);
   }
@@ -138,20 +140,17 @@ void one_dim(PoolWindows& w, int d) {
 }
 
 template <int N>
-std::tuple<Tensor, Tensor> max_pool(const char* op, const Tensor& x, IntList kernel,
-                                    IntList stride, IntList padding, IntList dilation,
-                                    bool ceil_mode) {
+std::tuple<Tensor, Tensor> max_pool(const char* op, const Tensor& x, IntList kernel, IntList stride,
+                                    IntList padding, IntList dilation, bool ceil_mode) {
   const PoolArgs a = pool_args(op, N, kernel, stride, padding, dilation, ceil_mode);
   check_pool_input(op, x, N);
-  COGRAD_CHECK_NOT_IMPLEMENTED(x.dtype() != DType::Bool, "\"", op,
-                               "\" not implemented for 'Bool'");
+  COGRAD_CHECK_NOT_IMPLEMENTED(x.dtype() != DType::Bool, "\"", op, "\" not implemented for 'Bool'");
   const IntList in = x.sizes().last(N);
   check_plane(op, in);
   const Dims out = pool_sizes(op, in, a);
   PoolWindows w;
   for (int d = 0; d < 3 - N; ++d) one_dim(w, d);
-  for (size_t i = 0; i < N; ++i)
-    add_dim(w, static_cast<int>(3 - N + i), in[i], out[i], a, i);
+  for (size_t i = 0; i < N; ++i) add_dim(w, static_cast<int>(3 - N + i), in[i], out[i], a, i);
   return apply<MaxPoolOp>(x, w, int64_t{N});
 }
 
@@ -160,8 +159,10 @@ std::tuple<Tensor, Tensor> adaptive_max_pool(const char* op, const Tensor& x, In
   const Dims out = pool_dims(op, size, "output_size", N);
   check_pool_input(op, x, N);
   for (const int64_t n : out)
-    COGRAD_CHECK(n >= 0, op, ": elements of output_size must be greater than or equal to 0 but "
-                 "received ", to_string(IntList(out)));
+    COGRAD_CHECK(n >= 0, op,
+                 ": elements of output_size must be greater than or equal to 0 but "
+                 "received ",
+                 to_string(IntList(out)));
   COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"", op, "\" not implemented for '",
                                scalar_type_name(x.dtype()), "'");
   const IntList in = x.sizes().last(N);
@@ -188,8 +189,8 @@ struct FractionalOp {
   static constexpr uint32_t kNondiffOutputs = 2;
   static constexpr int kSaved = 1;
   using State = PoolScatter::State;
-  static std::tuple<Tensor, Tensor> forward(Ctx<FractionalOp>& ctx, const Tensor& x,
-                                            IntList kernel, IntList out, const Tensor& samples) {
+  static std::tuple<Tensor, Tensor> forward(Ctx<FractionalOp>& ctx, const Tensor& x, IntList kernel,
+                                            IntList out, const Tensor& samples) {
     const size_t n = out.size();
     const IntList in = x.sizes().last(n);
     const int64_t planes = planes_of(x, n);
@@ -258,9 +259,9 @@ std::tuple<Tensor, Tensor> fractional(const char* op, const Tensor& x, IntList k
                  kernel[i], " too large relative to input size ", in[i], " for ", out[i],
                  " outputs");
   }
-  COGRAD_CHECK(samples.defined() && is_floating(samples.dtype()) &&
-                   samples.numel() == planes_of(x, N) * N,
-               op, "(): expected _random_samples of ", N, " floating numbers for each plane");
+  COGRAD_CHECK(
+      samples.defined() && is_floating(samples.dtype()) && samples.numel() == planes_of(x, N) * N,
+      op, "(): expected _random_samples of ", N, " floating numbers for each plane");
   return apply<FractionalOp>(x, IntList(kernel), IntList(out), samples);
 }
 
@@ -268,8 +269,9 @@ template <int N>
 Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList size) {
   COGRAD_CHECK(index.dtype() == DType::Int64, op,
                "(): elements in indices should be type int64 but got: ", dtype_name(index.dtype()));
-  COGRAD_CHECK(same(x.sizes(), index.sizes()), op, "(): Expected shape of indices to be: ",
-               to_string(x.sizes()), " but got: ", to_string(index.sizes()));
+  COGRAD_CHECK(same(x.sizes(), index.sizes()), op,
+               "(): Expected shape of indices to be: ", to_string(x.sizes()),
+               " but got: ", to_string(index.sizes()));
   check_pool_input(op, x, N);
   COGRAD_CHECK(size.size() == N, op, "(): There should be exactly ", N,
                " elements in output_size, but got ", size.size(), " elements.");
@@ -287,63 +289,70 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList 
   return apply<PoolScatter>(x, places, size, int64_t{N}, false);
 }
 
-#define COGRAD_MAX_POOL(N, samples, adaptive, fractional_spec, unpool)                             \
-  struct MaxPool##N##d {                                                                           \
-    static constexpr OpSpec spec{                                                                  \
-        "max_pool" #N "d_with_indices",                                                            \
-        "input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False",                   \
-        kInternal | kReduction, "The largest elements of windows, and where they are.", samples,   \
-        "", "out, indices"};                                                                       \
-    static constexpr DTypeSet kDTypes = kNumericTypes;                                             \
-    static constexpr uint32_t kNondiffOutputs = 2;                                                 \
-    static std::tuple<Tensor, Tensor> forward(const Tensor& x, IntList kernel,                     \
-                                              std::optional<IntList> stride, IntList padding,      \
-                                              IntList dilation, bool ceil_mode) {                  \
-      return max_pool<N>("max_pool" #N "d", x, kernel, stride.value_or(IntList()), padding,        \
-                         dilation, ceil_mode);                                                     \
-    }                                                                                              \
-  };                                                                                               \
-  COGRAD_OP(MaxPool##N##d)                                                                         \
-  struct AdaptiveMaxPool##N##d {                                                                   \
-    static constexpr OpSpec spec{"adaptive_max_pool" #N "d", "input, output_size",                 \
-                                 kInternal | kReduction,                                           \
-                                 "The largest elements of as many windows as make output_size.",   \
-                                 adaptive, "", "out, indices"};                                    \
-    static constexpr DTypeSet kDTypes = kFloatTypes;                                               \
-    static constexpr uint32_t kNondiffOutputs = 2;                                                 \
-    static std::tuple<Tensor, Tensor> forward(const Tensor& x, IntList size) {                     \
-      return adaptive_max_pool<N>("adaptive_max_pool" #N "d", x, size);                            \
-    }                                                                                              \
-  };                                                                                               \
-  COGRAD_OP(AdaptiveMaxPool##N##d)                                                                 \
-  struct MaxUnpool##N##d {                                                                         \
-    static constexpr OpSpec spec{"max_unpool" #N "d", "input, indices, output_size",               \
-                                 kInternal | kIndex,                                               \
-                                 "Zeros with the input's elements at the places of indices.",      \
-                                 unpool};                                                          \
-    static constexpr DTypeSet kDTypes = kNumericTypes;                                             \
-    static constexpr BatchRule kBatch = {};                                                        \
-    static Tensor forward(const Tensor& x, const Tensor& index, IntList size) {                    \
-      return max_unpool<N>("max_unpool" #N "d", x, index, size);                                   \
-    }                                                                                              \
-  };                                                                                               \
-  COGRAD_OP(MaxUnpool##N##d)                                                                       \
+#define COGRAD_MAX_POOL(N, samples, adaptive, fractional_spec, unpool)                           \
+  struct MaxPool##N##d {                                                                         \
+    static constexpr OpSpec spec{                                                                \
+        "max_pool" #N "d_with_indices",                                                          \
+        "input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False",                 \
+        kInternal | kReduction,                                                                  \
+        "The largest elements of windows, and where they are.",                                  \
+        samples,                                                                                 \
+        "",                                                                                      \
+        "out, indices"};                                                                         \
+    static constexpr DTypeSet kDTypes = kNumericTypes;                                           \
+    static constexpr uint32_t kNondiffOutputs = 2;                                               \
+    static std::tuple<Tensor, Tensor> forward(const Tensor& x, IntList kernel,                   \
+                                              std::optional<IntList> stride, IntList padding,    \
+                                              IntList dilation, bool ceil_mode) {                \
+      return max_pool<N>("max_pool" #N "d", x, kernel, stride.value_or(IntList()), padding,      \
+                         dilation, ceil_mode);                                                   \
+    }                                                                                            \
+  };                                                                                             \
+  COGRAD_OP(MaxPool##N##d)                                                                       \
+  struct AdaptiveMaxPool##N##d {                                                                 \
+    static constexpr OpSpec spec{"adaptive_max_pool" #N "d",                                     \
+                                 "input, output_size",                                           \
+                                 kInternal | kReduction,                                         \
+                                 "The largest elements of as many windows as make output_size.", \
+                                 adaptive,                                                       \
+                                 "",                                                             \
+                                 "out, indices"};                                                \
+    static constexpr DTypeSet kDTypes = kFloatTypes;                                             \
+    static constexpr uint32_t kNondiffOutputs = 2;                                               \
+    static std::tuple<Tensor, Tensor> forward(const Tensor& x, IntList size) {                   \
+      return adaptive_max_pool<N>("adaptive_max_pool" #N "d", x, size);                          \
+    }                                                                                            \
+  };                                                                                             \
+  COGRAD_OP(AdaptiveMaxPool##N##d)                                                               \
+  struct MaxUnpool##N##d {                                                                       \
+    static constexpr OpSpec spec{                                                                \
+        "max_unpool" #N "d", "input, indices, output_size", kInternal | kIndex,                  \
+        "Zeros with the input's elements at the places of indices.", unpool};                    \
+    static constexpr DTypeSet kDTypes = kNumericTypes;                                           \
+    static constexpr BatchRule kBatch = {};                                                      \
+    static Tensor forward(const Tensor& x, const Tensor& index, IntList size) {                  \
+      return max_unpool<N>("max_unpool" #N "d", x, index, size);                                 \
+    }                                                                                            \
+  };                                                                                             \
+  COGRAD_OP(MaxUnpool##N##d)                                                                     \
   fractional_spec
 
-#define COGRAD_FRACTIONAL(N, samples)                                                              \
-  struct Fractional##N##d {                                                                        \
-    static constexpr OpSpec spec{"fractional_max_pool" #N "d",                                     \
-                                 "input, kernel_size, output_size, _random_samples",               \
-                                 kInternal | kReduction,                                           \
-                                 "The largest elements of windows that random numbers move.",      \
-                                 samples, "", "out, indices"};                                     \
-    static constexpr DTypeSet kDTypes = kFloatTypes;                                               \
-    static constexpr uint32_t kNondiffOutputs = 2;                                                 \
-    static std::tuple<Tensor, Tensor> forward(const Tensor& x, IntList kernel, IntList size,       \
-                                              const Tensor& samples_) {                            \
-      return fractional<N>("fractional_max_pool" #N "d", x, kernel, size, samples_);               \
-    }                                                                                              \
-  };                                                                                               \
+#define COGRAD_FRACTIONAL(N, samples)                                                         \
+  struct Fractional##N##d {                                                                   \
+    static constexpr OpSpec spec{"fractional_max_pool" #N "d",                                \
+                                 "input, kernel_size, output_size, _random_samples",          \
+                                 kInternal | kReduction,                                      \
+                                 "The largest elements of windows that random numbers move.", \
+                                 samples,                                                     \
+                                 "",                                                          \
+                                 "out, indices"};                                             \
+    static constexpr DTypeSet kDTypes = kFloatTypes;                                          \
+    static constexpr uint32_t kNondiffOutputs = 2;                                            \
+    static std::tuple<Tensor, Tensor> forward(const Tensor& x, IntList kernel, IntList size,  \
+                                              const Tensor& samples_) {                       \
+      return fractional<N>("fractional_max_pool" #N "d", x, kernel, size, samples_);          \
+    }                                                                                         \
+  };                                                                                          \
   COGRAD_OP(Fractional##N##d)
 
 COGRAD_MAX_POOL(1, "T(2, 3, 7), 2; T(3, 8), 3, 2, 1, 1, True; T(2, 2, 9), 3, 2, 1, 2",

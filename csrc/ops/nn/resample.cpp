@@ -37,8 +37,6 @@ struct ResampleOp {
 
 }  // namespace
 
-Tensor resample(const Tensor& x, const ResampleMaps& maps) {
-  return apply<ResampleOp>(x, maps);
-}
+Tensor resample(const Tensor& x, const ResampleMaps& maps) { return apply<ResampleOp>(x, maps); }
 
 }  // namespace cograd

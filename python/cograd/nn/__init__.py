@@ -34,6 +34,15 @@ from .parameter import UninitializedParameter as UninitializedParameter
 
 # sorted() keeps type checkers from reading this: they follow the imports above, through cycles too.
 __all__: list[str] = sorted(
-    ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
-    + ["functional", "init", "parameter", "utils", *modules.__all__]
+    [
+        "Buffer",
+        "Parameter",
+        "UninitializedBuffer",
+        "UninitializedParameter",
+        "functional",
+        "init",
+        "parameter",
+        "utils",
+        *modules.__all__,
+    ]
 )

@@ -140,9 +140,6 @@ class UninitializedTensorMixin:
             "attributes."
         )
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return f"<{type(self).__name__}>"
-
 
 def is_lazy(param: Any) -> bool:
     """Whether ``param`` has no shape yet."""
@@ -168,6 +165,9 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         memo[id(self)] = result
         return result
 
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        return f"<{type(self).__name__}>"
+
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return (UninitializedParameter, (self.requires_grad, None, self.dtype))
 
@@ -190,3 +190,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         result.persistent = persistent
         result._is_buffer = True
         return result  # type: ignore[no-any-return]
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return f"<{type(self).__name__}>"

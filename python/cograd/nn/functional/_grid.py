@@ -119,6 +119,20 @@ def grid_sampler(
     return result.reshape(batch, channels, *grid.shape[1:-1])
 
 
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """``grid_sampler`` of images."""
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """``grid_sampler`` of volumes."""
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
 def _corner(input: Tensor, flat: Tensor, corner: Sequence[tuple[Tensor, Tensor | None]]) -> Tensor:
     """The weighted elements at one corner, zero where it is outside."""
     batch, channels = input.shape[:2]
@@ -131,7 +145,8 @@ def _corner(input: Tensor, flat: Tensor, corner: Sequence[tuple[Tensor, Tensor |
         valid = within if valid is None else valid & within
         if w is not None:
             weight = w if weight is None else weight * w
-    assert index is not None and valid is not None
+    assert index is not None
+    assert valid is not None
     places = index.reshape(batch, 1, -1).expand(batch, channels, -1)
     factor = valid.to(input.dtype) if weight is None else cograd.where(valid, weight, 0.0)
     return flat.gather(2, places) * factor.reshape(batch, 1, -1)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import cograd
 from cograd import Tensor
 
@@ -59,7 +61,7 @@ def instance_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Mean 0 and variance 1 of each channel of each sample of (N, C, *)."""
-    if use_input_stats and input.dim() > 2 and input.shape[2:].numel() == 1:
+    if use_input_stats and input.dim() > 2 and math.prod(input.shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {input.shape}"
         )

@@ -53,7 +53,7 @@ def _max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        return tuple(op(input, kernel_size, stride, padding, dilation, ceil_mode))  # type: ignore[return-value]
+        return tuple(op(input, kernel_size, stride, padding, dilation, ceil_mode))
 
     def pool(
         input: Tensor,
@@ -85,7 +85,7 @@ def _adaptive_max(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     def with_indices(
         input: Tensor, output_size: Any, return_indices: bool = False
     ) -> tuple[Tensor, Tensor]:
-        return tuple(op(input, _sized(input, output_size, n)))  # type: ignore[return-value]
+        return tuple(op(input, _sized(input, output_size, n)))
 
     def pool(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
         found = op(input, _sized(input, output_size, n))
@@ -131,7 +131,7 @@ def _fractional(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
             batch = 1 if input.dim() == n + 1 else input.shape[0]
             channels = input.shape[-n - 1]
             _random_samples = cograd.rand(batch, channels, n, dtype=input.dtype)
-        return tuple(op(input, kernel_size, output_size, _random_samples))  # type: ignore[return-value]
+        return tuple(op(input, kernel_size, output_size, _random_samples))
 
     def pool(
         input: Tensor,
@@ -178,21 +178,21 @@ def _unpool_size(
     ]
     if output_size is None:
         return default
-    output_size = list(output_size)
-    if len(output_size) == n + 2:
-        output_size = output_size[2:]
-    if len(output_size) != n:
+    wanted: list[int] = list(output_size)
+    if len(wanted) == n + 2:
+        wanted = wanted[2:]
+    if len(wanted) != n:
         raise ValueError(
             "output_size should be a sequence containing "
-            f"{n} or {n + 2} elements, but it has a length of '{len(output_size)}'"
+            f"{n} or {n + 2} elements, but it has a length of '{len(wanted)}'"
         )
     for i in range(n):
         low, high = default[i] - stride[i], default[i] + stride[i]
-        if not low < output_size[i] < high:
+        if not low < wanted[i] < high:
             raise ValueError(
-                f'invalid output_size "{output_size}" (dim {i} must be between {low} and {high})'
+                f'invalid output_size "{wanted}" (dim {i} must be between {low} and {high})'
             )
-    return output_size
+    return wanted
 
 
 def _unpool(n: int) -> Callable[..., Tensor]:
@@ -209,7 +209,8 @@ def _unpool(n: int) -> Callable[..., Tensor]:
         kernel = _each(kernel_size, n)
         steps = kernel if stride is None else _each(stride, n)
         size = _unpool_size(input, kernel, steps, _each(padding, n), output_size)
-        return op(input, indices, size)  # type: ignore[no-any-return]
+        found: Tensor = op(input, indices, size)
+        return found
 
     unpool.__name__ = unpool.__qualname__ = f"max_unpool{n}d"
     unpool.__doc__ = "Zeros with the input's elements where a max_pool found them."
@@ -233,7 +234,7 @@ def _lp_pool(n: int) -> Callable[..., Tensor]:
     ) -> Tensor:
         count = math.prod(_each(kernel_size, n))
         means = mean(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
-        return (means.sign() * means.abs().relu()).mul(count).pow(1.0 / norm_type)  # type: ignore[no-any-return]
+        return (means.sign() * means.abs().relu()).mul(count).pow(1.0 / norm_type)
 
     pool.__name__ = pool.__qualname__ = f"lp_pool{n}d"
     pool.__doc__ = "(sum of input ** norm_type) ** (1 / norm_type) of windows."

@@ -122,7 +122,7 @@ def interpolate(
         )
     kind = "linear" if mode in _LINEAR else "cubic" if mode == "bicubic" else mode
     last = [0.0] * 3 if factors is None else [0.0] * (3 - n) + factors
-    return cograd._C._ops._interpolate(  # type: ignore[no-any-return]
+    return cograd._C._ops._interpolate(
         input, sizes, kind, bool(align_corners), antialias, last[1], last[2], last[0]
     )
 
@@ -284,7 +284,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """(N, C, *) with the channels of ``groups`` groups taken in turn."""
     if input.dim() < 3:
         raise RuntimeError(
-            f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}"
+            "channel_shuffle expects input with > 2 dims, but got input with sizes "
+            f"{list(input.shape)}"
         )
     if groups <= 0:
         raise RuntimeError(

@@ -101,6 +101,8 @@ class LazyLinear(LazyModuleMixin, Linear):
     """Linear whose ``in_features`` are those of its first input."""
 
     cls_to_become = Linear
+    weight: Any
+    bias: Any
 
     def __init__(
         self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
