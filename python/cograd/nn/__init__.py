@@ -6,6 +6,7 @@ from __future__ import annotations
 from . import functional as functional
 from . import init as init
 from . import modules
+from . import parallel as parallel
 from . import parameter as parameter
 from . import utils as utils
 from .modules.activation import *  # noqa: F403
@@ -21,10 +22,21 @@ from .modules.module import Module as Module
 from .modules.param_container import *  # noqa: F403
 from .modules.rnn import *  # noqa: F403
 from .modules.transformer import *  # noqa: F403
+from .parallel import DataParallel as DataParallel
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 
 # sorted() keeps type checkers from reading this: they follow the imports above, through cycles too.
 __all__: list[str] = sorted(
-    ["Buffer", "Parameter", "functional", "init", "parameter", "utils", *modules.__all__]
+    [
+        "Buffer",
+        "DataParallel",
+        "Parameter",
+        "functional",
+        "init",
+        "parallel",
+        "parameter",
+        "utils",
+        *modules.__all__,
+    ]
 )

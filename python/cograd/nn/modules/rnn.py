@@ -12,8 +12,8 @@ import cograd
 from cograd import Tensor, _recurrent
 
 from .. import init
+from .._sequences import PackedSequence
 from ..parameter import Parameter
-from ..utils.rnn import PackedSequence
 from .module import Module
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
