@@ -87,6 +87,19 @@ def mm(torch, n):
     return "x @ y", vars()
 
 
+@bench("matmul", name="mm 64x128 by 128x32", dtype=("float32", "float64"), target=1.5)
+def mm_small(torch, dtype):
+    x, y = (torch.randn(*s, dtype=getattr(torch, dtype)) for s in ((64, 128), (128, 32)))
+    return "x @ y", vars()
+
+
+@bench("matmul", name="linear of a sample, 128 -> 128")
+def linear_one(torch):
+    x, w, b = torch.randn(1, 128), torch.randn(128, 128), torch.randn(128)
+    linear = torch.nn.functional.linear
+    return "linear(x, w, b)", vars()
+
+
 @bench("matmul", name="mm with a transpose", n=(64, 1024))
 def mm_t(torch, n):
     x, y = torch.randn(n, n), torch.randn(n, n)

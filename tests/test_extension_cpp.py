@@ -843,6 +843,10 @@ def test_accessors_and_data_pointers(runtime):
         runtime.accessor_type(x)
     with pytest.raises(TypeError, match=r"data_type\(\).*expected scalar type int64"):
         runtime.data_type(x)
+    dtypes = (torch.float32, torch.complex64, torch.complex128)
+    assert [runtime.dispatched_complex(x.to(t)) for t in dtypes] == [
+        "real of 4", "complex of 8", "complex of 16",
+    ]  # fmt: skip
     assert [runtime.dispatched(x.to(t)) for t in (torch.float32, torch.float64)] == [
         "float",
         "double",

@@ -291,6 +291,24 @@ def test_accessors_loops_and_halves(names):
         names.sums(torch.ones(2, 2, 2))
 
 
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_complex_kernels(names, dtype):
+    z = torch.tensor([1 + 2j, -0.5j, 3.0], dtype=dtype)
+    torch.testing.assert_close(names.waved(z), z.exp() * z + 1)
+    torch.testing.assert_close(names.lengths(z), z.abs())
+    with pytest.raises(NotImplementedError, match="\"lengths\" not implemented for 'Float'"):
+        names.lengths(torch.ones(3))
+
+
+def test_kernels_of_real_and_complex_types(names):
+    x = torch.linspace(-1, 1, 5)
+    with pytest.raises(NotImplementedError, match="\"waved\" not implemented for 'Long'"):
+        names.waved(torch.ones(3, dtype=torch.int64))
+    assert names.waved(x.to(torch.complex64)).real.tolist() == pytest.approx(
+        (x.exp() * x + 1).tolist()
+    )
+
+
 def test_indexing_and_functions(names):
     x = torch.arange(12.0).view(3, 4)
     got = names.indexed(x)
@@ -365,7 +383,7 @@ def test_what_is_missing_is_named_by_the_compiler():
     assert done.returncode != 0
     errors = "\n".join(line for line in done.stderr.splitlines() if "error:" in line)
     for name in (
-        "CudaDeviceTypeIsMissing", "cuda", "fft_fft", "kComplexFloat", "ChannelsLast", "CUDA",
+        "CudaDeviceTypeIsMissing", "cuda", "fft_fft", "kComplexHalf", "ChannelsLast", "CUDA",
         "unsafeGetTensorImpl", "Linear", "mutable_grad", "class_", "fallback", "Teapot",
     ):  # fmt: skip
         assert re.search(rf"\b{name}\b", errors), f"{name} is not named in:\n{errors}"

@@ -55,16 +55,6 @@ std::string UserNode::jvp_to_write() const {
          in_c;
 }
 
-namespace {
-
-bool any_samples(TensorList list) noexcept {
-  for (const Tensor& t : list)
-    if (is_batched(t)) return true;
-  return false;
-}
-
-}  // namespace
-
 NodeRef UserNode::begin(const cograd_function& function, void* state, const cograd_tensor* inputs,
                         size_t n) {
   NodeRef node(new UserNode(function, state));  // owns `state` from here on
@@ -72,7 +62,7 @@ NodeRef UserNode::begin(const cograd_function& function, void* state, const cogr
     const cograd_function& f = static_cast<UserNode*>(node.get())->function_;
     const bool runs_again =
         f.batch != nullptr || (f.call != nullptr && (f.flags & COGRAD_FUNCTION_TAKES_SAMPLES) == 0);
-    if (runs_again && any_samples(list_of(inputs, n, "function_begin", "inputs"))) return {};
+    if (runs_again && has_samples(list_of(inputs, n, "function_begin", "inputs"))) return {};
   }
   COGRAD_CHECK_TYPE(static_cast<UserNode*>(node.get())->function_.name != nullptr,
                     "function_begin(): the function's name is NULL");
@@ -304,7 +294,7 @@ cograd_status cograd_function_apply(const cograd_function* function, void* user,
     FunctionSamples call(f, user);
     Result out;
     out.kind = Result::Kind::List;
-    out.tensors = any_samples(list) ? call_samples(call, given_inputs) : call.call(given_inputs);
+    out.tensors = has_samples(list) ? call_samples(call, given_inputs) : call.call(given_inputs);
     place = result_to_c(out);
   });
 }

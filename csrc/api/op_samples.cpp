@@ -27,6 +27,14 @@ bool same_numbers(const Result& a, const Result& b) {
   }
 }
 
+std::vector<Tensor> tensors_of(Result& r) {
+  std::vector<Tensor> out;
+  std::vector<Tensor*> slots;
+  add_slots(r, slots);
+  for (const Tensor* slot : slots) out.push_back(*slot);
+  return out;
+}
+
 class OpSamples final : public SampledCall {
  public:
   OpSamples(const ForeignOp& op, const Value* values) : op_(op), values_(values) {}
@@ -59,7 +67,7 @@ class OpSamples final : public SampledCall {
                                       in_dims.data(), in_dims.size(), &results);
     if (s != COGRAD_OK) raise(s, op_.qualified);
     set_result(op_, results.items, result_);
-    std::vector<Tensor> out = tensors();
+    std::vector<Tensor> out = tensors_of(result_);
     out_dims = sample_dims(results, out.size(), name());
     return out;
   }
@@ -72,11 +80,7 @@ class OpSamples final : public SampledCall {
                  " gave a number, or another value that is no Tensor, that differs from sample to "
                  "sample; return a Tensor");
     called_ = true;
-    std::vector<Tensor> out;
-    std::vector<Tensor*> slots;
-    add_slots(one, slots);
-    for (const Tensor* slot : slots) out.push_back(*slot);
-    return out;
+    return tensors_of(one);
   }
   // What the last call gave, with these in the places of its tensors.
   Result result_with(std::vector<Tensor> tensors) {
@@ -111,13 +115,6 @@ class OpSamples final : public SampledCall {
       }
     }
   };
-  std::vector<Tensor> tensors() {
-    std::vector<Tensor> out;
-    std::vector<Tensor*> slots;
-    add_slots(result_, slots);
-    for (const Tensor* slot : slots) out.push_back(*slot);
-    return out;
-  }
 
   const ForeignOp& op_;
   const Value* values_;

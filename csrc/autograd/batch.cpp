@@ -3,6 +3,10 @@
 #include "autograd/batch.h"
 
 #include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "tensor/warn.h"
 
 namespace cograd {
 
@@ -73,6 +77,11 @@ HiddenVmap::~HiddenVmap() {
 
 LevelId batch_level(const Tensor& t) noexcept {
   return is_batched(t) ? meta_of_handle(t).batch_level : 0;
+}
+LevelId highest_batch_level(std::span<const Tensor> list) noexcept {
+  LevelId level = 0;
+  for (const Tensor& t : list) level = std::max(level, batch_level(t));
+  return level;
 }
 const Tensor& whole_of(const Tensor& handle) { return meta_of_handle(handle).whole; }
 int batch_dim(const Tensor& handle) { return meta_of_handle(handle).batch_dim; }
@@ -189,6 +198,15 @@ Tensor batched_over_those_of(const Tensor& other, const Tensor& t) {
 static constinit thread_local bool t_tells = true;
 bool tell_of_loops(bool on) noexcept { return std::exchange(t_tells, on); }
 bool tells_of_loops() noexcept { return t_tells; }
+void warn_once(const std::string& text) {
+  static std::mutex mutex;
+  static auto* told = new std::set<std::string, std::less<>>;
+  {
+    const std::lock_guard lock(mutex);
+    if (!told->insert(text).second) return;
+  }
+  warn(text);
+}
 
 bool has_more_samples(const Tensor& a, const Tensor& b) noexcept {
   for (const Tensor* t = &a; is_batched(*t); t = &whole_of(*t))

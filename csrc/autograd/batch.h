@@ -37,6 +37,12 @@ inline bool is_batched(const TensorImpl* t) noexcept { return (t->flags & kBatch
 inline bool is_batched(const Tensor& t) noexcept { return t.defined() && is_batched(t.impl()); }
 // The handle's level; 0 for others.
 COGRAD_API LevelId batch_level(const Tensor& t) noexcept;
+COGRAD_API LevelId highest_batch_level(std::span<const Tensor> list) noexcept;
+inline bool has_samples(std::span<const Tensor> list) noexcept {
+  for (const Tensor& t : list)
+    if (is_batched(t)) return true;
+  return false;
+}
 // Of a handle: what it is a handle of, and which of its dims counts the samples.
 COGRAD_API const Tensor& whole_of(const Tensor& handle);
 COGRAD_API int batch_dim(const Tensor& handle);
@@ -84,6 +90,7 @@ class ReadsSamples : public Error {
 // Whether this thread says so where a call runs sample by sample; the former answer.
 COGRAD_API bool tell_of_loops(bool on) noexcept;
 COGRAD_API bool tells_of_loops() noexcept;
+COGRAD_API void warn_once(const std::string& text);  // once in the process
 // Raises if `t` is a handle: `who` needs the values of one tensor.
 [[noreturn]] COGRAD_API void fail_one_value(const char* who);
 inline void check_one_value(const Tensor& t, const char* who) {

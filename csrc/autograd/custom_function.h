@@ -124,7 +124,10 @@ class COGRAD_API CustomCall {
     finish_wholes(outputs, declared);
   }
   // Afterwards, with what backward reads in its place: the tangents of the outputs, if any.
-  void give_tangents(std::span<Tensor> outputs, const Declared& declared);
+  void give_tangents(std::span<Tensor> outputs, const Declared& declared) {
+    if (!levels_.empty()) [[unlikely]]
+      give_tangents_at_levels(outputs, declared);
+  }
   bool untouched(TensorImpl* t) const noexcept;  // an input that nothing is known to have written
   bool is_input(const TensorImpl* t) const noexcept;
 
@@ -136,12 +139,13 @@ class COGRAD_API CustomCall {
   Tensor join(Tensor t, uint32_t nr, size_t views, const Declared& declared);
   Tensor join_input(const Tensor& t, uint32_t nr);
   void keep(const Declared& declared, const Impls& before, std::span<Tensor> after);
-  // Forward mode (custom_tangent.cpp).
   // Functions that run on handles (custom_handles.cpp).
   TensorImpl* memory_of_input(TensorImpl* handle);
   void finish_wholes(std::span<Tensor> outputs, const Declared& declared);
   void finish_handles(std::span<Tensor> outputs, const Declared& declared);
   [[noreturn]] void fail_samples() const;
+  // Forward mode (custom_tangent.cpp).
+  void give_tangents_at_levels(std::span<Tensor> outputs, const Declared& declared);
   void find_levels();
   void want_tangents();
   std::vector<Tensor> tangents_at(const TangentLevel& level, std::span<const Tensor> given,

@@ -3,11 +3,8 @@
 #include "autograd/custom_samples.h"
 
 #include <algorithm>
-#include <mutex>
-#include <set>
 
 #include "autograd/custom_function.h"
-#include "tensor/warn.h"
 
 namespace cograd {
 
@@ -15,19 +12,9 @@ std::function<void()> (*keep_random_state)() = nullptr;
 
 namespace {
 
-void tell_once(const std::string& text) {
-  static std::mutex mutex;
-  static auto* told = new std::set<std::string, std::less<>>;
-  {
-    const std::lock_guard lock(mutex);
-    if (!told->insert(text).second) return;
-  }
-  warn(text);
-}
-
 void tell_of_loop(const SampledCall& f) {
   if (!tells_of_loops()) return;
-  tell_once(detail::concat("vmap: ", f.name(), " has no vmap rule and runs sample by sample. Add\n",
+  warn_once(detail::concat("vmap: ", f.name(), " has no vmap rule and runs sample by sample. Add\n",
                            f.rule_to_write()));
 }
 
@@ -69,12 +56,6 @@ Tensor checked_output(const SampledCall& f, const VmapLevel& level, const Tensor
                " that has samples of this vmap already: what a rule uses must be among its "
                "arguments");
   return with_level(t, at, level.id);
-}
-
-LevelId highest_level(std::span<const Tensor> list) noexcept {
-  LevelId level = 0;
-  for (const Tensor& t : list) level = std::max(level, batch_level(t));
-  return level;
 }
 
 std::vector<Tensor> by_rule(SampledCall& f, const VmapLevel& level,
@@ -216,7 +197,7 @@ std::vector<uint32_t> versions_of(std::span<const Tensor> list) {
 // A rule that reads values gets one sample of the outer vmaps at a time.
 std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<const Tensor> wholes,
                              std::span<const SampleDim> dims, std::vector<SampleDim>& out_dims) {
-  const LevelId outer = highest_level(wholes);
+  const LevelId outer = highest_batch_level(wholes);
   if (outer == 0) return f.call_rule(level, wholes, dims, out_dims);
   if (f.rule_takes_samples()) {
     try {
@@ -232,7 +213,7 @@ std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<c
 }  // namespace
 
 std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs) {
-  const VmapLevel level = vmap_level(highest_level(inputs), f.name().c_str());
+  const VmapLevel level = vmap_level(highest_batch_level(inputs), f.name().c_str());
   if (f.has_rule()) {
     const std::vector<uint32_t> before = versions_of(inputs);
     std::vector<Tensor> outputs = by_rule(f, level, inputs);
@@ -240,7 +221,7 @@ std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs)
     COGRAD_CHECK(before == versions_of(inputs), "vmap: the vmap rule of ", f.name(),
                  " computes on its own and writes an argument, so that its derivative is not "
                  "known. Make the rule of operations, or of the function itself on all samples");
-    tell_once(detail::concat("vmap: the vmap rule of ", f.name(),
+    warn_once(detail::concat("vmap: the vmap rule of ", f.name(),
                              " computes on its own, so where a derivative is asked for the samples "
                              "run one by one. Make the rule of operations, or of the function "
                              "itself on all samples."));

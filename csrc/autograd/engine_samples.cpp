@@ -11,12 +11,6 @@ namespace cograd {
 
 namespace {
 
-LevelId highest_level(std::span<const Tensor> grads) noexcept {
-  LevelId level = 0;
-  for (const Tensor& g : grads) level = std::max(level, batch_level(g));
-  return level;
-}
-
 Tensor sample(const Tensor& g, LevelId level, int64_t at) {
   if (!g.defined() || batch_level(g) != level) return g;
   return autograd_ops.select(samples_first(g), 0, at);
@@ -24,7 +18,7 @@ Tensor sample(const Tensor& g, LevelId level, int64_t at) {
 
 void sample_by_sample(Node& n, BackwardArgs& args) {
   const std::vector<Tensor> grads(args.grads.begin(), args.grads.end());
-  const VmapLevel level = vmap_level(highest_level(grads), "backward");
+  const VmapLevel level = vmap_level(highest_batch_level(grads), "backward");
   std::vector<std::vector<Tensor>> found(args.out.size());
   for (int64_t b = 0; b < level.size; ++b) {
     std::vector<Tensor> one, out(args.out.size());

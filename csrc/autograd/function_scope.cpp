@@ -15,6 +15,7 @@ namespace {
 
 struct Scope {
   uint32_t begin;
+  uint32_t vmaps;  // under way when it began
   std::vector<const Storage*> may_write;
 };
 
@@ -91,7 +92,7 @@ class LeafSearch {
 }  // namespace
 
 void enter_function(std::span<const Tensor> may_write) {
-  Scope scope{capture_clock.fetch_add(1, std::memory_order_relaxed) + 1, {}};
+  Scope scope{capture_clock.fetch_add(1, std::memory_order_relaxed) + 1, thread_state.vmaps, {}};
   for (const Tensor& t : may_write) scope.may_write.push_back(t->storage);
   my_scopes().push_back(std::move(scope));
   count_scopes(1);
@@ -101,6 +102,11 @@ void leave_function() noexcept {
   if (my_scopes().empty()) return;
   my_scopes().pop_back();
   count_scopes(-1);
+}
+
+bool backward_within_vmaps() noexcept {
+  const uint32_t before = my_scopes().empty() ? 0 : my_scopes().front().vmaps;
+  return thread_state.vmaps == before;
 }
 
 void check_captured(const Tensor& t, const char* op) {
@@ -117,6 +123,11 @@ void check_captured(const Tensor& t, const char* op) {
                op,
                ") that would mutate a captured Tensor. This is not supported; please rewrite the "
                "function being transformed to explicitly accept the mutated Tensor(s) as inputs.");
+}
+
+Tensor recordable(const Tensor& t) {
+  if ((memory_of(t)->flags & kInference) == 0) return t;
+  return batched_like(t, autograd_ops.contiguous_clone(memory_of(t)));
 }
 
 Tensor without_history(const Tensor& t) {

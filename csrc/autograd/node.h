@@ -137,7 +137,9 @@ class COGRAD_API Node {
   const OutputMeta& output(size_t i) const noexcept {
     return i == 0 ? output_ : more_outputs_[i - 1];
   }
-  void set_num_outputs(size_t n) { more_outputs_.resize(n == 0 ? 0 : n - 1); }
+  void set_num_outputs(size_t n) {
+    if (n > 1 || !more_outputs_.empty()) more_outputs_.resize(n == 0 ? 0 : n - 1);
+  }
   void set_output(size_t i, const Tensor& t) {
     OutputMeta& m = output(i);
     m.dtype = t.dtype();

@@ -97,11 +97,6 @@ void deliver(ParallelRun& parallel, Node* from, size_t index, const Edge& edge, 
 void execute_shared(Run& run, int threads);
 // In engine_samples.cpp: a node's backward where its gradients have samples.
 void backward_of_samples(Node& n, BackwardArgs& args);
-inline bool has_samples(std::span<const Tensor> grads) noexcept {
-  for (const Tensor& g : grads)
-    if (is_batched(g)) return true;
-  return false;
-}
 // A node's backward, whether its gradients have samples or not.
 inline void call_backward(Node& n, BackwardArgs& args) {
   if (transforms_open() && has_samples(args.grads)) [[unlikely]]

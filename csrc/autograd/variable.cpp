@@ -111,11 +111,8 @@ bool requires_grad_slow(const TensorImpl* t) noexcept {
   return requires_grad(is_batched(t) ? t->meta->transform->whole.impl() : t->base);
 }
 
-Node* grad_fn(TensorImpl* t) {
-  if (is_batched(t)) [[unlikely]]
-    return grad_fn(memory_of(Tensor::borrow(t)).impl());
-  if (t->base == nullptr) [[likely]]
-    return t->grad_fn;
+Node* grad_fn_of_view(TensorImpl* t) {
+  if (is_batched(t)) return grad_fn(memory_of(Tensor::borrow(t)).impl());
   if (t->grad_fn == nullptr && !requires_grad(t->base)) return nullptr;
   if (t->view_version == t->current_version()) return t->grad_fn;
   check_view_kind(t, true);
@@ -135,6 +132,16 @@ AutogradMeta& meta_of(TensorImpl* t) {
   return *t->meta;
 }
 
+namespace {
+// Apart, so that the calls that meet no handle need no frame for it.
+[[gnu::noinline, gnu::cold]] Edge gradient_edge_of_handle(TensorImpl* t) {
+  return gradient_edge(memory_of(Tensor::borrow(t)).impl());
+}
+[[gnu::noinline, gnu::cold]] Tensor detach_handle(const Tensor& t) {
+  return make_batched(detach(whole_of(t)), batch_dim(t), batch_level(t));
+}
+}  // namespace
+
 AccumulateGrad* accumulator_of(TensorImpl* t) {
   AutogradMeta& m = meta_of(t);
   if (m.accumulator == nullptr) m.accumulator = new AccumulateGrad(t);
@@ -143,7 +150,7 @@ AccumulateGrad* accumulator_of(TensorImpl* t) {
 
 Edge gradient_edge(TensorImpl* t) {
   if (is_batched(t)) [[unlikely]]
-    return gradient_edge(memory_of(Tensor::borrow(t)).impl());
+    return gradient_edge_of_handle(t);
   if (Node* fn = grad_fn(t)) {
     fn->retain();
     return {fn, t->output_nr};
@@ -229,7 +236,7 @@ void retain_grad(const Tensor& t) {
 
 Tensor detach(const Tensor& t) {
   if (is_batched(t)) [[unlikely]]
-    return make_batched(detach(whole_of(t)), batch_dim(t), batch_level(t));
+    return detach_handle(t);
   return Tensor::steal(t->alias());
 }
 
@@ -293,6 +300,7 @@ void detach_(const Tensor& t) {
                "DistributedDataParallel-like code that keeps gradients as views, detach the base.");
   replace_history(p, nullptr, 0);
   p->flags &= ~uint32_t{kRequiresGrad | kRetainsGrad};
+  if (p->meta != nullptr && p->meta->transform != nullptr) p->meta->transform->tangents.clear();
 }
 
 uint64_t add_hook(std::vector<HookEntry>& list, std::shared_ptr<Hook> hook, uint32_t output_nr) {
@@ -364,7 +372,7 @@ Tensor added(Tensor grad, const Tensor& g, bool create_graph) {
 
 // The first gradient is taken over if nobody else sees it and it has the leaf's layout.
 Tensor first_gradient(const TensorImpl* leaf, Tensor g, bool create_graph) {
-  const bool dense = is_dense(leaf);
+  const bool dense = (leaf->flags & kContiguous) != 0 || is_dense(leaf);
   const bool laid_out = dense ? same(g.strides(), leaf->strides()) : g.is_contiguous();
   const bool own = g->refs.load(std::memory_order_acquire) == 1 && g->storage->unique() &&
                    laid_out && g->base == nullptr;

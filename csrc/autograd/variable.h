@@ -67,7 +67,12 @@ inline bool requires_grad(const Tensor& t) noexcept {
 }
 
 // The node that made `t`, refreshed for views whose base was written; borrowed, null for leaves.
-COGRAD_API Node* grad_fn(TensorImpl* t);
+COGRAD_API Node* grad_fn_of_view(TensorImpl* t);  // of a view or a handle
+inline Node* grad_fn(TensorImpl* t) {
+  if (t->base == nullptr && (t->flags & kBatched) == 0) [[likely]]
+    return t->grad_fn;
+  return grad_fn_of_view(t);
+}
 inline bool is_leaf(const Tensor& t) { return grad_fn(t.impl()) == nullptr; }
 // Where a gradient of `t` goes: (grad_fn, output_nr) or the leaf's accumulator; owned reference.
 COGRAD_API Edge gradient_edge(TensorImpl* t);

@@ -11,12 +11,15 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "cograd/error.h"
 #include "kernels/blas_guard.h"
 #include "kernels/gemm_small.h"
+#include "kernels/gemm_tile.h"
+#include "kernels/isa.h"
 #include "tensor/threads.h"
 
 // OpenBLAS as scipy-openblas32 builds it: 32-bit integers and prefixed names.
@@ -43,9 +46,13 @@ void scipy_cblas_dgemv(int order, int ta, int m, int n, double alpha, const doub
 float scipy_cblas_sdot(int n, const float* x, int incx, const float* y, int incy);
 double scipy_cblas_ddot(int n, const double* x, int incx, const double* y, int incy);
 void scipy_openblas_set_num_threads(int n);
+char* scipy_openblas_get_corename();
 }
 
 namespace cograd::kernels {
+
+COGRAD_ISA_VALUE(GemmTile, gemm_tile)
+
 namespace {
 
 constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
@@ -179,8 +186,29 @@ void grid_block(DType t, const GemmArgs& g, const Grid& grid, int64_t i) {
   if (i0 < i1 && j0 < j1) blas_gemm(t, block_of(t, g, i0, i1, j0, j1));
 }
 
+// Whether OpenBLAS has kernels of its own for small products, as it has where it uses AVX-512.
+bool blas_has_small_kernels() {
+  static const bool has = [] {
+    const std::string_view core = scipy_openblas_get_corename();
+    return core == "SkylakeX" || core == "Cooperlake" || core == "Sapphirerapids";
+  }();
+  return has;
+}
+
+// Products too small to be cut go into register tiles where these are quicker: without its small
+// kernels OpenBLAS takes up to twice as long, with them it does for a transposed B only.
+bool takes_tiles(DType t, const GemmArgs& g) {
+  if (!is_real_blas(t) || g.n < 8) return false;
+  if (static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) >=
+      static_cast<double>(int64_t{1} << kSplitBits))
+    return false;
+  if (g.tb) return isa() == Isa::v4 || t == DType::Float32;
+  return !blas_has_small_kernels();
+}
+
 // As blocks if `split`, else in one piece on this thread.
 void float_gemm(DType t, const GemmArgs& g, bool split) {
+  if (takes_tiles(t, g)) return gemm_tile().run(t, g);
   set_blas_threads(1);
   const Grid grid = split ? grid_of(g) : Grid{};
   if (grid.pieces() == 1) return blas_gemm(t, g);
@@ -223,8 +251,18 @@ void half_gemm(DType t, const GemmArgs& g, bool split) {
   }
 }
 
+// A product with one row or one column, as a matrix and a vector.
+void vector_gemm(DType t, const GemmArgs& g) {
+  if (g.m == 1)
+    return gemv(t, !g.tb, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.alpha, g.b, g.ldb, g.a,
+                g.ta ? g.lda : 1, g.beta, g.c, 1);
+  gemv(t, g.ta, g.ta ? g.k : g.m, g.ta ? g.m : g.k, g.alpha, g.a, g.lda, g.b, g.tb ? 1 : g.ldb,
+       g.beta, g.c, g.ldc);
+}
+
 void run(DType t, const GemmArgs& g, bool split) {
   if (g.m == 0 || g.n == 0) return;
+  if ((g.m == 1 || g.n == 1) && g.k > 0 && is_blas(t)) return vector_gemm(t, g);
   if (g.k > 0 && is_blas(t)) return float_gemm(t, g, split);
   if (g.k > 0 && t == DType::Float16) return half_gemm<Half>(t, g, split);
   if (g.k > 0 && t == DType::BFloat16) return half_gemm<BFloat16>(t, g, split);

@@ -59,7 +59,7 @@ class PythonSamples final : public SampledCall {
     const py::object info =
         py::module_::import("cograd.autograd._function_samples")
             .attr("VmapInfo")(level.size, kNames[static_cast<int>(level.randomness)]);
-    const py::object result = cls_.attr("vmap")(info, in_dims, *replaced(inputs));
+    const py::object result = rule_result(info, in_dims, replaced(inputs));
     COGRAD_CHECK(PyTuple_Check(result.ptr()) && PyTuple_GET_SIZE(result.ptr()) == 2, name(),
                  ": the vmap rule must return (output, out_dims), a tuple of two; got ",
                  Py_TYPE(result.ptr())->tp_name);
@@ -76,12 +76,12 @@ class PythonSamples final : public SampledCall {
   }
 
   std::vector<Tensor> call(std::span<const Tensor> inputs) override {
-    const py::tuple values = replaced(inputs);
-    const size_t positional = values.size() - names_.size();
-    py::dict keywords;
-    for (size_t i = 0; i < names_.size(); ++i) keywords[names_[i]] = values[positional + i];
-    const py::object given = values[py::slice(0, static_cast<py::ssize_t>(positional), 1)];
-    const py::object result = cls_.attr("apply")(*given, **keywords);
+    const py::tuple values = replaced(inputs);  // those of keywords last, as a vectorcall has them
+    if (!apply_) apply_ = cls_.attr("apply");
+    const auto result = py::reinterpret_steal<py::object>(PyObject_Vectorcall(
+        apply_.ptr(), PySequence_Fast_ITEMS(values.ptr()), values.size() - names_.size(),
+        names_.size() > 0 ? names_.ptr() : nullptr));
+    if (!result) throw py::error_already_set();
     if (!first_) first_ = result;
     check_same(result);
     return tensors_of(result);
@@ -97,6 +97,15 @@ class PythonSamples final : public SampledCall {
   }
 
  private:
+  // An error in the rule says that it is one: a Jacobian then does without the rule.
+  py::object rule_result(const py::object& info, const py::tuple& dims, const py::tuple& args) {
+    try {
+      return cls_.attr("vmap")(info, dims, *args);
+    } catch (py::error_already_set& error) {
+      if (error.matches(PyExc_RuntimeError)) error.value().attr("_in_vmap_rule") = true;
+      throw;
+    }
+  }
   static bool is_sequence(const py::object& o) {
     return py::isinstance<py::tuple>(o) || py::isinstance<py::list>(o);
   }
@@ -134,7 +143,9 @@ class PythonSamples final : public SampledCall {
     py::tuple out(args_.size());
     for (size_t i = 0; i < args_.size(); ++i) {
       const int input = input_of_arg_[i];
-      out[i] = input < 0 ? py::object(args_[i]) : as_object(inputs[static_cast<size_t>(input)]);
+      py::object value =
+          input < 0 ? py::object(args_[i]) : as_object(inputs[static_cast<size_t>(input)]);
+      PyTuple_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(i), value.release().ptr());
     }
     return out;
   }
@@ -145,6 +156,7 @@ class PythonSamples final : public SampledCall {
   std::vector<int> input_of_arg_;
   std::vector<Tensor> inputs_;
   py::object first_;
+  py::object apply_;
 };
 
 }  // namespace

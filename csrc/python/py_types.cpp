@@ -339,12 +339,26 @@ bool parse_int(PyObject* o, int64_t* out) noexcept {
   return true;
 }
 
-bool parse_scalar(PyObject* o, Scalar* out) noexcept {
-  if (PyComplex_Check(o)) {
-    const Py_complex v = PyComplex_AsCComplex(o);
-    *out = Complex<double>(v.real, v.imag);
+namespace {
+bool parse_long(PyObject* o, Scalar* out) noexcept {
+  int overflow = 0;
+  const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow == 0) {
+    *out = Scalar(v);
     return true;
   }
+  const double wide = PyLong_AsDouble(o);
+  if (wide == -1.0 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return false;
+  }
+  *out = Scalar(wide);
+  return true;
+}
+}  // namespace
+
+bool parse_scalar(PyObject* o, Scalar* out) noexcept {
+  if (PyLong_CheckExact(o)) return parse_long(o, out);
   if (PyFloat_Check(o)) {
     *out = Scalar(PyFloat_AS_DOUBLE(o));
     return true;
@@ -353,14 +367,10 @@ bool parse_scalar(PyObject* o, Scalar* out) noexcept {
     *out = Scalar(o == Py_True);
     return true;
   }
-  if (PyLong_Check(o)) {
-    int overflow = 0;
-    const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
-    *out = overflow == 0 ? Scalar(v) : Scalar(PyLong_AsDouble(o));
-    if (PyErr_Occurred()) {
-      PyErr_Clear();
-      return false;
-    }
+  if (PyLong_Check(o)) return parse_long(o, out);
+  if (PyComplex_Check(o)) {
+    const Py_complex v = PyComplex_AsCComplex(o);
+    *out = Complex<double>(v.real, v.imag);
     return true;
   }
   if (is_tensor(o) || PyUnicode_Check(o) || PySequence_Check(o)) return false;

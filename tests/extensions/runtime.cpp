@@ -203,6 +203,15 @@ std::string dispatched(const Tensor& x) {
     return std::string(sizeof(scalar_t) == 8 ? "double" : "float");
   });
 }
+std::string dispatched_complex(const Tensor& x) {
+  return COGRAD_DISPATCH_FLOATING_AND_COMPLEX(x.dtype(), "dispatched_complex", [&] {
+    const std::string size = std::to_string(sizeof(scalar_t));
+    if constexpr (is_complex_type<scalar_t>)
+      return COGRAD_DISPATCH_COMPLEX(x.dtype(), "again", [&] { return "complex of " + size; });
+    else
+      return "real of " + size;
+  });
+}
 bool modes(const Tensor& x) {
   bool ok = GradMode::is_enabled();
   {
@@ -266,6 +275,7 @@ COGRAD_LIBRARY(t_runtime, m) {
   m.def("accessor_type", &accessor_type, "x");
   m.def("data_type", &data_type, "x");
   m.def("dispatched", &dispatched, "x");
+  m.def("dispatched_complex", &dispatched_complex, "x");
   m.def("modes", &modes, "x");
   m.def("operators", &operators, "a, b");
   m.def("versions", &versions, "x");

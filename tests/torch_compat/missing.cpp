@@ -6,7 +6,7 @@ void missing(torch::Tensor x) {
   auto a = torch::zeros({1}, torch::device(torch::kCUDA));
   auto b = x.cuda();
   auto c = torch::fft_fft(x);
-  auto d = torch::kComplexFloat;
+  auto d = torch::kComplexHalf;
   auto e = at::MemoryFormat::ChannelsLast;
   auto f = at::DeviceType::CUDA;
   auto g = x.unsafeGetTensorImpl();

@@ -78,6 +78,26 @@ at::Tensor halves(const at::Tensor& x) {
   return out;
 }
 
+// c10::complex: its operators, the functions of <complex>, dispatch on it and on its parts.
+at::Tensor waved(const at::Tensor& x) {
+  auto out = at::empty_like(x);
+  AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES(x.scalar_type(), "waved", [&] {
+    const scalar_t* from = x.const_data_ptr<scalar_t>();
+    for (int64_t i = 0; i < x.numel(); ++i)
+      out.data_ptr<scalar_t>()[i] = std::exp(from[i]) * from[i] + scalar_t(1);
+  });
+  return out;
+}
+at::Tensor lengths(const at::Tensor& x) {
+  auto out = at::empty(x.sizes(), x.options().dtype(at::toRealValueType(x.scalar_type())));
+  AT_DISPATCH_COMPLEX_TYPES(x.scalar_type(), "lengths", [&] {
+    using real_t = typename scalar_t::value_type;
+    for (int64_t i = 0; i < x.numel(); ++i)
+      out.data_ptr<real_t>()[i] = std::abs(x.const_data_ptr<c10::complex<real_t>>()[i]);
+  });
+  return out;
+}
+
 at::Tensor indexed(const at::Tensor& x) {
   x.index_put_({0, Slice(None, 2)}, 7);
   return torch::stack({x.index({"...", 0}), x.index({Slice(), -1})});
@@ -126,6 +146,8 @@ TORCH_LIBRARY_FRAGMENT(compat_names, m) {
   m.def("sums", &sums);
   m.def("reduced", &reduced);
   m.def("halves", &halves);
+  m.def("waved", &waved);
+  m.def("lengths", &lengths);
   m.def("indexed", &indexed);
   m.def("described(Tensor x, ScalarType? t=None, Scalar s=2, str name='n') -> str", &described);
   m.def("fails(str how) -> ()", &fails);

@@ -40,6 +40,15 @@
   COGRAD_DISPATCH(dtype, name, COGRAD_CASES_FLOATING(__VA_ARGS__) COGRAD_CASES_HALF(__VA_ARGS__))
 #define COGRAD_DISPATCH_INTEGRAL(dtype, name, ...) \
   COGRAD_DISPATCH(dtype, name, COGRAD_CASES_INTEGRAL(__VA_ARGS__))
+#define COGRAD_CASES_COMPLEX(...)                              \
+  COGRAD_DISPATCH_CASE(::cograd::Complex<double>, __VA_ARGS__) \
+  COGRAD_DISPATCH_CASE(::cograd::Complex<float>, __VA_ARGS__)
+// complex64, complex128.
+#define COGRAD_DISPATCH_COMPLEX(dtype, name, ...) \
+  COGRAD_DISPATCH(dtype, name, COGRAD_CASES_COMPLEX(__VA_ARGS__))
+// float32, float64, complex64, complex128.
+#define COGRAD_DISPATCH_FLOATING_AND_COMPLEX(dtype, name, ...) \
+  COGRAD_DISPATCH(dtype, name, COGRAD_CASES_FLOATING(__VA_ARGS__) COGRAD_CASES_COMPLEX(__VA_ARGS__))
 // Integers, float32, float64.
 #define COGRAD_DISPATCH_ALL(dtype, name, ...) \
   COGRAD_DISPATCH(dtype, name,                \

@@ -159,6 +159,14 @@ void fail_numbers_only(const char* op, const Value& first) {
   fail(ErrorKind::Type, op, "(): argument 'input' (position 1) must be Tensor, not ", kind);
 }
 
+void connect_wanted(Node* n, const Tensor* t, const TensorSet& wanted) {
+  Edge e{};
+  if (t != nullptr && t->defined()) {
+    e = gradient_edge(t->impl());
+    if (e.node == nullptr && wanted.contains(t->impl())) e = wanted_edge();
+  }
+  n->add_edge(e.node, e.input_nr);
+}
 void fail_complex(const char* op, DType t) {
   fail(ErrorKind::NotImplemented, op, "(): not implemented for dtype ", dtype_name(t));
 }

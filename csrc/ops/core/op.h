@@ -362,16 +362,13 @@ bool any_tainted(const Args&... args) {
   return any;
 }
 
-// `wanted`: tensors whose gradient a rule of a transform asks for.
-inline void connect(Node* n, const Tensor* t, const TensorSet* wanted = nullptr) {
-  if (t != nullptr && t->defined()) {
-    Edge e = gradient_edge(t->impl());
-    if (e.node == nullptr && wanted != nullptr && wanted->contains(t->impl())) e = wanted_edge();
-    n->add_edge(e.node, e.input_nr);
-  } else {
-    n->add_edge(nullptr, 0);
-  }
+inline void connect(Node* n, const Tensor* t) {
+  Edge e{};
+  if (t != nullptr && t->defined()) e = gradient_edge(t->impl());
+  n->add_edge(e.node, e.input_nr);
 }
+// `wanted`: tensors whose gradient a rule of a transform asks for.
+COGRAD_API void connect_wanted(Node* n, const Tensor* t, const TensorSet& wanted);
 
 template <class F>
 void each_output(const Tensor& out, F&& f) {
@@ -478,7 +475,11 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
       if (record) {
         auto* node = new OpNode<Op>;
         detail::NodeGuard guard{node};
-        detail::each_edge([&](const Tensor* t) { detail::connect(node, t, wanted); }, args...);
+        if (wanted == nullptr) [[likely]]
+          detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
+        else
+          detail::each_edge([&](const Tensor* t) { detail::connect_wanted(node, t, *wanted); },
+                            args...);
         Ctx<Op> ctx(node);
         GradGuard no_grad(detail::is_view<Op>());
         auto out = Op::forward(ctx, args...);

@@ -55,6 +55,11 @@ struct DivisionCheck {
 }  // namespace
 
 ScalarBytes::ScalarBytes(Scalar s, DType t) {
+  if (t == DType::Float32 && !s.is_complex()) [[likely]] {
+    const float v = static_cast<float>(s.to_double());
+    std::memcpy(bytes, &v, sizeof v);
+    return;
+  }
   COGRAD_CHECK(!s.is_complex() || is_complex(t) || s.imag() == 0,
                "value cannot be converted to type ", dtype_name(t),
                " without overflow: it has an imaginary part of ", s.imag());

@@ -2,6 +2,7 @@
 // Determinants from LU factors. Gradients: M. B. Giles, "An extended collection of matrix
 // derivative results" (2008), 2.2.
 #include <cmath>
+#include <limits>
 
 #include "kernels/lapack.h"
 #include "ops/linalg/linalg.h"
@@ -14,6 +15,7 @@ namespace {
 // Sign and log|det| from the factors, and the determinant.
 struct Determinants {
   Tensor det, sign, logabs;
+  bool ill_conditioned = false;  // one of the matrices, by the pivots: no inverse is to be trusted
 };
 
 template <class T>
@@ -43,14 +45,17 @@ Determinants determinants(const Tensor& a) {
     using T = typename decltype(tag)::type;
     using R = kernels::real_of<T>;
     T det = 1, sign = 1;
-    R logabs = 0;
+    R logabs = 0, least = std::numeric_limits<R>::infinity(), most = 0;
     for (int64_t k = 0; k < n; ++k) {
       const T u = f.lu.data<T>()[i * n * n + k * n + k];
       const bool swapped = f.pivots.data<int32_t>()[i * n + k] != k + 1;
       det *= swapped ? -u : u;
       sign *= sign_of(swapped ? -u : u);
       logabs += std::log(size_of(u));
+      least = std::min(least, size_of(u));
+      most = std::max(most, size_of(u));
     }
+    d.ill_conditioned |= n > 0 && least <= std::cbrt(std::numeric_limits<R>::epsilon()) * most;
     d.det.data<T>()[i] = det;
     d.sign.data<T>()[i] = sign;
     d.logabs.data<R>()[i] = logabs;
@@ -60,14 +65,47 @@ Determinants determinants(const Tensor& a) {
 
 Tensor per_matrix(const Tensor& x) { return unsqueeze(unsqueeze(x, -1), -1); }
 
+Tensor determinant(const Tensor& a);
+
+// det(U V^H) of A = U S V^H: constant in A where it is real.
+Tensor turn(const Tensor& u, const Tensor& vh) {
+  const Tensor unitary = matmul(u, vh);
+  if (is_complex(unitary.dtype())) return per_matrix(determinant(unitary));
+  return per_matrix(determinants(detach(unitary)).sign);
+}
+
 // The matrix of cofactors by the SVD A = U S V^H, which a singular A has too:
 // det(U V^H) conj(U diag(prod_{j != i} s_j) V^H).
-Tensor cofactors(const Tensor& a) {
-  auto [u, s, vh] = svd(a, false);
-  const Tensor sign = determinants(matmul(detach(u), detach(vh))).sign;
-  const Tensor others = product_of_others(s, DimMask{1} << (s.dim() - 1));
-  return per_matrix(sign) * conj(matmul(u * unsqueeze(others, -2), vh));
-}
+struct Cofactors {
+  static constexpr OpSpec spec{"_cofactors", "input", kInternal | kDecomposition,
+                               "The derivative of the determinant.", "none: reached through det"};
+  static constexpr DTypeSet kDTypes = kMatrixTypes;
+  static constexpr bool kHolomorphic = true;
+  static constexpr int kSaved = 1;
+  static constexpr BatchRule kBatch = leading(2);
+  static Tensor forward(Ctx<Cofactors>& ctx, const Tensor& a) {
+    ctx.save(a);
+    const GradGuard no_grad(false);
+    auto [u, s, vh] = svd(detach(a), false);
+    const Tensor others = product_of_others(s, DimMask{1} << (s.dim() - 1));
+    return turn(u, vh) * conj(matmul(u * unsqueeze(others, -2), vh));
+  }
+  // Of diag(s) the cofactors C have dC_kk / dX_ll = prod_{m != k, l} s_m = -dC_kl / dX_lk, the
+  // others 0; C(U X V^H) = det(U V^H) conj(U) C(X) V^T.
+  static Tensor backward(Ctx<Cofactors>& ctx, const Tensor& g) {
+    const Tensor a = ctx.saved(0);
+    auto [u, s, vh] = svd(a, false);
+    const Tensor inner = matmul(matmul(matrix_h(u), g), matrix_h(vh));
+    const Tensor eye = diag_embed(ones_like(detach(s)));
+    const Tensor without = where(ne(eye, 0), 1.0, unsqueeze(s, -2));  // row k: s without s_k
+    const Tensor minors = product_of_others(without, DimMask{1} << s.dim()) * (1.0 - eye);
+    const int64_t last[] = {-1};
+    const Tensor along = sum(minors * unsqueeze(diagonal(inner, 0, -2, -1), -2), IntList(last));
+    const Tensor found = diag_embed(along) - matrix_t(inner) * minors;
+    return turn(u, vh) * matmul(matmul(conj(u), found), conj(vh));
+  }
+};
+COGRAD_OP(Cofactors)
 
 struct LinalgDet {
   static constexpr OpSpec spec{"linalg_det",
@@ -81,32 +119,25 @@ struct LinalgDet {
   static constexpr const char* kNodeName = "LinalgDetBackward0";
   static constexpr int kSaved = 2;
   static constexpr BatchRule kBatch = leading(2);
+  struct State {
+    bool ill_conditioned = false;
+  };
   static Tensor forward(Ctx<LinalgDet>& ctx, const Tensor& a) {
     check_square("linalg.det", a);
     ctx.save(a);
-    Tensor det = determinants(a).det;
-    ctx.save_output(det);
-    return det;
+    Determinants d = determinants(a);
+    ctx->ill_conditioned = d.ill_conditioned;
+    ctx.save_output(d.det);
+    return d.det;
   }
   static Tensor backward(Ctx<LinalgDet>& ctx, const Tensor& g) {
     const Tensor a = ctx.saved(0), det = ctx.saved(1);
-    if (any_zero(det)) return per_matrix(g) * cofactors(a);
+    if (ctx->ill_conditioned) return per_matrix(g) * apply<Cofactors>(a);
     return per_matrix(g * det) * matrix_t(inverse(a));
-  }
-
- private:
-  static bool any_zero(const Tensor& det) {
-    const Tensor values = raw_contiguous(det);
-    bool any = false;
-    dispatch_matrix(det.dtype(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      const T* v = values.data<T>();
-      any = std::any_of(v, v + values.numel(), [](T x) { return x == T(0); });
-    });
-    return any;
   }
 };
 COGRAD_OP(LinalgDet)
+Tensor determinant(const Tensor& a) { return apply<LinalgDet>(a); }
 
 struct LinalgSlogdet {
   static constexpr OpSpec spec{"linalg_slogdet",

@@ -47,12 +47,12 @@ struct MaskScale {
 };
 
 struct MaskedScale {
-  static constexpr OpSpec spec{"_masked_scale", "input, mask, scale", kInternal | kRandom,
+  static constexpr OpSpec spec{"_masked_scale", "input, mask, scale", kInternal | kElementwise,
                                "input * mask * scale.", "none: reached through dropout"};
   static constexpr DTypeSet kDTypes = kEveryType;
   static constexpr int kSaved = 1;
   using State = MaskScale;
-  static constexpr BatchRule kBatch = pointwise();
+  static constexpr TangentRule kTangent = linear({0});
   static Tensor forward(Ctx<MaskedScale>& ctx, const Tensor& x, const Tensor& mask, double scale) {
     COGRAD_CHECK(mask.dtype() == DType::Bool && same(mask.sizes(), x.sizes()) &&
                      is_differentiable(x.dtype()),

@@ -95,21 +95,21 @@ Tensor complex_product(const Tensor& x, DimMask mask, bool keepdim) {
   return out;
 }
 
-// The sum of contiguous elements, a row of lanes at a time.
+// The sum of contiguous elements, a row of parts at a time: long rows where there are many.
 template <class T>
 Complex<double> contiguous_sum(const Tensor& x) {
-  constexpr int64_t kLanes = 32;  // parts
-  constexpr int64_t kSize = sizeof(T);
+  constexpr int64_t kSize = sizeof(T), kLongest = 512;
   const T* p = reinterpret_cast<const T*>(x.bytes());
-  const int64_t n = 2 * x.numel(), rows = n / kLanes;
-  double lanes[kLanes] = {};
-  const int64_t kept[1] = {kLanes}, kept_step[1] = {kSize};
-  const int64_t reduced[1] = {rows}, reduced_step[1] = {kLanes * kSize};
+  const int64_t n = 2 * x.numel(), parts = n >= 64 * kLongest ? kLongest : 32, rows = n / parts;
+  double lanes[kLongest];
+  std::fill_n(lanes, parts, 0.0);
+  const int64_t kept[1] = {parts}, kept_step[1] = {kSize};
+  const int64_t reduced[1] = {rows}, reduced_step[1] = {parts * kSize};
   kernels::reduce(ReduceOp::Sum, dtype_of<T>, p, {kept, kept_step, reduced, reduced_step},
                   DType::Float64, lanes);
   Complex<double> total(0.0);
-  for (int64_t i = 0; i < kLanes; i += 2) total += {lanes[i], lanes[i + 1]};
-  for (int64_t i = rows * kLanes; i < n; i += 2)
+  for (int64_t i = 0; i < parts; i += 2) total += {lanes[i], lanes[i + 1]};
+  for (int64_t i = rows * parts; i < n; i += 2)
     total += {static_cast<double>(p[i]), static_cast<double>(p[i + 1])};
   return total;
 }

@@ -3,13 +3,10 @@
 #include "ops/transform/batching.h"
 
 #include <algorithm>
-#include <mutex>
-#include <set>
 
 #include "ops/core/ops.h"
 #include "ops/core/promote.h"
 #include "ops/random/generator.h"
-#include "tensor/warn.h"
 
 namespace cograd {
 
@@ -219,15 +216,9 @@ void by_shape(const BatchCall& c) {
 
 void tell_of_loop(const char* op) {
   if (!tells_of_loops()) return;
-  static std::mutex mutex;
-  static auto* told = new std::set<std::string, std::less<>>;
-  {
-    const std::lock_guard lock(mutex);
-    if (!told->insert(op).second) return;
-  }
-  warn(detail::concat("vmap: ", op,
-                      "() has no batching rule and runs sample by sample, which is slow for many "
-                      "samples."));
+  warn_once(detail::concat("vmap: ", op,
+                           "() has no batching rule and runs sample by sample, which is slow for "
+                           "many samples."));
 }
 
 [[noreturn]] void fail_shapes(const BatchCall& c, const Tensor& a, const Tensor& b) {

@@ -186,6 +186,18 @@ class CheckpointFunction(Function):
         return (None, None, *grads)
 
 
+def _recorded(values: Iterable[Any]) -> list[bool]:
+    return [isinstance(value, Tensor) and value.requires_grad for value in values]
+
+
+def _leaves_again(values: Iterable[Any], recorded: list[bool]) -> list[Any]:
+    """The saved values, leaves of a transform that has ended being leaves again."""
+    return [
+        value.detach().requires_grad_() if was and not value.requires_grad else value
+        for value, was in zip(values, recorded, strict=True)
+    ]
+
+
 class _SaveInputs(Function):
     """Keeps the arguments of a checkpoint the way the graph around it keeps its tensors."""
 
@@ -194,10 +206,11 @@ class _SaveInputs(Function):
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
         slots = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
         others = [None if isinstance(arg, Tensor) else arg for arg in args]
+        recorded = _recorded(tensors)
 
         def arguments(saved: tuple[Tensor, ...]) -> list[Any]:
             full = list(others)
-            for slot, tensor in zip(slots, saved, strict=True):
+            for slot, tensor in zip(slots, _leaves_again(saved, recorded), strict=True):
                 full[slot] = tensor
             return full
 
@@ -214,13 +227,15 @@ class _Kept:
     """The same where arguments have samples, or tangents, that a Function would work on."""
 
     def __init__(self, *args: Any) -> None:
-        self.arguments = list
+        recorded = _recorded(args)
+        self.arguments = lambda saved: _leaves_again(saved, recorded)
         self.saved_tensors = args
         self.grad_fn = self if cograd.is_grad_enabled() else None
 
 
-def _transformed() -> bool:
-    return cograd._C._vmap_depth() > 0 or cograd._C._dual_level() >= 0
+def _runs_again() -> bool:
+    """Whether a backward here finds what the forward found: tangents, samples of a vmap."""
+    return cograd._C._dual_level() < 0 and cograd._C._backward_within_vmaps()
 
 
 _COMPARISONS: dict[str, Callable[[Tensor], Any] | None] = {"default": metadata, "none": None}
@@ -243,6 +258,10 @@ def _frame_generator(
         )
     debug = debug if _Settings.debug is None else _Settings.debug
     forward_context, recompute_context = context_fn()
+    if not _runs_again():
+        with forward_context:
+            yield
+        return
     state = cograd.get_rng_state() if preserve_rng_state else None
 
     def recompute(kwargs: dict[str, Any], *args: Any) -> None:
@@ -255,7 +274,7 @@ def _frame_generator(
         _COMPARISONS[determinism_check],
         debug,
     )
-    if _transformed():
+    if cograd._C._vmap_depth() > 0:
         frame.input_saver = _Kept(kwargs, *args)
     else:
         dummy = cograd.empty((0,), requires_grad=True)
@@ -298,6 +317,9 @@ def checkpoint(
         debug: errors tell where tensors were saved in the two runs.
         early_stop: end the recomputation when the last saved tensor is there.
         preserve_rng_state: keyword, default True: repeat the random numbers.
+
+    Inside of forward mode, and of a vmap inside of a function that is differentiated, everything
+    is kept: the forward's tangents and samples are not there when the backward runs.
 
     Raises:
         CheckpointError: (in the backward) the two runs differ.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AT_DISPATCH_...: one lambda for several element types. Complex types do not exist here, so the
-// macros that would add them cover the others.
+// AT_DISPATCH_...: one lambda for several element types.
 #pragma once
+#include "cograd/torch_compat/impl/complex.h"
 #include "cograd/torch_compat/impl/names.h"
 
 namespace cograd {
@@ -15,6 +15,8 @@ struct CppType;
     using type = cpp;              \
   };
 AT_FORALL_COGRAD_DTYPES(COGRAD_CPP_TYPE)
+COGRAD_CPP_TYPE(::cograd::Complex<float>, ComplexFloat)
+COGRAD_CPP_TYPE(::cograd::Complex<double>, ComplexDouble)
 #undef COGRAD_CPP_TYPE
 
 }  // namespace torch_compat
@@ -66,6 +68,13 @@ using ScalarTypeToCPPType = ::cograd::torch_compat::CppType<T>;
   AT_DISPATCH_CASE(::cograd::DType::Short, __VA_ARGS__)
 #define AT_DISPATCH_CASE_ALL_TYPES(...) \
   AT_DISPATCH_CASE_INTEGRAL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE_FLOATING_TYPES(__VA_ARGS__)
+#define AT_DISPATCH_CASE_COMPLEX_TYPES(...)                     \
+  AT_DISPATCH_CASE(::cograd::DType::ComplexDouble, __VA_ARGS__) \
+  AT_DISPATCH_CASE(::cograd::DType::ComplexFloat, __VA_ARGS__)
+#define AT_DISPATCH_CASE_FLOATING_AND_COMPLEX_TYPES(...) \
+  AT_DISPATCH_CASE_FLOATING_TYPES(__VA_ARGS__) AT_DISPATCH_CASE_COMPLEX_TYPES(__VA_ARGS__)
+#define AT_DISPATCH_CASE_ALL_TYPES_AND_COMPLEX(...) \
+  AT_DISPATCH_CASE_ALL_TYPES(__VA_ARGS__) AT_DISPATCH_CASE_COMPLEX_TYPES(__VA_ARGS__)
 
 // Cases of one family, and of the family with 1 to 4 more types.
 #define COGRAD_AT_1_(family, A, ...) \
@@ -119,16 +128,27 @@ using ScalarTypeToCPPType = ::cograd::torch_compat::CppType<T>;
       T, N,                                                                       \
       AT_PRIVATE_CASE_TYPE_USING_HINT(::cograd::DType::Int, index_t, __VA_ARGS__) \
           AT_PRIVATE_CASE_TYPE_USING_HINT(::cograd::DType::Long, index_t, __VA_ARGS__))
+#define AT_DISPATCH_COMPLEX_TYPES(T, N, ...) \
+  AT_DISPATCH_SWITCH(T, N, AT_DISPATCH_CASE_COMPLEX_TYPES(__VA_ARGS__))
+#define AT_DISPATCH_COMPLEX_TYPES_AND(A, T, N, ...) \
+  AT_DISPATCH_SWITCH(T, N, COGRAD_AT_1_(COMPLEX_TYPES, A, __VA_ARGS__))
 #define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES(T, N, ...) \
-  AT_DISPATCH_FLOATING_TYPES(T, N, __VA_ARGS__)
+  AT_DISPATCH_SWITCH(T, N, AT_DISPATCH_CASE_FLOATING_AND_COMPLEX_TYPES(__VA_ARGS__))
 #define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND1(A, T, N, ...) \
-  AT_DISPATCH_FLOATING_TYPES_AND(A, T, N, __VA_ARGS__)
+  AT_DISPATCH_SWITCH(T, N, COGRAD_AT_1_(FLOATING_AND_COMPLEX_TYPES, A, __VA_ARGS__))
 #define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND2(A, B, T, N, ...) \
-  AT_DISPATCH_FLOATING_TYPES_AND2(A, B, T, N, __VA_ARGS__)
-#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX(T, N, ...) AT_DISPATCH_ALL_TYPES(T, N, __VA_ARGS__)
+  AT_DISPATCH_SWITCH(T, N, COGRAD_AT_2_(FLOATING_AND_COMPLEX_TYPES, A, B, __VA_ARGS__))
+#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND3(A, B, C, T, N, ...) \
+  AT_DISPATCH_SWITCH(T, N, COGRAD_AT_3_(FLOATING_AND_COMPLEX_TYPES, A, B, C, __VA_ARGS__))
+#define AT_DISPATCH_FLOATING_AND_COMPLEX_TYPES_AND4(A, B, C, D, T, N, ...) \
+  AT_DISPATCH_SWITCH(T, N, COGRAD_AT_4_(FLOATING_AND_COMPLEX_TYPES, A, B, C, D, __VA_ARGS__))
+#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX(T, N, ...) \
+  AT_DISPATCH_SWITCH(T, N, AT_DISPATCH_CASE_ALL_TYPES_AND_COMPLEX(__VA_ARGS__))
 #define AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND(A, T, N, ...) \
-  AT_DISPATCH_ALL_TYPES_AND(A, T, N, __VA_ARGS__)
+  AT_DISPATCH_SWITCH(T, N, COGRAD_AT_1_(ALL_TYPES_AND_COMPLEX, A, __VA_ARGS__))
 #define AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND2(A, B, T, N, ...) \
-  AT_DISPATCH_ALL_TYPES_AND2(A, B, T, N, __VA_ARGS__)
+  AT_DISPATCH_SWITCH(T, N, COGRAD_AT_2_(ALL_TYPES_AND_COMPLEX, A, B, __VA_ARGS__))
 #define AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND3(A, B, C, T, N, ...) \
-  AT_DISPATCH_ALL_TYPES_AND3(A, B, C, T, N, __VA_ARGS__)
+  AT_DISPATCH_SWITCH(T, N, COGRAD_AT_3_(ALL_TYPES_AND_COMPLEX, A, B, C, __VA_ARGS__))
+#define AT_DISPATCH_ALL_TYPES_AND_COMPLEX_AND4(A, B, C, D, T, N, ...) \
+  AT_DISPATCH_SWITCH(T, N, COGRAD_AT_4_(ALL_TYPES_AND_COMPLEX, A, B, C, D, __VA_ARGS__))

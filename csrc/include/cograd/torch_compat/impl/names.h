@@ -144,7 +144,11 @@ inline bool isReducedFloatingType(ScalarType t) { return t == kHalf || t == kBFl
 inline bool isIntegralType(ScalarType t, bool include_bool) {
   return is_integral(t) || (include_bool && t == kBool);
 }
-inline bool isComplexType(ScalarType) { return false; }
+inline bool isComplexType(ScalarType t) { return is_complex(t); }
+inline ScalarType toRealValueType(ScalarType t) { return real_dtype(t); }
+inline ScalarType toComplexType(ScalarType t) {
+  return t == kDouble || t == kComplexDouble ? kComplexDouble : kComplexFloat;
+}
 inline bool isSignedType(ScalarType t) { return is_signed(t); }
 inline ScalarType typeMetaToScalarType(ScalarType t) { return t; }
 template <class T>

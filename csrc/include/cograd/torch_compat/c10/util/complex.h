@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torch's <c10/util/complex.h>, which cograd does not offer.
+// torch's <c10/util/complex.h>.
 #pragma once
-#error "cograd: <c10/util/complex.h> (complex numbers) is not offered"
+#include "cograd/torch_compat/impl/complex.h"

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A tile of C stays in registers while k runs; compiled once per instruction set. After K. Goto and
+// R. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008), without its packing
+// of A: operands this small are in the cache.
+#include "kernels/gemm_tile.h"
+
+#include <algorithm>
+
+#include "kernels/reduce_vec.h"
+
+namespace cograd::kernels::COGRAD_ISA {
+
+GemmTile gemm_tile();
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kRows = 12;  // x 2 vectors: 24 of 32 registers
+#elif defined(__AVX2__)
+constexpr int kRows = 6;
+#else
+constexpr int kRows = 4;
+#endif
+constexpr int64_t kDepth = 256;  // rows of a packed panel
+
+constexpr int kMostVectors = 2;
+template <class T, int V = kMostVectors>
+constexpr int64_t kCols = V * kLanes<T>;
+
+// The operands as the tiles read them: op(A)[i, p] is a[i * row + p * step].
+template <class T>
+struct Tiled {
+  const T* a;
+  int64_t row, step;
+  const T* b;  // rows of at least kCols elements, ldb apart
+  int64_t ldb;
+  T alpha, beta;
+  T* c;
+  int64_t ldc;
+};
+
+// C[0, R) x [0, cols) = alpha * A B + beta * C, in V vectors to a row.
+template <class T, int V, int R>
+void tile(const Tiled<T>& g, int64_t depth, int64_t cols) {
+  constexpr int L = kLanes<T>;
+  Vec<T, L> acc[R][V] = {};
+  const T* a = g.a;
+  const T* b = g.b;
+  for (int64_t p = 0; p < depth; ++p, a += g.step, b += g.ldb) {
+    Vec<T, L> row[V];
+    for (int v = 0; v < V; ++v) row[v] = load(b + v * L);
+    for (int i = 0; i < R; ++i) {
+      const T scale = a[i * g.row];
+      for (int v = 0; v < V; ++v) acc[i][v] += scale * row[v];
+    }
+  }
+  if (cols == kCols<T, V>) {
+    for (int i = 0; i < R; ++i) {
+      T* c = g.c + i * g.ldc;
+      for (int v = 0; v < V; ++v) {
+        Vec<T, L> value = g.alpha * acc[i][v];
+        if (g.beta != T(0)) value += g.beta * load(c + v * L);
+        store<T, L>(c + v * L, value);
+      }
+    }
+    return;
+  }
+  alignas(64) T sums[R][kCols<T, V>];
+  for (int i = 0; i < R; ++i)
+    for (int v = 0; v < V; ++v) store<T, L>(sums[i] + v * L, g.alpha * acc[i][v]);
+  for (int i = 0; i < R; ++i) {
+    T* c = g.c + i * g.ldc;
+    for (int64_t j = 0; j < cols; ++j)
+      c[j] = g.beta == T(0) ? sums[i][j] : sums[i][j] + g.beta * c[j];
+  }
+}
+
+template <class T, int V, int R = kRows>
+void tile_of(int rows, const Tiled<T>& g, int64_t depth, int64_t cols) {
+  if (rows == R) return tile<T, V, R>(g, depth, cols);
+  if constexpr (R > 1) tile_of<T, V, R - 1>(rows, g, depth, cols);
+}
+
+// to[p, j] = from[j, p], four by four.
+template <class T>
+void transpose(const T* from, int64_t ld, int64_t depth, int64_t cols, T* to) {
+  using V = Vec<T, 4>;
+  using I = std::conditional_t<sizeof(T) == 4, Vec<int32_t, 4>, Vec<int64_t, 4>>;
+  int64_t j = 0;
+  for (; j + 4 <= cols; j += 4) {
+    int64_t p = 0;
+    for (; p + 4 <= depth; p += 4) {
+      V r[4];
+      for (int k = 0; k < 4; ++k) std::memcpy(&r[k], from + (j + k) * ld + p, sizeof(V));
+      const V a = __builtin_shuffle(r[0], r[1], I{0, 4, 1, 5});
+      const V b = __builtin_shuffle(r[0], r[1], I{2, 6, 3, 7});
+      const V c = __builtin_shuffle(r[2], r[3], I{0, 4, 1, 5});
+      const V d = __builtin_shuffle(r[2], r[3], I{2, 6, 3, 7});
+      const V out[4] = {
+          __builtin_shuffle(a, c, I{0, 1, 4, 5}), __builtin_shuffle(a, c, I{2, 3, 6, 7}),
+          __builtin_shuffle(b, d, I{0, 1, 4, 5}), __builtin_shuffle(b, d, I{2, 3, 6, 7})};
+      for (int k = 0; k < 4; ++k) std::memcpy(to + (p + k) * kCols<T> + j, &out[k], sizeof(V));
+    }
+    for (; p < depth; ++p)
+      for (int k = 0; k < 4; ++k) to[p * kCols<T> + j + k] = from[(j + k) * ld + p];
+  }
+  for (; j < cols; ++j)
+    for (int64_t p = 0; p < depth; ++p) to[p * kCols<T> + j] = from[j * ld + p];
+}
+
+// Columns [j, j + cols) of op(B), rows [p, p + depth), as rows of kCols elements.
+template <class T>
+const T* panel_of(const GemmArgs& g, int64_t p, int64_t depth, int64_t j, int64_t cols, T* packed,
+                  int64_t* ld) {
+  const T* b = static_cast<const T*>(g.b);
+  if (!g.tb && (cols == kCols<T> || cols == kLanes<T>)) {
+    *ld = g.ldb;
+    return b + p * g.ldb + j;
+  }
+  *ld = kCols<T>;
+  const int64_t read = cols <= kLanes<T> ? kLanes<T> : kCols<T>;
+  for (int64_t i = 0; cols < read && i < depth; ++i)
+    std::fill(packed + i * kCols<T> + cols, packed + i * kCols<T> + read, T(0));
+  if (g.tb) {
+    transpose(b + j * g.ldb + p, g.ldb, depth, cols, packed);
+  } else {
+    for (int64_t i = 0; i < depth; ++i)
+      std::copy_n(b + (p + i) * g.ldb + j, cols, packed + i * kCols<T>);
+  }
+  return packed;
+}
+
+template <class T>
+void product(const GemmArgs& g) {
+  alignas(64) T packed[kDepth * kCols<T>];
+  Tiled<T> t{};
+  t.row = g.ta ? 1 : g.lda;
+  t.step = g.ta ? g.lda : 1;
+  t.alpha = static_cast<T>(g.alpha);
+  t.ldc = g.ldc;
+  for (int64_t j = 0; j < g.n; j += kCols<T>) {
+    const int64_t cols = std::min(kCols<T>, g.n - j);
+    for (int64_t p = 0; p < g.k; p += kDepth) {
+      const int64_t depth = std::min(kDepth, g.k - p);
+      t.b = panel_of<T>(g, p, depth, j, cols, packed, &t.ldb);
+      t.beta = p == 0 ? static_cast<T>(g.beta) : T(1);
+      for (int64_t i = 0; i < g.m; i += kRows) {
+        t.a = static_cast<const T*>(g.a) + i * t.row + p * t.step;
+        t.c = static_cast<T*>(g.c) + i * g.ldc + j;
+        const int rows = static_cast<int>(std::min<int64_t>(kRows, g.m - i));
+        if (cols <= kLanes<T>)
+          tile_of<T, 1>(rows, t, depth, cols);
+        else
+          tile_of<T, kMostVectors>(rows, t, depth, cols);
+      }
+    }
+  }
+}
+
+void run(DType t, const GemmArgs& g) {
+  if (t == DType::Float32)
+    product<float>(g);
+  else
+    product<double>(g);
+}
+
+}  // namespace
+
+GemmTile gemm_tile() { return {run}; }
+
+}  // namespace cograd::kernels::COGRAD_ISA
