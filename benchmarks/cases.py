@@ -7,4 +7,5 @@ from __future__ import annotations
 def load() -> None:
     """Fills the registry of `case`; the order of the imports is that of the table."""
     from . import small, graph, function, library, extension  # noqa: F401, I001
-    from . import complex_numbers, transforms, kernels, package, parallel, saved  # noqa: F401
+    from . import complex_numbers, transforms, kernels, layers_sequence  # noqa: F401
+    from . import package, parallel, saved  # noqa: F401
