@@ -71,7 +71,10 @@ def embedding_bag(torch, mode):
 def cdist(torch, grad):
     a, b = (torch.randn(1000, 64, requires_grad=grad) for _ in range(2))
     g = torch.ones(1000, 1000)
-    return "torch.autograd.grad(torch.cdist(a, b), (a, b), g)" if grad else "torch.cdist(a, b)", vars()
+    return (
+        "torch.autograd.grad(torch.cdist(a, b), (a, b), g)" if grad else "torch.cdist(a, b)",
+        vars(),
+    )
 
 
 @bench("layers-sequence", rounds=7)

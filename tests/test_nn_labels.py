@@ -75,7 +75,9 @@ def test_margins_are_their_sums():
     y = [2, 0, 3]
     for p in (1, 2):
         want = [
-            sum(max(0, 0.5 - x[i, y[i]].item() + x[i, j].item()) ** p for j in range(4) if j != y[i])
+            sum(
+                max(0, 0.5 - x[i, y[i]].item() + x[i, j].item()) ** p for j in range(4) if j != y[i]
+            )
             * w[y[i]].item()
             / 4
             for i in range(3)
@@ -105,7 +107,7 @@ def test_margins_are_their_sums():
         lambda: F.triplet_margin_with_distance_loss(x, x, x, margin=0),
         lambda: nn.TripletMarginWithDistanceLoss(margin=-1.0),
     ):
-        with pytest.raises(ValueError):  # noqa: PT011
+        with pytest.raises(ValueError):
             call()
     with pytest.warns(FutureWarning, match="NLLLoss2d"):
         nn.NLLLoss2d()

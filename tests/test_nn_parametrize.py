@@ -92,7 +92,7 @@ def test_parametrizations_are_transferred():
 def test_what_does_not_fit_is_refused(call):
     layer = nn.Linear(3, 2)
     before = layer.weight.detach().clone()
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         call(layer)
     assert torch.equal(layer.weight, before)
 

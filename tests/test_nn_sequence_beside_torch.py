@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recurrent, attention, embedding and loss modules give torch 2.13's outputs and gradients, have its
-repr and the keys of its state_dict: recorded values, and torch itself where it is installed.
+"""Recurrent, attention, embedding and loss modules beside torch 2.13: outputs, gradients, repr and
+state_dict are the recorded ones, and those of torch itself where it is installed.
 
 `python tests/test_nn_sequence_beside_torch.py` with torch 2.13 writes the record again.
 """
@@ -192,9 +192,9 @@ if __name__ == "__main__":
     RECORD.write_text(json.dumps(rounded, separators=(",", ":")) + "\n")
     sys.exit()
 
-import pytest
+import pytest  # noqa: E402
 
-import cograd
+import cograd  # noqa: E402
 
 
 @pytest.fixture(scope="module")

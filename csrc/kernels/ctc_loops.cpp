@@ -61,8 +61,7 @@ class Sample {
   double forward() {
     if (length_ == 0) return states_ == 1 ? 0 : kNever;
     read(0);
-    for (int64_t s = 0; s < std::min<int64_t>(2, states_); ++s)
-      row(0)[s] = plus_[s];
+    for (int64_t s = 0; s < std::min<int64_t>(2, states_); ++s) row(0)[s] = plus_[s];
     for (int64_t t = 1; t < length_; ++t) {
       read(t);
       const double* before = row(t - 1);
@@ -85,8 +84,7 @@ class Sample {
       for (int64_t k = 0; k < c_.classes; ++k)
         to[k] = static_cast<T>(g * exp(static_cast<double>(at_[t * step + k])));
       if (t == length_ - 1) {
-        for (int64_t s = 0; s < states_; ++s)
-          beta[s] = s >= states_ - 2 ? 0 : kNever;
+        for (int64_t s = 0; s < states_; ++s) beta[s] = s >= states_ - 2 ? 0 : kNever;
       } else {
         const double* n = next.get();
         add_three(n, n + 1, n + 2, bar_.get() + 2 * kPad, zero.get(), beta.get(), states_);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses and lookups under their names in the top namespace, where a reduction is a number:
-0 none, 1 mean, 2 sum."""
+"""Losses and lookups under their names in the top namespace.
+
+A reduction is a number there: 0 none, 1 mean, 2 sum.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def _name(reduction: int) -> str:
     return _REDUCTIONS[reduction]
 
 
-def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
+def kl_div(
+    input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False
+) -> Tensor:
     """functional.kl_div."""
     loss = F.kl_div(input, target, reduction="none", log_target=log_target)
     return reduce_loss(loss, _name(reduction))
@@ -88,9 +92,7 @@ def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Tensor:
     """functional.poisson_nll_loss."""
-    return F.poisson_nll_loss(
-        input, target, log_input, full, eps=eps, reduction=_name(reduction)
-    )
+    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_name(reduction))
 
 
 def triplet_margin_loss(
@@ -120,8 +122,10 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Bags of rows (mode 0 sum, 1 mean, 2 max), the bag of each index, the bags' sizes, and of
-    maxima the rows that they are from."""
+    """Bags of rows (mode 0 sum, 1 mean, 2 max) and what they are made of.
+
+    Also the bag of each index, the bags' sizes, and of maxima the rows that they are from.
+    """
     if sparse:
         raise NotImplementedError(
             "embedding_bag: sparse=True is not supported, gradients are dense"

@@ -39,10 +39,13 @@ def run(
     params: Sequence[Tensor],
     options: tuple[Any, ...],
 ) -> tuple[Tensor, ...]:
-    """The layers over ``input``; options: has_biases, num_layers, dropout, train,
-    bidirectional, batch_first."""
+    """The layers over ``input``.
+
+    options: has_biases, num_layers, dropout, train, bidirectional, batch_first.
+    """
     h, c = _states(mode, hx)
-    out, h_n, c_n = _C._ops._rnn(input, h, list(params), mode, *options, batch_sizes, c)
+    values: tuple[Any, ...] = (input, h, list(params), mode, *options, batch_sizes, c)
+    out, h_n, c_n = _C._ops._rnn(*values)
     return (out, h_n, c_n) if mode == LSTM else (out, h_n)
 
 
@@ -51,7 +54,9 @@ def _layers(name: str, mode: int) -> Any:
 
     def function(input: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         names = ["hx", "params", "has_biases", "num_layers", "dropout", "train", "bidirectional"]
-        packed = "batch_sizes" in kwargs or (len(args) > 1 and not isinstance(args[1], (list, tuple)))
+        packed = "batch_sizes" in kwargs or (
+            len(args) > 1 and not isinstance(args[1], (list, tuple))
+        )
         names = ["batch_sizes", *names] if packed else [*names, "batch_first"]
         if len(args) > len(names):
             raise TypeError(f"{name}() takes {len(names) + 1} arguments, got {len(args) + 1}")
@@ -99,9 +104,7 @@ def _cell(name: str, mode: int) -> Any:
                 f"{name}: Input batch size {x.shape[0]} doesn't match hidden0 batch size "
                 f"{h.shape[0]}"
             )
-        _, h_n, c_n = _C._ops._rnn_layer(
-            x, h, w_ih, w_hh, mode, False, None, c, b_ih, b_hh
-        )
+        _, h_n, c_n = _C._ops._rnn_layer(x, h, w_ih, w_hh, mode, False, None, c, b_ih, b_hh)
         if vector:
             h_n, c_n = h_n.squeeze(0), c_n.squeeze(0)
         return (h_n, c_n) if mode == LSTM else h_n

@@ -64,7 +64,9 @@ class PackedSequence(_Fields):
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
-        return type(self)(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+        orders = (self.sorted_indices, self.unsorted_indices)
+        moved: PackedSequence = type(self)(data, self.batch_sizes, *orders)
+        return moved
 
     def cpu(self) -> PackedSequence:
         """Itself: there is no other device."""
@@ -72,7 +74,8 @@ class PackedSequence(_Fields):
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """Raises: there is no GPU."""
-        return type(self)(self.data.cuda(*args, **kwargs), self.batch_sizes)
+        moved: PackedSequence = type(self)(self.data.cuda(*args, **kwargs), self.batch_sizes)
+        return moved
 
     def double(self) -> PackedSequence:
         """The same in float64."""
@@ -132,7 +135,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 def _rows_of(lengths: Tensor, steps: int) -> Tensor:
     """The rows of (steps * N) that sequences of these lengths, the longest first, have."""
     present = cograd.arange(steps).unsqueeze(1) < lengths.unsqueeze(0)
-    return present.flatten().nonzero().squeeze(1)
+    return cograd.argwhere(present.flatten())[:, 0]
 
 
 def pack_padded_sequence(
@@ -182,7 +185,8 @@ def pack_padded_sequence(
     rows = steps_first[:steps].reshape(steps * batch, *steps_first.shape[2:])
     data = rows.index_select(0, _rows_of(lengths, steps))
     batch_sizes = (cograd.arange(steps).unsqueeze(1) < lengths.unsqueeze(0)).sum(1)
-    return PackedSequence(data, batch_sizes, order)
+    packed: PackedSequence = PackedSequence(data, batch_sizes, order)
+    return packed
 
 
 def pad_packed_sequence(

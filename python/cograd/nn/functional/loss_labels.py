@@ -42,9 +42,9 @@ def ctc_loss(
         log_probs, targets, cograd.as_tensor(input_lengths), lengths, blank, zero_infinity
     )
     if reduction == "mean":
-        return (losses / lengths.reshape(-1).clamp(min=1).to(losses.dtype)).mean()  # type: ignore[no-any-return]
+        return (losses / lengths.reshape(-1).clamp(min=1).to(losses.dtype)).mean()
     if reduction == "none" and single:
-        return losses.squeeze(0)  # type: ignore[no-any-return]
+        return losses.squeeze(0)
     return reduce_loss(losses, reduction)
 
 
@@ -110,8 +110,7 @@ def multilabel_margin_loss(
     x = _rows("multilabel_margin_loss", input)
     if target.shape != input.shape:
         raise RuntimeError(
-            f"inconsistent target size: {list(target.shape)} for input of size: "
-            f"{list(input.shape)}"
+            f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
     y = target.reshape(x.shape)
     given = (y < 0).to(cograd.int64).cumsum(1) == 0

@@ -352,7 +352,7 @@ class LSTM(RNNBase):
         return batched
 
     def _zero_state(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
-        options = {"dtype": input.dtype, "device": input.device}
+        options: dict[str, Any] = {"dtype": input.dtype, "device": input.device}
         return (
             cograd.zeros(self.get_expected_hidden_size(input, batch_sizes), **options),
             cograd.zeros(self.get_expected_cell_size(input, batch_sizes), **options),

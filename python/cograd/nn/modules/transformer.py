@@ -269,7 +269,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """``num_layers`` copies of a layer, one over the output of the other, and a norm behind them."""
+    """``num_layers`` copies of a layer, each over the output of the last, and a norm behind."""
 
     def __init__(
         self,
@@ -380,7 +380,7 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """src (S, N, E), tgt (T, N, E) to (T, N, E); without N or batch first as the layers are."""
+        """Src (S, N, E), tgt (T, N, E) to (T, N, E); without N or batch first as the layers are."""
         batched = src.dim() == 3
         batch = 0 if self.batch_first else 1
         if batched and src.shape[batch] != tgt.shape[batch]:
@@ -405,8 +405,6 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(
-        sz: int, device: Any = None, dtype: Any = None
-    ) -> Tensor:
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """(sz, sz) of -inf above the diagonal, 0 elsewhere: row i sees columns 0 to i."""
         return _causal_mask(sz, device, dtype)

@@ -23,7 +23,7 @@ class WeightNorm:
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Tensor:
-        """g v / |v|."""
+        """G v / |v|."""
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
         return v * (g / norm_except_dim(v, self.dim))  # type: ignore[no-any-return]
 
@@ -32,7 +32,7 @@ class WeightNorm:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """w = g v / |v|; parameters ``name_g`` and ``name_v`` in place of ``name``.
+    """W = g v / |v|; parameters ``name_g`` and ``name_v`` in place of ``name``.
 
     Older than ``parametrizations.weight_norm``, which is to be preferred.
     """
@@ -97,7 +97,7 @@ class SpectralNorm:
         return weight.movedim(self.dim, 0).reshape(weight.shape[self.dim], -1)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """weight / (u^T W v)."""
+        """Weight / (u^T W v)."""
         weight = getattr(module, self.name + "_orig")
         u, v = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
         matrix = self.matrix_of(weight)
@@ -160,5 +160,3 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     delattr(module, name + "_orig")
     module.register_parameter(name, Parameter(weight))
     return module
-
-

@@ -56,8 +56,10 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of that convolution, of its own and of the batch norm's mean (C),
-    variance (C), eps, weight and bias."""
+    """Weight and bias of that convolution.
+
+    They follow from its own and the batch norm's mean (C), variance (C), eps, weight and bias.
+    """
     bias = cograd.zeros_like(bn_rm) if conv_b is None else conv_b
     scale = (bn_rv + bn_eps).rsqrt()
     if bn_w is not None:
@@ -76,8 +78,9 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     _check_eval(linear, bn)
     fused = copy.deepcopy(linear)
     if linear.out_features != bn.num_features and bn.num_features != 1:
-        raise AssertionError("To fuse, linear.out_features == bn.num_features or "
-                             "bn.num_features == 1")
+        raise AssertionError(
+            "To fuse, linear.out_features == bn.num_features or bn.num_features == 1"
+        )
     if bn.running_mean is None or bn.running_var is None:
         raise AssertionError("fuse_linear_bn_eval: the batch norm has no running statistics")
     fused.weight, fused.bias = fuse_linear_bn_weights(

@@ -29,8 +29,10 @@ def _make_orthogonal(a: Tensor) -> Tensor:
 
 
 def _reflections(a: Tensor) -> Tensor:
-    """The first columns of the product of the reflections I - 2 v v^H / |v|^2, v the columns of
-    ``a`` below ones on the diagonal."""
+    """The first columns of a product of reflections I - 2 v v^H / |v|^2.
+
+    Each v is a column of ``a`` below a one on the diagonal.
+    """
     n, k = a.shape[-2:]
     below = a.tril(-1)
     vectors = below + cograd.eye(n, k, dtype=a.dtype)
@@ -123,9 +125,7 @@ def orthogonal(
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ValueError(
-            f"Module '{module}' has no parameter or buffer with name '{name}'"
-        )
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if weight.ndim < 2:
         raise ValueError(
             f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions."
@@ -155,13 +155,13 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """w = g v / |v| with the norm over all dims but ``dim`` (all of them for -1 or None): the
-    magnitude ``original0`` and the direction ``original1`` are learned apart."""
+    """Makes a weight g v / |v|, the norm over all dims but ``dim``, all of them for -1 or None.
+
+    The magnitude ``original0`` and the direction ``original1`` are learned apart.
+    """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
-    def take_old_names(
-        state_dict: dict[str, Any], prefix: str, *_: Any
-    ) -> None:
+    def take_old_names(state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
         old = [f"{prefix}{name}_g", f"{prefix}{name}_v"]
         if all(key in state_dict for key in old):
             for i, key in enumerate(old):
@@ -229,16 +229,14 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Divides a weight by its largest singular value, which a power iteration estimates: each
-    call in training goes on with it ``n_power_iterations`` times.
+    """Divides a weight by its largest singular value, which a power iteration estimates.
 
-    ``dim`` is that of the outputs: 1 for transposed convolutions, else 0.
+    Each call in training goes on with it ``n_power_iterations`` times. ``dim`` is that of the
+    outputs: 1 for transposed convolutions, else 0.
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
-        raise ValueError(
-            f"Module '{module}' has no parameter or buffer with name '{name}'"
-        )
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
     made = _SpectralNorm(weight, n_power_iterations, dim, eps)

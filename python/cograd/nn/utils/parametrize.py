@@ -56,9 +56,7 @@ class ParametrizationList(ModuleList):
     ``right_inverse`` gives several tensors. Calling it gives the tensor.
     """
 
-    def __init__(
-        self, modules: Sequence[Module], original: Tensor, unsafe: bool = False
-    ) -> None:
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if len(modules) == 0:
             raise ValueError("ParametrizationList requires one or more modules.")
         super().__init__(modules)
@@ -79,7 +77,7 @@ class ParametrizationList(ModuleList):
             )
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if self.is_tensor else len(new)
-        if self.is_tensor:
+        if isinstance(new, Tensor):
             if original.dtype != new.dtype:
                 raise ValueError(
                     "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
@@ -108,9 +106,7 @@ class ParametrizationList(ModuleList):
     @staticmethod
     def _check(value: Any, shape: Any, dtype: Any) -> None:
         if not isinstance(value, Tensor):
-            raise ValueError(
-                f"A parametrization must return a tensor. Got {type(value).__name__}."
-            )
+            raise ValueError(f"A parametrization must return a tensor. Got {type(value).__name__}.")
         if value.dtype != dtype:
             raise ValueError(
                 "Registering a parametrization may not change the dtype of the tensor, unless "
@@ -152,7 +148,7 @@ class ParametrizationList(ModuleList):
     def _names(self) -> list[str]:
         return ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
 
-    def forward(self) -> Tensor:  # type: ignore[override]
+    def forward(self) -> Tensor:
         """The parametrized tensor."""
         modules = list(self)
         value = modules[0](*(getattr(self, name) for name in self._names()))
@@ -291,8 +287,10 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Gives ``to_module`` the parametrizations of ``from_module`` (of one tensor, if named) and
-    the tensors that they start from."""
+    """Gives ``to_module`` the parametrizations of ``from_module``, of one tensor if named.
+
+    They start from the tensors that they start from there.
+    """
     if not is_parametrized(from_module):
         return to_module
     if not isinstance(from_module.parametrizations, ModuleDict):
@@ -304,7 +302,7 @@ def transfer_parametrizations_and_params(
         source: Any = from_module.parametrizations[name]
         for parametrization in source:
             register_parametrization(to_module, name, parametrization)
-        target: Any = to_module.parametrizations[name]  # type: ignore[index]
+        target: Any = to_module.parametrizations[name]
         for kept in source._names():
             setattr(target, kept, getattr(source, kept))
     return to_module

@@ -146,7 +146,7 @@ class BasePruningMethod(ABC):
         if hasattr(module, name):
             delattr(module, name)
         orig = module._parameters.pop(name + "_orig")
-        orig.data = weight.detach()  # type: ignore[union-attr]
+        orig.data = weight.detach()
         del module._buffers[name + "_mask"]
         setattr(module, name, orig)
 
@@ -198,7 +198,7 @@ class PruningContainer(BasePruningMethod):
             dim = getattr(method, "dim", 0) % t.dim()
             rest = [d for d in range(t.dim()) if d != dim]
             kept = mask.sum(rest) != 0
-            at = kept.nonzero().squeeze(1)
+            at = cograd.argwhere(kept)[:, 0]
             part = method.compute_mask(t.index_select(dim, at), mask.index_select(dim, at))
             return mask.index_copy(dim, at, part.to(mask.dtype))
         if kind == "global":
@@ -279,7 +279,7 @@ class LnStructured(_Channels):
 
     def _scores(self, t: Tensor) -> Tensor:
         dims = [d for d in range(t.dim()) if d != self.dim % t.dim()]
-        return cograd.norm(t, p=self.n, dim=dims)  # type: ignore[no-any-return]
+        return cograd.norm(t, p=self.n, dim=dims)
 
 
 class CustomFromMask(BasePruningMethod):
@@ -394,5 +394,3 @@ def is_pruned(module: Module) -> bool:
         for _, part in module.named_modules()
         for hook in part._forward_pre_hooks.values()
     )
-
-
