@@ -185,3 +185,16 @@ def test_cnn(tmp_path):
     out = run_example("cnn.py", "--out", "cnn.png", cwd=tmp_path)
     assert float(re.search(r"test accuracy: ([\d.]+)%", out)[1]) >= 97.5
     assert is_picture(tmp_path / "cnn.png", 20_000)
+
+
+@pytest.mark.parametrize("name", ["char_lstm.py", "char_transformer.py"])
+def test_characters(name, tmp_path):
+    """Far better than guessing by frequency, after few steps; the picture has something in it."""
+    drawn = has("matplotlib")
+    arguments = ["--steps", "120", *(["--out", "text.png"] if drawn else [])]
+    out = run_example(name, *arguments, cwd=tmp_path)
+    by_frequency = numbers_after("by frequency alone:", out)[0]
+    assert numbers_after("last losses:", out)[0] < by_frequency - 0.5
+    assert len(out.split("The ", 1)[1]) >= 200
+    if drawn:
+        assert is_picture(tmp_path / "text.png", 20_000)

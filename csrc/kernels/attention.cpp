@@ -78,8 +78,8 @@ void attention_factors(const Attention& a, int64_t row, int64_t first, int64_t n
                                     static_cast<uint32_t>(a.random.seed >> 32)};
   uint64_t block = a.random.offset + static_cast<uint64_t>(row * a.dropout_blocks() + first / 4);
   for (int64_t i = 0; i < n; i += 4, ++block) {
-    const auto bits = philox4x32(
-        {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}, key);
+    const auto bits =
+        philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}, key);
     for (int64_t j = 0; j < 4 && i + j < n; ++j)
       out[i + j] = bits[static_cast<size_t>(j)] < limit ? factor : 0.0f;
   }
@@ -89,9 +89,8 @@ void attention_forward(DType t, const Attention& a, const Matrices& out, void* l
   const int64_t tasks = a.count * blocks_of(a);
   const HeavyScope heavy(tasks * work_of(a));
   const int64_t grain = std::max<int64_t>(1, kBlockWork / work_of(a));
-  parallel_for(0, tasks, grain, [&](int64_t lo, int64_t hi) {
-    attention_loops().forward(t, a, out, lse, lo, hi);
-  });
+  parallel_for(0, tasks, grain,
+               [&](int64_t lo, int64_t hi) { attention_loops().forward(t, a, out, lse, lo, hi); });
 }
 
 void attention_backward(DType t, const Attention& a, const Matrices& out, const Matrices& g,

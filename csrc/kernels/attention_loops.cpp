@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Blocks of attention: scores of some rows and keys, softmax carried on from block to block (Milakov
-// and Gimelshein's online normaliser), backward from the rows' saved log-sums (as FlashAttention-2).
+// Blocks of attention: scores of some rows and keys, softmax carried on from block to block
+// (Milakov and Gimelshein's online normaliser), backward from the rows' saved log-sums (as
+// FlashAttention-2).
 #include "kernels/attention_loops.h"
 
 #include <limits>
@@ -153,13 +154,12 @@ class ForwardBlocks {
       const Block block{n, first, count, key, std::min(keys_.length(b), seen - key)};
       gemm_packed<T, false>(count, block.keys, a_.size, q, a_.q.row_step, 1, keys_.columns(b),
                             scores_.get(), kKeys);
-      for (int64_t i = 0; i < count; ++i)
-        carry(block, i, top[i], sum[i], out + i * out_.row_step);
+      for (int64_t i = 0; i < count; ++i) carry(block, i, top[i], sum[i], out + i * out_.row_step);
       // Behind the keys that are seen the packed rows are not used: k is the number of keys.
       add_values(block, b, out);
     }
-    for (int64_t i = 0; i < count; ++i) finish(n * a_.rows + first + i, top[i], sum[i],
-                                               out + i * out_.row_step);
+    for (int64_t i = 0; i < count; ++i)
+      finish(n * a_.rows + first + i, top[i], sum[i], out + i * out_.row_step);
   }
   void add_values(const Block& block, int64_t b, T* out) {
     const int64_t length = values_.length(b);
@@ -238,8 +238,8 @@ class BackwardBlocks {
     pack(g, g_.row_step, 1, count, wide, gp_.get());
     T along[kRows];  // of the gradient along the output
     const T* out = matrix<T>(out_, n) + first * out_.row_step;
-    for (int64_t i = 0; i < count; ++i) along[i] = product(g + i * g_.row_step,
-                                                           out + i * out_.row_step, wide);
+    for (int64_t i = 0; i < count; ++i)
+      along[i] = product(g + i * g_.row_step, out + i * out_.row_step, wide);
     const int64_t seen = seen_keys(a_, first + count);
     for (int64_t key = 0; key < seen; key += kKeys) {
       const int64_t b = key / kKeys, length = keys_.length(b);

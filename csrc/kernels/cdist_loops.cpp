@@ -2,6 +2,7 @@
 // Tiles of distances: several rows against a panel of packed ones, a loop for each norm.
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "kernels/cdist.h"
 #include "kernels/packed_gemm.h"
@@ -17,14 +18,6 @@ constexpr int kTile = 4;
 
 // What a norm adds for a difference, how its sum ends, and its derivative by a difference d where
 // the distance is `dist` and its gradient g.
-template <class T>
-struct Euclidean {
-  T p;
-  COGRAD_INLINE T add(T sum, T d) const { return sum + d * d; }
-  T finish(T sum) const { return std::sqrt(sum); }
-  T factor(T g, T dist) const { return dist == 0 ? T(0) : g / dist; }
-  COGRAD_INLINE T slope(T d, T factor, T) const { return d * factor; }
-};
 template <class T>
 struct Absolute {
   T p;
@@ -64,7 +57,6 @@ struct Power {
 
 template <class T, class F>
 void with_norm(double p, F&& f) {
-  if (p == 2) return f(Euclidean<T>{T(2)});
   if (p == 1) return f(Absolute<T>{T(1)});
   if (p == 0) return f(Different<T>{T(0)});
   if (p == std::numeric_limits<double>::infinity()) return f(Largest<T>{T(0)});
@@ -85,9 +77,100 @@ void tile(const Norm& norm, const T* a, int64_t m, const T* panel, T* out, int64
     for (int64_t j = 0; j < cols; ++j) out[i * r + j] = norm.finish(acc[i][j]);
 }
 
+// Euclidean distances of R rows and a panel, kept in registers.
+template <class T, int R>
+void euclidean_tile(const T* a, int64_t m, const T* panel, T* out, int64_t r, int64_t cols) {
+  constexpr int L = kLanes<T>;
+  Vec<T, L> acc[R][2] = {};
+  for (int64_t k = 0; k < m; ++k, panel += kPanel<T>) {
+    const Vec<T, L> y0 = load(panel), y1 = load(panel + L);
+#pragma GCC unroll 12
+    for (int i = 0; i < R; ++i) {
+      const Vec<T, L> x = Vec<T, L>{} + a[i * m + k];
+      const Vec<T, L> d0 = x - y0, d1 = x - y1;
+      acc[i][0] += d0 * d0;
+      acc[i][1] += d1 * d1;
+    }
+  }
+  T sums[kPanel<T>];
+  for (int i = 0; i < R; ++i) {
+    store<T, L>(sums, acc[i][0]);
+    store<T, L>(sums + L, acc[i][1]);
+    for (T& v : sums) v = sqrt(v);
+    std::memcpy(out + i * r, sums, static_cast<size_t>(cols) * sizeof(T));
+  }
+}
+
+// The sum over j of w[j] (x - b[j]), m elements, four vectors at a time in registers.
+template <class T>
+void weighed_differences(const T* x, const T* b, const T* w, int64_t r, int64_t m, T* out) {
+  constexpr int L = kLanes<T>;
+  int64_t k = 0;
+  for (; k + 4 * L <= m; k += 4 * L) {
+    const Vec<T, L> x0 = load(x + k), x1 = load(x + k + L), x2 = load(x + k + 2 * L),
+                    x3 = load(x + k + 3 * L);
+    Vec<T, L> s0{}, s1{}, s2{}, s3{};
+    const T* y = b + k;
+    for (int64_t j = 0; j < r; ++j, y += m) {
+      s0 += (x0 - load(y)) * w[j];
+      s1 += (x1 - load(y + L)) * w[j];
+      s2 += (x2 - load(y + 2 * L)) * w[j];
+      s3 += (x3 - load(y + 3 * L)) * w[j];
+    }
+    store<T, L>(out + k, s0);
+    store<T, L>(out + k + L, s1);
+    store<T, L>(out + k + 2 * L, s2);
+    store<T, L>(out + k + 3 * L, s3);
+  }
+  if (k == m) return;
+  std::fill(out + k, out + m, T(0));
+  for (int64_t j = 0; j < r; ++j)
+    for (int64_t i = k; i < m; ++i) out[i] += (x[i] - b[j * m + i]) * w[j];
+}
+
+// Some rows at a time, so that gradients that lie along columns are read in pieces of lines.
+template <class T>
+void euclidean_backward(const T* a, const T* b, int64_t r, int64_t m, const T* g, const T* dist,
+                        int64_t row_step, int64_t col_step, T* out, int64_t lo, int64_t hi) {
+  constexpr int64_t kRows = 16;
+  const std::unique_ptr<T[]> w(new T[static_cast<size_t>(kRows * r)]);
+  for (; lo < hi; lo += kRows) {
+    const int64_t rows = std::min(kRows, hi - lo);
+    const auto fill = [&](int64_t i, int64_t j) {
+      const int64_t at = (lo + i) * row_step + j * col_step;
+      w[static_cast<size_t>(i * r + j)] = dist[at] == T(0) ? T(0) : g[at] / dist[at];
+    };
+    if (col_step == 1) {
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < r; ++j) fill(i, j);
+    } else {
+      for (int64_t j = 0; j < r; ++j)
+        for (int64_t i = 0; i < rows; ++i) fill(i, j);
+    }
+    for (int64_t i = 0; i < rows; ++i)
+      weighed_differences(a + (lo + i) * m, b, w.get() + i * r, r, m, out + (lo + i) * m);
+  }
+}
+
+template <class T>
+void euclidean_forward(const T* a, const T* packed, int64_t r, int64_t m, T* out, int64_t lo,
+                       int64_t hi) {
+  constexpr int kRows = kVectorBytes == 64 ? 8 : 4;
+  while (lo < hi) {
+    const bool full = hi - lo >= kRows;
+    for (int64_t j = 0; j < r; j += kPanel<T>) {
+      const int64_t cols = std::min<int64_t>(kPanel<T>, r - j);
+      const auto run = full ? euclidean_tile<T, kRows> : euclidean_tile<T, 1>;
+      run(a + lo * m, m, packed + j * m, out + lo * r + j, r, cols);
+    }
+    lo += full ? kRows : 1;
+  }
+}
+
 template <class T>
 void forward_as(double p, const T* a, const T* packed, int64_t r, int64_t m, T* out, int64_t lo,
                 int64_t hi) {
+  if (p == 2) return euclidean_forward(a, packed, r, m, out, lo, hi);
   with_norm<T>(p, [&](const auto& norm) {
     for (int64_t i = lo; i < hi;) {
       const bool full = hi - i >= kTile;
@@ -107,6 +190,7 @@ void forward_as(double p, const T* a, const T* packed, int64_t r, int64_t m, T* 
 template <class T>
 void backward_as(double p, const T* a, const T* b, int64_t r, int64_t m, const T* g, const T* dist,
                  int64_t row_step, int64_t col_step, T* out, int64_t lo, int64_t hi) {
+  if (p == 2) return euclidean_backward(a, b, r, m, g, dist, row_step, col_step, out, lo, hi);
   with_norm<T>(p, [&](const auto& norm) {
     for (int64_t i = lo; i < hi; ++i) {
       T* __restrict to = out + i * m;

@@ -62,8 +62,7 @@ class Loops {
           add(g + i * b_.width, scale, sums + (row - lo) * b_.width);
         }
       if constexpr (!std::is_same_v<T, W>)
-        for (int64_t k = 0; k < (hi - lo) * b_.width; ++k)
-          out[lo * b_.width + k] = T(sums[k]);
+        for (int64_t k = 0; k < (hi - lo) * b_.width; ++k) out[lo * b_.width + k] = T(sums[k]);
     });
   }
   void weights_backward(const T* g, T* out) const {

@@ -37,7 +37,7 @@ void rnn_forward(DType t, const RnnSteps& s, const RnnForward& f);
 struct RnnBackward {
   const void *gates, *cells, *out, *h0, *c0;  // saved
   const void* g_out;                          // [total, width] or null
-  void *gh, *gc;        // in: gradients of the last states; out: of the first
+  void *gh, *gc;                              // in: gradients of the last states; out: of the first
   void* g_gates;        // out: of the products with the input [total, G * hidden]
   void* g_state_gates;  // out, gru: of the products with the state, likewise
   void* g_raw;          // out, projection: of the projected values [total, width]

@@ -185,8 +185,7 @@ class BackwardRows {
     if (s_.w_hr != nullptr) {
       raw = g_raw_.get();
       gemm_packed<T, false>(rows, n, width, gh, width, 1, at<T>(w_.w_hr, 0), raw, n);
-      std::memcpy(at<T>(b_.g_raw, base * width), gh,
-                  static_cast<size_t>(rows * width) * sizeof(T));
+      std::memcpy(at<T>(b_.g_raw, base * width), gh, static_cast<size_t>(rows * width) * sizeof(T));
     }
     for (int64_t r = 0; r < rows; ++r) one(t, base, r, raw + r * n, out + r * all);
     const T* w = at<T>(w_.w_hh, 0);

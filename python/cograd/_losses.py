@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Losses and lookups under their names in the top namespace, where a reduction is a number:
-0 none, 1 mean, 2 sum."""
+"""Losses and lookups under their names in the top namespace.
+
+A reduction is a number there: 0 none, 1 mean, 2 sum.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ from typing import Any
 import cograd
 from cograd._C import Tensor
 from cograd.nn import functional as F
-from cograd.nn._reduction import reduce_loss
 
 __all__ = [
     "cosine_embedding_loss",
@@ -41,7 +42,8 @@ def kl_div(
 ) -> Tensor:
     """functional.kl_div."""
     loss = F.kl_div(input, target, reduction="none", log_target=log_target)
-    return reduce_loss(loss, _name(reduction))
+    name = _name(reduction)
+    return loss if name == "none" else loss.sum() if name == "sum" else loss.mean()
 
 
 def ctc_loss(
@@ -120,8 +122,10 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Bags of rows (mode 0 sum, 1 mean, 2 max), the bag of each index, the bags' sizes, and of
-    maxima the rows that they are from."""
+    """Bags of rows (mode 0 sum, 1 mean, 2 max) and what they are made of.
+
+    Also the bag of each index, the bags' sizes, and of maxima the rows that they are from.
+    """
     if sparse:
         raise NotImplementedError(
             "embedding_bag: sparse=True is not supported, gradients are dense"

@@ -39,10 +39,13 @@ def run(
     params: Sequence[Tensor],
     options: tuple[Any, ...],
 ) -> tuple[Tensor, ...]:
-    """The layers over ``input``; options: has_biases, num_layers, dropout, train,
-    bidirectional, batch_first."""
+    """The layers over ``input``.
+
+    options: has_biases, num_layers, dropout, train, bidirectional, batch_first.
+    """
     h, c = _states(mode, hx)
-    out, h_n, c_n = _C._ops._rnn(input, h, list(params), mode, *options, batch_sizes, c)
+    values: tuple[Any, ...] = (input, h, list(params), mode, *options, batch_sizes, c)
+    out, h_n, c_n = _C._ops._rnn(*values)
     return (out, h_n, c_n) if mode == LSTM else (out, h_n)
 
 

@@ -53,8 +53,8 @@ struct CdistOp {
     const int64_t many = a.size(0) * a.size(1), n = a.size(2), r = b.size(2);
     const int64_t flat_a[3] = {many, n, a.size(3)}, flat_b[3] = {many, r, b.size(3)};
     const int64_t whole[4] = {a.size(0), a.size(1), n, r};
-    c.give(reshape(apply<CdistOp>(reshape(a, flat_a), reshape(b, flat_b), c.arg(2).number()),
-                   whole));
+    c.give(
+        reshape(apply<CdistOp>(reshape(a, flat_a), reshape(b, flat_b), c.arg(2).number()), whole));
   }
   static void backward_fused(Ctx<CdistOp>& ctx, const Tensor& grad) {
     const Tensor a = raw_contiguous(ctx.saved(0)), b = raw_contiguous(ctx.saved(1));
@@ -130,8 +130,7 @@ struct Cdist {
     const IntList lead2 = x2.sizes().first(static_cast<size_t>(x2.dim()) - 2);
     COGRAD_CHECK(broadcast_shapes(lead1, lead2, lead), "cdist(): leading dims ", to_string(lead1),
                  " and ", to_string(lead2), " do not broadcast");
-    const Tensor out =
-        apply<CdistOp>(flat(cast(x1, wide), lead), flat(cast(x2, wide), lead), p);
+    const Tensor out = apply<CdistOp>(flat(cast(x1, wide), lead), flat(cast(x2, wide), lead), p);
     Dims sizes(lead);
     sizes.push_back(x1.size(-2));
     sizes.push_back(x2.size(-2));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// scaled_dot_product_attention: by blocks (kernels/attention.h), or composed where that will not do.
+// scaled_dot_product_attention: by blocks (kernels/attention.h), or composed where that will not
+// do.
 #include "kernels/attention.h"
 
 #include <cmath>
@@ -83,8 +84,8 @@ struct AttentionOp {
     const Masks masks(mask, query, key.size(-2));
     kernels::Attention a = attention(s, q, k, v, masks);
     if (dropout > 0) {
-      const auto blocks = static_cast<uint64_t>(a.count * a.rows) *
-                          static_cast<uint64_t>(a.dropout_blocks());
+      const auto blocks =
+          static_cast<uint64_t>(a.count * a.rows) * static_cast<uint64_t>(a.dropout_blocks());
       s.random = a.random = default_generator().take(blocks);
     }
     Tensor out = result_like(query, value.size(-1));
@@ -104,8 +105,7 @@ struct AttentionOp {
     const Tensor &q = c.arg(0).tensor(), &mask = c.arg(6).tensor();
     c.give(apply<AttentionOp>(c.all_samples(q), c.all_samples(c.arg(1).tensor()),
                               c.all_samples(c.arg(2).tensor()), 0.0, c.arg(4).truth(),
-                              c.arg(5).number(),
-                              mask.defined() ? c.aligned(mask, q.dim()) : mask));
+                              c.arg(5).number(), mask.defined() ? c.aligned(mask, q.dim()) : mask));
   }
   static void backward_fused(Ctx<AttentionOp>& ctx, const Tensor& grad) {
     const Tensor query = ctx.saved(0), key = ctx.saved(1), value = ctx.saved(2);
@@ -235,14 +235,15 @@ struct AttentionOp {
                  "_attention(): operands do not fit");
     const int64_t group = group_of(q, k);
     for (int d = 0; d < q.dim() - 2; ++d)
-      COGRAD_CHECK(k.size(d) == v.size(d) && k.size(d) * (d == q.dim() - 3 ? group : 1) == q.size(d),
-                   "_attention(): leading dims differ");
+      COGRAD_CHECK(
+          k.size(d) == v.size(d) && k.size(d) * (d == q.dim() - 3 ? group : 1) == q.size(d),
+          "_attention(): leading dims differ");
     Dims scores(q.sizes()), joint;
     scores.back() = k.size(-2);
-    COGRAD_CHECK(!mask.defined() ||
-                     ((mask.dtype() == DType::Bool || mask.dtype() == q.dtype()) &&
-                      broadcast_shapes(mask.sizes(), scores, joint) && same(joint, scores)),
-                 "_attention(): the mask does not fit");
+    COGRAD_CHECK(
+        !mask.defined() || ((mask.dtype() == DType::Bool || mask.dtype() == q.dtype()) &&
+                            broadcast_shapes(mask.sizes(), scores, joint) && same(joint, scores)),
+        "_attention(): the mask does not fit");
   }
 };
 COGRAD_OP(AttentionOp)
@@ -255,7 +256,8 @@ struct ScaledDotProductAttention {
       kNN | kContraction,
       "softmax(query key^T * scale + mask) value for query (..., L, E), key (..., S, E), value "
       "(..., S, V); gives (..., L, V). attn_mask, broadcastable to (..., L, S): bool, true takes "
-      "part, or numbers to add. is_causal: row i sees keys 0 to i. scale: 1 / sqrt(E) unless given. "
+      "part, or numbers to add. is_causal: row i sees keys 0 to i. scale: 1 / sqrt(E) unless "
+      "given. "
       "enable_gqa: each head (dim -3) of key and value serves several of query.",
       "T(2, 3, 4), T(2, 5, 4), T(2, 5, 2); T(3, 4), T(3, 4), T(3, 4), None, 0.0, True; "
       "T(3, 4), T(5, 4), T(5, 4), T(3, 5), 0.0, False, 0.3; "
@@ -303,8 +305,9 @@ struct ScaledDotProductAttention {
                  "Expected query, key, and value to all be  at least 2 dimensional, but got "
                  "query.dim(): ",
                  q.dim(), ", key.dim(): ", k.dim(), " and value.dim(): ", v.dim(), " instead.");
-    COGRAD_CHECK(dropout >= 0 && dropout <= 1, "dropout probability has to be between 0 and 1, but "
-                                               "got ",
+    COGRAD_CHECK(dropout >= 0 && dropout <= 1,
+                 "dropout probability has to be between 0 and 1, but "
+                 "got ",
                  dropout);
     COGRAD_CHECK(!mask.defined() || mask.dtype() == DType::Bool || mask.dtype() == q.dtype() ||
                      mask.dtype() == DType::Float32,
@@ -317,8 +320,9 @@ struct ScaledDotProductAttention {
     const bool fits = q.dim() >= 3 && k.dim() >= 3 && v.dim() >= 3 && k.size(-3) > 0 &&
                       v.size(-3) > 0 && q.size(-3) % k.size(-3) == 0 &&
                       q.size(-3) % v.size(-3) == 0;
-    COGRAD_CHECK(fits, "scaled_dot_product_attention: Number of heads in key and value must divide "
-                       "the number of heads in query.");
+    COGRAD_CHECK(fits,
+                 "scaled_dot_product_attention: Number of heads in key and value must divide "
+                 "the number of heads in query.");
   }
   static bool fit(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                   bool grouped) {

@@ -33,10 +33,14 @@ CtcTargets targets_of(const Tensor& targets, const Tensor& lengths) {
 }
 kernels::Ctc problem(const Tensor& log_probs, const CtcTargets& t, const Tensor& input_lengths,
                      const Tensor& target_lengths, int64_t blank) {
-  return {log_probs.size(0),       log_probs.size(1),
-          log_probs.size(2),       blank,
-          t.labels.data<int64_t>(), t.offsets.data(),
-          input_lengths.data<int64_t>(), target_lengths.data<int64_t>()};
+  return {log_probs.size(0),
+          log_probs.size(1),
+          log_probs.size(2),
+          blank,
+          t.labels.data<int64_t>(),
+          t.offsets.data(),
+          input_lengths.data<int64_t>(),
+          target_lengths.data<int64_t>()};
 }
 
 // The gradient as an op of its own: linear in g, and it refuses to be differentiated by log_probs.

@@ -100,8 +100,8 @@ struct EmbeddingBagOp {
     if (ctx->mode == BagMode::Mean)
       scale = scale / clamp_min(cast(index_select(sizes, 0, bag), g.dtype()), 1.0);
     if (ctx->by_freq) {
-      const Tensor often = scatter_add(zeros(weight.sizes().first(1), g.dtype()), 0, index,
-                                       ones_like(counts));
+      const Tensor often =
+          scatter_add(zeros(weight.sizes().first(1), g.dtype()), 0, index, ones_like(counts));
       scale = scale / index_select(often, 0, index);
     }
     rows = rows * unsqueeze(scale, 1);
@@ -133,37 +133,38 @@ struct EmbeddingBag {
                                                     const Tensor& offsets, int64_t mode,
                                                     int64_t padding, bool by_freq,
                                                     bool last_included, const Tensor& per_sample) {
-    COGRAD_CHECK(weight.dim() == 2, "embedding_bag: weight has to be a 2D Tensor, but got Tensor "
-                                    "of dimension ",
+    COGRAD_CHECK(weight.dim() == 2,
+                 "embedding_bag: weight has to be a 2D Tensor, but got Tensor "
+                 "of dimension ",
                  weight.dim());
     COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(weight.dtype()),
                                  "embedding_bag(): not implemented for dtype ",
                                  scalar_type_name(weight.dtype()));
     COGRAD_CHECK(mode >= 0 && mode <= 2, "embedding_bag: mode is ", mode, ", expected 0, 1 or 2");
-    COGRAD_CHECK(indices.dim() == 1 && is_index(indices) && offsets.dim() == 1 &&
-                     is_index(offsets),
+    COGRAD_CHECK(indices.dim() == 1 && is_index(indices) && offsets.dim() == 1 && is_index(offsets),
                  "embedding_bag: indices and offsets must be 1-d tensors of int32 or int64");
-    COGRAD_CHECK(!per_sample.defined() ||
-                     (mode == 0 && per_sample.dtype() == weight.dtype() &&
-                      same(per_sample.sizes(), indices.sizes())),
+    COGRAD_CHECK(!per_sample.defined() || (mode == 0 && per_sample.dtype() == weight.dtype() &&
+                                           same(per_sample.sizes(), indices.sizes())),
                  "embedding_bag: per_sample_weights must have the shape of the indices and the "
                  "weight's dtype, with mode 'sum'");
     const Tensor index = contiguous_clone(raw_cast(indices, DType::Int64));
-    const Tensor ends = ends_of(raw_contiguous(raw_cast(offsets, DType::Int64)), index.numel(),
-                                last_included);
+    const Tensor ends =
+        ends_of(raw_contiguous(raw_cast(offsets, DType::Int64)), index.numel(), last_included);
     const int64_t rows = weight.size(0);
     const auto* at = index.data<int64_t>();
     for (int64_t i = 0; i < index.numel(); ++i)
-      COGRAD_CHECK(at[i] >= 0 && at[i] < rows, "embedding_bag: Expected idx >= 0 && idx < "
-                                               "num_embeddings but found idx to be ",
+      COGRAD_CHECK(at[i] >= 0 && at[i] < rows,
+                   "embedding_bag: Expected idx >= 0 && idx < "
+                   "num_embeddings but found idx to be ",
                    at[i]);
     COGRAD_CHECK(padding >= -1 && padding < rows, "embedding_bag: padding_idx is ", padding,
                  ", expected a row of the ", rows);
     const int64_t used = ends.data<int64_t>()[ends.numel() - 1];
     if (used == index.numel())
       return apply<EmbeddingBagOp>(weight, index, ends, mode, padding, by_freq, per_sample);
-    return apply<EmbeddingBagOp>(weight, narrow(index, 0, 0, used), ends, mode, padding, by_freq,
-                                 per_sample.defined() ? narrow(per_sample, 0, 0, used) : per_sample);
+    return apply<EmbeddingBagOp>(
+        weight, narrow(index, 0, 0, used), ends, mode, padding, by_freq,
+        per_sample.defined() ? narrow(per_sample, 0, 0, used) : per_sample);
   }
 
  private:

@@ -94,10 +94,12 @@ struct RnnLayer {
   };
   enum Slot { kX, kH, kC, kWIh, kWHh, kBIh, kBHh, kWHr, kGates, kCells, kRaw, kOut };
 
-  static std::tuple<Tensor, Tensor, Tensor> forward(
-      Ctx<RnnLayer>& ctx, const Tensor& x, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh,
-      int64_t mode_number, bool reverse, const Tensor& batch_sizes, const Tensor& cx,
-      const Tensor& b_ih, const Tensor& b_hh, const Tensor& w_hr) {
+  static std::tuple<Tensor, Tensor, Tensor> forward(Ctx<RnnLayer>& ctx, const Tensor& x,
+                                                    const Tensor& hx, const Tensor& w_ih,
+                                                    const Tensor& w_hh, int64_t mode_number,
+                                                    bool reverse, const Tensor& batch_sizes,
+                                                    const Tensor& cx, const Tensor& b_ih,
+                                                    const Tensor& b_hh, const Tensor& w_hr) {
     const RnnMode mode = mode_of(mode_number);
     const rnn::Inputs in{x, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr};
     check(mode, in);
@@ -111,11 +113,11 @@ struct RnnLayer {
     Tensor out = matrix(total, width, t);
     Tensor h = copy_of(hx, t), c = lstm ? copy_of(cx, t) : matrix(0, hidden, t);
     const Tensor whh = widened(w_hh, t), whr = widened(w_hr, t);
-    const Tensor bn = gru && b_hh.defined() ? widened(narrow(b_hh, 0, 2 * hidden, hidden), t)
-                                            : Tensor();
-    kernels::rnn_forward(t, steps_of(plan, whh, whr, bn),
-                         {room_of(gates), room_of(cells), room_of(raw), out.bytes(), h.bytes(),
-                          c.bytes()});
+    const Tensor bn =
+        gru && b_hh.defined() ? widened(narrow(b_hh, 0, 2 * hidden, hidden), t) : Tensor();
+    kernels::rnn_forward(
+        t, steps_of(plan, whh, whr, bn),
+        {room_of(gates), room_of(cells), room_of(raw), out.bytes(), h.bytes(), c.bytes()});
     if (ctx.recording()) {
       ctx->plan = std::move(plan);
       ctx.save(x, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, gates, cells, raw);
@@ -138,7 +140,7 @@ struct RnnLayer {
     const rnn::Gradients r = ctx.differentiated()
                                  ? rnn::differentiable_backward(ctx->plan, in, gs[0], gs[1], gc)
                                  : fused(ctx, in, gs[0], gs[1], gc);
-    const Tensor given[] = {r.x,      r.h,    r.w_ih, r.w_hh, Tensor(), lstm ? r.c : Tensor(),
+    const Tensor given[] = {r.x,    r.h,    r.w_ih, r.w_hh, Tensor(), lstm ? r.c : Tensor(),
                             r.b_ih, r.b_hh, r.w_hr};
     for (size_t i = 0; i < std::size(given); ++i)
       if (given[i].defined() && ctx.needs(i)) ctx.grad(i) = given[i];
@@ -216,11 +218,10 @@ struct RnnLayer {
     const Tensor g_state = plan.mode == RnnMode::Gru ? matrix(total, gates.size(1), t) : g_gates;
     const Tensor g_raw = whr.defined() ? matrix(total, out.size(1), t) : Tensor();
     const Tensor before = matrix(total, out.size(1), t);
-    kernels::rnn_backward(
-        t, steps_of(plan, whh, whr, Tensor()),
-        {gates.bytes(), bytes_of(cells), out.bytes(), h0.bytes(), bytes_of(c0), bytes_of(g),
-         gh.bytes(), room_of(gc), g_gates.bytes(), g_state.bytes(), room_of(g_raw),
-         before.bytes()});
+    kernels::rnn_backward(t, steps_of(plan, whh, whr, Tensor()),
+                          {gates.bytes(), bytes_of(cells), out.bytes(), h0.bytes(), bytes_of(c0),
+                           bytes_of(g), gh.bytes(), room_of(gc), g_gates.bytes(), g_state.bytes(),
+                           room_of(g_raw), before.bytes()});
     return products(ctx, in, {g_gates, g_state, g_raw, raw, before, gh, gc});
   }
   struct Parts {
@@ -230,12 +231,10 @@ struct RnnLayer {
     const DType t = p.g_gates.dtype(), as = in.x.dtype();
     const int64_t rows = 0;
     rnn::Gradients r;
-    if (ctx.needs(0))
-      r.x = raw_cast(matmul_t(p.g_gates, widened(in.w_ih, t), false, false), as);
+    if (ctx.needs(0)) r.x = raw_cast(matmul_t(p.g_gates, widened(in.w_ih, t), false, false), as);
     if (ctx.needs(2)) r.w_ih = raw_cast(matmul_t(p.g_gates, widened(in.x, t), true, false), as);
     if (ctx.needs(3)) r.w_hh = raw_cast(matmul_t(p.g_state, p.before, true, false), as);
-    if (in.b_ih.defined() && ctx.needs(6))
-      r.b_ih = raw_cast(sum(p.g_gates, IntList(&rows, 1)), as);
+    if (in.b_ih.defined() && ctx.needs(6)) r.b_ih = raw_cast(sum(p.g_gates, IntList(&rows, 1)), as);
     if (in.b_hh.defined() && ctx.needs(7)) {
       const bool same_sum = r.b_ih.defined() && p.g_state.is(p.g_gates);
       r.b_hh = same_sum ? clone(r.b_ih) : raw_cast(sum(p.g_state, IntList(&rows, 1)), as);
@@ -261,10 +260,12 @@ struct Rnn {
       "False; T(2, 3, 3), T(2, 2, 4), [T(16, 3), T(16, 4), T(16, 3), T(16, 4)], 2, False, 1, 0.0, "
       "False, True, True, None, T(2, 2, 4)"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
-  static std::tuple<Tensor, Tensor, Tensor> forward(
-      const Tensor& input, const Tensor& hx, TensorList params, int64_t mode, bool has_biases,
-      int64_t layers, double dropout, bool train, bool bidirectional, bool batch_first,
-      const Tensor& batch_sizes, const Tensor& cx) {
+  static std::tuple<Tensor, Tensor, Tensor> forward(const Tensor& input, const Tensor& hx,
+                                                    TensorList params, int64_t mode,
+                                                    bool has_biases, int64_t layers, double dropout,
+                                                    bool train, bool bidirectional,
+                                                    bool batch_first, const Tensor& batch_sizes,
+                                                    const Tensor& cx) {
     const bool packed = batch_sizes.defined(), lstm = mode_of(mode) == RnnMode::Lstm;
     const int64_t directions = bidirectional ? 2 : 1;
     check(input, packed, hx, cx, layers, directions, lstm);
@@ -282,10 +283,10 @@ struct Rnn {
         const int64_t i = l * directions + d;
         const Tensor* w = params.data() + static_cast<size_t>(i) * each;
         const Tensor none;
-        const auto [y, h, c] = apply<RnnLayer>(
-            x, select(hx, 0, i), w[0], w[1], mode, d == 1, batch_sizes,
-            lstm ? select(cx, 0, i) : none, has_biases ? w[2] : none, has_biases ? w[3] : none,
-            each % 2 == 1 ? w[each - 1] : none);
+        const auto [y, h, c] =
+            apply<RnnLayer>(x, select(hx, 0, i), w[0], w[1], mode, d == 1, batch_sizes,
+                            lstm ? select(cx, 0, i) : none, has_biases ? w[2] : none,
+                            has_biases ? w[3] : none, each % 2 == 1 ? w[each - 1] : none);
         outs.push_back(y);
         hs.push_back(h);
         cs.push_back(c);

@@ -25,9 +25,7 @@ class Unrolled {
 
  private:
   int64_t order(int64_t k) const { return plan_.reverse ? plan_.steps() - 1 - k : k; }
-  static Tensor head(const Tensor& x, int64_t n) {
-    return n == x.size(0) ? x : narrow(x, 0, 0, n);
-  }
+  static Tensor head(const Tensor& x, int64_t n) { return n == x.size(0) ? x : narrow(x, 0, 0, n); }
   // `x` with its first rows replaced.
   static Tensor with_head(const Tensor& x, const Tensor& first) {
     const int64_t n = first.size(0);

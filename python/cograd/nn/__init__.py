@@ -6,6 +6,7 @@ from __future__ import annotations
 from . import functional as functional
 from . import init as init
 from . import modules
+from . import parallel as parallel
 from . import parameter as parameter
 from . import utils as utils
 from .modules.activation import *  # noqa: F403
@@ -27,6 +28,7 @@ from .modules.pooling import *  # noqa: F403
 from .modules.rnn import *  # noqa: F403
 from .modules.transformer import *  # noqa: F403
 from .modules.vision import *  # noqa: F403
+from .parallel import DataParallel as DataParallel
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
 from .parameter import UninitializedBuffer as UninitializedBuffer
@@ -41,6 +43,8 @@ __all__: list[str] = sorted(
         "UninitializedParameter",
         "functional",
         "init",
+        "DataParallel",
+        "parallel",
         "parameter",
         "utils",
         *modules.__all__,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
@@ -12,18 +13,29 @@ from cograd import Tensor
 
 __all__ = [
     "calculate_gain",
+    "constant",
     "constant_",
+    "dirac",
     "dirac_",
+    "eye",
     "eye_",
+    "kaiming_normal",
     "kaiming_normal_",
+    "kaiming_uniform",
     "kaiming_uniform_",
+    "normal",
     "normal_",
     "ones_",
+    "orthogonal",
     "orthogonal_",
+    "sparse",
     "sparse_",
     "trunc_normal_",
+    "uniform",
     "uniform_",
+    "xavier_normal",
     "xavier_normal_",
+    "xavier_uniform",
     "xavier_uniform_",
     "zeros_",
 ]
@@ -277,3 +289,35 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         for col in range(cols):
             tensor[cograd.randperm(rows, **options)[:zeros], col] = 0
     return tensor
+
+
+def _renamed(function: Any) -> Any:
+    """``function`` under its old name, without the underscore, which warns."""
+    new = function.__name__
+    old = new[:-1]
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return function(*args, **kwargs)  # type: ignore[no-any-return]
+
+    call.__name__ = call.__qualname__ = old
+    call.__doc__ = f"{new} under its old name, which warns."
+    return call
+
+
+constant = _renamed(constant_)
+dirac = _renamed(dirac_)
+eye = _renamed(eye_)
+kaiming_normal = _renamed(kaiming_normal_)
+kaiming_uniform = _renamed(kaiming_uniform_)
+normal = _renamed(normal_)
+orthogonal = _renamed(orthogonal_)
+sparse = _renamed(sparse_)
+uniform = _renamed(uniform_)
+xavier_normal = _renamed(xavier_normal_)
+xavier_uniform = _renamed(xavier_uniform_)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attention: scaled_dot_product_attention of the core, and the function behind MultiheadAttention."""
+"""Attention: the core's by blocks, and the function behind MultiheadAttention."""
 
 from __future__ import annotations
 

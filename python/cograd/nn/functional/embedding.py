@@ -120,7 +120,7 @@ def embedding_bag(
         padding_idx = padding_idx % rows
     if max_norm is not None:
         cograd._C._nn.embedding(input, weight.detach(), None, max_norm, norm_type)
-    return cograd._C._ops._embedding_bag(  # type: ignore[no-any-return]
+    return cograd._C._ops._embedding_bag(
         weight,
         input,
         offsets,

@@ -42,9 +42,9 @@ def ctc_loss(
         log_probs, targets, cograd.as_tensor(input_lengths), lengths, blank, zero_infinity
     )
     if reduction == "mean":
-        return (losses / lengths.reshape(-1).clamp(min=1).to(losses.dtype)).mean()  # type: ignore[no-any-return]
+        return (losses / lengths.reshape(-1).clamp(min=1).to(losses.dtype)).mean()
     if reduction == "none" and single:
-        return losses.squeeze(0)  # type: ignore[no-any-return]
+        return losses.squeeze(0)
     return reduce_loss(losses, reduction)
 
 

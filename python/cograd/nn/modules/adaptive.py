@@ -104,7 +104,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         extra = head.new_zeros(rows.shape[0])
         for i in range(self.n_clusters):
             low, high = self.cutoffs[i], self.cutoffs[i + 1]
-            at = ((target >= low) & (target < high)).nonzero().squeeze(1)
+            at = cograd.argwhere((target >= low) & (target < high))[:, 0]
             if at.numel() == 0:
                 continue
             inside = F.log_softmax(self.tail[i](rows.index_select(0, at)), 1)
@@ -131,7 +131,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """(N, in_features) to the most probable classes (N); the tails only where needed."""
         head = self.head(input)
         best = head.argmax(1)
-        rare = (best >= self.shortlist_size).nonzero().squeeze(1)
+        rare = cograd.argwhere(best >= self.shortlist_size)[:, 0]
         if rare.numel() == 0:
             return best  # type: ignore[no-any-return]
         full = self._full_log_prob(input.index_select(0, rare), head.index_select(0, rare))

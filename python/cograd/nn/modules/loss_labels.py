@@ -10,6 +10,7 @@ from typing import Any
 from cograd import Tensor
 
 from .. import functional as F
+from .layers import PairwiseDistance
 from .loss import NLLLoss, _Loss, _WeightedLoss
 
 __all__ = [
@@ -137,7 +138,7 @@ class TripletMarginWithDistanceLoss(_Loss):
                 f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin}"
             )
         self.distance_function: Any = (
-            F.pairwise_distance if distance_function is None else distance_function
+            PairwiseDistance() if distance_function is None else distance_function
         )
         self.margin = margin
         self.swap = swap

@@ -12,8 +12,8 @@ import cograd
 from cograd import Tensor, _recurrent
 
 from .. import init
+from .._sequences import PackedSequence
 from ..parameter import Parameter
-from ..utils.rnn import PackedSequence
 from .module import Module
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
@@ -352,7 +352,7 @@ class LSTM(RNNBase):
         return batched
 
     def _zero_state(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
-        options = {"dtype": input.dtype, "device": input.device}
+        options: dict[str, Any] = {"dtype": input.dtype, "device": input.device}
         return (
             cograd.zeros(self.get_expected_hidden_size(input, batch_sizes), **options),
             cograd.zeros(self.get_expected_cell_size(input, batch_sizes), **options),

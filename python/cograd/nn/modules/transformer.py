@@ -269,7 +269,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """``num_layers`` copies of a layer, one over the output of the other, and a norm behind them."""
+    """``num_layers`` copies of a layer, each over the output of the last, and a norm behind."""
 
     def __init__(
         self,

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A Transformer learns to write like this project's documentation, character by character.
+
+It prints what it writes, and draws the loss and where its heads look along a sentence.
+Usage: python examples/char_transformer.py [--steps N] [--out transformer.png]
+"""
+
+import argparse
+
+from characters import Text, draw, train
+
+import cograd as torch
+from cograd import nn
+
+LENGTH = 64
+SENTENCE = "A node is an operation that was recorded."
+
+
+class Writer(nn.Module):
+    """Characters (N, L) to scores of the next ones (N, L, V); a character sees those before it."""
+
+    def __init__(self, alphabet, size=96, heads=4, layers=2):
+        super().__init__()
+        self.embed = nn.Embedding(alphabet, size)
+        self.place = nn.Parameter(0.02 * torch.randn(LENGTH, size))
+        layer = nn.TransformerEncoderLayer(
+            size, heads, 3 * size, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.blocks = nn.TransformerEncoder(layer, layers, nn.LayerNorm(size))
+        self.out = nn.Linear(size, alphabet)
+
+    def start(self, x):
+        return self.embed(x) + self.place[: x.shape[1]]
+
+    def forward(self, x):
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        return self.out(self.blocks(self.start(x), mask=mask, is_causal=True))
+
+    def attention(self, codes):
+        """The weights of the first layer's heads for characters (L): (heads, L, L)."""
+        layer = self.blocks.layers[0]
+        x = layer.norm1(self.start(codes.unsqueeze(0)))
+        mask = nn.Transformer.generate_square_subsequent_mask(len(codes))
+        return layer.self_attn(x, x, x, attn_mask=mask, average_attn_weights=False)[1][0]
+
+    def write(self, text, begin, length):
+        """``begin`` gone on with."""
+        codes = text.encode(begin)
+        for _ in range(length):
+            codes.append(draw(self(torch.tensor([codes[-LENGTH:]]))[0, -1]))
+        return text.decode(codes)
+
+
+def picture(path, losses, weights, sentence):
+    """The loss, and each head's weights."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(1, 1 + len(weights), figsize=(18, 4.2), layout="constrained")
+    axes[0].plot(losses)
+    axes[0].set(title="loss, nats a character", xlabel="step")
+    for i, (axis, head) in enumerate(zip(axes[1:], weights)):
+        axis.imshow(head.sqrt().numpy(), cmap="magma", vmin=0, vmax=1)
+        axis.set_xticks(range(len(sentence)), list(sentence), fontsize=5, family="monospace")
+        axis.set_yticks(range(len(sentence)), list(sentence), fontsize=5, family="monospace")
+        axis.set(title=f"head {i}: where a row's character looks")
+    fig.savefig(path, dpi=110)
+
+
+def main():
+    """Trains, writes, draws."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    text = Text()
+    model = Writer(len(text.alphabet))
+    losses = train(model, text, options.steps, LENGTH, count=32, rate=3e-3)
+    print(f"by frequency alone: {text.entropy():.3f}")
+    print(f"last losses: {sum(losses[-10:]) / len(losses[-10:]):.3f}")
+    model.eval()
+    with torch.no_grad():
+        print(model.write(text, "The ", 200))
+        if options.out:
+            weights = model.attention(torch.tensor(text.encode(SENTENCE)))
+            picture(options.out, losses, weights, SENTENCE)
+
+
+if __name__ == "__main__":
+    main()

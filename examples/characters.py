@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A text of the repository as numbers, for the examples that learn to write it."""
+
+from pathlib import Path
+
+import cograd as torch
+
+PAGES = ("architecture.md", "autograd.md", "transforms.md", "extending.md", "debugging.md")
+
+
+class Text:
+    """The pages of the documentation as indices of their characters."""
+
+    def __init__(self, pages=PAGES):
+        folder = Path(__file__).resolve().parent.parent / "docs"
+        self.text = "\n".join((folder / page).read_text(encoding="utf-8") for page in pages)
+        self.alphabet = sorted(set(self.text))
+        self.codes = torch.tensor(self.encode(self.text))
+
+    def encode(self, text):
+        """The index of each character."""
+        place = {c: i for i, c in enumerate(self.alphabet)}
+        return [place[c] for c in text]
+
+    def decode(self, codes):
+        """The characters of indices."""
+        return "".join(self.alphabet[i] for i in codes)
+
+    def batch(self, length, count):
+        """``count`` pieces (count, length), and the same one character later."""
+        begin = torch.randint(0, len(self.codes) - length - 1, (count, 1))
+        at = begin + torch.arange(length)
+        return self.codes[at], self.codes[at + 1]
+
+    def entropy(self):
+        """What guessing by frequency alone costs, in nats a character."""
+        share = torch.bincount(self.codes).double() / len(self.codes)
+        return -(share * share.clamp(min=1e-12).log()).sum().item()
+
+
+def train(model, text, steps, length, count, rate):
+    """Adam on cross entropy; the losses."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    losses = []
+    for step in range(steps):
+        x, y = text.batch(length, count)
+        scores = model(x)
+        loss = torch.nn.functional.cross_entropy(scores.flatten(0, 1), y.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        if step % 50 == 0:
+            print(f"step {step}: {losses[-1]:.3f}")
+    return losses
+
+
+def draw(scores, warmth=0.7):
+    """An index drawn by softmax(scores / warmth)."""
+    return torch.multinomial((scores / warmth).softmax(-1), 1).item()

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sequences of different lengths: padded, packed, and as lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import cograd
+from cograd import Tensor
+
+__all__ = [
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
+]
+
+
+class _Fields(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None
+    unsorted_indices: Tensor | None
+
+
+class PackedSequence(_Fields):
+    """Sequences of different lengths, step by step, the longest first.
+
+    ``data`` (total, *) has the values of step 0 of all sequences, then those of step 1 of the
+    sequences that have one, and so on; ``batch_sizes`` (longest,) says how many each step has.
+    ``sorted_indices`` (N,) are the sequences in that order, ``unsorted_indices`` its inverse.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> Any:
+        if batch_sizes is None:
+            if not (isinstance(data, (list, tuple)) and len(data) == 2):
+                raise AssertionError("PackedSequence: expected data and batch_sizes")
+            data, batch_sizes = data
+        elif batch_sizes.device.type != "cpu":
+            raise ValueError(
+                "batch_sizes should always be on CPU. Instances of PackedSequence should never be "
+                "created manually. They should be instantiated by functions like "
+                "pack_sequence and pack_padded_sequences in nn.utils.rnn."
+            )
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The same with ``data.to(...)``."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        orders = (self.sorted_indices, self.unsorted_indices)
+        moved: PackedSequence = type(self)(data, self.batch_sizes, *orders)
+        return moved
+
+    def cpu(self) -> PackedSequence:
+        """Itself: there is no other device."""
+        return self.to("cpu")
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Raises: there is no GPU."""
+        moved: PackedSequence = type(self)(self.data.cuda(*args, **kwargs), self.batch_sizes)
+        return moved
+
+    def double(self) -> PackedSequence:
+        """The same in float64."""
+        return self.to(dtype=cograd.float64)
+
+    def float(self) -> PackedSequence:
+        """The same in float32."""
+        return self.to(dtype=cograd.float32)
+
+    def half(self) -> PackedSequence:
+        """The same in float16."""
+        return self.to(dtype=cograd.float16)
+
+    def long(self) -> PackedSequence:
+        """The same in int64."""
+        return self.to(dtype=cograd.int64)
+
+    def int(self) -> PackedSequence:
+        """The same in int32."""
+        return self.to(dtype=cograd.int32)
+
+    def short(self) -> PackedSequence:
+        """The same in int16."""
+        return self.to(dtype=cograd.int16)
+
+    def char(self) -> PackedSequence:
+        """The same in int8."""
+        return self.to(dtype=cograd.int8)
+
+    def byte(self) -> PackedSequence:
+        """The same in uint8."""
+        return self.to(dtype=cograd.uint8)
+
+    def pin_memory(self) -> PackedSequence:
+        """Itself."""
+        return self
+
+    def is_pinned(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def is_cuda(self) -> bool:
+        """False."""
+        return False
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The inverse of a permutation (N,); None of None."""
+    if permutation is None:
+        return None
+    inverse = cograd.empty_like(permutation)
+    inverse[permutation] = cograd.arange(permutation.numel(), dtype=permutation.dtype)
+    return inverse
+
+
+def _rows_of(lengths: Tensor, steps: int) -> Tensor:
+    """The rows of (steps * N) that sequences of these lengths, the longest first, have."""
+    present = cograd.arange(steps).unsqueeze(1) < lengths.unsqueeze(0)
+    return cograd.argwhere(present.flatten())[:, 0]
+
+
+def pack_padded_sequence(
+    input: Tensor,
+    lengths: Tensor | list[int],
+    batch_first: bool = False,
+    enforce_sorted: bool = True,
+) -> PackedSequence:
+    """Packs padded sequences (T, N, *), or (N, T, *) if ``batch_first``.
+
+    Args:
+        lengths: (N,) numbers from 1 to T; falling unless ``enforce_sorted`` is false.
+
+    Raises:
+        RuntimeError: the lengths do not fit or are not sorted.
+    """
+    lengths = cograd.as_tensor(lengths, dtype=cograd.int64)
+    order = None
+    if not enforce_sorted:
+        lengths, order = cograd.sort(lengths, descending=True)
+        input = input.index_select(0 if batch_first else 1, order)
+    steps_first = input.transpose(0, 1) if batch_first else input
+    batch = steps_first.shape[1]
+    if steps_first.numel() == 0:
+        raise RuntimeError("Cannot pack empty tensors.")
+    if lengths.dim() != 1 or lengths.shape[0] != batch:
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.numel()} "
+            f"(batch_size={batch})"
+        )
+    if bool((lengths[1:] > lengths[:-1]).any()):
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
+            "You can pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to "
+            "sidestep this requirement if you do not need ONNX exportability."
+        )
+    if int(lengths[-1]) <= 0:
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' "
+            "that is <= 0"
+        )
+    steps = int(lengths[0])
+    if steps > steps_first.shape[0]:
+        raise RuntimeError(
+            f"Expected lengths of at most {steps_first.shape[0]}, the length of input, got {steps}"
+        )
+    rows = steps_first[:steps].reshape(steps * batch, *steps_first.shape[2:])
+    data = rows.index_select(0, _rows_of(lengths, steps))
+    batch_sizes = (cograd.arange(steps).unsqueeze(1) < lengths.unsqueeze(0)).sum(1)
+    packed: PackedSequence = PackedSequence(data, batch_sizes, order)
+    return packed
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The padded sequences (T, N, *), or (N, T, *), and their lengths (N,).
+
+    T is ``total_length`` if given.
+
+    Raises:
+        ValueError: ``total_length`` is less than the longest sequence.
+    """
+    sizes = sequence.batch_sizes
+    steps, batch = sizes.numel(), int(sizes[0])
+    if total_length is not None:
+        if total_length < steps:
+            raise ValueError(
+                "Expected total_length to be at least the length of the longest sequence in "
+                f"input, but got total_length={total_length} and max sequence length being {steps}"
+            )
+        steps = total_length
+    lengths = (sizes.unsqueeze(1) > cograd.arange(batch).unsqueeze(0)).sum(0)
+    data = sequence.data
+    padded = data.new_full((steps * batch, *data.shape[1:]), padding_value)
+    padded = padded.index_copy(0, _rows_of(lengths, steps), data)
+    padded = padded.reshape(steps, batch, *data.shape[1:])
+    if batch_first:
+        padded = padded.transpose(0, 1)
+    order = sequence.unsorted_indices
+    if order is not None:
+        return padded.index_select(0 if batch_first else 1, order), lengths[order]
+    return padded, lengths
+
+
+def pad_sequence(
+    sequences: Tensor | list[Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:
+    """Sequences (L_i, *) stacked as (T, N, *), or (N, T, *), T the longest of the lengths."""
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(
+            "pad_sequence: Expected iterable for input sequences, but got arg of type: "
+            f"{type(sequences)}"
+        )
+    if padding_side not in ("left", "right"):
+        raise ValueError(f"padding_side must be 'left' or 'right', got {padding_side!r}")
+    items = tuple(sequences.unbind(0) if isinstance(sequences, Tensor) else sequences)
+    if not items:
+        raise RuntimeError("received an empty list of sequences")
+    longest = max(item.shape[0] for item in items)
+    padded = []
+    for item in items:
+        missing = longest - item.shape[0]
+        if missing:
+            fill = item.new_full((missing, *item.shape[1:]), padding_value)
+            item = cograd.cat([item, fill] if padding_side == "right" else [fill, item], 0)
+        padded.append(item)
+    return cograd.stack(padded, 0 if batch_first else 1)
+
+
+def unpad_sequence(
+    padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
+) -> list[Tensor]:
+    """The sequences (L_i, *) of padded ones (T, N, *), or (N, T, *), of these lengths."""
+    if not batch_first:
+        padded_sequences = padded_sequences.transpose(0, 1)
+    return [x[: int(n)] for x, n in zip(padded_sequences.unbind(0), lengths)]
+
+
+def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Packs sequences (L_i, *), the longest first unless ``enforce_sorted`` is false."""
+    items = list(sequences)
+    lengths = cograd.tensor([item.shape[0] for item in items])
+    return pack_padded_sequence(pad_sequence(items), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences (L_i, *) of packed ones, in the order before packing."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

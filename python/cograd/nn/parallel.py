@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Data parallelism over devices, of which there is one: calls are passed on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cograd
+
+from .modules.module import Module
+
+__all__ = ["DataParallel", "data_parallel"]
+
+
+class DataParallel(Module):
+    """Calls ``module``, whose parameters stand below ``module.`` in the state_dict.
+
+    Kernels use all cores already. ``device_ids`` and ``output_device`` may name the CPU only.
+    """
+
+    def __init__(
+        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
+    ) -> None:
+        super().__init__()
+        for device in [*(device_ids or ()), *([] if output_device is None else [output_device])]:
+            if cograd.device(device).type != "cpu":
+                raise RuntimeError(f"DataParallel: expected no device but the CPU, got {device!r}")
+        self.module = module
+        self.device_ids: list[Any] = []
+        self.dim = dim
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What the module gives."""
+        return self.module(*inputs, **kwargs)
+
+
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """``module`` called with ``inputs``, one or a tuple of them."""
+    args = inputs if isinstance(inputs, tuple) else (inputs,)
+    return DataParallel(module, device_ids, output_device, dim)(*args, **(module_kwargs or {}))

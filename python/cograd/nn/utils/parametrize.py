@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Parameters and buffers that are functions of other parameters."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from ..modules.container import ModuleDict, ModuleList
+from ..modules.module import Module
+from ..parameter import Parameter
+
+__all__ = [
+    "ParametrizationList",
+    "cached",
+    "is_parametrized",
+    "register_parametrization",
+    "remove_parametrizations",
+    "transfer_parametrizations_and_params",
+    "type_before_parametrizations",
+]
+
+_cached_blocks = 0
+_cache: dict[tuple[int, str], Tensor] = {}
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """While it is open, each parametrized tensor is computed once; afterwards it is forgotten."""
+    global _cached_blocks
+    _cached_blocks += 1
+    try:
+        yield
+    finally:
+        _cached_blocks -= 1
+        if not _cached_blocks:
+            _cache.clear()
+
+
+def _register(module: Module, name: str, tensor: Any) -> None:
+    if isinstance(tensor, Parameter):
+        module.register_parameter(name, tensor)
+    else:
+        module.register_buffer(name, tensor)
+
+
+class ParametrizationList(ModuleList):
+    """The parametrizations of one tensor, and what they start from.
+
+    That is ``original``, or ``original0``, ``original1``, ... where the first one's
+    ``right_inverse`` gives several tensors. Calling it gives the tensor.
+    """
+
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
+        if len(modules) == 0:
+            raise ValueError("ParametrizationList requires one or more modules.")
+        super().__init__(modules)
+        self.unsafe = unsafe
+        shape, dtype = original.shape, original.dtype
+        with cograd.no_grad():
+            new: Any = original
+            for module in reversed(list(self)):
+                if hasattr(module, "right_inverse"):
+                    try:
+                        new = module.right_inverse(new)
+                    except NotImplementedError:
+                        pass
+        if not isinstance(new, (Tensor, Sequence)):
+            raise ValueError(
+                "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
+                f"Got {type(new).__name__}"
+            )
+        self.is_tensor = isinstance(new, Tensor)
+        self.ntensors = 1 if self.is_tensor else len(new)
+        if isinstance(new, Tensor):
+            if original.dtype != new.dtype:
+                raise ValueError(
+                    "When `right_inverse` outputs one tensor, it may not change the dtype.\n"
+                    f"original.dtype: {original.dtype}\nright_inverse(original).dtype: {new.dtype}"
+                )
+            with cograd.no_grad():
+                original.data = new.detach()
+            _register(self, "original", original)
+        else:
+            self._keep_several(original, new)
+        if not unsafe:
+            self._check(self(), shape, dtype)
+
+    def _keep_several(self, original: Tensor, new: Sequence[Any]) -> None:
+        for i, tensor in enumerate(new):
+            if not isinstance(tensor, Tensor):
+                raise ValueError(
+                    "'right_inverse' must return a Tensor or a Sequence of tensors (list, "
+                    f"tuple...). Got element {i} of the sequence with type {type(tensor).__name__}."
+                )
+            if isinstance(original, Parameter):
+                tensor = Parameter(tensor, original.requires_grad)
+            tensor.requires_grad_(original.requires_grad)
+            _register(self, f"original{i}", tensor)
+
+    @staticmethod
+    def _check(value: Any, shape: Any, dtype: Any) -> None:
+        if not isinstance(value, Tensor):
+            raise ValueError(f"A parametrization must return a tensor. Got {type(value).__name__}.")
+        if value.dtype != dtype:
+            raise ValueError(
+                "Registering a parametrization may not change the dtype of the tensor, unless "
+                f"`unsafe` flag is enabled.\nunparametrized dtype: {dtype}\n"
+                f"parametrized dtype: {value.dtype}"
+            )
+        if value.shape != shape:
+            raise ValueError(
+                "Registering a parametrization may not change the shape of the tensor, unless "
+                f"`unsafe` flag is enabled.\nunparametrized shape: {shape}\n"
+                f"parametrized shape: {value.shape}"
+            )
+
+    def right_inverse(self, value: Tensor) -> None:
+        """Makes the originals those that give ``value``."""
+        with cograd.no_grad():
+            new: Any = value
+            for module in reversed(list(self)):
+                if not hasattr(module, "right_inverse"):
+                    raise RuntimeError(
+                        f"parametrization {type(module).__name__} does not implement right_inverse."
+                    )
+                new = module.right_inverse(new)
+            values = [new] if self.is_tensor else list(new)
+            if len(values) != self.ntensors or not all(isinstance(v, Tensor) for v in values):
+                raise ValueError(
+                    f"'right_inverse' must return {self.ntensors} tensors, as when it was "
+                    "registered"
+                )
+            for name, tensor in zip(self._names(), values):
+                old = getattr(self, name)
+                if old.dtype != tensor.dtype:
+                    raise ValueError(
+                        f"The tensor returned by `right_inverse` has dtype {tensor.dtype} while "
+                        f"`{name}` has dtype {old.dtype}"
+                    )
+                old.data = tensor.detach()
+
+    def _names(self) -> list[str]:
+        return ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
+
+    def forward(self) -> Tensor:
+        """The parametrized tensor."""
+        modules = list(self)
+        value = modules[0](*(getattr(self, name) for name in self._names()))
+        for module in modules[1:]:
+            value = module(value)
+        return value  # type: ignore[no-any-return]
+
+
+def _copied(self: Any, memo: dict[int, Any]) -> Any:
+    known = memo.get(id(self))
+    if known is not None:
+        return known
+    replica = self.__new__(type(self))
+    memo[id(self)] = replica
+    replica.__dict__ = copy.deepcopy(self.__dict__, memo)
+    return replica
+
+
+def _not_pickled(self: Any) -> Any:
+    raise RuntimeError(
+        "Serialization of parametrized modules is only supported through state_dict()."
+    )
+
+
+def _give_class(module: Module) -> None:
+    """A class of its own, for properties that other modules of its class have not."""
+    kind = type(module)
+    members: dict[str, Any] = {"__getstate__": _not_pickled}
+    if not hasattr(kind, "__deepcopy__"):
+        members["__deepcopy__"] = _copied
+    module.__class__ = type(f"Parametrized{kind.__name__}", (kind,), members)
+
+
+def _give_property(module: Module, name: str) -> None:
+    def get(self: Any) -> Tensor:
+        if not _cached_blocks:
+            return self.parametrizations[name]()  # type: ignore[no-any-return]
+        key = (id(self), name)
+        if key not in _cache:
+            _cache[key] = self.parametrizations[name]()
+        return _cache[key]
+
+    def put(self: Any, value: Tensor) -> None:
+        self.parametrizations[name].right_inverse(value)
+
+    setattr(type(module), name, property(get, put))
+
+
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Makes ``module``'s tensor a function of what is stored in its place.
+
+    Args:
+        tensor_name: of a parameter or buffer, or of what has a parametrization already: this one
+            is put behind.
+        parametrization: a module of one tensor (or several, where ``right_inverse`` gives
+            several) to a tensor. A method ``right_inverse`` says what to start from, and lets the
+            tensor be assigned.
+        unsafe: it may change shape and dtype, which is not checked then.
+
+    Raises:
+        ValueError: there is no such tensor, or the parametrization's results do not fit.
+    """
+    parametrization.train(module.training)
+    if is_parametrized(module, tensor_name):
+        chain: Any = module.parametrizations[tensor_name]
+        if not unsafe:
+            old = getattr(module, tensor_name)
+            chain._check(parametrization(old), old.shape, old.dtype)
+        chain.append(parametrization)
+        chain.unsafe |= unsafe
+    elif tensor_name in module._buffers or tensor_name in module._parameters:
+        original = getattr(module, tensor_name)
+        chain = ParametrizationList([parametrization], original, unsafe=unsafe)
+        delattr(module, tensor_name)
+        if not is_parametrized(module):
+            _give_class(module)
+            module.parametrizations = ModuleDict()
+        _give_property(module, tensor_name)
+        module.parametrizations[tensor_name] = chain
+    else:
+        raise ValueError(
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element "
+            f"with name '{tensor_name}'"
+        )
+    return module
+
+
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
+    """Whether ``module`` has a parametrization, of ``tensor_name`` if given."""
+    found = module._modules.get("parametrizations")
+    if not isinstance(found, ModuleDict):
+        return False
+    return len(found) > 0 if tensor_name is None else tensor_name in found
+
+
+def remove_parametrizations(
+    module: Module, tensor_name: str, leave_parametrized: bool = True
+) -> Module:
+    """Makes the tensor a parameter or buffer again: its present value, or the original.
+
+    Raises:
+        ValueError: it has none, or the original is several tensors and is to be left.
+    """
+    if not is_parametrized(module, tensor_name):
+        raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
+    chain: Any = module.parametrizations[tensor_name]
+    if chain.is_tensor:
+        original = chain.original
+        if leave_parametrized:
+            original.data = getattr(module, tensor_name).detach().clone()
+    elif leave_parametrized:
+        value = getattr(module, tensor_name)
+        kept = value.detach().clone()
+        original = Parameter(kept) if value.requires_grad else kept
+    else:
+        raise ValueError(
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is "
+            "parametrized in terms of a sequence of tensors."
+        )
+    delattr(type(module), tensor_name)
+    del module.parametrizations[tensor_name]
+    _register(module, tensor_name, original)
+    if not is_parametrized(module):
+        delattr(module, "parametrizations")
+        module.__class__ = type(module).__bases__[0]
+    return module
+
+
+def type_before_parametrizations(module: Module) -> type:
+    """The class of ``module`` without its parametrizations."""
+    return type(module).__bases__[0] if is_parametrized(module) else type(module)
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Gives ``to_module`` the parametrizations of ``from_module``, of one tensor if named.
+
+    They start from the tensors that they start from there.
+    """
+    if not is_parametrized(from_module):
+        return to_module
+    if not isinstance(from_module.parametrizations, ModuleDict):
+        raise AssertionError("from_module.parametrizations must be a ModuleDict")
+    names = from_module.parametrizations if tensor_name is None else [tensor_name]
+    for name in list(names):
+        if not hasattr(to_module, name):
+            setattr(to_module, name, copy.deepcopy(Parameter(getattr(from_module, name).detach())))
+        source: Any = from_module.parametrizations[name]
+        for parametrization in source:
+            register_parametrization(to_module, name, parametrization)
+        target: Any = to_module.parametrizations[name]
+        for kept in source._names():
+            setattr(target, kept, getattr(source, kept))
+    return to_module

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""scaled_dot_product_attention by blocks against its formula, and the modules over it."""
+
+import math
+
+import pytest
+
+import cograd as torch
+from cograd import nn
+from cograd.autograd import gradcheck, gradgradcheck
+from cograd.nn import functional as F
+
+attention = F.scaled_dot_product_attention
+
+
+def formula(q, k, v, mask=None, is_causal=False, scale=None):
+    """In ops, over the whole scores; rows that see nothing are zero."""
+    s = q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if is_causal:
+        mask = torch.ones(s.shape[-2:], dtype=torch.bool).tril()
+    if mask is not None and mask.dtype == torch.bool:
+        s = s.masked_fill(~mask, -math.inf)
+        return s.softmax(-1).nan_to_num(0.0) @ v
+    return (s if mask is None else s + mask).softmax(-1) @ v
+
+
+def draw(*shape, grad=True):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=grad)
+
+
+# Rows and keys below, at and above the sizes of blocks (96 and 128) and of vectors.
+@pytest.mark.parametrize(("rows", "keys"), [(1, 1), (5, 130), (96, 128), (97, 129), (200, 64)])
+@pytest.mark.parametrize("kind", ["plain", "causal", "bool", "float", "broadcast"])
+def test_blocks_are_the_formula(rows, keys, kind):
+    torch.manual_seed(rows + keys)
+    q, k, v = draw(2, 3, rows, 7), draw(2, 3, keys, 7), draw(2, 3, keys, 5)
+    options = {}
+    if kind == "causal":
+        options = {"is_causal": True}
+    elif kind == "bool":
+        options = {"mask": torch.rand(2, 1, rows, keys) > 0.5}
+    elif kind == "float":
+        options = {"mask": draw(rows, keys, grad=False)}
+    elif kind == "broadcast":
+        options = {"mask": (torch.rand(2, 3, 1, keys) > 0.3).expand(2, 3, rows, keys)}
+    want = formula(q, k, v, **options)
+    mask = options.pop("mask", None)
+    got = attention(q, k, v, mask, **options)
+    torch.testing.assert_close(got, want)
+    seed = torch.randn_like(got)
+    for g, w in zip(
+        torch.autograd.grad(got, (q, k, v), seed),
+        torch.autograd.grad(want, (q, k, v), seed),
+        strict=True,
+    ):
+        torch.testing.assert_close(g, w)
+
+
+def test_layouts_make_no_difference():
+    torch.manual_seed(1)
+    q, k, v = (draw(2, 9, 3, 4) for _ in range(3))
+    got = attention(*(x.transpose(1, 2) for x in (q, k, v)))
+    want = attention(*(x.transpose(1, 2).contiguous() for x in (q, k, v)))
+    torch.testing.assert_close(got, want)
+    assert got.transpose(1, 2).is_contiguous()  # so that joining heads copies nothing
+    strided = torch.randn(2, 3, 4, 9, dtype=torch.float64).mT
+    torch.testing.assert_close(
+        attention(strided, strided, strided), formula(strided, strided, strided)
+    )
+    wide = torch.randn(1, 1, 9, 4, dtype=torch.float64).expand(2, 3, 9, 4)
+    torch.testing.assert_close(attention(wide, wide, wide), formula(wide, wide, wide))
+
+
+def test_grouped_heads_and_one_matrix():
+    torch.manual_seed(2)
+    q, k, v = draw(2, 6, 11, 4), draw(2, 2, 13, 4), draw(2, 2, 13, 4)
+    want = formula(q, k.repeat_interleave(3, 1), v.repeat_interleave(3, 1))
+    got = attention(q, k, v, enable_gqa=True)
+    torch.testing.assert_close(got, want)
+    for g, w in zip(
+        torch.autograd.grad(got.sin().sum(), (q, k, v)),
+        torch.autograd.grad(want.sin().sum(), (q, k, v)),
+        strict=True,
+    ):
+        torch.testing.assert_close(g, w)
+    single = attention(q[0, 0], k[0, 0], v[0, 0])
+    torch.testing.assert_close(single, formula(q[0, 0], k[0, 0], v[0, 0]))
+    with pytest.raises(RuntimeError, match="divide"):
+        attention(draw(5, 3, 4), draw(2, 3, 4), draw(2, 3, 4), enable_gqa=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}, {"mask": True}])
+def test_derivatives_of_both_orders_and_modes(options):
+    torch.manual_seed(3)
+    options = dict(options)
+    mask = torch.rand(5, 5) > 0.4 if options.pop("mask", False) else None
+    inputs = (draw(2, 5, 3), draw(2, 5, 3), draw(2, 5, 2))
+    run = lambda q, k, v: attention(q, k, v, mask, **options)
+    assert gradcheck(run, inputs, check_forward_ad=True)
+    assert gradgradcheck(run, inputs)
+
+
+def test_a_mask_may_have_a_gradient():
+    torch.manual_seed(4)
+    inputs = (draw(3, 4), draw(5, 4), draw(5, 4), draw(3, 5))
+    assert gradcheck(lambda q, k, v, m: attention(q, k, v, m), inputs)
+
+
+def test_rows_that_see_nothing_are_zero():
+    q, k, v = draw(3, 4), draw(5, 4), draw(5, 4)
+    mask = torch.ones(3, 5, dtype=torch.bool)
+    mask[1] = False
+    out = attention(q, k, v, mask)
+    assert not out[1].any()
+    out.sum().backward()
+    assert q.grad.isfinite().all()
+    assert not q.grad[1].any()
+    hidden = torch.zeros(3, 5, dtype=torch.float64).masked_fill(~mask, -math.inf)
+    torch.testing.assert_close(attention(q, k, v, hidden), out)
+
+
+def test_dropout_is_drawn_from_the_generator_and_scaled():
+    torch.manual_seed(5)
+    value = torch.ones(1, 2, 150, 3, dtype=torch.float64)
+    zeros = torch.zeros(1, 2, 90, 4, dtype=torch.float64)
+    keys = torch.zeros(1, 2, 150, 4, dtype=torch.float64)
+    shares = attention(zeros, keys, value, dropout_p=0.25)
+    assert abs(shares.mean().item() - 1) < 0.02
+    assert shares.std().item() > 0.01
+    inputs = (draw(2, 5, 3), draw(2, 6, 3), draw(2, 6, 2))
+
+    def run(q, k, v):
+        torch.manual_seed(6)
+        return attention(q, k, v, dropout_p=0.4)
+
+    assert torch.equal(run(*inputs), run(*inputs))
+    assert gradcheck(run, inputs)
+    assert gradgradcheck(run, inputs)
+    assert not attention(*inputs, dropout_p=1.0).any()
+
+
+def test_samples_of_vmap():
+    torch.manual_seed(7)
+    q, k = draw(3, 2, 5, 4), draw(3, 2, 6, 4)
+    got = torch.vmap(lambda a, b: attention(a, b, b))(q, k)
+    torch.testing.assert_close(got, attention(q, k, k))
+    got = torch.vmap(lambda a: attention(a, k[0], k[0]))(q)
+    torch.testing.assert_close(got[1], attention(q[1], k[0], k[0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_types(dtype):
+    q = torch.randn(2, 9, 4).to(dtype).requires_grad_()
+    out = attention(q, q, q, is_causal=True)
+    assert out.dtype == dtype
+    wide = q.detach().float()
+    torch.testing.assert_close(
+        out.float(), attention(wide, wide, wide, is_causal=True), atol=2e-2, rtol=2e-2
+    )
+    out.sum().backward()
+    assert q.grad.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: attention(x, x, x, torch.ones(3, 3, dtype=torch.bool), is_causal=True),
+        lambda x: attention(x, x.float(), x),
+        lambda x: attention(x[0], x, x),
+        lambda x: attention(x, x, x, torch.ones(3, 3, dtype=torch.int64)),
+        lambda x: attention(x, x[:, :2], x),
+        lambda x: attention(x, x, x, dropout_p=1.5),
+        lambda x: attention(x.long(), x.long(), x.long()),
+        lambda x: attention(x, x, x, torch.ones(4, 3, dtype=torch.bool)),
+    ],
+)
+def test_what_does_not_fit_is_refused(call):
+    x = torch.zeros(3, 4, dtype=torch.float64)
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        call(x)
+
+
+def test_empty_operands():
+    none = torch.zeros(2, 0, 4)
+    some = torch.zeros(2, 3, 4)
+    assert attention(none, some, some).shape == (2, 0, 4)
+    assert not attention(some, none, none).any()
+    assert attention(none[:0], none[:0], none[:0]).shape == (0, 0, 4)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_weights_do_not_change_the_output(batch_first):
+    torch.manual_seed(8)
+    module = nn.MultiheadAttention(6, 2, batch_first=batch_first, add_bias_kv=True)
+    x = torch.randn(4, 4, 6)
+    padding = torch.rand(4, 4) > 0.7
+    out, weights = module(x, x, x, key_padding_mask=padding)
+    bare, none = module(x, x, x, key_padding_mask=padding, need_weights=False)
+    assert none is None
+    assert weights.shape == (4, 4, 5)
+    torch.testing.assert_close(out, bare)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(4, 4))
+    each = module(x, x, x, average_attn_weights=False)[1]
+    assert each.shape == (4, 2, 4, 5)
+
+
+def test_a_causal_mask_is_seen_as_one():
+    torch.manual_seed(9)
+    layer = nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0)
+    encoder = nn.TransformerEncoder(layer, 2)
+    x = torch.randn(5, 2, 6)
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+    out = encoder(x, mask=mask)
+    torch.testing.assert_close(out, encoder(x, mask=mask, is_causal=True))
+    torch.testing.assert_close(out, encoder(x, mask=mask == -math.inf))
+    later = x.clone()
+    later[3:] = 0
+    torch.testing.assert_close(encoder(later, mask=mask)[:3], out[:3])
+    assert not torch.allclose(encoder(x)[:3], out[:3])
+
+
+def test_refusals_of_the_modules():
+    with pytest.raises(ValueError, match="greater than 0"):
+        nn.MultiheadAttention(0, 1)
+    with pytest.raises(AssertionError, match="divisible"):
+        nn.MultiheadAttention(5, 2)
+    with pytest.raises(RuntimeError, match="relu/gelu"):
+        nn.TransformerEncoderLayer(4, 2, activation="tanh")
+    model = nn.Transformer(4, 2, 1, 1, 4)
+    with pytest.raises(RuntimeError, match="batch number"):
+        model(torch.zeros(3, 2, 4), torch.zeros(3, 1, 4))
+    with pytest.raises(RuntimeError, match="feature number"):
+        model(torch.zeros(3, 2, 5), torch.zeros(3, 2, 5))
+    module = nn.MultiheadAttention(4, 2)
+    x = torch.zeros(3, 2, 4)
+    with pytest.raises(RuntimeError, match="is_causal"):
+        module(x, x, x, is_causal=True)
