@@ -8,4 +8,4 @@ def load() -> None:
     """Fills the registry of `case`; the order of the imports is that of the table."""
     from . import small, graph, function, library, extension  # noqa: F401, I001
     from . import optim  # noqa: F401
-    from . import complex_numbers, transforms, kernels, package, parallel, saved  # noqa: F401
+    from . import complex_numbers, transforms, kernels, layers, package, parallel, saved  # noqa: F401

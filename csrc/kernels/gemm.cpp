@@ -306,6 +306,11 @@ void gemm(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alp
   run(t, checked(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), true);
 }
 
+void gemm_here(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void* a,
+               int64_t lda, const void* b, int64_t ldb, bool add, void* c, int64_t ldc) {
+  run(t, checked(ta, tb, m, n, k, 1, a, lda, b, ldb, add ? 1 : 0, c, ldc), false);
+}
+
 void gemm_batched(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha,
                   const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb,
                   int64_t stride_b, double beta, void* c, int64_t ldc, int64_t stride_c,

@@ -12,6 +12,10 @@ namespace cograd::kernels {
 void gemm(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const void* a,
           int64_t lda, const void* b, int64_t ldb, double beta, void* c, int64_t ldc);
 
+// C = op(A) op(B), or C += it, in one piece on this thread: for tasks that are themselves pieces.
+void gemm_here(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const void* a,
+               int64_t lda, const void* b, int64_t ldb, bool add, void* c, int64_t ldc);
+
 // `batch` products whose operands lie stride_* elements apart (0 = the same matrix).
 void gemm_batched(DType t, bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha,
                   const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // pad: elements added (or cut) at the ends of the last dims, by a constant or by those there are.
+#include "ops/nn/pad.h"
+
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/core/strides.h"
@@ -167,5 +169,9 @@ struct Pad {
 COGRAD_OP(Pad)
 
 }  // namespace
+
+Tensor constant_pad(const Tensor& x, IntList pad, Scalar value) {
+  return apply<ConstantPad>(x, pad, value);
+}
 
 }  // namespace cograd

@@ -10,6 +10,12 @@ from . import parameter as parameter
 from . import utils as utils
 from .modules.activation import *  # noqa: F403
 from .modules.attention import *  # noqa: F403
+from .modules.batchnorm import *  # noqa: F403
+from .modules.conv import *  # noqa: F403
+from .modules.padding import *  # noqa: F403
+from .modules.pooling import *  # noqa: F403
+from .modules.vision import *  # noqa: F403
+from .modules.lazy import *  # noqa: F403
 from .modules.container import *  # noqa: F403
 from .modules.layers import *  # noqa: F403
 from .modules.linear import *  # noqa: F403
@@ -18,8 +24,11 @@ from .modules.module import Module as Module
 from .modules.param_container import *  # noqa: F403
 from .parameter import Buffer as Buffer
 from .parameter import Parameter as Parameter
+from .parameter import UninitializedBuffer as UninitializedBuffer
+from .parameter import UninitializedParameter as UninitializedParameter
 
 # sorted() keeps type checkers from reading this: they follow the imports above, through cycles too.
 __all__: list[str] = sorted(
-    ["Buffer", "Parameter", "functional", "init", "parameter", "utils", *modules.__all__]
+    ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
+    + ["functional", "init", "parameter", "utils", *modules.__all__]
 )

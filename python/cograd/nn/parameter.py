@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cograd
 from cograd import Tensor
 from cograd.overrides import refuse_torch
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
 class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
@@ -115,3 +116,77 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         marked.persistent = persistent
         marked._is_buffer = True
         return marked  # type: ignore[no-any-return]
+
+
+class UninitializedTensorMixin:
+    """A tensor without a shape, until ``materialize`` gives it one."""
+
+    cls_to_become: type = Tensor
+
+    def materialize(self, shape: Sequence[int], device: Any = None, dtype: Any = None) -> None:
+        """Makes this a tensor of ``shape`` with undefined values."""
+        tensor: Any = self
+        dtype = tensor.dtype if dtype is None else dtype
+        tensor.data = cograd.empty(tuple(shape), device=device, dtype=dtype)
+        tensor.__class__ = self.cls_to_become
+
+    @property
+    def shape(self) -> Any:
+        """There is none yet: raises RuntimeError."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
+            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
+            "initialized one. Call `forward` to initialize the parameters before accessing their "
+            "attributes."
+        )
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return f"<{type(self).__name__}>"
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether ``param`` has no shape yet."""
+    return isinstance(param, UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A Parameter whose shape is not known yet."""
+
+    cls_to_become = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+    ) -> UninitializedParameter:
+        """Makes one without elements."""
+        data = cograd.empty(0, device=device, dtype=dtype)
+        return Tensor._make_subclass(cls, data, requires_grad)  # type: ignore[no-any-return]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
+        if id(self) in memo:
+            return memo[id(self)]  # type: ignore[no-any-return]
+        result = type(self)(self.requires_grad, self.device, self.dtype)
+        memo[id(self)] = result
+        return result
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return (UninitializedParameter, (self.requires_grad, None, self.dtype))
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose shape is not known yet."""
+
+    cls_to_become = Tensor
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:
+        """Makes one without elements."""
+        data = cograd.empty(0, device=device, dtype=dtype)
+        result: Any = Tensor._make_subclass(cls, data, requires_grad)
+        result.persistent = persistent
+        result._is_buffer = True
+        return result  # type: ignore[no-any-return]

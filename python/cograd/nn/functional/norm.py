@@ -6,6 +6,7 @@ from __future__ import annotations
 import cograd
 from cograd import Tensor
 
+group_norm = cograd.group_norm
 layer_norm = cograd.layer_norm
 rms_norm = cograd.rms_norm
 
@@ -16,3 +17,71 @@ def normalize(
     """``input`` divided by its p-norm along ``dim``, which is taken as at least ``eps``."""
     result = input / input.norm(p, dim, keepdim=True).clamp(min=eps).expand_as(input)
     return result if out is None else out.copy_(result)
+
+
+def _check_size(input: Tensor) -> None:
+    if input.numel() == input.shape[1]:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {input.shape}"
+        )
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean 0 and variance 1 of each channel of (N, C, *), then ``weight`` and ``bias`` (C).
+
+    With ``training`` the statistics are those of the batch, and the running ones move towards them
+    by ``momentum``; otherwise the running ones are used.
+    """
+    if training:
+        _check_size(input)
+    return cograd.batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps, False
+    )
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean 0 and variance 1 of each channel of each sample of (N, C, *)."""
+    if use_input_stats and input.dim() > 2 and input.shape[2:].numel() == 1:
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {input.shape}"
+        )
+    return cograd.instance_norm(
+        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False
+    )
+
+
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """input / (k + alpha * mean of the squares of ``size`` neighbouring channels) ** beta."""
+    if input.dim() < 3:
+        raise ValueError(
+            "Expected 3D or higher dimensionality                          input (got "
+            f"{input.dim()} dimensions)"
+        )
+    if input.numel() == 0:
+        return input
+    squares = input.mul(input)
+    batch, channels = input.shape[:2]
+    rows = squares.reshape(batch, 1, channels, -1)
+    padded = cograd._C._nn.pad(rows, (0, 0, size // 2, (size - 1) // 2))
+    means = cograd._C._nn.avg_pool2d(padded, (size, 1), 1).reshape(input.shape)
+    return input / means.mul(alpha).add(k).pow(beta)

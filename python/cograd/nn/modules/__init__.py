@@ -3,9 +3,29 @@
 
 from __future__ import annotations
 
-from . import activation, attention, container, layers, linear, loss, param_container
+from . import (
+    activation,
+    attention,
+    batchnorm,
+    container,
+    conv,
+    layers,
+    lazy,
+    linear,
+    loss,
+    padding,
+    param_container,
+    pooling,
+    vision,
+)
 from .activation import *  # noqa: F403
 from .attention import *  # noqa: F403
+from .batchnorm import *  # noqa: F403
+from .conv import *  # noqa: F403
+from .padding import *  # noqa: F403
+from .pooling import *  # noqa: F403
+from .vision import *  # noqa: F403
+from .lazy import *  # noqa: F403
 from .container import *  # noqa: F403
 from .layers import *  # noqa: F403
 from .linear import *  # noqa: F403
@@ -17,6 +37,12 @@ from .param_container import *  # noqa: F403
 __all__: list[str] = ["Module"]
 __all__ += activation.__all__
 __all__ += attention.__all__
+__all__ += batchnorm.__all__
+__all__ += conv.__all__
+__all__ += padding.__all__
+__all__ += pooling.__all__
+__all__ += vision.__all__
+__all__ += lazy.__all__
 __all__ += container.__all__
 __all__ += layers.__all__
 __all__ += linear.__all__

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Reads columns from images and adds them back.
+#include "kernels/conv_columns.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tensor/threads.h"
+
+namespace cograd::kernels {
+namespace {
+
+constexpr int64_t kColumnGrain = 1 << 15;  // elements of a task
+
+// f(channel, tap indices, row of the columns)
+template <class F>
+void each_tap(const ConvShape& s, int64_t c0, int64_t c1, F&& f) {
+  int64_t row = 0;
+  for (int64_t c = c0; c < c1; ++c)
+    for (int64_t kz = 0; kz < s.kernel[0]; ++kz)
+      for (int64_t ky = 0; ky < s.kernel[1]; ++ky)
+        for (int64_t kx = 0; kx < s.kernel[2]; ++kx) f(c, kz, ky, kx, row++);
+}
+
+// The input's index under a tap, -1 outside.
+int64_t input_index(const ConvShape& s, int d, int64_t position, int64_t tap) {
+  const int64_t i = position * s.stride[d] - s.padding[d] + tap * s.dilation[d];
+  return i >= 0 && i < s.in[d] ? i : -1;
+}
+
+// Where a run under a tap begins in its image, -1 if its row is outside of the input.
+int64_t row_offset(const ConvShape& s, const ColumnRun& r, int64_t kz, int64_t ky) {
+  const int64_t z = input_index(s, 0, r.z, kz), y = input_index(s, 1, r.y, ky);
+  return z < 0 || y < 0 ? -1 : (z * s.in[1] + y) * s.in[2];
+}
+
+template <class T>
+void read(const ConvShape& s, const std::vector<ColumnRun>& runs, const T* x, int64_t image_stride,
+          int64_t c0, int64_t c1, T* dst, int64_t ld) {
+  const int64_t size = s.in_size(), step = s.stride[2];
+  each_tap(s, c0, c1, [&](int64_t c, int64_t kz, int64_t ky, int64_t kx, int64_t row) {
+    T* line = dst + row * ld;
+    for (const ColumnRun& r : runs) {
+      T* to = line + r.at;
+      const int64_t n = r.x1 - r.x0, offset = row_offset(s, r, kz, ky);
+      if (offset < 0) {
+        std::fill_n(to, n, T(0));
+        continue;
+      }
+      const TapRange in = tap_range(s, kx, r.x0, r.x1);
+      const T* from = x + r.image * image_stride + c * size + offset + in.start;
+      std::fill_n(to, in.lo - r.x0, T(0));
+      T* at = to + (in.lo - r.x0);
+      const int64_t count = in.hi - in.lo;
+      if (step == 1)
+        std::memcpy(at, from, static_cast<size_t>(count) * sizeof(T));
+      else
+        for (int64_t i = 0; i < count; ++i) at[i] = from[i * step];
+      std::fill_n(at + count, r.x1 - in.hi, T(0));
+    }
+  });
+}
+
+template <class T>
+void add(const ConvShape& s, const std::vector<ColumnRun>& runs, const T* src, int64_t ld,
+         int64_t c0, int64_t c1, T* x, int64_t image_stride) {
+  const int64_t size = s.in_size(), step = s.stride[2];
+  each_tap(s, c0, c1, [&](int64_t c, int64_t kz, int64_t ky, int64_t kx, int64_t row) {
+    const T* line = src + row * ld;
+    for (const ColumnRun& r : runs) {
+      const int64_t offset = row_offset(s, r, kz, ky);
+      if (offset < 0) continue;
+      const TapRange in = tap_range(s, kx, r.x0, r.x1);
+      T* to = x + r.image * image_stride + c * size + offset + in.start;
+      const T* from = line + r.at + (in.lo - r.x0);
+      const int64_t count = in.hi - in.lo;
+      if (step == 1)
+        for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(to[i] + from[i]);
+      else
+        for (int64_t i = 0; i < count; ++i)
+          to[i * step] = static_cast<T>(to[i * step] + from[i]);
+    }
+  });
+}
+
+template <class T>
+struct Words {
+  T a, b;
+  Words(int) : a(0), b(0) {}
+};
+
+// By size: nothing is computed.
+template <class F>
+void by_size(DType t, F&& f) {
+  switch (dtype_size(t)) {
+    case 1:
+      return f(TypeTag<uint8_t>{});
+    case 2:
+      return f(TypeTag<uint16_t>{});
+    case 4:
+      return f(TypeTag<uint32_t>{});
+    case 8:
+      return f(TypeTag<uint64_t>{});
+    default:
+      return f(TypeTag<Words<uint64_t>>{});
+  }
+}
+
+template <class F>
+void by_type(DType t, F&& f) {
+  switch (t) {
+    case DType::Float32:
+      return f(TypeTag<float>{});
+    case DType::Float64:
+      return f(TypeTag<double>{});
+    case DType::Float16:
+      return f(TypeTag<Half>{});
+    case DType::BFloat16:
+      return f(TypeTag<BFloat16>{});
+    case DType::Complex64:
+      return f(TypeTag<Complex<float>>{});
+    case DType::Complex128:
+      return f(TypeTag<Complex<double>>{});
+    case DType::UInt8:
+      return f(TypeTag<uint8_t>{});
+    case DType::Int8:
+      return f(TypeTag<int8_t>{});
+    case DType::Int16:
+      return f(TypeTag<int16_t>{});
+    case DType::Int32:
+      return f(TypeTag<int32_t>{});
+    default:
+      return f(TypeTag<int64_t>{});
+  }
+}
+
+// The whole image `n` as runs.
+std::vector<ColumnRun> image_runs(const ConvShape& s) { return column_runs(s, 0, s.out_size()); }
+
+template <class F>
+void each_image_channel(const ConvShape& s, F&& f) {
+  const int64_t work = std::max<int64_t>(1, s.taps() * s.out_size());
+  const auto grain = std::max<int64_t>(1, kColumnGrain / work);
+  parallel_for(0, s.batch * s.in_channels, grain, [&](int64_t lo, int64_t hi) {
+    for (; lo < hi; ++lo) f(lo / s.in_channels, lo % s.in_channels);
+  });
+}
+
+}  // namespace
+
+std::vector<ColumnRun> column_runs(const ConvShape& s, int64_t first, int64_t last) {
+  std::vector<ColumnRun> runs;
+  for (int64_t i = first; i < last;) {
+    const int64_t x = i % s.out[2], line = i / s.out[2];
+    const int64_t n = std::min(s.out[2] - x, last - i);
+    const int64_t y = line % s.out[1], plane = line / s.out[1];
+    runs.push_back({plane / s.out[0], plane % s.out[0], y, x, x + n, i - first});
+    i += n;
+  }
+  return runs;
+}
+
+TapRange tap_range(const ConvShape& s, int64_t tap, int64_t x0, int64_t x1) {
+  const int64_t shift = tap * s.dilation[2] - s.padding[2], step = s.stride[2];
+  // The first position with an index >= 0, and the first with one >= in.
+  const int64_t from = shift >= 0 ? 0 : (-shift + step - 1) / step;
+  const int64_t room = s.in[2] - shift;
+  const int64_t to = room <= 0 ? 0 : (room + step - 1) / step;
+  const int64_t lo = std::clamp(from, x0, x1), hi = std::clamp(to, lo, x1);
+  return {lo, hi, lo * step + shift};
+}
+
+void read_columns(DType t, const ConvShape& s, const std::vector<ColumnRun>& runs, const char* x,
+                  int64_t image_stride, int64_t c0, int64_t c1, char* dst, int64_t ld) {
+  by_size(t, [&]<class T>(TypeTag<T>) {
+    read(s, runs, reinterpret_cast<const T*>(x), image_stride, c0, c1, reinterpret_cast<T*>(dst),
+         ld);
+  });
+}
+
+void add_columns(DType t, const ConvShape& s, const std::vector<ColumnRun>& runs, const char* src,
+                 int64_t ld, int64_t c0, int64_t c1, char* x, int64_t image_stride) {
+  by_type(t, [&]<class T>(TypeTag<T>) {
+    add(s, runs, reinterpret_cast<const T*>(src), ld, c0, c1, reinterpret_cast<T*>(x),
+        image_stride);
+  });
+}
+
+void im2col(DType t, const ConvShape& s, const void* x, void* cols) {
+  const int64_t item = dtype_size(t), p = s.out_size();
+  HeavyScope heavy(s.batch * s.depth() * p);
+  const auto runs = image_runs(s);
+  each_image_channel(s, [&](int64_t n, int64_t c) {
+    const int64_t image = n * s.in_channels * s.in_size();
+    read_columns(t, s, runs, static_cast<const char*>(x) + image * item, 0, c, c + 1,
+                 static_cast<char*>(cols) + (n * s.in_channels + c) * s.taps() * p * item, p);
+  });
+}
+
+void col2im(DType t, const ConvShape& s, const void* cols, void* x) {
+  const int64_t item = dtype_size(t), p = s.out_size();
+  HeavyScope heavy(s.batch * s.depth() * p);
+  const auto runs = image_runs(s);
+  std::memset(x, 0, static_cast<size_t>(s.batch * s.in_channels * s.in_size() * item));
+  each_image_channel(s, [&](int64_t n, int64_t c) {
+    const int64_t image = n * s.in_channels * s.in_size();
+    add_columns(t, s, runs,
+                static_cast<const char*>(cols) + (n * s.in_channels + c) * s.taps() * p * item, p,
+                c, c + 1, static_cast<char*>(x) + image * item, 0);
+  });
+}
+
+}  // namespace cograd::kernels

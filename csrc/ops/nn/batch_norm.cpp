@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// batch_norm, instance_norm and group_norm over one kernel.
+#include "kernels/group_norm.h"
+#include "ops/core/batch_call.h"
+#include "ops/core/raw.h"
+#include "ops/core/ops.h"
+
+namespace cograd {
+
+namespace {
+
+using kernels::NormGroups;
+using Triple = std::tuple<Tensor, Tensor, Tensor>;
+
+DType wide(DType t) { return t == DType::Float64 ? DType::Float64 : DType::Float32; }
+
+// Elements after the first two dims.
+int64_t positions(const Tensor& x) { return product(x.sizes().last(x.sizes().size() - 2)); }
+
+NormGroups batch_groups(const Tensor& x) {
+  const int64_t c = x.size(1), s = positions(x);
+  return {c, x.size(0), s, std::max<int64_t>(c, 1), 0, s, c * s, 1, 0};
+}
+NormGroups sample_groups(const Tensor& x, int64_t groups) {
+  const int64_t c = x.size(1), s = positions(x), each = c / groups;
+  return {x.size(0) * groups, each, s, groups, c * s, each * s, s, each, 1};
+}
+
+struct Operands {
+  Tensor x, weight;
+  static const char* at(const Tensor& t) { return t.defined() ? t.bytes() : nullptr; }
+};
+Tensor vector_as(const Tensor& t, DType type) {
+  return t.defined() ? raw_contiguous(raw_cast(t, type)) : t;
+}
+
+// (C) against (N, C, *).
+Tensor along_channels(const Tensor& v, int dims) {
+  Dims shape(static_cast<size_t>(dims), 1);
+  shape[1] = v.numel();
+  return view(v, shape);
+}
+Dims without_channels(int dims) {
+  Dims all{0};
+  for (int i = 2; i < dims; ++i) all.push_back(i);
+  return all;
+}
+
+// out[i] = sum over j of the terms that belong to weight i.
+Tensor sum_by_weight(const NormGroups& n, const std::vector<double>& terms, int64_t count,
+                     DType t) {
+  const int64_t sizes[1] = {count};
+  const Tensor total = raw_full(sizes, DType::Float64, 0.0);
+  for (int64_t g = 0; g < n.groups; ++g)
+    for (int64_t s = 0; s < n.segments; ++s)
+      total.data<double>()[n.weight(g, s)] += terms[static_cast<size_t>(g * n.segments + s)];
+  return raw_cast(total, t);
+}
+
+template <class Op>
+void fused_backward(Ctx<Op>& ctx, const NormGroups& n, const Tensor& g, bool given) {
+  const Tensor x = ctx.saved(0), w = ctx.saved(1), mean = ctx.saved(2), rstd = ctx.saved(3);
+  const Tensor cx = raw_contiguous(x), cg = raw_contiguous(g), cw = vector_as(w, x.dtype());
+  const Tensor gx = ctx.needs(0) ? empty(x.sizes(), x.dtype()) : Tensor();
+  const auto count = static_cast<size_t>(n.groups * n.segments);
+  std::vector<double> sums(count), dots(count);
+  kernels::group_norm_backward(x.dtype(), n, cg.bytes(), cx.bytes(), mean.bytes(), rstd.bytes(),
+                               Operands::at(cw), given, Operands::at(gx) == nullptr ? nullptr : gx.bytes(),
+                               sums.data(), dots.data());
+  if (gx.defined()) ctx.grad(0) = gx;
+  const DType t = w.defined() ? w.dtype() : x.dtype();
+  if (ctx.needs(1)) ctx.grad(1) = sum_by_weight(n, dots, x.size(1), t);
+  if (ctx.needs(2)) ctx.grad(2) = sum_by_weight(n, sums, x.size(1), t);
+}
+
+// With mean and var of running statistics they are constants.
+struct BatchNormOp {
+  static constexpr OpSpec spec{"_batch_norm", "input, weight, bias, mean, var, eps",
+                               kInternal | kReduction, "", "none: batch_norm"};
+  static constexpr const char* kNodeName = "NativeBatchNormBackward0";
+  static constexpr int kSaved = 4;
+  static constexpr uint32_t kNondiffOutputs = 6;
+  struct State {
+    double eps = 0;
+    bool given = false;
+  };
+  static Triple forward(Ctx<BatchNormOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
+                        const Tensor& given_mean, const Tensor& given_var, double eps) {
+    const NormGroups n = batch_groups(x);
+    const bool given = given_mean.defined();
+    const DType t = wide(x.dtype());
+    const int64_t sizes[1] = {x.size(1)};
+    const Tensor mean = empty(sizes, t), rstd = empty(sizes, t);
+    if (given) {
+      raw_copy(mean, given_mean);
+      raw_copy(rstd, rsqrt(raw_cast(given_var, t) + eps));
+    }
+    const Tensor y = empty(x.sizes(), x.dtype()), in = raw_contiguous(x);
+    const Tensor cw = vector_as(w, x.dtype()), cb = vector_as(b, x.dtype());
+    kernels::group_norm_forward(x.dtype(), n, in.bytes(), Operands::at(cw), Operands::at(cb), eps,
+                                given, y.bytes(), mean.bytes(), rstd.bytes());
+    if (ctx.recording()) {
+      *ctx.operator->() = {eps, given};
+      ctx.save(x, w, mean, rstd);
+    }
+    return {y, mean, rstd};
+  }
+  static void backward(Ctx<BatchNormOp>& ctx, std::span<Tensor> gs) {
+    if (!gs[0].defined()) return;
+    if (!ctx.differentiated())
+      return fused_backward(ctx, batch_groups(ctx.saved(0)), gs[0], ctx->given);
+    const Tensor g = gs[0], x = ctx.saved(0), w = ctx.saved(1);
+    const Dims dims = without_channels(x.dim());
+    Tensor center, r;
+    if (ctx->given) {
+      center = x - along_channels(ctx.saved(2), x.dim());
+      r = along_channels(ctx.saved(3), x.dim());
+    } else {
+      center = x - mean(x, IntList(dims), true);
+      r = rsqrt(mean(square(center), IntList(dims), true) + ctx->eps);
+    }
+    const Tensor xh = cast(center * r, x.dtype());
+    if (ctx.needs(0)) {
+      const Tensor h = w.defined() ? g * along_channels(cast(w, x.dtype()), x.dim()) : g;
+      const Tensor gx = ctx->given ? r * h
+                                   : r * (h - mean(h, IntList(dims), true) -
+                                          xh * mean(h * xh, IntList(dims), true));
+      ctx.grad(0) = cast(gx, x.dtype());
+    }
+    if (ctx.needs(1)) ctx.grad(1) = cast(sum(g * xh, IntList(dims)), w.dtype());
+    if (ctx.needs(2)) ctx.grad(2) = sum(g, IntList(dims));
+  }
+  // The samples' channels side by side.
+  static void batch(BatchCall& c) {
+    const auto side_by_side = [&](size_t i) {
+      const Tensor& t = c.arg(i).tensor();
+      return t.defined() ? flatten(c.all_samples(t), 0, 1) : t;
+    };
+    const Tensor x = movedim(c.all_samples(c.arg(0).tensor()), 0, 1);
+    auto [y, mean, rstd] = apply<BatchNormOp>(flatten(x, 1, 2), side_by_side(1), side_by_side(2),
+                                              side_by_side(3), side_by_side(4), c.arg(5).number());
+    const int64_t stats[2] = {c.size(), x.size(2)};
+    const auto batched = [&](const Tensor& t, int dim) {
+      return make_batched(t, dim, c.level().id);
+    };
+    box(c.out(), std::tuple(batched(reshape(y, x.sizes()), 1), batched(reshape(mean, stats), 0),
+                            batched(reshape(rstd, stats), 0)));
+  }
+};
+
+struct GroupNormOp {
+  static constexpr OpSpec spec{"_group_norm", "input, weight, bias, groups, eps",
+                               kInternal | kReduction, "", "none: group_norm"};
+  static constexpr const char* kNodeName = "NativeGroupNormBackward0";
+  static constexpr int kSaved = 4;
+  static constexpr uint32_t kNondiffOutputs = 6;
+  struct State {
+    int64_t groups = 1;
+    double eps = 0;
+  };
+  static Triple forward(Ctx<GroupNormOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
+                        int64_t groups, double eps) {
+    const NormGroups n = sample_groups(x, groups);
+    const int64_t sizes[2] = {x.size(0), groups};
+    const Tensor mean = empty(sizes, wide(x.dtype())), rstd = empty(sizes, wide(x.dtype()));
+    const Tensor y = empty(x.sizes(), x.dtype()), in = raw_contiguous(x);
+    const Tensor cw = vector_as(w, x.dtype()), cb = vector_as(b, x.dtype());
+    kernels::group_norm_forward(x.dtype(), n, in.bytes(), Operands::at(cw), Operands::at(cb), eps,
+                                false, y.bytes(), mean.bytes(), rstd.bytes());
+    if (ctx.recording()) {
+      *ctx.operator->() = {groups, eps};
+      ctx.save(x, w, mean, rstd);
+    }
+    return {y, mean, rstd};
+  }
+  static void backward(Ctx<GroupNormOp>& ctx, std::span<Tensor> gs) {
+    if (!gs[0].defined()) return;
+    const Tensor g = gs[0], x = ctx.saved(0), w = ctx.saved(1);
+    if (!ctx.differentiated())
+      return fused_backward(ctx, sample_groups(x, ctx->groups), g, false);
+    const int64_t grouped[3] = {x.size(0), ctx->groups,
+                                x.size(1) / ctx->groups * positions(x)};
+    const int64_t dims[1] = {2};
+    const Tensor rows = reshape(x, grouped);
+    const Tensor center = rows - mean(rows, IntList(dims), true);
+    const Tensor r = rsqrt(mean(square(center), IntList(dims), true) + ctx->eps);
+    const Tensor xh = center * r;
+    const Dims others = without_channels(x.dim());
+    if (ctx.needs(0)) {
+      const Tensor h = reshape(
+          w.defined() ? g * along_channels(cast(w, x.dtype()), x.dim()) : g, grouped);
+      const Tensor gx =
+          r * (h - mean(h, IntList(dims), true) - xh * mean(h * xh, IntList(dims), true));
+      ctx.grad(0) = reshape(gx, x.sizes());
+    }
+    if (ctx.needs(1))
+      ctx.grad(1) = cast(sum(g * reshape(xh, x.sizes()), IntList(others)), w.dtype());
+    if (ctx.needs(2)) ctx.grad(2) = sum(g, IntList(others));
+  }
+  static void batch(BatchCall& c) {
+    for (size_t i = 1; i < 3; ++i)
+      if (c.arg(i).tensor().defined() && c.batched(c.arg(i).tensor())) return c.loop();
+    const Tensor x = c.samples(c.arg(0).tensor());
+    auto [y, mean, rstd] =
+        apply<GroupNormOp>(flatten(x, 0, 1), c.arg(1).tensor(), c.arg(2).tensor(),
+                           c.arg(3).integer(), c.arg(4).number());
+    const int64_t stats[3] = {x.size(0), x.size(1), c.arg(3).integer()};
+    const auto batched = [&](const Tensor& t) { return make_batched(t, 0, c.level().id); };
+    box(c.out(), std::tuple(batched(reshape(y, x.sizes())), batched(reshape(mean, stats)),
+                            batched(reshape(rstd, stats))));
+  }
+};
+
+void check_input(const char* op, const Tensor& x, int least) {
+  COGRAD_CHECK(x.dim() >= least, op, ": expected an input of at least ", least,
+               " dims, (N, C, *), but got shape ", to_string(x.sizes()));
+  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"", op, "\" not implemented for '",
+                               scalar_type_name(x.dtype()), "'");
+}
+void check_vector(const Tensor& v, const char* name, int64_t channels) {
+  if (!v.defined()) return;
+  COGRAD_CHECK(v.dim() == 1 && v.numel() == channels, name, " should contain ", channels,
+               " elements not ", v.numel());
+  COGRAD_CHECK(is_floating(v.dtype()), name, " should be floating, but is of dtype ",
+               dtype_name(v.dtype()));
+}
+
+// running = (1 - momentum) running + momentum value, outside of any graph.
+void update(const Tensor& running, const Tensor& value, double momentum) {
+  if (!running.defined()) return;
+  const GradGuard no_grad(false);
+  check_inplace(running, "batch_norm", false);
+  copy_(running, cast(running * (1 - momentum) + value * momentum, running.dtype()));
+}
+
+Triple batch_norm(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& running_mean,
+                  const Tensor& running_var, bool training, double momentum, double eps) {
+  check_input("batch_norm", x, 2);
+  check_vector(running_mean, "running_mean", x.size(1));
+  check_vector(running_var, "running_var", x.size(1));
+  check_vector(w, "weight", x.size(1));
+  check_vector(b, "bias", x.size(1));
+  if (!training) {
+    COGRAD_CHECK(running_mean.defined(), "running_mean must be defined in evaluation mode");
+    COGRAD_CHECK(running_var.defined(), "running_var must be defined in evaluation mode");
+    return apply<BatchNormOp>(x, w, b, running_mean, running_var, eps);
+  }
+  Triple out = apply<BatchNormOp>(x, w, b, Tensor(), Tensor(), eps);
+  const int64_t count = x.size(1) == 0 ? 0 : x.numel() / x.size(1);
+  if (count == 0 || (!running_mean.defined() && !running_var.defined())) return out;
+  const GradGuard no_grad(false);
+  update(running_mean, std::get<1>(out), momentum);
+  if (!running_var.defined()) return out;
+  const Tensor r = std::get<2>(out);
+  const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
+  update(running_var, (reciprocal(square(r)) - eps) * unbiased, momentum);
+  return out;
+}
+
+struct BatchNorm {
+  static constexpr OpSpec spec{
+      "batch_norm",
+      "input, weight=None, bias=None, running_mean=None, running_var=None, training=False, "
+      "momentum=0.1, eps=1e-05, cudnn_enabled=True",
+      kFunction | kReduction,
+      "(input - mean) / sqrt(var + eps) * weight + bias over all dims of (N, C, *) but C; with "
+      "training of the batch, whose statistics go into the running ones.",
+      "T(4, 3), None, None, None, None, True, 0.1, 1e-5, False; "
+      "T(2, 3, 4), T(3), T(3), None, None, True, 0.1, 1e-3, False; "
+      "~T(2, 3, 2, 2), T(3), T(3), T(3), P(3), False, 0.1, 1e-5, False"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
+                        const Tensor& running_mean, const Tensor& running_var,
+                        bool training, double momentum, double eps, bool) {
+    return std::get<0>(batch_norm(x, w, b, running_mean, running_var, training,
+                                  momentum, eps));
+  }
+};
+COGRAD_OP(BatchNorm)
+
+struct NativeBatchNorm {
+  static constexpr OpSpec spec{
+      "native_batch_norm",
+      "input, weight=None, bias=None, running_mean=None, running_var=None, training=False, "
+      "momentum=0.1, eps=1e-05",
+      kFunction | kReduction,
+      "batch_norm, and the mean and 1 / sqrt(var + eps) of the batch (empty unless training).",
+      "~T(2, 3, 4), T(3), T(3), None, None, True, 0.1, 1e-3"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr uint32_t kNondiffOutputs = 6;
+  static Triple forward(const Tensor& x, const Tensor& w, const Tensor& b,
+                        const Tensor& running_mean, const Tensor& running_var,
+                        bool training, double momentum, double eps) {
+    Triple out = batch_norm(x, w, b, running_mean, running_var, training,
+                            momentum, eps);
+    if (!training) {
+      const int64_t none[1] = {0};
+      std::get<1>(out) = empty(none, std::get<1>(out).dtype());
+      std::get<2>(out) = empty(none, std::get<2>(out).dtype());
+    }
+    return out;
+  }
+};
+COGRAD_OP(NativeBatchNorm)
+
+Triple group_norm(const Tensor& x, int64_t groups, const Tensor& w, const Tensor& b, double eps) {
+  check_input("group_norm", x, 2);
+  COGRAD_CHECK(groups > 0, "Expected num groups to be greater than 0, got ", groups);
+  COGRAD_CHECK(x.size(1) % groups == 0,
+               "Expected number of channels in input to be divisible by num_groups, but got input "
+               "of shape ",
+               to_string(x.sizes()), " and num_groups=", groups);
+  for (const Tensor* t : {&w, &b})
+    COGRAD_CHECK(!t->defined() || (t->dim() == 1 && t->numel() == x.size(1)), "Expected ",
+                 t == &w ? "weight" : "bias",
+                 " to be a vector of size equal to the number of channels in input, but got one of "
+                 "shape ",
+                 t->defined() ? to_string(t->sizes()) : "", " and input of shape ",
+                 to_string(x.sizes()));
+  return apply<GroupNormOp>(x, w, b, groups, eps);
+}
+
+struct GroupNorm {
+  static constexpr OpSpec spec{
+      "group_norm",
+      "input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True",
+      kFunction | kReduction,
+      "(input - mean) / sqrt(var + eps) * weight + bias over groups of channels of each sample.",
+      "T(2, 4, 3), 2, T(4), T(4); T(3, 6), 3; T(2, 4, 2, 3), 1, T(4), T(4), 0.1",
+      ""};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(const Tensor& x, int64_t groups, const Tensor& w, const Tensor& b,
+                        double eps, bool) {
+    return std::get<0>(group_norm(x, groups, w, b, eps));
+  }
+};
+COGRAD_OP(GroupNorm)
+
+struct NativeGroupNorm {
+  static constexpr OpSpec spec{"native_group_norm",
+                               "input, weight=None, bias=None, N=1, C=1, HxW=1, group=1, eps=1e-05",
+                               kFunction | kReduction,
+                               "group_norm, and the mean and 1 / sqrt(var + eps) of each group.",
+                               "~T(2, 4, 3), T(4), T(4), 2, 4, 3, 2, 0.01"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr uint32_t kNondiffOutputs = 6;
+  static Triple forward(const Tensor& x, const Tensor& w, const Tensor& b,
+                        int64_t n, int64_t c, int64_t s, int64_t groups, double eps) {
+    COGRAD_CHECK(x.dim() >= 2 && x.size(0) == n && x.size(1) == c && positions(x) == s,
+                 "native_group_norm(): expected an input of N, C, HxW = ", n, ", ", c, ", ", s,
+                 ", but got shape ", to_string(x.sizes()));
+    return group_norm(x, groups, w, b, eps);
+  }
+};
+COGRAD_OP(NativeGroupNorm)
+
+struct InstanceNorm {
+  static constexpr OpSpec spec{
+      "instance_norm",
+      "input, weight=None, bias=None, running_mean=None, running_var=None, use_input_stats=True, "
+      "momentum=0.1, eps=1e-05, cudnn_enabled=True",
+      kFunction | kReduction,
+      "(input - mean) / sqrt(var + eps) * weight + bias of each channel of each sample.",
+      "T(2, 3, 4), None, None, None, None, True, 0.1, 1e-3, False; "
+      "~T(2, 3, 2, 2), T(3), T(3), T(3), P(3), False, 0.1, 1e-5, False"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
+                        const Tensor& mean, const Tensor& var, bool from_input,
+                        double momentum, double eps, bool) {
+    check_input("instance_norm", x, 2);
+    COGRAD_CHECK(from_input || (mean.defined() && var.defined()),
+                 "Expected running_mean and running_var to be defined when use_input_stats is "
+                 "false");
+    if (!from_input) return std::get<0>(batch_norm(x, w, b, mean, var, false, momentum, eps));
+    check_vector(mean, "running_mean", x.size(1));
+    check_vector(var, "running_var", x.size(1));
+    check_vector(w, "weight", x.size(1));
+    check_vector(b, "bias", x.size(1));
+    if (x.size(1) == 0) return clone(x);
+    const Triple out = apply<GroupNormOp>(x, w, b, x.size(1), eps);
+    const int64_t count = positions(x);
+    if (count < 2 || x.size(0) == 0 || (!mean.defined() && !var.defined()))
+      return std::get<0>(out);
+    const GradGuard no_grad(false);
+    const int64_t samples[1] = {0};
+    update(mean, cograd::mean(std::get<1>(out), IntList(samples)), momentum);
+    const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
+    const Tensor spread = (reciprocal(square(std::get<2>(out))) - eps) * unbiased;
+    update(var, cograd::mean(spread, IntList(samples)), momentum);
+    return std::get<0>(out);
+  }
+};
+COGRAD_OP(InstanceNorm)
+
+}  // namespace
+
+}  // namespace cograd

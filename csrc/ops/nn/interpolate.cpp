@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Interpolation of images as a linear map of each dim.
+#include <cmath>
+#include <functional>
+
+#include "ops/nn/pool.h"
+#include "ops/nn/resample.h"
+
+namespace cograd {
+
+namespace {
+
+using kernels::ResampleDim;
+using kernels::Resampling;
+
+enum class Mode { Nearest, NearestExact, Linear, Cubic };
+
+Mode mode_of(std::string_view name) {
+  if (name == "nearest") return Mode::Nearest;
+  if (name == "nearest-exact") return Mode::NearestExact;
+  if (name == "linear") return Mode::Linear;
+  COGRAD_CHECK(name == "cubic", "_interpolate(): expected mode 'nearest', 'nearest-exact', "
+               "'linear' or 'cubic', but got '", name, "'");
+  return Mode::Cubic;
+}
+
+// One dim's table while it is made: weights of input positions, those outside at the border.
+class Table {
+ public:
+  Table(int64_t in, int64_t out, int64_t taps) : in_(in) {
+    dim_.in = in;
+    dim_.out = out;
+    dim_.taps = std::min(taps, in);
+    dim_.identity = false;
+  }
+  // The next output's weights of positions first, first + 1, ...
+  void add(int64_t first, std::span<const double> weights) {
+    const auto clamped = [this](int64_t i) { return std::clamp<int64_t>(i, 0, in_ - 1); };
+    const int64_t lo = clamped(first), hi = clamped(first + static_cast<int64_t>(weights.size()) - 1);
+    dim_.start.push_back(lo);
+    dim_.count.push_back(hi - lo + 1);
+    const size_t at = dim_.weight.size();
+    dim_.weight.resize(at + static_cast<size_t>(dim_.taps), 0);
+    for (size_t i = 0; i < weights.size(); ++i)
+      dim_.weight[at + static_cast<size_t>(clamped(first + static_cast<int64_t>(i)) - lo)] +=
+          weights[i];
+  }
+  ResampleDim take() { return std::move(dim_); }
+
+ private:
+  int64_t in_;
+  ResampleDim dim_;
+};
+
+// Input positions per output position; `given` is the factor that the user wants, or 0.
+double step_of(int64_t in, int64_t out, bool align_corners, double given) {
+  if (align_corners)
+    return out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
+  return given > 0 ? 1 / given : static_cast<double>(in) / static_cast<double>(out);
+}
+
+// In single precision, which decides what is nearest where positions fall on edges.
+ResampleDim nearest(int64_t in, int64_t out, double given, bool exact, bool wide) {
+  Table table(in, out, 1);
+  const double step = step_of(in, out, false, given);
+  const auto narrow = given > 0 ? static_cast<float>(1 / given)
+                                : static_cast<float>(in) / static_cast<float>(out);
+  const double one[1] = {1};
+  for (int64_t i = 0; i < out; ++i) {
+    const double shift = exact ? 0.5 : 0;
+    const double at = wide && exact
+                          ? std::floor((static_cast<double>(i) + shift) * step)
+                          : static_cast<double>(std::floor((static_cast<float>(i) + static_cast<float>(shift)) * narrow));
+    table.add(std::min(static_cast<int64_t>(at), in - 1), one);
+  }
+  return table.take();
+}
+
+ResampleDim linear(int64_t in, int64_t out, bool align_corners, double given) {
+  Table table(in, out, 2);
+  const double step = step_of(in, out, align_corners, given);
+  for (int64_t i = 0; i < out; ++i) {
+    const double at = align_corners ? step * static_cast<double>(i)
+                                    : std::max(0.0, step * (static_cast<double>(i) + 0.5) - 0.5);
+    const auto first = std::min(static_cast<int64_t>(at), in - 1);
+    const double part = std::min(at - static_cast<double>(first), 1.0);
+    const double weights[2] = {1 - part, part};
+    table.add(first, weights);
+  }
+  return table.take();
+}
+
+// Keys' cubic convolution with parameter a, at distance d.
+double cubic_weight(double d, double a) {
+  d = std::abs(d);
+  if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
+  return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+ResampleDim cubic(int64_t in, int64_t out, bool align_corners, double given) {
+  Table table(in, out, 4);
+  const double step = step_of(in, out, align_corners, given);
+  for (int64_t i = 0; i < out; ++i) {
+    const double at = align_corners ? step * static_cast<double>(i)
+                                    : step * (static_cast<double>(i) + 0.5) - 0.5;
+    const double floor = std::floor(at), part = at - floor;
+    double weights[4];
+    for (int k = 0; k < 4; ++k) weights[k] = cubic_weight(part - (k - 1), -0.75);
+    table.add(static_cast<int64_t>(floor) - 1, weights);
+  }
+  return table.take();
+}
+
+// A filter that is widened by the step where the image shrinks, its weights scaled to sum 1.
+ResampleDim smooth(int64_t in, int64_t out, bool align_corners, double given, int reach,
+                   const std::function<double(double)>& filter) {
+  const double step = step_of(in, out, align_corners, given);
+  const double widen = std::max(step, 1.0), support = reach * widen;
+  Table table(in, out, static_cast<int64_t>(std::ceil(support)) * 2 + 1);
+  std::vector<double> weights;
+  for (int64_t i = 0; i < out; ++i) {
+    const double center = step * (static_cast<double>(i) + 0.5);
+    const auto lo = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
+    const auto hi = std::min<int64_t>(static_cast<int64_t>(center + support + 0.5), in);
+    weights.clear();
+    double total = 0;
+    for (int64_t j = lo; j < hi; ++j) {
+      weights.push_back(filter((static_cast<double>(j) - center + 0.5) / widen));
+      total += weights.back();
+    }
+    if (total != 0)
+      for (double& w : weights) w /= total;
+    table.add(lo, weights);
+  }
+  return table.take();
+}
+
+ResampleDim table_of(Mode mode, int64_t in, int64_t out, bool align_corners, bool antialias,
+                     double given, bool wide) {
+  if (in == out && (given == 0 || given == 1 || mode == Mode::Nearest)) {
+    const bool exact = mode != Mode::Nearest || given == 0 || given == 1;
+    if (exact) {
+      ResampleDim same;
+      same.in = same.out = in;
+      return same;
+    }
+  }
+  if (mode == Mode::Nearest || mode == Mode::NearestExact)
+    return nearest(in, out, given, mode == Mode::NearestExact, wide);
+  if (antialias && mode == Mode::Linear)
+    return smooth(in, out, align_corners, given, 1,
+                  [](double d) { return std::max(0.0, 1 - std::abs(d)); });
+  if (antialias)
+    return smooth(in, out, align_corners, given, 2, [](double d) { return cubic_weight(d, -0.5); });
+  return mode == Mode::Linear ? linear(in, out, align_corners, given)
+                              : cubic(in, out, align_corners, given);
+}
+
+struct Interpolate {
+  static constexpr OpSpec spec{
+      "_interpolate",
+      "input, size, mode, align_corners=False, antialias=False, scale_h=0.0, scale_w=0.0, "
+      "scale_d=0.0",
+      kInternal | kReduction,
+      "Images (N, C, *) of another size; the scales are of the last dims and 0 where the sizes say "
+      "it.",
+      "T(1, 2, 4), (7,), 'linear'; T(2, 1, 3, 4), (5, 2), 'linear', True; "
+      "T(1, 2, 4, 5), (7, 9), 'cubic'; T(1, 1, 8, 7), (3, 4), 'linear', False, True; "
+      "T(1, 1, 9, 6), (4, 3), 'cubic', False, True; T(1, 2, 2, 3, 2), (3, 5, 4), 'linear'; "
+      "T(1, 2, 3, 4), (6, 7), 'nearest'; T(1, 2, 3, 4), (4, 9), 'nearest-exact'; "
+      "T(1, 1, 4, 4), (6, 6), 'linear', False, False, 1.6, 1.6"};
+  static constexpr DTypeSet kDTypes = kFloatTypes;
+  static Tensor forward(const Tensor& x, IntList size, std::string_view mode_name,
+                        bool align_corners, bool antialias, double scale_h, double scale_w,
+                        double scale_d) {
+    const Mode mode = mode_of(mode_name);
+    const size_t n = size.size();
+    COGRAD_CHECK(n >= 1 && n <= 3 && x.dim() == static_cast<int>(n) + 2,
+                 "_interpolate(): expected an input (N, C, *) of one to three further dims and "
+                 "their sizes, but got shape ",
+                 to_string(x.sizes()), " and sizes ", to_string(size));
+    COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"upsample_", mode_name,
+                                 "\" not implemented for '", scalar_type_name(x.dtype()), "'");
+    const IntList in = x.sizes().last(n);
+    for (size_t i = 0; i < n; ++i)
+      COGRAD_CHECK(in[i] > 0 && size[i] > 0 && x.size(1) > 0,
+                   "Input and output sizes should be greater than 0, but got input ",
+                   to_string(x.sizes()), " output ", to_string(size));
+    const double scales[3] = {scale_d, scale_h, scale_w};
+    Resampling map;
+    for (size_t i = 0; i < n; ++i) {
+      const size_t d = 3 - n + i;
+      checked_mul(size[i], 64);
+      map.dims[d] = table_of(mode, in[i], size[i], align_corners, antialias, scales[d],
+                             x.dtype() == DType::Float64);
+    }
+    auto back = std::make_shared<const Resampling>(map.transposed());
+    return resample(x, {static_cast<int>(n), std::make_shared<const Resampling>(std::move(map)),
+                        std::move(back)});
+  }
+};
+COGRAD_OP(Interpolate)
+
+}  // namespace
+
+}  // namespace cograd

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sampling of images at places between their elements, composed of gathers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import cograd
+from cograd import Tensor
+
+_BILINEAR, _NEAREST, _BICUBIC = range(3)
+_ZEROS, _BORDER, _REFLECTION = range(3)
+_KEYS = -0.75  # the parameter of the cubic convolution
+
+
+def _unnormalized(v: Tensor, size: int, align: bool) -> Tensor:
+    """A coordinate in [-1, 1] as an index between elements."""
+    return (v + 1) / 2 * (size - 1) if align else ((v + 1) * size - 1) / 2
+
+
+def _reflected(v: Tensor, low: float, span: float) -> Tensor:
+    """Folds ``v`` into [low, low + span], mirrored at both ends."""
+    if span == 0:
+        return cograd.zeros_like(v)
+    distance = (v - low).abs()
+    turns = (distance / span).floor()
+    rest = distance - turns * span
+    return cograd.where(turns % 2 == 0, rest + low, span - rest + low)
+
+
+def _inside(v: Tensor, size: int, padding: int, align: bool) -> Tensor:
+    if padding == _ZEROS:
+        return v
+    if padding == _REFLECTION:
+        v = _reflected(v, 0.0, size - 1.0) if align else _reflected(v, -0.5, float(size))
+    return v.clamp(0, size - 1)
+
+
+def _near(d: Tensor) -> Tensor:
+    return ((_KEYS + 2) * d - (_KEYS + 3)) * d * d + 1
+
+
+def _far(d: Tensor) -> Tensor:
+    return ((_KEYS * d - 5 * _KEYS) * d + 8 * _KEYS) * d - 4 * _KEYS
+
+
+def _taps(
+    v: Tensor, size: int, mode: int, padding: int, align: bool
+) -> list[tuple[Tensor, Tensor | None]]:
+    """The elements that are seen along one dim, and their weights."""
+    if mode == _BICUBIC:
+        low = v.floor().detach()
+        part = v - low
+        weights = (_far(part + 1), _near(part), _near(1 - part), _far(2 - part))
+        return [
+            (_inside(low + (k - 1), size, padding, align), weight)
+            for k, weight in enumerate(weights)
+        ]
+    at = _inside(v, size, padding, align)
+    if mode == _NEAREST:
+        return [(at.round().detach(), None)]
+    low = at.floor().detach()
+    part = at - low
+    return [(low, 1 - part), (low + 1, part)]
+
+
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """``nn.functional.grid_sample`` with numbers for the modes."""
+    n = input.dim() - 2
+    if n not in (2, 3) or grid.dim() != n + 2:
+        raise RuntimeError(
+            "grid_sampler(): expected 4D input and grid with same number of dimensions, but got "
+            f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if input.shape[0] != grid.shape[0]:
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with "
+            f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if grid.shape[-1] != n:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {n} in last dimension, but got grid with "
+            f"sizes {list(grid.shape)}"
+        )
+    if input.dtype != grid.dtype:
+        raise RuntimeError(
+            "grid_sampler(): expected input and grid to have same dtype, but input has "
+            f"{input.dtype} and grid has {grid.dtype}"
+        )
+    if not input.is_floating_point():
+        raise NotImplementedError(f'"grid_sampler" not implemented for {input.dtype}')
+    if 0 in input.shape[2:]:
+        raise RuntimeError(
+            "grid_sampler(): expected input to have non-empty spatial dimensions, but input has "
+            f"sizes {list(input.shape)}"
+        )
+    if interpolation_mode == _BICUBIC and n == 3:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    batch, channels = input.shape[:2]
+    flat = input.reshape(batch, channels, -1)
+    dims = [
+        _taps(
+            _unnormalized(grid[..., n - 1 - d], input.shape[d + 2], align_corners),
+            input.shape[d + 2],
+            interpolation_mode,
+            padding_mode,
+            align_corners,
+        )
+        for d in range(n)
+    ]
+    result = None
+    for corner in itertools.product(*dims):
+        part = _corner(input, flat, corner)
+        result = part if result is None else result + part
+    assert result is not None
+    return result.reshape(batch, channels, *grid.shape[1:-1])
+
+
+def _corner(
+    input: Tensor, flat: Tensor, corner: Sequence[tuple[Tensor, Tensor | None]]
+) -> Tensor:
+    """The weighted elements at one corner, zero where it is outside."""
+    batch, channels = input.shape[:2]
+    index = weight = valid = None
+    for d, (at, w) in enumerate(corner):
+        size = input.shape[d + 2]
+        within = (at >= 0) & (at <= size - 1)
+        whole = cograd.where(within, at, 0.0).long()
+        index = whole if index is None else index * size + whole
+        valid = within if valid is None else valid & within
+        if w is not None:
+            weight = w if weight is None else weight * w
+    assert index is not None and valid is not None
+    places = index.reshape(batch, 1, -1).expand(batch, channels, -1)
+    factor = valid.to(input.dtype) if weight is None else cograd.where(valid, weight, 0.0)
+    return flat.gather(2, places) * factor.reshape(batch, 1, -1)
+
+
+def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
+    """The places (N, *, n) that the affine maps ``theta`` (N, n, n + 1) take a regular grid to."""
+    n = len(size) - 2
+    axes = []
+    for length in reversed(tuple(size)[2:]):
+        axis = cograd.linspace(-1, 1, length, dtype=theta.dtype)
+        if length == 1:
+            axis = cograd.zeros(1, dtype=theta.dtype)
+        elif not align_corners:
+            axis = axis * ((length - 1) / length)
+        axes.append(axis)
+    shape = tuple(size)[2:]
+    columns = [
+        axis.reshape([-1 if d == n - 1 - i else 1 for d in range(n)]).expand(shape).reshape(-1)
+        for i, axis in enumerate(axes)
+    ]
+    columns.append(cograd.ones_like(columns[0]))
+    base = cograd.stack(columns, 1)
+    return (base @ theta.transpose(1, 2)).reshape(size[0], *shape, n)

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""BatchNorm, InstanceNorm, GroupNorm and normalisation across channels."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter
+from .module import Module
+
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "CrossMapLRN2d",
+    "GroupNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LocalResponseNorm",
+]
+
+
+class _NormBase(Module):
+    """Weight, bias and running statistics of ``num_features`` channels."""
+
+    _version = 2
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        weight = Parameter(cograd.empty(num_features, **options)) if affine else None
+        with_bias = affine and bias
+        self.register_parameter("weight", weight)
+        self.register_parameter(
+            "bias", Parameter(cograd.empty(num_features, **options)) if with_bias else None
+        )
+        mean = cograd.zeros(num_features, **options) if track_running_stats else None
+        var = cograd.ones(num_features, **options) if track_running_stats else None
+        count = cograd.tensor(0, dtype=cograd.int64) if track_running_stats else None
+        self.register_buffer("running_mean", mean)
+        self.register_buffer("running_var", var)
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Mean 0, variance 1, no batches."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Weight one, bias zero, no statistics."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        version = local_metadata.get("version", None)
+        if (version is None or version < 2) and self.track_running_stats:
+            key = prefix + "num_batches_tracked"
+            if key not in state_dict:
+                have = self.num_batches_tracked
+                state_dict[key] = cograd.tensor(0) if have is None else have
+        super()._load_from_state_dict(
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing_keys,
+            unexpected_keys,
+            error_msgs,
+        )
+
+
+class _BatchNorm(_NormBase):
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) to the same shape."""
+        self._check_input_dim(input)
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the mean of all batches
+                factor = 1.0 / float(self.num_batches_tracked)
+        own = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input,
+            self.running_mean if own else None,
+            self.running_var if own else None,
+            self.weight,
+            self.bias,
+            self.training or (self.running_mean is None and self.running_var is None),
+            factor,
+            self.eps,
+        )
+
+
+def _expected(want: str, input: Tensor) -> ValueError:
+    return ValueError(f"expected {want} input (got {input.dim()}D input)")
+
+
+class BatchNorm1d(_BatchNorm):
+    """Mean 0 and variance 1 of each channel of (N, C) or (N, C, L), over N and L.
+
+    Args:
+        num_features: C.
+        eps: added to the variance.
+        momentum: how far the running statistics move towards those of a batch; None makes them
+            the means of all batches.
+        affine: whether there are a ``weight`` and a ``bias`` (C).
+        track_running_stats: whether there are ``running_mean`` and ``running_var``, which are used
+            in evaluation.
+        device: of the parameters.
+        dtype: of the parameters.
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() not in (2, 3):
+            raise _expected("2D or 3D", input)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Mean 0 and variance 1 of each channel of (N, C, H, W), over N, H and W."""
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() != 4:
+            raise _expected("4D", input)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Mean 0 and variance 1 of each channel of (N, C, D, H, W)."""
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() != 5:
+            raise _expected("5D", input)
+
+
+class _InstanceNorm(_NormBase):
+    _dims = 0
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features,
+            eps,
+            momentum,
+            affine,
+            track_running_stats,
+            device,
+            dtype,
+            bias=bias,
+        )
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() not in (self._dims + 1, self._dims + 2):
+            raise _expected(f"{self._dims + 1}D or {self._dims + 2}D", input)
+
+    def _normalize(self, input: Tensor) -> Tensor:
+        return F.instance_norm(
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) or (C, *) to the same shape."""
+        self._check_input_dim(input)
+        channels = input.shape[-self._dims - 1]
+        if channels != self.num_features:
+            dim = input.dim() - self._dims - 1
+            if self.affine:
+                raise ValueError(
+                    f"expected input's size at dim={dim} to match num_features "
+                    f"({self.num_features}), but got: {channels}."
+                )
+            warnings.warn(
+                f"input's size at dim={dim} does not match num_features. You can silence this "
+                "warning by not passing in num_features, which is not used because affine=False",
+                stacklevel=2,
+            )
+        if input.dim() == self._dims + 1:
+            return self._normalize(input.unsqueeze(0)).squeeze(0)
+        return self._normalize(input)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Mean 0 and variance 1 of each channel of each sample of (N, C, L) or (C, L)."""
+
+    _dims = 1
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Mean 0 and variance 1 of each channel of each sample of (N, C, H, W) or (C, H, W)."""
+
+    _dims = 2
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Mean 0 and variance 1 of each channel of each sample of (N, C, D, H, W)."""
+
+    _dims = 3
+
+
+class GroupNorm(Module):
+    """Mean 0 and variance 1 over ``num_groups`` groups of channels of each sample."""
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if num_channels % num_groups != 0:
+            raise ValueError(
+                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
+            )
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.affine = affine
+        options = {"device": device, "dtype": dtype}
+        with_bias = affine and bias
+        weight = Parameter(cograd.empty(num_channels, **options)) if affine else None
+        self.register_parameter("weight", weight)
+        self.register_parameter(
+            "bias", Parameter(cograd.empty(num_channels, **options)) if with_bias else None
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight one, bias zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) to the same shape."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class LocalResponseNorm(Module):
+    """Divides by (k + alpha * mean of squares of ``size`` neighbouring channels) ** beta."""
+
+    def __init__(
+        self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) to the same shape."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """LocalResponseNorm of images (N, C, H, W)."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, H, W) to the same shape."""
+        if input.dim() != 4:
+            raise AssertionError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        half = int((self.size - 1) / 2 + 1) - 1
+        squares = input * input
+        sums = F.pad(squares, (0, 0, 0, 0, half, half)).unfold(1, 2 * half + 1, 1).sum(-1)
+        # In torch the first channel stays in the sum of all windows behind it.
+        behind = cograd.arange(input.shape[1]) > half
+        sums = sums + squares[:, :1] * behind.to(input.dtype).reshape(1, -1, 1, 1)
+        return input * (sums * (self.alpha / self.size) + self.k).pow(-self.beta)
+
+    def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Convolutions, transposed convolutions, Unfold and Fold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from .. import functional as F
+from .. import init
+from ..parameter import Parameter
+from .module import Module
+
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "Fold",
+    "Unfold",
+]
+
+Sizes = int | Sequence[int]
+_MODES = {"zeros", "reflect", "replicate", "circular"}
+
+
+def _tuple(value: Any, n: int) -> tuple[Any, ...]:
+    if isinstance(value, (tuple, list)):
+        return tuple(value)
+    return (value,) * n
+
+
+class _ConvNd(Module):
+    _dims = 0
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        transposed: bool,
+        output_padding: Any,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if groups <= 0:
+            raise ValueError("groups must be a positive integer")
+        if in_channels % groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        if out_channels % groups != 0:
+            raise ValueError("out_channels must be divisible by groups")
+        if isinstance(padding, str):
+            if padding not in ("same", "valid"):
+                raise ValueError(
+                    f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}"
+                )
+            if padding == "same" and any(s != 1 for s in stride):
+                raise ValueError("padding='same' is not supported for strided convolutions")
+        if padding_mode not in _MODES:
+            raise ValueError(
+                f"padding_mode must be one of {_MODES}, but got padding_mode='{padding_mode}'"
+            )
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.transposed = transposed
+        self.output_padding = output_padding
+        self.groups = groups
+        self.padding_mode = padding_mode
+        self._reversed_padding_repeated_twice = self._pad_amounts()
+        options = {"device": device, "dtype": dtype}
+        rows, columns = (in_channels, out_channels) if transposed else (out_channels, in_channels)
+        self.weight = Parameter(cograd.empty((rows, columns // groups, *kernel_size), **options))
+        if bias:
+            self.bias = Parameter(cograd.empty(out_channels, **options))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def _pad_amounts(self) -> list[int]:
+        """What ``F.pad`` takes for the padding, last dim first."""
+        if self.padding == "valid":
+            return [0, 0] * len(self.kernel_size)
+        amounts = []
+        for i in reversed(range(len(self.kernel_size))):
+            if self.padding == "same":
+                total = self.dilation[i] * (self.kernel_size[i] - 1)
+                amounts += [total // 2, total - total // 2]
+            else:
+                amounts += [self.padding[i], self.padding[i]]
+        return amounts
+
+    def reset_parameters(self) -> None:
+        """Draws new weights and biases from U(-k, k), k = 1 / sqrt(fan in)."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            if fan_in != 0:
+                bound = 1 / math.sqrt(fan_in)
+                init.uniform_(self.bias, -bound, bound)
+
+    def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
+            f"stride={self.stride}"
+        )
+        n = len(self.kernel_size)
+        if self.padding != (0,) * n:
+            text += f", padding={self.padding}"
+        if self.dilation != (1,) * n:
+            text += f", dilation={self.dilation}"
+        if self.output_padding != (0,) * n:
+            text += f", output_padding={self.output_padding}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
+        return text
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if not hasattr(self, "padding_mode"):
+            self.padding_mode = "zeros"
+
+
+class _Conv(_ConvNd):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: str | Sizes = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        n = self._dims
+        super().__init__(
+            in_channels,
+            out_channels,
+            _tuple(kernel_size, n),
+            _tuple(stride, n),
+            padding if isinstance(padding, str) else _tuple(padding, n),
+            _tuple(dilation, n),
+            False,
+            (0,) * n,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        conv = _CONVS[self._dims - 1]
+        if self.padding_mode == "zeros":
+            return conv(
+                input, weight, bias, self.stride, self.padding, self.dilation, self.groups
+            )
+        padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+        return conv(padded, weight, bias, self.stride, 0, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) or (C, *) to (N, O, *) or (O, *)."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv1d(_Conv):
+    """Convolution of (N, C, L) or (C, L); ``weight`` is (O, C / groups, K), ``bias`` (O)."""
+
+    _dims = 1
+
+
+class Conv2d(_Conv):
+    """Convolution of (N, C, H, W) or (C, H, W); ``weight`` is (O, C / groups, KH, KW).
+
+    Args:
+        in_channels: C.
+        out_channels: O.
+        kernel_size: an int, or one for each dim; so are the next three.
+        stride: how far the kernel moves.
+        padding: elements added on either side, ``'same'`` or ``'valid'``.
+        dilation: distance of the kernel's elements.
+        groups: C and O are cut into as many parts, which do not see each other.
+        bias: whether a ``bias`` (O) is added.
+        padding_mode: ``'zeros'``, ``'reflect'``, ``'replicate'`` or ``'circular'``.
+        device: of the parameters.
+        dtype: of the parameters.
+    """
+
+    _dims = 2
+
+
+class Conv3d(_Conv):
+    """Convolution of (N, C, D, H, W) or (C, D, H, W)."""
+
+    _dims = 3
+
+
+_CONVS = (F.conv1d, F.conv2d, F.conv3d)
+
+
+class _ConvTransposeNd(_ConvNd):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Sizes = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(
+                f'Only "zeros" padding mode is supported for {type(self).__name__}'
+            )
+        n = self._dims
+        super().__init__(
+            in_channels,
+            out_channels,
+            _tuple(kernel_size, n),
+            _tuple(stride, n),
+            _tuple(padding, n),
+            _tuple(dilation, n),
+            True,
+            _tuple(output_padding, n),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+
+    def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> Sequence[int]:
+        """The output padding that makes ``output_size``."""
+        n = self._dims
+        if output_size is None:
+            return _tuple(self.output_padding, n)
+        leading = input.dim() - n
+        wanted = list(output_size)
+        if len(wanted) == leading + n:
+            wanted = wanted[leading:]
+        if len(wanted) != n:
+            raise ValueError(
+                f"ConvTranspose{n}D: for {input.dim()}D input, output_size must have {n} or "
+                f"{leading + n} elements (got {len(output_size)})"
+            )
+        least = [
+            (input.shape[i + leading] - 1) * self.stride[i]
+            - 2 * self.padding[i]
+            + self.dilation[i] * (self.kernel_size[i] - 1)
+            + 1
+            for i in range(n)
+        ]
+        most = [low + step - 1 for low, step in zip(least, self.stride, strict=True)]
+        for size, low, high in zip(wanted, least, most, strict=True):
+            if size < low or size > high:
+                raise ValueError(
+                    f"requested an output size of {list(output_size)}, but valid sizes range from "
+                    f"{least} to {most} (for an input of {input.shape[2:]})"
+                )
+        return [size - low for size, low in zip(wanted, least, strict=True)]
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """(N, C, *) or (C, *) to (N, O, *) or (O, *), of ``output_size`` if it is given."""
+        return _TRANSPOSED[self._dims - 1](
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            self._output_padding(input, output_size),
+            self.groups,
+            self.dilation,
+        )
+
+
+class ConvTranspose1d(_ConvTransposeNd):
+    """Transposed convolution of (N, C, L); ``weight`` is (C, O / groups, K)."""
+
+    _dims = 1
+
+
+class ConvTranspose2d(_ConvTransposeNd):
+    """Transposed convolution of (N, C, H, W); ``weight`` is (C, O / groups, KH, KW)."""
+
+    _dims = 2
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """Transposed convolution of (N, C, D, H, W)."""
+
+    _dims = 3
+
+
+_TRANSPOSED = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
+
+
+class Unfold(Module):
+    """The blocks that a kernel sees of (N, C, H, W), as columns (N, C KH KW, L)."""
+
+    def __init__(
+        self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.dilation = dilation
+        self.padding = padding
+        self.stride = stride
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, H, W) to (N, C KH KW, L)."""
+        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
+        return (
+            f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
+            f"stride={self.stride}"
+        )
+
+
+class Fold(Module):
+    """The sums of columns (N, C KH KW, L) at their places in images (N, C, H, W)."""
+
+    def __init__(
+        self,
+        output_size: Sizes,
+        kernel_size: Sizes,
+        dilation: Sizes = 1,
+        padding: Sizes = 0,
+        stride: Sizes = 1,
+    ) -> None:
+        super().__init__()
+        self.output_size = output_size
+        self.kernel_size = kernel_size
+        self.dilation = dilation
+        self.padding = padding
+        self.stride = stride
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C KH KW, L) to (N, C, H, W)."""
+        return F.fold(
+            input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
+        )
+
+    def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
+        return (
+            f"output_size={self.output_size}, kernel_size={self.kernel_size}, "
+            f"dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
+        )

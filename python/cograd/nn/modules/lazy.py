@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Layers that learn the number of their inputs from the first call."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+from .batchnorm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+)
+from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from .linear import Linear
+from .module import Module
+
+__all__ = [
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
+]
+
+
+class LazyModuleMixin:
+    """Makes a module wait for its first input; then it becomes a ``cls_to_become``."""
+
+    cls_to_become: type[Module] | None = None
+
+    def _wait(self) -> None:
+        module: Any = self
+        self._load_hook = module._register_load_state_dict_pre_hook(self._lazy_load_hook)
+        self._initialize_hook = module.register_forward_pre_hook(
+            self._infer_parameters, with_kwargs=True
+        )
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        module: Any = self
+        for name, param in module._parameters.items():
+            if param is not None:
+                lazy = is_lazy(param) or keep_vars
+                destination[prefix + name] = param if lazy else param.detach()
+        for name, buffer in module._buffers.items():
+            if buffer is not None and name not in module._non_persistent_buffers_set:
+                lazy = is_lazy(buffer) or keep_vars
+                destination[prefix + name] = buffer if lazy else buffer.detach()
+
+    def _lazy_load_hook(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        """Gives uninitialised members the shapes of the values that are loaded."""
+        module: Any = self
+        for name, member in (*module._parameters.items(), *module._buffers.items()):
+            key = prefix + name
+            if member is None or key not in state_dict:
+                continue
+            value = state_dict[key]
+            if is_lazy(member) and not is_lazy(value):
+                with cograd.no_grad():
+                    member.materialize(value.shape)
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Makes the parameters for the given input; subclasses define it."""
+        raise NotImplementedError(
+            f"initialize_parameters is not implemented for {type(self).__name__}"
+        )
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether a parameter or buffer waits for its shape."""
+        module: Any = self
+        members = (*module._parameters.values(), *module._buffers.values())
+        return any(is_lazy(member) for member in members)
+
+    def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
+        module.initialize_parameters(*args, **(kwargs or {}))
+        if module.has_uninitialized_params():
+            raise RuntimeError(
+                f"module {type(self).__name__} has not been fully initialized"
+            )
+        module._initialize_hook.remove()
+        module._load_hook.remove()
+        del module._initialize_hook, module._load_hook
+        if module.cls_to_become is not None:
+            module.__class__ = module.cls_to_become
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """Linear whose ``in_features`` are those of its first input."""
+
+    cls_to_become = Linear
+
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(0, 0, False, device, dtype)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+        self._wait()
+
+    def reset_parameters(self) -> None:
+        """Draws new weights and biases, once there are any."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Makes the parameters for (*, in_features)."""
+        if self.has_uninitialized_params():
+            with cograd.no_grad():
+                self.in_features = input.shape[-1]
+                self.weight.materialize((self.out_features, self.in_features))
+                if self.bias is not None:
+                    self.bias.materialize((self.out_features,))
+                self.reset_parameters()
+
+
+class _LazyConvMixin(LazyModuleMixin):
+    def reset_parameters(self) -> None:
+        """Draws new weights and biases, once there are any."""
+        module: Any = self
+        if not self.has_uninitialized_params() and module.in_channels != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Makes the parameters for (N, C, *) or (C, *)."""
+        module: Any = self
+        if not self.has_uninitialized_params():
+            return
+        n = module._dims
+        if input.dim() not in (n + 1, n + 2):
+            raise RuntimeError(
+                f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to "
+                f"{type(self).__name__}, but got input of size: {input.shape}"
+            )
+        channels = module.in_channels = input.shape[-n - 1]
+        if channels % module.groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        rows, columns = module.out_channels, channels // module.groups
+        if module.transposed:
+            rows, columns = channels, module.out_channels // module.groups
+        with cograd.no_grad():
+            module.weight.materialize((rows, columns, *module.kernel_size))
+            if module.bias is not None:
+                module.bias.materialize((module.out_channels,))
+            self.reset_parameters()
+
+
+def _lazy_conv(base: type[Any]) -> type[Any]:
+    """The class of ``base`` without ``in_channels``."""
+    parameters = [
+        p for name, p in inspect.signature(base.__init__).parameters.items() if name != "in_channels"
+    ]
+    signature = inspect.Signature(parameters)
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = signature.bind(self, *args, **kwargs)
+        given.apply_defaults()
+        options = dict(given.arguments)
+        options.pop("self")
+        out_channels, bias = options.pop("out_channels"), options.pop("bias")
+        base.__init__(self, 0, 0, bias=False, **options)
+        where = {"device": options["device"], "dtype": options["dtype"]}
+        self.weight = UninitializedParameter(**where)
+        self.out_channels = out_channels
+        if bias:
+            self.bias = UninitializedParameter(**where)
+        self._wait()
+
+    init.__signature__ = signature  # type: ignore[attr-defined]
+    name = f"Lazy{base.__name__}"
+    doc = f"{base.__name__} whose ``in_channels`` are those of its first input."
+    members = {"__init__": init, "__doc__": doc, "cls_to_become": base, "__module__": __name__}
+    return type(name, (_LazyConvMixin, base), members)
+
+
+class _LazyNormMixin(LazyModuleMixin):
+    def reset_parameters(self) -> None:
+        """Weight one, bias zero, once there are any."""
+        module: Any = self
+        if not self.has_uninitialized_params() and module.num_features != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Makes the parameters for (N, C, *)."""
+        module: Any = self
+        if not self.has_uninitialized_params():
+            return
+        module.num_features = input.shape[1]
+        members = [module.weight, module.bias, module.running_mean, module.running_var]
+        for member in members:
+            if is_lazy(member):
+                member.materialize((module.num_features,))
+        self.reset_parameters()
+
+
+def _lazy_norm(base: type[Any]) -> type[Any]:
+    """The class of ``base`` without ``num_features``."""
+    parameters = [
+        p.replace(default=True) if name in ("affine", "track_running_stats") else p
+        for name, p in inspect.signature(base.__init__).parameters.items()
+        if name != "num_features"
+    ]
+    signature = inspect.Signature(parameters)
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = signature.bind(self, *args, **kwargs)
+        given.apply_defaults()
+        options = dict(given.arguments)
+        options.pop("self")
+        affine = options.pop("affine")
+        tracks = options.pop("track_running_stats")
+        with_bias = options.pop("bias")
+        base.__init__(self, 0, affine=False, track_running_stats=False, **options)
+        where = {"device": options["device"], "dtype": options["dtype"]}
+        self.affine = affine
+        self.track_running_stats = tracks
+        if affine:
+            self.weight = UninitializedParameter(**where)
+            if with_bias:
+                self.bias = UninitializedParameter(**where)
+        if tracks:
+            self.running_mean = UninitializedBuffer(**where)
+            self.running_var = UninitializedBuffer(**where)
+            self.num_batches_tracked = cograd.tensor(0, dtype=cograd.int64)
+        self._wait()
+
+    init.__signature__ = signature  # type: ignore[attr-defined]
+    name = f"Lazy{base.__name__}"
+    doc = f"{base.__name__} whose ``num_features`` are the channels of its first input."
+    members = {"__init__": init, "__doc__": doc, "cls_to_become": base, "__module__": __name__}
+    return type(name, (_LazyNormMixin, base), members)
+
+
+LazyConv1d = _lazy_conv(Conv1d)
+LazyConv2d = _lazy_conv(Conv2d)
+LazyConv3d = _lazy_conv(Conv3d)
+LazyConvTranspose1d = _lazy_conv(ConvTranspose1d)
+LazyConvTranspose2d = _lazy_conv(ConvTranspose2d)
+LazyConvTranspose3d = _lazy_conv(ConvTranspose3d)
+LazyBatchNorm1d = _lazy_norm(BatchNorm1d)
+LazyBatchNorm2d = _lazy_norm(BatchNorm2d)
+LazyBatchNorm3d = _lazy_norm(BatchNorm3d)
+LazyInstanceNorm1d = _lazy_norm(InstanceNorm1d)
+LazyInstanceNorm2d = _lazy_norm(InstanceNorm2d)
+LazyInstanceNorm3d = _lazy_norm(InstanceNorm3d)
