@@ -382,7 +382,7 @@ def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> lis
             inner = introspected(member, value.__func__, method=False, owner=name)
             lines += ["    @staticmethod", f"    def {member}{inner[0]}: ..."]
         elif callable(value):
-            if member.startswith("__") and member != "__init__":
+            if member.startswith("__") and member not in {"__init__", "__enter__", "__exit__"}:
                 continue
             lines += definitions(
                 member, introspected(member, value, method=True, owner=name), "    "

@@ -19,7 +19,13 @@ Tensor BackwardJob::root_gradient(IntList sizes, DType dtype, const Tensor& grad
   COGRAD_CHECK(same(grad.sizes(), sizes), who_, "Mismatch in shape: grad_output[", index,
                "] has a shape of cograd.Size(", to_string(grad.sizes()), ") and output[", index,
                "] has a shape of cograd.Size(", to_string(sizes), ").");
-  return grad.dtype() == dtype ? grad : autograd_ops.cast(grad, dtype);
+  if (grad.dtype() == dtype) return grad;
+  COGRAD_CHECK(is_real(dtype) && is_real(grad.dtype()), who_,
+               "For complex Tensors, both grad_output and output are required to have the same "
+               "dtype. Mismatch in dtype: grad_output[",
+               index, "] has a dtype of cograd.", dtype_name(grad.dtype()), " and output[", index,
+               "] has a dtype of cograd.", dtype_name(dtype), ".");
+  return autograd_ops.cast(grad, dtype);
 }
 
 void BackwardJob::add_root(const Tensor& t, const Tensor& grad, size_t index) {

@@ -71,11 +71,19 @@ std::vector<Tensor> CustomCall::tangents_at(const TangentLevel& level,
   std::vector<Tensor> found = node_.tangents(given);
   COGRAD_CHECK(found.size() == outputs.size(), node_.function_name(), ".jvp returned ",
                found.size(), " tangents, expected ", outputs.size(), ": one for each output");
-  for (size_t i = 0; i < found.size(); ++i)
+  for (size_t i = 0; i < found.size(); ++i) {
+    const bool complex_of_real = found[i].defined() && outputs[i].defined() &&
+                                 is_complex(found[i].dtype()) && is_real(outputs[i].dtype());
+    COGRAD_CHECK(!complex_of_real, node_.function_name(),
+                 ".jvp returned a complex tangent at "
+                 "position ",
+                 i + 1, " for an output of dtype ", dtype_name(outputs[i].dtype()),
+                 ": its imaginary part would be lost");
     COGRAD_CHECK(!found[i].defined() || outputs[i].defined(), node_.function_name(),
                  ".jvp returned a gradient at position ", i + 1,
                  ", but the corresponding forward output is not a differentiable Tensor. You "
                  "should return None at that position instead.");
+  }
   return found;
 }
 

@@ -3,6 +3,7 @@
 #include "autograd/double_vjp.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 #include "autograd/custom_function.h"
@@ -10,7 +11,36 @@
 
 namespace cograd {
 
+Pairing (*real_pairing)(const Tensor&, const Tensor&) = nullptr;
+
 namespace {
+
+// A linear h has <v, h(u)> = <u, t> for t the gradient of <v, h(u)> by u: others, such as one that
+// clips the gradient, have not, and the tangent would be wrong without a word.
+class LinearityCheck {
+ public:
+  void add(const Tensor& a, const Tensor& b, double sign) {
+    const Pairing p = real_pairing(a, b);
+    difference_ += sign * p.sum;
+    size_ += p.size;
+    for (const Tensor* t : {&a, &b}) digits_ = std::min(digits_, digits(t->dtype()));
+  }
+  void raise_unless_linear(const CustomNode& node) const {
+    if (!(std::abs(difference_) > std::exp2(-digits_ / 2.0) * size_)) return;  // nor with NaNs
+    detail::fail(ErrorKind::Runtime, "forward AD through ", node.function_name(),
+                 ": there is no jvp, and the tangent cannot be had from backward, which is not "
+                 "linear in the gradient that it is given (it may clip or normalise it). Add\n",
+                 node.jvp_to_write());
+  }
+
+ private:
+  static int digits(DType t) {
+    const DType part = real_dtype(t);
+    return part == DType::Float64 ? 52 : part == DType::Float32 ? 23 : 7;
+  }
+  double difference_ = 0, size_ = 0;
+  int digits_ = 52;
+};
 
 class Nowhere final : public Node {
  public:
@@ -130,6 +160,8 @@ std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
   const uint64_t first = thread_state.next_sequence;
   const std::vector<Tensor> u = cotangents(node, outputs);
   std::vector<Tensor> h = call_backward(node, given, u);
+  const auto* custom = dynamic_cast<const CustomNode*>(&node);
+  LinearityCheck check;
   BackwardRequest request;
   std::vector<NodeRef> hold;
   for (size_t i = 0; i < h.size(); ++i) {
@@ -144,6 +176,7 @@ std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
     request.roots.push_back(e);
     request.grads.push_back(
         given[i].dtype() == h[i].dtype() ? given[i] : autograd_ops.cast(given[i], h[i].dtype()));
+    if (custom != nullptr) check.add(request.grads.back(), h[i], 1);
   }
   std::vector<Tensor> tangents(outputs.size());
   if (request.roots.empty()) return tangents;
@@ -158,7 +191,11 @@ std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
   request.create_graph = record;
   request.keep_graph = record;
   std::vector<Tensor> found = run_backward(std::move(request));
-  for (size_t i = 0; i < found.size(); ++i) tangents[place[i]] = std::move(found[i]);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (custom != nullptr && found[i].defined()) check.add(u[place[i]], found[i], -1);
+    tangents[place[i]] = std::move(found[i]);
+  }
+  if (custom != nullptr) check.raise_unless_linear(*custom);
   return tangents;
 }
 

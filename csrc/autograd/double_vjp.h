@@ -38,4 +38,10 @@ COGRAD_API void drop_wanted_edges(Node& node) noexcept;
 COGRAD_API std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
                                                 std::span<const Tensor> outputs, bool record);
 
+// Re sum(conj(a) b) and sum |a| |b| of the values alone; the ops layer fills it in.
+struct Pairing {
+  double sum = 0, size = 0;
+};
+COGRAD_API extern Pairing (*real_pairing)(const Tensor& a, const Tensor& b);
+
 }  // namespace cograd

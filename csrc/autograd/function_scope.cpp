@@ -125,6 +125,11 @@ void check_captured(const Tensor& t, const char* op) {
                "function being transformed to explicitly accept the mutated Tensor(s) as inputs.");
 }
 
+Tensor recordable(const Tensor& t) {
+  if ((memory_of(t)->flags & kInference) == 0) return t;
+  return batched_like(t, autograd_ops.contiguous_clone(memory_of(t)));
+}
+
 Tensor without_history(const Tensor& t) {
   if (is_batched(t)) return batched_like(t, without_history(memory_of(t)));
   Tensor out = detach(t);

@@ -19,6 +19,8 @@ COGRAD_API bool backward_within_vmaps() noexcept;
 // Raises if `t` was captured by the function that runs here.
 COGRAD_API void check_captured(const Tensor& t, const char* op);
 
+// `t`, or a copy of an inference tensor, which no graph can keep.
+COGRAD_API Tensor recordable(const Tensor& t);
 // The values of `t`, no handle, with the tangents that are seen here, without history.
 COGRAD_API Tensor without_history(const Tensor& t);
 // Whether one of the tensors, or a tangent of one, depends on a leaf that requires grad, other than

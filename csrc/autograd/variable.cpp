@@ -300,6 +300,7 @@ void detach_(const Tensor& t) {
                "DistributedDataParallel-like code that keeps gradients as views, detach the base.");
   replace_history(p, nullptr, 0);
   p->flags &= ~uint32_t{kRequiresGrad | kRetainsGrad};
+  if (p->meta != nullptr && p->meta->transform != nullptr) p->meta->transform->tangents.clear();
 }
 
 uint64_t add_hook(std::vector<HookEntry>& list, std::shared_ptr<Hook> hook, uint32_t output_nr) {

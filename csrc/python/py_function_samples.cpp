@@ -59,7 +59,7 @@ class PythonSamples final : public SampledCall {
     const py::object info =
         py::module_::import("cograd.autograd._function_samples")
             .attr("VmapInfo")(level.size, kNames[static_cast<int>(level.randomness)]);
-    const py::object result = cls_.attr("vmap")(info, in_dims, *replaced(inputs));
+    const py::object result = rule_result(info, in_dims, replaced(inputs));
     COGRAD_CHECK(PyTuple_Check(result.ptr()) && PyTuple_GET_SIZE(result.ptr()) == 2, name(),
                  ": the vmap rule must return (output, out_dims), a tuple of two; got ",
                  Py_TYPE(result.ptr())->tp_name);
@@ -97,6 +97,15 @@ class PythonSamples final : public SampledCall {
   }
 
  private:
+  // An error in the rule says that it is one: a Jacobian then does without the rule.
+  py::object rule_result(const py::object& info, const py::tuple& dims, const py::tuple& args) {
+    try {
+      return cls_.attr("vmap")(info, dims, *args);
+    } catch (py::error_already_set& error) {
+      if (error.matches(PyExc_RuntimeError)) error.value().attr("_in_vmap_rule") = true;
+      throw;
+    }
+  }
   static bool is_sequence(const py::object& o) {
     return py::isinstance<py::tuple>(o) || py::isinstance<py::list>(o);
   }

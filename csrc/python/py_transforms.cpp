@@ -37,6 +37,10 @@ void check_tangent_size(const Tensor& primal, const Tensor& tangent) {
 
 Tensor make_dual(const Tensor& primal, const Tensor& tangent, int64_t level) {
   const auto at = level_at(level);
+  COGRAD_CHECK(is_complex(primal.dtype()) || is_real(tangent.dtype()),
+               "forward AD: the tangent of a real tensor (", dtype_name(primal.dtype()),
+               ") is real, got one of dtype ", dtype_name(tangent.dtype()),
+               ", whose imaginary part would be lost");
   if (is_batched(primal) || is_batched(tangent)) {
     check_tangent_size(primal, tangent);
     // Within one vmap a value may be the same for all samples of its tangent; where there are
@@ -104,7 +108,9 @@ Tensor add_samples(const Tensor& t, int64_t dim, uint64_t level) {
   const int64_t samples = vmap_level(level, "vmap").size;
   COGRAD_CHECK_VALUE(t.size(d) == samples, "vmap: dim ", d, " of a tensor of shape ",
                      to_string(t.sizes()), " has ", t.size(d), " samples, expected ", samples);
-  return make_batched(t, d, level);
+  // An alias, where nothing leads on: that a sample requires grad is no business of the caller's.
+  const bool plain = !is_batched(t) && !requires_grad(t) && !transformed(t);
+  return make_batched(plain ? detach(t) : t, d, level);
 }
 
 // The samples in `dim` of the result; those of a tensor that has none are equal.
@@ -139,15 +145,95 @@ std::vector<Tensor> tensors_of(const py::object& list) {
 // An input of a function under reverse mode that nothing else leads to; inside of vmaps each sample
 // has its own.
 Tensor new_leaf(const Tensor& value) {
-  const Tensor own = batched_over_all(value);
+  const Tensor own = batched_over_all(recordable(value));
   const Tensor leaf = without_history(memory_of(own));
   set_requires_grad(leaf, true);
   return batched_like(own, leaf);
 }
 
+// What a transform enters, as context managers of C: an interrupt finds them entered or not.
+class VmapScope {
+ public:
+  VmapScope(int64_t size, std::string randomness)
+      : size_(size), randomness_(std::move(randomness)) {}
+  ~VmapScope() { exit(); }
+  VmapScope(const VmapScope&) = delete;
+  VmapScope& operator=(const VmapScope&) = delete;
+  uint64_t enter() { return level_ = begin_vmap(size_, randomness_); }
+  void exit() {
+    if (const LevelId level = std::exchange(level_, 0); level != 0) leave_vmap(level);
+  }
+
+ private:
+  int64_t size_;
+  std::string randomness_;
+  LevelId level_ = 0;
+};
+
+class ForwardLevel {
+ public:
+  ForwardLevel() = default;
+  ForwardLevel(const ForwardLevel&) = delete;
+  ForwardLevel& operator=(const ForwardLevel&) = delete;
+  int enter() {
+    before_ = set_forward_mode(true);
+    level_ = enter_level();
+    return current_level();
+  }
+  void exit() {
+    restore_forward_mode(before_);
+    leave_level(*std::exchange(level_, nullptr));
+  }
+
+ private:
+  LevelId before_ = 0;
+  std::shared_ptr<TangentLevel> level_;
+};
+
+// The function of a transform runs; with `reverse` ops are recorded whatever the modes outside.
+class FunctionScope {
+ public:
+  FunctionScope(const py::object& may_write, bool reverse)
+      : may_write_(tensors_of(may_write)), reverse_(reverse) {}
+  FunctionScope(const FunctionScope&) = delete;
+  FunctionScope& operator=(const FunctionScope&) = delete;
+  FunctionScope& enter() {
+    enter_function(may_write_);
+    tracking = thread_state.grad_enabled;
+    inference_ = std::exchange(thread_state.inference, false);
+    thread_state.grad_enabled |= reverse_;
+    return *this;
+  }
+  void exit() {
+    leave_function();
+    thread_state.grad_enabled = tracking;
+    thread_state.inference = inference_;
+  }
+  bool tracking = false;  // whether somebody outside may ask for more
+
+ private:
+  std::vector<Tensor> may_write_;
+  bool reverse_;
+  bool inference_ = false;
+};
+
 }  // namespace
 
 void init_transforms(py::module_& m) {
+  py::class_<VmapScope>(m, "_VmapScope")
+      .def(py::init<int64_t, std::string>())
+      .def("__enter__", &VmapScope::enter)
+      .def("__exit__", [](VmapScope& s, const py::args&) { s.exit(); });
+  py::class_<ForwardLevel>(m, "_ForwardLevel")
+      .def(py::init<>())
+      .def("__enter__", &ForwardLevel::enter)
+      .def("__exit__", [](ForwardLevel& s, const py::args&) { s.exit(); });
+  py::class_<FunctionScope>(m, "_FunctionScope")
+      .def(py::init<const py::object&, bool>())
+      .def("__enter__", &FunctionScope::enter, py::return_value_policy::reference_internal)
+      .def("__exit__", [](FunctionScope& s, const py::args&) { s.exit(); })
+      .def_readonly("tracking", &FunctionScope::tracking);
+  m.def("_recordable", &recordable);
   m.def("_dual_level", &current_level);
   m.def("_enter_dual_level", &enter);
   m.def("_exit_dual_level", &leave);
@@ -156,17 +242,12 @@ void init_transforms(py::module_& m) {
   m.def("_tangent_to_show", &tangent_to_show);
   m.def("_set_forward_mode", &set_forward_mode);
   m.def("_restore_forward_mode", &restore_forward_mode);
-  m.def("_begin_vmap", &begin_vmap);
-  m.def("_end_vmap", &leave_vmap);
   m.def("_add_samples", &add_samples);
   m.def("_take_samples", &take_samples);
   m.def("_describe_samples", &describe_samples);
   m.def("_tell_of_loops", &tell_of_loops);
   m.def("_tells_of_loops", &tells_of_loops);
   m.def("_vmap_depth", [] { return vmap_levels().size(); });
-  m.def("_enter_function",
-        [](const py::object& may_write) { enter_function(tensors_of(may_write)); });
-  m.def("_leave_function", &leave_function);
   m.def("_backward_within_vmaps", &backward_within_vmaps);
   m.def("_new_leaf", &new_leaf);
   m.def("_leads_to_leaf", [](const py::object& from, const py::object& apart_from) {

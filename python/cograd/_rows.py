@@ -33,6 +33,14 @@ def _one_by_one(
     return tuple(cograd.stack(column) for column in zip(*columns, strict=True))
 
 
+def _is_limit(error: RuntimeError) -> bool:
+    """Whether vmap could not run what can be run for one row; a refusal that is meant is not."""
+    text = str(error)
+    if text.startswith("vmap: called random operation"):
+        return False
+    return text.startswith("vmap") or getattr(error, "_in_vmap_rule", False)
+
+
 def _map_rows(
     fn: Callable[[list[Tensor]], list[Tensor]],
     tensors: list[Tensor],
@@ -58,8 +66,8 @@ def _map_rows(
             try:
                 parts.append(together(rows))
                 continue
-            except RuntimeError as error:  # what is no matter of vmap is raised again below
-                if "random" in str(error):  # a refusal that is meant, not a limit
+            except RuntimeError as error:
+                if not _is_limit(error):
                     raise
                 together = None
         parts.append(_one_by_one(fn, rows))

@@ -125,8 +125,7 @@ def _run(
     out_dims: Any,
     randomness: str,
 ) -> Any:
-    level = _C._begin_vmap(size, randomness)
-    try:
+    with _C._VmapScope(size, randomness) as level:
         leaves: list[Any] = []
         spec = _pytree.flatten(args, leaves)
         handles = [
@@ -150,8 +149,6 @@ def _run(
             _check_output(_name(func), leaf)
             taken.append(_C._take_samples(leaf, dim, level, size))
         return _pytree.unflatten(out_spec, iter(taken))
-    finally:
-        _C._end_vmap(level)
 
 
 def _has_samples(t: Any, level: int) -> bool:
@@ -166,11 +163,15 @@ def _chunks(
     size: int,
     chunk: int,
     out_dims: Any,
+    same_numbers: bool,
 ) -> Any:
     leaves: list[Any] = []
     spec = _pytree.flatten(args, leaves)
     results = []
+    state = cograd.get_rng_state() if same_numbers else None
     for start in range(0, size, chunk):
+        if state is not None:
+            cograd.set_rng_state(state)
         n = min(chunk, size - start)
         part = [
             leaf if dim is None else leaf.narrow(dim, start, n)
@@ -242,7 +243,7 @@ def vmap(
 
         if chunk_size is None or chunk_size >= size:
             return run(args, size)
-        return _chunks(run, args, dims, size, chunk_size, out_dims)
+        return _chunks(run, args, dims, size, chunk_size, out_dims, randomness == "same")
 
     return mapped
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The ops that the autograd layer, which knows none, is built on.
+#include <cmath>
+
+#include "autograd/batch.h"
 #include "autograd/custom_samples.h"
+#include "autograd/double_vjp.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/random/generator.h"
@@ -9,6 +13,21 @@
 namespace cograd {
 
 namespace {
+
+Pairing pairing(const Tensor& a, const Tensor& b) {
+  if (is_batched(a)) return pairing(memory_of(a), whole_like(a, b));
+  if (is_batched(b)) return pairing(whole_like(b, a), memory_of(b));
+  const Tensor x = raw_contiguous(raw_cast(detach(a), DType::Complex128));
+  const Tensor y = raw_contiguous(raw_cast(detach(b), DType::Complex128));
+  const auto* p = x.data<Complex<double>>();
+  const auto* q = y.data<Complex<double>>();
+  Pairing sum;
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    sum.sum += p[i].re * q[i].re + p[i].im * q[i].im;
+    sum.size += std::hypot(p[i].re, p[i].im) * std::hypot(q[i].re, q[i].im);
+  }
+  return sum;
+}
 
 const bool installed = [] {
   autograd_ops.add = [](const Tensor& a, const Tensor& b) { return add(a, b); };
@@ -35,6 +54,7 @@ const bool installed = [] {
   autograd_ops.relayout = relayout;
   autograd_ops.parts_of_complex = parts_of_complex;
   autograd_ops.complex_from_parts = complex_from_parts;
+  real_pairing = pairing;
   keep_random_state = [] {
     return std::function<void()>(
         [state = default_generator().state()] { default_generator().set_state(state); });

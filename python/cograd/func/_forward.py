@@ -16,9 +16,10 @@ from cograd.autograd.forward_ad import make_dual
 from ._reverse import _vjp, jacrev
 from ._trees import (
     Argnums,
-    Scope,
     check_outputs,
+    check_real,
     chosen,
+    function_scope,
     mapped,
     replaced,
     split_aux,
@@ -26,21 +27,6 @@ from ._trees import (
 )
 
 _JVP = "jvp(f, primals, tangents)"
-
-
-class _Level:
-    """A level of forward mode, also where forward mode was switched off."""
-
-    __slots__ = ("before", "level")
-
-    def __enter__(self) -> int:
-        self.before = _C._set_forward_mode(True)
-        self.level: int = _C._enter_dual_level()
-        return self.level
-
-    def __exit__(self, *exc: object) -> None:
-        _C._exit_dual_level(self.level)
-        _C._restore_forward_mode(self.before)
 
 
 def _check_tensors(values: list[Any], name: str) -> None:
@@ -88,8 +74,11 @@ def _jvp(
         )
     _check_tensors(values, "primals")
     _check_tensors(directions, "tangents")
-    with Scope((primals, tangents), reverse=False), _Level() as level:
-        duals = [make_dual(p, t, level=level) for p, t in zip(values, directions, strict=True)]
+    with function_scope((primals, tangents), reverse=False), _C._ForwardLevel() as level:
+        duals = [
+            make_dual(_C._recordable(p), _C._recordable(t), level=level)
+            for p, t in zip(values, directions, strict=True)
+        ]
         result = func(*replaced(primals, argnums, tree(spec, duals)))
         result, aux = split_aux(result, has_aux, _JVP)
         leaves, out_spec = flat(result)
@@ -162,12 +151,14 @@ def jacfwd(
     def wrapper(*args: Any) -> Any:
         inputs, in_spec = flat(chosen(args, argnums))
         _check_tensors(inputs, "primals")
+        check_real("jacfwd", "inputs", inputs)
         first: list[Any] = []  # outputs, their tree and aux of one row
 
         def column(tangents: list[Tensor]) -> list[Tensor]:
             outputs, directions, spec, aux = _jvp(
                 func, args, tree(in_spec, tangents), argnums, False, has_aux
             )
+            check_real("jacfwd", "outputs", outputs)
             if not first:
                 first.extend((outputs, spec, mapped(functools.partial(_of_one, tangents), aux)))
             return directions

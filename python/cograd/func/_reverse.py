@@ -14,9 +14,10 @@ from cograd._rows import _map_rows
 
 from ._trees import (
     Argnums,
-    Scope,
     check_outputs,
+    check_real,
     chosen,
+    function_scope,
     mapped,
     numbers_of,
     replaced,
@@ -37,7 +38,7 @@ class _Inputs:
             if not isinstance(value, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
             if tracking and value.requires_grad:
-                own = _C._own_samples(value)
+                own = _C._own_samples(_C._recordable(value))
                 self.handles.append(own.view_as(own))
             else:
                 leaf = _C._new_leaf(value)
@@ -103,7 +104,7 @@ def _grad_and_value(
     values, spec = flat(chosen(args, argnums))
     numbers = numbers_of(argnums, len(args))
     others = [a for n, a in enumerate(args) if n not in numbers]
-    with Scope((others, kwargs), reverse=True) as scope:
+    with function_scope((others, kwargs), reverse=True) as scope:
         inputs = _Inputs(values, scope.tracking)
         given = replaced(args, argnums, tree(spec, inputs.handles))
         try:
@@ -223,7 +224,7 @@ def _vjp(
     values, in_spec = flat(chosen(primals, argnums))
     numbers = range(len(primals)) if argnums is None else numbers_of(argnums, len(primals))
     others = [a for n, a in enumerate(primals) if n not in numbers]
-    with Scope(others, reverse=True) as scope:
+    with function_scope(others, reverse=True) as scope:
         inputs = _Inputs(values, scope.tracking)
         try:
             result = func(*replaced(primals, argnums, tree(in_spec, inputs.handles)))
@@ -288,8 +289,10 @@ def jacrev(
 
     @functools.wraps(func, updated=())
     def wrapper(*args: Any) -> Any:
-        outputs, out_spec, pullback, aux = _vjp(func, args, argnums, has_aux)
         inputs, in_spec = flat(chosen(args, argnums))
+        check_real("jacrev", "inputs", inputs)
+        outputs, out_spec, pullback, aux = _vjp(func, args, argnums, has_aux)
+        check_real("jacrev", "outputs", outputs)
 
         def row(cotangents: list[Tensor]) -> list[Tensor]:
             products: list[Tensor] = flat(pullback(tree(out_spec, cotangents)))[0]

@@ -91,30 +91,22 @@ def check_outputs(leaves: list[Any], where: str) -> None:
             )
 
 
-class Scope:
-    """The function runs here. What it captured cannot be written in place.
+def check_real(name: str, what: str, values: list[Any]) -> None:
+    """Raises if one of the tensors is complex: a Jacobian has one number for each pair."""
+    for index, value in enumerate(values):
+        if isinstance(value, Tensor) and value.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all {what} to be real but received complex tensor at flattened "
+                f"{what[:-1]} idx: {index}. The derivative of the real and the imaginary part are "
+                "two Jacobians: use view_as_real and view_as_complex"
+            )
+
+
+def function_scope(may_write: Any, *, reverse: bool) -> _C._FunctionScope:
+    """The function runs within. What it captured cannot be written in place.
 
     Args:
         may_write: a tree; its tensors can be.
         reverse: ops are recorded, whatever the modes outside.
     """
-
-    __slots__ = ("inference", "may_write", "reverse", "tracking")
-
-    def __init__(self, may_write: Any, reverse: bool) -> None:
-        self.may_write = [t for t in flat(may_write)[0] if isinstance(t, Tensor)]
-        self.reverse = reverse
-
-    def __enter__(self) -> Scope:
-        _C._enter_function(self.may_write)
-        self.tracking = _C.is_grad_enabled()
-        self.inference = _C.is_inference_mode_enabled()
-        if self.reverse:
-            _C._set_grad_enabled(True)
-            _C._set_inference_mode(False)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        _C._leave_function()
-        _C._set_grad_enabled(self.tracking)
-        _C._set_inference_mode(self.inference)
+    return _C._FunctionScope([t for t in flat(may_write)[0] if isinstance(t, Tensor)], reverse)
