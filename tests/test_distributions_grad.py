@@ -111,6 +111,32 @@ def test_log_prob_under_transforms(name, params, value):
     assert torch.allclose(tangent, sum(b.sum() for b in expected))
 
 
+def test_batches_of_none():
+    """A new dim of size 0 in front of every parameter."""
+    seen = set()
+    for name, params, _ in ALL:
+        mixed = "[2., 2.]" in params or "2.5" in params or name.startswith("Relaxed")
+        if "D." in params or (mixed and name not in ("GeneralizedPareto", "Chi2")):
+            continue  # parameters whose batch dims differ, so that no dim in front fits all
+        empty = [t.new_zeros((0, *t.shape)) for t in parameters(name, params)]
+        d = rebuilt(name, params, empty)
+        assert d.batch_shape[0] == 0, name
+        x = d.sample((3,))
+        assert x.shape == (3, *d.batch_shape, *d.event_shape), name
+        assert d.log_prob(x).shape == (3, *d.batch_shape), name
+        for what in ("mean", "variance", "mode"):
+            try:
+                assert getattr(d, what).shape == (*d.batch_shape, *d.event_shape), name
+            except NotImplementedError:
+                continue
+        try:
+            assert d.entropy().shape == d.batch_shape, name
+        except NotImplementedError:
+            pass
+        seen.add(name)
+    assert len(seen) > 30
+
+
 def test_validation_inside_of_vmap():
     """Every sample's parameters are checked."""
     scales = T([1.0, 2.0, -1.0])

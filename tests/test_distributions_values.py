@@ -311,6 +311,19 @@ def test_continuous_bernoulli():
             close(d.icdf(T(below)), x)
 
 
+def test_continuous_bernoulli_of_large_logits():
+    """Its probability is 1 in float32; density, samples and gradients are finite."""
+    logits = torch.tensor([-90.0, -20.0, 20.0, 90.0], requires_grad=True)
+    d = D.ContinuousBernoulli(logits=logits)
+    x = torch.tensor([0.0, 0.01, 0.99, 0.5])
+    got = d.log_prob(x)
+    expected = [np.log(90), np.log(20) - 0.2, np.log(20) - 0.2, np.log(90) - 45]
+    close(got.detach(), expected, rtol=1e-5)
+    (g,) = torch.autograd.grad(got.sum(), logits)
+    close(g, [-1 / 90, 0.01 - 1 / 20, -(0.01 - 1 / 20), 1 / 90 - 0.5], rtol=1e-4)
+    assert bool(d.rsample((100,)).isfinite().all())
+
+
 def test_relaxed_distributions():
     """The densities integrate to 1, and fit the samples."""
     from scipy import integrate

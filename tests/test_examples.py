@@ -143,6 +143,58 @@ def test_kepler(tmp_path):
     assert found == pytest.approx([0.1, 0.5, 0.8], abs=1e-5)
 
 
+@pytest.mark.skipif(not has("matplotlib"), reason="needs the extra demo")
+def test_bayesian_regression(tmp_path):
+    """The truth is within the posterior's reach, and the chains agree."""
+    out = run_example("bayesian_regression.py", "--out", "regression.png", cwd=tmp_path)
+    assert numbers_after("R-hat:", out)[0] < 1.05
+    assert 0.6 < numbers_after("acceptance:", out)[0] < 0.99
+    for name in ("slope", "intercept", "scale"):
+        mean, spread, truth = (
+            float(v) for v in re.search(name + r": (\S+) \+- (\S+), truth (\S+)", out).groups()
+        )
+        assert abs(mean - truth) < 3 * spread < 0.5
+    assert is_picture(tmp_path / "regression.png", 20_000)
+
+
+@pytest.mark.skipif(not has("matplotlib", "sklearn"), reason="needs the extra demo")
+def test_vae(tmp_path):
+    """Two numbers for an image say much more than the mean image."""
+    out = run_example("vae.py", "--out", "vae.png", cwd=tmp_path)
+    first, last = numbers_after("bound:", out)
+    assert first < 0
+    assert last > 13
+    error, blind = numbers_after("error of a pixel:", out)
+    assert error < 0.18 < 0.26 < blind
+    assert is_picture(tmp_path / "vae.png", 40_000)
+
+
+@pytest.mark.skipif(not has("matplotlib"), reason="needs the extra demo")
+def test_gaussian_process(tmp_path):
+    """The likelihood finds the noise and the length, and the band holds the truth."""
+    out = run_example("gaussian_process.py", "--out", "process.png", cwd=tmp_path)
+    first, last = numbers_after("log likelihood:", out)
+    assert last > first + 10
+    length, _, noise = numbers_after("length, height, noise:", out)
+    assert 0.3 < length < 1.2
+    assert 0.1 < noise < 0.3
+    assert numbers_after("error outside of the gap:", out)[0] < 0.25
+    assert numbers_after("covered:", out)[0] > 0.8
+    assert is_picture(tmp_path / "process.png", 30_000)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has("matplotlib", "sklearn"), reason="needs the extra demo")
+def test_dcgan(tmp_path):
+    """The images come near to real ones, and differ as these do."""
+    out = run_example("dcgan.py", "--epochs", "8", "--out", "dcgan.png", cwd=tmp_path)
+    first, last = (float(v) for v in re.findall(r"real images: ([\d.]+)", out))
+    assert last < 0.65 * first
+    made, real = numbers_after("spread of a pixel, and of real ones:", out)
+    assert made > 0.5 * real
+    assert is_picture(tmp_path / "dcgan.png", 50_000)
+
+
 def listings():
     for page in PAGES:
         blocks = FENCE.findall(page.read_text())

@@ -30,14 +30,16 @@ Dual operator/(Dual a, Dual b) {
 Dual constant(double v) { return {v, 0}; }
 
 constexpr double kTiny = 1e-300;
-constexpr double kEps = 1e-17;
+// Where series and fractions end, by the dtype that the result is for.
+template <class T>
+constexpr double kEps = std::is_same_v<T, double> ? 1e-17 : 1e-10;
 
 // b0 + a1 / (b1 + a2 / (b2 + ...)) by Lentz's method; term(i) gives (a_i, b_i).
 template <class F>
-Dual continued_fraction(Dual b0, int most, const F& term) {
+Dual continued_fraction(Dual b0, double eps, const F& term) {
   Dual f = b0, c = b0, d = constant(0);
   if (f.v == 0) f = c = constant(kTiny);
-  for (int i = 1; i <= most; ++i) {
+  for (int i = 1; i <= 100000; ++i) {
     const auto [a, b] = term(i);
     d = b + a * d;
     if (d.v == 0) d.v = kTiny;
@@ -46,7 +48,7 @@ Dual continued_fraction(Dual b0, int most, const F& term) {
     d = constant(1) / d;
     const Dual step = c * d;
     f = f * step;
-    if (std::abs(step.v - 1) < 1e-16 && std::abs(step.d) < 1e-16) break;
+    if (std::abs(step.v - 1) <= 10 * eps && std::abs(step.d) <= 10 * eps) break;
   }
   return f;
 }
@@ -55,20 +57,21 @@ struct Term {
 };
 
 // P(a, x) = x f / a * sum of x^n / ((a + 1) ... (a + n)); for x up to about a.
-double gamma_by_series(double a, double x) {
+double gamma_by_series(double a, double x, double eps) {
   double term = 1, sum = 1, slope = 0, inverses = 0;
   for (int n = 1; n < 100000; ++n) {
-    term *= x / (a + n);
-    inverses += 1 / (a + n);
+    const double inverse = 1 / (a + n);
+    term *= x * inverse;
+    inverses += inverse;
     sum += term;
     slope -= term * inverses;
-    if (term * (1 + inverses) < kEps * sum) break;
+    if (term * (1 + inverses) < eps * sum) break;
   }
   return -x / a * ((std::log(x) - digamma(a + 1)) * sum + slope);
 }
 // Q(a, x) = x f / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)); for x above a.
-double gamma_by_fraction(double a, double x) {
-  const Dual q = continued_fraction({x + 1 - a, -1}, 100000, [&](int i) {
+double gamma_by_fraction(double a, double x, double eps) {
+  const Dual q = continued_fraction({x + 1 - a, -1}, eps, [&](int i) {
     return Term{{-i * (i - a), static_cast<double>(i)}, {x + 2 * i + 1 - a, -1}};
   });
   const Dual whole = constant(1) / q;
@@ -89,19 +92,19 @@ double gamma_by_quantile(double a, double x) {
          (3 * zz * zz + 7 * zz - 16) / (810 * a * a);
 }
 
-double gamma_grad(double a, double x) {
+double gamma_grad(double a, double x, double eps) {
   if (!(a > 0) || !(x >= 0)) return std::numeric_limits<double>::quiet_NaN();
   if (x == 0) return 0;
   if (std::isinf(a) || std::isinf(x)) return 1;
   if (a > 1e5) return gamma_by_quantile(a, x);
-  return x < a + 1 ? gamma_by_series(a, x) : gamma_by_fraction(a, x);
+  return x < a + 1 ? gamma_by_series(a, x, eps) : gamma_by_fraction(a, x, eps);
 }
 
 // I_x(p, q) / (x (1 - x) f) = 1 / (p (1 + d1 / (1 + d2 / ...))) for x up to about the mean; with
 // the logarithm of x (1 - x) f, whose derivative is log_slope.
-double beta_by_fraction(double x, Dual p, Dual q, double log_slope) {
+double beta_by_fraction(double x, Dual p, Dual q, double log_slope, double eps) {
   const Dual sum = p + q;
-  const Dual f = continued_fraction(constant(1), 100000, [&](int i) {
+  const Dual f = continued_fraction(constant(1), eps, [&](int i) {
     const Dual m = constant(i / 2);
     Dual a;
     if (i % 2 == 0)
@@ -116,7 +119,7 @@ double beta_by_fraction(double x, Dual p, Dual q, double log_slope) {
 }
 
 // dx/da of x ~ Beta(a, b), over 1 - x.
-double beta_grad(double x, double a, double b) {
+double beta_grad(double x, double a, double b, double eps) {
   if (!(a > 0) || !(b > 0) || !(x >= 0 && x <= 1)) return std::numeric_limits<double>::quiet_NaN();
   if (x == 0) return 0;
   const double sum = a + b;
@@ -124,16 +127,16 @@ double beta_grad(double x, double a, double b) {
   const double y = 1 - x;
   if (std::max(a, b) > 1e7) {
     // One of the two gamma variables of x = G / (G + H) is nearly constant, or both are normal.
-    if (a <= 1e5) return gamma_grad(a, x / y * b) / b * y;
+    if (a <= 1e5) return gamma_grad(a, x / y * b, eps) / b * y;
     if (b <= 1e5) return x / a;
     const double mean = a / sum, spread = std::sqrt(mean * (1 - mean) / (sum + 1));
     const double z = (x - mean) / spread;
     const double slope = spread / 2 * (1 / a - 2 / sum - 1 / (sum + 1));
     return (b / (sum * sum) + z * slope) / y;
   }
-  if (x <= a / sum)
-    return -x * beta_by_fraction(x, {a, 1}, {b, 0}, std::log(x) - digamma(a) + digamma(sum));
-  return x * beta_by_fraction(y, {b, 0}, {a, 1}, std::log(x) - digamma(a) + digamma(sum));
+  const double slope = std::log(x) - digamma(a) + digamma(sum);
+  if (x <= a / sum) return -x * beta_by_fraction(x, {a, 1}, {b, 0}, slope, eps);
+  return x * beta_by_fraction(y, {b, 0}, {a, 1}, slope, eps);
 }
 
 template <class T, class F>
@@ -152,7 +155,7 @@ void gamma_sample_grad(DType t, void* out, const void* alpha, const void* x, int
     const T* a = static_cast<const T*>(alpha);
     const T* at = static_cast<const T*>(x);
     for_elements<T>(out, n, [=](int64_t i) {
-      return gamma_grad(static_cast<double>(a[i]), static_cast<double>(at[i]));
+      return gamma_grad(static_cast<double>(a[i]), static_cast<double>(at[i]), kEps<T>);
     });
   });
 }
@@ -165,7 +168,8 @@ void dirichlet_sample_grad(DType t, void* out, const void* x, const void* alpha,
     const T* sum = static_cast<const T*>(total);
     for_elements<T>(out, n, [=](int64_t i) {
       const auto first = static_cast<double>(a[i]);
-      return beta_grad(static_cast<double>(at[i]), first, static_cast<double>(sum[i]) - first);
+      return beta_grad(static_cast<double>(at[i]), first, static_cast<double>(sum[i]) - first,
+                       kEps<T>);
     });
   });
 }

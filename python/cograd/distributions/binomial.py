@@ -67,6 +67,8 @@ class Binomial(ProbsOrLogits, Distribution):
         return choices + value * self.logits - n * F.softplus(self.logits)
 
     def _one_count(self, what: str) -> int:
+        if self.total_count.numel() == 0:
+            return 0
         n = self.total_count.max()
         if not holds(self.total_count == n):
             raise NotImplementedError(f"Inhomogeneous total count not supported by `{what}`.")

@@ -12,7 +12,7 @@ from cograd.nn import functional as F
 
 from . import constraints
 from .exp_family import ExponentialFamily
-from .utils import ProbsOrLogits, broadcast_all, clamp_probs
+from .utils import ProbsOrLogits, broadcast_all, clamp_probs, lazy_property
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -45,6 +45,10 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         if logits is None:
             self.probs = clamp_probs(given)
 
+    @lazy_property
+    def probs(self) -> Tensor:
+        return clamp_probs(cograd.sigmoid(self.logits))
+
     def _far(self) -> Tensor:
         """Where the formulas hold as they stand."""
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
@@ -53,32 +57,31 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         """``probs``, those near 1/2 replaced by what the formulas can take."""
         return cograd.where(self._far(), self.probs, self._lims[0])
 
+    def _safe_logits(self) -> Tensor:
+        return cograd.where(self._far(), self.logits, 1.0)
+
     def _choose(self, formula: Tensor, series: Tensor) -> Tensor:
         return cograd.where(self._far(), formula, series)
 
     def _log_norm(self) -> Tensor:
-        """Log of 2 atanh(1 - 2 p) / (1 - 2 p)."""
-        p = self._safe_probs()
-        # The safe values on the wrong side of 1/2 are for the sake of gradients only.
-        low = cograd.where(p <= 0.5, p, cograd.zeros_like(p))
-        high = cograd.where(p >= 0.5, p, cograd.ones_like(p))
-        width = cograd.where(p <= 0.5, cograd.log1p(-2.0 * low), cograd.log(2.0 * high - 1.0))
-        formula = cograd.log((cograd.log1p(-p) - cograd.log(p)).abs()) - width
+        """The logarithm of 2 atanh(1 - 2 p) / (1 - 2 p), which is logit / tanh(logit / 2)."""
+        logit = self._safe_logits()
         x = (self.probs - 0.5).square()
-        return self._choose(formula, math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x)
+        series = math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x
+        return self._choose(cograd.log(logit / cograd.tanh(0.5 * logit)), series)
 
     @property
     def mean(self) -> Tensor:
         p = self._safe_probs()
-        formula = p / (2.0 * p - 1.0) + 1.0 / (cograd.log1p(-p) - cograd.log(p))
+        formula = p / (2.0 * p - 1.0) - 1.0 / self._safe_logits()
         x = self.probs - 0.5
         return self._choose(formula, 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.square()) * x)
 
     @property
     def variance(self) -> Tensor:
         p = self._safe_probs()
-        logit = cograd.log1p(-p) - cograd.log(p)
-        formula = p * (p - 1.0) / (1.0 - 2.0 * p).square() + 1.0 / logit.square()
+        inverse = self._safe_logits().square().reciprocal()
+        formula = p * (p - 1.0) / (1.0 - 2.0 * p).square() + inverse
         x = (self.probs - 0.5).square()
         return self._choose(formula, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x)
 
@@ -117,8 +120,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         return self._choose(formula, value)
 
     def entropy(self) -> Tensor:
-        rest = cograd.log1p(-self.probs)
-        return self.mean * (rest - cograd.log(self.probs)) - self._log_norm() - rest
+        return F.softplus(self.logits) - self.mean * self.logits - self._log_norm()
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:

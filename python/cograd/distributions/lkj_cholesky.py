@@ -44,7 +44,7 @@ class LKJCholesky(Distribution):
             )
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
-        # Left of its diagonal row i, from 1, has squared length Beta(i / 2, eta + (dim - 1 - i) / 2).
+        # Left of its diagonal row i, from 1, has squared length Beta(i / 2, eta + (n - 1 - i) / 2).
         dtype = self.concentration.dtype
         offset = cograd.arange(-1, dim - 1, dtype=dtype).clamp(min=0)
         rest = (self.concentration + 0.5 * (dim - 2)).unsqueeze(-1) - 0.5 * offset
