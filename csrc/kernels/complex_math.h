@@ -25,9 +25,19 @@ inline Complex<T> expm1(Complex<T> v) {
   const T half = sin(v.im * T(0.5));
   return {expm1(v.re) * cos(v.im) - T(2) * half * half, exp(v.re) * sin(v.im)};
 }
+// log(w) for w = 1 + d. Near 1 the size is 1 + u with a small u free of cancellation, and
+// log(1 + u) = log(r) + (u - (r - 1)) / r for the rounded r.
+template <class T>
+inline Complex<T> log_around_one(Complex<T> w, Complex<T> d) {
+  const T u = d.re * (d.re + T(2)) + d.im * d.im;
+  const bool near = d.re * d.re + d.im * d.im < T(0.25);
+  const T r = near ? T(1) + u : hypot(w.re, w.im);
+  const T l = log(r);
+  return {near ? T(0.5) * (l + (u - (r - T(1))) / r) : l, atan2(w.im, w.re)};
+}
 template <class T>
 inline Complex<T> log(Complex<T> v) {
-  return {log(hypot(v.re, v.im)), atan2(v.im, v.re)};
+  return log_around_one(v, {v.re - T(1), v.im});
 }
 template <class T>
 inline Complex<T> log2(Complex<T> v) {
@@ -39,15 +49,14 @@ inline Complex<T> log10(Complex<T> v) {
 }
 template <class T>
 inline Complex<T> log1p(Complex<T> v) {
-  return {T(0.5) * log1p(v.re * (v.re + T(2)) + v.im * v.im), atan2(v.im, v.re + T(1))};
+  return log_around_one({v.re + T(1), v.im}, v);
 }
 // The larger part from the sum of sizes, the other from their product.
 template <class T>
 inline Complex<T> sqrt(Complex<T> v) {
   const T a = abs(v.re), b = abs(v.im);
   const T large = sqrt(T(0.5) * a + T(0.5) * hypot(a, b));
-  const T limit = isposinf(b) ? b : T(0);
-  const T small = large == T(0) ? b : isposinf(large) ? limit : b / (T(2) * large);
+  const T small = large == T(0) ? b : b / (T(2) * large);
   const bool left = v.re < T(0);
   return {left ? small : large, copysign(left ? large : small, v.im)};
 }
@@ -85,9 +94,21 @@ COGRAD_COMPLEX_STD(asinh)
 COGRAD_COMPLEX_STD(acosh)
 COGRAD_COMPLEX_STD(atanh)
 #undef COGRAD_COMPLEX_STD
+// From the exponential that is at most 1.
 template <class T>
 inline Complex<T> sigmoid(Complex<T> v) {
-  return Complex<T>(T(1)) / (Complex<T>(T(1)) + exp(-v));
+  const bool left = v.re < T(0);
+  const Complex<T> e = exp(left ? v : -v);
+  const Complex<T> top = left ? e : Complex<T>(T(1));
+  return top / (Complex<T>(T(1)) + e);
+}
+template <class T>
+inline T silu(T v) {
+  return v / (T(1) + exp(-v));
+}
+template <class T>
+inline Complex<T> silu(Complex<T> v) {
+  return v * sigmoid(v);
 }
 // 0 to a power with a positive real part is 0; 0 to the power 0 is 1. In double: the exponent
 // magnifies the error of the logarithm.
@@ -119,6 +140,26 @@ inline bool isfinite(Complex<T> v) {
 template <class T>
 inline Complex<T> where(bool c, Complex<T> a, Complex<T> b) {
   return c ? a : b;
+}
+
+// The same functions in std::complex of a wider type, which finds the others in std by its
+// namespace: with C99's limits at infinities and NaNs, and neither overflow nor underflow.
+template <class W>
+inline std::complex<W> exp2(std::complex<W> v) {
+  return std::exp(v * static_cast<W>(0.693147180559945309417232121458176568L));
+}
+template <class W>
+inline std::complex<W> log2(std::complex<W> v) {
+  return std::log(v) * static_cast<W>(1.44269504088896340735992468100189214L);
+}
+template <class W>
+inline std::complex<W> log1p(std::complex<W> v) {
+  return std::log(std::complex<W>(v.real() + W(1), v.imag()));
+}
+template <class W>
+inline std::complex<W> expm1(std::complex<W> v) {
+  const std::complex<W> e = std::exp(v);
+  return {e.real() - W(1), e.imag()};
 }
 
 // What formulas ask where an order of the numbers would do for real ones.

@@ -116,6 +116,89 @@ __attribute__((noinline)) void kernel(char* const* ptrs, int64_t n, const void* 
   }
 }
 
+// A complex row whose quick formula fails at rare numbers specialises this: rare(v, r) tells them
+// from the input that the row divides by (or its only one) and the quick result.
+template <class Op>
+struct Careful {
+  static constexpr bool kOwn = false;
+};
+template <class T>
+inline bool not_finite(Complex<T>, Complex<T> r) {
+  return !isfinite(r);
+}
+// Or so large or small that its square, its half or its reciprocal is not a normal number.
+template <class T>
+inline bool extreme(Complex<T> v, Complex<T> r) {
+  constexpr T kSmall = sizeof(T) == 4 ? T(0x1p-120) : T(0x1p-1000);
+  const T a = abs(v.re), b = abs(v.im), size = a < b ? b : a;
+  return !isfinite(r) | (size > T(1) / kSmall) | ((size < kSmall) & (size != T(0)));
+}
+#define COGRAD_CAREFUL(name, test)                                  \
+  template <>                                                       \
+  struct Careful<Forward_##name> {                                  \
+    static constexpr bool kOwn = true;                              \
+    template <class T>                                              \
+    static bool rare(T v, T r) {                                    \
+      return test(v, r);                                            \
+    }                                                               \
+  };
+
+template <class T>
+struct Wider;
+template <>
+struct Wider<Complex<float>> {
+  using type = std::complex<double>;
+};
+template <>
+struct Wider<Complex<double>> {
+  using type = std::complex<long double>;
+};
+template <class W, class T>
+W convert(T v) {
+  using R = typename W::value_type;
+  return W(static_cast<R>(v.real()), static_cast<R>(v.imag()));
+}
+
+// Row `Op` at element i in type W. kFixed: the second input is one number.
+template <class Op, class W, bool kFixed, class T>
+W value_at(const T* a, const T* b, const T* c, int64_t i, T p0) {
+  const W none(0), first = convert<W>(a[i]);
+  if constexpr (Op::kInputs == 1)
+    return Op::template f<W>(first, none, none, none);
+  else if constexpr (Op::kInputs == 2)
+    return Op::template f<W>(first, convert<W>(b[kFixed ? 0 : i]), none, none, none);
+  else
+    return Op::template f<W>(first, convert<W>(b[i]), convert<W>(c[i]), convert<W>(p0), none, none);
+}
+
+// The quick formula for all, then the numbers that it fails at again in a wider type.
+template <class Op, class T, bool kFixed = false>
+__attribute__((noinline)) void careful_kernel(char* const* ptrs, int64_t n, const void* params) {
+  const T p0 = Op::kParams > 0 ? param<T>(static_cast<const ElementParams*>(params), 0) : T(0);
+  auto* out = reinterpret_cast<T*>(ptrs[0]);
+  const auto* a = reinterpret_cast<const T*>(ptrs[1]);
+  const auto* b = reinterpret_cast<const T*>(ptrs[Op::kInputs > 1 ? 2 : 1]);
+  const auto* c = reinterpret_cast<const T*>(ptrs[Op::kInputs > 2 ? 3 : 1]);
+  const auto* key = Op::kInputs == 1 ? a : Op::kInputs == 2 ? b : c;
+  constexpr int64_t kPart = 256;
+  for (int64_t from = 0; from < n; from += kPart) {
+    const int64_t m = n - from < kPart ? n - from : kPart;
+    T quick[kPart];
+    for (int64_t i = 0; i < m; ++i) quick[i] = value_at<Op, T, kFixed>(a, b, c, i, p0);
+    int rare = 0;
+    for (int64_t i = 0; i < m; ++i) rare |= Careful<Op>::rare(key[kFixed ? 0 : i], quick[i]);
+    if (rare != 0) [[unlikely]] {
+      for (int64_t i = 0; i < m; ++i) {
+        if (!Careful<Op>::rare(key[kFixed ? 0 : i], quick[i])) continue;
+        using W = typename Wider<T>::type;
+        quick[i] = convert<T>(value_at<Op, W, kFixed>(a, b, c, i, p0));
+      }
+    }
+    memcpy(out, quick, static_cast<size_t>(m) * sizeof(T));
+    out += m, a += m, c += m, key += kFixed ? 0 : m, b += kFixed ? 0 : m;
+  }
+}
+
 template <class Op, class T>
 T quotient_of(T a, T b, COGRAD_UNUSED T c) {
   if constexpr (Op::kInputs == 2)
@@ -149,12 +232,24 @@ __attribute__((noinline)) void divide_kernel(char* const* ptrs, int64_t n, const
   }
 }
 
+template <class Op, class T, class R, class First>
+constexpr KernelFn choose() {
+  if constexpr (Op::kCost == DIVIDE && is_float<T> && Op::kInputs >= 2)
+    return divide_kernel<Op, T>;
+  else if constexpr (Careful<Op>::kOwn && is_complex_type<T>)
+    return careful_kernel<Op, T>;
+  else
+    return kernel<Op, T, R, First>;
+}
+
 // A kernel with one number for the second input: the hot case x * 2.
 template <class Op, class T>
 void scalar_kernel(char* const* ptrs, int64_t n) {
   auto* out = reinterpret_cast<T*>(ptrs[0]);
   const auto* a = reinterpret_cast<const T*>(ptrs[1]);
   const T b = *reinterpret_cast<const T*>(ptrs[2]);
+  if constexpr (is_complex_type<T> && Careful<Op>::kOwn)
+    return careful_kernel<Op, T, true>(ptrs, n, nullptr);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) out[i] = Op::template f<T>(a[i], b, T(0), T(0), T(0));
 }
@@ -182,7 +277,7 @@ void scalar_or_loop(char* const* ptrs, const int64_t* strides, int64_t n, const 
   constexpr int64_t kSize = sizeof(T);
   if (strides[2] == 0 && strides[1] == kSize && strides[0] == kSize)
     return scalar_kernel<Op, T>(ptrs, n);
-  loop<kernel<Op, T, R, T>, kLayout<Op, T, R, T, Form::plain>>(ptrs, strides, n, params);
+  loop<choose<Op, T, R, T>(), kLayout<Op, T, R, T, Form::plain>>(ptrs, strides, n, params);
 }
 
 // One row of a table. R is T, or bool for rows with a bool output.
@@ -196,7 +291,7 @@ struct Loops {
                   (is_float<T> || is_complex_type<T>)) {
       return scalar_or_loop<Op, T, R>;
     } else {
-      return loop<choose<T, R, First>(), kLayout<Op, T, R, First, Form::plain>>;
+      return loop<choose<Op, T, R, First>(), kLayout<Op, T, R, First, Form::plain>>;
     }
   }
   template <Form kForm>
@@ -206,7 +301,7 @@ struct Loops {
     if constexpr (NarrowLoop<Op>::kOwn)
       return NarrowLoop<Op>::template run<kForm>;
     else
-      return loop<choose<float, R, First>(), kLayout<Op, float, R, First, kForm>>;
+      return loop<choose<Op, float, R, First>(), kLayout<Op, float, R, First, kForm>>;
   }
   static constexpr void fill(LoopFn* row) {
     put<DType::Bool, bool>(row);
@@ -234,13 +329,6 @@ struct Loops {
   struct Select<false, A, B> {
     using type = B;
   };
-  template <class T, class R, class First>
-  static constexpr KernelFn choose() {
-    if constexpr (Op::kCost == DIVIDE && is_float<T> && Op::kInputs >= 2)
-      return divide_kernel<Op, T>;
-    else
-      return kernel<Op, T, R, First>;
-  }
   template <DType t, class T>
   static constexpr void put(LoopFn* row) {
     if constexpr ((Op::kTypes & bit(t)) != 0) row[static_cast<int>(t)] = plain<T>();

@@ -34,6 +34,9 @@ namespace {
 #include "ops/elementwise/elementwise.def"
 #undef BINARY_FORWARD
 
+COGRAD_CAREFUL(div, extreme)
+COGRAD_CAREFUL(addcdiv, extreme)
+
 // nextafter of 16-bit floats, whose bits without the sign are in the order of their sizes.
 constexpr uint16_t next_bits(uint16_t a, uint16_t b, uint16_t inf) {
   const uint16_t size_a = a & 0x7fff, size_b = b & 0x7fff;

@@ -18,6 +18,24 @@ namespace {
 #include "ops/elementwise/elementwise.def"
 #undef UNARY_FORWARD
 
+COGRAD_CAREFUL(reciprocal, extreme)
+COGRAD_CAREFUL(sqrt, extreme)
+COGRAD_CAREFUL(rsqrt, extreme)
+COGRAD_CAREFUL(exp, not_finite)
+COGRAD_CAREFUL(exp2, not_finite)
+COGRAD_CAREFUL(expm1, not_finite)
+COGRAD_CAREFUL(log, extreme)
+COGRAD_CAREFUL(log1p, not_finite)
+COGRAD_CAREFUL(log2, extreme)
+COGRAD_CAREFUL(log10, extreme)
+COGRAD_CAREFUL(sin, not_finite)
+COGRAD_CAREFUL(cos, not_finite)
+COGRAD_CAREFUL(sinh, not_finite)
+COGRAD_CAREFUL(cosh, not_finite)
+COGRAD_CAREFUL(sinc, not_finite)
+COGRAD_CAREFUL(sigmoid, not_finite)
+COGRAD_CAREFUL(silu, not_finite)
+
 #if defined(__AVX512F__)
 // MATH rows: n is a multiple of 16.
 #define COGRAD_FLOAT_LOOP(name)                                        \
