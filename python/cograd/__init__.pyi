@@ -19,7 +19,11 @@ from cograd._C import OutOfMemoryError as OutOfMemoryError
 from cograd._C import Size as Size
 from cograd._tensor.storage import TypedStorage as TypedStorage
 from cograd._C import UntypedStorage as UntypedStorage
+from cograd._numeric import adjoint as adjoint
+from cograd.nn.functional._grid import affine_grid_generator as affine_grid_generator
+from cograd._modes import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from cograd import array_api as array_api
+from cograd._numeric import as_strided_ as as_strided_
 from cograd._C import as_tensor as as_tensor
 from cograd._tensor.asarray import asarray as asarray
 from cograd import autograd as autograd
@@ -28,42 +32,65 @@ from cograd._windows import blackman_window as blackman_window
 from cograd.functional import broadcast_shapes as broadcast_shapes
 from cograd._C import can_cast as can_cast
 from cograd.functional import chain_matmul as chain_matmul
+from cograd.nn.functional.vision import channel_shuffle as channel_shuffle
+from cograd._numeric import cond as cond
 from cograd._losses import cosine_embedding_loss as cosine_embedding_loss
 from cograd._losses import ctc_loss as ctc_loss
 from cograd import cuda as cuda
+from cograd._numeric import detach as detach
+from cograd._numeric import detach_ as detach_
 from cograd import distributions as distributions
 from cograd.functional import einsum as einsum
 from cograd._losses import embedding_bag as embedding_bag
 from cograd._losses import embedding_renorm_ as embedding_renorm_
+from cograd._numeric import empty_permuted as empty_permuted
 from cograd.autograd.grad_mode import enable_grad as enable_grad
 from cograd import fft as fft
 from cograd._dtypes import finfo as finfo
+from cograd._numeric import frobenius_norm as frobenius_norm
 from cograd._C import from_dlpack as from_dlpack
 from cograd._C import from_numpy as from_numpy
 from cograd._C import frombuffer as frombuffer
 from cograd import func as func
 from cograd import functional as functional
+from cograd._modes import get_default_device as get_default_device
 from cograd._C import get_default_dtype as get_default_dtype
+from cograd._modes import get_deterministic_debug_mode as get_deterministic_debug_mode
+from cograd._numeric import get_device as get_device
+from cograd._modes import get_device_module as get_device_module
+from cograd._modes import get_float32_matmul_precision as get_float32_matmul_precision
+from cograd._modes import get_num_interop_threads as get_num_interop_threads
 from cograd._C import get_num_threads as get_num_threads
 from cograd._tensor.str import get_printoptions as get_printoptions
 from cograd.random import get_rng as get_rng
 from cograd.random import get_rng_state as get_rng_state
+from cograd._numeric import gradient as gradient
+from cograd.nn.functional._grid import grid_sampler as grid_sampler
+from cograd.nn.functional._grid import grid_sampler_2d as grid_sampler_2d
+from cograd.nn.functional._grid import grid_sampler_3d as grid_sampler_3d
 from cograd._recurrent import gru as gru
 from cograd._recurrent import gru_cell as gru_cell
 from cograd._windows import hamming_window as hamming_window
 from cograd._windows import hann_window as hann_window
 from cograd._losses import hinge_embedding_loss as hinge_embedding_loss
 from cograd.functional import histogram as histogram
+from cograd._numeric import histogramdd as histogramdd
 from cograd._dtypes import iinfo as iinfo
 from cograd.autograd.grad_mode import inference_mode as inference_mode
 from cograd.random import initial_seed as initial_seed
 from cograd._C import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from cograd._C import is_anomaly_enabled as is_anomaly_enabled
 from cograd._dtypes import is_complex as is_complex
+from cograd._numeric import is_conj as is_conj
+from cograd._modes import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from cograd._numeric import is_distributed as is_distributed
 from cograd._dtypes import is_floating_point as is_floating_point
 from cograd._C import is_grad_enabled as is_grad_enabled
 from cograd._C import is_inference_mode_enabled as is_inference_mode_enabled
+from cograd._numeric import is_neg as is_neg
 from cograd._dtypes import is_nonzero as is_nonzero
+from cograd._numeric import is_same_size as is_same_size
+from cograd._numeric import is_signed as is_signed
 from cograd._dtypes import is_storage as is_storage
 from cograd._dtypes import is_tensor as is_tensor
 from cograd._spectral import istft as istft
@@ -72,48 +99,73 @@ from cograd._losses import kl_div as kl_div
 from cograd import library as library
 from cograd import linalg as linalg
 from cograd.serialization import load as load
+from cograd._lowrank import lobpcg as lobpcg
 from cograd._recurrent import lstm as lstm
 from cograd._recurrent import lstm_cell as lstm_cell
+from cograd._lowrank import lu as lu
 from cograd.random import manual_seed as manual_seed
 from cograd._losses import margin_ranking_loss as margin_ranking_loss
+from cograd.nn.functional._top import max_pool1d as max_pool1d
+from cograd.nn.functional._top import max_pool2d as max_pool2d
+from cograd.nn.functional._top import max_pool3d as max_pool3d
 from cograd import multiprocessing as multiprocessing
 from cograd import nn as nn
 from cograd.autograd.grad_mode import no_grad as no_grad
+from cograd._numeric import norm_except_dim as norm_except_dim
+from cograd._numeric import nuclear_norm as nuclear_norm
 from cograd._dtypes import numel as numel
 from cograd import ops as ops
 from cograd import optim as optim
 from cograd import overrides as overrides
 from cograd.nn.functional.distance import pairwise_distance as pairwise_distance
+from cograd._lowrank import pca_lowrank as pca_lowrank
+from cograd.nn.functional.vision import pixel_shuffle as pixel_shuffle
+from cograd.nn.functional.vision import pixel_unshuffle as pixel_unshuffle
 from cograd._losses import poisson_nll_loss as poisson_nll_loss
 from cograd._preload import preload_openblas as preload_openblas
 from cograd._tensor.str import printoptions as printoptions
 from cograd._C import promote_types as promote_types
 from cograd import random as random
+from cograd._numeric import range as range
 from cograd.functional import resize_as_ as resize_as_
+from cograd._numeric import resolve_neg as resolve_neg
 from cograd._C import result_type as result_type
 from cograd._recurrent import rnn_relu as rnn_relu
 from cograd._recurrent import rnn_relu_cell as rnn_relu_cell
 from cograd._recurrent import rnn_tanh as rnn_tanh
 from cograd._recurrent import rnn_tanh_cell as rnn_tanh_cell
+from cograd.nn.functional.activation import rrelu as rrelu
+from cograd.nn.functional.activation import rrelu_ as rrelu_
 from cograd.serialization import save as save
 from cograd.random import seed as seed
 from cograd import serialization as serialization
 from cograd.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
+from cograd._modes import set_default_device as set_default_device
 from cograd._dtypes import set_default_dtype as set_default_dtype
+from cograd._modes import set_default_tensor_type as set_default_tensor_type
+from cograd._modes import set_deterministic_debug_mode as set_deterministic_debug_mode
+from cograd._modes import set_float32_matmul_precision as set_float32_matmul_precision
+from cograd._modes import set_flush_denormal as set_flush_denormal
 from cograd.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from cograd._modes import set_num_interop_threads as set_num_interop_threads
 from cograd._C import set_num_threads as set_num_threads
 from cograd._tensor.str import set_printoptions as set_printoptions
 from cograd.random import set_rng as set_rng
 from cograd.random import set_rng_state as set_rng_state
 from cograd import signal as signal
+from cograd._numeric import slice_inverse as slice_inverse
 from cograd import special as special
 from cograd._spectral import stft as stft
+from cograd._lowrank import svd_lowrank as svd_lowrank
 from cograd._C import tensor as tensor
 from cograd.functional import tensordot as tensordot
 from cograd import testing as testing
 from cograd._losses import triplet_margin_loss as triplet_margin_loss
 from cograd._dtypes import typename as typename
+from cograd._numeric import unravel_index as unravel_index
+from cograd._modes import use_deterministic_algorithms as use_deterministic_algorithms
 from cograd import utils as utils
+from cograd._numeric import vander as vander
 from cograd._vmap import vmap as vmap
 from cograd.functional import zero_ as zero_
 
@@ -479,6 +531,7 @@ def isreal(input: Tensor) -> Tensor: ...
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | None = None) -> _kthvalue_result: ...
 def layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05, cudnn_enable: _bool = True) -> Tensor: ...
+layout: Any
 def lcm(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor: ...
 def lcm_(input: Tensor | Number, other: Tensor | Number) -> Tensor: ...
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
@@ -828,7 +881,7 @@ def std_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool =
 def std_mean(input: Tensor, unbiased: _bool) -> tuple[Tensor, ...]: ...
 @overload
 def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: Number | None = 1, keepdim: _bool = False, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
-strided: str
+strided: Any
 def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor: ...
 def sub_(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor: ...
 def subtract(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor: ...
