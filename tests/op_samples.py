@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The op table's samples as functions of many samples at once; the tests of vmap share this."""
 
+import itertools
+
 import pytest
 from op_checks import constants_of
 from op_table import (
@@ -29,6 +31,11 @@ CASES = [
 DERIVATIVES = [c for c in CASES if c.values[0]["differentiable"] and has_derivative(c.values[1])]
 
 
+def turns():
+    """The dims of the samples, tensor by tensor."""
+    return itertools.cycle([0, 1, 0, 0, 1, 0])
+
+
 class Samples:
     """One sample of an op as a function of its tensors, of which some differ by vmap's sample."""
 
@@ -44,9 +51,9 @@ class Samples:
         # Every sample is a valid argument where the given one is.
         self.batched = [
             torch.stack([self.variant(v, k) for k in range(SIZE)], min(d, v.dim()))
-            for d, v in zip([0, 1, 0, 0, 1, 0], self.values, strict=False)
+            for d, v in zip(turns(), self.values, strict=False)
         ]
-        self.dims = [min(d, v.dim()) for d, v in zip([0, 1, 0, 0, 1, 0], self.values, strict=False)]
+        self.dims = [min(d, v.dim()) for d, v in zip(turns(), self.values, strict=False)]
         constants = constants_of(record, self.args)
         self.differentiable = [v.dtype is F8 and id(v) not in constants for v in self.values]
 

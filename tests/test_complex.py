@@ -440,12 +440,21 @@ def test_optimizers_see_the_parts(name, options):
     assert not torch.allclose(z.detach(), start)
 
 
-def test_recorded_steps_that_square_gradients_refuse_complex_parameters():
-    z = leaf(1 + 1j)
-    optimizer = torch.optim.Adam([z * 1], differentiable=True)
-    optimizer.param_groups[0]["params"][0].grad = torch.ones(1, dtype=C16)
-    with pytest.raises(NotImplementedError, match="view_as_real"):
+def test_recorded_steps_that_square_gradients_see_the_parts():
+    def stepped(start, gradient):
+        parameter = start.clone()
+        optimizer = torch.optim.Adam([parameter], differentiable=True, lr=0.1)
+        parameter.grad = gradient * 3
         optimizer.step()
+        return parameter
+
+    start, gradient = torch.tensor([1 + 1j], dtype=C16), torch.tensor([0.3 - 2j], dtype=C16)
+    gradient.requires_grad_()
+    got = stepped(start, gradient)
+    expected = stepped(torch.view_as_real(start), torch.view_as_real(gradient.detach()))
+    assert torch.allclose(torch.view_as_real(got.detach()), expected.detach())
+    (slope,) = torch.autograd.grad(got.abs().sum(), gradient)
+    assert slope.isfinite().all()
 
 
 def test_modules_take_complex_parameters():
