@@ -86,7 +86,6 @@ nn.GroupNorm(3, 6, affine=False) | T(3, 6)
 nn.GroupNorm(1, 4, eps=0.1) | T(2, 4, 3, 2)
 nn.LocalResponseNorm(3, 0.5, 0.6, 2.0) | T(2, 5, 4)
 nn.LocalResponseNorm(2) | T(2, 5, 4, 3)
-nn.CrossMapLRN2d(3, 0.5) | T(2, 5, 4, 3)
 """
 
 IMAGES = """

@@ -154,3 +154,10 @@ def test_a_lazy_module_takes_a_state():
     fresh = copy.deepcopy(nn.LazyConv2d(3, 2))
     assert fresh(torch.ones(1, 2, 3, 3)).shape == (1, 3, 2, 2)
     assert type(fresh) is nn.Conv2d
+
+
+def test_cross_map_lrn_of_few_channels():
+    """All windows hold all channels, so that each sum is that of all squares."""
+    x = torch.randn(2, 2, 3, 4, dtype=torch.float64)
+    want = x / (1 + 0.5 / 3 * x.square().sum(1, keepdim=True)) ** 0.75
+    assert torch.allclose(nn.CrossMapLRN2d(3, 0.5)(x), want)
