@@ -440,21 +440,27 @@ def test_optimizers_see_the_parts(name, options):
     assert not torch.allclose(z.detach(), start)
 
 
-def test_recorded_steps_that_square_gradients_see_the_parts():
-    def stepped(start, gradient):
-        parameter = start.clone()
-        optimizer = torch.optim.Adam([parameter], differentiable=True, lr=0.1)
-        parameter.grad = gradient * 3
-        optimizer.step()
-        return parameter
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.RMSprop, torch.optim.SGD])
+def test_recorded_steps_see_the_parts(kind):
+    options = {"momentum": 0.5} if kind is torch.optim.SGD else {}
 
-    start, gradient = torch.tensor([1 + 1j], dtype=C16), torch.tensor([0.3 - 2j], dtype=C16)
-    gradient.requires_grad_()
-    got = stepped(start, gradient)
-    expected = stepped(torch.view_as_real(start), torch.view_as_real(gradient.detach()))
-    assert torch.allclose(torch.view_as_real(got.detach()), expected.detach())
-    (slope,) = torch.autograd.grad(got.abs().sum(), gradient)
-    assert slope.isfinite().all()
+    def steps(start):
+        z = start * 1
+        optimizer = kind([z], lr=0.1, differentiable=True, **options)
+        for _ in range(2):
+            (z.grad,) = torch.autograd.grad((z.clone() ** 3).abs().sum(), z, create_graph=True)
+            optimizer.step()
+        return z
+
+    start = torch.tensor([1 + 1j, -0.5 + 2j], dtype=C16, requires_grad=True)
+    assert torch.autograd.gradcheck(steps, start)
+    plain = start.detach().clone().requires_grad_()
+    optimizer = kind([plain], lr=0.1, **options)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (plain**3).abs().sum().backward()
+        optimizer.step()
+    torch.testing.assert_close(steps(start).detach(), plain.detach(), rtol=1e-10, atol=1e-12)
 
 
 def test_modules_take_complex_parameters():
