@@ -29,8 +29,13 @@ struct Conj {
 struct Sgn {
   template <class T>
   static Complex<T> f(Complex<T> v) {
-    const T size = hypot(v.re, v.im);
-    return size == T(0) ? Complex<T>(T(0)) : Complex<T>(v.re / size, v.im / size);
+    // Scaled so that the size neither overflows nor is subnormal.
+    constexpr T kFar = sizeof(T) == 4 ? T(0x1p60) : T(0x1p500);
+    const T a = abs(v.re), b = abs(v.im), large = a < b ? b : a;
+    const T scale = large > kFar ? T(1) / kFar : large < T(1) / kFar ? kFar : T(1);
+    const Complex<T> u = v * scale;
+    const T size = hypot(u.re, u.im);
+    return size == T(0) ? Complex<T>(T(0)) : Complex<T>(u.re / size, u.im / size);
   }
 };
 

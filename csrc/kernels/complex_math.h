@@ -13,7 +13,7 @@ namespace {
 template <class T>
 inline Complex<T> exp(Complex<T> v) {
   const T size = exp(v.re);
-  return {v.im == T(0) ? size : size * cos(v.im), v.im == T(0) ? v.im : size * sin(v.im)};
+  return {size * cos(v.im), size * sin(v.im)};
 }
 template <class T>
 inline Complex<T> exp2(Complex<T> v) {
@@ -64,21 +64,35 @@ template <class T>
 inline Complex<T> rsqrt(Complex<T> v) {
   return Complex<T>(T(1)) / sqrt(v);
 }
+// cosh(v) and sinh(v) from one exponential, NaN where that overflows.
+template <class T>
+struct Hyperbolic {
+  T even, odd;
+};
+template <class T>
+inline Hyperbolic<T> hyperbolic(T v) {
+  const T m = expm1(abs(v)), q = m / (m + T(1));
+  return {T(1) + T(0.5) * m * q, copysign(T(0.5) * (m + q), v)};
+}
 template <class T>
 inline Complex<T> sin(Complex<T> v) {
-  return {sin(v.re) * cosh(v.im), cos(v.re) * sinh(v.im)};
+  const Hyperbolic<T> h = hyperbolic(v.im);
+  return {sin(v.re) * h.even, cos(v.re) * h.odd};
 }
 template <class T>
 inline Complex<T> cos(Complex<T> v) {
-  return {cos(v.re) * cosh(v.im), -sin(v.re) * sinh(v.im)};
+  const Hyperbolic<T> h = hyperbolic(v.im);
+  return {cos(v.re) * h.even, -sin(v.re) * h.odd};
 }
 template <class T>
 inline Complex<T> sinh(Complex<T> v) {
-  return {sinh(v.re) * cos(v.im), cosh(v.re) * sin(v.im)};
+  const Hyperbolic<T> h = hyperbolic(v.re);
+  return {h.odd * cos(v.im), h.even * sin(v.im)};
 }
 template <class T>
 inline Complex<T> cosh(Complex<T> v) {
-  return {cosh(v.re) * cos(v.im), sinh(v.re) * sin(v.im)};
+  const Hyperbolic<T> h = hyperbolic(v.re);
+  return {h.even * cos(v.im), h.odd * sin(v.im)};
 }
 #define COGRAD_COMPLEX_STD(name)                       \
   template <class T>                                   \
@@ -98,9 +112,8 @@ COGRAD_COMPLEX_STD(atanh)
 template <class T>
 inline Complex<T> sigmoid(Complex<T> v) {
   const bool left = v.re < T(0);
-  const Complex<T> e = exp(left ? v : -v);
-  const Complex<T> top = left ? e : Complex<T>(T(1));
-  return top / (Complex<T>(T(1)) + e);
+  const Complex<T> e = exp(Complex<T>(-abs(v.re), left ? v.im : -v.im));
+  return Complex<T>(left ? e.re : T(1), left ? e.im : T(0)) / (Complex<T>(T(1)) + e);
 }
 template <class T>
 inline T silu(T v) {
@@ -160,6 +173,21 @@ template <class W>
 inline std::complex<W> expm1(std::complex<W> v) {
   const std::complex<W> e = std::exp(v);
   return {e.real() - W(1), e.imag()};
+}
+
+// NaN and the infinities replaced, of complex numbers in each part.
+template <class T>
+inline T repaired(T v, T nan, T posinf, T neginf) {
+  return isnan(v) ? nan : isposinf(v) ? posinf : isneginf(v) ? neginf : v;
+}
+template <class T>
+inline Complex<T> repaired(Complex<T> v, Complex<T> nan, Complex<T> posinf, Complex<T> neginf) {
+  return {repaired(v.re, nan.re, posinf.re, neginf.re),
+          repaired(v.im, nan.re, posinf.re, neginf.re)};
+}
+template <class T>
+inline T where_finite(T v, T g) {
+  return isfinite(v) ? g : T(0);
 }
 
 // What formulas ask where an order of the numbers would do for real ones.

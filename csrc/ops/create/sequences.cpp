@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // New tensors of counted values: arange, linspace, logspace, indices of triangles.
 #include <cmath>
+#include <complex>
 
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
@@ -42,6 +43,23 @@ void fill_with(const Tensor& out, const F& value) {
       }
     });
   });
+}
+
+// The same of complex values.
+template <class F>
+void fill_with_complex(const Tensor& out, const F& value) {
+  const int64_t n = out.numel();
+  HeavyScope heavy(n);
+  const auto fill = [&](auto* to) {
+    using T = std::remove_pointer_t<decltype(to)>;
+    parallel_for(0, n, 32768, [&](int64_t lo, int64_t hi) {
+      for (int64_t i = lo; i < hi; ++i) to[i] = T(value(i));
+    });
+  };
+  if (out.dtype() == DType::Complex64)
+    fill(out.data<Complex<float>>());
+  else
+    fill(out.data<Complex<double>>());
 }
 
 // One dim, or the shape of an out= that has as many elements.
@@ -152,19 +170,31 @@ double end_of(const Scalar& v, DType t) {
 }
 
 // The i-th of n evenly spaced values; counted from the nearer end, so that both ends are exact.
+template <class V>
 struct Evenly {
-  double start, end, step;
+  V start, end, step;
   int64_t n;
-  Evenly(const Scalar& a, const Scalar& b, int64_t count, DType t)
-      : start(end_of(a, t)),
-        end(end_of(b, t)),
-        step(count > 1 ? (end - start) / static_cast<double>(count - 1) : 0),
+  Evenly(V a, V b, int64_t count)
+      : start(a),
+        end(b),
+        step(count > 1 ? (end - start) / static_cast<double>(count - 1) : V(0)),
         n(count) {}
-  double operator()(int64_t i) const {
+  V operator()(int64_t i) const {
     return i < n / 2 || n == 1 ? start + step * static_cast<double>(i)
                                : end - step * static_cast<double>(n - 1 - i);
   }
 };
+
+// The dtype of a range between numbers; raises if it is asked to drop an imaginary part.
+DType range_dtype(const char* op, const CtxBase& ctx, std::optional<DType> asked, const Scalar& a,
+                  const Scalar& b) {
+  if (!a.is_complex() && !b.is_complex()) return factory_dtype(ctx, asked, default_dtype());
+  const DType inferred = complex_dtype(default_dtype());
+  const DType t = factory_dtype(ctx, asked, inferred);
+  COGRAD_CHECK(is_complex(t), op, "(): inferred dtype ", dtype_name(inferred),
+               " can't be safely cast to passed dtype ", dtype_name(t));
+  return t;
+}
 
 struct Linspace {
   static constexpr OpSpec spec{"linspace",
@@ -173,14 +203,17 @@ struct Linspace {
                                "`steps` evenly spaced values from start to end, both included.",
                                "0.0, 1.0, 5; 3, -3, 4; 2.0, 5.0, 1; 0, 1, 0",
                                "np.linspace(start, end, steps)"};
-  static constexpr DTypeSet kDTypes = kAllTypes;
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(Ctx<Linspace>& ctx, Scalar start, Scalar end, int64_t steps,
                         COGRAD_FACTORY_PARAMS) {
-    const DType t = factory_dtype(ctx, dtype, default_dtype());
+    const DType t = range_dtype("linspace", ctx, dtype, start, end);
     check_steps("linspace", steps, t);
     check_factory("linspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("linspace", counted_sizes(ctx, steps), t);
-    fill_with(out, Evenly(start, end, steps, t));
+    if (is_complex(t))
+      fill_with_complex(out, Evenly(start.to_complex(), end.to_complex(), steps));
+    else
+      fill_with(out, Evenly(end_of(start, t), end_of(end, t), steps));
     return finish_factory(out, requires_grad);
   }
 };
@@ -194,15 +227,22 @@ struct Logspace {
       "base to the power of `steps` evenly spaced values from start to end.",
       "0.0, 2.0, 5; -1.0, 1.0, 3, 2.0",
       "np.logspace(start, end, steps, base=base)"};
-  static constexpr DTypeSet kDTypes = kAllTypes;
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(Ctx<Logspace>& ctx, Scalar start, Scalar end, int64_t steps, double base,
                         COGRAD_FACTORY_PARAMS) {
-    const DType t = factory_dtype(ctx, dtype, default_dtype());
+    const DType t = range_dtype("logspace", ctx, dtype, start, end);
     check_steps("logspace", steps, t);
     check_factory("logspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("logspace", counted_sizes(ctx, steps), t);
-    const Evenly exponent(start, end, steps, t);
-    fill_with(out, [&](int64_t i) { return std::pow(base, exponent(i)); });
+    if (is_complex(t)) {
+      const Evenly exponent(start.to_complex(), end.to_complex(), steps);
+      fill_with_complex(out, [&](int64_t i) -> Complex<double> {
+        return std::pow(std::complex<double>(base), std::complex<double>(exponent(i)));
+      });
+    } else {
+      const Evenly exponent(end_of(start, t), end_of(end, t), steps);
+      fill_with(out, [&](int64_t i) { return std::pow(base, exponent(i)); });
+    }
     return finish_factory(out, requires_grad);
   }
 };

@@ -85,14 +85,15 @@ struct NanToNum {
       "input, nan=None, posinf=None, neginf=None",
       kForms | kElementwise,
       "NaN, inf and -inf replaced: by 0, the largest and the lowest number "
-      "of the dtype unless given.",
+      "of the dtype unless given; in each part of complex numbers.",
       "T(3, 4); T(3), 1.0, 2.0, 3.0",
       "np.nan_to_num(input)"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(Into into, const Tensor& x, std::optional<double> nan,
                         std::optional<double> posinf, std::optional<double> neginf) {
-    if (!is_floating(x.dtype()))  // nothing to replace
+    if (!is_differentiable(x.dtype()))  // nothing to replace
       return into.run<rows::Row_bitwise_or>(TensorOrScalar(x), TensorOrScalar(Scalar(false)));
-    const double top = largest(x.dtype());
+    const double top = largest(real_dtype(x.dtype()));
     return into.run<rows::Row_nan_to_num>(x, nan.value_or(0), posinf.value_or(top),
                                           neginf.value_or(-top));
   }

@@ -23,6 +23,8 @@ struct AbsComplex {
   static constexpr DTypeSet kDTypes = kComplexTypes;
   static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<AbsComplex>& ctx, const Tensor& z) {
+    COGRAD_CHECK(ctx.inplace_target() == nullptr,
+                 "In-place abs is not supported for complex tensors.");
     ctx.save(z);
     return run(ctx, ComplexOp::Abs, z, real_dtype(z.dtype()));
   }

@@ -126,21 +126,30 @@ template <class T>
 inline bool not_finite(Complex<T>, Complex<T> r) {
   return !isfinite(r);
 }
-// Or so large or small that its square, its half or its reciprocal is not a normal number.
+// Or so large or small that its half or its reciprocal is not a normal number.
 template <class T>
 inline bool extreme(Complex<T> v, Complex<T> r) {
   constexpr T kSmall = sizeof(T) == 4 ? T(0x1p-120) : T(0x1p-1000);
   const T a = abs(v.re), b = abs(v.im), size = a < b ? b : a;
   return !isfinite(r) | (size > T(1) / kSmall) | ((size < kSmall) & (size != T(0)));
 }
-#define COGRAD_CAREFUL(name, test)                                  \
-  template <>                                                       \
-  struct Careful<Forward_##name> {                                  \
-    static constexpr bool kOwn = true;                              \
-    template <class T>                                              \
-    static bool rare(T v, T r) {                                    \
-      return test(v, r);                                            \
-    }                                                               \
+// Quotients by zero are those of the parts.
+template <class T>
+inline bool divides(Complex<T> v, Complex<T> r) {
+  constexpr T kSmall = sizeof(T) == 4 ? T(0x1p-120) : T(0x1p-1000);
+  const T a = abs(v.re), b = abs(v.im), size = a < b ? b : a;
+  const bool far = !isfinite(r) | (size > T(1) / kSmall) | (size < kSmall);
+  return far & ((v.re != T(0)) | (v.im != T(0)));
+}
+// nan: whether one NaN part makes the number NaN, infinite or not.
+#define COGRAD_CAREFUL(name, test, nan)            \
+  template <>                                      \
+  struct Careful<Forward_##name> {                 \
+    static constexpr bool kOwn = true, kNan = nan; \
+    template <class T>                             \
+    static bool rare(T v, T r) {                   \
+      return test(v, r);                           \
+    }                                              \
   };
 
 template <class T>
@@ -158,17 +167,25 @@ W convert(T v) {
   using R = typename W::value_type;
   return W(static_cast<R>(v.real()), static_cast<R>(v.imag()));
 }
+template <class Op, class W, class T>
+W operand(T v) {
+  if constexpr (!std::is_same_v<W, T> && Careful<Op>::kNan) {
+    if (isnan(v)) return W(NAN, NAN);
+  }
+  return convert<W>(v);
+}
 
 // Row `Op` at element i in type W. kFixed: the second input is one number.
 template <class Op, class W, bool kFixed, class T>
 W value_at(const T* a, const T* b, const T* c, int64_t i, T p0) {
-  const W none(0), first = convert<W>(a[i]);
+  const W none(0), first = operand<Op, W>(a[i]);
   if constexpr (Op::kInputs == 1)
     return Op::template f<W>(first, none, none, none);
   else if constexpr (Op::kInputs == 2)
-    return Op::template f<W>(first, convert<W>(b[kFixed ? 0 : i]), none, none, none);
+    return Op::template f<W>(first, operand<Op, W>(b[kFixed ? 0 : i]), none, none, none);
   else
-    return Op::template f<W>(first, convert<W>(b[i]), convert<W>(c[i]), convert<W>(p0), none, none);
+    return Op::template f<W>(first, operand<Op, W>(b[i]), operand<Op, W>(c[i]), convert<W>(p0),
+                             none, none);
 }
 
 // The quick formula for all, then the numbers that it fails at again in a wider type.
@@ -184,6 +201,7 @@ __attribute__((noinline)) void careful_kernel(char* const* ptrs, int64_t n, cons
   for (int64_t from = 0; from < n; from += kPart) {
     const int64_t m = n - from < kPart ? n - from : kPart;
     T quick[kPart];
+    // Two loops: together they would not vectorise.
     for (int64_t i = 0; i < m; ++i) quick[i] = value_at<Op, T, kFixed>(a, b, c, i, p0);
     int rare = 0;
     for (int64_t i = 0; i < m; ++i) rare |= Careful<Op>::rare(key[kFixed ? 0 : i], quick[i]);

@@ -34,8 +34,8 @@ namespace {
 #include "ops/elementwise/elementwise.def"
 #undef BINARY_FORWARD
 
-COGRAD_CAREFUL(div, extreme)
-COGRAD_CAREFUL(addcdiv, extreme)
+COGRAD_CAREFUL(div, divides, true)
+COGRAD_CAREFUL(addcdiv, divides, true)
 
 // nextafter of 16-bit floats, whose bits without the sign are in the order of their sizes.
 constexpr uint16_t next_bits(uint16_t a, uint16_t b, uint16_t inf) {

@@ -21,7 +21,7 @@ Tensor not_implemented(const Tensor&, const char* op) {
 
 Tensor Operand::boxed() const {
   if (number_.is_complex()) return wrapped_number(number_, DType::Complex128);
-  return wrapped_number(number_, number_.is_float() ? DType::Float64 : scalar_dtype(number_));
+  return wrapped_number(number_, DType::Float64);
 }
 
 Operand arithmetic(BinaryOp op, const TensorOrScalar& a, const TensorOrScalar& b) {

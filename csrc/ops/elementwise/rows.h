@@ -100,6 +100,11 @@ inline Tensor has_positive_part(const Operand& v) {
   const Tensor t(v);
   return ge(is_complex(t.dtype()) ? real(t) : t, 0);
 }
+// g where v is finite, else 0; of complex numbers in each part.
+inline Tensor where_finite(const Tensor& v, const Tensor& g) {
+  if (!is_complex(v.dtype())) return where(isfinite(v), g, lit(0));
+  return complex_of(where_finite(real(v), real(g)), where_finite(imag(v), imag(g)));
+}
 inline Tensor scaled(const Tensor& g, const Operand& by) {
   return !by.is_tensor() && by.number().equals(1) ? g : mul(g, by);
 }

@@ -112,12 +112,15 @@ struct NormalTensor {
   static constexpr OpSpec spec{
       "normal", "mean, std=1.0, *, generator=None", kFunction | kOut | kRandom,
       "Normal numbers with means and standard deviations, broadcast.", "none: random"};
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(Ctx<NormalTensor>& ctx, const TensorOrScalar& mean,
                         const TensorOrScalar& std, Generator* g) {
     COGRAD_CHECK_TYPE(mean.is_tensor() || std.is_tensor(),
                       "normal(): mean or std must be a tensor when no size is given");
-    if (mean.is_tensor()) check_floating("normal", mean.tensor().dtype());
+    if (mean.is_tensor()) check_filled("normal", mean.tensor().dtype());
     if (std.is_tensor()) {
+      COGRAD_CHECK(!is_complex(std.tensor().dtype()),
+                   "normal expects standard deviation to be non-complex");
       check_floating("normal", std.tensor().dtype());
       const bool bad =
           any_element(raw_contiguous(std.tensor()), [](double v) { return !(v >= 0); });
@@ -138,7 +141,7 @@ struct NormalTensor {
   }
   static void backward(Ctx<NormalTensor>& ctx, const Tensor& g) {
     if (ctx.needs(0)) ctx.grad(0) = zeros_like(g);
-    if (ctx.needs(1)) ctx.grad(1) = zeros_like(g);
+    if (ctx.needs(1)) ctx.grad(1) = zeros_like(real(g));
   }
 };
 COGRAD_OP(NormalTensor)
