@@ -486,3 +486,18 @@ def test_default_device_and_type():
     with pytest.raises(TypeError, match="floating-point"):
         torch.set_default_tensor_type("torch.LongTensor")
     assert isinstance(torch.strided, torch.layout) and torch.ones(1).layout == torch.strided
+
+
+def test_names_of_the_functional_at_the_top():
+    x, table = torch.randn(4, 3), torch.randn(5, 3)
+    functional = torch.nn.functional
+    indices = torch.tensor([0, 4, 1])
+    assert torch.equal(torch.embedding(table, indices), table[indices])
+    assert torch.equal(torch.pdist(x), functional.pdist(x))
+    target = torch.ones(4, 3)
+    for number, name in enumerate(("none", "mean", "sum")):
+        got = torch.binary_cross_entropy_with_logits(x, target, reduction=number)
+        wanted = functional.binary_cross_entropy_with_logits(x, target, reduction=name)
+        assert torch.equal(got, wanted)
+    z = torch.tensor([1 + 2j])
+    assert torch.resolve_conj(z) is z and not torch.is_conj(z.conj())

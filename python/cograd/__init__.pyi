@@ -28,6 +28,7 @@ from cograd._C import as_tensor as as_tensor
 from cograd._tensor.asarray import asarray as asarray
 from cograd import autograd as autograd
 from cograd._windows import bartlett_window as bartlett_window
+from cograd._losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from cograd._windows import blackman_window as blackman_window
 from cograd.functional import broadcast_shapes as broadcast_shapes
 from cograd._C import can_cast as can_cast
@@ -41,6 +42,7 @@ from cograd._numeric import detach as detach
 from cograd._numeric import detach_ as detach_
 from cograd import distributions as distributions
 from cograd.functional import einsum as einsum
+from cograd._losses import embedding as embedding
 from cograd._losses import embedding_bag as embedding_bag
 from cograd._losses import embedding_renorm_ as embedding_renorm_
 from cograd._numeric import empty_permuted as empty_permuted
@@ -119,6 +121,7 @@ from cograd import optim as optim
 from cograd import overrides as overrides
 from cograd.nn.functional.distance import pairwise_distance as pairwise_distance
 from cograd._lowrank import pca_lowrank as pca_lowrank
+from cograd._losses import pdist as pdist
 from cograd.nn.functional.vision import pixel_shuffle as pixel_shuffle
 from cograd.nn.functional.vision import pixel_unshuffle as pixel_unshuffle
 from cograd._losses import poisson_nll_loss as poisson_nll_loss
@@ -128,6 +131,7 @@ from cograd._C import promote_types as promote_types
 from cograd import random as random
 from cograd._numeric import range as range
 from cograd.functional import resize_as_ as resize_as_
+from cograd._numeric import resolve_conj as resolve_conj
 from cograd._numeric import resolve_neg as resolve_neg
 from cograd._C import result_type as result_type
 from cograd._recurrent import rnn_relu as rnn_relu

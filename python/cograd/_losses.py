@@ -14,14 +14,17 @@ from cograd._C import Tensor
 from cograd.nn import functional as F
 
 __all__ = [
+    "binary_cross_entropy_with_logits",
     "cosine_embedding_loss",
     "ctc_loss",
+    "embedding",
     "embedding_bag",
     "embedding_renorm_",
     "hinge_embedding_loss",
     "kl_div",
     "margin_ranking_loss",
     "pairwise_distance",
+    "pdist",
     "poisson_nll_loss",
     "triplet_margin_loss",
 ]
@@ -145,6 +148,38 @@ def embedding_bag(
     places = cograd.arange(indices.numel(), dtype=cograd.int64)
     bags = cograd.searchsorted(begins.to(cograd.int64), places, right=True) - 1
     return out, bags, sizes, rows
+
+
+def embedding(
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """functional.embedding with the table first; a negative ``padding_idx`` is none."""
+    padding = None if padding_idx < 0 else padding_idx
+    return F.embedding(
+        indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse
+    )
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """functional.pdist."""
+    return F.pdist(input, p)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    pos_weight: Tensor | None = None,
+    reduction: int = 1,
+) -> Tensor:
+    """functional.binary_cross_entropy_with_logits; reduction 0 none, 1 mean, 2 sum."""
+    return F.binary_cross_entropy_with_logits(
+        input, target, weight, pos_weight=pos_weight, reduction=_name(reduction)
+    )
 
 
 def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Any:

@@ -50,7 +50,7 @@ Tensor fold_samples(const Tensor& t, int dim) {
   Dims sizes;
   for (int i = 0; i < moved.dim(); ++i) {
     if (i == dim + 1)
-      sizes[static_cast<size_t>(dim)] *= moved.size(i);
+      sizes.back() = checked_mul(sizes.back(), moved.size(i));
     else
       sizes.push_back(moved.size(i));
   }
@@ -202,7 +202,7 @@ struct ConvOp {
     }
     const bool shared = !c.batched(x) && o.groups == 1;  // all kernels see the same input
     const Tensor in = shared ? x : fold_samples(c.all_samples(x), 1);
-    if (!shared) o.groups *= c.size();
+    if (!shared) o.groups = checked_mul(o.groups, c.size());
     const Tensor bias = b.defined() ? fold_samples(c.all_samples(b), 0) : b;
     c.give(unfold_samples(conv(in, fold_samples(c.all_samples(w), 0), bias, o), 1, c.size()));
   }
@@ -248,7 +248,7 @@ struct ConvInputGrad {
     ConvOptions o = options_of(c, 3);
     const bool fold_batch = !c.batched(w);
     const size_t dim = fold_batch ? 0 : 1;
-    if (!fold_batch) o.groups *= c.size();
+    if (!fold_batch) o.groups = checked_mul(o.groups, c.size());
     const Tensor weight = fold_batch ? w : fold_samples(c.samples(w), 0);
     const Tensor gx = conv_input_grad(fold_samples(c.all_samples(g), static_cast<int>(dim)), weight,
                                       scaled(c.arg(2).ints(), dim, c.size()), o);
@@ -294,7 +294,7 @@ struct ConvWeightGrad {
     const Tensor &g = c.arg(0).tensor(), &x = c.arg(1).tensor();
     ConvOptions o = options_of(c, 3);
     const bool shared = !c.batched(x) && o.groups == 1;
-    if (!shared) o.groups *= c.size();
+    if (!shared) o.groups = checked_mul(o.groups, c.size());
     const Tensor in = shared ? x : fold_samples(c.all_samples(x), 1);
     const Tensor gw = conv_weight_grad(fold_samples(c.all_samples(g), 1), in,
                                        scaled(c.arg(2).ints(), 0, c.size()), o);

@@ -21,7 +21,7 @@ struct ResampleOp {
     const kernels::Resampling& r = *maps.map;
     Dims sizes(x.sizes());
     int64_t planes = 1;
-    for (int i = 0; i < x.dim() - maps.dims; ++i) planes *= x.size(i);
+    for (int i = 0; i < x.dim() - maps.dims; ++i) planes = checked_mul(planes, x.size(i));
     for (int i = 0; i < maps.dims; ++i)
       sizes[static_cast<size_t>(x.dim() - maps.dims + i)] = r.dims[3 - maps.dims + i].out;
     Tensor y = empty(sizes, x.dtype());

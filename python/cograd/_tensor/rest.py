@@ -51,6 +51,8 @@ def _dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]
 
 def _float_power_(self: Tensor, exponent: Any) -> Tensor:
     """``float_power`` in place, of a float64 or complex128 tensor."""
+    if not isinstance(self, Tensor):
+        raise TypeError(f"float_power_(): expected a Tensor, got {type(self).__name__}")
     is_complex = self.is_complex() or isinstance(exponent, complex)
     if isinstance(exponent, Tensor):
         is_complex = is_complex or exponent.is_complex()
