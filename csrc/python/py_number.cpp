@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Operators of Tensor: the number protocol and comparisons, straight to the op records.
+#include "python/py_interop.h"
 #include "python/py_ops.h"
 #include "python/py_overrides.h"
 
@@ -235,26 +236,13 @@ const bool filled = [] {
 
 }  // namespace
 
-namespace {
-bool is_array(PyObject* o) noexcept {
-  return std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray";
-}
-// NumPy's arrays are compared element by element: Python would compare identities.
-py::object array_as_tensor(PyObject* o) {
-  return py::module_::import("cograd").attr("from_numpy")(py::handle(o).attr("copy")());
-}
-}  // namespace
-
 PyObject* tensor_richcompare(PyObject* a, PyObject* b, int op) {
-  if (is_array(b)) [[unlikely]] {
-    py::object tensor;
-    PyObject* done = guarded([&] {
-      tensor = array_as_tensor(b);
-      return py::none().release().ptr();
+  // NumPy's arrays are compared element by element: Python would compare identities.
+  if (is_ndarray(b)) [[unlikely]] {
+    return guarded([&] {
+      const auto other = py::reinterpret_steal<py::object>(wrap(copy_of_ndarray("compare", b)));
+      return tensor_richcompare(a, other.ptr(), op);
     });
-    if (done == nullptr) return nullptr;
-    Py_DECREF(done);
-    return tensor_richcompare(a, tensor.ptr(), op);
   }
   switch (op) {
     case Py_EQ:

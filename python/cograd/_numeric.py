@@ -385,15 +385,6 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     return v.norm(pow, over, True) if over else v.abs()
 
 
-def pairwise_distance(
-    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Tensor:
-    """See :func:`cograd.nn.functional.pairwise_distance`."""
-    from cograd.nn.functional import pairwise_distance as distance
-
-    return distance(x1, x2, p, eps, keepdim)
-
-
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of matrices (*, m, n); of real ones a view."""
     result: Tensor = input.adjoint()
