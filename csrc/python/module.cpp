@@ -74,6 +74,7 @@ PYBIND11_MODULE(_C, m) {
   init_gc(m);
   init_saved(m);
   init_watch(m);
+  init_graph_data(m);
   init_transforms(m);
   init_interop(m);
   init_extension(m);

@@ -96,6 +96,7 @@ void init_function(py::module_& m);
 void init_gc(py::module_& m);
 void init_saved(py::module_& m);
 void init_watch(py::module_& m);
+void init_graph_data(py::module_& m);
 void init_transforms(py::module_& m);
 void init_interop(py::module_& m);
 void init_random(py::module_& m);

@@ -24,6 +24,7 @@ from cograd.autograd._saved import (
 
 if TYPE_CHECKING:
     from cograd.autograd._draw import draw, to_dot, to_mermaid
+    from cograd.autograd._graph_page import ModuleCalls, record_modules
     from cograd.autograd._memory import (
         SavedMemory,
         SavedRecord,
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
 
 # Imported when first asked for: they need modules that training does not.
 _LAZY = {
+    "ModuleCalls": "_graph_page",
     "SavedMemory": "_memory",
     "SavedRecord": "_memory",
     "draw": "_draw",
+    "record_modules": "_graph_page",
     "saved_memory": "_memory",
     "saved_tensor_budget": "_memory",
     "to_dot": "_draw",
@@ -45,6 +48,7 @@ _LAZY = {
 __all__ = [
     "GradientEdge",
     "InputMetadata",
+    "ModuleCalls",
     "Node",
     "SavedMemory",
     "SavedRecord",
@@ -54,6 +58,7 @@ __all__ = [
     "get_gradient_edge",
     "increment_version",
     "queue_callback",
+    "record_modules",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_memory",
