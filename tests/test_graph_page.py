@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""autograd.graph.draw(y, "graph.html"): what the page holds, and, where Chromium is, what it does."""
+"""graph.draw(y, "graph.html"): what the page holds, and, where Chromium is, what it does."""
 
 import base64
 import json
@@ -134,25 +134,34 @@ def test_modules_need_a_page(tmp_path):
         graph.draw(y, tmp_path / "g.dot", modules=calls)
 
 
+# What a test's script may use: say, click on a thing, type into the search, press Enter.
+DRIVER = """
+const said = [], say = (x) => said.push(x);
+const frame = () => new Promise((f) => setTimeout(f, 50));
+const click = (t) => {
+  const [x, y] = view.screen(t), c = document.getElementById('canvas');
+  for (const kind of ['pointerdown', 'pointerup'])
+    c.dispatchEvent(new PointerEvent(kind, {clientX: x, clientY: y, bubbles: true}));
+};
+const find = document.getElementById('find');
+const type = (s) => { find.value = s; find.dispatchEvent(new Event('input', {bubbles: true})); };
+const enter = () => find.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter'}));
+const shown = () => view.picture.boxes.length;
+(async () => {
+  while (!document.body.dataset.ready) await frame();
+  try { SCRIPT } catch (e) { say('failed: ' + e.stack); }
+  const out = document.createElement('pre');
+  out.id = 'said';
+  out.textContent = JSON.stringify(said);
+  document.body.append(out);
+})();
+"""
+
+
 def in_browser(path, tmp_path, script):
     """Runs a script in the page once it is ready; what it says with say(...) comes back."""
-    page = path.read_text().replace(
-        "</html>",
-        "<script>const said = []; const say = (x) => said.push(x);\n"
-        "const frame = () => new Promise((f) => setTimeout(f, 50));\n"
-        "const click = (t) => { const [x, y] = view.screen(t), c = document.getElementById('canvas');\n"
-        "  for (const kind of ['pointerdown', 'pointerup']) c.dispatchEvent(new PointerEvent(kind,\n"
-        "    {clientX: x, clientY: y, bubbles: true})); };\n"
-        "const type = (s) => { const f = document.getElementById('find'); f.value = s;\n"
-        "  f.dispatchEvent(new Event('input', {bubbles: true})); };\n"
-        "const enter = () => document.getElementById('find').dispatchEvent(\n"
-        "  new KeyboardEvent('keydown', {key: 'Enter', bubbles: true}));\n"
-        "const shown = () => view.picture.boxes.length;\n"
-        "(async () => { while (!document.body.dataset.ready) await frame();\n"
-        f"try {{ {script} }} catch (e) {{ say('failed: ' + e.stack); }}\n"
-        "const out = document.createElement('pre'); out.id = 'said';\n"
-        "out.textContent = JSON.stringify(said); document.body.append(out); })();</script></html>",
-    )
+    driver = DRIVER.replace("SCRIPT", script)
+    page = path.read_text().replace("</html>", f"<script>{driver}</script></html>")
     test_page = tmp_path / "driven.html"
     test_page.write_text(page)
     run = subprocess.run(
@@ -183,7 +192,8 @@ def test_click_search_and_fold_in_a_browser(tmp_path):
         const about = document.getElementById('about');
         say(about.style.display); say(about.textContent.includes('float32[4, 4]'));
         type('linearbackward0'); say(Number(document.body.dataset.found));
-        enter(); const before = shown(); about.querySelector('button').click(); say(before - shown());
+        enter(); const before = shown();
+        about.querySelector('button').click(); say(before - shown());
         view.fit(); const group = view.picture.boxes.find((b) => view.graph.isGroup(b.t)).t;
         view.center(group); await frame(); click(group); say(before - shown());
         """,

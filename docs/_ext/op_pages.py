@@ -9,10 +9,11 @@ tests/test_op_pages.py runs.
 
 from __future__ import annotations
 
-import tomllib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
+
+import tomllib
 
 HERE = Path(__file__).resolve().parent
 NOTES = HERE / "op_notes.toml"

@@ -165,8 +165,8 @@ def draw(
     """Writes a picture of the graph; returns the path of the file that was written.
 
     ``.html`` is one page that needs nothing else: pan, zoom, search, and nodes that fold by module
-    when ``modules`` is given (what :class:`record_modules` returned), else by runs of neighbours. It
-    takes graphs of a million nodes. Under anomaly mode a node knows the line that made it.
+    when ``modules`` is given (what :class:`record_modules` returned), else by runs of neighbours.
+    It takes graphs of a million nodes. Under anomaly mode a node knows the line that made it.
 
     ``.dot``/``.gv`` and ``.mmd``/``.md`` are text and always work. Other suffixes (svg, png, pdf)
     need Graphviz: the ``dot`` program or the ``graphviz`` package that calls it. Without it a
