@@ -523,6 +523,33 @@ def test_names_of_parameters():
             assert keywords <= set(own), (name, keywords - set(own))
 
 
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 1.5, -1.5, 2.5]
+SPECIAL += [np.inf, -np.inf, np.nan, 1e-300, 1e300, np.pi, -np.pi]
+
+
+def test_special_values():
+    """Zeros with signs, infinities and NaN, in every function of one and two real numbers."""
+    one = np.array(SPECIAL)
+    two = [g.reshape(-1) for g in np.meshgrid(one, one)]
+    names = [n for n in xp._elementwise if n not in ("clip", "remainder")]
+    tried = 0
+    for name in names:
+        for arrays in ([one], two):
+            with np.errstate(all="ignore"):
+                try:
+                    theirs = getattr(strict, name)(*map(strict.asarray, arrays))._array
+                except (TypeError, ValueError):
+                    continue
+            tried += 1
+            mine = getattr(xp, name)(*map(cograd.tensor, arrays)).numpy()
+            if mine.dtype.kind == "f":
+                np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=0, err_msg=name)
+                numbers = ~np.isnan(theirs)
+                mine, theirs = np.signbit(mine)[numbers], np.signbit(theirs)[numbers]
+            np.testing.assert_array_equal(mine, theirs, err_msg=name)
+    assert tried > 45
+
+
 def test_the_namespace_of_a_tensor():
     x = cograd.ones(2, requires_grad=True)
     assert x.__array_namespace__() is xp

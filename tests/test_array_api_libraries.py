@@ -91,7 +91,7 @@ with sklearn.config_context(array_api_dispatch=True):
     )
 
 
-def test_einops():
+def test_einops_of_the_standard():
     einops = pytest.importorskip("einops.array_api")
     x = cograd.arange(24.0).reshape(4, 6).requires_grad_()
     y = einops.rearrange(x, "a (b c) -> c b a", b=2)
@@ -101,6 +101,62 @@ def test_einops():
     mean = einops.reduce(y, "c b a -> b", "mean")
     mean.sum().backward()
     assert x.grad.tolist() == [[pytest.approx(1 / 12)] * 6] * 4
+
+
+@pytest.mark.parametrize("first", ["einops", "cograd"])
+def test_einops(first):
+    pytest.importorskip("einops")
+    code = f"""
+import {first}, einops, cograd, sys, numpy as np
+a = np.arange(24.0).reshape(4, 6)
+x = cograd.tensor(a, requires_grad=True)
+pattern = "a (b c) -> c b a"
+assert np.array_equal(einops.rearrange(x, pattern, b=2).detach(), einops.rearrange(a, pattern, b=2))
+for op in ("min", "max", "sum", "mean", "prod"):
+    mine = einops.reduce(x, "a (b c) -> b", op, b=2).detach()
+    assert np.allclose(mine, einops.reduce(a, "a (b c) -> b", op, b=2)), op
+assert np.array_equal(einops.repeat(x, "a b -> b k a", k=3).detach(),
+                      einops.repeat(a, "a b -> b k a", k=3))
+assert np.allclose(einops.einsum(x, x, "a b, c b -> a c").detach(), a @ a.T)
+packed, shapes = einops.pack([x, x.reshape(2, 2, 6)], "* b")
+assert packed.shape == (8, 6) and [p.shape for p in einops.unpack(packed, shapes, "* b")] == [
+    (4, 6), (2, 2, 6)]
+assert einops.asnumpy(x).shape == (4, 6) and einops.parse_shape(x, "a _") == {{"a": 4}}
+einops.reduce(x, "a b -> a", "mean").sum().backward()
+assert np.allclose(x.grad, 1 / 6)
+parameter = cograd.nn.Parameter(cograd.ones(2, 3))
+einops.rearrange(parameter, "a b -> (b a)").sum().backward()
+assert parameter.grad.tolist() == [[1.0] * 3] * 2
+assert not any(type(f).__module__ == "cograd._companions" for f in sys.meta_path)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_opt_einsum():
+    opt_einsum = pytest.importorskip("opt_einsum")
+    rng = np.random.default_rng(0)
+    for equation, shapes in (
+        ("ij,jk,kil->l", ((3, 4), (4, 5), (5, 3, 6))),
+        ("ab,bc,cd->da", ((2, 3), (3, 4), (4, 5))),
+        ("abc,cd->dba", ((2, 3, 4), (4, 5))),
+        ("ab,cd->cbad", ((2, 3), (4, 5))),
+        ("aab->b", ((3, 3, 2),)),
+    ):
+        arrays = [rng.random(s) for s in shapes]
+        mine = [cograd.tensor(a, requires_grad=True) for a in arrays]
+        result = opt_einsum.contract(equation, *mine)
+        plain = cograd.einsum(equation, *mine)
+        assert isinstance(result, cograd.Tensor)
+        np.testing.assert_allclose(result.detach().numpy(), np.einsum(equation, *arrays))
+        weight = cograd.tensor(rng.random(tuple(plain.shape)))
+        for a, b in zip(
+            cograd.autograd.grad((result * weight).sum(), mine),
+            cograd.autograd.grad((plain * weight).sum(), mine),
+        ):
+            np.testing.assert_allclose(a.numpy(), b.numpy())
+    expression = opt_einsum.contract_expression("ij,jk->ki", (3, 4), (4, 5))
+    assert expression(cograd.rand(3, 4), cograd.rand(4, 5)).shape == (5, 3)
 
 
 def test_array_api_compat():

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reading and writing with every kind of index, against NumPy and by hand."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -396,6 +398,59 @@ def test_write_to_expanded_tensor_is_refused():
         t[:] = torch.arange(6.0).reshape(2, 3)
 
 
+# ---------------------------------------------------------------- slices that run backwards
+
+BACKWARDS = [
+    np.s_[::-1],
+    np.s_[:, ::-1],
+    np.s_[..., ::-2],
+    np.s_[::-1, 1, ::-1],
+    np.s_[:, 5:0:-1],
+    np.s_[:, -1:-100:-2],
+    np.s_[:, 0:2:-1],
+    np.s_[None, ::-1, None],
+    np.s_[::-1, [0, 2]],
+    np.s_[:, [2, 0], ::-3],
+    np.s_[:: -sys.maxsize - 1],
+]
+
+
+@pytest.mark.parametrize("key", BACKWARDS, ids=str)
+def test_negative_steps(key):
+    array = np.arange(24.0).reshape(2, 3, 4)
+    x = torch.tensor(array, requires_grad=True)
+    expected = array[key]
+    weight = np.arange(1.0, expected.size + 1).reshape(expected.shape)
+    y = x[key]
+    np.testing.assert_array_equal(y.detach().numpy(), expected)
+    (y * torch.tensor(weight)).sum().backward()
+    wanted = np.zeros((2, 3, 4))
+    wanted[key] = weight
+    np.testing.assert_array_equal(x.grad.numpy(), wanted)
+    filled = torch.zeros(2, 3, 4, dtype=torch.float64)
+    filled[key] = torch.tensor(weight)
+    np.testing.assert_array_equal(filled.numpy(), wanted)
+    filled[key], wanted[key] = 7, 7
+    np.testing.assert_array_equal(filled.numpy(), wanted)
+
+
+def test_assignments_through_negative_steps():
+    x = torch.arange(4.0)
+    x[::-1] = x
+    assert x.tolist() == [3, 2, 1, 0]
+    x[::-1] += torch.tensor([1.0, 0, 0, 0])
+    assert x.tolist() == [3, 2, 1, 1]
+    y = torch.zeros(2, 3)
+    y[:, ::-1] = torch.arange(3.0)
+    assert y.tolist() == [[2, 1, 0], [2, 1, 0]]
+    value = torch.arange(3.0).requires_grad_()
+    y[0, ::-1] = value
+    (y * torch.tensor([1.0, 2, 3])).sum().backward()
+    assert value.grad.tolist() == [3, 2, 1]
+    with pytest.raises(RuntimeError, match="expand"):
+        y[::-1] = torch.zeros(4)
+
+
 # ---------------------------------------------------------------- errors
 
 
@@ -411,7 +466,8 @@ def test_write_to_expanded_tensor_is_refused():
         ((2, 3), (0, 0, 0), IndexError, "too many indices for tensor of dimension 2"),
         ((2, 3), (slice(None),) * 3, IndexError, "too many indices for tensor of dimension 2"),
         ((), 0, IndexError, "0-dim tensor"),
-        ((3,), slice(None, None, -1), ValueError, "step must be greater than zero"),
+        ((), slice(None, None, -1), IndexError, "0-dim tensor"),
+        ((2,), (slice(None), slice(None, None, -1)), IndexError, "too many indices"),
         ((3,), slice(None, None, 0), ValueError, "slice step cannot be zero"),
         ((3,), 1.0, IndexError, "float"),
         ((3,), slice(1, 2.0), TypeError, "slice indices must be integers"),

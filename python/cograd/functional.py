@@ -90,13 +90,17 @@ def tensordot(
     b: Tensor,
     dims: int | Tensor | Sequence[int] | Sequence[Sequence[int]] = 2,
     out: Tensor | None = None,
+    *,
+    axes: int | Sequence[int] | Sequence[Sequence[int]] | None = None,
 ) -> Tensor:
-    """Contraction of ``a`` and ``b`` over ``dims``.
+    """Contraction of ``a`` and ``b`` over ``dims``, or ``axes`` as NumPy calls them.
 
     An int n contracts the last n dims of ``a`` with the first n of ``b``; a pair of dim lists (or
     of ints) names them. The result has the remaining dims of ``a``, then those of ``b``; it is
     written to ``out`` if that is given. Raises RuntimeError for dims of different length or size.
     """
+    if axes is not None:
+        dims = axes
     pair = dims.tolist() if isinstance(dims, Tensor) and dims.numel() > 1 else dims
     if isinstance(pair, Tensor):
         pair = int(pair.item())

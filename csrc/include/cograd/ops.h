@@ -360,6 +360,7 @@ inline Tensor real(const Tensor& self) { static ext::OpRef op("real"); return op
 inline Tensor imag(const Tensor& self) { static ext::OpRef op("imag"); return op.tensor({ext::box_tensor(self)}); }
 inline Tensor permute(const Tensor& self, const Ints& dims) { static ext::OpRef op("permute"); return op.tensor({ext::box_tensor(self), ext::box_ints(dims)}); }
 inline Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) { static ext::OpRef op("transpose"); return op.tensor({ext::box_tensor(self), ext::box_int(dim0), ext::box_int(dim1)}); }
+inline Tensor transpose(const Tensor& self, const Ints& axes) { static ext::OpRef op("transpose"); return op.tensor({ext::box_tensor(self), ext::box_ints(axes)}); }
 inline Tensor swapaxes(const Tensor& self, int64_t axis0, int64_t axis1) { static ext::OpRef op("swapaxes"); return op.tensor({ext::box_tensor(self), ext::box_int(axis0), ext::box_int(axis1)}); }
 inline Tensor swapdims(const Tensor& self, int64_t dim0, int64_t dim1) { static ext::OpRef op("swapdims"); return op.tensor({ext::box_tensor(self), ext::box_int(dim0), ext::box_int(dim1)}); }
 inline Tensor t(const Tensor& self) { static ext::OpRef op("t"); return op.tensor({ext::box_tensor(self)}); }

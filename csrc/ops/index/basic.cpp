@@ -143,4 +143,9 @@ Tensor pad_corner(const Tensor& g, IntList sizes) {
   return apply<RegionGrad>(g, Region{Dims(sizes), contiguous_strides(sizes), 0});
 }
 
+Tensor index_backwards(const Tensor& x, IntList dims) { return flip(x, dims); }
+void set_backwards(const Tensor& target, IntList dims, const Tensor& value) {
+  copy_(target, flip(expand(value, target.sizes()), dims));
+}
+
 }  // namespace cograd

@@ -118,6 +118,9 @@ struct Region {
 
 // x seen through a finished basic index: one view, one node.
 COGRAD_API Tensor index_view(const Tensor& x, const BasicIndex& index);
+// For slices that run backwards: x with dims flipped, and target = flipped value, broadcast.
+COGRAD_API Tensor index_backwards(const Tensor& x, IntList dims);
+COGRAD_API void set_backwards(const Tensor& target, IntList dims, const Tensor& value);
 // Zeros of r.base_sizes with g in the region; differentiable.
 Tensor region_grad(const Tensor& g, const Region& r);
 // The leading corner of x of the given sizes, and its adjoint (zeros around g). Same dims.

@@ -101,6 +101,17 @@ struct TransposeOp {
 };
 using Transpose = TransposeOp<false>;
 COGRAD_OP(Transpose)
+
+struct TransposeAll {
+  static constexpr OpSpec spec{"transpose",
+                               "input, axes",
+                               kFunction | kView,
+                               "permute by NumPy's name.",
+                               "T(2, 3, 4), (2, 0, -2); T(3, 4), (1, 0)",
+                               "np.transpose(input, axes)"};
+  static Tensor forward(const Tensor& x, DimList axes) { return permute(x, axes); }
+};
+COGRAD_OP(TransposeAll)
 [[maybe_unused]] const bool transpose_inplace =
     add_geometry_op<TransposeOp<true>>() && add_geometry_op<TransposeOp<true>>("swapdims") &&
     add_geometry_op<TransposeOp<true>>("swapaxes", "input, axis0, axis1");
