@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "python/py_backends.h"
 #include "python/py_optim.h"
 #include "python/py_overrides.h"
 #include "python/py_tensor.h"
@@ -79,5 +80,6 @@ PYBIND11_MODULE(_C, m) {
   init_interop(m);
   init_extension(m);
   init_optim(m);
+  init_backends(m);
   show_signatures(m);
 }

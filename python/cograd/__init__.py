@@ -113,6 +113,7 @@ from cograd.autograd.grad_mode import (
 _LAZY_MODULES = frozenset(
     (
         "array_api",
+        "backends",
         "cuda",
         "distributions",
         "fft",

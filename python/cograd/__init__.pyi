@@ -27,6 +27,7 @@ from cograd._numeric import as_strided_ as as_strided_
 from cograd._C import as_tensor as as_tensor
 from cograd._tensor.asarray import asarray as asarray
 from cograd import autograd as autograd
+from cograd import backends as backends
 from cograd._windows import bartlett_window as bartlett_window
 from cograd._losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from cograd._windows import blackman_window as blackman_window
