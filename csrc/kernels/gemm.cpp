@@ -45,6 +45,7 @@ constexpr int kSplitBits = 21;              // products from 2^21 multiplication
 constexpr double kPacking = 1.0 / 128;      // further than in two if that adds less packing
 constexpr int64_t kVectorGrain = 1 << 16;   // matrix elements of a gemv piece
 constexpr int64_t kDotGrain = 1 << 16;
+constexpr int64_t kTileColumns = 8;  // products with fewer take longer in tiles
 
 // OpenBLAS keeps one thread count; only changes reach it. Products run it with one thread on
 // each thread of our own pool, so that its threads (which spin) never exist beside ours.
@@ -116,6 +117,23 @@ void blas_gemm(DType t, const GemmArgs& g) {
   }
 }
 
+// Whether OpenBLAS uses AVX-512; it then has kernels of its own for small products, too.
+bool blas_is_wide() {
+  static const bool has = [] {
+    const std::string_view core = scipy_openblas_get_corename();
+    return core == "SkylakeX" || core == "Cooperlake" || core == "Sapphirerapids";
+  }();
+  return has;
+}
+
+// One product on this thread: by tiles where these have wider vectors than OpenBLAS, which uses
+// AVX2 on processors that it does not know and where its environment says so.
+void whole_gemm(DType t, const GemmArgs& g) {
+  if (is_real_blas(t) && g.n >= kTileColumns && isa() == Isa::v4 && !blas_is_wide())
+    return gemm_tile().run(t, g);
+  blas_gemm(t, g);
+}
+
 // Rows [i0, i1) and columns [j0, j1) of the result as a product of its own.
 GemmArgs block_of(DType t, const GemmArgs& g, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
   GemmArgs r = g;
@@ -163,27 +181,18 @@ void grid_block(DType t, const GemmArgs& g, const Grid& grid, int64_t i) {
   const int64_t r = i / grid.cols, c = i % grid.cols;
   const int64_t i0 = edge(g.m, grid.rows, r), i1 = edge(g.m, grid.rows, r + 1);
   const int64_t j0 = edge(g.n, grid.cols, c), j1 = edge(g.n, grid.cols, c + 1);
-  if (i0 < i1 && j0 < j1) blas_gemm(t, block_of(t, g, i0, i1, j0, j1));
-}
-
-// Whether OpenBLAS has kernels of its own for small products, as it has where it uses AVX-512.
-bool blas_has_small_kernels() {
-  static const bool has = [] {
-    const std::string_view core = scipy_openblas_get_corename();
-    return core == "SkylakeX" || core == "Cooperlake" || core == "Sapphirerapids";
-  }();
-  return has;
+  if (i0 < i1 && j0 < j1) whole_gemm(t, block_of(t, g, i0, i1, j0, j1));
 }
 
 // Products too small to be cut go into register tiles where these are quicker: without its small
 // kernels OpenBLAS takes up to twice as long, with them it does for a transposed B only.
 bool takes_tiles(DType t, const GemmArgs& g) {
-  if (!is_real_blas(t) || g.n < 8) return false;
+  if (!is_real_blas(t) || g.n < kTileColumns) return false;
   if (static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) >=
       static_cast<double>(int64_t{1} << kSplitBits))
     return false;
   if (g.tb) return isa() == Isa::v4 || t == DType::Float32;
-  return !blas_has_small_kernels();
+  return !blas_is_wide();
 }
 
 // As blocks if `split`, else in one piece on this thread.
@@ -191,7 +200,7 @@ void float_gemm(DType t, const GemmArgs& g, bool split) {
   if (takes_tiles(t, g)) return gemm_tile().run(t, g);
   set_blas_threads(1);
   const Grid grid = split ? grid_of(g) : Grid{};
-  if (grid.pieces() == 1) return blas_gemm(t, g);
+  if (grid.pieces() == 1) return whole_gemm(t, g);
   parallel_for(0, grid.pieces(), 1, [&](int64_t lo, int64_t hi) {
     for (; lo < hi; ++lo) grid_block(t, g, grid, lo);
   });

@@ -98,9 +98,11 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t row_step, 
     c += R * ldc;
     m -= R;
   };
-  while (m >= kTileRows) rows.template operator()<kTileRows, 1>();
+  // 13 to 16 rows are two tiles of about the same size: one of 12 would leave a thin one.
+  while (m >= kTileRows && (kTileRows <= 8 || m <= kTileRows || m > 16))
+    rows.template operator()<kTileRows, 1>();
   if constexpr (kTileRows > 8) {
-    if (m >= 8) rows.template operator()<8, 1>();
+    while (m >= 8) rows.template operator()<8, 1>();
   }
   if constexpr (kTileRows > 4) {
     if (m >= 4) rows.template operator()<4, 1>();
