@@ -9,31 +9,17 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all
+from ._loc_scale import LocScale
 
 __all__ = ["Cauchy"]
 
 
-class Cauchy(Distribution):
+class Cauchy(LocScale):
     """Median ``loc``, half width at half maximum ``scale``; there is no mean."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
         return cograd.full_like(self.loc, cograd.nan)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

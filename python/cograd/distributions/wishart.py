@@ -109,8 +109,8 @@ class Wishart(_MatrixParameter, ExponentialFamily):
         outer = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
         return self._matrices(self.df) * (V.square() + outer)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """By Bartlett's decomposition."""
+    def rsample(self, sample_shape: Any = (), max_try_correction: int | None = None) -> Tensor:
+        """By Bartlett's decomposition, which leaves nothing for ``max_try_correction`` to do."""
         shape = self._extended_shape(sample_shape)
         diagonal = self._dist_chi2.rsample(sample_shape).sqrt()
         below = cograd.randn(shape, dtype=diagonal.dtype).tril(-1)
