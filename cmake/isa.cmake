@@ -4,7 +4,7 @@
 # Such a file has something in namespace cograd::kernels::COGRAD_ISA, and is found by that. COGRAD_ISA
 # is base, v3 or v4; the ordinary files that choose among the levels at run time (kernels/isa.h) are
 # compiled as everything else.
-set(COGRAD_ISA_OPTIONS -O3 -fno-math-errno -fno-trapping-math -fwrapv -fopenmp-simd)
+set(COGRAD_ISA_OPTIONS ${COGRAD_KERNEL_OPTIMISATION} -fno-math-errno -fno-trapping-math -fwrapv -fopenmp-simd)
 set(COGRAD_ISA_LEVELS base)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   list(APPEND COGRAD_ISA_LEVELS v3 v4)

@@ -14,9 +14,9 @@ void (*release_python_object)(void*) noexcept = nullptr;
 int64_t live_nodes() noexcept { return thread_state.live_nodes; }
 
 void* Node::operator new(size_t n) {
-  ++thread_state.live_nodes;
-  if (n <= kSmallMax) return small_alloc(n);
-  return ::operator new(n);
+  void* p = n <= kSmallMax ? small_alloc(n) : ::operator new(n);
+  ++thread_state.live_nodes;  // not before: what could not be allocated does not live
+  return p;
 }
 void Node::operator delete(void* p, size_t n) noexcept {
   --thread_state.live_nodes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Orthogonal polynomials. Chebyshev's of degree 7 and up by their trigonometric and hyperbolic
 // forms (DLMF 18.5), all others by the recurrence in the degree (DLMF 18.9): time proportional to
-// it. NaN and overflow end a recurrence.
+// it. NaN and overflow end a recurrence; Laguerre's of more than 2**22 is not evaluated: NaN.
 #include <math.h>
 
 #include "kernels/special_functions.h"
@@ -25,6 +25,8 @@ double chebyshev(double x, double n, double first) {
   }
   return now;
 }
+constexpr double kLaguerreMost = 4194304;
+constexpr double kLegendreRecurrence = 1048576;
 double odd_sign(double n) { return fmod(n, 2) == 0 ? 1 : -1; }
 
 // Of theta, x = cos(theta), or hyperbolic of t, |x| = cosh(t): the four kinds, degree n >= 7.
@@ -73,6 +75,20 @@ double evaluate_shifted(const Kind& kind, double x, double n) {
 }
 
 double whole(double n) { return trunc(n); }
+
+// P_n for n > kLegendreRecurrence and |x| != 1, where the terms left out are below 1e-12 of the
+// envelope: Szego, Orthogonal Polynomials, 8.21.17, with the next term in 1 / n.
+double legendre_of_high_degree(double x, double n) {
+  const double sign = x < 0 ? odd_sign(n) : 1, size = fabs(x), m = n + 0.5;
+  if (isnan(x)) return x;
+  if (size > 1) {
+    const double t = acosh(size), power = m * t;
+    return sign * sqrt(t / sinh(t)) * i0e(power) * exp(power);
+  }
+  const double t = acos(size);
+  const double next = (t * size - sin(t)) / (8 * t * sin(t));
+  return sign * sqrt(t / sin(t)) * (bessel_j0(m * t) + next * bessel_j1(m * t) / m);
+}
 
 }  // namespace
 
@@ -147,6 +163,7 @@ double laguerre_l(double x, double n) noexcept {
   if (below_zero(n)) return 0;
   n = whole(n);
   if (x == 0) return 1;
+  if (n > kLaguerreMost) return isnan(x) ? x : NAN;
   double before = 0, now = 1;
   for (double k = 0; k < n && isfinite(now); ++k) {
     const double after = ((2 * k + 1 - x) * now - k * before) / (k + 1);
@@ -159,6 +176,7 @@ double legendre_p(double x, double n) noexcept {
   if (below_zero(n)) return 0;
   n = whole(n);
   if (fabs(x) == 1) return x == 1 ? 1 : odd_sign(n);
+  if (n > kLegendreRecurrence) return legendre_of_high_degree(x, n);
   double before = 0, now = 1;
   for (double k = 0; k < n && isfinite(now); ++k) {
     const double after = ((2 * k + 1) * x * now - k * before) / (k + 1);

@@ -222,12 +222,20 @@ PyObject* finish(Call& call, const PyRef& returned) {
   const Impls dirty = impls_of(f->dirty), fixed = impls_of(f->non_differentiable),
               saved = impls_of(call.core.recording() ? f->to_save : nullptr);
   const Declared declared{span_of(dirty), span_of(fixed), span_of(saved)};
-  call.core.finish({outputs.data(), n}, declared);
-  if (call.core.recording()) {
+  try {
+    call.core.finish({outputs.data(), n}, declared);
+    if (call.core.recording()) {
+      Py_CLEAR(f->to_save);
+      f->recorded = true;
+    }
+    call.core.give_tangents({outputs.data(), n}, declared);
+  } catch (...) {
+    // What joined the graph before the error, and is kept by ctx, is for the collector to see.
+    for (size_t i = 0; i < n; ++i)
+      if (is_tensor(item(i)) && requires_grad(unwrap(item(i)))) ensure_tracked(item(i));
     Py_CLEAR(f->to_save);
-    f->recorded = true;
+    throw;
   }
-  call.core.give_tangents({outputs.data(), n}, declared);
   PyRef result(many ? PyTuple_New(static_cast<Py_ssize_t>(n)) : nullptr);
   if (many && result.get() == nullptr) throw_python_error();
   for (size_t i = 0; i < n; ++i) {

@@ -30,7 +30,13 @@ struct PoolReaper {
   }
 };
 
-constexpr size_t kCacheMin = size_t{1} << 16;
+// The address sanitizer is to see every object and block end: nothing is kept for later then.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kKeeps = false;
+#else
+constexpr bool kKeeps = true;
+#endif
+constexpr size_t kCacheMin = kKeeps ? size_t{1} << 16 : SIZE_MAX;
 constexpr size_t kCacheCap = size_t{1} << 28;
 constexpr size_t kHugePage = size_t{1} << 21;
 
@@ -100,7 +106,7 @@ void* system_alloc(size_t n) {
 }  // namespace
 
 void* small_alloc_slow(size_t size_class) {
-  if (!small_pool.registered) {
+  if (kKeeps && !small_pool.registered) {
     thread_local PoolReaper reaper;
     (void)reaper;
     small_pool.registered = true;

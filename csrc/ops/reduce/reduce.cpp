@@ -177,11 +177,18 @@ struct ExpandReduced {
     ctx->keepdim = keepdim;
     Dims strides(sizes.size());
     int from = 0;
+    bool fits = true;
     for (size_t i = 0; i < sizes.size(); ++i) {
-      const bool reduced = (mask >> i & 1) != 0;
+      const bool reduced = (mask >> i & 1) != 0, taken = !reduced || keepdim;
+      fits = fits && sizes[i] >= 0 && (!taken || from < g.dim());
+      if (!fits) break;
+      if (taken) fits = g.size(from) == (reduced ? 1 : sizes[i]);
       if (!reduced) strides[i] = g.stride(from);
-      if (!reduced || keepdim) ++from;
+      if (taken) ++from;
     }
+    COGRAD_CHECK(fits && from == g.dim(), "_expand_reduced(): a tensor of shape ",
+                 to_string(g.sizes()), " is no reduction of one of shape ", to_string(sizes));
+    product(sizes);  // raises where the number of elements is none
     return make_view(g, sizes, strides, g.bytes());
   }
   static void batch(BatchCall& c) {
