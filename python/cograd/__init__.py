@@ -112,6 +112,7 @@ from cograd.autograd.grad_mode import (
 # Imported when first asked for: `import cograd` costs little more than NumPy.
 _LAZY_MODULES = frozenset(
     (
+        "__config__",
         "array_api",
         "cuda",
         "distributions",
@@ -212,6 +213,7 @@ _LAZY_NAMES = {
     "set_flush_denormal": "_modes",
     "set_num_interop_threads": "_modes",
     "set_printoptions": "_tensor.str",
+    "show_config": "__config__",
     "slice_inverse": "_numeric",
     "stft": "_spectral",
     "svd_lowrank": "_lowrank",

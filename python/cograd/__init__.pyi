@@ -156,6 +156,7 @@ from cograd._C import set_num_threads as set_num_threads
 from cograd._tensor.str import set_printoptions as set_printoptions
 from cograd.random import set_rng as set_rng
 from cograd.random import set_rng_state as set_rng_state
+from cograd.__config__ import show_config as show_config
 from cograd import signal as signal
 from cograd._numeric import slice_inverse as slice_inverse
 from cograd import special as special
