@@ -30,7 +30,8 @@ def test_every_command_is_a_module_with_main():
 
 def test_help_and_unknown_commands(capsys):
     assert main(["--help"]) == 0
-    assert all(name in capsys.readouterr().out for name in COMMANDS)
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in COMMANDS)
     assert main([]) == 2
     assert main(["nonsense"]) == 2
     assert "no command 'nonsense'" in capsys.readouterr().err

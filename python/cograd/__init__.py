@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cograd._preload import preload_openblas
+from cograd._preload import explain_failure, preload_openblas
 
-preload_openblas()
-
-from cograd import _C
+try:
+    preload_openblas()
+    from cograd import _C
+except ImportError as failure:
+    raise explain_failure(failure) from failure
 from cograd._C import (
     OutOfMemoryError,
     Size,

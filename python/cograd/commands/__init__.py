@@ -16,6 +16,7 @@ __all__ = ["COMMANDS", "main"]
 # Name to what it does, as the help says.
 COMMANDS = {
     "config": "print how this cograd was built and what it found here",
+    "doctor": "say what is wrong with this installation; exit status 1 if something is",
 }
 
 
