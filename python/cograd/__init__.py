@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cograd._preload import preload_openblas
+from cograd._preload import explain_failure, preload_openblas
 
-preload_openblas()
-
-from cograd import _C
+try:
+    preload_openblas()
+    from cograd import _C
+except ImportError as failure:
+    raise explain_failure(failure) from failure
 from cograd._C import (
     OutOfMemoryError,
     Size,
@@ -112,6 +114,7 @@ from cograd.autograd.grad_mode import (
 # Imported when first asked for: `import cograd` costs little more than NumPy.
 _LAZY_MODULES = frozenset(
     (
+        "__config__",
         "array_api",
         "backends",
         "cuda",
@@ -213,6 +216,7 @@ _LAZY_NAMES = {
     "set_flush_denormal": "_modes",
     "set_num_interop_threads": "_modes",
     "set_printoptions": "_tensor.str",
+    "show_config": "__config__",
     "slice_inverse": "_numeric",
     "stft": "_spectral",
     "svd_lowrank": "_lowrank",

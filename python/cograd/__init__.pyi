@@ -48,6 +48,7 @@ from cograd._losses import embedding_bag as embedding_bag
 from cograd._losses import embedding_renorm_ as embedding_renorm_
 from cograd._numeric import empty_permuted as empty_permuted
 from cograd.autograd.grad_mode import enable_grad as enable_grad
+from cograd._preload import explain_failure as explain_failure
 from cograd import fft as fft
 from cograd._dtypes import finfo as finfo
 from cograd._numeric import frobenius_norm as frobenius_norm
@@ -157,6 +158,7 @@ from cograd._C import set_num_threads as set_num_threads
 from cograd._tensor.str import set_printoptions as set_printoptions
 from cograd.random import set_rng as set_rng
 from cograd.random import set_rng_state as set_rng_state
+from cograd.__config__ import show_config as show_config
 from cograd import signal as signal
 from cograd._numeric import slice_inverse as slice_inverse
 from cograd import special as special
