@@ -29,6 +29,7 @@ FAMILIES = {
     "index": "Indices",
     "sorting": "Order",
     "creation": "New tensors",
+    "cast": "Casts",
     "random": "Random numbers",
     "loss": "Losses",
     "other": "Others",
