@@ -17,7 +17,7 @@ import op_pages  # noqa: E402
 
 PAGES = op_pages.pages(cograd._C._op_table())
 NOTES = op_pages.notes()
-NAMES = {"cograd": cograd, "F": cograd.nn.functional}
+CLASSES = op_pages.notes(op_pages.CLASS_EXAMPLES)
 KEYS = {"math", "gradient", "shape", "errors", "source", "example"}
 
 
@@ -31,18 +31,39 @@ def test_every_op_has_an_example():
     assert [n for n in PAGES if "example" not in NOTES.get(n, {})] == []
 
 
+def test_every_layer_and_optimizer_has_an_example():
+    spaces = {"nn": cograd.nn, "optim": cograd.optim}
+    spaces["optim.lr_scheduler"] = cograd.optim.lr_scheduler
+    wanted = [
+        f"{space}.{name}"
+        for space, module in spaces.items()
+        for name in module.__all__
+        if isinstance(getattr(module, name), type)
+    ]
+    assert [name for name in wanted if name not in CLASSES] == []
+
+
+def check(name, text):
+    cograd.manual_seed(0)
+    test = doctest.DocTestParser().get_doctest(text, op_pages.names_in_examples(), name, None, 0)
+    assert test.examples
+    said = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner.run(test, out=said.append)
+    assert not runner.failures, "".join(said)
+
+
 @pytest.mark.parametrize("name", [n for n in PAGES if "example" in NOTES.get(n, {})])
 def test_example(name):
     """The example runs, prints what it shows, and calls the op."""
-    text = NOTES[name]["example"]
-    assert name.removeprefix("nn.functional.") in text
-    cograd.manual_seed(0)
-    test = doctest.DocTestParser().get_doctest(text, dict(NAMES), name, None, 0)
-    assert test.examples
-    said = []
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-    runner.run(test, out=said.append)
-    assert not runner.failures, "".join(said)
+    assert name.removeprefix("nn.functional.") in NOTES[name]["example"]
+    check(name, NOTES[name]["example"])
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_class_example(name):
+    assert name in CLASSES[name]["example"]
+    check(name, CLASSES[name]["example"])
 
 
 def test_a_page_says_what_the_declaration_does():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes what the examples of docs/_ext/op_notes.toml print: op_examples.py [--check].
+"""Writes what the examples of docs/_ext/*.toml print: op_examples.py [--check].
 
 An example is a doctest. After a change of its code, or of how tensors print, this runs every
 example anew and fills in its output.
@@ -28,7 +28,7 @@ def run(code: str) -> str:
     import cograd
 
     cograd.manual_seed(0)
-    names: dict[str, Any] = {"cograd": cograd, "F": cograd.nn.functional}
+    names: dict[str, Any] = dict(op_pages.names_in_examples())
     out = []
     for node in ast.parse(code).body:
         first, *rest = (ast.get_source_segment(code, node) or "").splitlines()
@@ -57,22 +57,27 @@ def entry(name: str, note: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    """Runs all examples and writes or compares the file."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    args = parser.parse_args()
-    old = op_pages.NOTES.read_text()
-    head = old[: old.index("\n[")]
-    notes = op_pages.notes()
+def rewrite(path: Path, check: bool) -> int:
+    """Runs the examples of a file and writes, or compares, what they print."""
+    old = path.read_text()
+    notes = op_pages.notes(path)
     for note in notes.values():
         if "example" in note:
             note["example"] = run(code_of(note["example"]))
+    head = old[: old.index("\n[")]
     text = "\n".join([head, *(entry(name, notes[name]) for name in sorted(notes))])
-    if args.check:
+    if check:
         return int(text != old)
-    op_pages.NOTES.write_text(text)
+    path.write_text(text)
     return 0
+
+
+def main() -> int:
+    """Runs all examples and writes or compares the files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    return max([rewrite(path, args.check) for path in (op_pages.NOTES, op_pages.CLASS_EXAMPLES)])
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import tomllib
 
 HERE = Path(__file__).resolve().parent
 NOTES = HERE / "op_notes.toml"
+CLASS_EXAMPLES = HERE / "class_examples.toml"
 Record = dict[str, Any]
 
 FAMILIES = {
@@ -192,9 +193,9 @@ def index(found: dict[str, list[Record]]) -> str:
     return "\n".join(lines)
 
 
-def notes() -> dict[str, Record]:
-    """Returns what is written by hand, by the page's name."""
-    return tomllib.loads(NOTES.read_text())
+def notes(path: Path = NOTES) -> dict[str, Record]:
+    """Returns what is written by hand, by the page's (or the class') name."""
+    return tomllib.loads(path.read_text())
 
 
 def write(folder: Path) -> None:
@@ -214,7 +215,37 @@ def write(folder: Path) -> None:
             path.write_text(text)
 
 
+def names_in_examples() -> dict[str, Any]:
+    """Returns what an example may use without an import."""
+    import cograd
+
+    names = {"cograd": cograd, "nn": cograd.nn, "optim": cograd.optim}
+    return {**names, "F": cograd.nn.functional}
+
+
+def class_examples() -> dict[str, list[str]]:
+    """Returns the lines that a class' docstring ends with, by its full name."""
+    import cograd
+
+    found = {}
+    for name, note in notes(CLASS_EXAMPLES).items():
+        cls = cograd
+        for part in name.split("."):
+            cls = getattr(cls, part)
+        found[f"{cls.__module__}.{cls.__qualname__}"] = ["", *note["example"].splitlines(), ""]
+    return found
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Registers with Sphinx."""
     app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "api"))
+    examples = class_examples()
+
+    def add_example(
+        app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+    ) -> None:
+        if what == "class":
+            lines += examples.get(f"{obj.__module__}.{obj.__qualname__}", [])
+
+    app.connect("autodoc-process-docstring", add_example, priority=800)
     return {"parallel_read_safe": True}
