@@ -4,24 +4,15 @@
 import base64
 import json
 import re
-import shutil
-import subprocess
 import zlib
 
 import numpy as np
 import pytest
+from browser import browser, in_browser
 
 import cograd as torch
 from cograd import nn
 from cograd.autograd import graph
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--window-size=1000,700", "--virtual-time-budget=20000", "--dump-dom",
-]  # fmt: skip
-browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 
 class Block(nn.Module):
@@ -134,47 +125,6 @@ def test_modules_need_a_page(tmp_path):
         graph.draw(y, tmp_path / "g.dot", modules=calls)
 
 
-# What a test's script may use: say, click on a thing, type into the search, press Enter.
-DRIVER = """
-const said = [], say = (x) => said.push(x);
-const frame = () => new Promise((f) => setTimeout(f, 50));
-const click = (t) => {
-  const [x, y] = view.screen(t), c = document.getElementById('canvas');
-  for (const kind of ['pointerdown', 'pointerup'])
-    c.dispatchEvent(new PointerEvent(kind, {clientX: x, clientY: y, bubbles: true}));
-};
-const find = document.getElementById('find');
-const type = (s) => { find.value = s; find.dispatchEvent(new Event('input', {bubbles: true})); };
-const enter = () => find.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter'}));
-const shown = () => view.picture.boxes.length;
-(async () => {
-  while (!document.body.dataset.ready) await frame();
-  try { SCRIPT } catch (e) { say('failed: ' + e.stack); }
-  const out = document.createElement('pre');
-  out.id = 'said';
-  out.textContent = JSON.stringify(said);
-  document.body.append(out);
-})();
-"""
-
-
-def in_browser(path, tmp_path, script):
-    """Runs a script in the page once it is ready; what it says with say(...) comes back."""
-    driver = DRIVER.replace("SCRIPT", script)
-    page = path.read_text().replace("</html>", f"<script>{driver}</script></html>")
-    test_page = tmp_path / "driven.html"
-    test_page.write_text(page)
-    run = subprocess.run(
-        [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", f"file://{test_page}"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    found = re.search(r'<pre id="said">(.*?)</pre>', run.stdout)
-    assert found, run.stderr[-2000:]
-    return json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
-
-
 @browser
 def test_click_search_and_fold_in_a_browser(tmp_path):
     model, calls, y = recorded(60)
@@ -184,6 +134,7 @@ def test_click_search_and_fold_in_a_browser(tmp_path):
         path,
         tmp_path,
         """
+        const shown = () => view.picture.boxes.length;
         say(view.graph.N); say(shown());
         document.getElementById('close').click(); say(shown());
         document.getElementById('open').click(); say(shown());
@@ -195,7 +146,8 @@ def test_click_search_and_fold_in_a_browser(tmp_path):
         enter(); const before = shown();
         about.querySelector('button').click(); say(before - shown());
         view.fit(); const group = view.picture.boxes.find((b) => view.graph.isGroup(b.t)).t;
-        view.center(group); await frame(); click(group); say(before - shown());
+        view.center(group); await frame(); click(...view.screen(group), 'canvas');
+        say(before - shown());
         """,
     )
     nodes, shown, folded, unfolded, hits, name, display, shape, linears, less, again = said
@@ -217,6 +169,7 @@ def test_ten_thousand_nodes_are_quick(tmp_path):
         tmp_path / "g.html",
         tmp_path,
         """
+        const shown = () => view.picture.boxes.length;
         say(shown()); document.getElementById('open').click(); say(shown());
         say(Number(document.body.dataset.ms));
         """,

@@ -2,8 +2,10 @@
 // Anomaly mode, the log of in-place writes and the profiler: what they need of Python.
 #include <cstring>
 
+#include "autograd/profile_extras.h"
 #include "python/py_ops.h"
 #include "python/py_saved.h"
+#include "tensor/memory_stats.h"
 
 namespace cograd::python {
 
@@ -184,10 +186,14 @@ void watched(const OpRecord* r, const Value* args, F&& run, Check&& check) {
 
 py::list profile_events() {
   py::list out;
-  for (const ProfileEvent& e : take_profile_events()) {
+  const std::vector<ProfileExtra> extras = take_profile_extras();
+  const std::vector<ProfileEvent> events = take_profile_events();
+  for (size_t i = 0; i < events.size(); ++i) {
     constexpr const char* kKinds[] = {"op", "node", "user"};
+    const ProfileEvent& e = events[i];
+    const ProfileExtra extra = i < extras.size() ? extras[i] : ProfileExtra{};
     out.append(py::make_tuple(kKinds[static_cast<int>(e.kind)], e.name, e.sequence, e.begin_ns,
-                              e.end_ns, e.thread));
+                              e.end_ns, e.thread, extra.live_bytes, extra.place));
   }
   return out;
 }
@@ -248,6 +254,8 @@ void init_watch(py::module_& m) {
     Py_XDECREF(std::exchange(write_callback, fresh));
   });
   m.def("_set_profiling", [](bool on) { set_watch(kWatchProfile, on); });
+  m.def("_set_profile_extras", &set_profile_extras);
+  m.def("_live_bytes", &live_bytes, "Bytes of tensor data in blocks of their own.");
   m.def("_profiling", [] { return watching(kWatchProfile); });
   m.def("_profile_events", &profile_events);
   m.def("_profile_now", &now_ns);

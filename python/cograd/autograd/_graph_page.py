@@ -16,7 +16,7 @@ import numpy.typing as npt
 from cograd import _C
 from cograd._C import Node, Tensor
 
-__all__ = ["ModuleCalls", "page", "record_modules"]
+__all__ = ["ModuleCalls", "fill", "pack", "page", "record_modules"]
 
 # A group shows at most so many things; larger ones are split into runs of neighbours.
 _MOST = 48
@@ -134,9 +134,15 @@ def _read_order(raw: dict[str, Any]) -> npt.NDArray[np.float64]:
     return np.where(made < 2.0**63, made, np.where(np.isinf(first), 0, first))
 
 
-def _packed(values: npt.NDArray[Any] | bytes) -> str:
+def pack(values: npt.NDArray[Any] | bytes) -> str:
+    """Numbers as text of a page, deflated."""
     raw = values if isinstance(values, bytes) else values.tobytes()
     return base64.b64encode(zlib.compress(raw, 6)).decode()
+
+
+def fill(template: str, text: str) -> str:
+    """A page with its data; "<" is escaped so that no text in them can end the script element."""
+    return template.replace("/*DATA*/null", text.replace("<", "\\u003c"))
 
 
 def page(
@@ -161,16 +167,14 @@ def page(
         else -1,
         "groupNames": groups.names,
         "groupParents": groups.parents,
-        "name": _packed(raw["name"]),
-        "output": _packed(raw["output"]),
-        "place": _packed(raw["place"]),
-        "saved": _packed(raw["saved"]),
-        "ns": _packed(raw["ns"]),
-        "sequence": _packed(sequence),
-        "edges": _packed(raw["edges"]),
-        "group": _packed(group.astype(np.int32)),
+        "name": pack(raw["name"]),
+        "output": pack(raw["output"]),
+        "place": pack(raw["place"]),
+        "saved": pack(raw["saved"]),
+        "ns": pack(raw["ns"]),
+        "sequence": pack(sequence),
+        "edges": pack(raw["edges"]),
+        "group": pack(group.astype(np.int32)),
     }
-    # "<" is escaped so that no text in the data can end the script element.
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     html = resources.files("cograd.autograd").joinpath("_graph_page.html").read_text("utf-8")
-    return html.replace("/*DATA*/null", text)
+    return fill(html, json.dumps(data, separators=(",", ":")))
