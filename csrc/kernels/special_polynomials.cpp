@@ -4,6 +4,8 @@
 // it. NaN and overflow end a recurrence; Laguerre's of more than 2**22 is not evaluated: NaN.
 #include <math.h>
 
+#include <array>
+
 #include "kernels/special_functions.h"
 
 namespace cograd::kernels::special {
@@ -164,11 +166,29 @@ double laguerre_l(double x, double n) noexcept {
   n = whole(n);
   if (x == 0) return 1;
   if (n > kLaguerreMost) return isnan(x) ? x : NAN;
+namespace {
+
+// k / (k + 1): a division takes as long as the rest of a recurrence's step.
+constexpr int kTabled = 64;
+constexpr auto kPart = [] {
+  std::array<double, kTabled> r{};
+  for (int i = 0; i < kTabled; ++i) r[static_cast<size_t>(i)] = i / (i + 1.0);
+  return r;
+}();
+
+// p_n from p_0 = 1 and p_k+1 = next(r) p_k - r p_k-1, where r = k / (k + 1).
+template <class Next>
+double recurrence(double n, Next&& next) {
   double before = 0, now = 1;
-  for (double k = 0; k < n && isfinite(now); ++k) {
-    const double after = ((2 * k + 1 - x) * now - k * before) / (k + 1);
-    before = now;
-    now = after;
+  if (n <= kTabled) {
+    for (size_t k = 0; k < static_cast<size_t>(n); ++k) {
+      const double after = next(kPart[k]) * now - kPart[k] * before;
+      before = now;
+      now = after;
+    }
+    if (isfinite(now)) return now;
+    before = 0;
+    now = 1;
   }
   return now;
 }
@@ -179,11 +199,26 @@ double legendre_p(double x, double n) noexcept {
   if (n > kLegendreRecurrence) return legendre_of_high_degree(x, n);
   double before = 0, now = 1;
   for (double k = 0; k < n && isfinite(now); ++k) {
-    const double after = ((2 * k + 1) * x * now - k * before) / (k + 1);
+    const double part = k / (k + 1), after = next(part) * now - part * before;
     before = now;
     now = after;
   }
   return now;
+}
+
+}  // namespace
+
+// With r = k / (k + 1): (2 k + 1) / (k + 1) is 1 + r, and 1 / (k + 1) is 1 - r.
+double laguerre_l(double x, double n) noexcept {
+  if (below_zero(n)) return 0;
+  if (x == 0) return 1;
+  return recurrence(whole(n), [&](double r) { return (1 + r) - x * (1 - r); });
+}
+double legendre_p(double x, double n) noexcept {
+  if (below_zero(n)) return 0;
+  n = whole(n);
+  if (fabs(x) == 1) return x == 1 ? 1 : odd_sign(n);
+  return recurrence(n, [&](double r) { return (1 + r) * x; });
 }
 
 }  // namespace cograd::kernels::special
