@@ -130,6 +130,10 @@ def test_grid_sample_far_outside():
     far = torch.tensor([[[[1e30, 0.0]]]])
     y = F.grid_sample(image, far, "bilinear", "reflection", align_corners=False)
     assert 1 <= y.item() <= 4
+    for padding in ("border", "reflection"):
+        nan = torch.full((1, 1, 1, 2), math.nan)
+        y = F.grid_sample(image, nan, "bilinear", padding, align_corners=False)
+        assert y.item() == 1
     nothing = torch.tensor([[[[math.nan, 0.0]]]])
     assert math.isnan(F.grid_sample(image, nothing, "bicubic", align_corners=False).item())
 

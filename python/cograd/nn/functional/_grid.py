@@ -35,7 +35,7 @@ def _inside(v: Tensor, size: int, padding: int, align: bool) -> Tensor:
         return v
     if padding == _REFLECTION:
         v = _reflected(v, 0.0, size - 1.0) if align else _reflected(v, -0.5, float(size))
-    return v.clamp(0, size - 1)
+    return cograd.where(v.isnan(), 0.0, v.clamp(0, size - 1))
 
 
 def _near(d: Tensor) -> Tensor:
