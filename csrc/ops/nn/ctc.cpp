@@ -118,6 +118,7 @@ struct CtcLoss {
                         const Tensor& target_lengths, int64_t blank, bool zero_infinity) {
     COGRAD_CHECK(log_probs.dim() == 3 && is_floating(log_probs.dtype()),
                  "ctc_loss: log_probs must be a floating tensor (T, N, C)");
+    COGRAD_CHECK(log_probs.numel() > 0, "log_probs tensor must not be empty");
     const bool half = log_probs.dtype() != DType::Float32 && log_probs.dtype() != DType::Float64;
     const Tensor x = half ? cast(log_probs, DType::Float32) : log_probs;
     const Tensor in = plain_lengths("input_lengths", input_lengths, x.size(1));

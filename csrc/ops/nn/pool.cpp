@@ -63,6 +63,14 @@ void check_pool_input(const char* op, const Tensor& x, size_t n) {
                to_string(x.sizes()));
 }
 
+void check_room(const Tensor& x, IntList out) {
+  int64_t windows = 0;
+  for (const int64_t n : out) windows = checked_add(windows, n);
+  if (windows < (int64_t{1} << 20)) return;
+  empty(with_last(x, out), x.dtype());
+  empty(Dims{checked_mul(windows, 4)}, DType::Int64);
+}
+
 Dims with_last(const Tensor& x, IntList last) {
   Dims sizes(x.sizes().first(x.sizes().size() - last.size()));
   for (const int64_t n : last) sizes.push_back(n);

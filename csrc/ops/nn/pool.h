@@ -21,5 +21,7 @@ Dims pool_sizes(const char* op, IntList in, const PoolArgs& a);
 void check_pool_input(const char* op, const Tensor& x, size_t n);
 // x's leading dims and the given last ones.
 Dims with_last(const Tensor& x, IntList last);
+// Raises where the result, or a table of all windows, has no room, before the table is filled.
+void check_room(const Tensor& x, IntList out);
 
 }  // namespace cograd

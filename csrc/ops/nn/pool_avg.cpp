@@ -45,6 +45,7 @@ Tensor avg_pool(const char* op, const Tensor& x, IntList kernel, IntList stride,
   check_pool_input(op, x, N);
   const IntList in = x.sizes().last(N);
   const Dims out = pool_sizes(op, in, a);
+  check_room(x, out);
   Resampling map;
   for (size_t i = 0; i < N; ++i)
     map.dims[3 - N + i] = mean_windows(in[i], out[i], a, i, with_padding, divisor.has_value());
@@ -62,6 +63,7 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
                  "received ",
                  to_string(IntList(out)));
   const IntList in = x.sizes().last(N);
+  check_room(x, out);
   Resampling map;
   for (size_t i = 0; i < N; ++i) {
     ResampleDim d{in[i], out[i], in[i] / std::max<int64_t>(out[i], 1) + 2, in[i] == out[i], {},

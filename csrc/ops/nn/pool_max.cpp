@@ -18,6 +18,11 @@ int64_t planes_of(const Tensor& x, size_t n) {
   return product(x.sizes().first(x.sizes().size() - n));
 }
 
+// Indices are the user's, who may have written to them since they were checked.
+void check_places(bool fit) {
+  COGRAD_CHECK(fit, "max pooling: an index of the maxima lies outside of the plane it is for");
+}
+
 // Elements of the last dims moved to the places that `index` names in dims of other sizes. The
 // gradient of a maximum and max_unpool, which differ in what two elements at one place do.
 struct PoolScatter {
@@ -38,8 +43,9 @@ struct PoolScatter {
     }
     const Tensor y = empty(with_last(g, last), g.dtype());
     const Tensor in = raw_contiguous(g), at = raw_contiguous(index);
-    kernels::pool_scatter(g.dtype(), planes_of(g, n), product(g.sizes().last(n)), product(last),
-                          in.bytes(), at.data<int64_t>(), add, y.bytes());
+    check_places(kernels::pool_scatter(g.dtype(), planes_of(g, n), product(g.sizes().last(n)),
+                                       product(last), in.bytes(), at.data<int64_t>(), add,
+                                       y.bytes()));
     return y;
   }
   static Tensor backward(Ctx<PoolScatter>& ctx, const Tensor& h);
@@ -60,8 +66,9 @@ struct PoolGather {
     }
     const Tensor y = empty(with_last(x, last), x.dtype());
     const Tensor in = raw_contiguous(x), at = raw_contiguous(index);
-    kernels::pool_gather(x.dtype(), planes_of(x, n), product(last), product(x.sizes().last(n)),
-                         in.bytes(), at.data<int64_t>(), y.bytes());
+    check_places(kernels::pool_gather(x.dtype(), planes_of(x, n), product(last),
+                                      product(x.sizes().last(n)), in.bytes(), at.data<int64_t>(),
+                                      y.bytes()));
     return y;
   }
   static Tensor backward(Ctx<PoolGather>& ctx, const Tensor& g) {
@@ -148,6 +155,7 @@ std::tuple<Tensor, Tensor> max_pool(const char* op, const Tensor& x, IntList ker
   const IntList in = x.sizes().last(N);
   check_plane(op, in);
   const Dims out = pool_sizes(op, in, a);
+  check_room(x, out);
   PoolWindows w;
   for (int d = 0; d < 3 - N; ++d) one_dim(w, d);
   for (size_t i = 0; i < N; ++i) add_dim(w, static_cast<int>(3 - N + i), in[i], out[i], a, i);
@@ -167,6 +175,7 @@ std::tuple<Tensor, Tensor> adaptive_max_pool(const char* op, const Tensor& x, In
                                scalar_type_name(x.dtype()), "'");
   const IntList in = x.sizes().last(N);
   check_plane(op, in);
+  check_room(x, out);
   PoolWindows w;
   for (int d = 0; d < 3 - N; ++d) one_dim(w, d);
   for (size_t i = 0; i < N; ++i) {

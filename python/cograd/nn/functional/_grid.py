@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import cograd
@@ -25,7 +26,7 @@ def _reflected(v: Tensor, low: float, span: float) -> Tensor:
         return cograd.zeros_like(v)
     distance = (v - low).abs()
     turns = (distance / span).floor()
-    rest = distance - turns * span
+    rest = distance.fmod(span)
     return cograd.where(turns % 2 == 0, rest + low, span - rest + low)
 
 
@@ -34,7 +35,7 @@ def _inside(v: Tensor, size: int, padding: int, align: bool) -> Tensor:
         return v
     if padding == _REFLECTION:
         v = _reflected(v, 0.0, size - 1.0) if align else _reflected(v, -0.5, float(size))
-    return v.clamp(0, size - 1)
+    return cograd.where(v.isnan(), 0.0, v.clamp(0, size - 1))
 
 
 def _near(d: Tensor) -> Tensor:
@@ -100,7 +101,7 @@ def grid_sampler(
     if interpolation_mode == _BICUBIC and n == 3:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     batch, channels = input.shape[:2]
-    flat = input.reshape(batch, channels, -1)
+    flat = input.reshape(batch, channels, math.prod(input.shape[2:]))
     dims = [
         _taps(
             _unnormalized(grid[..., n - 1 - d], input.shape[d + 2], align_corners),
@@ -116,6 +117,9 @@ def grid_sampler(
         part = _corner(input, flat, corner)
         result = part if result is None else result + part
     assert result is not None
+    if interpolation_mode == _NEAREST and grid.requires_grad:
+        # A step function of the places: its gradient by them is zero, not absent.
+        result = result + cograd.where(cograd.ones_like(grid, dtype=cograd.bool), 0.0, grid).sum()
     return result.reshape(batch, channels, *grid.shape[1:-1])
 
 
@@ -147,9 +151,10 @@ def _corner(input: Tensor, flat: Tensor, corner: Sequence[tuple[Tensor, Tensor |
             weight = w if weight is None else weight * w
     assert index is not None
     assert valid is not None
-    places = index.reshape(batch, 1, -1).expand(batch, channels, -1)
-    factor = valid.to(input.dtype) if weight is None else cograd.where(valid, weight, 0.0)
-    return flat.gather(2, places) * factor.reshape(batch, 1, -1)
+    count = math.prod(index.shape[1:])
+    places = index.reshape(batch, 1, count).expand(batch, channels, count)
+    factor = valid.to(input.dtype) if weight is None else cograd.where(valid, weight, weight * 0.0)
+    return flat.gather(2, places) * factor.reshape(batch, 1, count)
 
 
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
