@@ -256,8 +256,9 @@ def pinv(
     both. The gradient holds where the rank is constant.
     """
     absolute, relative = tolerances(A, atol, rtol if rcond is None else rcond)
-    if hermitian:
-        A = A.tril() + A.tril(-1).mH
+    if hermitian and A.numel() > 0:
+        lower, diagonal = A.tril(-1), A.diagonal(dim1=-2, dim2=-1)
+        A = lower + lower.mH + (diagonal.real if A.is_complex() else diagonal).diag_embed()
     return stored(_ops.linalg_pinv(A, absolute, relative), out)
 
 
