@@ -46,7 +46,9 @@ class Stage:
         )
         self.story.append(what)
         if what == "raise":
-            raise r.choice((Boom("x"), KeyError("k"), RuntimeError("r"), StopIteration(), MemoryError()))
+            raise r.choice(
+                (Boom("x"), KeyError("k"), RuntimeError("r"), StopIteration(), MemoryError())
+            )
         if what == "interrupt":
             raise r.choice((KeyboardInterrupt(), SystemExit(3), GeneratorExit()))
         if what == "backward":
@@ -185,7 +187,10 @@ def act(stage):
         torch.func.grad(lambda a: f.apply(a, other).sum())(stage.x)
         return
     if way == 3:
-        hooks = (lambda t: stage.mischief(t) or stage.value(t), lambda v: stage.mischief() or stage.value(torch.ones(3)))
+        hooks = (
+            lambda t: stage.mischief(t) or stage.value(t),
+            lambda v: stage.mischief() or stage.value(torch.ones(3)),
+        )
         with torch.autograd.graph.saved_tensors_hooks(*hooks):
             y = f.apply(x, other)
     else:

@@ -76,7 +76,13 @@ def step(r, held):
     if isinstance(x, (tuple, list)):
         return x[0] if x else None
     if type(x).__name__ == "UntypedStorage":
-        return r.choice((lambda: torch.zeros(0, dtype=torch.float64).set_(x), lambda: x.resize_(0) and None, lambda: bytes(x)[:8]))()
+        return r.choice(
+            (
+                lambda: torch.zeros(0, dtype=torch.float64).set_(x),
+                lambda: x.resize_(0) and None,
+                lambda: bytes(x)[:8],
+            )
+        )()
     return next(x, None) if hasattr(x, "__next__") else None
 
 
