@@ -42,7 +42,9 @@ void Node::tell_made() noexcept {
 
 void Node::add_edge(Node* node, uint32_t input_nr) {
   if (num_edges_ == edge_capacity_) {
+    NodeRef owned(node);
     auto* grown = new Edge[2 * edge_capacity_];
+    owned.take();
     std::copy_n(edge_data(), num_edges_, grown);
     if (edge_capacity_ > kInlineEdges) delete[] more_edges_;
     more_edges_ = grown;

@@ -13,7 +13,7 @@ namespace cograd::python {
 namespace {
 
 void warn_user(const std::string& text) {
-  py::gil_scoped_acquire gil;
+  const Gil gil;
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
 }
 

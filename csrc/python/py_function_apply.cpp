@@ -113,9 +113,8 @@ PyRef call_with_ctx(PyObject* callable, PyObject* ctx, PyObject* const* args, si
   v.push_back(nullptr);  // room for a bound self
   v.push_back(ctx);
   for (size_t i = 0; i < n; ++i) v.push_back(args[i]);
-  return PyRef(PyObject_Vectorcall(callable, v.data() + 1,
-                                   positional_count(n + 1, names) | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                                   names));
+  return PyRef(call_python(callable, v.data() + 1,
+                           positional_count(n + 1, names) | PY_VECTORCALL_ARGUMENTS_OFFSET, names));
 }
 
 PyRef get_attribute(PyObject* o, PyObject* name) {
@@ -136,8 +135,7 @@ PyRef run_forward(Call& call) {
   } else {
     PyObject* owner = call.info.style == Style::Instance ? ctx : call.info.cls;
     const PyRef f = get_attribute(owner, forward);
-    out = PyRef(
-        PyObject_Vectorcall(f.get(), call.args, positional_count(call.n, call.names), call.names));
+    out = PyRef(call_python(f.get(), call.args, positional_count(call.n, call.names), call.names));
   }
   if (out.get() == nullptr) throw_python_error();
   if (call.info.style == Style::Setup) {
@@ -149,8 +147,7 @@ PyRef run_forward(Call& call) {
     }
     const PyRef f = get_attribute(call.info.cls, setup);
     PyObject* v[4] = {nullptr, ctx, inputs.get(), out.get()};
-    const PyRef done(
-        PyObject_Vectorcall(f.get(), v + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    const PyRef done(call_python(f.get(), v + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     if (done.get() == nullptr) throw_python_error();
   }
   call.core.leave();
@@ -346,7 +343,7 @@ void FunctionNode::take_gradients(PyObject* result, BackwardArgs& args) {
 void FunctionNode::call_backward(BackwardArgs& args) {
   static PyObject* name = interned("backward");
   struct Lock {
-    PyGILState_STATE state = PyGILState_Ensure();
+    PyGILState_STATE state = ensure_gil();
     ~Lock() { PyGILState_Release(state); }
   } const gil;
   const ClassInfo& info = info_of(Py_TYPE(reinterpret_cast<PyObject*>(owner_)));
@@ -361,7 +358,7 @@ void FunctionNode::call_backward(BackwardArgs& args) {
   PyRef result;
   if (info.style == Style::Instance) {
     const PyRef f = get_attribute(ctx, name);
-    result = PyRef(PyObject_Vectorcall(f.get(), raw.data(), raw.size(), nullptr));
+    result = PyRef(call_python(f.get(), raw.data(), raw.size(), nullptr));
   } else {
     const PyRef f = get_attribute(info.cls, name);
     result = call_with_ctx(f.get(), ctx, raw.data(), raw.size());

@@ -224,7 +224,7 @@ struct FrombufferArgs {
 void release_py_buffer(void* p) {
   auto* view = static_cast<Py_buffer*>(p);
   if (!Py_IsInitialized()) return;
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const PyGILState_STATE gil = ensure_gil();
   PyBuffer_Release(view);
   delete view;
   PyGILState_Release(gil);
@@ -345,7 +345,7 @@ Tensor tensor_over(char* data, DType t, IntList sizes, IntList strides, void (*d
 
 void drop_python_owner(void* context) {
   if (!Py_IsInitialized()) return;  // the interpreter is gone: leak rather than crash
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const PyGILState_STATE gil = ensure_gil();
   Py_DECREF(static_cast<PyObject*>(context));
   PyGILState_Release(gil);
 }

@@ -108,7 +108,7 @@ void release_pyobj(TensorImpl* t) noexcept {
   auto* o = static_cast<PyObject*>(std::exchange(t->pyobj, nullptr));
   t->flags &= ~uint32_t{kOwnsPyObject};
   if (!Py_IsInitialized()) return;
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const PyGILState_STATE gil = ensure_gil();
   self_of(o)->impl = nullptr;
   Py_DECREF(o);
   PyGILState_Release(gil);
@@ -192,7 +192,7 @@ int tensor_setattro(PyObject* o, PyObject* name, PyObject* value) {
 void* release_gil() {
   return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
 }
-void restore_gil(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+void restore_gil(void* state) { restore_thread(static_cast<PyThreadState*>(state)); }
 
 namespace {
 

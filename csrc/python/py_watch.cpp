@@ -33,7 +33,7 @@ PyObject* capture_frames() noexcept {
 
 void node_made(Node* n) noexcept {
   if (!Py_IsInitialized()) return;
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const PyGILState_STATE gil = ensure_gil();
   {
     const py::error_scope keep;  // an error that is under way stays so
     n->extra().made_at = capture_frames();
@@ -52,7 +52,7 @@ std::string place_of(PyObject* frames) {
 
 std::string caller() {
   if (!Py_IsInitialized()) return {};
-  const py::gil_scoped_acquire gil;
+  const Gil gil;
   const py::error_scope keep;  // an error that is under way stays so
   try {
     const py::object frames = py::reinterpret_steal<py::object>(capture_frames());
@@ -65,7 +65,7 @@ std::string caller() {
 std::string made_at(const Node* n) {
   PyObject* frames = made_at_frames(n);
   if (frames == nullptr) return {};
-  const py::gil_scoped_acquire gil;
+  const Gil gil;
   const py::error_scope keep;  // an error that is under way stays so
   try {
     return place_of(frames);
@@ -95,7 +95,7 @@ py::list origins(Node* n) {
 // Warns as torch does and puts the forward call's traceback into the exception.
 void node_failed(Node* n, std::exception_ptr& error) noexcept {
   if (!Py_IsInitialized()) return;
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const PyGILState_STATE gil = ensure_gil();
   {
     const py::error_scope keep;  // an error that is under way stays so
     try {
@@ -117,12 +117,13 @@ void node_failed(Node* n, std::exception_ptr& error) noexcept {
 }
 
 void before_write(const Tensor& t, const char* op) {
-  const py::gil_scoped_acquire gil;
+  const Gil gil;
   if (write_callback == nullptr) return;
   const PyRef callback = PyRef::borrow(write_callback);  // it may end the mode that set it
   const PyRef arg(wrap(t));
   const PyRef name(PyUnicode_FromString(op));
-  const PyRef r(PyObject_CallFunctionObjArgs(callback.get(), arg.get(), name.get(), nullptr));
+  PyObject* const pair[2] = {arg.get(), name.get()};
+  const PyRef r(call_python(callback.get(), pair, 2));
   if (r.get() == nullptr) throw_python_error();
 }
 

@@ -18,15 +18,17 @@ void __libc_free(void*);
 namespace {
 constexpr int kMost = 8;
 uintptr_t from[kMost], to[kMost];
+size_t spared[kMost];  // allocations of this size always succeed
 std::atomic<int> ranges{0};
 std::atomic<long> seen{0}, first{-1}, last{-1};
 std::atomic<bool> armed{false};
 
-bool fails(void* caller) {
+bool fails(void* caller, size_t size) {
   if (!armed.load(std::memory_order_relaxed)) return false;
   const auto at = reinterpret_cast<uintptr_t>(caller);
   for (int i = 0; i < ranges; ++i) {
     if (at < from[i] || at >= to[i]) continue;
+    if (size == spared[i]) return false;
     const long n = seen.fetch_add(1);
     return n >= first && n < last;
   }
@@ -39,10 +41,12 @@ void* made(void* p) {
 }  // namespace
 
 extern "C" {
-__attribute__((visibility("default"))) void fail_alloc_range(uintptr_t lo, uintptr_t hi) {
+__attribute__((visibility("default"))) void fail_alloc_range(uintptr_t lo, uintptr_t hi,
+                                                             size_t spare) {
   if (ranges == kMost) return;
   from[ranges] = lo;
   to[ranges] = hi;
+  spared[ranges] = spare;
   ++ranges;
 }
 // Allocations [n, n + count) from now on fail; n < 0 lets all pass and counts them.
@@ -57,40 +61,40 @@ __attribute__((visibility("default"))) long fail_alloc_disarm() {
   return seen;
 }
 void* malloc(size_t n) {
-  if (fails(__builtin_return_address(0))) return errno = ENOMEM, nullptr;
+  if (fails(__builtin_return_address(0), n)) return errno = ENOMEM, nullptr;
   return __libc_malloc(n);
 }
 void* calloc(size_t n, size_t m) {
-  if (fails(__builtin_return_address(0))) return errno = ENOMEM, nullptr;
+  if (fails(__builtin_return_address(0), n)) return errno = ENOMEM, nullptr;
   return __libc_calloc(n, m);
 }
 void* realloc(void* p, size_t n) {
-  if (fails(__builtin_return_address(0))) return errno = ENOMEM, nullptr;
+  if (fails(__builtin_return_address(0), n)) return errno = ENOMEM, nullptr;
   return __libc_realloc(p, n);
 }
 int posix_memalign(void** p, size_t align, size_t n) {
-  if (fails(__builtin_return_address(0))) return ENOMEM;
+  if (fails(__builtin_return_address(0), n)) return ENOMEM;
   *p = __libc_memalign(align, n);
   return *p == nullptr ? ENOMEM : 0;
 }
 }
 
 void* operator new(size_t n) {
-  if (fails(__builtin_return_address(0))) throw std::bad_alloc();
+  if (fails(__builtin_return_address(0), n)) throw std::bad_alloc();
   return made(__libc_malloc(n));
 }
 void* operator new[](size_t n) {
-  if (fails(__builtin_return_address(0))) throw std::bad_alloc();
+  if (fails(__builtin_return_address(0), n)) throw std::bad_alloc();
   return made(__libc_malloc(n));
 }
 void* operator new(size_t n, const std::nothrow_t&) noexcept {
-  return fails(__builtin_return_address(0)) ? nullptr : __libc_malloc(n);
+  return fails(__builtin_return_address(0), n) ? nullptr : __libc_malloc(n);
 }
 void* operator new[](size_t n, const std::nothrow_t&) noexcept {
-  return fails(__builtin_return_address(0)) ? nullptr : __libc_malloc(n);
+  return fails(__builtin_return_address(0), n) ? nullptr : __libc_malloc(n);
 }
 void* operator new(size_t n, std::align_val_t a) {
-  if (fails(__builtin_return_address(0))) throw std::bad_alloc();
+  if (fails(__builtin_return_address(0), n)) throw std::bad_alloc();
   return made(__libc_memalign(static_cast<size_t>(a), n));
 }
 void operator delete(void* p) noexcept { __libc_free(p); }

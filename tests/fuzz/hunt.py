@@ -44,7 +44,8 @@ def limits():
 class Child:
     """A forked process that works through cases [first, end) and notes where it is."""
 
-    def __init__(self, work, first, end, step=1):
+    def __init__(self, work, first, end, step=1, patience=None):
+        self.patience = patience or PATIENCE
         self.note = mmap.mmap(-1, 4096)
         self.note[:16] = struct.pack("qq", first, 0)
         self.step, self.err = step, tempfile.TemporaryFile()
@@ -95,7 +96,7 @@ class Child:
         at = self.at()
         if at != self.seen:
             self.seen, self.since = at, time.monotonic()
-        elif time.monotonic() - self.since > PATIENCE:
+        elif time.monotonic() - self.since > self.patience:
             os.kill(self.pid, signal.SIGUSR1)
             time.sleep(0.3)
             os.kill(self.pid, signal.SIGKILL)
@@ -145,7 +146,9 @@ def run_seed(targets, i, batch=1500):
     return run_and_check(generate(targets, i), _C._live_nodes())
 
 
-def run_many(work, first, end, *, jobs=2, batch=1500, seconds=None, found=None, most=50):
+def run_many(
+    work, first, end, *, jobs=2, batch=1500, seconds=None, found=None, most=50, patience=None
+):
     """work(i) for i from `first`, in children of `batch` each; a fault ends a child, not the run.
 
     `found(kind, i, text, before)` is told of each fault. Returns how many were run.
@@ -158,7 +161,7 @@ def run_many(work, first, end, *, jobs=2, batch=1500, seconds=None, found=None, 
     while True:
         while not over() and len(running) < jobs and (end is None or following < end):
             last = following + batch if end is None else min(following + batch, end)
-            running[Child(work, following, last)] = (following, last)
+            running[Child(work, following, last, 1, patience)] = (following, last)
             following = last
         if not running:
             return ran
@@ -177,7 +180,7 @@ def run_many(work, first, end, *, jobs=2, batch=1500, seconds=None, found=None, 
                 continue
             faults += found(kind, at, text, at - start)
             if at + 1 < last and not over():
-                running[Child(work, at + 1, last)] = (at + 1, last)
+                running[Child(work, at + 1, last, 1, patience)] = (at + 1, last)
         time.sleep(0.005)
 
 
