@@ -2,12 +2,13 @@
 // A tile of C stays in registers while k runs; compiled once per instruction set. After K. Goto and
 // R. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008), without the packing
 // where operands are so small that they are in the cache.
+// Small products without packing of A, which is in the cache; compiled once per instruction set.
 #include "kernels/gemm_tile.h"
 
 #include <algorithm>
 #include <memory>
 
-#include "kernels/reduce_vec.h"
+#include "kernels/register_tile.h"
 
 namespace cograd::kernels::COGRAD_ISA {
 
@@ -25,6 +26,7 @@ constexpr int kRows = 4;
 constexpr int64_t kDepth = 256;             // rows of a packed panel
 constexpr int64_t kBlockRows = 20 * kRows;  // of A that are packed at once
 constexpr int64_t kOften = 48;              // rows of C for which a panel is copied
+constexpr int64_t kDepth = 256;  // rows of a packed panel
 
 constexpr int kMostVectors = 2;
 template <class T, int V = kMostVectors>
@@ -47,16 +49,8 @@ template <class T, int V, int R>
 void tile(const Tiled<T>& g, int64_t depth, int64_t cols) {
   constexpr int L = kLanes<T>;
   Vec<T, L> acc[R][V] = {};
-  const T* a = g.a;
-  const T* b = g.b;
-  for (int64_t p = 0; p < depth; ++p, a += g.step, b += g.ldb) {
-    Vec<T, L> row[V];
-    for (int v = 0; v < V; ++v) row[v] = load(b + v * L);
-    for (int i = 0; i < R; ++i) {
-      const T scale = a[i * g.row];
-      for (int v = 0; v < V; ++v) acc[i][v] += scale * row[v];
-    }
-  }
+  add_products<T, R, V>(depth, StridedFactors<T>{g.a, g.row, g.step}, PanelVectors<T>{g.b, g.ldb},
+                        acc);
   if (cols == kCols<T, V>) {
     for (int i = 0; i < R; ++i) {
       T* c = g.c + i * g.ldc;
@@ -78,7 +72,7 @@ void tile(const Tiled<T>& g, int64_t depth, int64_t cols) {
   }
 }
 
-template <class T, int V, int R = kRows>
+template <class T, int V, int R = kTileRows>
 void tile_of(int rows, const Tiled<T>& g, int64_t depth, int64_t cols) {
   if (rows == R) return tile<T, V, R>(g, depth, cols);
   if constexpr (R > 1) tile_of<T, V, R - 1>(rows, g, depth, cols);
@@ -188,6 +182,20 @@ void product(const GemmArgs& g) {
         const int64_t cols = std::min(kCols<T>, g.n - j);
         t.b = panel_of<T>(g, p, depth, j, cols, packed, &t.ldb);
         panel_product(g, t, i, end, j, cols, p, depth, a.get());
+  for (int64_t j = 0; j < g.n; j += kCols<T>) {
+    const int64_t cols = std::min(kCols<T>, g.n - j);
+    for (int64_t p = 0; p < g.k; p += kDepth) {
+      const int64_t depth = std::min(kDepth, g.k - p);
+      t.b = panel_of<T>(g, p, depth, j, cols, packed, &t.ldb);
+      t.beta = p == 0 ? static_cast<T>(g.beta) : T(1);
+      for (int64_t i = 0; i < g.m; i += kTileRows) {
+        t.a = static_cast<const T*>(g.a) + i * t.row + p * t.step;
+        t.c = static_cast<T*>(g.c) + i * g.ldc + j;
+        const int rows = static_cast<int>(std::min<int64_t>(kTileRows, g.m - i));
+        if (cols <= kLanes<T>)
+          tile_of<T, 1>(rows, t, depth, cols);
+        else
+          tile_of<T, kMostVectors>(rows, t, depth, cols);
       }
     }
   }
