@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A tile of C stays in registers while k runs; compiled once per instruction set. After K. Goto and
-// R. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008), without the packing
-// where operands are so small that they are in the cache.
-// Small products without packing of A, which is in the cache; compiled once per instruction set.
+// Products by register tiles, without packing where operands are so small that they are in the
+// cache; compiled once per instruction set.
 #include "kernels/gemm_tile.h"
 
 #include <algorithm>
@@ -16,17 +14,9 @@ GemmTile gemm_tile();
 
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kRows = 12;  // x 2 vectors: 24 of 32 registers
-#elif defined(__AVX2__)
-constexpr int kRows = 6;
-#else
-constexpr int kRows = 4;
-#endif
-constexpr int64_t kDepth = 256;             // rows of a packed panel
-constexpr int64_t kBlockRows = 20 * kRows;  // of A that are packed at once
-constexpr int64_t kOften = 48;              // rows of C for which a panel is copied
-constexpr int64_t kDepth = 256;  // rows of a packed panel
+constexpr int64_t kDepth = 256;                 // rows of a packed panel
+constexpr int64_t kBlockRows = 20 * kTileRows;  // of A that are packed at once
+constexpr int64_t kOften = 48;                  // rows of C for which a panel is copied
 
 constexpr int kMostVectors = 2;
 template <class T, int V = kMostVectors>
@@ -128,16 +118,16 @@ const T* panel_of(const GemmArgs& g, int64_t p, int64_t depth, int64_t j, int64_
   return packed;
 }
 
-// Rows [i, i + rows) of op(A), columns [p, p + depth), in strips of kRows rows that the tiles read
-// from end to end.
+// Rows [i, i + rows) of op(A), columns [p, p + depth), in strips of kTileRows rows that the tiles
+// read from end to end.
 template <class T>
 void pack_rows(const GemmArgs& g, int64_t i, int64_t rows, int64_t p, int64_t depth, T* out) {
   const T* a = static_cast<const T*>(g.a);
-  for (int64_t r = 0; r < rows; r += kRows, out += kRows * depth) {
-    const int64_t some = std::min<int64_t>(kRows, rows - r);
+  for (int64_t r = 0; r < rows; r += kTileRows, out += kTileRows * depth) {
+    const int64_t some = std::min<int64_t>(kTileRows, rows - r);
     if (g.ta) {
       for (int64_t q = 0; q < depth; ++q)
-        std::copy_n(a + (p + q) * g.lda + i + r, some, out + q * kRows);
+        std::copy_n(a + (p + q) * g.lda + i + r, some, out + q * kTileRows);
     } else {
       for (int64_t k = 0; k < some; ++k)
         std::copy_n(a + (i + r + k) * g.lda + p, depth, out + k * depth);
@@ -149,11 +139,11 @@ void pack_rows(const GemmArgs& g, int64_t i, int64_t rows, int64_t p, int64_t de
 template <class T>
 void panel_product(const GemmArgs& g, Tiled<T> t, int64_t i, int64_t end, int64_t j, int64_t cols,
                    int64_t p, int64_t depth, const T* strips) {
-  for (; i < end; i += kRows) {
+  for (; i < end; i += kTileRows) {
     t.a = strips != nullptr ? strips : static_cast<const T*>(g.a) + i * t.row + p * t.step;
-    if (strips != nullptr) strips += kRows * depth;
+    if (strips != nullptr) strips += kTileRows * depth;
     t.c = static_cast<T*>(g.c) + i * g.ldc + j;
-    const int rows = static_cast<int>(std::min<int64_t>(kRows, end - i));
+    const int rows = static_cast<int>(std::min<int64_t>(kTileRows, end - i));
     if (cols <= kLanes<T>)
       tile_of<T, 1>(rows, t, depth, cols);
     else
@@ -165,7 +155,8 @@ template <class T>
 void product(const GemmArgs& g) {
   alignas(64) T packed[kDepth * kCols<T>];
   const bool strips = g.m >= kOften && g.n >= 4 * kCols<T> && g.k >= kOften;
-  const int64_t block = strips ? std::min(kBlockRows, (g.m + kRows - 1) / kRows * kRows) : g.m;
+  const int64_t block =
+      strips ? std::min(kBlockRows, (g.m + kTileRows - 1) / kTileRows * kTileRows) : g.m;
   const std::unique_ptr<T[]> a(strips ? new T[static_cast<size_t>(block * kDepth)] : nullptr);
   Tiled<T> t{};
   t.alpha = static_cast<T>(g.alpha);
@@ -173,7 +164,7 @@ void product(const GemmArgs& g) {
   for (int64_t p = 0; p < g.k; p += kDepth) {
     const int64_t depth = std::min(kDepth, g.k - p);
     t.row = g.ta ? 1 : strips ? depth : g.lda;
-    t.step = g.ta ? (strips ? kRows : g.lda) : 1;
+    t.step = g.ta ? (strips ? kTileRows : g.lda) : 1;
     t.beta = p == 0 ? static_cast<T>(g.beta) : T(1);
     for (int64_t i = 0; i < g.m; i += block) {
       const int64_t end = std::min(i + block, g.m);
@@ -182,20 +173,6 @@ void product(const GemmArgs& g) {
         const int64_t cols = std::min(kCols<T>, g.n - j);
         t.b = panel_of<T>(g, p, depth, j, cols, packed, &t.ldb);
         panel_product(g, t, i, end, j, cols, p, depth, a.get());
-  for (int64_t j = 0; j < g.n; j += kCols<T>) {
-    const int64_t cols = std::min(kCols<T>, g.n - j);
-    for (int64_t p = 0; p < g.k; p += kDepth) {
-      const int64_t depth = std::min(kDepth, g.k - p);
-      t.b = panel_of<T>(g, p, depth, j, cols, packed, &t.ldb);
-      t.beta = p == 0 ? static_cast<T>(g.beta) : T(1);
-      for (int64_t i = 0; i < g.m; i += kTileRows) {
-        t.a = static_cast<const T*>(g.a) + i * t.row + p * t.step;
-        t.c = static_cast<T*>(g.c) + i * g.ldc + j;
-        const int rows = static_cast<int>(std::min<int64_t>(kTileRows, g.m - i));
-        if (cols <= kLanes<T>)
-          tile_of<T, 1>(rows, t, depth, cols);
-        else
-          tile_of<T, kMostVectors>(rows, t, depth, cols);
       }
     }
   }

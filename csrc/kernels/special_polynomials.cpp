@@ -161,11 +161,6 @@ double hermite_he(double x, double n) noexcept {
   }
   return now;
 }
-double laguerre_l(double x, double n) noexcept {
-  if (below_zero(n)) return 0;
-  n = whole(n);
-  if (x == 0) return 1;
-  if (n > kLaguerreMost) return isnan(x) ? x : NAN;
 namespace {
 
 // k / (k + 1): a division takes as long as the rest of a recurrence's step.
@@ -190,14 +185,6 @@ double recurrence(double n, Next&& next) {
     before = 0;
     now = 1;
   }
-  return now;
-}
-double legendre_p(double x, double n) noexcept {
-  if (below_zero(n)) return 0;
-  n = whole(n);
-  if (fabs(x) == 1) return x == 1 ? 1 : odd_sign(n);
-  if (n > kLegendreRecurrence) return legendre_of_high_degree(x, n);
-  double before = 0, now = 1;
   for (double k = 0; k < n && isfinite(now); ++k) {
     const double part = k / (k + 1), after = next(part) * now - part * before;
     before = now;
@@ -211,13 +198,16 @@ double legendre_p(double x, double n) noexcept {
 // With r = k / (k + 1): (2 k + 1) / (k + 1) is 1 + r, and 1 / (k + 1) is 1 - r.
 double laguerre_l(double x, double n) noexcept {
   if (below_zero(n)) return 0;
+  n = whole(n);
   if (x == 0) return 1;
-  return recurrence(whole(n), [&](double r) { return (1 + r) - x * (1 - r); });
+  if (n > kLaguerreMost) return isnan(x) ? x : NAN;
+  return recurrence(n, [&](double r) { return (1 + r) - x * (1 - r); });
 }
 double legendre_p(double x, double n) noexcept {
   if (below_zero(n)) return 0;
   n = whole(n);
   if (fabs(x) == 1) return x == 1 ? 1 : odd_sign(n);
+  if (n > kLegendreRecurrence) return legendre_of_high_degree(x, n);
   return recurrence(n, [&](double r) { return (1 + r) * x; });
 }
 
