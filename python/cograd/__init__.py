@@ -116,6 +116,7 @@ _LAZY_MODULES = frozenset(
     (
         "__config__",
         "array_api",
+        "classes",
         "cuda",
         "distributions",
         "fft",
