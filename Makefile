@@ -111,7 +111,7 @@ wheel: $(STAMPS)/deps-dev
 	$(PY) tools/wheel.py
 
 docs: $(STAMPS)/deps-docs $(STAMPS)/installed
-	$(PY) -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(PY) -m sphinx -W --keep-going -j auto -b html docs docs/_build/html
 
 # What the README and the documentation show: pictures of the examples, figures of `make bench`.
 .PHONY: pictures

@@ -37,7 +37,7 @@ const char* name_of(Isa level) noexcept {
 
 const char* isa_of_processor() noexcept { return name_of(processor()); }
 
-const char* isa_chosen() noexcept { return name_of(isa()); }
+const char* isa_name() noexcept { return name_of(isa()); }
 
 Isa isa() noexcept {
   static const Isa chosen = detect();

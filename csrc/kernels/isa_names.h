@@ -6,6 +6,6 @@
 namespace cograd::kernels {
 
 COGRAD_API const char* isa_of_processor() noexcept;  // the best that it has
-COGRAD_API const char* isa_chosen() noexcept;        // the one that runs
+COGRAD_API const char* isa_name() noexcept;          // the one that runs
 
 }  // namespace cograd::kernels

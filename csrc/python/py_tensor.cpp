@@ -408,7 +408,7 @@ void init_tensor(py::module_& m) {
   };
   m.def("get_num_threads", &num_threads, "Threads that loops and BLAS may use.");
   m.def("set_num_threads", &set_num_threads, py::arg("n"), "Sets the threads of loops and BLAS.");
-  m.def("_isa", [] { return py::make_tuple(kernels::isa_of_processor(), kernels::isa_chosen()); });
+  m.def("_isa", [] { return py::make_tuple(kernels::isa_of_processor(), kernels::isa_name()); });
   m.def("_cached_bytes", &cached_bytes);
   m.def("_release_cached_memory", &release_cached_memory);
   py::register_exception_translator([](std::exception_ptr p) {

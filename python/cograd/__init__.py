@@ -117,6 +117,7 @@ _LAZY_MODULES = frozenset(
         "__config__",
         "array_api",
         "backends",
+        "classes",
         "cuda",
         "distributions",
         "fft",

@@ -35,6 +35,7 @@ from cograd.functional import broadcast_shapes as broadcast_shapes
 from cograd._C import can_cast as can_cast
 from cograd.functional import chain_matmul as chain_matmul
 from cograd.nn.functional.vision import channel_shuffle as channel_shuffle
+from cograd import classes as classes
 from cograd._numeric import cond as cond
 from cograd._losses import cosine_embedding_loss as cosine_embedding_loss
 from cograd._losses import ctc_loss as ctc_loss

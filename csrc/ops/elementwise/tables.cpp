@@ -58,9 +58,4 @@ int unary_cost(UnaryOp op) noexcept { return kUnaryCost[static_cast<int>(op)]; }
 int binary_cost(BinaryOp op) noexcept { return kBinaryCost[static_cast<int>(op)]; }
 int ternary_cost(TernaryOp op) noexcept { return kTernaryCost[static_cast<int>(op)]; }
 
-const char* isa_name() noexcept {
-  constexpr const char* kName[] = {"base", "v3", "v4"};
-  return kName[static_cast<int>(isa())];
-}
-
 }  // namespace cograd::kernels

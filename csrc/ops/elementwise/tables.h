@@ -113,7 +113,4 @@ COGRAD_API int unary_cost(UnaryOp op) noexcept;
 COGRAD_API int binary_cost(BinaryOp op) noexcept;
 COGRAD_API int ternary_cost(TernaryOp op) noexcept;
 
-// "base", "v3" or "v4": the instruction set chosen at load.
-COGRAD_API const char* isa_name() noexcept;
-
 }  // namespace cograd::kernels
