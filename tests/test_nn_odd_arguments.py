@@ -138,6 +138,14 @@ def test_grid_sample_far_outside():
     assert math.isnan(F.grid_sample(image, nothing, "bicubic", align_corners=False).item())
 
 
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_labels_of_another_size(mode):
+    labels = torch.arange(0, 240, 10, dtype=torch.uint8).reshape(1, 2, 3, 4)
+    got = F.interpolate(labels, (5, 3), mode=mode)
+    assert got.dtype == torch.uint8
+    assert got.equal(F.interpolate(labels.double(), (5, 3), mode=mode).to(torch.uint8))
+
+
 # embedding_bag
 
 

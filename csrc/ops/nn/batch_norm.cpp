@@ -141,8 +141,9 @@ struct BatchNormOp {
       return t.defined() ? flatten(c.all_samples(t), 0, 1) : t;
     };
     const Tensor x = movedim(c.all_samples(c.arg(0).tensor()), 0, 1);
-    auto [y, mean, rstd, var] = apply<BatchNormOp>(flatten(x, 1, 2), side_by_side(1), side_by_side(2),
-                                              side_by_side(3), side_by_side(4), c.arg(5).number());
+    auto [y, mean, rstd, var] =
+        apply<BatchNormOp>(flatten(x, 1, 2), side_by_side(1), side_by_side(2), side_by_side(3),
+                           side_by_side(4), c.arg(5).number());
     const int64_t stats[2] = {c.size(), x.size(2)};
     const auto batched = [&](const Tensor& t, int dim) {
       return make_batched(t, dim, c.level().id);

@@ -53,8 +53,7 @@ struct EmbeddingBagOp {
     const int64_t none[2] = {s.mode == BagMode::Max ? sizes[0] : 0, weight.size(1)};
     const Tensor at = raw_full(none, DType::Int64, 0);
     kernels::embedding_bag(weight.dtype(), bags_of(s, weight.size(1), index, offsets, each),
-                           table.bytes(),
-                           out.bytes(), counted.data<int64_t>(), at.data<int64_t>());
+                           table.bytes(), out.bytes(), counted.data<int64_t>(), at.data<int64_t>());
     if (ctx.recording()) {
       *ctx.operator->() = s;
       // The table's numbers matter to the gradient by the factors alone.
@@ -76,8 +75,9 @@ struct EmbeddingBagOp {
     if (gp.defined()) raw_fill(gp, Scalar(0.0));
     kernels::embedding_bag_backward(
         g.dtype(), bags_of(*ctx.operator->(), g.size(1), index, offsets, each),
-        weight.defined() ? weight.bytes() : nullptr, g.bytes(), sizes.data<int64_t>(), at.data<int64_t>(), ctx->by_freq,
-        gw.defined() ? gw.bytes() : nullptr, gp.defined() ? gp.bytes() : nullptr);
+        weight.defined() ? weight.bytes() : nullptr, g.bytes(), sizes.data<int64_t>(),
+        at.data<int64_t>(), ctx->by_freq, gw.defined() ? gw.bytes() : nullptr,
+        gp.defined() ? gp.bytes() : nullptr);
     if (gw.defined()) ctx.grad(0) = gw;
     if (gp.defined()) ctx.grad(3) = gp;
   }

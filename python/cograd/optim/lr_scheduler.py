@@ -80,7 +80,10 @@ class LambdaLR(_ByFunction):
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
-        return [base * fn(self.last_epoch) for fn, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
+        return [
+            base * fn(self.last_epoch)
+            for fn, base in zip(self.lr_lambdas, self.base_lrs, strict=True)
+        ]
 
 
 class MultiplicativeLR(_ByFunction):
@@ -91,7 +94,10 @@ class MultiplicativeLR(_ByFunction):
         self._warn_outside_step()
         if self._is_initial:
             return self._current()
-        return [lr * fn(self.last_epoch) for fn, lr in zip(self.lr_lambdas, self._current(), strict=True)]
+        return [
+            lr * fn(self.last_epoch)
+            for fn, lr in zip(self.lr_lambdas, self._current(), strict=True)
+        ]
 
 
 class StepLR(LRScheduler):
