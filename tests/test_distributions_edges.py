@@ -91,3 +91,19 @@ def test_names_of_arguments():
     assert mixture.cdf(x=torch.tensor(0.0)) == 0.5 and mixture.log_prob(x=half) < 0
     wishart = D.Wishart(torch.tensor(3.0), torch.eye(2))
     assert wishart.rsample((4,), max_try_correction=2).shape == (4, 2, 2)
+
+
+@pytest.mark.parametrize("make", [D.Laplace, D.Cauchy, D.Normal], ids=lambda d: d.__name__)
+def test_tails_keep_their_digits(make):
+    level = torch.tensor([1e-30, 1e-9, 0.2, 0.25, 0.5, 0.8, 1 - 1e-6])
+    d = make(torch.zeros(7), 1.0)
+    exact = make(torch.zeros(7, dtype=torch.float64), 1.0)
+    value = d.icdf(level)
+    assert value[4] == 0 and value.isfinite().all()
+    torch.testing.assert_close(value.double(), exact.icdf(level.double()), rtol=1e-5, atol=1e-6)
+    if make is D.Normal:
+        return
+    torch.testing.assert_close(d.cdf(value), level, rtol=1e-4, atol=0)
+    loc = torch.zeros(7, requires_grad=True)
+    (slope,) = torch.autograd.grad(make(loc, 1.0).cdf(value).sum(), loc)
+    torch.testing.assert_close(-slope, d.log_prob(value).exp(), rtol=1e-4, atol=0)

@@ -38,10 +38,14 @@ class Cauchy(LocScale):
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return cograd.atan((value - self.loc) / self.scale) / math.pi + 0.5
+        return cograd.atan2(self.scale, self.loc - value) / math.pi
 
     def icdf(self, value: Tensor) -> Tensor:
-        return cograd.tan(math.pi * (value - 0.5)) * self.scale + self.loc
+        middle = value - 0.5
+        far = middle.abs() > 0.25  # the angle from the pole keeps the digits that count there
+        pole = cograd.where(middle < 0, -value, 1 - value)
+        turn = cograd.tan(math.pi * cograd.where(far, pole, middle))
+        return cograd.where(far, turn.reciprocal(), turn) * self.scale + self.loc
 
     def entropy(self) -> Tensor:
         return math.log(4 * math.pi) + self.scale.log()

@@ -39,11 +39,14 @@ class Laplace(LocScale):
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
-        return 0.5 - 0.5 * z.sign() * cograd.expm1(-z.abs())
+        low = z < 0
+        tail = 0.5 * cograd.exp(cograd.where(low, z, -z))
+        return cograd.where(low, tail, 1 - tail)
 
     def icdf(self, value: Tensor) -> Tensor:
-        term = value - 0.5
-        return self.loc - self.scale * term.sign() * cograd.log1p(-2 * term.abs())
+        low = value < 0.5
+        z = cograd.log(2 * cograd.where(low, value, 1 - value))
+        return self.loc + self.scale * cograd.where(low, z, -z)
 
     def entropy(self) -> Tensor:
         return 1 + cograd.log(2 * self.scale)

@@ -50,7 +50,7 @@ class Normal(LocScale, ExponentialFamily):
         return 0.5 * cograd.erfc((self.loc - value) / (self.scale * math.sqrt(2)))
 
     def icdf(self, value: Tensor) -> Tensor:
-        return self.loc + self.scale * cograd.erfinv(2 * value - 1) * math.sqrt(2)
+        return self.loc + self.scale * cograd.special.ndtri(value)
 
     def entropy(self) -> Tensor:
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
