@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The libraries behind products and convolutions, for cograd.backends.
-#include "kernels/library.h"
 #include "python/py_backends.h"
+#include "kernels/library.h"
 
 namespace cograd::python {
 
