@@ -48,17 +48,13 @@ Tensor bias_column(const Tensor& bias, const Tensor& w, int64_t channels, bool t
 Tensor transposed_conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvOptions& o,
                        const Dims& extra) {
   const size_t n = static_cast<size_t>(x.dim()) - 2;
-  COGRAD_CHECK(o.groups >= 1, "non-positive groups is not supported");
+  check_options(o);
   COGRAD_CHECK(w.dim() == x.dim() && x.size(1) == w.size(0), "Given transposed=1, weight of size ",
                to_string(w.sizes()), ", expected input", to_string(x.sizes()), " to have ",
                w.size(0), " channels, but got ", x.size(1), " channels instead");
   Dims sizes{x.size(0), checked_mul(w.size(1), o.groups)};
   for (size_t i = 0; i < n; ++i) {
     const int64_t in = x.sizes()[i + 2], kernel = w.sizes()[i + 2];
-    COGRAD_CHECK(o.stride[i] >= 1, "non-positive stride is not supported");
-    COGRAD_CHECK(o.padding[i] >= 0, "negative padding is not supported");
-    COGRAD_CHECK(o.dilation[i] >= 1, "dilation should be greater than zero, but got ",
-                 to_string(IntList(o.dilation)));
     COGRAD_CHECK(extra[i] >= 0, "negative output_padding is not supported");
     COGRAD_CHECK(extra[i] < o.stride[i] || extra[i] < o.dilation[i],
                  "output padding must be smaller than either stride or dilation, but got "

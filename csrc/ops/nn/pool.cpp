@@ -10,6 +10,21 @@ Dims pool_dims(const char* op, IntList v, const char* name, size_t n) {
   return v.size() == n ? Dims(v) : Dims(n, v[0]);
 }
 
+Dims adaptive_sizes(const char* op, const Tensor& x, IntList output_size, size_t n) {
+  const Dims out = pool_dims(op, output_size, "output_size", n);
+  check_pool_input(op, x, n);
+  for (const int64_t size : out)
+    COGRAD_CHECK(size >= 0, op,
+                 ": elements of output_size must be greater than or equal to 0 but received ",
+                 to_string(IntList(out)));
+  return out;
+}
+
+void check_pool_floating(const char* op, const Tensor& x) {
+  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"", op, "\" not implemented for '",
+                               scalar_type_name(x.dtype()), "'");
+}
+
 PoolArgs pool_args(const char* op, size_t n, IntList kernel, IntList stride, IntList padding,
                    IntList dilation, bool ceil_mode) {
   PoolArgs a{pool_dims(op, kernel, "kernel_size", n),

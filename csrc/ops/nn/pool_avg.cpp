@@ -55,13 +55,7 @@ Tensor avg_pool(const char* op, const Tensor& x, IntList kernel, IntList stride,
 
 template <int N>
 Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
-  const Dims out = pool_dims(op, output_size, "output_size", N);
-  check_pool_input(op, x, N);
-  for (const int64_t n : out)
-    COGRAD_CHECK(n >= 0, op,
-                 ": elements of output_size must be greater than or equal to 0 but "
-                 "received ",
-                 to_string(IntList(out)));
+  const Dims out = adaptive_sizes(op, x, output_size, N);
   const IntList in = x.sizes().last(N);
   check_room(x, out);
   Resampling map;
@@ -91,7 +85,7 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
     static constexpr DTypeSet kDTypes = kFloatTypes;                                         \
     static Tensor forward(const Tensor& x, IntList kernel, std::optional<IntList> stride,    \
                           IntList padding, bool ceil_mode, bool with_padding last_params) {  \
-      check_floating("avg_pool" #N "d", x);                                                  \
+      check_pool_floating("avg_pool" #N "d", x);                                             \
       return avg_pool<N>("avg_pool" #N "d", x, kernel, stride.value_or(IntList()), padding,  \
                          ceil_mode, with_padding, divisor);                                  \
     }                                                                                        \
@@ -103,16 +97,11 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
                                  "Means of as many windows as make output_size.", adaptive}; \
     static constexpr DTypeSet kDTypes = kFloatTypes;                                         \
     static Tensor forward(const Tensor& x, IntList output_size) {                            \
-      check_floating("adaptive_avg_pool" #N "d", x);                                         \
+      check_pool_floating("adaptive_avg_pool" #N "d", x);                                    \
       return adaptive_avg_pool<N>("adaptive_avg_pool" #N "d", x, output_size);               \
     }                                                                                        \
   };                                                                                         \
   COGRAD_OP(AdaptiveAvgPool##N##d)
-
-void check_floating(const char* op, const Tensor& x) {
-  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"", op, "\" not implemented for '",
-                               scalar_type_name(x.dtype()), "'");
-}
 
 #define COGRAD_DIVISOR , std::optional<int64_t> divisor
 COGRAD_AVG_POOL(1, kFunction, "", , std::nullopt, kFunction,

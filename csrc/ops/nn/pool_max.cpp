@@ -164,15 +164,8 @@ std::tuple<Tensor, Tensor> max_pool(const char* op, const Tensor& x, IntList ker
 
 template <int N>
 std::tuple<Tensor, Tensor> adaptive_max_pool(const char* op, const Tensor& x, IntList size) {
-  const Dims out = pool_dims(op, size, "output_size", N);
-  check_pool_input(op, x, N);
-  for (const int64_t n : out)
-    COGRAD_CHECK(n >= 0, op,
-                 ": elements of output_size must be greater than or equal to 0 but "
-                 "received ",
-                 to_string(IntList(out)));
-  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"", op, "\" not implemented for '",
-                               scalar_type_name(x.dtype()), "'");
+  const Dims out = adaptive_sizes(op, x, size, N);
+  check_pool_floating(op, x);
   const IntList in = x.sizes().last(N);
   check_plane(op, in);
   check_room(x, out);
@@ -256,8 +249,7 @@ std::tuple<Tensor, Tensor> fractional(const char* op, const Tensor& x, IntList k
   const Dims kernel = pool_dims(op, kernel_size, "kernel_size", N);
   const Dims out = pool_dims(op, output_size, "output_size", N);
   check_pool_input(op, x, N);
-  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"", op, "\" not implemented for '",
-                               scalar_type_name(x.dtype()), "'");
+  check_pool_floating(op, x);
   const IntList in = x.sizes().last(N);
   check_plane(op, in);
   for (size_t i = 0; i < N; ++i) {
