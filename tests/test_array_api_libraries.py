@@ -52,11 +52,13 @@ def test_scipy():
 import scipy.cluster.vq as vq, scipy.fft, scipy.signal, scipy.special as sp, scipy.stats as ss
 for f in (ss.zscore, ss.skew, ss.kurtosis, ss.sem, ss.gmean, ss.variation, ss.entropy, ss.tstd,
           ss.skewtest, ss.normaltest, vq.whiten, sp.logsumexp, sp.softmax, sp.log_softmax,
-          scipy.fft.fft, scipy.fft.rfftn, scipy.signal.detrend, scipy.signal.hilbert):
+          scipy.fft.fft, scipy.fft.rfftn, scipy.fft.dct, scipy.signal.detrend, scipy.signal.hilbert,
+          ss.rankdata, ss.iqr, ss.lmoment, sp.expit, sp.ndtri, vq.whiten):
     agree(f, x)
 for f in (ss.ttest_ind, ss.ttest_rel, scipy.signal.fftconvolve):
     agree(f, x, y)
-agree(ss.pearsonr, x[:, 0], y[:, 0])
+for f in (ss.pearsonr, ss.mannwhitneyu, ss.wilcoxon, ss.bartlett, ss.kruskal):
+    agree(f, x[:, 0], y[:, 0])
 z = x.clone().requires_grad_()
 sp.logsumexp(z).backward()
 assert torch.allclose(z.grad, torch.softmax(x.reshape(-1), 0).reshape(20, 3))
@@ -74,8 +76,9 @@ def test_scikit_learn():
 import sklearn
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.linear_model import Ridge
-from sklearn.metrics import accuracy_score, pairwise
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
+from sklearn.metrics import accuracy_score, f1_score, pairwise, r2_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 label = torch.tensor(rng.integers(0, 2, 20))
 with sklearn.config_context(array_api_dispatch=True):
@@ -84,6 +87,12 @@ with sklearn.config_context(array_api_dispatch=True):
     agree(lambda a: PCA(2, svd_solver="full").fit(a).explained_variance_, x)
     agree(lambda a, b: Ridge(solver="svd").fit(a, b).coef_, x, y[:, 0])
     agree(lambda a, b: LinearDiscriminantAnalysis().fit(a, b).predict(a), x, label)
+    agree(lambda a, b: RidgeCV().fit(a, b).predict(a), x, y[:, 0])
+    if sklearn.__version__ >= "1.8":
+        agree(lambda a, b: GaussianNB().fit(a, b).predict_proba(a), x, label)
+        agree(lambda a, b: LogisticRegression().fit(a, b).predict_proba(a), x, label)
+    for score, truth, guess in ((f1_score, label, label), (r2_score, y[:, 0], x[:, 0])):
+        assert np.isclose(score(truth, guess), score(truth.numpy(), guess.numpy()))
     agree(pairwise.cosine_similarity, x)
     agree(pairwise.rbf_kernel, x)
     assert accuracy_score(label, label) == 1
