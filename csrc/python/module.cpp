@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "python/py_autocast.h"
 #include "python/py_optim.h"
 #include "python/py_overrides.h"
 #include "python/py_tensor.h"
@@ -74,6 +75,7 @@ PYBIND11_MODULE(_C, m) {
   init_gc(m);
   init_saved(m);
   init_watch(m);
+  init_autocast(m);
   init_transforms(m);
   init_interop(m);
   init_extension(m);

@@ -2,6 +2,7 @@
 // Anomaly mode, the log of in-place writes and the profiler: what they need of Python.
 #include <cstring>
 
+#include "python/py_autocast.h"
 #include "python/py_ops.h"
 #include "python/py_saved.h"
 
@@ -201,7 +202,9 @@ void set_anomaly(bool on, bool nan, bool forward, bool inf) {
 
 }  // namespace
 
-void call_watched(const OpRecord* r, const Value* args, Result& out) {
+void call_watched(const OpRecord* r, const Value* given, Result& out) {
+  AutocastArguments cast;
+  const Value* args = cast.of(*r, given);
   watched(
       r, args, [&] { call_plain(r, args, out); },
       [&] {
