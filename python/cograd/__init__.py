@@ -112,13 +112,21 @@ from cograd.autograd.grad_mode import (
 # Imported when first asked for: `import cograd` costs little more than NumPy.
 _LAZY_MODULES = frozenset(
     (
+        "accelerator",
+        "amp",
         "array_api",
+        "compiler",
+        "cpu",
         "cuda",
+        "distributed",
         "distributions",
         "fft",
         "func",
+        "jit",
         "library",
         "linalg",
+        "mps",
+        "mtia",
         "multiprocessing",
         "nn",
         "ops",
@@ -127,19 +135,28 @@ _LAZY_MODULES = frozenset(
         "signal",
         "special",
         "testing",
+        "torch_version",
         "utils",
+        "version",
+        "xpu",
     )
 )
 _LAZY_NAMES = {
+    "GradScaler": "amp.grad_scaler",
     "adaptive_max_pool1d": "nn.functional._top",
     "adjoint": "_numeric",
     "affine_grid_generator": "nn.functional._grid",
     "are_deterministic_algorithms_enabled": "_modes",
     "as_strided_": "_numeric",
+    "autocast": "amp.autocast_mode",
+    "autocast_decrement_nesting": "amp.autocast_mode",
+    "autocast_increment_nesting": "amp.autocast_mode",
     "bartlett_window": "_windows",
     "binary_cross_entropy_with_logits": "_losses",
     "blackman_window": "_windows",
     "channel_shuffle": "nn.functional.vision",
+    "clear_autocast_cache": "amp.autocast_mode",
+    "compile": "_compile",
     "cond": "_numeric",
     "cosine_embedding_loss": "_losses",
     "ctc_loss": "_losses",
@@ -150,6 +167,10 @@ _LAZY_NAMES = {
     "embedding_renorm_": "_losses",
     "empty_permuted": "_numeric",
     "frobenius_norm": "_numeric",
+    "from_file": "_native",
+    "get_autocast_cpu_dtype": "amp.autocast_mode",
+    "get_autocast_dtype": "amp.autocast_mode",
+    "get_autocast_gpu_dtype": "amp.autocast_mode",
     "get_default_device": "_modes",
     "get_deterministic_debug_mode": "_modes",
     "get_device": "_numeric",
@@ -167,6 +188,10 @@ _LAZY_NAMES = {
     "hann_window": "_windows",
     "hinge_embedding_loss": "_losses",
     "histogramdd": "_numeric",
+    "install_as_torch": "_alias",
+    "is_autocast_cache_enabled": "amp.autocast_mode",
+    "is_autocast_cpu_enabled": "amp.autocast_mode",
+    "is_autocast_enabled": "amp.autocast_mode",
     "is_conj": "_numeric",
     "is_deterministic_algorithms_warn_only_enabled": "_modes",
     "is_distributed": "_numeric",
@@ -186,6 +211,8 @@ _LAZY_NAMES = {
     "max_pool1d_with_indices": "nn.functional._top",
     "max_pool2d": "nn.functional._top",
     "max_pool3d": "nn.functional._top",
+    "native_dropout": "_native",
+    "native_layer_norm": "_native",
     "norm_except_dim": "_numeric",
     "nuclear_norm": "_numeric",
     "pairwise_distance": "_losses",
@@ -205,6 +232,12 @@ _LAZY_NAMES = {
     "rrelu": "nn.functional.activation",
     "rrelu_": "nn.functional.activation",
     "save": "serialization",
+    "set_autocast_cache_enabled": "amp.autocast_mode",
+    "set_autocast_cpu_dtype": "amp.autocast_mode",
+    "set_autocast_cpu_enabled": "amp.autocast_mode",
+    "set_autocast_dtype": "amp.autocast_mode",
+    "set_autocast_enabled": "amp.autocast_mode",
+    "set_autocast_gpu_dtype": "amp.autocast_mode",
     "set_default_device": "_modes",
     "set_default_tensor_type": "_modes",
     "set_deterministic_debug_mode": "_modes",
@@ -232,7 +265,9 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"cograd.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module 'cograd' has no attribute '{name}'")
+    from cograd._absent import missing
+
+    raise missing("cograd", name)
 
 
 def __dir__() -> list[str]:
