@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "python/py_backends.h"
+#include "python/py_autocast.h"
 #include "python/py_optim.h"
 #include "python/py_overrides.h"
 #include "python/py_tensor.h"
@@ -76,6 +77,7 @@ PYBIND11_MODULE(_C, m) {
   init_saved(m);
   init_watch(m);
   init_graph_data(m);
+  init_autocast(m);
   init_transforms(m);
   init_interop(m);
   init_extension(m);

@@ -20,11 +20,13 @@ struct PyDType {
 PyTypeObject* dtype_type = nullptr;
 PyObject* dtype_objects[kNumDTypes];
 PyTypeObject* size_type = nullptr;
+// The package's name in what is printed: torch's under install_as_torch().
+std::string public_name = "cograd";
 
 DType value_of(PyObject* o) { return reinterpret_cast<PyDType*>(o)->value; }
 
 PyObject* dtype_repr(PyObject* o) {
-  return PyUnicode_FromFormat("cograd.%s", dtype_name(value_of(o)));
+  return PyUnicode_FromFormat("%s.%s", public_name.c_str(), dtype_name(value_of(o)));
 }
 PyObject* dtype_reduce(PyObject* o, PyObject*) {
   return PyUnicode_FromString(dtype_name(value_of(o)));  // a global of the package: pickled by name
@@ -88,7 +90,7 @@ PyObject* size_numel(PyObject* self, PyObject*) {
 PyObject* size_repr(PyObject* self) {
   PyObject* list = PySequence_List(self);
   if (list == nullptr) return nullptr;
-  PyObject* text = PyUnicode_FromFormat("cograd.Size(%R)", list);
+  PyObject* text = PyUnicode_FromFormat("%s.Size(%R)", public_name.c_str(), list);
   Py_DECREF(list);
   return text;
 }
@@ -433,6 +435,8 @@ PyObject* scalar_object(const Scalar& s) {
 }
 
 void init_types(py::module_& m) {
+  m.def("_set_public_name", [](const std::string& name) { public_name = name; });
+  m.def("_public_name", [] { return public_name; });
   init_dtype(m);
   init_size(m);
   init_device(m);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "autograd/profile_extras.h"
+#include "python/py_autocast.h"
 #include "python/py_ops.h"
 #include "python/py_saved.h"
 #include "tensor/memory_stats.h"
@@ -208,7 +209,9 @@ void set_anomaly(bool on, bool nan, bool forward, bool inf) {
 
 }  // namespace
 
-void call_watched(const OpRecord* r, const Value* args, Result& out) {
+void call_watched(const OpRecord* r, const Value* given, Result& out) {
+  AutocastArguments cast;
+  const Value* args = cast.of(*r, given);
   watched(
       r, args, [&] { call_plain(r, args, out); },
       [&] {

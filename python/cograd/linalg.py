@@ -8,9 +8,9 @@ of real matrices the transpose.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cograd import _C
+from cograd import _C, _absent
 from cograd._C import Tensor
 from cograd._linalg_factors import (
     householder_product,
@@ -404,3 +404,7 @@ def _product(chain: Sequence[Tensor], split: dict[tuple[int, int], int]) -> Tens
         return part(i, k) @ part(k + 1, j)
 
     return part(0, len(chain) - 1)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

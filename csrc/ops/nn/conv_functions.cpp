@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // conv1d to conv_transpose3d, convolution, conv_tbc: arguments as users write them.
+#include "ops/core/autocast.h"
 #include "ops/nn/conv.h"
 #include "ops/nn/pad.h"
 
@@ -122,7 +123,7 @@ Tensor conv_transpose_of(const Tensor& input, const Tensor& w, const Tensor& bia
   struct Conv##N##d {                                                                            \
     static constexpr OpSpec spec{                                                                \
         "conv" #N "d", "input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1",    \
-        kFunction | kContraction,                                                                \
+        kFunction | kContraction | kAutocastLow,                                                 \
         "Convolution: " shapes ". padding is a number, one for each dim, 'same' or 'valid'.",    \
         samples};                                                                                \
     static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                           \
@@ -136,7 +137,7 @@ Tensor conv_transpose_of(const Tensor& input, const Tensor& w, const Tensor& bia
     static constexpr OpSpec spec{                                                                \
         "conv" #N "d",                                                                           \
         "input, weight, bias=None, stride=1, padding='valid', dilation=1, groups=1",             \
-        kFunction | kContraction,                                                                \
+        kFunction | kContraction | kAutocastLow,                                                 \
         "Convolution: " shapes ". padding is a number, one for each dim, 'same' or 'valid'.",    \
         strings};                                                                                \
     static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                           \
@@ -150,7 +151,7 @@ Tensor conv_transpose_of(const Tensor& input, const Tensor& w, const Tensor& bia
     static constexpr OpSpec spec{                                                                \
         "conv_transpose" #N "d",                                                                 \
         "input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1", \
-        kFunction | kContraction,                                                                \
+        kFunction | kContraction | kAutocastLow,                                                 \
         "Transposed convolution, the gradient of one by its input: weight is (C, O / groups, "   \
         "*kernel).",                                                                             \
         transposed};                                                                             \
@@ -190,7 +191,7 @@ struct Convolution {
       "convolution",
       "input, weight, bias=None, stride=1, padding=0, dilation=1, transposed=False, "
       "output_padding=0, groups=1",
-      kFunction | kContraction,
+      kFunction | kContraction | kAutocastLow,
       "The convolution of an input (N, C, *) or, if transposed, its transpose.",
       "T(2, 3, 5), T(4, 3, 2), T(4), (1,), (0,), (1,), False, (0,), 1; "
       "T(2, 3, 3, 4), T(3, 2, 2, 3), T(2), (2, 1), (1, 0), (1, 1), True, (1, 0), 1"};
@@ -213,7 +214,8 @@ struct Convolution {
 COGRAD_OP(Convolution)
 
 struct ConvTbc {
-  static constexpr OpSpec spec{"conv_tbc", "input, weight, bias, pad=0", kFunction | kContraction,
+  static constexpr OpSpec spec{"conv_tbc", "input, weight, bias, pad=0",
+                               kFunction | kContraction | kAutocastLow,
                                "Convolution over time: input (T, B, C), weight (K, C, O).",
                                "T(5, 2, 3), T(2, 3, 4), T(4); T(4, 1, 2), T(3, 2, 2), T(2), 1"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;

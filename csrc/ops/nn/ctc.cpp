@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "ops/core/autocast.h"
 #include "ops/core/raw.h"
 #include "ops/nn/loss.h"
 
@@ -109,7 +110,7 @@ struct CtcLoss {
   static constexpr OpSpec spec{
       "_ctc_losses",
       "log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False",
-      kInternal | kLoss,
+      kInternal | kLoss | kAutocastWide,
       "Losses (N) of log-probabilities (T, N, C) against labels (N, S) or joined ones.",
       "none: the gradient is that of the logits behind the log-probabilities"};
   static constexpr DTypeSet kDTypes = kFloatTypes;

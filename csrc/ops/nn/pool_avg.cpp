@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // avg_pool and adaptive_avg_pool: means of windows, one dim after the other.
+#include "ops/core/autocast.h"
 #include "ops/nn/pool.h"
 #include "ops/nn/resample.h"
 
@@ -80,7 +81,7 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
         "avg_pool" #N "d",                                                                   \
         "input, kernel_size, stride=(), padding=0, ceil_mode=False, "                        \
         "count_include_pad=True" last_names,                                                 \
-        flags | kReduction,                                                                  \
+        flags | kReduction | kPoolAutocast<N>,                                               \
         "Means of the windows of the last " #N " dims of (N, C, *) or (C, *).", samples};    \
     static constexpr DTypeSet kDTypes = kFloatTypes;                                         \
     static Tensor forward(const Tensor& x, IntList kernel, std::optional<IntList> stride,    \
@@ -93,7 +94,7 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
   COGRAD_OP(AvgPool##N##d)                                                                   \
   struct AdaptiveAvgPool##N##d {                                                             \
     static constexpr OpSpec spec{"adaptive_avg_pool" #N "d", "input, output_size",           \
-                                 adaptive_flags | kReduction,                                \
+                                 adaptive_flags | kReduction | kPoolAutocast<N>,             \
                                  "Means of as many windows as make output_size.", adaptive}; \
     static constexpr DTypeSet kDTypes = kFloatTypes;                                         \
     static Tensor forward(const Tensor& x, IntList output_size) {                            \

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
 #include "ops/core/raw.h"
 #include "ops/nn/pool.h"
@@ -295,7 +296,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList 
     static constexpr OpSpec spec{                                                                \
         "max_pool" #N "d_with_indices",                                                          \
         "input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False",                 \
-        kInternal | kReduction,                                                                  \
+        kInternal | kReduction | kPoolAutocast<N>,                                               \
         "The largest elements of windows, and where they are.",                                  \
         samples,                                                                                 \
         "",                                                                                      \
@@ -313,7 +314,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList 
   struct AdaptiveMaxPool##N##d {                                                                 \
     static constexpr OpSpec spec{"adaptive_max_pool" #N "d",                                     \
                                  "input, output_size",                                           \
-                                 kInternal | kReduction,                                         \
+                                 kInternal | kReduction | kPoolAutocast<N>,                      \
                                  "The largest elements of as many windows as make output_size.", \
                                  adaptive,                                                       \
                                  "",                                                             \
@@ -326,9 +327,10 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList 
   };                                                                                             \
   COGRAD_OP(AdaptiveMaxPool##N##d)                                                               \
   struct MaxUnpool##N##d {                                                                       \
-    static constexpr OpSpec spec{                                                                \
-        "max_unpool" #N "d", "input, indices, output_size", kInternal | kIndex,                  \
-        "Zeros with the input's elements at the places of indices.", unpool};                    \
+    static constexpr OpSpec spec{"max_unpool" #N "d", "input, indices, output_size",             \
+                                 kInternal | kIndex | kUnpoolAutocast<N>,                        \
+                                 "Zeros with the input's elements at the places of indices.",    \
+                                 unpool};                                                        \
     static constexpr DTypeSet kDTypes = kNumericTypes;                                           \
     static constexpr BatchRule kBatch = {};                                                      \
     static Tensor forward(const Tensor& x, const Tensor& index, IntList size) {                  \
@@ -342,7 +344,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList 
   struct Fractional##N##d {                                                                   \
     static constexpr OpSpec spec{"fractional_max_pool" #N "d",                                \
                                  "input, kernel_size, output_size, _random_samples",          \
-                                 kInternal | kReduction,                                      \
+                                 kInternal | kReduction | kAutocastWide,                      \
                                  "The largest elements of windows that random numbers move.", \
                                  samples,                                                     \
                                  "",                                                          \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums, means, products and logical reductions over any dims.
 #include "ops/reduce/reduce.h"
+#include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
 
 #include <bit>
@@ -375,9 +376,12 @@ Tensor prod_over(const Tensor& x, IntList dims, bool keepdim, std::optional<DTyp
 }
 
 struct ProdAll {
-  static constexpr OpSpec spec{
-      "prod",         "input, *, dtype=None", kFunctional | kReduction, "Product of all elements.",
-      "T(3, 2); T()", "np.prod(input)"};
+  static constexpr OpSpec spec{"prod",
+                               "input, *, dtype=None",
+                               kFunctional | kReduction | kAutocastWide,
+                               "Product of all elements.",
+                               "T(3, 2); T()",
+                               "np.prod(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const Tensor& x, std::optional<DType> dtype) {
     return prod_over(x, {}, false, dtype);
@@ -388,7 +392,7 @@ COGRAD_OP(ProdAll)
 struct Prod {
   static constexpr OpSpec spec{"prod",
                                "input, dim, keepdim=False, *, dtype=None",
-                               kFunctional | kOut | kReduction,
+                               kFunctional | kOut | kReduction | kAutocastWide,
                                "Product over one dim.",
                                "T(3, 4), 1; T(2, 3, 2), 0, True",
                                "np.prod(input, axis=dim, keepdims=keepdim)"};

@@ -10,7 +10,7 @@ from typing import Any
 import cograd
 from cograd import _C
 from cograd._C import Tensor, UntypedStorage, from_numpy, tensor
-from cograd._tensor import pickle, rest, storage
+from cograd._tensor import absent, pickle, rest, storage
 from cograd._tensor.asarray import dtype_name, is_ndarray
 from cograd._tensor.sharers import tensors_over
 
@@ -252,6 +252,7 @@ _METHODS: dict[str, Any] = {
     "stft": _stft,
     "untyped_storage": _untyped_storage,
     "volatile": property(_get_volatile, _set_volatile, doc="Removed: always False."),
+    **absent.METHODS,
     **rest.METHODS,
     **storage.TENSOR_METHODS,
 }

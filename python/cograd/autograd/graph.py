@@ -6,6 +6,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cograd import _absent
 from cograd._C import Node
 from cograd.autograd._edges import (
     GradientEdge,
@@ -74,4 +75,4 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"cograd.autograd.{_LAZY[name]}"), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _absent.missing(__name__, name)

@@ -8,9 +8,9 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from cograd import _C
+from cograd import _C, _absent
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
 
@@ -346,3 +346,7 @@ class record_function:
                 return func(*args, **kwargs)
 
         return cast(F, wrapper)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -17,6 +17,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "config": "print how this cograd was built and what it found here",
     "doctor": "say what is wrong with this installation; exit status 1 if something is",
+    "run": "run a program that imports torch, with cograd in its place",
 }
 
 

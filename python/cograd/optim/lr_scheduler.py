@@ -8,7 +8,9 @@ import types
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from cograd import _absent
 
 from ._lr_base import LRScheduler
 from ._lr_combined import ChainedScheduler, SequentialLR
@@ -294,3 +296,7 @@ class CosineAnnealingLR(LRScheduler):
     def _get_closed_form_lr(self) -> list[Any]:
         part = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
         return [self.eta_min + (base - self.eta_min) * part for base in self.base_lrs]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

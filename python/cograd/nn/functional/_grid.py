@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 import cograd
-from cograd import Tensor
+from cograd import _C, Tensor
 
 _BILINEAR, _NEAREST, _BICUBIC = range(3)
 _ZEROS, _BORDER, _REFLECTION = range(3)
@@ -70,6 +70,8 @@ def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
     """``nn.functional.grid_sample`` with numbers for the modes."""
+    if _C._autocast_enabled():
+        input, grid = _C._autocast_wide(input, grid)
     n = input.dim() - 2
     if n not in (2, 3) or grid.dim() != n + 2:
         raise RuntimeError(
