@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds the sanitizer variants and runs part of the suite and the fuzzers under each, at each
-level of kernels: python tools/sanitize.py [asan] [tsan] [--minutes M] [--tests FILE ...]."""
+level of kernels: python tools/sanitize.py [asan] [tsan] [--minutes M] [--tests FILE ...].
+"""
 
 from __future__ import annotations
 

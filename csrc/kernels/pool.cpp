@@ -54,7 +54,6 @@ void max_pool_each(DType t, const PoolWindows* w, int64_t planes, const void* x,
 bool pool_scatter(DType t, int64_t planes, int64_t n, int64_t size, const void* g,
                   const int64_t* index, bool add, void* y) {
   std::atomic<bool> fits = true;
-  by_type(t, [&]<class T>(TypeTag<T>) {
   dispatch_real(t, [&]<class T>(TypeTag<T>) {
     each_plane(planes, std::max(n, size), [&](int64_t p) {
       T* to = static_cast<T*>(y) + p * size;
@@ -78,7 +77,6 @@ bool pool_scatter(DType t, int64_t planes, int64_t n, int64_t size, const void* 
 bool pool_gather(DType t, int64_t planes, int64_t n, int64_t size, const void* x,
                  const int64_t* index, void* y) {
   std::atomic<bool> fits = true;
-  by_type(t, [&]<class T>(TypeTag<T>) {
   dispatch_real(t, [&]<class T>(TypeTag<T>) {
     each_plane(planes, n, [&](int64_t p) {
       const T* from = static_cast<const T*>(x) + p * size;

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "python/py_backends.h"
 #include "python/py_autocast.h"
+#include "python/py_backends.h"
 #include "python/py_optim.h"
 #include "python/py_overrides.h"
 #include "python/py_tensor.h"
