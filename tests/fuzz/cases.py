@@ -93,7 +93,7 @@ class Maker:
         shape = self.one_of(SHAPES[:9])
         return (
             f"T({shape}, {self.one_of(['int64', 'int64', 'bool', 'uint8', 'int32'])!r}, 'plain', "
-            + (f"{self.one_of(['index', 'small', 'zeros', 'extreme', 'negative'])!r})")
+            f"{self.one_of(['index', 'small', 'zeros', 'extreme', 'negative'])!r})"
         )
 
     def number(self):
