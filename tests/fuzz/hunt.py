@@ -90,6 +90,12 @@ class Child:
 
     def poll(self):
         """None while it runs; then (kind, case number, text), kind "" where all went well."""
+        seen = self._look()
+        if seen is not None:
+            self.err.close()
+        return seen
+
+    def _look(self):
         done, status = os.waitpid(self.pid, os.WNOHANG)
         if done:
             return self._ended(status)
@@ -120,6 +126,7 @@ class Child:
     def stop(self):
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
+        self.err.close()
 
 
 def outcome_of(work, seconds=None, memory=None):

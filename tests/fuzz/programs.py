@@ -2,6 +2,7 @@
 """Small programs that the hunters interrupt, starve of memory and fork: each returns a number."""
 
 import io
+import math
 import pickle
 import warnings
 
@@ -43,7 +44,7 @@ class Pair(Function):
 
 
 def leaf(*shape):
-    return torch.arange(1.0, 1 + int(np.prod(shape, dtype=int))).reshape(shape).requires_grad_()
+    return torch.arange(1.0, 1 + math.prod(shape)).reshape(shape).requires_grad_()
 
 
 def small_ops():
