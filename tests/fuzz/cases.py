@@ -91,16 +91,10 @@ class Maker:
 
     def index_tensor(self):
         shape = self.one_of(SHAPES[:9])
-<<<<<<< HEAD
-        dtype = self.one_of(["int64", "int64", "bool", "uint8", "int32"])
-        fill = self.one_of(["index", "small", "zeros", "extreme", "negative"])
-        return f"T({shape}, {dtype!r}, 'plain', {fill!r})"
-=======
         return (
             f"T({shape}, {self.one_of(['int64', 'int64', 'bool', 'uint8', 'int32'])!r}, 'plain', "
             f"{self.one_of(['index', 'small', 'zeros', 'extreme', 'negative'])!r})"
         )
->>>>>>> fuzz
 
     def number(self):
         return self.one_of(
