@@ -132,7 +132,7 @@ NAMES = {
             "int6 int7 uint1 uint2 uint3 uint4 uint5 uint6 uint7"
         ),
         "dispatcher": (
-            "DispatchKey DispatchKeySet ExcludeDispatchKeyGuard Tag classes "
+            "DispatchKey DispatchKeySet ExcludeDispatchKeyGuard Tag "
             "prepare_multiprocessing_environment"
         ),
         "copies": (
