@@ -440,6 +440,39 @@ PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed
 }
 
 PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
+                        PyObject* kwnames);
+
+// x.add_(2, y), as it was written before alpha and value were keywords; null if it is not that.
+[[gnu::cold]] PyObject* number_first(PyObject* callable, const OpGroup& g, PyObject* const* args,
+                                     size_t n, PyObject* kwnames) {
+  struct Form {
+    std::string_view name, keyword;
+    size_t positionals;
+  };
+  static constexpr Form kForms[] = {
+      {"add", "alpha", 3}, {"sub", "alpha", 3}, {"addcmul", "value", 4}, {"addcdiv", "value", 4}};
+  if (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) > 0) return nullptr;
+  std::string_view name = g.name;
+  if (name.ends_with('_')) name.remove_suffix(1);
+  for (const Form& f : kForms) {
+    if (name != f.name || n != f.positionals) continue;
+    if (!is_tensor(args[0]) || !is_tensor(args[2])) return nullptr;
+    if (!PyFloat_Check(args[1]) && !PyLong_Check(args[1])) return nullptr;
+    const std::string text = g.name + "(): a number in front is the old form; pass it as " +
+                             std::string(f.keyword) + "= at the end";
+    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
+    std::vector<PyObject*> turned{args[0]};
+    turned.insert(turned.end(), args + 2, args + n);
+    turned.push_back(args[1]);
+    const py::tuple names = py::make_tuple(py::str(f.keyword.data(), f.keyword.size()));
+    PyObject* result = op_vectorcall(callable, turned.data(), n - 1, names.ptr());
+    if (result == nullptr) throw_python_error();
+    return result;
+  }
+  return nullptr;
+}
+
+PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
                         PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
     const OpGroup& g = *reinterpret_cast<PyOp*>(callable)->group;
@@ -452,6 +485,7 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
       if (parse(*r, args, n, kwnames, p, nullptr)) return run(g, *r, args, p);
     }
     if (overridden(callable, args, n, kwnames, &other)) return other;
+    if (PyObject* result = number_first(callable, g, args, n, kwnames)) return result;
     return fail_parse(g, args, n, kwnames);
   });
 }

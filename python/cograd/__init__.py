@@ -5,13 +5,13 @@
 ``Function`` subclasses, ``nn`` and ``optim``.
 """
 
-from __future__ import annotations
+from __future__ import annotations as _annotations
 
-from typing import Any
+from typing import Any as _Any
 
-from cograd._preload import preload_openblas
+from cograd._preload import preload_openblas as _preload_openblas
 
-preload_openblas()
+_preload_openblas()
 
 from cograd import _C
 from cograd._C import (
@@ -256,7 +256,7 @@ _LAZY_NAMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     from importlib import import_module
 
     if name in _LAZY_MODULES:
@@ -277,7 +277,7 @@ def __dir__() -> list[str]:
 _warn_always = False
 
 
-def set_warn_always(b: Any, /) -> None:
+def set_warn_always(b: _Any, /) -> None:
     """Keeps a flag for programs that set it: no warning of cograd is held back after the first.
 
     How often one is shown is up to the filters of Python's ``warnings``.
@@ -288,11 +288,11 @@ def set_warn_always(b: Any, /) -> None:
     _warn_always = b
 
 
-def is_warn_always_enabled() -> Any:
+def is_warn_always_enabled() -> _Any:
     """What ``set_warn_always`` was given; False at first."""
     return _warn_always
 
 
-def is_inference(input: Tensor) -> Any:
+def is_inference(input: Tensor) -> _Any:
     """Whether ``input`` was made under ``inference_mode``."""
     return input.is_inference()
