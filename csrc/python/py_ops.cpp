@@ -443,33 +443,22 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
                         PyObject* kwnames);
 
 // x.add_(2, y), as it was written before alpha and value were keywords; null if it is not that.
-[[gnu::cold]] PyObject* number_first(PyObject* callable, const OpGroup& g, PyObject* const* args,
-                                     size_t n, PyObject* kwnames) {
-  struct Form {
-    std::string_view name, keyword;
-    size_t positionals;
-  };
-  static constexpr Form kForms[] = {
-      {"add", "alpha", 3}, {"sub", "alpha", 3}, {"addcmul", "value", 4}, {"addcdiv", "value", 4}};
-  if (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) > 0) return nullptr;
-  std::string_view name = g.name;
+[[gnu::cold]] PyObject* number_first(PyObject* callable, std::string_view name,
+                                     PyObject* const* args, size_t n, PyObject* kwnames) {
   if (name.ends_with('_')) name.remove_suffix(1);
-  for (const Form& f : kForms) {
-    if (name != f.name || n != f.positionals) continue;
-    if (!is_tensor(args[0]) || !is_tensor(args[2])) return nullptr;
-    if (!PyFloat_Check(args[1]) && !PyLong_Check(args[1])) return nullptr;
-    const std::string text = g.name + "(): a number in front is the old form; pass it as " +
-                             std::string(f.keyword) + "= at the end";
-    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
-    std::vector<PyObject*> turned{args[0]};
-    turned.insert(turned.end(), args + 2, args + n);
-    turned.push_back(args[1]);
-    const py::tuple names = py::make_tuple(py::str(f.keyword.data(), f.keyword.size()));
-    PyObject* result = op_vectorcall(callable, turned.data(), n - 1, names.ptr());
-    if (result == nullptr) throw_python_error();
-    return result;
-  }
-  return nullptr;
+  const bool sum = name == "add" || name == "sub";
+  if (!sum && name != "addcmul" && name != "addcdiv") return nullptr;
+  if (n != (sum ? 3 : 4) || (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) > 0)) return nullptr;
+  const bool number = PyFloat_Check(args[1]) || PyLong_Check(args[1]);
+  if (!number || !is_tensor(args[0]) || !is_tensor(args[2])) return nullptr;
+  const py::tuple names = py::make_tuple(sum ? "alpha" : "value");
+  if (PyErr_WarnFormat(PyExc_UserWarning, 1,
+                       "a number in front is the old form; pass it as %S=", names[0].ptr()) < 0)
+    throw_python_error();
+  PyObject* turned[4] = {args[0], args[2], sum ? args[1] : args[3], args[1]};
+  PyObject* result = op_vectorcall(callable, turned, n - 1, names.ptr());
+  if (result == nullptr) throw_python_error();
+  return result;
 }
 
 PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
@@ -485,7 +474,7 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
       if (parse(*r, args, n, kwnames, p, nullptr)) return run(g, *r, args, p);
     }
     if (overridden(callable, args, n, kwnames, &other)) return other;
-    if (PyObject* result = number_first(callable, g, args, n, kwnames)) return result;
+    if (PyObject* result = number_first(callable, g.name, args, n, kwnames)) return result;
     return fail_parse(g, args, n, kwnames);
   });
 }
