@@ -5,9 +5,9 @@
 ``Function`` subclasses, ``nn`` and ``optim``.
 """
 
-from __future__ import annotations
+from __future__ import annotations as _annotations
 
-from typing import Any
+from typing import Any as _Any
 
 from cograd._preload import explain_failure, preload_openblas
 
@@ -16,6 +16,9 @@ try:
     from cograd import _C
 except ImportError as failure:
     raise explain_failure(failure) from failure
+from cograd._preload import preload_openblas as _preload_openblas
+_preload_openblas()
+from cograd import _C
 from cograd._C import (
     OutOfMemoryError,
     Size,
@@ -262,7 +265,7 @@ _LAZY_NAMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     from importlib import import_module
 
     if name in _LAZY_MODULES:
@@ -283,7 +286,7 @@ def __dir__() -> list[str]:
 _warn_always = False
 
 
-def set_warn_always(b: Any, /) -> None:
+def set_warn_always(b: _Any, /) -> None:
     """Keeps a flag for programs that set it: no warning of cograd is held back after the first.
 
     How often one is shown is up to the filters of Python's ``warnings``.
@@ -294,12 +297,12 @@ def set_warn_always(b: Any, /) -> None:
     _warn_always = b
 
 
-def is_warn_always_enabled() -> Any:
+def is_warn_always_enabled() -> _Any:
     """What ``set_warn_always`` was given; False at first."""
     return _warn_always
 
 
-def is_inference(input: Tensor) -> Any:
+def is_inference(input: Tensor) -> _Any:
     """Whether ``input`` was made under ``inference_mode``."""
     return input.is_inference()
 

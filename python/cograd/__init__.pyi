@@ -152,7 +152,6 @@ from cograd._losses import pdist as pdist
 from cograd.nn.functional.vision import pixel_shuffle as pixel_shuffle
 from cograd.nn.functional.vision import pixel_unshuffle as pixel_unshuffle
 from cograd._losses import poisson_nll_loss as poisson_nll_loss
-from cograd._preload import preload_openblas as preload_openblas
 from cograd._tensor.str import printoptions as printoptions
 from cograd._C import promote_types as promote_types
 from cograd import random as random

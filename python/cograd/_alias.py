@@ -123,7 +123,7 @@ def _show_as_torch() -> None:
     from cograd._memory_format import layout, memory_format
     from cograd.torch_version import TorchVersion
 
-    vars(cograd)["__version__"] = TorchVersion(VERSION)
+    vars(cograd).update(__version__=TorchVersion(VERSION), __name__="torch")
     _C._set_public_name("torch")
     for name in ("_log_api_usage_once", "_get_tracing_state"):  # that packages ask of torch._C
         setattr(_C, name, lambda *args: None)

@@ -16,6 +16,7 @@ __all__ = [
     "data",
     "dlpack",
     "hooks",
+    "tensorboard",
 ]
 
 cmake_prefix_path: str
