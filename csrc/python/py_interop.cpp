@@ -116,7 +116,9 @@ PyObject* method_numpy(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
       COGRAD_CHECK_TYPE(
           PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "force") == 0,
           "numpy() got an unexpected keyword argument; expected numpy(*, force=False)");
-      force = PyObject_IsTrue(args[i]) == 1;
+      const int truth = PyObject_IsTrue(args[i]);
+      if (truth < 0) throw_python_error();
+      force = truth == 1;
     }
     check_one_value(unwrap(self), "numpy()");
     if (!force) check_exportable("numpy", unwrap(self));

@@ -465,6 +465,12 @@ void detach_thread(int token) {
 
 void release_object(void* o) noexcept { const PyRef dropped(static_cast<PyObject*>(o)); }
 
+bool truth_of(PyObject* o) {
+  const int truth = PyObject_IsTrue(o);
+  if (truth < 0) throw_python_error();
+  return truth == 1;
+}
+
 PyObject* pick(PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Py_ssize_t at,
                const char* name, size_t* used) {
   if (at < n) {
@@ -524,9 +530,9 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
                       "retain_graph=None, create_graph=False, inputs=None)");
     BackwardJob job;
     add_root(job, self, gradient, 0);
-    job.request.create_graph = create != nullptr && PyObject_IsTrue(create) == 1;
-    job.request.keep_graph = retain == nullptr || retain == Py_None ? job.request.create_graph
-                                                                    : PyObject_IsTrue(retain) == 1;
+    job.request.create_graph = create != nullptr && truth_of(create);
+    job.request.keep_graph =
+        retain == nullptr || retain == Py_None ? job.request.create_graph : truth_of(retain);
     if (inputs != nullptr && inputs != Py_None) {
       job.request.accumulate = true;
       if (is_tensor(inputs) || is_edge(inputs)) {

@@ -188,8 +188,12 @@ Device usable(const DeviceBox& b) {
   return b.d;
 }
 
+PyTypeObject* device_type = nullptr;
+
 void init_device(py::module_& m) {
-  py::class_<DeviceBox>(m, "device", "Where a tensor lives: device('cpu').")
+  py::class_<DeviceBox> cls(m, "device", "Where a tensor lives: device('cpu').");
+  device_type = reinterpret_cast<PyTypeObject*>(cls.ptr());
+  cls  //
       .def(py::init(&device_from_text), py::arg("type"))
       .def(py::init([](const std::string& s, int index) {
              return device_from_text(s + ":" + std::to_string(index));
@@ -291,7 +295,7 @@ bool parse_dtype(PyObject* o, DType* out) noexcept {
   return true;
 }
 
-bool is_device(PyObject* o) noexcept { return py::isinstance<DeviceBox>(o); }
+bool is_device(PyObject* o) noexcept { return PyObject_TypeCheck(o, device_type) != 0; }
 bool parse_device(PyObject* o, Device* out) {
   if (PyUnicode_Check(o)) {
     *out = usable(device_from_text(py::cast<std::string>(py::handle(o))));
@@ -306,8 +310,14 @@ PyObject* device_object(Device d) { return py::cast(DeviceBox{d, kCpu}).release(
 PyObject* size_object(IntList sizes) {
   PyObject* out = size_type->tp_alloc(size_type, static_cast<Py_ssize_t>(sizes.size()));
   if (out == nullptr) throw_python_error();
-  for (size_t i = 0; i < sizes.size(); ++i)
-    PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(sizes[i]));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    PyObject* size = PyLong_FromLongLong(sizes[i]);
+    if (size == nullptr) {
+      Py_DECREF(out);
+      throw_python_error();
+    }
+    PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i), size);
+  }
   return out;
 }
 

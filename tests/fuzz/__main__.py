@@ -22,7 +22,9 @@ SHARES = {
     "processes": 10,
     "builds": 2,
     "allocations": 8,
+    "interpreter": 8,
 }
+BY_NAME = {"interpreter"}  # runs only where it is asked for
 
 
 def say(text):
@@ -69,7 +71,7 @@ def hunt_module(name, given, seconds):
     return len(faults)
 
 
-def hunt_allocations(given, seconds):
+def hunt_allocations(name, given, seconds):
     """In a process of its own, which has the failing allocator preloaded."""
     import subprocess
 
@@ -78,7 +80,7 @@ def hunt_allocations(given, seconds):
     with tempfile.TemporaryDirectory() as folder:
         preload = allocations.build(folder)
         environment = {**os.environ, "LD_PRELOAD": preload, "PYTHONPATH": sys.path[0]}
-        command = [sys.executable, "-m", "fuzz.allocations", str(seconds), str(given.seed)]
+        command = [sys.executable, "-m", "fuzz.allocations", str(seconds), str(given.seed), name]
         return subprocess.run(command, env=environment, check=False).returncode
 
 
@@ -115,14 +117,18 @@ def main():
     given = parser.parse_args()
     if given.case is not None:
         return one_case(given)
-    hunters = given.hunters or list(SHARES)
+    hunters = given.hunters or [h for h in SHARES if h not in BY_NAME]
     if unknown := set(hunters) - set(SHARES):
         parser.error(f"no hunter {', '.join(unknown)}; there are {', '.join(SHARES)}")
     say(f"seed {given.seed}, {given.minutes} min, {given.jobs} children")
     began, faults = time.monotonic(), 0
     for name in hunters:
         seconds = given.minutes * 60 * SHARES[name] / sum(SHARES[h] for h in hunters)
-        hunter = {"ops": hunt_ops, "allocations": hunt_allocations}.get(name)
+        hunter = {
+            "ops": hunt_ops,
+            "allocations": partial(hunt_allocations, name),
+            "interpreter": partial(hunt_allocations, name),
+        }.get(name)
         start = time.monotonic()
         faults += (hunter or partial(hunt_module, name))(given, seconds)
         say(f"{name}: {time.monotonic() - start:.0f} s")

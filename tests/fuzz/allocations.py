@@ -193,7 +193,7 @@ def sweep(program, failing, end, count, report, step, start):
     return tries, int.from_bytes(raised[:8], "little"), faults
 
 
-def main(seconds=None, seed=0, report=print, only=""):
+def main(seconds=None, seed=0, hunter="allocations", report=print, only=""):
     """Faults of all programs; this process has the library preloaded.
 
     With too little time every second, fourth, ... allocation fails, from one that the seed says.
@@ -207,19 +207,20 @@ def main(seconds=None, seed=0, report=print, only=""):
             continue
         program()
         end = counted(program, core)
-        plans += [(program, core, end, 1), (program, core, end, 1000)]
-        if program.__name__ not in PYBIND:
+        if hunter == "allocations":
+            plans += [(program, core, end, 1), (program, core, end, 1000)]
+        elif program.__name__ not in PYBIND:
             plans += [(program, interpreter, counted_by_interpreter(program), 1)]
-    each = 0.02  # seconds a try takes, about
+    each = 0.04  # seconds a try takes, about
     wanted = sum(end for _, _, end, _ in plans) * each / seconds if seconds else 1
     step = 1 << max(0, math.ceil(math.log2(max(wanted, 1))))
-    report(f"allocations: every {step}. of {sum(p[2] for p in plans)}, from {seed % step}")
+    report(f"{hunter}: every {step}. of {sum(p[2] for p in plans)}, from {seed % step}")
     for program, failing, end, count in plans:
         got = sweep(program, failing, end, count, report, step, seed % step)
         total = [a + b for a, b in zip(total, got)]
-    report(f"allocations: {total[0]} tries, {total[1]} exceptions, {total[2]} findings")
+    report(f"{hunter}: {total[0]} tries, {total[1]} exceptions, {total[2]} findings")
     return total[2]
 
 
 if __name__ == "__main__":
-    sys.exit(min(main(float(sys.argv[1]), int(sys.argv[2])), 100))
+    sys.exit(min(main(float(sys.argv[1]), int(sys.argv[2]), sys.argv[3]), 100))

@@ -53,7 +53,7 @@ struct ViewAsComplex {
                                "T(3, 2); T(2, 3, 2)",
                                "input[..., 0] + 1j * input[..., 1]"};
   static constexpr DTypeSet kDTypes = kWideTypes;
-  static constexpr BatchRule kBatch = pointwise();
+  static constexpr BatchRule kBatch = leading(1);
   static Tensor forward(Ctx<ViewAsComplex>&, const Tensor& x) {
     COGRAD_CHECK(x.dtype() == DType::Float32 || x.dtype() == DType::Float64,
                  "view_as_complex is only supported for half, float and double tensors, but got a "
