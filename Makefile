@@ -127,4 +127,4 @@ clean:
 	rm -rf build dist wheelhouse docs/_build benchmarks/results demo.png legendre.png
 
 distclean: clean
-	rm -rf .venv .venv-*
+	rm -rf .venv .venv-* .cache
