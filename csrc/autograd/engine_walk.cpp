@@ -178,8 +178,6 @@ void Run::mark_needed() {
 }
 
 // After an error: gradients under way must not stay in the nodes.
-// There may be no memory for a stack: the nodes still to be visited are chained through their
-// books.
 // There may be no memory for a stack: the nodes to be visited are chained through their books.
 void Run::abandon() noexcept {
   using Chained = std::vector<Tensor>;  // a Node by its pointer alone, never looked into

@@ -153,7 +153,7 @@ def page(name: str, records: list[Record], notes: Record) -> str:
     """Returns the text of an op's page."""
     first = records[0]
     # An orphan is in the search but not in every page's sidebar, whose cost is quadratic.
-    lines = ["---", "orphan: true", "---", "", f"# {title(name, records)}", "", "```python"]
+    lines = ["---", "orphan: true", "---", "", f"# {title(name, records)}", "", "```{code-block} python"]
     lines += dict.fromkeys(s for r in records for s in signatures(name, r))
     lines += ["```", ""]
     lines += [d + "\n" for d in dict.fromkeys(r["doc"] for r in records)]
@@ -177,7 +177,7 @@ def page(name: str, records: list[Record], notes: Record) -> str:
             lines += [f"{label}\n: {text}\n"]
     lines += ["Errors\n: " + "\n  ".join(f"- {e}" for e in errors(records, notes)) + "\n"]
     if "example" in notes:
-        lines += ["Example", "", "```python", notes["example"].strip(), "```", ""]
+        lines += ["Example", "", "```{code-block} python", notes["example"].strip(), "```", ""]
     return "\n".join(lines)
 
 

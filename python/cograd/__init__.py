@@ -9,16 +9,14 @@ from __future__ import annotations as _annotations
 
 from typing import Any as _Any
 
-from cograd._preload import explain_failure, preload_openblas
+from cograd._preload import explain_failure as _explain_failure
+from cograd._preload import preload_openblas as _preload_openblas
 
 try:
-    preload_openblas()
+    _preload_openblas()
     from cograd import _C
 except ImportError as failure:
-    raise explain_failure(failure) from failure
-from cograd._preload import preload_openblas as _preload_openblas
-_preload_openblas()
-from cograd import _C
+    raise _explain_failure(failure) from failure
 from cograd._C import (
     OutOfMemoryError,
     Size,

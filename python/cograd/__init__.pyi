@@ -60,7 +60,6 @@ from cograd._losses import embedding_bag as embedding_bag
 from cograd._losses import embedding_renorm_ as embedding_renorm_
 from cograd._numeric import empty_permuted as empty_permuted
 from cograd.autograd.grad_mode import enable_grad as enable_grad
-from cograd._preload import explain_failure as explain_failure
 from cograd import fft as fft
 from cograd._dtypes import finfo as finfo
 from cograd._numeric import frobenius_norm as frobenius_norm
