@@ -25,6 +25,7 @@ WITHOUT_VALUES = {
     "ParameterList",
     "RNNBase",
     "RNNCellBase",
+    "SyncBatchNorm",  # torch has it on GPUs only; compared with BatchNorm where it is tested
 }
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 

@@ -153,7 +153,8 @@ def page(name: str, records: list[Record], notes: Record) -> str:
     """Returns the text of an op's page."""
     first = records[0]
     # An orphan is in the search but not in every page's sidebar, whose cost is quadratic.
-    lines = ["---", "orphan: true", "---", "", f"# {title(name, records)}", "", "```{code-block} python"]
+    lines = ["---", "orphan: true", "---", "", f"# {title(name, records)}", ""]
+    lines += ["```{code-block} python"]
     lines += dict.fromkeys(s for r in records for s in signatures(name, r))
     lines += ["```", ""]
     lines += [d + "\n" for d in dict.fromkeys(r["doc"] for r in records)]
