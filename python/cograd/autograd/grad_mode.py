@@ -13,6 +13,15 @@ from cograd import _C
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+__all__ = [
+    "enable_grad",
+    "enforce_grad_layout_policy",
+    "inference_mode",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

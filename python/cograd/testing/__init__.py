@@ -33,3 +33,7 @@ if not TYPE_CHECKING:  # which would take it for an answer to every name
         value = getattr(import_module(f"cograd.testing.{_LAZY[name]}"), name)
         globals()[name] = value
         return value
+
+
+if not TYPE_CHECKING:
+    del TYPE_CHECKING, Any, annotations

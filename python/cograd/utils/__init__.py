@@ -51,3 +51,7 @@ if not TYPE_CHECKING:  # which would take it for an answer to every name
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+if not TYPE_CHECKING:
+    del TYPE_CHECKING, Any, annotations
