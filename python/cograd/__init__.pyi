@@ -99,6 +99,7 @@ from cograd._windows import hann_window as hann_window
 from cograd._losses import hinge_embedding_loss as hinge_embedding_loss
 from cograd.functional import histogram as histogram
 from cograd._numeric import histogramdd as histogramdd
+from cograd import hub as hub
 from cograd._dtypes import iinfo as iinfo
 from cograd.autograd.grad_mode import inference_mode as inference_mode
 from cograd.random import initial_seed as initial_seed
@@ -157,6 +158,7 @@ from cograd.nn.functional.vision import pixel_shuffle as pixel_shuffle
 from cograd.nn.functional.vision import pixel_unshuffle as pixel_unshuffle
 from cograd._losses import poisson_nll_loss as poisson_nll_loss
 from cograd._tensor.str import printoptions as printoptions
+from cograd import profiler as profiler
 from cograd._C import promote_types as promote_types
 from cograd import random as random
 from cograd._numeric import range as range
@@ -197,6 +199,7 @@ from cograd import signal as signal
 from cograd._numeric import slice_inverse as slice_inverse
 from cograd import special as special
 from cograd._spectral import stft as stft
+from cograd import storage as storage
 from cograd._lowrank import svd_lowrank as svd_lowrank
 from cograd._C import tensor as tensor
 from cograd.functional import tensordot as tensordot
@@ -204,6 +207,7 @@ from cograd import testing as testing
 from cograd import torch_version as torch_version
 from cograd._losses import triplet_margin_loss as triplet_margin_loss
 from cograd._dtypes import typename as typename
+from cograd import types as types
 from cograd._numeric import unravel_index as unravel_index
 from cograd._modes import use_deterministic_algorithms as use_deterministic_algorithms
 from cograd import utils as utils

@@ -31,7 +31,6 @@ from ._creation import *  # noqa: F403
 from ._creation import __all__ as _creation
 from ._dtypes import *  # noqa: F403
 from ._dtypes import __all__ as _dtypes
-from ._dtypes import __array_namespace_info__
 from ._elementwise import *  # noqa: F403
 from ._elementwise import __all__ as _elementwise
 from ._manipulation import *  # noqa: F403

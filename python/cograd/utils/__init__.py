@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         data,
         dlpack,
         hooks,
+        model_zoo,
         tensorboard,
     )
 
@@ -29,6 +30,7 @@ __all__ = [
     "data",
     "dlpack",
     "hooks",
+    "model_zoo",
     "tensorboard",
 ]
 
