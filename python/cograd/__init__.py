@@ -128,6 +128,7 @@ _LAZY_MODULES = frozenset(
         "distributions",
         "fft",
         "func",
+        "hub",
         "jit",
         "library",
         "linalg",
@@ -137,11 +138,14 @@ _LAZY_MODULES = frozenset(
         "nn",
         "ops",
         "optim",
+        "profiler",
         "serialization",
         "signal",
         "special",
+        "storage",
         "testing",
         "torch_version",
+        "types",
         "utils",
         "version",
         "xpu",
@@ -309,3 +313,8 @@ from cograd._companions import watch as _watch
 
 _watch()
 del _watch
+
+# Modules are no part of it, as in torch: `import cograd.nn as nn`, or `from cograd import nn`.
+__all__ = sorted(
+    {n for n, v in globals().items() if n[0] != "_" and type(v) is not type(_C)} | {*_LAZY_NAMES}
+)

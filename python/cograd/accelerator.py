@@ -23,3 +23,4 @@ def current_accelerator(check_available: bool = False) -> None:
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING, annotations

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Answers for programs that ask for this device: there is none."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from cograd import _absent
@@ -18,3 +16,4 @@ __all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "synchr
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING

@@ -14,6 +14,18 @@ from cograd import Tensor
 from ._grid import affine_grid_generator, grid_sampler
 from .pool import adaptive_avg_pool2d, adaptive_avg_pool3d
 
+__all__ = [
+    "affine_grid",
+    "channel_shuffle",
+    "grid_sample",
+    "interpolate",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
+]
+
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
 _OF_IMAGES = {"bicubic": "cubic", "lanczos": "lanczos"}
 _MODES = ("nearest", "area", "nearest-exact")
