@@ -128,6 +128,7 @@ _LAZY_MODULES = frozenset(
         "distributions",
         "fft",
         "func",
+        "futures",
         "hub",
         "jit",
         "library",

@@ -26,7 +26,8 @@ TOPICS = {
     "export": "export of programs is not offered: save state_dict() and the code that builds it",
     "gpu": "there is one device, the CPU: cuda.is_available() is False; use device='cpu'",
     "distributed": (
-        "training over several processes is not offered: distributed.is_available() is False"
+        "processes communicate by MPI through distributed: stores, rpc, meshes, FSDP and what "
+        "needs several devices are not offered"
     ),
     "dtypes": (
         "this dtype is not offered: there are bool, uint8, int8 to int64, float16, bfloat16, "
@@ -155,7 +156,7 @@ NAMES = {
             "PyTorchFileWriter ThroughputBenchmark batch_norm_backward_elemt "
             "batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats "
             "batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats "
-            "futures hash_tensor init_num_threads mkldnn_adaptive_avg_pool2d mkldnn_convolution "
+            "hash_tensor init_num_threads mkldnn_adaptive_avg_pool2d mkldnn_convolution "
             "mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d "
             "mkldnn_rnn_layer native_channel_shuffle segment_reduce cpp"
         ),

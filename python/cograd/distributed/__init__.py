@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs over several processes, on one machine or many, that communicate by MPI.
+
+``mpiexec -n 4 python train.py`` starts four ranks; each calls ``init_process_group()`` once. The
+same program without mpiexec is one rank. Needs mpi4py and an MPI library: the extra ``cograd[mpi]``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cograd import _absent
+from cograd.distributed._collectives import (
+    all_reduce,
+    all_reduce_coalesced,
+    barrier,
+    broadcast,
+    monitored_barrier,
+    reduce,
+)
+from cograd.distributed._gathering import (
+    all_gather,
+    all_gather_into_tensor,
+    all_gather_single,
+    all_to_all,
+    all_to_all_single,
+    gather,
+    reduce_scatter,
+    reduce_scatter_single,
+    reduce_scatter_tensor,
+    scatter,
+)
+from cograd.distributed._group import GroupMember, ProcessGroup, group
+from cograd.distributed._names import (
+    Backend,
+    DebugLevel,
+    DistBackendError,
+    DistError,
+    DistNetworkError,
+    DistStoreError,
+    ReduceOp,
+    default_pg_timeout,
+    get_debug_level,
+    set_debug_level,
+    set_debug_level_from_env,
+    supports_complex,
+)
+from cograd.distributed._objects import (
+    all_gather_object,
+    broadcast_object_list,
+    gather_object,
+    recv_object_list,
+    scatter_object_list,
+    send_object_list,
+)
+from cograd.distributed._p2p import P2POp, batch_isend_irecv, irecv, isend, recv, send
+from cograd.distributed._runtime import available as _mpi4py_is_there
+from cograd.distributed._setup import (
+    destroy_process_group,
+    get_backend,
+    get_backend_config,
+    get_default_backend_for_device,
+    get_global_rank,
+    get_group_rank,
+    get_node_local_rank,
+    get_pg_count,
+    get_process_group_ranks,
+    get_rank,
+    get_world_size,
+    init_process_group,
+    is_initialized,
+    new_group,
+    new_subgroups,
+    new_subgroups_by_enumeration,
+    split_group,
+)
+from cograd.distributed._work import Work
+
+__all__ = [
+    "Backend",
+    "DebugLevel",
+    "DistBackendError",
+    "DistError",
+    "DistNetworkError",
+    "DistStoreError",
+    "GroupMember",
+    "P2POp",
+    "ProcessGroup",
+    "ReduceOp",
+    "Work",
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "all_gather_single",
+    "all_reduce",
+    "all_reduce_coalesced",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "batch_isend_irecv",
+    "broadcast",
+    "broadcast_object_list",
+    "default_pg_timeout",
+    "destroy_process_group",
+    "gather",
+    "gather_object",
+    "get_backend",
+    "get_backend_config",
+    "get_debug_level",
+    "get_default_backend_for_device",
+    "get_global_rank",
+    "get_group_rank",
+    "get_node_local_rank",
+    "get_pg_count",
+    "get_process_group_ranks",
+    "get_rank",
+    "get_world_size",
+    "group",
+    "init_process_group",
+    "irecv",
+    "is_available",
+    "is_backend_available",
+    "is_gloo_available",
+    "is_initialized",
+    "is_mpi_available",
+    "is_nccl_available",
+    "is_torchelastic_launched",
+    "is_ucc_available",
+    "is_xccl_available",
+    "isend",
+    "monitored_barrier",
+    "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
+    "recv",
+    "recv_object_list",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_tensor",
+    "scatter",
+    "scatter_object_list",
+    "send",
+    "send_object_list",
+    "set_debug_level",
+    "set_debug_level_from_env",
+    "split_group",
+    "supports_complex",
+]
+
+
+def is_available() -> bool:
+    """Whether mpi4py is installed, so that ``init_process_group`` can start MPI."""
+    return _mpi4py_is_there()
+
+
+def is_mpi_available() -> bool:
+    """Whether mpi4py is installed."""
+    return _mpi4py_is_there()
+
+
+def is_gloo_available() -> bool:
+    """Whether the name "gloo" is taken: as a synonym of "mpi", where that is there."""
+    return _mpi4py_is_there()
+
+
+def is_nccl_available() -> bool:
+    """Always False."""
+    return False
+
+
+def is_ucc_available() -> bool:
+    """Always False."""
+    return False
+
+
+def is_xccl_available() -> bool:
+    """Always False."""
+    return False
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether ``init_process_group`` takes this backend."""
+    return backend.lower() in ("mpi", "gloo") and _mpi4py_is_there()
+
+
+def is_torchelastic_launched() -> bool:
+    """Always False: programs are started by mpiexec."""
+    return False
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every rank is doing, readable by the others while a collective hangs.
+
+Each rank writes one record into shared memory of its node (an MPI window), so that reading asks
+nothing of a rank that hangs. Records of other nodes are read by one-sided MPI with a time limit.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from typing import Any
+
+__all__ = ["FAILED", "LEFT", "RUNNING", "Board", "Entry"]
+
+RUNNING, LEFT, FAILED = 0, 1, 2
+_SIZE = 2048
+_HEAD = struct.Struct("<qqqqdd")  # life, busy, number, length of text, time of life, time of text
+_LIFE = struct.Struct("<q")
+_TEXT, _REASON, _ALARM = 64, 1024, 2040
+_ROOM = 900
+
+
+class Entry:
+    """One rank's record, read."""
+
+    def __init__(self, rank: int, raw: bytes) -> None:
+        self.rank = rank
+        self.life, self.busy, self.number, length, self.ended, self.since = _HEAD.unpack_from(raw)
+        self.text = raw[_TEXT : _TEXT + min(length, _ROOM)].decode(errors="replace")
+        self.reason = raw[_REASON : _REASON + _ROOM].split(b"\0")[0].decode(errors="replace")
+
+    def __str__(self) -> str:
+        head = f"rank {self.rank}: "
+        age = f"{max(0.0, time.time() - self.since):.1f} s"
+        last = f"the last call was {self.text}" if self.text else "no call yet"
+        if self.life == FAILED and not self.busy:
+            return f"{head}failed: {self.reason}; {last}"
+        if self.life == LEFT:
+            return f"{head}has ended its program; {last}"
+        if self.busy:
+            return f"{head}in {self.text} for {age}"
+        return f"{head}computing for {age}; {last}" if self.text else f"{head}computing; {last}"
+
+
+class Board:
+    """The records of all ranks: this rank's own is written, the others' are read."""
+
+    def __init__(self, mpi: Any, world: Any, node: Any) -> None:
+        """``node``: the ranks that share memory, by ``world.Split_type`` (tests split further)."""
+        self._mpi = mpi
+        self._world = world
+        self._window = mpi.Win.Allocate_shared(_SIZE, 1, comm=node)
+        translate = node.Get_group().Translate_ranks
+        locals_ = translate(list(range(node.size)), world.Get_group())
+        self._near = {
+            rank: memoryview(self._window.Shared_query(at)[0]).cast("B")
+            for at, rank in enumerate(locals_)
+        }
+        self.rank = world.rank
+        self._own = self._near[world.rank]
+        self._own[:] = bytes(_SIZE)
+        leader = self._near[locals_[0]]
+        self.alarm = leader[_ALARM : _ALARM + 8].cast("q")
+        leaders = world.allgather(locals_[0])
+        self._leaders = sorted(set(leaders) - {locals_[0]})
+        self._far = None
+        if node.size < world.size:
+            self._far = mpi.Win.Create(self._own, 1, comm=world)
+            self._far.Lock_all(mpi.MODE_NOCHECK)
+        world.Barrier()
+
+    def enter(self, busy: int, number: int, text: bytes) -> None:
+        """This rank begins a call."""
+        n = len(text)
+        self._own[_TEXT : _TEXT + n] = text
+        _HEAD.pack_into(self._own, 0, RUNNING, busy, number, n, 0.0, time.time())
+
+    def leave(self) -> None:
+        """This rank's call has returned."""
+        _LIFE.pack_into(self._own, 8, 0)
+
+    def busy(self) -> None:
+        """This rank waits in the call that it began before."""
+        _LIFE.pack_into(self._own, 8, 1)
+
+    def end(self, life: int, reason: str = "") -> None:
+        """This rank has left or failed; a failure rings the alarm of every node."""
+        raw = reason.encode(errors="replace")[:_ROOM]
+        self._own[_REASON : _REASON + len(raw) + 1] = raw + b"\0"
+        struct.pack_into("<d", self._own, 32, time.time())
+        _LIFE.pack_into(self._own, 0, life)
+        if life == FAILED:
+            if not self.alarm[0]:
+                self.alarm[0] = self.rank + 1
+            for rank in self._leaders:
+                self._ring(rank)
+
+    def life(self, rank: int) -> tuple[int, float]:
+        """A near rank's life and since when; RUNNING for a rank of another node."""
+        raw = self._near.get(rank)
+        if raw is None:
+            return RUNNING, 0.0
+        life, *_, ended, _since = _HEAD.unpack_from(raw)
+        return life, ended
+
+    def near(self) -> list[int]:
+        """The ranks of this node."""
+        return list(self._near)
+
+    def read(self, rank: int) -> Entry | None:
+        """A rank's record; None when a rank of another node does not answer within a second."""
+        raw = self._near.get(rank)
+        if raw is not None:
+            return Entry(rank, bytes(raw))
+        into = bytearray(_SIZE)
+        return Entry(rank, bytes(into)) if self._one_sided("Rget", into, rank, 0) else None
+
+    def describe(self, ranks: list[int]) -> str:
+        """One line for each rank."""
+        lines = []
+        for rank in ranks:
+            entry = self.read(rank)
+            lines.append(f"  rank {rank}: does not answer" if entry is None else f"  {entry}")
+        return "\n".join(lines)
+
+    def _ring(self, rank: int) -> None:
+        self._one_sided("Rput", bytearray(struct.pack("<q", self.rank + 1)), rank, _ALARM)
+
+    def _one_sided(self, call: str, data: bytearray, rank: int, offset: int) -> bool:
+        if self._far is None:
+            return False
+        byte = self._mpi.BYTE
+        request = getattr(self._far, call)([data, byte], rank, [offset, len(data), byte])
+        end = time.monotonic() + 1.0
+        while not request.Test():
+            if time.monotonic() > end:
+                _abandoned.append((request, data))
+                return False
+            time.sleep(1e-4)
+        if call == "Rput":
+            self._far.Flush_local(rank)
+        return True
+
+
+_abandoned: list[Any] = []  # memory that MPI may still write to

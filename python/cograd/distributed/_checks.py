@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks of arguments, all made before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import cograd
+
+if TYPE_CHECKING:
+    from cograd import Tensor
+
+__all__ = ["check_lengths", "check_list", "check_same", "check_tensor", "check_written"]
+
+
+def check_tensor(name: str, argument: str, tensor: Any) -> None:
+    """TypeError unless ``tensor`` is one."""
+    if not isinstance(tensor, cograd.Tensor):
+        raise TypeError(
+            f"{name}: Invalid function argument. Expected parameter `{argument}` of type "
+            f"Tensor but got {type(tensor)} instead."
+        )
+
+
+def check_list(name: str, argument: str, tensors: Any) -> list[Tensor]:
+    """A copy of a list of tensors; TypeError when it is something else."""
+    if not isinstance(tensors, (list, tuple)):
+        raise TypeError(
+            f"{name}: Invalid function argument. Expected parameter `{argument}` of type "
+            f"list of Tensor but got {type(tensors)} instead."
+        )
+    for tensor in tensors:
+        if not isinstance(tensor, cograd.Tensor):
+            raise TypeError(
+                f"{name}: Invalid function argument. Expected parameter `{argument}` of type "
+                f"list of Tensor but got one with an element of type {type(tensor)}."
+            )
+    return list(tensors)
+
+
+def check_written(name: str, argument: str, tensor: Any) -> None:
+    """RuntimeError unless every element of a tensor has its own memory."""
+    check_tensor(name, argument, tensor)
+    if tensor.is_contiguous():
+        return
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    if any(size > 1 and stride == 0 for size, stride in sizes):
+        raise RuntimeError(
+            f"{name}: {argument} of shape {list(tensor.shape)} and stride "
+            f"{list(tensor.stride())} has several elements at one place in memory and cannot be "
+            "written; clone() it first"
+        )
+
+
+def check_lengths(name: str, argument: str, tensors: Sequence[object], size: int) -> None:
+    """RuntimeError unless a list has one element for each rank."""
+    if len(tensors) != size:
+        raise RuntimeError(
+            f"{name}: {argument} has {len(tensors)} elements, expected one for each of the "
+            f"{size} ranks of the group"
+        )
+
+
+def check_same(
+    name: str,
+    argument: str,
+    tensors: Sequence[Tensor],
+    like: Tensor,
+    *,
+    shapes: bool = False,
+) -> None:
+    """ValueError for a dtype (RuntimeError for a shape) other than that of ``like``."""
+    for at, tensor in enumerate(tensors):
+        if tensor.dtype is not like.dtype:
+            raise ValueError(
+                f"{name}: Invalid usage of tensors with different dtypes. Found {like.dtype} and "
+                f"{tensor.dtype} ({argument}, element {at})"
+            )
+        if shapes and tensor.shape != like.shape:
+            raise RuntimeError(
+                f"{name}: invalid tensor size at index {at} of {argument} (expected "
+                f"{tuple(like.shape)}, got {tuple(tensor.shape)})"
+            )

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Debug mode: before a collective the ranks compare what each is about to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cograd.distributed._names import DistBackendError
+from cograd.distributed._watch import poll
+
+if TYPE_CHECKING:
+    from cograd.distributed._group import ProcessGroup
+
+__all__ = ["compare"]
+
+_SIZE = 1024
+
+
+def compare(group: ProcessGroup, number: int, what: str, text: bytes) -> None:
+    """Raises on every rank when the calls, tensors or sequence numbers differ.
+
+    Nothing of the collective itself has been sent by then, so the group stays usable.
+    """
+    if group.size() == 1:
+        return
+    runtime = group._runtime
+    runtime.board.enter(1, number, text)
+    if group._beside is None:
+        group._beside, request = group.comm.Idup()
+        poll(request.Test, runtime, group, text.decode, timeout=group.timeout)
+    own = f"{number}\0{what}".encode()[:_SIZE].ljust(_SIZE, b"\0")
+    every = bytearray(_SIZE * group.size())
+    byte = runtime.MPI.BYTE
+    request = group._beside.Iallgather([own, byte], [every, byte])
+    try:
+        poll(request.Test, runtime, group, text.decode, timeout=group.timeout)
+    except BaseException:
+        runtime.parked.append((request, own, every))
+        raise
+    runtime.board.leave()
+    calls = []
+    for at in range(group.size()):
+        raw = bytes(every[at * _SIZE : (at + 1) * _SIZE]).rstrip(b"\0")
+        count, _, call = raw.decode(errors="replace").partition("\0")
+        calls.append((count, *call.rpartition(" at ")[::2]))
+    first = calls[0][:2]
+    other = next((at for at, call in enumerate(calls) if call[:2] != first), None)
+    if other is None:
+        return
+    lines = [
+        f"  rank {rank}: {call} at {site} (call {count})"
+        for rank, (count, call, site) in zip(group.ranks, calls, strict=True)
+    ]
+    raise DistBackendError(
+        f"the ranks of group {group.group_name} are about to run different collectives: rank "
+        f"{group.ranks[0]} is at {calls[0][2]}, rank {group.ranks[other]} at {calls[other][2]}\n"
+        + "\n".join(lines)
+    )

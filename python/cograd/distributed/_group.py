@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Process groups: which ranks, over which communicator, and how a call of MPI is made in one."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cograd.distributed import _names, _runtime
+from cograd.distributed._compare import compare
+from cograd.distributed._watch import call_site, describe, poll
+from cograd.distributed._work import Work
+
+if TYPE_CHECKING:
+    from cograd import Tensor
+    from cograd.distributed._runtime import Runtime
+
+__all__ = ["GroupMember", "ProcessGroup", "default_group", "group", "in_group", "resolve"]
+
+
+class ProcessGroup:
+    """Ranks that communicate with each other; made by ``init_process_group`` and ``new_group``."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        comm: Any,
+        ranks: Sequence[int],
+        timeout: float,
+        name: str,
+        desc: str = "",
+    ) -> None:
+        self._runtime = runtime
+        self.comm = comm
+        self.ranks = list(ranks)
+        self.timeout = timeout
+        self.group_name = name
+        self.group_desc = desc or "undefined"
+        self.sequence = 0  # collectives begun
+        self._rank: int = comm.rank
+        self._beside: Any = None  # the communicator over which debug mode compares
+        self._lock = threading.Lock()
+
+    def rank(self) -> int:
+        """This process's rank in the group."""
+        return self._rank
+
+    def size(self) -> int:
+        """How many ranks the group has."""
+        return len(self.ranks)
+
+    def name(self) -> str:
+        """The backend's name."""
+        return "mpi"
+
+    def set_timeout(self, timeout: Any) -> None:
+        """Sets how long calls of this group may take, as a timedelta."""
+        self.timeout = _names.seconds("set_timeout", timeout)
+
+    def __repr__(self) -> str:
+        return f"<ProcessGroup {self.group_name}: rank {self._rank} of ranks {self.ranks}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a ProcessGroup cannot be pickled: make it in every process")
+
+    def _alive(self) -> Runtime:
+        """The running MPI; raises in a forked child, after a failure, for a destroyed group."""
+        runtime = self._runtime
+        runtime.check()
+        if self.comm is None:
+            raise ValueError(f"the process group {self.group_name} has been destroyed")
+        return runtime
+
+    def collective(
+        self,
+        name: str,
+        tensor: Tensor | None,
+        start: Callable[[Any], Any],
+        *,
+        keep: Any = None,
+        finish: Callable[[], Any] | None = None,
+        async_op: bool = False,
+        detail: str = "",
+        result: Any = None,
+        nbytes: int | None = None,
+        timeout: float | None = None,
+    ) -> Work | None:
+        """Runs a collective: ``start(communicator)`` returns its request.
+
+        Args:
+            name: as the user knows it.
+            tensor: whose shape and dtype all ranks must share; None if there is none.
+            start: begins the call; runs after the comparison of debug mode.
+            keep: what must live until the call is complete.
+            finish: runs when it is complete.
+            async_op: whether to return a Work at once instead of None at the end.
+            detail: what else the ranks must share, such as the root.
+            result: the value of the Work's future.
+            nbytes: the size of the message, when it is not the tensor's.
+            timeout: seconds, when not the group's.
+        """
+        runtime = self._alive()
+        with self._lock:
+            self.sequence = number = self.sequence + 1
+            site = call_site()
+            shape, dtype = (None, None) if tensor is None else (tensor.shape, tensor.dtype)
+            what = describe(name + detail, shape, dtype, site)
+            text = f"{what} (call {number} of group {self.group_name})".encode()[:900]
+            if _names.get_debug_level() is not _names.DebugLevel.OFF:
+                compare(self, number, what, text)
+            runtime.board.enter(0 if async_op else 1, number, text)
+            request = _begin(runtime, start, self.comm, text)
+        if nbytes is None:
+            nbytes = 0 if tensor is None else tensor.numel() * tensor.element_size()
+        return self._go(request, text, keep, finish, async_op, result, nbytes, None, timeout)
+
+    def point_to_point(
+        self,
+        name: str,
+        tensor: Tensor,
+        start: Callable[[Any], Any],
+        peers: list[int],
+        *,
+        keep: Any = None,
+        finish: Callable[[], Any] | None = None,
+        async_op: bool = False,
+        status: Any = None,
+    ) -> Work | None:
+        """Runs a send or a receive with ``peers`` (global ranks)."""
+        runtime = self._alive()
+        text = describe(name, tensor.shape, tensor.dtype, call_site()).encode()[:900]
+        runtime.board.enter(0 if async_op else 1, self.sequence, text)
+        request = _begin(runtime, start, self.comm, text)
+        nbytes = tensor.numel() * tensor.element_size()
+        return self._go(
+            request, text, keep, finish, async_op, tensor, nbytes, peers, None, status
+        )
+
+    def _go(
+        self,
+        request: Any,
+        text: bytes,
+        keep: Any,
+        finish: Callable[[], Any] | None,
+        async_op: bool,
+        result: Any,
+        nbytes: int,
+        peers: list[int] | None,
+        timeout: float | None,
+        status: Any = None,
+    ) -> Work | None:
+        runtime = self._runtime
+        if async_op:
+            value = result if isinstance(result, list) else [result]
+            work = Work(
+                self, text, request, keep, finish, result=value, nbytes=nbytes, peers=peers
+            )
+            work._status = status
+            runtime.pending[id(work)] = work
+            return work
+        try:
+            poll(
+                request.Test if status is None else lambda: request.Test(status),
+                runtime,
+                self,
+                text.decode,
+                timeout=self.timeout if timeout is None else timeout,
+                nbytes=nbytes,
+                peers=peers,
+            )
+        except BaseException as error:
+            runtime.parked.append((request, keep))
+            raise _translated(runtime, error, text) from None
+        if finish is not None:
+            finish()
+        runtime.board.leave()
+        return None
+
+
+def _begin(runtime: Runtime, start: Callable[[Any], Any], comm: Any, text: bytes) -> Any:
+    try:
+        return start(comm)
+    except runtime.MPI.Exception as error:
+        raise _translated(runtime, error, text) from None
+
+
+def _translated(runtime: Runtime, error: BaseException, text: bytes) -> BaseException:
+    if isinstance(error, runtime.MPI.Exception):
+        return runtime.fail(
+            f"rank {runtime.rank}: MPI failed in {text.decode(errors='replace')}: "
+            f"{error.Get_error_string()}"  # type: ignore[attr-defined]
+        )
+    return error
+
+
+class _WorldMeta(type):
+    _default: ProcessGroup | None = None
+
+    @property
+    def WORLD(cls) -> ProcessGroup | None:
+        """The default process group; None before it is made."""
+        return _WorldMeta._default
+
+    @WORLD.setter
+    def WORLD(cls, value: ProcessGroup | None) -> None:
+        _WorldMeta._default = value
+
+
+class group(metaclass=_WorldMeta):
+    """``group.WORLD`` is the default process group."""
+
+
+class GroupMember(metaclass=_WorldMeta):
+    """What ``new_group`` returns where this process is no member: ``NON_GROUP_MEMBER``."""
+
+    NON_GROUP_MEMBER = -100
+
+
+def default_group() -> ProcessGroup:
+    """The default process group; ValueError before it is made."""
+    found = _WorldMeta._default
+    if found is None:
+        raise ValueError(
+            "Default process group has not been initialized, please make sure to call "
+            "init_process_group."
+        )
+    return found
+
+
+def resolve(name: str, given: Any) -> ProcessGroup:
+    """The group of an argument ``group``, which may be None."""
+    if given is None:
+        return default_group()
+    if not isinstance(given, ProcessGroup):
+        raise TypeError(f"{name}: group must be a ProcessGroup or None, got {type(given).__name__}")
+    return given
+
+
+def in_group(name: str, given: Any) -> ProcessGroup | None:
+    """The same, or None with a warning where this process is not in the group."""
+    if given is GroupMember.NON_GROUP_MEMBER:
+        runtime = _runtime.get()
+        warnings.warn(
+            f"Running {name} on global rank {runtime.rank} which does not belong to the given "
+            "group.",
+            stacklevel=3,
+        )
+        return None
+    return resolve(name, given)
+
+
+def group_rank(name: str, pg: ProcessGroup, which: str, given: Any, in_pg: Any) -> int:
+    """The rank in ``pg`` of an argument such as ``src`` (global) or ``group_src``."""
+    if given is not None and in_pg is not None:
+        raise ValueError(f"{name}: can't specify both {which} and group_{which}")
+    value = given if in_pg is None else in_pg
+    if value is None:
+        raise ValueError(f"{name}: must specify {which} or group_{which}")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name}: {which} must be an int, got {type(value).__name__}")
+    if in_pg is not None:
+        if not 0 <= value < pg.size():
+            raise ValueError(f"{name}: Group rank {value} is not part of group {pg}")
+        return value
+    if value not in pg.ranks:
+        raise ValueError(f"{name}: Global rank {value} is not part of group {pg}")
+    return pg.ranks.index(value)
+

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Python objects over MPI, pickled. Unpickling runs code: only between ranks that trust each other."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from cograd.distributed._group import ProcessGroup, group_rank, in_group
+from cograd.distributed._watch import call_site, describe, poll
+
+__all__ = [
+    "all_gather_object",
+    "broadcast_object_list",
+    "exchange",
+    "gather_object",
+    "recv_object_list",
+    "scatter_object_list",
+    "send_object_list",
+]
+
+_TAG = 2  # below the largest tag
+
+
+def _sizes(pg: ProcessGroup, name: str, detail: str, size: int) -> list[int]:
+    """The sizes in bytes that all ranks are going to send."""
+    mpi = pg._runtime.MPI
+    own, every = memoryview(bytearray(8)).cast("q"), memoryview(bytearray(8 * pg.size())).cast("q")
+    own[0] = size
+    pg.collective(
+        name,
+        None,
+        lambda comm: comm.Iallgather([own, mpi.INT64_T], [every, mpi.INT64_T]),
+        keep=(own, every),
+        detail=detail,
+    )
+    return list(every)
+
+
+def _places(sizes: list[int]) -> list[int]:
+    return [sum(sizes[:at]) for at in range(len(sizes))]
+
+
+def _all_bytes(pg: ProcessGroup, name: str, data: bytes) -> list[bytes]:
+    """Every rank's bytes."""
+    byte = pg._runtime.MPI.BYTE
+    sizes = _sizes(pg, name, "", len(data))
+    places, every = _places(sizes), bytearray(sum(sizes))
+    pg.collective(
+        name,
+        None,
+        lambda comm: comm.Iallgatherv([data, byte], [every, (sizes, places), byte]),
+        keep=(data, every),
+        detail="(data)",
+        nbytes=len(every),
+    )
+    return [bytes(every[at : at + n]) for at, n in zip(places, sizes, strict=True)]
+
+
+def exchange(pg: ProcessGroup, name: str, text: str) -> list[str]:
+    """Every rank's text."""
+    return [data.decode() for data in _all_bytes(pg, name, text.encode())]
+
+
+def _check_list(name: str, argument: str, value: Any, size: int | None = None) -> None:
+    if not isinstance(value, list):
+        raise TypeError(f"{name}: {argument} must be a list, got {type(value).__name__}")
+    if size is not None and len(value) != size:
+        raise ValueError(
+            f"{name}: {argument} has {len(value)} elements, expected one for each of the {size} "
+            "ranks of the group"
+        )
+
+
+def all_gather_object(object_list: list[Any], obj: Any, group: ProcessGroup | None = None) -> None:
+    """Collects one picklable object from every rank into ``object_list`` of all.
+
+    Args:
+        object_list: of as many elements as there are ranks; overwritten.
+        obj: this rank's.
+        group: the ranks that take part; all if None.
+
+    Raises:
+        TypeError, ValueError: for what is no list, or of a wrong length.
+        DistBackendError: when MPI fails, another rank fails, or the timeout passes.
+    """
+    pg = in_group("all_gather_object", group)
+    if pg is None:
+        return
+    _check_list("all_gather_object", "object_list", object_list, pg.size())
+    every = _all_bytes(pg, "all_gather_object", pickle.dumps(obj))
+    for at, data in enumerate(every):
+        object_list[at] = pickle.loads(data)
+
+
+def gather_object(
+    obj: Any,
+    object_gather_list: list[Any] | None = None,
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    group_dst: int | None = None,
+) -> None:
+    """Collects one picklable object from every rank into a list of rank ``dst`` (default 0).
+
+    The others leave ``object_gather_list`` out; the errors of ``all_gather_object``.
+    """
+    pg = in_group("gather_object", group)
+    if pg is None:
+        return
+    if dst is None and group_dst is None:
+        dst = 0
+    root = group_rank("gather_object", pg, "dst", dst, group_dst)
+    if root == pg.rank():
+        if object_gather_list is None:
+            raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
+        _check_list("gather_object", "object_gather_list", object_gather_list, pg.size())
+    elif object_gather_list:
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    data = pickle.dumps(obj)
+    byte = pg._runtime.MPI.BYTE
+    detail = f"(dst={pg.ranks[root]})"
+    sizes = _sizes(pg, "gather_object", detail, len(data))
+    places = _places(sizes)
+    every = bytearray(sum(sizes) if root == pg.rank() else 0)
+    receive = [every, (sizes, places), byte] if root == pg.rank() else None
+    pg.collective(
+        "gather_object",
+        None,
+        lambda comm: comm.Igatherv([data, byte], receive, root),
+        keep=(data, every),
+        detail=f"{detail}(data)",
+        nbytes=sum(sizes),
+    )
+    if object_gather_list is not None and root == pg.rank():
+        for at, (place, size) in enumerate(zip(places, sizes, strict=True)):
+            object_gather_list[at] = pickle.loads(bytes(every[place : place + size]))
+
+
+def broadcast_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    device: Any = None,
+    group_src: int | None = None,
+) -> None:
+    """Copies the picklable objects of rank ``src`` (default 0) into the list of all ranks.
+
+    Args:
+        object_list: of the same length on all ranks; overwritten on all but the source.
+        src: global rank of the source.
+        group: the ranks that take part; all if None.
+        device: ignored.
+        group_src: the source's rank in the group, instead of ``src``.
+
+    Raises:
+        The same as ``all_gather_object``; ValueError when the lengths differ.
+    """
+    name = "broadcast_object_list"
+    pg = in_group(name, group)
+    if pg is None:
+        return
+    _check_list(name, "object_list", object_list)
+    if src is None and group_src is None:
+        src = 0
+    root = group_rank(name, pg, "src", src, group_src)
+    detail = f"(src={pg.ranks[root]})"
+    data = pickle.dumps(object_list) if root == pg.rank() else b""
+    size = _sizes(pg, name, detail, len(data))[root]
+    memory = bytearray(data) if root == pg.rank() else bytearray(size)
+    byte = pg._runtime.MPI.BYTE
+    pg.collective(
+        name,
+        None,
+        lambda comm: comm.Ibcast([memory, byte], root),
+        keep=memory,
+        detail=f"{detail}(data)",
+        nbytes=size,
+    )
+    if root != pg.rank():
+        _fill(name, object_list, pickle.loads(bytes(memory)), pg.ranks[root])
+
+
+def _fill(name: str, object_list: list[Any], objects: list[Any], sender: int) -> None:
+    if len(objects) != len(object_list):
+        raise ValueError(
+            f"{name}: rank {sender} sent {len(objects)} objects, object_list has {len(object_list)}"
+        )
+    object_list[:] = objects
+
+
+def scatter_object_list(
+    scatter_object_output_list: list[Any],
+    scatter_object_input_list: list[Any] | None = None,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    group_src: int | None = None,
+) -> None:
+    """Gives each rank one of the picklable objects of rank ``src`` (default 0).
+
+    Args:
+        scatter_object_output_list: a list whose first element is overwritten.
+        scatter_object_input_list: on the source one object for each rank.
+        src: global rank of the source.
+        group: the ranks that take part; all if None.
+        group_src: the source's rank in the group, instead of ``src``.
+
+    Raises:
+        The same as ``all_gather_object``.
+    """
+    name = "scatter_object_list"
+    pg = in_group(name, group)
+    if pg is None:
+        return
+    output = scatter_object_output_list
+    if not isinstance(output, list) or len(output) < 1:
+        raise ValueError(
+            "Expected argument scatter_object_output_list to be a list of size at least 1."
+        )
+    if src is None and group_src is None:
+        src = 0
+    root = group_rank(name, pg, "src", src, group_src)
+    parts = [b""] * pg.size()
+    if root == pg.rank():
+        _check_list(name, "scatter_object_input_list", scatter_object_input_list, pg.size())
+        parts = [pickle.dumps(obj) for obj in scatter_object_input_list or ()]
+    mpi = pg._runtime.MPI
+    detail = f"(src={pg.ranks[root]})"
+    sizes = memoryview(bytearray(8 * pg.size())).cast("q")
+    for at, part in enumerate(parts):
+        sizes[at] = len(part)
+    pg.collective(
+        name,
+        None,
+        lambda comm: comm.Ibcast([sizes, mpi.INT64_T], root),
+        keep=sizes,
+        detail=detail,
+    )
+    every = list(sizes)
+    data, own = b"".join(parts), bytearray(every[pg.rank()])
+    send = [data, (every, _places(every)), mpi.BYTE] if root == pg.rank() else None
+    pg.collective(
+        name,
+        None,
+        lambda comm: comm.Iscatterv(send, [own, mpi.BYTE], root),
+        keep=(data, own),
+        detail=f"{detail}(data)",
+        nbytes=sum(every),
+    )
+    output[0] = pickle.loads(bytes(own))
+
+
+def send_object_list(
+    object_list: list[Any],
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    device: Any = None,
+    group_dst: int | None = None,
+    use_batch: bool = False,
+) -> None:
+    """Sends picklable objects to rank ``dst``, which calls ``recv_object_list``.
+
+    ``device`` and ``use_batch`` are ignored. TypeError for what is no list, ValueError for a wrong
+    rank, DistBackendError when MPI fails, another rank fails, or the timeout passes.
+    """
+    name = "send_object_list"
+    pg = in_group(name, group)
+    if pg is None:
+        return
+    _check_list(name, "object_list", object_list)
+    to = group_rank(name, pg, "dst", dst, group_dst)
+    if to == pg.rank():
+        raise ValueError("Invalid destination rank: it is that of the current process.")
+    runtime = pg._alive()
+    data = pickle.dumps(object_list)
+    text = describe(f"{name}(dst={pg.ranks[to]})", None, None, call_site())
+    runtime.board.enter(1, pg.sequence, text.encode()[:900])
+    request = pg.comm.Isend([data, runtime.MPI.BYTE], to, runtime.tag_limit - _TAG)
+    try:
+        poll(
+            request.Test,
+            runtime,
+            pg,
+            lambda: text,
+            timeout=pg.timeout,
+            nbytes=len(data),
+            peers=[pg.ranks[to]],
+        )
+    except BaseException:
+        runtime.parked.append((request, data))
+        raise
+    runtime.board.leave()
+
+
+def recv_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    device: Any = None,
+    group_src: int | None = None,
+    use_batch: bool = False,
+) -> int:
+    """Receives the objects of ``send_object_list`` into a list of the same length.
+
+    Returns the sender's global rank; ``src`` None takes from any. -1 where this process is no
+    member. The errors of ``send_object_list``, and ValueError when the lengths differ.
+    """
+    name = "recv_object_list"
+    pg = in_group(name, group)
+    if pg is None:
+        return -1
+    _check_list(name, "object_list", object_list)
+    runtime = pg._alive()
+    mpi = runtime.MPI
+    of, peers = mpi.ANY_SOURCE, [rank for rank in pg.ranks if rank != runtime.rank]
+    if src is not None or group_src is not None:
+        of = group_rank(name, pg, "src", src, group_src)
+        peers = [pg.ranks[of]]
+        if of == pg.rank():
+            raise ValueError("Invalid source rank: it is that of the current process.")
+    text = describe(f"{name}(src={peers})", None, None, call_site())
+    runtime.board.enter(1, pg.sequence, text.encode()[:900])
+    status, found = mpi.Status(), []
+
+    def probe() -> bool:
+        message = pg.comm.Improbe(of, runtime.tag_limit - _TAG, status)
+        if message is not None:
+            found.append(message)
+        return message is not None
+
+    poll(probe, runtime, pg, lambda: text, timeout=pg.timeout, peers=peers)
+    data = bytearray(status.Get_count(mpi.BYTE))
+    request = found[0].Irecv([data, mpi.BYTE])
+    try:
+        poll(
+            request.Test,
+            runtime,
+            pg,
+            lambda: text,
+            timeout=pg.timeout,
+            nbytes=len(data),
+            peers=peers,
+        )
+    except BaseException:
+        runtime.parked.append((request, data))
+        raise
+    runtime.board.leave()
+    sender = pg.ranks[status.Get_source()]
+    _fill(name, object_list, pickle.loads(bytes(data)), sender)
+    return sender

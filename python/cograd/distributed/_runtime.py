@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""MPI's life in this process: import, start, what happens when the program ends or fails."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import sys
+import time
+from typing import Any
+
+from cograd.distributed._board import FAILED, LEFT, RUNNING, Board
+from cograd.distributed._names import DistBackendError
+
+__all__ = ["Runtime", "available", "current", "get", "start"]
+
+GRACE = 5.0  # seconds that a failed rank leaves to the others to say what they saw
+
+
+class Runtime:
+    """MPI as it was started in this process; there is one, and it lives until the process ends."""
+
+    def __init__(self, mpi: Any) -> None:
+        self.MPI = mpi
+        self.pid = os.getpid()
+        self.world = mpi.COMM_WORLD.Dup()
+        self.rank: int = self.world.rank
+        self.size: int = self.world.size
+        node = self.world.Split_type(mpi.COMM_TYPE_SHARED)
+        self.node_rank: int = node.rank
+        if os.environ.get("COGRAD_DISTRIBUTED_TEST_NODES"):  # as if each rank had its own node
+            node = mpi.COMM_SELF
+        self.board = Board(mpi, self.world, node)
+        self.tag_limit: int = self.world.Get_attr(mpi.TAG_UB)
+        if self.node_rank == 0:
+            _unlink_segments()
+        self.broken: str | None = None
+        self.parked: list[Any] = []  # requests given up, with the memory that MPI may write to
+        self.pending: dict[int, Any] = {}  # Work that nobody has waited for yet, by id
+
+    def check(self) -> None:
+        """Raises where communication can no longer work: in a forked child, after a failure."""
+        if _forked:
+            raise RuntimeError(
+                f"cograd.distributed: this process was forked from rank {self.rank}, and a forked "
+                "process cannot communicate; communicate in the rank itself, or start the "
+                "children with the spawn method"
+            )
+        if self.board.alarm[0]:
+            self.fail_with_others()
+
+    def fail(self, text: str) -> DistBackendError:
+        """Marks this rank as failed, so that the others raise; returns the error to raise."""
+        if self.broken is None:
+            self.broken = text
+            self.board.end(FAILED, text.partition("\n")[0])
+        return DistBackendError(text)
+
+    def fail_with_others(self, during: str = "") -> None:
+        """Raises because another rank has failed (or this one has, earlier)."""
+        if self.broken is not None:
+            raise DistBackendError(f"communication has failed before: {self.broken}")
+        first = self.board.read(int(self.board.alarm[0]) - 1)
+        reason = "failed" if first is None else f"failed: {first.reason}"
+        text = (
+            f"rank {self.rank}{during}: rank {self.board.alarm[0] - 1} {reason}\n"
+            f"what the ranks were doing:\n{self.board.describe(list(range(self.size)))}"
+        )
+        raise self.fail(text)
+
+
+def _unlink_segments() -> None:
+    """Takes the names of MPICH's shared memory away once every rank of the node has it mapped.
+
+    MPICH removes them in MPI_Finalize alone, which a rank that is killed never reaches.
+    """
+    try:
+        with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
+            mapped = {line.split(maxsplit=5)[5].strip() for line in file if "/dev/shm/mpich" in line}
+    except OSError:
+        return
+    for path in mapped:
+        if not path.endswith(" (deleted)"):
+            try:
+                os.unlink(path)
+            except OSError:
+                pass
+
+
+current: Runtime | None = None
+_forked = False
+
+
+def available() -> bool:
+    """Whether mpi4py is installed."""
+    return importlib.util.find_spec("mpi4py") is not None
+
+
+def get() -> Runtime:
+    """The running MPI."""
+    if current is None:
+        raise ValueError(
+            "Default process group has not been initialized, please make sure to call "
+            "init_process_group."
+        )
+    return current
+
+
+def start() -> Runtime:
+    """Imports and starts MPI, once in a process."""
+    global current
+    if current is not None:
+        current.check()
+        return current
+    if _forked_before():
+        raise RuntimeError(
+            "init_process_group: this process was forked from a rank of MPI and cannot become one"
+        )
+    current = Runtime(_import())
+    os.register_at_fork(after_in_child=_in_child)
+    atexit.register(_at_exit, current)
+    _hook_exceptions(current)
+    return current
+
+
+def _import() -> Any:
+    if "mpi4py.MPI" not in sys.modules:
+        try:
+            import mpi4py
+        except ImportError as error:
+            raise ImportError(
+                "cograd.distributed needs mpi4py and an MPI library: "
+                "pip install 'cograd[mpi]' brings both"
+            ) from error
+        # Left to this module: at the end of a program MPI must not wait for ranks that failed.
+        mpi4py.rc(initialize=True, threads=True, thread_level="multiple", finalize=False)
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise ImportError(
+            f"cograd.distributed: mpi4py finds no MPI library ({error}); "
+            "pip install 'cograd[mpi]' brings one, or load the cluster's own"
+        ) from error
+    if MPI.Is_finalized():
+        raise RuntimeError("init_process_group: MPI was finalized in this process")
+    if not MPI.Is_initialized():
+        MPI.Init_thread(MPI.THREAD_MULTIPLE)
+    if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+        raise RuntimeError(
+            "init_process_group: MPI runs without MPI_THREAD_MULTIPLE; import cograd.distributed "
+            "and call init_process_group before mpi4py.MPI is imported, or set "
+            "mpi4py.rc.thread_level = 'multiple' before it"
+        )
+    return MPI
+
+
+def _forked_before() -> bool:
+    return _forked
+
+
+def _in_child() -> None:
+    global _forked
+    _forked = True
+
+
+def _wait_for_others(runtime: Runtime, seconds: float) -> None:
+    """Until no rank of this node is running any more."""
+    end = time.monotonic() + seconds
+    board = runtime.board
+    while time.monotonic() < end:
+        if all(board.life(rank)[0] != RUNNING for rank in board.near()):
+            return
+        time.sleep(0.01)
+
+
+def _abort(runtime: Runtime) -> None:
+    _wait_for_others(runtime, GRACE)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass
+    runtime.MPI.COMM_WORLD.Abort(1)
+
+
+def _hook_exceptions(runtime: Runtime) -> None:
+    before = sys.excepthook
+
+    def hook(kind: Any, value: Any, trace: Any) -> None:
+        before(kind, value, trace)
+        if os.getpid() == runtime.pid and runtime.size > 1:
+            runtime.fail(_reason(kind, value, trace))
+            _abort(runtime)
+
+    sys.excepthook = hook
+
+
+def _reason(kind: Any, value: Any, trace: Any) -> str:
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+    text = str(value).partition("\n")[0]
+    return f"{kind.__name__}: {text}{place}" if text else f"{kind.__name__}{place}"
+
+
+def _at_exit(runtime: Runtime) -> None:
+    if os.getpid() != runtime.pid or runtime.MPI.Is_finalized():
+        return
+    if runtime.broken is not None and runtime.size > 1:
+        _abort(runtime)
+    runtime.board.end(LEFT)
+    barrier = runtime.world.Ibarrier()
+    pause = 1e-5
+    while not barrier.Test():
+        if runtime.board.alarm[0]:
+            runtime.board.end(FAILED, "ended while another rank failed")
+            _abort(runtime)
+        time.sleep(pause)
+        pause = min(pause * 2, 2e-3)
+    if not runtime.parked:
+        runtime.MPI.Finalize()

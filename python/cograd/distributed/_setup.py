@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Making and ending process groups, and questions about them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from cograd.distributed import _names, _runtime
+from cograd.distributed._group import (
+    GroupMember,
+    ProcessGroup,
+    default_group,
+    group,
+    resolve,
+)
+from cograd.distributed._names import Backend, seconds
+from cograd.distributed._watch import call_site, poll
+from cograd.distributed._work import progress
+
+__all__ = [
+    "destroy_process_group",
+    "get_backend",
+    "get_backend_config",
+    "get_default_backend_for_device",
+    "get_global_rank",
+    "get_group_rank",
+    "get_node_local_rank",
+    "get_pg_count",
+    "get_process_group_ranks",
+    "get_rank",
+    "get_world_size",
+    "init_process_group",
+    "is_initialized",
+    "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
+    "split_group",
+]
+
+_groups: list[ProcessGroup] = []
+_made = 0  # groups made so far, counted alike on all ranks
+
+
+def _check_backend(name: str, backend: Any) -> None:
+    if backend is None:
+        return
+    text = str(backend).lower()
+    for part in text.split(","):
+        device, _, of_device = part.partition(":")
+        which = of_device if of_device else device
+        if of_device and device != "cpu":
+            continue  # for a device that is not there
+        if which in ("nccl", "ucc", "xccl"):
+            raise RuntimeError(f"Distributed package doesn't have {which.upper()} built in")
+        if which not in ("mpi", "gloo"):
+            raise ValueError(f"{name}: unknown backend {backend!r}, expected 'mpi' or 'gloo'")
+        if which == "gloo" and _runtime.current is not None and _runtime.current.rank == 0:
+            warnings.warn(
+                f"{name}: backend 'gloo' is taken as a synonym of 'mpi', which communicates here",
+                stacklevel=3,
+            )
+
+
+def is_initialized() -> bool:
+    """Whether ``init_process_group`` was called (and ``destroy_process_group`` not since)."""
+    return group.WORLD is not None
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
+    """Starts MPI and makes the default process group, of all ranks that mpiexec started.
+
+    Without mpiexec the group has one rank.
+
+    Args:
+        backend: "mpi"; "gloo" is taken for it.
+        init_method: accepted and not needed: mpiexec says who the ranks are.
+        timeout: how long a call may wait for other ranks; 30 minutes by default.
+        world_size: checked against MPI's when given.
+        rank: checked against MPI's when given.
+        store: there is none: ValueError when given.
+        group_name: a name for messages.
+        pg_options: ignored.
+        device_id: ignored; there is one device, the CPU.
+
+    Raises:
+        ImportError: mpi4py is not installed.
+        RuntimeError: for a backend that is not there, in a forked process, or when MPI does not
+            offer MPI_THREAD_MULTIPLE.
+        ValueError: when called twice, or for a rank or world size that MPI contradicts.
+    """
+    global _made
+    if group.WORLD is not None:
+        raise ValueError("trying to initialize the default process group twice!")
+    limit = seconds("init_process_group", timeout)
+    if init_method is not None and not isinstance(init_method, str):
+        raise TypeError(
+            f"init_process_group: init_method must be a str, got {type(init_method).__name__}"
+        )
+    if store is not None:
+        raise ValueError("init_process_group: there is no store; mpiexec says who the ranks are")
+    _names.set_debug_level_from_env()
+    runtime = _runtime.start()
+    _check_backend("init_process_group", backend)
+    for what, given, actual in (
+        ("world_size", world_size, runtime.size),
+        ("rank", rank, runtime.rank),
+    ):
+        if given not in (-1, None) and given != actual:
+            raise ValueError(
+                f"init_process_group: {what}={given}, but MPI says {actual}; start the program "
+                f"with mpiexec -n {world_size if what == 'world_size' else runtime.size}, and "
+                "leave world_size and rank out"
+            )
+    runtime.board.enter(1, 0, f"init_process_group at {call_site()}".encode()[:900])
+    comm, request = runtime.world.Idup()
+    pg = ProcessGroup(
+        runtime, comm, range(runtime.size), limit, group_name or "default", "default_pg"
+    )
+    poll(request.Test, runtime, pg, lambda: "init_process_group", timeout=limit)
+    runtime.board.leave()
+    _made = 0
+    _groups.append(pg)
+    group.WORLD = pg
+
+
+def destroy_process_group(group: ProcessGroup | None = None) -> None:
+    """Ends a group (None: the default one and with it all others); MPI itself runs on.
+
+    Calls in progress are completed first. All members call it.
+    """
+    from cograd.distributed._group import group as world
+
+    pg = resolve("destroy_process_group", group)
+    runtime = pg._runtime
+    if pg.comm is None:
+        raise ValueError("Invalid process group specified or has been destroyed.")
+    whole = pg is world.WORLD
+    if runtime.broken is None and not _runtime._forked:
+        runtime.board.enter(1, pg.sequence, b"destroy_process_group")
+        poll(progress, runtime, pg, lambda: "destroy_process_group", timeout=pg.timeout)
+        runtime.board.leave()
+    for one in list(_groups) if whole else [pg]:
+        if one in _groups:
+            _groups.remove(one)
+        comms = [one.comm, one._beside]
+        one.comm = one._beside = None
+        if runtime.broken is None and not runtime.parked and not _runtime._forked:
+            for comm in comms:
+                if comm is not None:
+                    comm.Free()
+    if whole:
+        world.WORLD = None
+
+
+def get_backend(group: ProcessGroup | None = None) -> Backend:
+    """The backend of a group: always "mpi"."""
+    resolve("get_backend", group)
+    return Backend("mpi")
+
+
+def get_backend_config(group: ProcessGroup | None = None) -> str:
+    """The backends of a group by device."""
+    resolve("get_backend_config", group)
+    return "cpu:mpi"
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """"mpi" for the CPU; ValueError for another device."""
+    if str(device).partition(":")[0] != "cpu":
+        raise ValueError(f"Default backend not registered for device : {device}")
+    return "mpi"
+
+
+def get_rank(group: ProcessGroup | None = None) -> int:
+    """This process's rank in a group (None: among all); -1 where it is no member."""
+    if group is GroupMember.NON_GROUP_MEMBER:
+        return -1
+    return resolve("get_rank", group).rank()
+
+
+def get_world_size(group: ProcessGroup | None = None) -> int:
+    """How many ranks a group has; -1 where this process is no member."""
+    if group is GroupMember.NON_GROUP_MEMBER:
+        return -1
+    return resolve("get_world_size", group).size()
+
+
+def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
+    """The global ranks of a group, in the order of their ranks in it."""
+    return list(resolve("get_process_group_ranks", group).ranks)
+
+
+def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
+    """The global rank of a group's member; ValueError for a rank that is not there."""
+    pg = resolve("get_global_rank", group)
+    if not 0 <= group_rank < pg.size():
+        raise ValueError(f"Group rank {group_rank} is not part of group {pg}")
+    return pg.ranks[group_rank]
+
+
+def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
+    """The rank in ``group`` of a global rank; ValueError for one that is no member."""
+    pg = resolve("get_group_rank", group)
+    if global_rank not in pg.ranks:
+        raise ValueError(f"Global rank {global_rank} is not part of group {pg}")
+    return pg.ranks.index(global_rank)
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """This process's rank among those of its machine: LOCAL_RANK if set, else as MPI says."""
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if _runtime.current is not None:
+        return _runtime.current.node_rank
+    if fallback_rank is not None:
+        return int(fallback_rank)
+    raise RuntimeError("get_node_local_rank: neither LOCAL_RANK nor a process group is there")
+
+
+def get_pg_count() -> int:
+    """How many process groups this process is a member of."""
+    return len(_groups)
+
+
+def _checked_ranks(name: str, ranks: Any, size: int) -> list[int]:
+    found = []
+    for rank in ranks:
+        if isinstance(rank, bool) or not isinstance(rank, int):
+            raise TypeError(f"{name}: ranks must be ints, got {type(rank).__name__}")
+        if not 0 <= rank < size:
+            raise ValueError(
+                f"{name}: The new group's rank should be within the world_size set by "
+                f"init_process_group: got rank {rank} of {size}"
+            )
+        found.append(rank)
+    if len(set(found)) != len(found):
+        raise ValueError(f"{name}: the new group cannot have duplicate ranks, got {found}")
+    if not found:
+        raise ValueError(f"{name}: the new group has no ranks")
+    return found
+
+
+def new_group(
+    ranks: Sequence[int] | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+    sort_ranks: bool = True,
+) -> Any:
+    """Makes a group of some ranks.
+
+    All ranks call it, members or not, in the same order and with the same ranks (with
+    ``use_local_synchronization`` only the members do).
+
+    Args:
+        ranks: global ranks; None for all.
+        timeout: of the group's calls; the default group's if None.
+        backend: "mpi", "gloo" or None.
+        pg_options: ignored.
+        use_local_synchronization: only the members call.
+        group_desc: a description.
+        device_id: ignored.
+        sort_ranks: whether the group's ranks are in ascending order, and not in that of ``ranks``.
+
+    Returns:
+        The ProcessGroup, or GroupMember.NON_GROUP_MEMBER where this process is no member.
+
+    Raises:
+        TypeError, ValueError: for bad ranks.
+        DistBackendError: when the ranks that call do not all name the same ranks.
+    """
+    global _made
+    world = default_group()
+    runtime = world._alive()
+    limit = world.timeout if timeout is None else seconds("new_group", timeout)
+    _check_backend("new_group", backend)
+    members = _checked_ranks(
+        "new_group", range(world.size()) if ranks is None else ranks, world.size()
+    )
+    if sort_ranks:
+        members.sort()
+    if not use_local_synchronization:
+        _made += 1
+        _agree(world, "new_group", ",".join(map(str, members)))
+    if runtime.rank not in members:
+        return GroupMember.NON_GROUP_MEMBER
+    mpi_group = world.comm.Get_group().Incl(members)
+    comm = world.comm.Create_group(mpi_group, 7)
+    name = f"{_made}" if not use_local_synchronization else "local:" + ",".join(map(str, members))
+    pg = ProcessGroup(runtime, comm, members, limit, name, group_desc or "")
+    _groups.append(pg)
+    return pg
+
+
+def _agree(world: ProcessGroup, name: str, what: str) -> None:
+    """Raises on every rank unless all say the same."""
+    from cograd.distributed._names import DistBackendError
+    from cograd.distributed._objects import exchange
+
+    said = exchange(world, name, what)
+    if len(set(said)) > 1:
+        lines = "\n".join(f"  rank {at}: {text}" for at, text in enumerate(said))
+        raise DistBackendError(f"{name}: the ranks name different groups\n{lines}")
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: Sequence[Sequence[int]],
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """Makes disjoint groups; returns this process's (None if in none) and the list of all.
+
+    The list has GroupMember.NON_GROUP_MEMBER where this process is no member. ValueError when the
+    list is empty or a rank is named twice.
+    """
+    if not ranks_per_subgroup_list:
+        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
+    every = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
+    twice = sorted({rank for rank in every if every.count(rank) > 1})
+    if twice:
+        raise ValueError(f"new_subgroups_by_enumeration: rank {twice[0]} is in two groups")
+    own, groups = None, []
+    for ranks in ranks_per_subgroup_list:
+        made = new_group(ranks, timeout, backend, pg_options, group_desc=group_desc)
+        groups.append(made)
+        if isinstance(made, ProcessGroup):
+            own = made
+    return own, groups
+
+
+def new_subgroups(
+    group_size: int | None = None,
+    group: ProcessGroup | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[Any, list[Any]]:
+    """Divides a group into groups of ``group_size`` neighbouring ranks (default: one a machine).
+
+    ValueError unless the size divides that of the group.
+    """
+    pg = resolve("new_subgroups", group)
+    runtime = pg._alive()
+    if group_size is None:
+        from cograd.distributed._objects import exchange
+
+        sizes = exchange(default_group(), "new_subgroups", str(len(runtime.board.near())))
+        if len(set(sizes)) > 1:
+            raise ValueError("new_subgroups: the machines have different numbers of ranks")
+        group_size = int(sizes[0])
+    if group_size <= 0:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
+    size = pg.size()
+    if size < group_size:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must not exceed the size {size}")
+    if size % group_size:
+        raise ValueError(f"The world size ({size}) must be divisible by group_size={group_size}")
+    parts = [pg.ranks[at : at + group_size] for at in range(0, size, group_size)]
+    return new_subgroups_by_enumeration(parts, timeout, backend, pg_options, group_desc)
+
+
+def split_group(
+    parent_pg: ProcessGroup | None = None,
+    split_ranks: Sequence[Sequence[int]] | None = None,
+    timeout: timedelta | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+    backend: str | None = None,
+) -> ProcessGroup | None:
+    """Splits a group by lists of its own ranks; returns this process's part, or None.
+
+    All members of ``parent_pg`` call it.
+    """
+    global _made
+    parent = resolve("split_group", parent_pg)
+    runtime = parent._alive()
+    if not split_ranks:
+        raise ValueError("split_ranks cannot be None or empty")
+    _check_backend("split_group", backend)
+    limit = parent.timeout if timeout is None else seconds("split_group", timeout)
+    parts = [_checked_ranks("split_group", part, parent.size()) for part in split_ranks]
+    every = [rank for part in parts for rank in part]
+    if len(set(every)) != len(every):
+        raise ValueError("split_group: a rank is in two of the groups")
+    _agree(parent, "split_group", repr(parts))
+    own = next((part for part in parts if parent.rank() in part), None)
+    if own is None:
+        return None
+    comm = parent.comm.Create_group(parent.comm.Get_group().Incl(own), 8)
+    ranks = [parent.ranks[rank] for rank in own]
+    name = f"{parent.group_name}:split:{','.join(map(str, own))}"
+    pg = ProcessGroup(runtime, comm, ranks, limit, name, group_desc or "")
+    _groups.append(pg)
+    return pg

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Waiting for MPI: polling that stays interruptible, sees timeouts and the failures of others."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cograd.distributed._board import LEFT
+
+if TYPE_CHECKING:
+    from cograd.distributed._group import ProcessGroup
+    from cograd.distributed._runtime import Runtime
+
+__all__ = ["call_site", "describe", "poll"]
+
+_SPIN = 150  # tests before the first look at the clock: about 30 microseconds
+_YIELD = 5e-3  # seconds of yielding before sleeps begin, for messages of no size
+_SLOWEST = 2e8  # bytes per second of the slowest transfer that shall see no sleeps
+_LEFT_GRACE = 2.0  # seconds after which a rank that ended is not waited for
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
+_inside: dict[str, bool] = {}
+
+
+def call_site() -> str:
+    """File and line of the user's code that called into cograd."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        own = _inside.get(file)
+        if own is None:
+            own = _inside[file] = os.path.abspath(file).startswith(_PACKAGE)
+        if not own:
+            return f"{file}:{frame.f_lineno}"
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return "?"
+
+
+def describe(text: str, shape: object, dtype: object, site: str) -> str:
+    """A call in one line."""
+    tensor = "" if shape is None else f" of {list(shape)} {dtype}"  # type: ignore[call-overload]
+    return f"{text}{tensor} at {site}"
+
+
+def poll(
+    test: Callable[[], bool],
+    runtime: Runtime,
+    group: ProcessGroup,
+    text: Callable[[], str],
+    *,
+    timeout: float,
+    nbytes: int = 0,
+    started: float | None = None,
+    peers: list[int] | None = None,
+    fatal: bool = True,
+) -> None:
+    """Calls ``test`` until it is true.
+
+    Spins first, then yields the core (longer for larger messages: MPI moves data in ``test``),
+    then sleeps in small steps. Raises DistBackendError after ``timeout`` seconds from ``started``,
+    or when another rank has failed, or when one of ``peers`` (all members if None) has ended.
+    """
+    for _ in range(_SPIN):
+        if test():
+            return
+    clock = time.monotonic
+    began = clock()
+    deadline = (began if started is None else started) + timeout
+    yield_until = began + _YIELD + nbytes / _SLOWEST
+    pause, next_look = 2e-5, began
+    alarm = runtime.board.alarm
+    while not test():
+        now = clock()
+        if alarm[0]:
+            runtime.fail_with_others(f" in {text()}")
+        if now > deadline:
+            _expired(runtime, group, text(), timeout, fatal)
+        if now < yield_until:
+            _yield()
+            continue
+        if now > next_look:
+            next_look = now + 0.1
+            if now - began > _LEFT_GRACE:
+                _look_for_ended(runtime, group, text, peers)
+        time.sleep(pause)
+        pause = min(pause * 1.5, 1e-3)
+
+
+def _expired(
+    runtime: Runtime, group: ProcessGroup, text: str, timeout: float, fatal: bool
+) -> None:
+    from cograd.distributed._names import DistBackendError
+
+    message = (
+        f"rank {runtime.rank} waited {timeout:g} s (the timeout) in {text}\n"
+        f"what the ranks of the group were doing:\n{runtime.board.describe(group.ranks)}"
+    )
+    raise runtime.fail(message) if fatal else DistBackendError(message)
+
+
+def _look_for_ended(
+    runtime: Runtime, group: ProcessGroup, text: Callable[[], str], peers: list[int] | None
+) -> None:
+    now = time.time()
+    for rank in group.ranks if peers is None else peers:
+        life, since = runtime.board.life(rank)
+        if life == LEFT and now - since > _LEFT_GRACE:
+            raise runtime.fail(
+                f"rank {runtime.rank} waits in {text()}, but rank {rank} has ended its program\n"
+                "what the ranks of the group were doing:\n"
+                f"{runtime.board.describe(group.ranks)}"
+            )

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Handles of calls that go on while the program does something else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from cograd.distributed._names import DistBackendError
+from cograd.distributed._watch import poll
+
+if TYPE_CHECKING:
+    from cograd.distributed._group import ProcessGroup
+    from cograd.futures import Future
+
+__all__ = ["Work", "progress"]
+
+
+class Work:
+    """A call in progress.
+
+    The tensors it reads must not be written, and those it writes not be used, before ``wait()``
+    has returned or ``is_completed()`` was True. MPI moves data only inside of its own calls:
+    ``is_completed()`` of any handle drives all of them.
+    """
+
+    def __init__(
+        self,
+        group: ProcessGroup,
+        text: bytes,
+        request: Any,
+        keep: Any,
+        finish: Callable[[], Any] | None,
+        *,
+        result: Any = None,
+        nbytes: int = 0,
+        peers: list[int] | None = None,
+    ) -> None:
+        self._group = group
+        self._runtime = group._runtime
+        self._text = text
+        self._request = request
+        self._keep = keep  # what MPI reads and writes
+        self._finish = finish
+        self._result = result
+        self._nbytes = nbytes
+        self._peers = peers
+        self._status: Any = None
+        self._error: BaseException | None = None
+        self._future: Future[Any] | None = None
+        self._started = time.monotonic()
+
+    def _test(self) -> bool:
+        request = self._request
+        if request is None:
+            return True
+        if self._status is not None:
+            done = request.Test(self._status)
+        else:
+            done = request.Test()
+        if done:
+            self._complete()
+        return bool(done)
+
+    def _complete(self) -> None:
+        if self._request is None:
+            return
+        self._request = None
+        self._runtime.pending.pop(id(self), None)
+        try:
+            if self._finish is not None:
+                self._finish()
+        except BaseException as error:
+            self._error = error
+            raise
+        finally:
+            self._keep = self._finish = None
+            if self._future is not None:
+                if self._error is None:
+                    self._future.set_result(self._result)
+                else:
+                    self._future.set_exception(self._error)
+
+    def wait(self, timeout: timedelta | float | None = None) -> bool:
+        """Waits until the call is complete; returns True.
+
+        Raises DistBackendError when the group's timeout (counted from the call's start) passes, or
+        when another rank has failed. With ``timeout`` (a timedelta or seconds), raises when that
+        passes first; the call goes on and may be waited for again.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._request is None:
+            return True
+        runtime, group = self._runtime, self._group
+        own = None if timeout is None else _seconds(timeout)
+        left = group.timeout - (time.monotonic() - self._started)
+        short = own is not None and own < left
+        runtime.board.busy()
+        try:
+            poll(
+                self._test,
+                runtime,
+                group,
+                self._text.decode,
+                timeout=own if short and own is not None else group.timeout,
+                started=None if short else self._started,
+                nbytes=self._nbytes,
+                peers=self._peers,
+                fatal=not short,
+            )
+        except BaseException as error:
+            if self._request is not None:
+                if isinstance(error, DistBackendError) and not short:
+                    self._error = error
+                runtime.parked.append(self)
+            raise
+        runtime.board.leave()
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether the call is complete; never waits."""
+        if self._request is None:
+            return True
+        if self._runtime.board.alarm[0]:
+            self._runtime.check()
+        return self._test()
+
+    def is_success(self) -> bool:
+        """Whether the call is complete and nothing was raised."""
+        return self._error is None and self.is_completed()
+
+    def exception(self) -> BaseException | None:
+        """What ``wait`` raised or would raise; None if nothing."""
+        return self._error
+
+    def result(self) -> list[Any]:
+        """The tensors that the call wrote."""
+        self.wait()
+        value = self._result
+        return list(value) if isinstance(value, (list, tuple)) else [value]
+
+    def synchronize(self) -> None:
+        """The same as ``wait()``: there is no stream to order."""
+        self.wait()
+
+    def source_rank(self) -> int:
+        """The global rank that a completed ``irecv`` received from."""
+        self.wait()
+        if self._status is None:
+            raise RuntimeError("source_rank: this handle is not of irecv")
+        return self._group.ranks[self._status.Get_source()]
+
+    def get_future(self) -> Future[Any]:
+        """A Future whose value is the list of written tensors.
+
+        It completes in ``wait()`` or ``is_completed()`` of this handle, or in its own ``wait()``.
+        """
+        from cograd.futures import Future
+
+        if self._future is None:
+            self._future = Future()
+            if self._error is not None:
+                self._future.set_exception(self._error)
+            elif self._request is None:
+                self._future.set_result(self._result)
+            else:
+                self._future._waiter = self.wait
+        return self._future
+
+
+def _seconds(timeout: timedelta | float) -> float:
+    if isinstance(timeout, timedelta):
+        return timeout.total_seconds()
+    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
+        return float(timeout)
+    raise TypeError(
+        f"timeout must be a datetime.timedelta or seconds, got {type(timeout).__name__}"
+    )
+
+
+def progress() -> bool:
+    """Lets MPI move the data of all calls in progress; True when none is left.
+
+    For loops that compute while calls go on, as DistributedDataParallel does between its buckets.
+    """
+    from cograd.distributed import _runtime
+
+    runtime = _runtime.current
+    if runtime is None:
+        return True
+    for work in list(runtime.pending.values()):
+        work._test()
+    return not runtime.pending

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Results that arrive later: what communication hooks return."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from cograd import _absent
+
+__all__ = ["Future", "collect_all", "wait_all"]
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class Future(Generic[T]):
+    """A value that is set once, by ``set_result`` or by the call that returned this future.
+
+    ``devices`` is accepted for programs written for torch and must name none but the CPU.
+    """
+
+    def __init__(self, *, devices: list[Any] | None = None) -> None:
+        if any(str(device).partition(":")[0] != "cpu" for device in devices or ()):
+            raise ValueError(f"Future: there is one device, the CPU; got devices={devices}")
+        self._lock = threading.Condition()
+        self._done = False
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._callbacks: list[Callable[[Future[T]], Any]] = []
+        self._waiter: Callable[[], Any] | None = None  # what makes the value come
+
+    def done(self) -> bool:
+        """Whether there is a value or an error."""
+        return self._done
+
+    def wait(self) -> T:
+        """Waits for the value and returns it; raises the error if there is one."""
+        if not self._done and self._waiter is not None:
+            self._waiter()
+        with self._lock:
+            while not self._done:
+                self._lock.wait()
+        return self.value()
+
+    def value(self) -> T:
+        """The value of a future that is done; RuntimeError for one that is not."""
+        if not self._done:
+            raise RuntimeError("Future.value: the future is not done; call wait()")
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._value)
+
+    def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
+        """A future of what ``callback(this)`` returns once this one is done."""
+        child: Future[S] = Future()
+
+        def run(parent: Future[T]) -> None:
+            try:
+                child.set_result(callback(parent))
+            except BaseException as error:
+                child.set_exception(error)
+
+        child._waiter = self._settle
+        self.add_done_callback(run)
+        return child
+
+    def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
+        """Calls ``callback(this)`` once this future is done, at once if it is."""
+        with self._lock:
+            if not self._done:
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def set_result(self, result: T) -> None:
+        """Sets the value; RuntimeError when there is one."""
+        self._set(result, None)
+
+    def set_exception(self, result: BaseException) -> None:
+        """Sets the error that ``wait`` and ``value`` raise."""
+        if not isinstance(result, BaseException):
+            raise AssertionError(f"{result!r} is of type {type(result)}, not an Exception.")
+        self._set(None, result)
+
+    def _set(self, value: Any, error: BaseException | None) -> None:
+        with self._lock:
+            if self._done:
+                raise RuntimeError("Future: the result was set before")
+            self._value, self._error, self._done = value, error, True
+            callbacks, self._callbacks = self._callbacks, []
+            self._waiter = None
+            self._lock.notify_all()
+        for callback in callbacks:
+            callback(self)
+
+    def _settle(self) -> None:
+        """Waits, whatever the outcome."""
+        try:
+            self.wait()
+        except BaseException:
+            if not self._done:
+                raise
+
+
+def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
+    """A future that is done when all are; its value is the list itself."""
+    out: Future[list[Future[Any]]] = Future()
+    left, lock = [len(futures)], threading.Lock()
+
+    def count(_: Future[Any]) -> None:
+        with lock:
+            left[0] -= 1
+            last = left[0] == 0
+        if last:
+            out.set_result(futures)
+
+    def settle() -> None:
+        for future in futures:
+            future._settle()
+
+    out._waiter = settle
+    if not futures:
+        out.set_result(futures)
+    for future in futures:
+        future.add_done_callback(count)
+    return out
+
+
+def wait_all(futures: list[Future[Any]]) -> list[Any]:
+    """The values of all; raises the first error after all are done."""
+    return [future.wait() for future in collect_all(futures).wait()]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)
