@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from types import CodeType
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from cograd.distributed._group import ProcessGroup
     from cograd.distributed._runtime import Runtime
 
-__all__ = ["call_site", "describe", "poll"]
+__all__ = ["call_site", "describe", "origin", "poll"]
 
 _SPIN = 150  # tests before the first look at the clock: about 30 microseconds
 _YIELD = 5e-3  # seconds of yielding before sleeps begin, for messages of no size
@@ -25,6 +26,7 @@ _LEFT_GRACE = 2.0  # seconds after which a rank that ended is not waited for
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 _inside: dict[CodeType, bool] = {}
+origin = threading.local()  # ``text``: what the call is made for, such as a backward
 
 
 def call_site() -> str:
@@ -36,7 +38,7 @@ def call_site() -> str:
         if own is None:
             own = _inside[code] = os.path.abspath(code.co_filename).startswith(_PACKAGE)
         if not own:
-            return f"{code.co_filename}:{frame.f_lineno}"
+            return f"{code.co_filename}:{frame.f_lineno}{getattr(origin, 'text', '')}"
         if frame.f_back is None:
             break
         frame = frame.f_back
@@ -93,9 +95,7 @@ def poll(
         pause = min(pause * 1.5, 1e-3)
 
 
-def _expired(
-    runtime: Runtime, group: ProcessGroup, text: str, timeout: float, fatal: bool
-) -> None:
+def _expired(runtime: Runtime, group: ProcessGroup, text: str, timeout: float, fatal: bool) -> None:
     from cograd.distributed._names import DistBackendError
 
     message = (
