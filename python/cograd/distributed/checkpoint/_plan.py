@@ -12,6 +12,7 @@ from cograd import Tensor
 __all__ = ["CheckpointException", "Chunk", "Shard", "describe", "leaves", "planned", "replace_leaf"]
 
 Path = tuple[Any, ...]
+_SMALL = 1 << 16  # elements that are not worth cutting
 
 
 class CheckpointException(RuntimeError):  # noqa: N818: torch's name
@@ -124,7 +125,7 @@ def planned(given: list[dict[str, Any]]) -> tuple[dict[str, Any], list[list[Chun
             owners.setdefault(Chunk(key, offsets, sizes), []).append(rank)
     written: list[list[Chunk]] = [[] for _ in given]
     load = [0] * len(given)
-    share = sum(_elements(chunk.sizes) for chunk in owners) // len(given)
+    share = max(_SMALL, sum(_elements(chunk.sizes) for chunk in owners) // len(given))
     for chunk, ranks in sorted(owners.items(), key=lambda item: -_elements(item[0].sizes)):
         for piece in _pieces(chunk, len(ranks) if _elements(chunk.sizes) > share else 1):
             rank = min(ranks, key=lambda r: load[r])

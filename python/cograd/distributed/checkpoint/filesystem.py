@@ -81,7 +81,7 @@ class FileSystemWriter:
         _replace(os.path.join(self.path, INDEX), lambda file: file.write(text))
         named = set(index["files"])
         for name in os.listdir(self.path):
-            if name.startswith(("shard-", ".shard-")) and name not in named:
+            if name.startswith(("shard-", ".shard-", f".{INDEX}.")) and name not in named:
                 self.remove_shard(name)
 
 
