@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """distributed.checkpoint: tests/mpi/checkpoint.py, other numbers of ranks, ranks that are killed."""
 
+import importlib.util
 import os
 
 import pytest
@@ -16,8 +17,17 @@ def test_saved_by_one_number_of_ranks_and_loaded_by_another(tmp_path):
     run_ranks(2, "checkpoint.py", tmp_path)
     run_ranks(3, "checkpoint.py", tmp_path, *ACROSS)
     run_ranks(1, "checkpoint.py", tmp_path, *ACROSS)
-    run_ranks(4, "checkpoint.py", tmp_path)
-    run_ranks(2, "checkpoint.py", tmp_path, *ACROSS)
+
+
+@needs_mpi
+@pytest.mark.skipif(
+    importlib.util.find_spec("cograd.distributed.optim") is None,
+    reason="ZeroRedundancyOptimizer is not there",
+)
+def test_state_of_a_zero_redundancy_optimizer(tmp_path):
+    run_ranks(2, "checkpoint.py", tmp_path, "zero", "check_training_goes_on")
+    run_ranks(4, "checkpoint.py", tmp_path, "zero", *ACROSS[::2])
+    run_ranks(1, "checkpoint.py", tmp_path, *ACROSS[::2])
 
 
 @needs_mpi

@@ -67,7 +67,7 @@ def verify(f, shape, dtype=D, second=True):
     g, _ = gradient(f, x)
     assert g.shape == x.shape and g.dtype == dtype
     u = torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(50 + r))
-    for q in range(n):
+    for q in {0, n - 1}:
         v = torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(9))
         v = v if q == r else torch.zeros_like(v)
         want = difference(lambda x: local_loss(f, x), x, v)
@@ -178,6 +178,24 @@ def check_messages():
     verify(relay, (3,))
 
 
+def check_debug_mode_compares_messages():
+    n, r = dist.get_world_size(), dist.get_rank()
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    try:
+        verify(lambda x: F.sendrecv(x, (r + 1) % n, (r - 1) % n), (2,))
+        if n == 2:
+            dtype = torch.float32 if r else torch.float64
+            like = torch.empty(1 if dtype is torch.float64 else 2, dtype=dtype)
+            try:
+                F.sendrecv(like, 1 - r, 1 - r)
+            except dist.DistBackendError as error:
+                assert f"from rank {1 - r}, which sends" in str(error), error
+            else:
+                raise AssertionError("no error")
+    finally:
+        dist.set_debug_level(dist.DebugLevel.OFF)
+
+
 def check_results_unused_elsewhere():
     """Only rank 0 uses the results; ordered() lets the others take part all the same."""
     x = torch.ones(2, requires_grad=True)
@@ -246,6 +264,41 @@ def check_backward_order():
     order = [2, 0, 3, 1] if dist.get_rank() else [1, 3, 0, 2]
     sum(outs[k] for k in order).sum().backward()
     assert seen == [3, 2, 1, 0]
+
+
+def check_model_parallel_layers():
+    """A layer cut by columns, then one cut by rows: the gradients are those of one process."""
+    n, r = dist.get_world_size(), dist.get_rank()
+    generator = torch.Generator().manual_seed(3)
+    first, second, x = (torch.randn(s, generator=generator, dtype=D) for s in ((8, 5), (3, 8), (6, 5)))
+    for leaf in (first, second, x):
+        leaf.requires_grad_()
+    ((x @ first.T).tanh() @ second.T).square().mean().backward()
+
+    rows = slice(8 * r // n, 8 * (r + 1) // n)
+    mine = first.detach()[rows].clone().requires_grad_()
+    ours = second.detach()[:, rows].clone().requires_grad_()
+    given = x.detach().clone().requires_grad_()
+    h = (F.broadcast(given, 0) @ mine.T).tanh()
+    y = F.all_reduce(h @ ours.T)
+    (y.square().mean() / n).backward()  # all ranks have this loss: a part of it each
+    assert torch.allclose(mine.grad, first.grad[rows])
+    assert torch.allclose(ours.grad, second.grad[:, rows])
+    assert torch.allclose(given.grad, x.grad if r == 0 else torch.zeros_like(x))
+
+
+def check_loss_on_one_rank_alone():
+    """The halves of a batch are gathered where the loss is; the others have none."""
+    n, r = dist.get_world_size(), dist.get_rank()
+    weight = torch.full((2,), 2.0, requires_grad=True)
+    with F.ordered() as chain:
+        shared = F.broadcast(weight, 0)
+        parts = F.gather(shared * (r + 1), 0)
+        if r == 0:
+            torch.stack(parts).sum().backward()
+        else:
+            chain.backward()
+    assert weight.grad.tolist() == ([n * (n + 1) / 2] * 2 if r == 0 else [0.0, 0.0])
 
 
 def check_vmap():

@@ -231,28 +231,48 @@ class Exchange(Map):
         return replace(self, back=(to, source))
 
     def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        me = dist.get_rank()
-        to_self: dict[int, list[Tensor]] = {}
-        work, results = [], []
-        for at, (rank, tag) in enumerate(zip(self.to, self.to_tags)):
-            x = tensors[at].detach().contiguous()
-            if rank == me:
-                to_self.setdefault(tag, []).append(x)
-        for at, (rank, tag) in enumerate(zip(self.source, self.source_tags), len(self.to)):
-            out = _empty(tensors[at], tensors[at].shape)
-            results.append(out)
+        me, debug = dist.get_rank(), dist.get_debug_level() is not dist.DebugLevel.OFF
+        sends = [
+            (t.detach().contiguous(), rank, tag)
+            for t, rank, tag in zip(tensors, self.to, self.to_tags, strict=False)
+        ]
+        likes = tensors[len(self.to) :]
+        results = tuple(_empty(t, t.shape) for t in likes)
+        receives = list(zip(results, self.source, self.source_tags, strict=True))
+        if debug:
+            self._compare([m for m in sends if m[1] != me], [m for m in receives if m[1] != me])
+        work = [
+            dist.irecv(t, rank, group=self.group, tag=tag)
+            for t, rank, tag in receives
+            if rank != me
+        ]
+        work += [
+            dist.isend(t, rank, group=self.group, tag=tag) for t, rank, tag in sends if rank != me
+        ]
+        to_self = [(t, tag) for t, rank, tag in sends if rank == me]
+        for out, rank, tag in receives:
             if rank == me:
                 out.copy_(_to_myself(to_self, tag, out))
-            else:
-                work.append(dist.irecv(out, rank, group=self.group, tag=tag))
-        for at, (rank, tag) in enumerate(zip(self.to, self.to_tags)):
-            if rank != me:
-                x = tensors[at].detach().contiguous()
-                work.append(dist.isend(x, rank, group=self.group, tag=tag))
         for each in work:
             if each is not None:
                 each.wait()
-        return tuple(results)
+        return results
+
+    def _compare(self, sends: list[Any], receives: list[Any]) -> None:
+        """Debug mode: the two sides of each message tell each other its shape and dtype."""
+        others = [(cograd.empty(_WORDS, dtype=cograd.uint8), *m) for m in receives]
+        work = [dist.irecv(o, r, group=self.group, tag=g) for o, _, r, g in others]
+        work += [dist.isend(_words(t), r, group=self.group, tag=g) for t, r, g in sends]
+        for each in work:
+            if each is not None:
+                each.wait()
+        for raw, tensor, rank, tag in others:
+            if not cograd.equal(raw, _words(tensor)):
+                found = bytes(raw.tolist()).rstrip().decode(errors="replace")
+                raise dist.DistBackendError(
+                    f"rank {dist.get_rank()} expects {list(tensor.shape)} {tensor.dtype} with tag "
+                    f"{tag} from rank {rank}, which sends {found}"
+                )
 
     def adjoint(self) -> Map:
         to_back, source_back = self.back
@@ -265,14 +285,23 @@ class Exchange(Map):
         return (*results[: len(self.to)], *[None] * len(self.source))
 
 
-def _to_myself(messages: dict[int, list[Tensor]], tag: int, out: Tensor) -> Tensor:
-    waiting = messages.get(tag)
-    if not waiting:
+_WORDS = 256  # bytes that describe a message
+
+
+def _words(tensor: Tensor) -> Tensor:
+    text = f"{list(tensor.shape)} {tensor.dtype}".encode()[:_WORDS].ljust(_WORDS)
+    return cograd.tensor(list(text), dtype=cograd.uint8)
+
+
+def _to_myself(messages: list[tuple[Tensor, int]], tag: int, out: Tensor) -> Tensor:
+    """The first of the messages to this rank itself that has the tag."""
+    at = next((i for i, (_, other) in enumerate(messages) if other == tag), None)
+    if at is None:
         raise ValueError(
             f"exchange: rank {dist.get_rank()} receives from itself with tag {tag} what it does "
             "not send in the same call; send and receive in one exchange or sendrecv"
         )
-    x = waiting.pop(0)
+    x, _ = messages.pop(at)
     if x.shape != out.shape or x.dtype != out.dtype:
         raise ValueError(
             f"exchange: rank {dist.get_rank()} sends itself {list(x.shape)} {x.dtype} and expects "

@@ -226,7 +226,16 @@ def depends_on(tensor: Tensor, *others: Tensor) -> Tensor:
             "depends_on(): tensor must be of a floating-point or complex dtype to have a "
             f"gradient, got {tensor.dtype}"
         )
+    for token in others:
+        _is_tied(token)
     return _DependsOn.apply(tensor, *others)  # type: ignore[no-any-return]
+
+
+def _is_tied(token: Tensor) -> None:
+    """What was sent with this token is not lost any more."""
+    sent = getattr(token.grad_fn, "sent", None)
+    if isinstance(sent, _Sent):
+        sent.done = True
 
 
 class ordered:  # noqa: N801: used as a with statement
@@ -262,6 +271,7 @@ class ordered:  # noqa: N801: used as a with statement
 
     def _extend(self, result: Tensor, call: _Call) -> None:
         if result.requires_grad:
+            _is_tied(result)
             self._last = (_Token.apply(result), call)
 
     @property
