@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""distributed.checkpoint: tests/mpi/checkpoint.py, other numbers of ranks, ranks that are killed."""
+"""distributed.checkpoint: written and read by other numbers of ranks, and by ranks that die."""
 
 import importlib.util
 import os
@@ -35,7 +35,7 @@ def test_state_of_a_zero_redundancy_optimizer(tmp_path):
     "stage", ["in the shard", "after the shard", "in the index", "after the index"]
 )
 def test_killed_while_saving(tmp_path, stage):
-    """What was saved last is there, whole: the former checkpoint, or after the index the new one."""
+    """The former checkpoint is there, whole; from the index on, the new one."""
     import cograd.distributed.checkpoint as dcp
 
     outcome = run_ranks(2, "checkpoint_crash.py", tmp_path / "run", stage, ok=False)

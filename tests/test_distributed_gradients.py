@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from mpi_ranks import needs_mpi, run_ranks
 
-HEAT = Path(__file__).resolve().parent.parent / "examples" / "heat_equation_mpi.py"
+ROOT = Path(__file__).resolve().parent.parent
+HEAT = ROOT / "examples" / "heat_equation_mpi.py"
+PAGE = ROOT / "docs" / "distributed_gradients.md"
 
 
 @needs_mpi
@@ -43,3 +45,14 @@ def test_heat_equation_is_the_same_for_any_number_of_ranks():
     assert found < 0.95 * measured
     for out in outs[1:]:
         assert numbers(out) == pytest.approx(numbers(outs[0]), rel=1e-8)
+
+
+@needs_mpi
+@pytest.mark.skipif(not PAGE.exists(), reason="not run from a source checkout")
+def test_the_page_runs(tmp_path):
+    """The listings of the documentation, one after the other, on two ranks."""
+    listings = re.findall(r"^```python no-run\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+    assert len(listings) == 5
+    program = tmp_path / "page.py"
+    program.write_text("\n".join(listings))
+    assert "Warning" not in run_ranks(2, program).err

@@ -138,7 +138,9 @@ def check_errors_on_all_ranks():
         "no checkpoint",
         lambda: dcp.load({}, checkpoint_id=FOLDER / "nowhere"),
     )
-    expect(ValueError, "one name", lambda: dcp.save({"a.b": 1, "a": {"b": 2}}, checkpoint_id=folder))
+    expect(
+        ValueError, "one name", lambda: dcp.save({"a.b": 1, "a": {"b": 2}}, checkpoint_id=folder)
+    )
     got = {"x": torch.zeros(2)}
     dcp.load(got, storage_reader=dcp.FileSystemReader(folder))
     assert got["x"].tolist() == [1.0, 1.0]
@@ -171,7 +173,7 @@ def zero(model):
 
 
 def check_training_goes_on():
-    """Three steps, a checkpoint, two more; from the checkpoint, whatever ranks wrote it, the same."""
+    """Two steps after a checkpoint are the same, whichever ranks wrote it."""
     folder = FOLDER / "training"
     if "load" not in sys.argv[2:]:
         model, optimizer = fresh(1)

@@ -270,7 +270,9 @@ def check_model_parallel_layers():
     """A layer cut by columns, then one cut by rows: the gradients are those of one process."""
     n, r = dist.get_world_size(), dist.get_rank()
     generator = torch.Generator().manual_seed(3)
-    first, second, x = (torch.randn(s, generator=generator, dtype=D) for s in ((8, 5), (3, 8), (6, 5)))
+    first, second, x = (
+        torch.randn(s, generator=generator, dtype=D) for s in ((8, 5), (3, 8), (6, 5))
+    )
     for leaf in (first, second, x):
         leaf.requires_grad_()
     ((x @ first.T).tanh() @ second.T).square().mean().backward()

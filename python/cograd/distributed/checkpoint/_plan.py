@@ -15,7 +15,7 @@ Path = tuple[Any, ...]
 _SMALL = 1 << 16  # elements that are not worth cutting
 
 
-class CheckpointException(RuntimeError):  # noqa: N818: torch's name
+class CheckpointException(RuntimeError):  # noqa: N818
     """A checkpoint that cannot be written or read; all ranks raise it."""
 
 

@@ -7,8 +7,8 @@ runs the adjoint: the sum for a copy, a copy for a sum, the way back for a messa
 made of the same functions, so derivatives of any order, forward mode and vmap work through them.
 
 In grad mode all ranks record these calls, whether or not their inputs require grad, and each must
-run backward through the same ones. Formulas: the transpose of a linear map, as in Cheng and others,
-"Differentiable MPI", and the documentation page "Gradients between ranks".
+run backward through the same ones. The adjoints are transposes of linear maps, as in Hewett and
+Grady, "A Linear Algebraic Approach to Model Parallelism in Deep Learning" (arXiv:2006.03108).
 """
 
 from __future__ import annotations
