@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from cograd.distributed._group import ProcessGroup
     from cograd.distributed._runtime import Runtime
 
-__all__ = ["call_site", "describe", "poll"]
+__all__ = ["call_site", "describe", "origin", "poll"]
 
 _SPIN = 150  # tests before the first look at the clock: about 30 microseconds
 _YIELD = 5e-3  # seconds of yielding before sleeps begin, for messages of no size
@@ -24,6 +25,7 @@ _LEFT_GRACE = 2.0  # seconds after which a rank that ended is not waited for
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 _inside: dict[str, bool] = {}
+origin = threading.local()  # ``text``: what the call is made for, such as a backward
 
 
 def call_site() -> str:
@@ -35,7 +37,7 @@ def call_site() -> str:
         if own is None:
             own = _inside[file] = os.path.abspath(file).startswith(_PACKAGE)
         if not own:
-            return f"{file}:{frame.f_lineno}"
+            return f"{file}:{frame.f_lineno}{getattr(origin, 'text', '')}"
         if frame.f_back is None:
             break
         frame = frame.f_back
@@ -92,9 +94,7 @@ def poll(
         pause = min(pause * 1.5, 1e-3)
 
 
-def _expired(
-    runtime: Runtime, group: ProcessGroup, text: str, timeout: float, fatal: bool
-) -> None:
+def _expired(runtime: Runtime, group: ProcessGroup, text: str, timeout: float, fatal: bool) -> None:
     from cograd.distributed._names import DistBackendError
 
     message = (

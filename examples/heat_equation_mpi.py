@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The heat equation on many ranks, backwards: where was it warm before the heat spread?
+
+Each rank has some rows of a plate with cold edges. A step of time needs the row above and the row
+below, which the neighbours send: the halo. The start that explains the measured end is found by
+conjugate gradients: the gradient comes by backward, through every exchange of every step, and the
+length of a move by the tangent of the same program.
+
+Usage: mpiexec -n 4 python examples/heat_equation_mpi.py [--out plate.png] [--iterations N]
+Without mpiexec one rank has all rows, and finds the same.
+"""
+
+import argparse
+
+import cograd as torch
+import cograd.distributed as dist
+from cograd.distributed.nn import functional as ranks
+from cograd.func import jvp
+
+SIZE = 64  # rows and columns
+STEPS = 30
+RATE = 0.2  # of the difference to the neighbours, per step
+NOISE = 0.005
+WEIGHT = 5e-5  # of the roughness
+
+
+def with_halo(rows):
+    """The rows of this rank between the last one above and the first one below; zeros outside."""
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    edges = ([(rows[:1], rank - 1)] if rank > 0 else []) + (
+        [(rows[-1:], rank + 1)] if rank < last else []
+    )
+    outside = torch.zeros_like(rows[:1])
+    halo = list(ranks.exchange(edges, edges)) if edges else []
+    above = halo.pop(0) if rank > 0 else outside
+    below = halo.pop(0) if rank < last else outside
+    return torch.cat([above, rows, below])
+
+
+def differences(rows):
+    """The steps of the temperature down and to the right, across the edges, too."""
+    tall = with_halo(rows)
+    wide = torch.nn.functional.pad(rows, (1, 1))
+    top = 1 if dist.get_rank() > 0 else 0  # a step between two ranks is counted by the upper one
+    return tall[1:][top:] - tall[:-1][top:], wide[:, 1:] - wide[:, :-1]
+
+
+def evolve(rows):
+    """The temperatures STEPS later."""
+    for _ in range(STEPS):
+        tall = with_halo(rows)
+        wide = torch.nn.functional.pad(rows, (1, 1))
+        around = tall[:-2] + tall[2:] + wide[:, :-2] + wide[:, 2:]
+        rows = rows + RATE * (around - 4 * rows)
+    return rows
+
+
+def residuals(start, measured):
+    """What the sum of squares of is to be small: misfit and roughness."""
+    down, right = differences(start)
+    parts = [evolve(start) - measured, WEIGHT**0.5 * down, WEIGHT**0.5 * right]
+    return torch.cat([part.reshape(-1) for part in parts])
+
+
+def dot(a, b):
+    """The product of two vectors that the ranks have in parts."""
+    total = (a * b).sum()
+    dist.all_reduce(total)
+    return total
+
+
+def reconstruct(measured, iterations):
+    """(the start, the loss at each iteration)."""
+    start = torch.zeros_like(measured)
+    direction, before, history = torch.zeros_like(start), None, []
+    for _ in range(iterations):
+        start.requires_grad_()
+        found = residuals(start, measured)
+        found.square().sum().backward()  # of this rank's part: the gradient is that of the sum
+        gradient, start = start.grad / 2, start.detach()
+        found = found.detach()
+        history.append(dot(found, found).item())
+        size = dot(gradient, gradient)
+        direction = -gradient + (direction * (size / before) if before is not None else 0)
+        with torch.no_grad():  # which leaves forward mode
+            _, change = jvp(lambda u: residuals(u, measured), (start,), (direction,))
+        start = start - direction * (dot(gradient, direction) / dot(change, change))
+        before = size
+    return start, history
+
+
+def plate():
+    """Warm places on a cold plate: a ring, a cross and a bar."""
+    y, x = torch.meshgrid(*[torch.arange(SIZE, dtype=torch.float64)] * 2, indexing="ij")
+    radius = ((y - 20) ** 2 + (x - 20) ** 2).sqrt()
+    ring = (radius > 7) & (radius < 11)
+    cross = ((y - 21).abs() < 9) & ((x - 46).abs() < 9)
+    cross &= ((y - 21).abs() < 2.5) | ((x - 46).abs() < 2.5)
+    bar = ((y - 47).abs() < 5) & ((x - 32).abs() < 20)
+    return ring.double() + cross.double() + 0.6 * bar.double()
+
+
+def own_rows(whole):
+    """This rank's rows."""
+    rank, count = dist.get_rank(), dist.get_world_size()
+    return whole[SIZE * rank // count : SIZE * (rank + 1) // count].clone()
+
+
+def on_first(rows):
+    """All rows, on rank 0; None on the others."""
+    found = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
+    dist.gather_object(rows, found)
+    return None if found is None else torch.cat(found)
+
+
+def draw(path, truth, measured, found, history):
+    """The plate before, after, and before again as it was found; borders of ranks are dotted."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 4, figsize=(14, 3.8), layout="constrained")
+    count = dist.get_world_size()
+    names = ["before", f"measured {STEPS} steps later", "found, from the measurement"]
+    for axis, whole, name in zip(axes, (truth, measured, found), names, strict=False):
+        image = axis.imshow(whole, cmap="inferno", vmin=0, vmax=1.1)
+        for rank in range(1, count):
+            axis.axhline(SIZE * rank // count - 0.5, color="white", lw=0.8, ls=":")
+        axis.set(title=name, xticks=[], yticks=[])
+    figure.colorbar(image, ax=axes[2], shrink=0.75, label="temperature")
+    axes[3].semilogy(history)
+    axes[3].set_box_aspect(0.75)
+    axes[3].set(title=f"{count} ranks" if count > 1 else "1 rank", xlabel="iteration")
+    axes[3].set_ylabel("misfit and roughness")
+    axes[3].grid(alpha=0.3)
+    figure.savefig(path, dpi=100)
+
+
+def main():
+    """Measures, looks back, and prints how far off both are."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", default=None)
+    parser.add_argument("--iterations", type=int, default=20)
+    options = parser.parse_args()
+    dist.init_process_group("mpi")
+    torch.manual_seed(0)
+    truth = plate()
+    noise = NOISE * torch.randn(SIZE, SIZE, dtype=torch.float64)
+    with torch.no_grad():
+        measured = evolve(own_rows(truth)) + own_rows(noise)
+    found, history = reconstruct(measured, options.iterations)
+    measured, found = on_first(measured), on_first(found)
+    if dist.get_rank() == 0:
+        print("ranks:", dist.get_world_size())
+        print(f"loss: {history[0]:.6f} at first, {history[-1]:.9f} at last")
+        print(f"error of the measurement: {(measured - truth).square().mean().sqrt().item():.9f}")
+        print(f"error of what was found: {(found - truth).square().mean().sqrt().item():.9f}")
+        if options.out:
+            draw(options.out, truth, measured, found, history)
+            print("wrote", options.out)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

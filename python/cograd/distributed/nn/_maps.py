@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The linear maps that communications are, each with its adjoint.
+
+The ranks' tensors together are one vector, and a communication is a linear map of it. Its adjoint
+is again a communication; both are run here on plain tensors, without recording.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cograd
+import cograd.distributed as dist
+from cograd import Tensor
+from cograd.distributed import _runtime
+from cograd.distributed._p2p import RESERVED
+
+__all__ = [
+    "AllGather",
+    "AllReduce",
+    "AllToAll",
+    "Broadcast",
+    "Exchange",
+    "Gather",
+    "Map",
+    "Reduce",
+    "ReduceScatter",
+    "Scatter",
+    "largest_tag",
+]
+
+
+@dataclass(frozen=True)
+class Map:
+    """A linear communication among the members of ``group``."""
+
+    group: Any
+
+    sample_dim = 0  # where vmap's samples are put in the inputs
+    result_dim = 0  # and where they are then in the results
+
+    def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """This rank's results for this rank's ``tensors``."""
+        raise NotImplementedError
+
+    def adjoint(self) -> Map:
+        """The map of gradients: results' to inputs'."""
+        raise NotImplementedError
+
+    def pull(self, grads: tuple[Tensor, ...], likes: list[Any]) -> tuple[Tensor, ...]:
+        """What the adjoint is given: by default the gradients of the results."""
+        return grads
+
+    def pulled(self, results: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+        """The inputs' gradients among the adjoint's results."""
+        return results
+
+    def ranks(self) -> int:
+        """How many members the group has."""
+        return dist.get_world_size(self.group)
+
+    def is_rank(self, rank: int) -> bool:
+        """Whether this process has the global rank ``rank``."""
+        return dist.get_rank() == rank
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """A contiguous copy, which MPI may write."""
+    return tensor.detach().clone(memory_format=cograd.contiguous_format)
+
+
+@dataclass(frozen=True)
+class AllReduce(Map):
+    """The sum, on all ranks; its own adjoint. Other ops are for dtypes without derivatives."""
+
+    op: Any = dist.ReduceOp.SUM
+
+    def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        out = _own(tensors[0])
+        dist.all_reduce(out, self.op, group=self.group)
+        return (out,)
+
+    def adjoint(self) -> Map:
+        return self
+
+
+@dataclass(frozen=True)
+class Broadcast(Map):
+    """The tensor of rank ``root``, on all ranks; the adjoint sums the gradients there."""
+
+    root: int
+
+    def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        here = self.is_rank(self.root)
+        out = _own(tensors[0]) if here else _empty(tensors[0], tensors[0].shape)
+        dist.broadcast(out, self.root, group=self.group)
+        return (out,)
+
+    def adjoint(self) -> Map:
+        return Reduce(self.group, self.root)
+
+
+@dataclass(frozen=True)
+class Reduce(Map):
+    """The sum on rank ``root``, zeros elsewhere."""
+
+    root: int
+
+    def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        out = _own(tensors[0])
+        dist.reduce(out, self.root, group=self.group)
+        return (out if self.is_rank(self.root) else out.zero_(),)
+
+    def adjoint(self) -> Map:
+        return Broadcast(self.group, self.root)
+
+
+def _empty(like: Tensor, shape: Any) -> Tensor:
+    return cograd.empty(tuple(shape), dtype=like.dtype)
+
+
+@dataclass(frozen=True)
+class AllGather(Map):
+    """All ranks' tensors stacked in a new first dim, on all ranks."""
+
+    result_dim = 1
+
+    def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        x = tensors[0].detach().contiguous()
+        out = _empty(x, (self.ranks(), *x.shape))
+        dist.all_gather_into_tensor(out.view(-1), x.view(-1), group=self.group)
+        return (out,)
+
+    def adjoint(self) -> Map:
+        return ReduceScatter(self.group)
+
+
+@dataclass(frozen=True)
+class ReduceScatter(Map):
+    """Of tensors of one row for each rank, the sum of this rank's rows."""
+
+    sample_dim = 1
+
+    def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        x = tensors[0].detach().contiguous()
+        out = _empty(x, x.shape[1:])
+        dist.reduce_scatter_tensor(out.view(-1), x.view(-1), group=self.group)
+        return (out,)
+
+    def adjoint(self) -> Map:
+        return AllGather(self.group)
+
+
+@dataclass(frozen=True)
+class Gather(Map):
+    """All ranks' tensors stacked in a new first dim on rank ``root``, zeros elsewhere."""
+
+    root: int
+    result_dim = 1
+
+    def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        x = tensors[0].detach().contiguous()
+        out = cograd.zeros((self.ranks(), *x.shape), dtype=x.dtype)
+        rows = list(out.unbind(0)) if self.is_rank(self.root) else None
+        dist.gather(x, rows, dst=self.root, group=self.group)
+        return (out,)
+
+    def adjoint(self) -> Map:
+        return Scatter(self.group, self.root)
+
+
+@dataclass(frozen=True)
+class Scatter(Map):
+    """The row for this rank of the tensor that rank ``root`` has."""
+
+    root: int
+    sample_dim = 1
+
+    def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        x = tensors[0].detach()
+        out = _empty(x, x.shape[1:])
+        rows = list(x.contiguous().unbind(0)) if self.is_rank(self.root) else None
+        dist.scatter(out, rows, src=self.root, group=self.group)
+        return (out,)
+
+    def adjoint(self) -> Map:
+        return Gather(self.group, self.root)
+
+
+@dataclass(frozen=True)
+class AllToAll(Map):
+    """``sends[r]`` rows to each rank r, ``receives[r]`` from it, in the order of the ranks."""
+
+    sends: tuple[int, ...]
+    receives: tuple[int, ...]
+    sample_dim = 1
+    result_dim = 1
+
+    def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        x = tensors[0].detach().contiguous()
+        out = _empty(x, (sum(self.receives), *x.shape[1:]))
+        dist.all_to_all_single(out, x, list(self.receives), list(self.sends), group=self.group)
+        return (out,)
+
+    def adjoint(self) -> Map:
+        return AllToAll(self.group, self.receives, self.sends)
+
+
+@dataclass(frozen=True)
+class Exchange(Map):
+    """Messages to and from other ranks, all under way at once.
+
+    The inputs are the tensors to send and then, for each one to receive, a tensor of its shape and
+    dtype that is not read. ``tags`` belong to the messages, and ``back`` to their gradients.
+    """
+
+    to: tuple[int, ...]
+    source: tuple[int, ...]
+    to_tags: tuple[int, ...]
+    source_tags: tuple[int, ...]
+    back: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    def numbered(self) -> Exchange:
+        """With tags for the gradients, that count the messages between two ranks."""
+        to = tuple(_gradient_tag(self.group, True, *m) for m in zip(self.to, self.to_tags))
+        source = tuple(
+            _gradient_tag(self.group, False, *m) for m in zip(self.source, self.source_tags)
+        )
+        return replace(self, back=(to, source))
+
+    def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        me, debug = dist.get_rank(), dist.get_debug_level() is not dist.DebugLevel.OFF
+        sends = [
+            (t.detach().contiguous(), rank, tag)
+            for t, rank, tag in zip(tensors, self.to, self.to_tags, strict=False)
+        ]
+        likes = tensors[len(self.to) :]
+        results = tuple(_empty(t, t.shape) for t in likes)
+        receives = list(zip(results, self.source, self.source_tags, strict=True))
+        if debug:
+            self._compare([m for m in sends if m[1] != me], [m for m in receives if m[1] != me])
+        work = [
+            dist.irecv(t, rank, group=self.group, tag=tag)
+            for t, rank, tag in receives
+            if rank != me
+        ]
+        work += [
+            dist.isend(t, rank, group=self.group, tag=tag) for t, rank, tag in sends if rank != me
+        ]
+        to_self = [(t, tag) for t, rank, tag in sends if rank == me]
+        for out, rank, tag in receives:
+            if rank == me:
+                out.copy_(_to_myself(to_self, tag, out))
+        for each in work:
+            if each is not None:
+                each.wait()
+        return results
+
+    def _compare(self, sends: list[Any], receives: list[Any]) -> None:
+        """Debug mode: the two sides of each message tell each other its shape and dtype."""
+        others = [(cograd.empty(_WORDS, dtype=cograd.uint8), *m) for m in receives]
+        work = [dist.irecv(o, r, group=self.group, tag=g) for o, _, r, g in others]
+        work += [dist.isend(_words(t), r, group=self.group, tag=g) for t, r, g in sends]
+        for each in work:
+            if each is not None:
+                each.wait()
+        for raw, tensor, rank, tag in others:
+            if not cograd.equal(raw, _words(tensor)):
+                found = bytes(raw.tolist()).rstrip().decode(errors="replace")
+                raise dist.DistBackendError(
+                    f"rank {dist.get_rank()} expects {list(tensor.shape)} {tensor.dtype} with tag "
+                    f"{tag} from rank {rank}, which sends {found}"
+                )
+
+    def adjoint(self) -> Map:
+        to_back, source_back = self.back
+        return Exchange(self.group, self.source, self.to, source_back, to_back)
+
+    def pull(self, grads: tuple[Tensor, ...], likes: list[Any]) -> tuple[Tensor, ...]:
+        return (*grads, *(cograd.empty(s, dtype=d) for s, d in likes[: len(self.to)]))
+
+    def pulled(self, results: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+        return (*results[: len(self.to)], *[None] * len(self.source))
+
+
+_WORDS = 256  # bytes that describe a message
+
+
+def _words(tensor: Tensor) -> Tensor:
+    text = f"{list(tensor.shape)} {tensor.dtype}".encode()[:_WORDS].ljust(_WORDS)
+    return cograd.tensor(list(text), dtype=cograd.uint8)
+
+
+def _to_myself(messages: list[tuple[Tensor, int]], tag: int, out: Tensor) -> Tensor:
+    """The first of the messages to this rank itself that has the tag."""
+    at = next((i for i, (_, other) in enumerate(messages) if other == tag), None)
+    if at is None:
+        raise ValueError(
+            f"exchange: rank {dist.get_rank()} receives from itself with tag {tag} what it does "
+            "not send in the same call; send and receive in one exchange or sendrecv"
+        )
+    x, _ = messages.pop(at)
+    if x.shape != out.shape or x.dtype != out.dtype:
+        raise ValueError(
+            f"exchange: rank {dist.get_rank()} sends itself {list(x.shape)} {x.dtype} and expects "
+            f"{list(out.shape)} {out.dtype}"
+        )
+    return x
+
+
+_counts: weakref.WeakKeyDictionary[Any, dict[tuple[bool, int, int], int]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def largest_tag() -> int:
+    """The largest tag of a differentiable message; those above are for gradients."""
+    return (_runtime.get().tag_limit - RESERVED) // 2
+
+
+def _gradient_tag(group: Any, to: bool, rank: int, tag: int) -> int:
+    """The tag of a message's gradient, other than that of the messages before and after.
+
+    A gradient that nobody waits for is then never taken for another one.
+    """
+    counts = _counts.setdefault(group, {})
+    key = (to, rank, tag)
+    count = counts[key] = counts.get(key, 0) + 1
+    low = largest_tag() + 1
+    return low + (tag * 40503 + count) % (low - 1)

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Communications in the graph: their node, the token that ties them, the order they keep.
+
+A node of the graph is made on every rank wherever recording is on, whether or not this rank's
+input requires grad, because the adjoint is a communication that all ranks must take part in. A
+tensor of no elements, the token, that requires grad (and has tangents) brings that about.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from typing import Any
+
+import cograd
+from cograd import _C, Tensor
+from cograd.autograd import forward_ad
+from cograd.autograd.function import Function
+from cograd.distributed import DistBackendError
+from cograd.distributed._watch import call_site, origin
+
+from ._maps import Exchange, Map
+
+__all__ = ["communicate", "depends_on", "ordered", "unrecorded"]
+
+_here = threading.local()
+
+
+def fresh_token(levels: int | None = None) -> Tensor:
+    """A tensor of no elements that is differentiated in every way that is possible here."""
+    if levels is None:
+        levels = _C._dual_level() + 1 if forward_ad._is_fwd_grad_enabled() else 0
+    token = cograd.empty(0)
+    if cograd.is_grad_enabled():
+        token.requires_grad_()
+    for level in range(levels):
+        token = forward_ad.make_dual(token, fresh_token(level), level=level)
+    return token
+
+
+class _Sent:
+    """Warns where the token of a send is lost, and with it the gradient that should come back."""
+
+    def __init__(self, to: tuple[int, ...], place: str) -> None:
+        self.to, self.place, self.done = to, place, False
+
+    def __del__(self) -> None:
+        if self.done or sys is None or sys.is_finalizing():
+            return
+        warnings.warn(
+            f"send to rank {', '.join(map(str, self.to))} at {self.place}: its token was lost "
+            "before backward, so the gradient does not come back from there, and the receiver's "
+            "backward sends one that nobody awaits. Tie the token to what backward is called on, "
+            "by depends_on(loss, token) or within ordered(), or send under no_grad where no "
+            "gradient is wanted.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+class _Call:
+    """One communication of this rank, for its node."""
+
+    def __init__(self, map: Map, recorded: bool = False) -> None:
+        """``recorded``: the program made it, and not a derivative of another one."""
+        self.map = map.numbered() if isinstance(map, Exchange) else map
+        self.recorded = recorded
+        self.place = call_site()
+        self.done = False  # whether its backward has run
+
+
+class _BackwardOf:
+    """Within it, errors and what other ranks see say which backward runs."""
+
+    def __init__(self, call: _Call) -> None:
+        call.done = not cograd.is_grad_enabled()  # a recorded backward can run again
+        self.text = f"the backward of {type(call.map).__name__}, {call.place}"
+
+    def __enter__(self) -> None:
+        self.before = getattr(origin, "text", "")
+        if not self.before:  # of derivatives of derivatives, the outermost
+            origin.text = f" ({self.text})"
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        origin.text = self.before
+        if isinstance(error, DistBackendError) and not self.before:
+            raise DistBackendError(
+                f"{error}\nThis was {self.text}. All ranks must run backward through the same "
+                "communications: where a rank's loss does not use a result that another one's "
+                "does, tie it by ordered() or depends_on() of cograd.distributed.nn."
+            ) from error
+
+
+class _Communication(Function):
+    """A map run on this rank's tensors; one without results here gives a token."""
+
+    @staticmethod
+    def forward(ctx: Any, token: Tensor, call: _Call, *tensors: Tensor) -> Any:
+        ctx.call = call
+        ctx.likes = [(tuple(t.shape), t.dtype) for t in tensors]
+        ctx.sent = None
+        results = call.map.run(tensors)
+        if results:
+            return results
+        if call.recorded and any(ctx.needs_input_grad[2:]) and isinstance(call.map, Exchange):
+            ctx.sent = _Sent(call.map.to, call.place)
+        return (cograd.empty(0),)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        call: _Call = ctx.call
+        if ctx.sent is not None:
+            ctx.sent.done = True
+        if isinstance(call.map, Exchange) and not call.map.source:
+            grads = ()
+        with _BackwardOf(call):
+            results = communicate(call.map.adjoint(), call.map.pull(grads, ctx.likes))
+        return (None, None, *call.map.pulled(results))
+
+    @staticmethod
+    def jvp(ctx: Any, token: Tensor, _: None, *tangents: Tensor) -> Any:
+        return _apply(token, _Call(ctx.call.map), tangents)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, token: Tensor, call: _Call, *tensors: Tensor) -> Any:
+        size, at = info.batch_size, call.map.sample_dim
+        moved = tuple(
+            t.unsqueeze(at).expand(*t.shape[:at], size, *t.shape[at:])
+            if dim is None
+            else t.movedim(dim, at)
+            for t, dim in zip(tensors, in_dims[2:], strict=True)
+        )
+        results = _apply(token, call, moved)
+        is_token = isinstance(call.map, Exchange) and not call.map.source
+        dim = None if is_token else call.map.result_dim
+        return results, (dim,) * len(results)
+
+
+# One class for each map, so that nodes and messages name the communication.
+_NODES: dict[type[Map], Any] = {
+    kind: type(kind.__name__, (_Communication,), {"__doc__": kind.__doc__, "__module__": __name__})
+    for kind in Map.__subclasses__()
+}
+
+
+def _apply(token: Tensor, call: _Call, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return _NODES[type(call.map)].apply(token, call, *tensors)  # type: ignore[no-any-return]
+
+
+def communicate(map: Map, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The results of ``map``, recorded, and tied to the one before within ``ordered``."""
+    if not any(t.is_floating_point() or t.is_complex() for t in tensors):
+        return _apply(cograd.empty(0), _Call(map), tensors)
+    recorded = cograd.is_grad_enabled() and not getattr(origin, "text", "")
+    call, chain = _Call(map, recorded), getattr(_here, "chain", None)
+    token = fresh_token()
+    if chain is None:
+        return _apply(token, call, tensors)
+    results = _apply(chain._tied(token), call, tensors)
+    chain._extend(results[0], call)
+    return results
+
+
+def unrecorded(map: Map, tensor: Tensor) -> Tensor:
+    """The result of a map of one detached tensor, without derivatives."""
+    return _apply(cograd.empty(0), _Call(map), (tensor,))[0]
+
+
+class _Token(Function):
+    """A tensor of no elements that stands for another one."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor) -> Tensor:
+        return cograd.empty(0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Any:
+        return _Token.apply(tangent)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, tensor: Tensor) -> Any:
+        return _Token.apply(tensor), None
+
+
+class _DependsOn(Function):
+    """The first tensor, with edges to the others."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, *others: Tensor) -> Tensor:
+        ctx.others = len(others)
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return (grad, *[None] * ctx.others)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *others: Tensor) -> Any:
+        return _DependsOn.apply(tangent, *others)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, tensor: Tensor, *others: Tensor) -> Any:
+        return _DependsOn.apply(tensor, *others), in_dims[0]
+
+
+def depends_on(tensor: Tensor, *others: Tensor) -> Tensor:
+    """``tensor``, whose backward also runs that of ``others``, with gradients of zero.
+
+    Use it for what backward would not reach otherwise: the token of a ``send``, or the result of a
+    communication that this rank's loss does not use while that of another rank does.
+
+    Args:
+        tensor: of a floating-point or complex dtype.
+        others: tensors of any shape; tokens are tensors of no elements.
+
+    Returns:
+        A view of ``tensor``.
+    """
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        raise TypeError(
+            "depends_on(): tensor must be of a floating-point or complex dtype to have a "
+            f"gradient, got {tensor.dtype}"
+        )
+    for token in others:
+        _is_tied(token)
+    return _DependsOn.apply(tensor, *others)  # type: ignore[no-any-return]
+
+
+def _is_tied(token: Tensor) -> None:
+    """What was sent with this token is not lost any more."""
+    sent = getattr(token.grad_fn, "sent", None)
+    if isinstance(sent, _Sent):
+        sent.done = True
+
+
+class ordered:  # noqa: N801: used as a with statement
+    """Ties each differentiable communication within the block to the one before it.
+
+    Backward from any of them then runs all that came before, on every rank in reverse order,
+    whether or not this rank uses their results. ``join`` ties them to a loss; a rank without a
+    loss calls ``backward``. The tie is made on this thread, and holds the graph while the block
+    object lives: open a new one for each step.
+
+    Example::
+
+        with ordered() as chain:
+            send(stage(x), 1)
+            loss = chain.join(regulariser)
+        loss.backward()
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[Tensor, _Call] | None = None
+        self._before: Any = None
+
+    def __enter__(self) -> ordered:
+        self._before = getattr(_here, "chain", None)
+        _here.chain = self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _here.chain = self._before
+
+    def _tied(self, token: Tensor) -> Tensor:
+        return token if self.token is None else _DependsOn.apply(token, self.token)
+
+    def _extend(self, result: Tensor, call: _Call) -> None:
+        if result.requires_grad:
+            _is_tied(result)
+            self._last = (_Token.apply(result), call)
+
+    @property
+    def token(self) -> Tensor | None:
+        """Stands for all communications so far; None if there are none left to run backward."""
+        return None if self._last is None or self._last[1].done else self._last[0]
+
+    def join(self, tensor: Tensor) -> Tensor:
+        """``tensor``, whose backward also runs that of all communications so far."""
+        return tensor if self.token is None else depends_on(tensor, self.token)
+
+    def backward(self, *, retain_graph: bool | None = None, create_graph: bool = False) -> None:
+        """The backward of all communications so far, on a rank without a loss of its own."""
+        if self.token is not None:
+            self.token.sum().backward(retain_graph=retain_graph, create_graph=create_graph)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""distributed.checkpoint: written and read by other numbers of ranks, and by ranks that die."""
+
+import importlib.util
+import os
+
+import pytest
+from mpi_ranks import needs_mpi, run_ranks
+
+import cograd as torch
+
+ACROSS = ("load", "check_saved_and_loaded", "check_training_goes_on")
+
+
+@needs_mpi
+def test_saved_by_one_number_of_ranks_and_loaded_by_another(tmp_path):
+    run_ranks(2, "checkpoint.py", tmp_path)
+    run_ranks(3, "checkpoint.py", tmp_path, *ACROSS)
+    run_ranks(1, "checkpoint.py", tmp_path, *ACROSS)
+
+
+@needs_mpi
+@pytest.mark.skipif(
+    importlib.util.find_spec("cograd.distributed.optim") is None,
+    reason="ZeroRedundancyOptimizer is not there",
+)
+def test_state_of_a_zero_redundancy_optimizer(tmp_path):
+    run_ranks(2, "checkpoint.py", tmp_path, "zero", "check_training_goes_on")
+    run_ranks(4, "checkpoint.py", tmp_path, "zero", *ACROSS[::2])
+    run_ranks(1, "checkpoint.py", tmp_path, *ACROSS[::2])
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    "stage", ["in the shard", "after the shard", "in the index", "after the index"]
+)
+def test_killed_while_saving(tmp_path, stage):
+    """The former checkpoint is there, whole; from the index on, the new one."""
+    import cograd.distributed.checkpoint as dcp
+
+    outcome = run_ranks(2, "checkpoint_crash.py", tmp_path / "run", stage, ok=False)
+    assert outcome.code != 0
+    state = {"rows": torch.zeros(4), "step": 0}
+    dcp.load(state, checkpoint_id=tmp_path / "run")
+    step = 2 if stage == "after the index" else 1
+    assert state["step"] == step
+    assert state["rows"].tolist() == [step] * 4
+    dcp.save(state, checkpoint_id=tmp_path / "run")
+    assert len(os.listdir(tmp_path / "run")) == 2  # what the crash left is gone
