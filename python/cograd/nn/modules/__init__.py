@@ -21,6 +21,7 @@ from . import (
     pooling,
     rnn,
     transformer,
+    utils,
     vision,
 )
 from .activation import *  # noqa: F403
