@@ -13,6 +13,7 @@ import cograd.distributed as dist
 from cograd import nn
 from cograd.distributed.algorithms import Join, ddp_comm_hooks
 from cograd.nn.parallel import DistributedDataParallel as DDP
+from cograd.nn.parallel import _buckets
 from cograd.utils.checkpoint import checkpoint
 
 close = torch.testing.assert_close
@@ -100,6 +101,28 @@ def check_options():
     assert found["has_rebuilt_buckets"] and found["iteration"] == 2
     order = [i for bucket in logged.reducer.buckets for i in bucket.members]
     assert sorted(order) == list(range(6)) and order[0] in (4, 5) and order[-1] in (0, 1)
+
+
+def check_gradients_alone():
+    """Large gradients travel as they are; here all of more than 100 bytes."""
+    kept, _buckets.ALONE = _buckets.ALONE, 100
+    try:
+        for options in ({}, {"gradient_as_bucket_view": True}, {"static_graph": True}):
+            model = DDP(net(), **options)
+            follows_one_rank(model)
+            assert [b.alone for b in model.reducer.buckets].count(True) == 4
+        for check in (
+            check_accumulation, check_backward_twice, check_unused, check_odd_parameters,
+            check_join, check_identical,
+        ):  # fmt: skip
+            check()
+        model = DDP(net())
+        model.register_comm_hook(None, ddp_comm_hooks.default_hooks.bf16_compress_hook)
+        loss_of(model, *map(mine, data())).backward()
+        same_everywhere([p.grad for p in model.parameters()])
+        assert all(b.buffer is None for b in model.reducer.buckets if b.alone)
+    finally:
+        _buckets.ALONE = kept
 
 
 def check_construction():

@@ -21,9 +21,9 @@ from . import (
     pooling,
     rnn,
     transformer,
-    utils,
     vision,
 )
+from . import utils as utils
 from .activation import *  # noqa: F403
 from .adaptive import *  # noqa: F403
 from .attention import *  # noqa: F403

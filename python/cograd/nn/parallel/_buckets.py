@@ -12,6 +12,8 @@ from cograd import Tensor
 
 __all__ = ["Bucket", "assign"]
 
+ALONE = 4 << 20  # bytes from which a gradient travels by itself: two copies cost more than a message
+
 
 def assign(
     parameters: Sequence[Tensor], order: Iterable[int], caps: Sequence[int]
@@ -21,7 +23,7 @@ def assign(
     Args:
         order: in which the gradients come.
         caps: bytes after which a bucket is closed: of the first, the second, ...; the last holds
-            for all further ones.
+            for all further ones. Gradients of ``ALONE`` bytes or more have their own.
 
     Returns:
         buckets in the order in which they are complete.
@@ -30,6 +32,9 @@ def assign(
     open_: dict[cograd.dtype, tuple[list[int], int]] = {}
     for index in order:
         parameter = parameters[index]
+        if parameter.numel() * parameter.element_size() >= ALONE:
+            done.append([index])
+            continue
         members, size = open_.get(parameter.dtype, ([], 0))
         members.append(index)
         size += parameter.numel() * parameter.element_size()
@@ -50,27 +55,56 @@ def _dense(tensor: Tensor) -> bool:
 
 
 class Bucket:
-    """Some parameters' gradients in one flat tensor; ``views`` are shaped as the parameters."""
+    """Some parameters' gradients in one flat tensor; ``views`` are shaped as the parameters.
 
-    __slots__ = ("buffer", "members", "offsets", "pending", "result", "started", "views", "work")
+    A parameter alone needs no copy: its gradient, given to ``carry``, is the flat tensor.
+    """
+
+    __slots__ = (
+        "alone",
+        "buffer",
+        "members",
+        "nbytes",
+        "numel",
+        "offsets",
+        "pending",
+        "views",
+        "work",
+    )
 
     def __init__(self, parameters: Sequence[Tensor], members: list[int]) -> None:
         chosen = [parameters[index] for index in members]
         self.members = members
         self.offsets: list[int] = []
-        end = 0
+        self.numel = 0
         for parameter in chosen:
-            self.offsets.append(end)
-            end += parameter.numel()
-        self.buffer = cograd.zeros(end, dtype=chosen[0].dtype)
+            self.offsets.append(self.numel)
+            self.numel += parameter.numel()
+        self.nbytes = self.numel * chosen[0].element_size()
+        self.alone = len(members) == 1 and _dense(chosen[0])
         self.views: list[Tensor] = []
-        for start, parameter in zip(self.offsets, chosen, strict=True):
-            flat = self.buffer[start : start + parameter.numel()]
-            if parameter.is_contiguous() or not _dense(parameter):
-                self.views.append(flat.view(parameter.shape))
-            else:
-                self.views.append(flat.as_strided(parameter.shape, parameter.stride()))
+        self.buffer: Tensor | None = None
+        if not self.alone:
+            self.buffer = cograd.zeros(self.numel, dtype=chosen[0].dtype)
+            for start, parameter in zip(self.offsets, chosen, strict=True):
+                self.views.append(_shaped(self.buffer, start, parameter))
         self.pending = len(members)
-        self.started = False
         self.work: Any = None
-        self.result: Tensor | None = None
+
+    def carry(self, gradient: Tensor) -> None:
+        """Takes the gradient of the parameter that is alone."""
+        self.views = [gradient]
+        self.buffer = gradient.as_strided((self.numel,), (1,))
+
+    def release(self) -> None:
+        """Lets go of what it carried."""
+        self.work = None
+        if self.alone:
+            self.views, self.buffer = [], None
+
+
+def _shaped(buffer: Tensor, start: int, parameter: Tensor) -> Tensor:
+    flat = buffer[start : start + parameter.numel()]
+    if parameter.is_contiguous() or not _dense(parameter):
+        return flat.view(parameter.shape)
+    return flat.as_strided(parameter.shape, parameter.stride())

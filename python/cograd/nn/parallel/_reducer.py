@@ -175,7 +175,7 @@ class Reducer:
         self._used = cograd.zeros(len(self.parameters), dtype=cograd.int32) if maps else None
         self._used_work = None
         for bucket in self.buckets:
-            bucket.pending, bucket.started, bucket.work = len(bucket.members), False, None
+            bucket.pending, bucket.work = len(bucket.members), None
         self.times = {"start": time.perf_counter_ns()}
         if maps:
             graph.queue_callback(self._end_run)
@@ -220,29 +220,44 @@ class Reducer:
                 return
 
     def _put(self, index: int, used: bool) -> None:
-        """Copies a gradient to its bucket, which may be full by that."""
+        """Brings a gradient to its bucket, which may be full by that."""
         bucket, slot = self._place[index]
-        parameter, view = self.parameters[index], bucket.views[slot]
-        grad = parameter.grad
         with cograd.no_grad():
-            if grad is None:
-                view.zero_()
-            elif grad is not view:
-                if grad.requires_grad:
-                    grad = grad.detach()
-                cograd.mul(grad, self._scale, out=view)
-                if self.as_views and used:
-                    parameter.grad = view
+            if bucket.alone:
+                self._carry(bucket, self.parameters[index], used)
             else:
-                if not used:  # stays as it is should no other rank have used it
-                    parameter.grad = view.clone()
-                if self._scale != 1.0:
-                    view.mul_(self._scale)
+                self._copy(bucket.views[slot], self.parameters[index], used)
         if used and self._used is not None:
             self._used[index] = 1
         bucket.pending -= 1
         if bucket.pending == 0:
             self._send_full()
+
+    def _carry(self, bucket: Bucket, parameter: Tensor, used: bool) -> None:
+        grad = parameter.grad
+        if grad is None:
+            grad = cograd.zeros_like(parameter)
+        elif not used or grad.requires_grad or grad.stride() != parameter.stride():
+            grad = cograd.empty_like(parameter).copy_(grad.detach())
+        bucket.carry(grad.detach() if grad.requires_grad else grad)
+        if self._scale != 1.0:
+            grad.mul_(self._scale)
+
+    def _copy(self, view: Tensor, parameter: Tensor, used: bool) -> None:
+        grad = parameter.grad
+        if grad is None:
+            view.zero_()
+        elif grad is not view:
+            if grad.requires_grad:
+                grad = grad.detach()
+            cograd.mul(grad, self._scale, out=view)
+            if self.as_views and used:
+                parameter.grad = view
+        else:
+            if not used:  # stays as it is should no other rank have used it
+                parameter.grad = view.clone()
+            if self._scale != 1.0:
+                view.mul_(self._scale)
 
     def _send_full(self) -> None:
         while self._next < len(self.buckets) and self.buckets[self._next].pending == 0:
@@ -259,18 +274,20 @@ class Reducer:
             graph.queue_callback(self._finish)
 
     def _send(self, bucket: Bucket) -> None:
-        bucket.started = True
         if self.skip_unused and all(index in self._absent for index in bucket.members):
             return
         self.times.setdefault("first_send", time.perf_counter_ns())
-        bucket.work = self.reduce(self.buckets.index(bucket), bucket, bucket.buffer)
+        bucket.work = self._reduce(bucket)
 
-    def reduce(self, number: int, bucket: Bucket, buffer: Tensor) -> Any:
-        """Begins the sum of ``buffer`` over the ranks: a Work, or a Future with a hook."""
+    def _reduce(self, bucket: Bucket) -> Any:
+        """Begins the sum over the ranks: a Work, or a Future with a hook."""
+        buffer = bucket.buffer
+        assert buffer is not None
         if self.comm_hook is None:
             return cograd.distributed.all_reduce(buffer, group=self.group, async_op=True)
         state, hook = self.comm_hook
         chosen = [self.parameters[index] for index in bucket.members]
+        number = self.buckets.index(bucket)
         last = number == len(self.buckets) - 1
         future = hook(state, GradBucket(number, last, buffer, chosen, bucket.offsets))
         if not hasattr(future, "wait"):
@@ -313,13 +330,13 @@ class Reducer:
             self._armed = self._running = False
             self._notice = None
             for bucket in self.buckets:
-                bucket.work = None
+                bucket.release()
         self.times["end"] = time.perf_counter_ns()
         if not self._late:
             self.iterations += 1
 
     def _receive(self, bucket: Bucket) -> None:
-        if bucket.work is None:
+        if bucket.work is None or bucket.buffer is None:
             return
         result = bucket.work.wait()
         if self.comm_hook is None:
@@ -354,17 +371,20 @@ class Reducer:
 
     def shadow(self) -> None:
         """Takes part in the sums of one iteration of the other ranks, with zeros."""
-        for number, bucket in enumerate(self.buckets):
+        for bucket in self.buckets:
+            if bucket.alone:
+                bucket.carry(cograd.zeros_like(self.parameters[bucket.members[0]]).detach())
+            assert bucket.buffer is not None
             bucket.buffer.zero_()
-            bucket.work = self.reduce(number, bucket, bucket.buffer)
+            bucket.work = self._reduce(bucket)
         if self.find_unused or (self.static_graph and self.iterations == 0):
             used = cograd.zeros(len(self.parameters), dtype=cograd.int32)
             cograd.distributed.all_reduce(used, group=self.group)
         for bucket in self.buckets:
             self._receive(bucket)
-            bucket.work = None
             for index, view in zip(bucket.members, bucket.views, strict=True):
                 self._hand_back(self.parameters[index], view)
+            bucket.release()
         self.iterations += 1
 
     # messages

@@ -317,7 +317,7 @@ class DistributedDataParallel(Module, Joinable):
             "iteration": reducer.iterations,
             "has_rebuilt_buckets": reducer.rebuilt,
             "bucket_sizes": ", ".join(
-                str(len(b.buffer) * b.buffer.element_size()) for b in reducer.buckets
+                str(bucket.nbytes) for bucket in reducer.buckets
             ),
             "find_unused_parameters": self.find_unused_parameters,
             "gradient_as_bucket_view": self.gradient_as_bucket_view,

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# ruff: noqa: N999  (torch spells it so)
 """PowerSGD (Vogels, Karimireddy, Jaggi 2019): gradients travel as products of thin matrices."""
 
 from __future__ import annotations
