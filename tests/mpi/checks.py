@@ -5,6 +5,7 @@ A failing check is printed with its rank; the ranks then leave together with cod
 with a barrier, so that none disturbs the next.
 """
 
+import contextlib
 import sys
 import time
 import traceback
@@ -12,6 +13,17 @@ from datetime import timedelta
 
 import cograd as torch
 import cograd.distributed as dist
+
+
+@contextlib.contextmanager
+def raises(kind, text):
+    """The body raises an error of this type whose message has the text."""
+    try:
+        yield
+    except kind as error:
+        assert text in str(error), f"{text!r} is not in {error}"
+        return
+    raise AssertionError(f"no {kind.__name__} with {text!r}")
 
 
 def run(names, only=(), timeout=30):

@@ -33,6 +33,8 @@ class Runtime:
             node = mpi.COMM_SELF
         self.board = Board(mpi, self.world, node)
         self.tag_limit: int = self.world.Get_attr(mpi.TAG_UB)
+        if self.node_rank == 0:
+            _unlink_segments()
         self.broken: str | None = None
         self.parked: list[Any] = []  # requests given up, with the memory that MPI may write to
         self.pending: dict[int, Any] = {}  # Work that nobody has waited for yet, by id
@@ -66,6 +68,24 @@ class Runtime:
             f"what the ranks were doing:\n{self.board.describe(list(range(self.size)))}"
         )
         raise self.fail(text)
+
+
+def _unlink_segments() -> None:
+    """Takes the names of MPICH's shared memory away once every rank of the node has it mapped.
+
+    MPICH removes them in MPI_Finalize alone, which a rank that is killed never reaches.
+    """
+    try:
+        with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
+            mapped = {line.split(maxsplit=5)[5].strip() for line in file if "/dev/shm/mpich" in line}
+    except OSError:
+        return
+    for path in mapped:
+        if not path.endswith(" (deleted)"):
+            try:
+                os.unlink(path)
+            except OSError:
+                pass
 
 
 current: Runtime | None = None

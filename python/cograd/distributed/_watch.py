@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from types import CodeType
 from typing import TYPE_CHECKING
 
 from cograd.distributed._board import LEFT
@@ -24,19 +23,19 @@ _SLOWEST = 2e8  # bytes per second of the slowest transfer that shall see no sle
 _LEFT_GRACE = 2.0  # seconds after which a rank that ended is not waited for
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
-_inside: dict[CodeType, bool] = {}
+_inside: dict[str, bool] = {}
 
 
 def call_site() -> str:
     """File and line of the user's code that called into cograd."""
     frame = sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        own = _inside.get(code)
+        file = frame.f_code.co_filename
+        own = _inside.get(file)
         if own is None:
-            own = _inside[code] = os.path.abspath(code.co_filename).startswith(_PACKAGE)
+            own = _inside[file] = os.path.abspath(file).startswith(_PACKAGE)
         if not own:
-            return f"{code.co_filename}:{frame.f_lineno}"
+            return f"{file}:{frame.f_lineno}"
         if frame.f_back is None:
             break
         frame = frame.f_back
