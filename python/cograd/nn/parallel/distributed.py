@@ -357,6 +357,8 @@ class DistributedDataParallel(Module, Joinable):
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
         """What a rank without inputs does; see ``distributed.algorithms.join``."""
+        if self._alone:
+            return JoinHook()
         return DDPJoinHook(self, kwargs.get("divide_by_initial_world_size", True))
 
     @property
