@@ -58,7 +58,6 @@ INSTEAD = {
     "library.get_ctx": "library.register_fake: its function runs on real sizes",
     "library.get_kernel": "cograd.ops: an op is found there by name, and called",
     "library.register_autocast": "autocast inside of the op",
-    "nn.parallel.DistributedDataParallel": "nn.parallel.DataParallel, a pass-through",
     "testing.assert_allclose": "cograd.testing.assert_close",
     "nn.utils.rnn.PackedSequence_": "cograd.nn.utils.rnn.PackedSequence",
     "functional.norm": "cograd.norm",
@@ -171,7 +170,7 @@ NAMES = {
         "SwizzleType native_channel_shuffle"
     },
     "nn.parallel": {
-        "distributed": "DistributedDataParallel DistributedDataParallelCPU comm distributed",
+        "distributed": "DistributedDataParallelCPU comm",
         "gpu": "gather parallel_apply replicate scatter",
     },
     "utils": {

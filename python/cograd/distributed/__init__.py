@@ -7,7 +7,8 @@ same program without mpiexec is one rank. Needs mpi4py and an MPI library: the e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from cograd import _absent
 from cograd.distributed._collectives import (
@@ -75,6 +76,7 @@ from cograd.distributed._setup import (
     split_group,
 )
 from cograd.distributed._work import Work
+from cograd.distributed.grad_bucket import GradBucket
 
 __all__ = [
     "Backend",
@@ -83,6 +85,7 @@ __all__ = [
     "DistError",
     "DistNetworkError",
     "DistStoreError",
+    "GradBucket",
     "GroupMember",
     "P2POp",
     "ProcessGroup",
@@ -189,5 +192,13 @@ def is_torchelastic_launched() -> bool:
     return False
 
 
+_PARTS = ("algorithms", "optim")  # imported when asked for
+
+
 if not TYPE_CHECKING:
-    __getattr__ = _absent.reporter(__name__)
+    _missing = _absent.reporter(__name__)
+
+    def __getattr__(name: str) -> Any:
+        if name in _PARTS:
+            return importlib.import_module(f"{__name__}.{name}")
+        return _missing(name)

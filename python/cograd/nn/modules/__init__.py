@@ -21,6 +21,7 @@ from . import (
     transformer,
     vision,
 )
+from . import utils as utils
 from .activation import *  # noqa: F403
 from .adaptive import *  # noqa: F403
 from .attention import *  # noqa: F403

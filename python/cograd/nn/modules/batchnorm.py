@@ -12,6 +12,7 @@ from cograd import Tensor
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
+from ._sync_batchnorm import sync_batch_norm
 from .module import Module
 
 __all__ = [
@@ -123,11 +124,7 @@ class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *) to the same shape."""
         self._check_input_dim(input)
-        factor = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the mean of all batches
-                factor = 1.0 / float(self.num_batches_tracked)
+        factor = self._factor()
         own = not self.training or self.track_running_stats
         return F.batch_norm(
             input,
@@ -139,6 +136,15 @@ class _BatchNorm(_NormBase):
             factor,
             self.eps,
         )
+
+    def _factor(self) -> float:
+        """How far the running statistics move towards those of this batch, which is counted."""
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the mean of all batches
+                factor = 1.0 / float(self.num_batches_tracked)
+        return factor
 
 
 def _expected(want: str, input: Tensor) -> ValueError:
@@ -182,15 +188,18 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation of (N, C, *) over the batches of all processes: here there is one.
+    """Batch normalisation of (N, C, *) over the batches of all ranks of a process group.
+
+    In training, mean and variance are those of all ranks' values; every rank of the group must
+    call it, and run its backward. Without a process group it is ``BatchNorm``.
 
     Args:
         num_features: C.
         eps, momentum, affine, track_running_stats: see ``BatchNorm1d``.
-        process_group: must be None.
+        process_group: of ``distributed``; None: the default group, should there be one.
 
     Raises:
-        ValueError: input of fewer than 2 dims, or a process group.
+        ValueError: input of fewer than 2 dims, or fewer than 2 values a channel on all ranks.
     """
 
     def __init__(
@@ -204,12 +213,31 @@ class SyncBatchNorm(_BatchNorm):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        if process_group is not None:
-            raise ValueError(
-                f"SyncBatchNorm: there is one process, but got process_group={process_group!r}"
-            )
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
         self.process_group = process_group
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) to the same shape."""
+        dist = cograd.distributed
+        statistics = self.training or self.running_mean is None
+        if not (statistics and dist.is_initialized() and self._ranks() > 1):
+            return super().forward(input)
+        self._check_input_dim(input)
+        moves = self.training and self.track_running_stats
+        factor = self._factor() if moves else 0.0
+        return sync_batch_norm(
+            input,
+            self.weight,
+            self.bias,
+            self.running_mean if moves else None,
+            self.running_var if moves else None,
+            self.eps,
+            factor,
+            self.process_group,
+        )
+
+    def _ranks(self) -> int:
+        return cograd.distributed.get_world_size(self.process_group)
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:

@@ -17,13 +17,13 @@ class DistributedSampler(Sampler[int]):
     """Every ``num_replicas``-th index from ``rank`` on.
 
     Args:
-        num_replicas: processes of the run.
-        rank: this process among them.
+        num_replicas: processes of the run; None: those of the default process group.
+        rank: this process among them; None: its rank in that group.
         shuffle: permute the indices by ``seed`` and the epoch given to ``set_epoch``.
         drop_last: drop the tail where the indices do not divide; else some are repeated.
 
     Raises:
-        ValueError: a rank outside of the processes, or no number of processes is known.
+        ValueError: a rank outside of the processes, or None without a process group.
     """
 
     def __init__(
@@ -36,9 +36,14 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise ValueError(
-                "Default process group has not been initialized: give num_replicas and rank"
-            )
+            if not cograd.distributed.is_initialized():
+                raise ValueError(
+                    "Default process group has not been initialized: give num_replicas and rank"
+                )
+            if num_replicas is None:
+                num_replicas = cograd.distributed.get_world_size()
+            if rank is None:
+                rank = cograd.distributed.get_rank()
         if rank >= num_replicas or rank < 0:
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cograd
-from cograd import _absent
 
-from .modules.module import Module
+from ..modules.module import Module
 
 __all__ = ["DataParallel", "data_parallel"]
 
@@ -46,7 +45,3 @@ def data_parallel(
     """``module`` called with ``inputs``, one or a tuple of them."""
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     return DataParallel(module, device_ids, output_device, dim)(*args, **(module_kwargs or {}))
-
-
-if not TYPE_CHECKING:
-    __getattr__ = _absent.reporter(__name__)

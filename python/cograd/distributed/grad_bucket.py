@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a communication hook of DistributedDataParallel is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cograd import Tensor
+
+__all__ = ["GradBucket"]
+
+
+class GradBucket:
+    """Gradients of some parameters in one flat tensor, which a hook is to average over the ranks.
+
+    Args:
+        index: 0 for the bucket that is ready first.
+        last: whether no other comes after it.
+        buffer: the gradients of this rank, (n,).
+        parameters: the parameters, in the order of their gradients in ``buffer``.
+        offsets: where each one's gradient begins.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        last: bool,
+        buffer: Tensor,
+        parameters: Sequence[Tensor],
+        offsets: Sequence[int],
+    ) -> None:
+        self._index = index
+        self._last = last
+        self._buffer = buffer
+        self._parameters = parameters
+        self._offsets = offsets
+
+    def index(self) -> int:
+        """0 for the bucket that is ready first."""
+        return self._index
+
+    def is_last(self) -> bool:
+        """Whether this is the last bucket of the iteration."""
+        return self._last
+
+    def buffer(self) -> Tensor:
+        """The gradients as a flat tensor."""
+        return self._buffer
+
+    def set_buffer(self, buffer: Tensor) -> None:
+        """Replaces the flat tensor; one of the same number of elements is expected."""
+        if buffer.numel() != self._buffer.numel():
+            raise ValueError(
+                f"GradBucket.set_buffer(): expected {self._buffer.numel()} elements, "
+                f"got {buffer.numel()}"
+            )
+        self._buffer = buffer
+
+    def gradients(self) -> list[Tensor]:
+        """The gradient of each parameter, as views into the flat tensor."""
+        return [
+            self._buffer[start : start + parameter.numel()].view(parameter.shape)
+            for start, parameter in zip(self._offsets, self._parameters, strict=True)
+        ]
+
+    def parameters(self) -> list[Tensor]:
+        """The parameters."""
+        return list(self._parameters)

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Modules that run on several processes: DistributedDataParallel; DataParallel passes calls on."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from cograd import _absent
+
+from .data_parallel import DataParallel, data_parallel
+
+if TYPE_CHECKING:
+    from . import distributed as distributed
+    from .distributed import DistributedDataParallel as DistributedDataParallel
+
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+
+if not TYPE_CHECKING:
+    _missing = _absent.reporter(__name__)
+
+    def __getattr__(name: str) -> Any:
+        # Processes are met with only by those who ask for them: `import cograd.nn` stays quick.
+        if name in ("DistributedDataParallel", "distributed"):
+            module = importlib.import_module(f"{__name__}.distributed")
+            return module if name == "distributed" else module.DistributedDataParallel
+        return _missing(name)

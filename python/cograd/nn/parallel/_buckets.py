@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which gradients travel together, and the memory that they travel in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+__all__ = ["Bucket", "assign"]
+
+ALONE = 4 << 20  # bytes from which a gradient travels by itself: two copies cost more than a message
+
+
+def assign(
+    parameters: Sequence[Tensor], order: Iterable[int], caps: Sequence[int]
+) -> list[list[int]]:
+    """The parameters' indices, cut into buckets of one dtype each.
+
+    Args:
+        order: in which the gradients come.
+        caps: bytes after which a bucket is closed: of the first, the second, ...; the last holds
+            for all further ones. Gradients of ``ALONE`` bytes or more have their own.
+
+    Returns:
+        buckets in the order in which they are complete.
+    """
+    done: list[list[int]] = []
+    open_: dict[cograd.dtype, tuple[list[int], int]] = {}
+    for index in order:
+        parameter = parameters[index]
+        if parameter.numel() * parameter.element_size() >= ALONE:
+            done.append([index])
+            continue
+        members, size = open_.get(parameter.dtype, ([], 0))
+        members.append(index)
+        size += parameter.numel() * parameter.element_size()
+        if size >= caps[min(len(done), len(caps) - 1)]:
+            open_.pop(parameter.dtype, None)
+            done.append(members)
+        else:
+            open_[parameter.dtype] = (members, size)
+    return done + [members for members, _ in open_.values()]
+
+
+def _dense(tensor: Tensor) -> bool:
+    """Whether the elements fill their memory without holes or overlap, in any order of dims."""
+    dims = sorted((s, n) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n != 1)
+    return all(n > 0 for _, n in dims) and (
+        not dims or (dims[0][0] == 1 and all(s * n == t for (s, n), (t, _) in pairwise(dims)))
+    )
+
+
+class Bucket:
+    """Some parameters' gradients in one flat tensor; ``views`` are shaped as the parameters.
+
+    A parameter alone needs no copy: its gradient, given to ``carry``, is the flat tensor.
+    """
+
+    __slots__ = (
+        "alone",
+        "buffer",
+        "members",
+        "nbytes",
+        "numel",
+        "offsets",
+        "pending",
+        "views",
+        "work",
+    )
+
+    def __init__(self, parameters: Sequence[Tensor], members: list[int]) -> None:
+        chosen = [parameters[index] for index in members]
+        self.members = members
+        self.offsets: list[int] = []
+        self.numel = 0
+        for parameter in chosen:
+            self.offsets.append(self.numel)
+            self.numel += parameter.numel()
+        self.nbytes = self.numel * chosen[0].element_size()
+        self.alone = len(members) == 1 and _dense(chosen[0])
+        self.views: list[Tensor] = []
+        self.buffer: Tensor | None = None
+        if not self.alone:
+            self.buffer = cograd.zeros(self.numel, dtype=chosen[0].dtype)
+            for start, parameter in zip(self.offsets, chosen, strict=True):
+                self.views.append(_shaped(self.buffer, start, parameter))
+        self.pending = len(members)
+        self.work: Any = None
+
+    def carry(self, gradient: Tensor) -> None:
+        """Takes the gradient of the parameter that is alone."""
+        self.views = [gradient]
+        self.buffer = gradient.as_strided((self.numel,), (1,))
+
+    def release(self) -> None:
+        """Lets go of what it carried."""
+        self.work = None
+        if self.alone:
+            self.views, self.buffer = [], None
+
+
+def _shaped(buffer: Tensor, start: int, parameter: Tensor) -> Tensor:
+    flat = buffer[start : start + parameter.numel()]
+    if parameter.is_contiguous() or not _dense(parameter):
+        return flat.view(parameter.shape)
+    return flat.as_strided(parameter.shape, parameter.stride())
