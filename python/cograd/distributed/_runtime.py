@@ -15,6 +15,7 @@ from cograd.distributed._names import DistBackendError
 
 __all__ = ["Runtime", "available", "current", "get", "start"]
 
+_FORWARD = 0.2  # seconds in which mpiexec passes on what the ranks wrote: it drops the rest
 GRACE = 5.0  # seconds that a failed rank leaves to the others to say what they saw
 
 
