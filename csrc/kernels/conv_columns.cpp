@@ -107,7 +107,7 @@ void by_size(DType t, F&& f) {
 
 template <class F>
 void by_type(DType t, F&& f) {
-  switch (t) {
+  switch (signed_twin(t)) {
     case DType::Float32:
       return f(TypeTag<float>{});
     case DType::Float64:

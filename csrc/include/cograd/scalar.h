@@ -18,7 +18,8 @@ class Scalar {
   constexpr Scalar(long v) noexcept : tag_(kInt), i_(v) {}       // NOLINT
   constexpr Scalar(long long v) noexcept : tag_(kInt), i_(v) {}  // NOLINT
   constexpr Scalar(unsigned v) noexcept : tag_(kInt), i_(v) {}   // NOLINT
-  constexpr Scalar(unsigned long v) noexcept : tag_(kInt), i_(static_cast<int64_t>(v)) {}  // NOLINT
+  constexpr Scalar(unsigned long v) noexcept  // NOLINT
+      : tag_(v >> 63 != 0 ? kLarge : kInt), i_(static_cast<int64_t>(v)) {}
   Scalar(Half v) noexcept : Scalar(static_cast<float>(v)) {}                               // NOLINT
   Scalar(BFloat16 v) noexcept : Scalar(static_cast<float>(v)) {}                           // NOLINT
   constexpr Scalar(float v) noexcept : tag_(kFloat), d_(v) {}                              // NOLINT
@@ -30,15 +31,20 @@ class Scalar {
 
   constexpr Kind kind() const noexcept {
     return is_float()      ? Kind::Float
-           : tag_ == kInt  ? Kind::Int
+           : is_complex()  ? Kind::Complex
            : tag_ == kBool ? Kind::Bool
-                           : Kind::Complex;
+                           : Kind::Int;
   }
   constexpr bool is_float() const noexcept { return tag_ == kFloat; }
   constexpr bool is_bool() const noexcept { return tag_ == kBool; }
+  // An integer of at least 2^63: to_int() has the bits of the uint64.
+  constexpr bool is_large() const noexcept { return tag_ == kLarge; }
   constexpr bool is_complex() const noexcept { return (tag_ & kTags) != kTags; }
   // The real part of a complex number.
-  constexpr double to_double() const noexcept { return is_whole() ? static_cast<double>(i_) : d_; }
+  constexpr double to_double() const noexcept {
+    if (!is_whole()) return d_;
+    return is_large() ? static_cast<double>(static_cast<uint64_t>(i_)) : static_cast<double>(i_);
+  }
   constexpr int64_t to_int() const noexcept { return is_whole() ? i_ : static_cast<int64_t>(d_); }
   constexpr bool to_bool() const noexcept {
     return is_whole() ? i_ != 0 : d_ != 0 || (is_complex() && imag() != 0);
@@ -53,13 +59,13 @@ class Scalar {
   constexpr bool equals(double v) const noexcept { return to_double() == v && imag() == 0; }
   constexpr Scalar operator-() const noexcept {
     if (is_complex()) return Scalar(-to_complex());
-    return is_float() ? Scalar(-d_) : Scalar(static_cast<long>(-i_));
+    return is_float() ? Scalar(-d_) : Scalar(static_cast<long>(-static_cast<uint64_t>(i_)));
   }
 
  private:
   static constexpr uint64_t kNan = 0x7ff8000000000000, kTags = 0xfff8c06ad0000000,
-                            kFloat = kTags | 1, kInt = kTags | 2, kBool = kTags | 3;
-  constexpr bool is_whole() const noexcept { return tag_ == kInt || tag_ == kBool; }
+                            kFloat = kTags | 1, kInt = kTags | 2, kBool = kTags | 3, kLarge = kTags | 4;
+  constexpr bool is_whole() const noexcept { return tag_ - kInt <= kLarge - kInt; }
   uint64_t tag_;
   union {
     int64_t i_;

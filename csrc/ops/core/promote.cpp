@@ -4,9 +4,23 @@
 
 namespace cograd {
 
+namespace {
+
+// b is uint16, uint32 or uint64. torch says what becomes of it with floats; with integers the array
+// API standard does, and of uint64 with signed ones, NumPy.
+DType promote_unsigned(DType a, DType b) noexcept {
+  if (is_differentiable(a)) return a;
+  if (a == DType::Bool || !is_signed(a)) return dtype_size(a) > dtype_size(b) ? a : b;
+  if (dtype_size(a) > dtype_size(b)) return a;
+  return b == DType::UInt16 ? DType::Int32 : b == DType::UInt32 ? DType::Int64 : DType::Float64;
+}
+
+}  // namespace
+
 DType promote_types(DType a, DType b) noexcept {
   if (a == b) return a;
   if (a > b) std::swap(a, b);  // a comes first in the enum
+  if (is_wide_unsigned(b)) return promote_unsigned(a, b);
   if (a == DType::Bool) return b;
   if (is_complex(b)) return a == DType::Float64 ? DType::Complex128 : b;
   if (is_floating(b)) {

@@ -90,6 +90,8 @@ struct Value {
     const void* list;
   } u;
   size_t length = 0;
+  // The `length` of an INT that is the bits of a uint64 of at least 2^63; callers in C leave it 0.
+  static constexpr size_t kLarge = 0x7536345f6c617267;
 
   static Value from_c(const cograd_value& v) noexcept { return std::bit_cast<Value>(v); }
   cograd_value to_c() const noexcept { return std::bit_cast<cograd_value>(*this); }
@@ -109,6 +111,7 @@ struct Value {
     if (kind == COGRAD_COMPLEX)
       return Complex<double>(u.number, std::bit_cast<double>(uint64_t{length}));
     if (kind == COGRAD_BOOLEAN) return Scalar(u.integer != 0);
+    if (u.integer < 0 && length == kLarge) return Scalar(static_cast<unsigned long>(u.integer));
     return Scalar(static_cast<long>(u.integer));
   }
   int64_t integer() const noexcept { return u.integer; }
@@ -139,6 +142,7 @@ struct Value {
     }
     kind = s.is_bool() ? COGRAD_BOOLEAN : COGRAD_INT;
     u.integer = s.to_int();
+    if (s.is_large()) length = kLarge;
   }
   void set_integer(int64_t v) noexcept {
     kind = COGRAD_INT;

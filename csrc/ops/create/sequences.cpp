@@ -28,7 +28,7 @@ template <class F>
 void fill_with(const Tensor& out, const F& value) {
   const int64_t n = out.numel();
   HeavyScope heavy(n);
-  dispatch_all(out.dtype(), [&](auto tag) {
+  dispatch_values(out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* to = out.data<T>();
     parallel_for(0, n, 32768, [&](int64_t lo, int64_t hi) {
@@ -126,7 +126,7 @@ struct ArangeEnd {
                                kArangeDoc,
                                "5; 2.5; 0",
                                "np.arange(end)"};
-  static constexpr DTypeSet kDTypes = kAllTypes;
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Ctx<ArangeEnd>& ctx, Scalar end, COGRAD_FACTORY_PARAMS) {
     return counted(ctx, 0, end, 1, dtype, layout, {}, pin_memory, requires_grad);
   }
@@ -140,7 +140,7 @@ struct Arange {
                                kArangeDoc,
                                "1, 5; 0, 1, 0.25; 5, 0, -2; 2, 2",
                                "np.arange(start, end, step)"};
-  static constexpr DTypeSet kDTypes = kAllTypes;
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Ctx<Arange>& ctx, Scalar start, Scalar end, Scalar step,
                         COGRAD_FACTORY_PARAMS) {
     return counted(ctx, start, end, step, dtype, layout, {}, pin_memory, requires_grad);
@@ -160,7 +160,7 @@ double end_of(const Scalar& v, DType t) {
   COGRAD_CHECK(!v.is_float() || is_signed(t) || v.to_double() >= 0,
                "value cannot be converted to type ", dtype_name(t), " without overflow, got ",
                v.to_double());
-  return dispatch_real(t, [&](auto tag) {
+  return dispatch_values(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_integral_v<T>)
       return static_cast<double>(static_cast<T>(v.to_int()));

@@ -21,8 +21,9 @@ void fill_integers(const char* op, const Tensor& out, Generator* g, int64_t lo, 
     const int bits = 8 * dtype_size(t);
     const int64_t top = t == DType::Bool      ? 1
                         : t == DType::Float16 ? 65504
-                        : t == DType::UInt8   ? 255
-                                              : (int64_t{1} << (bits - 1)) - 1;
+                        : t == DType::UInt64  ? std::numeric_limits<int64_t>::max()
+                        : is_signed(t)        ? (int64_t{1} << (bits - 1)) - 1
+                                              : (int64_t{1} << bits) - 1;
     const int64_t low = t == DType::Float16 ? -top : is_signed(t) ? -top - 1 : 0;
     COGRAD_CHECK(lo >= low && lo <= top, op, "(): from is out of bounds for ", dtype_name(t),
                  ", got ", lo);
@@ -47,6 +48,10 @@ int64_t full_range_end(DType t) {
       return 2;
     case DType::UInt8:
       return 256;
+    case DType::UInt16:
+      return int64_t{1} << 16;
+    case DType::UInt32:
+      return int64_t{1} << 32;
     case DType::Int8:
       return 128;
     case DType::Int16:
@@ -54,6 +59,7 @@ int64_t full_range_end(DType t) {
     case DType::Int32:
       return int64_t{1} << 31;
     case DType::Int64:
+    case DType::UInt64:
       return std::numeric_limits<int64_t>::max();
     case DType::Float16:
       return (int64_t{1} << 11) + 1;
@@ -78,7 +84,7 @@ void fill_all_integers(const Tensor& out, Generator* g) {
         kernels::random_int(t, data, n, s, 0, end);
       },
       [&](void* data, int64_t n, kernels::MtStream& s) {
-        const uint64_t range = t == DType::Int64 ? uint64_t{1} << 63 : static_cast<uint64_t>(end);
+        const uint64_t range = signed_twin(t) == DType::Int64 ? uint64_t{1} << 63 : static_cast<uint64_t>(end);
         kernels::mt_int(t, data, n, s, range, 0, t == DType::Int64 || t == DType::Float64);
       });
 }
