@@ -29,13 +29,15 @@ SETTINGS := --config-settings=cmake.define.COGRAD_WERROR=$(if $(WERROR),ON,OFF) 
   --config-settings=cmake.define.COGRAD_PREBUILT=$(if $(PREBUILT),$(abspath $(PREBUILT)))
 BUILD := $(PIP) install $(PIP_ARGS) --no-build-isolation --no-deps --force-reinstall $(SETTINGS)
 
-.PHONY: help demo test smoke bench lint format wheel docs stubs install clean distclean
+.PHONY: help demo test smoke fuzz sanitize bench lint format wheel docs stubs install clean distclean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    build, install into $(VENV), train on handwritten digits, write demo.png"
 	@echo "make test    build, install into $(VENV), run the whole test suite"
 	@echo "make smoke   the same with a few test files; for another Python: VENV=.venv-3.13 PYTHON=python3.13"
+	@echo "make fuzz    look for crashes, hangs and leaks for FUZZ_MINUTES=10; FUZZ_ARGS='ops --only conv'"
+	@echo "make sanitize  build under sanitizers, run part of the suite and the fuzzers; takes hours"
 	@echo "make bench   measure cograd beside torch in .venv-bench, print the table"
 	@echo "make lint    ruff, clang-format, mypy, clang-tidy"
 	@echo "make format  apply ruff's and clang-format's fixes"
@@ -77,6 +79,15 @@ test: $(STAMPS)/deps-test $(STAMPS)/installed
 smoke: $(STAMPS)/deps-smoke $(STAMPS)/installed
 	$(PY) -m pytest --timeout 120 -m "not slow" $(PYTEST_ARGS) $(SMOKE)
 
+FUZZ_MINUTES ?= 10
+FUZZ_ARGS ?=
+fuzz: $(STAMPS)/deps-test $(STAMPS)/installed
+	$(PY) tests/fuzz --minutes $(FUZZ_MINUTES) $(FUZZ_ARGS)
+
+SANITIZE_ARGS ?=
+sanitize: $(STAMPS)/deps-test
+	$(PY) tools/sanitize.py $(SANITIZE_ARGS)
+
 bench:
 	$(MAKE) --no-print-directory VENV=.venv-bench bench-run
 
@@ -99,8 +110,10 @@ format: $(STAMPS)/deps-dev
 wheel: $(STAMPS)/deps-dev
 	$(PY) tools/wheel.py
 
+# DOCS_BUILDER=dummy reads and resolves every page and writes none: minutes less.
+DOCS_BUILDER ?= html
 docs: $(STAMPS)/deps-docs $(STAMPS)/installed
-	$(PY) -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(PY) -m sphinx -W --keep-going -b $(DOCS_BUILDER) docs docs/_build/$(DOCS_BUILDER)
 
 # What the README and the documentation show: pictures of the examples, figures of `make bench`.
 .PHONY: pictures
@@ -116,4 +129,4 @@ clean:
 	rm -rf build dist wheelhouse docs/_build benchmarks/results demo.png legendre.png
 
 distclean: clean
-	rm -rf .venv .venv-*
+	rm -rf .venv .venv-* .cache

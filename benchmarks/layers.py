@@ -135,3 +135,42 @@ def resnet(torch):
     torch.manual_seed(0)
     x, y = torch.randn(8, 3, 64, 64), torch.randint(0, 1000, (8,))
     return training(torch, resnet18(torch.nn), x, y)
+
+
+def unet(nn, torch):
+    """Returns a small U-Net: three sizes of images, 16 to 64 channels, two classes."""
+
+    def convolutions(inputs, outputs):
+        layers = []
+        for channels in (inputs, outputs):
+            layers.append(nn.Conv2d(channels, outputs, 3, padding=1, bias=False))
+            layers += [nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)]
+        return nn.Sequential(*layers)
+
+    class UNet(nn.Module):
+        def __init__(self):
+            super().__init__()
+            widths = (16, 32, 64)
+            self.down = nn.ModuleList(map(convolutions, (3, 16, 32), widths))
+            self.pool = nn.MaxPool2d(2)
+            self.up = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, 2) for w in (32, 16))
+            self.join = nn.ModuleList(convolutions(2 * w, w) for w in (32, 16))
+            self.last = nn.Conv2d(16, 2, 1)
+
+        def forward(self, x):
+            kept = []
+            for i, down in enumerate(self.down):
+                x = down(x if i == 0 else self.pool(x))
+                kept.append(x)
+            for up, join, before in zip(self.up, self.join, kept[1::-1], strict=True):
+                x = join(torch.cat([before, up(x)], 1))
+            return self.last(x)
+
+    return UNet()
+
+
+@bench("networks", name="U-Net of 16 to 64 channels, batch 4, 96x96", rounds=5)
+def unet_small(torch):
+    torch.manual_seed(0)
+    x, y = torch.randn(4, 3, 96, 96), torch.randint(0, 2, (4, 96, 96))
+    return training(torch, unet(torch.nn, torch), x, y)

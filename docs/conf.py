@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sphinx configuration: `make docs`."""
 
+import sys
+from pathlib import Path
+
 import cograd
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "cograd"
 author = "the cograd developers"
@@ -14,6 +19,9 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "c_reference",
+    "op_pages",
+    "plain_docstrings",
 ]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -22,7 +30,7 @@ suppress_warnings = ["myst.xref_missing"]
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_ext"]
 
 html_theme = "furo"
 html_title = f"cograd {release}"

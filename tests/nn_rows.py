@@ -130,7 +130,88 @@ nn.AlphaDropout().eval() | T(2, 3, 4)
 nn.FeatureAlphaDropout().eval() | T(2, 3, 4)
 """
 
+ACTIVATIONS = """
+nn.CELU(0.5) | T(3, 4)
+nn.ELU(0.5) | T(3, 4)
+nn.GELU() | T(3, 4)
+nn.GELU('tanh') | T(3, 4)
+nn.GLU(1) | T(3, 4)
+nn.Hardshrink(0.3) | T(3, 4)
+nn.Hardsigmoid() | T(3, 4)
+nn.Hardswish() | T(3, 4)
+nn.Hardtanh(-0.5, 0.3) | T(3, 4)
+nn.LeakyReLU(0.2) | T(3, 4)
+nn.LogSigmoid() | T(3, 4)
+nn.LogSoftmax(1) | T(3, 4)
+nn.Mish() | T(3, 4)
+nn.PReLU(4) | T(3, 4)
+nn.ReLU() | T(3, 4)
+nn.ReLU6() | T(3, 4)
+nn.SELU() | T(3, 4)
+nn.SiLU() | T(3, 4)
+nn.Sigmoid() | T(3, 4)
+nn.Softmax(0) | T(3, 4)
+nn.Softmin(-1) | T(3, 4)
+nn.Softplus(2, 1.5) | T(3, 4)
+nn.Softshrink(0.2) | T(3, 4)
+nn.Softsign() | T(3, 4)
+nn.Tanh() | T(3, 4)
+nn.Tanhshrink() | T(3, 4)
+nn.Threshold(0.1, -3.0) | T(3, 4)
+nn.Dropout(0.4).eval() | T(3, 4)
+"""
+
+PLAIN = """
+nn.Bilinear(2, 3, 4) | T(5, 2), T(5, 3)
+nn.CosineSimilarity(1) | T(3, 4), T(3, 4)
+nn.PairwiseDistance(3.0, keepdim=True) | T(3, 4), T(3, 4)
+nn.DataParallel(nn.Linear(3, 4)) | T(2, 3)
+nn.Embedding(5, 3, padding_idx=1) | I(2, 4)
+nn.Flatten(1, 2) | T(2, 3, 4, 2)
+nn.Identity(3, a=1) | T(3, 4)
+nn.LayerNorm((3, 4), 0.1) | T(2, 3, 4)
+nn.LayerNorm(4, bias=False) | T(2, 3, 4)
+nn.Linear(3, 4, bias=False) | T(2, 5, 3)
+nn.Linear(3, 4) | T(3)
+nn.RMSNorm((3, 4), 0.1) | T(2, 3, 4)
+nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)) | T(5, 3)
+nn.Unflatten(1, (2, 3)) | T(2, 6, 3)
+nn.MaxUnpool3d(2) | T(1, 1, 1, 1, 2), tensor([[[[[1, 14]]]]])
+nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 6, 0.0), 2, nn.LayerNorm(4)) | T(3, 2, 4)
+nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 6, 0.0), 2) | T(3, 2, 4), T(5, 2, 4)
+"""
+
+LOSSES = """
+nn.BCELoss(P(4)) | P(3, 4) / 3, P(3, 4) / 3
+nn.BCEWithLogitsLoss(pos_weight=P(4), reduction='sum') | T(3, 4), B(3, 4).double()
+nn.CosineEmbeddingLoss(0.2) | T(3, 4), T(3, 4), tensor([1, -1, -1])
+nn.CrossEntropyLoss(P(4), ignore_index=2, label_smoothing=0.1) | T(5, 4), I(5, hi=4)
+nn.CrossEntropyLoss(reduction='none') | T(2, 4, 3), P(2, 4, 3)
+nn.GaussianNLLLoss(full=True) | T(3, 4), T(3, 4), P(3, 4)
+nn.HingeEmbeddingLoss(0.7) | T(4), tensor([1, -1, -1, 1])
+nn.HuberLoss(delta=0.4) | T(3, 4), T(3, 4)
+nn.KLDivLoss('batchmean') | T(3, 4), P(3, 4)
+nn.KLDivLoss('sum', log_target=True) | T(3, 4), T(3, 4)
+nn.L1Loss() | T(3, 4), T(3, 4)
+nn.MSELoss(reduction='sum') | T(3, 4), T(3, 4)
+nn.MarginRankingLoss(0.1) | T(4), T(4), tensor([1, -1, -1, 1])
+nn.NLLLoss(P(4), ignore_index=1) | T(5, 4), I(5, hi=4)
+nn.NLLLoss2d() | T(2, 4, 2, 3), I(2, 2, 3, hi=4)
+nn.PoissonNLLLoss(full=True) | T(3, 4), P(3, 4) * 2
+nn.SmoothL1Loss(beta=0.4) | T(3, 4), T(3, 4)
+nn.SoftMarginLoss() | T(4), tensor([1, -1, -1, 1])
+nn.TripletMarginLoss(0.5, swap=True) | T(3, 4), T(3, 4), T(3, 4)
+"""
+
 LAZY = """
+nn.LazyBatchNorm1d() | T(3, 4)
+nn.LazyBatchNorm3d() | T(2, 3, 2, 2, 3)
+nn.LazyConv1d(4, 3) | T(2, 3, 5)
+nn.LazyConv3d(4, 2) | T(2, 3, 3, 2, 4)
+nn.LazyConvTranspose2d(4, 2) | T(2, 3, 4, 3)
+nn.LazyConvTranspose3d(2, 2) | T(1, 3, 2, 3, 2)
+nn.LazyInstanceNorm2d(affine=True) | T(2, 3, 4, 2)
+nn.LazyInstanceNorm3d() | T(2, 3, 2, 2, 3)
 nn.LazyLinear(4) | T(3, 5)
 nn.LazyConv2d(4, 3, padding=1) | T(2, 3, 4, 5)
 nn.LazyConvTranspose1d(4, 3, bias=False) | T(2, 3, 4)
@@ -140,7 +221,7 @@ nn.LazyInstanceNorm1d(affine=True) | T(2, 3, 4)
 
 ROWS = [
     line
-    for text in (CONVOLUTIONS, POOLING, NORMS, IMAGES, LAZY)
+    for text in (CONVOLUTIONS, POOLING, NORMS, IMAGES, ACTIVATIONS, PLAIN, LOSSES, LAZY)
     for line in text.strip().splitlines()
 ]
 

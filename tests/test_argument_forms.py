@@ -217,3 +217,19 @@ def test_signatures_are_python():
     assert torch.acos.__doc__.startswith("acos(input, *, out=None)\n")
     assert torch.aminmax.__doc__.startswith("aminmax(input, *, dim=None, keepdim=False, out=None)")
     assert torch.acos.__text_signature__ == "(input, *, out=None)"
+
+
+def test_a_number_in_front_as_programs_once_wrote_it():
+    x, y, z = torch.ones(2), torch.full((2,), 3.0), torch.full((2,), 2.0)
+    for old, new in (
+        (lambda: x.clone().add_(2, y), x + 2 * y),
+        (lambda: torch.sub(x, 2, y), x - 2 * y),
+        (lambda: x.addcmul(0.5, y, z), x + 0.5 * y * z),
+        (lambda: x.clone().addcdiv_(-1.0, y, z), x - y / z),
+    ):
+        with pytest.warns(UserWarning, match="old form; pass it as"):
+            got = old()
+        assert torch.equal(got, new)
+    for wrong in (lambda: x.add_(2, 3), lambda: x.add(y, 2), lambda: x.mul(2, y)):
+        with pytest.raises(TypeError):
+            wrong()

@@ -37,6 +37,9 @@ def written_out(x, w, stride, padding, dilation, groups):
         ((3, 6, 5, 8), (6, 1, 3, 3), (1, 1), (1, 1), (1, 1), 6),
         ((2, 5, 2, 2), (9, 5, 3, 3), (1, 1), (1, 1), (1, 1), 1),
         ((2, 5, 6, 6), (3, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+        # Small images: channels are the lanes.
+        ((3, 5, 4, 5), (37, 5, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+        ((2, 4, 7, 8), (34, 2, 3, 2), (2, 1), (1, 1), (1, 2), 2),
     ],
 )
 def test_the_definition(dtype, size, kernel, stride, padding, dilation, groups):

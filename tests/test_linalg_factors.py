@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """LU, LDL and reflectors: what they multiply to, what is solved with them, derivatives, errors."""
 
+import math
+
 import pytest
 
 import cograd as torch
@@ -79,10 +81,11 @@ def test_old_lu():
 
 def test_lu_errors():
     zero = torch.zeros(2, 2)
-    for f in (linalg.lu_factor, torch.lu, lambda a: linalg.lu_factor_ex(a, check_errors=True)):
+    for f in (linalg.lu_factor, lambda a: linalg.lu_factor_ex(a, check_errors=True)):
         with pytest.raises(linalg.LinAlgError, match=r"U\[1,1\] is zero"):
             f(zero)
     assert linalg.lu_factor_ex(zero).info.item() == 1 and linalg.lu(zero).U.eq(0).all()
+    assert torch.lu(zero)[0].eq(0).all()
     with pytest.raises(RuntimeError, match="without pivoting"):
         linalg.lu_factor(torch.eye(2), pivot=False)
     LU, pivots = linalg.lu_factor(torch.eye(3))
@@ -227,3 +230,21 @@ def test_vander():
     for wrong in (1, 0):
         with pytest.raises(RuntimeError, match="N must be greater than 1"):
             linalg.vander(y, N=wrong)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (2, 0, 3)])
+def test_matrices_without_elements(shape):
+    A = torch.zeros(shape, dtype=F8)
+    zeros = torch.zeros(shape[:-2], dtype=F8)
+    for p in (None, 2, -2, 1, "fro"):
+        assert torch.equal(linalg.cond(A, p), zeros)
+    for order in (2, 1, math.inf, "fro", "nuc"):
+        assert torch.equal(linalg.matrix_norm(A, order), zeros)
+    assert linalg.matrix_norm(A, 2, keepdim=True).shape == (*shape[:-2], 1, 1)
+    assert linalg.pinv(A, hermitian=True).shape == (*shape[:-2], shape[-1], shape[-2])
+
+
+def test_hermitian_pinv_reads_a_real_diagonal():
+    A = torch.randn(3, 3, dtype=C16)
+    whole = A.tril(-1) + A.tril(-1).mH + A.real.diagonal().diag_embed()
+    torch.testing.assert_close(linalg.pinv(A, hermitian=True), linalg.inv(whole))

@@ -104,25 +104,54 @@ def test_kinds_of_tensors(make):
     assert x.requires_grad == make().requires_grad and type(x) is type(make())
 
 
-def test_memory_that_others_use_is_not_moved():
-    base = torch.zeros(4)
-    view, array = base[1:], torch.ones(3)
-    numbers = array.numpy()
-    two = torch.zeros(4).chunk(2)
-    for x in (base, array, *two):
-        with pytest.raises(RuntimeError, match=r"share_memory_\(\): other tensors or arrays"):
-            x.share_memory_()
-        assert not x.is_shared()
+def test_views_and_aliases_move_along():
+    base = torch.zeros(6)
+    view, held = base[1:], {"rows": (base.reshape(2, 3),)}
+    layer = torch.nn.Linear(2, 2)
+    state, data = layer.state_dict(), layer.bias.data
+    for x in (base, layer.weight, layer.bias):
+        assert x.share_memory_() is x and x.is_shared()
     view += 1
-    numbers += 1
-    assert base.tolist() == [0, 1, 1, 1] and array.tolist() == [2, 2, 2]
-    assert view.share_memory_() is view and base.is_shared(), "a view takes its base along"
-    view += 1
-    assert base.tolist() == [0, 2, 2, 2]
-    base = torch.zeros(4)
-    view = base[1:]
-    del view
-    assert base.share_memory_().untyped_storage().nbytes() == 16
+    held["rows"][0][0] += 1
+    state["weight"].zero_()
+    data.fill_(3)
+    assert base.tolist() == [1, 2, 2, 1, 1, 1] and view.is_shared()
+    assert layer.weight.eq(0).all() and layer.bias.eq(3).all()
+    assert view.data_ptr() == base.data_ptr() + 4
+    view, other = torch.zeros(4).chunk(2)
+    assert view.share_memory_().is_shared() and other.is_shared(), "their base has no name"
+    assert other.data_ptr() == view.data_ptr() + 8
+
+
+def _numbers(x):
+    return x.numpy()
+
+
+def _bytes(x):
+    return memoryview(x.untyped_storage())
+
+
+@pytest.mark.parametrize("use", [_numbers, _bytes])
+def test_memory_that_others_use_is_not_moved(use):
+    x = torch.ones(1000)
+    user = use(x)
+    with pytest.raises(RuntimeError, match=r"share_memory_\(\): arrays, buffers or"):
+        x.share_memory_()
+    assert not x.is_shared()
+    x.fill_(2)
+    assert bytes(memoryview(user).cast("B"))[:4] == b"\0\0\0\x40", "it still sees the memory"
+    del user
+    assert x.share_memory_().is_shared()
+
+
+def test_an_output_that_a_graph_keeps_is_not_moved():
+    x = torch.zeros(3, requires_grad=True)
+    y = x.exp()
+    loss = y.sum()
+    with pytest.raises(RuntimeError, match=r"share_memory_\(\): arrays, buffers or"):
+        y.share_memory_()
+    loss.backward()
+    assert x.grad.tolist() == [1, 1, 1]
 
 
 def test_the_storage_object_moves_along():

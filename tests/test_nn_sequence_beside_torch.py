@@ -213,6 +213,7 @@ def test_results_are_those_of_torch(name):
     check(run(cograd, name), run(torch, name))
 
 
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor:UserWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_state_dicts_go_both_ways(name):
     torch = pytest.importorskip("torch", reason="torch is not installed")

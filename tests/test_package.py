@@ -6,6 +6,8 @@ checked too; .ci/run does that.
 """
 
 import importlib.metadata
+import importlib.util
+import json
 import os
 import re
 import shutil
@@ -170,7 +172,7 @@ def test_import_loads_few_modules():
     lazy = ("cuda", "fft", "library", "linalg", "nn", "ops", "optim", "serialization", "signal")
     lazy += ("testing", "utils")
     assert not {f"cograd.{name}" for name in lazy} & own
-    assert 20 < len(own) <= 34, sorted(own)
+    assert 20 < len(own) <= 37, sorted(own)
     if not EDITABLE:
         assert len(loaded - own) <= 10, sorted(loaded - own)
 
@@ -227,10 +229,59 @@ def test_wheel_contents():
     assert any(re.fullmatch(r"cograd/_C\.cpython-.*\.so", n) for n in files)
     assert any(n.startswith("cograd/include/cograd/") for n in files)
     assert any(n.endswith("licenses/LICENSE") for n in files)
+    assert "cograd/include/cograd/class.h" in files
     strange = [n for n in files if not re.match(r"cograd(-[\d.]+\.dist-info)?/", n)]
     assert not strange, f"files outside the package: {strange[:5]}"
     assert not [n for n in files if n.endswith((".pyc", ".cpp", ".o"))]
-    assert not [n for n in files if "openblas" in n], "OpenBLAS is a dependency, not a copy"
+    copies = [n for n in files if "openblas" in n and not n.endswith(".py")]
+    assert not copies, "OpenBLAS is a dependency, not a copy"
+
+
+def test_wheel_says_what_it_is_made_of():
+    """PEP 770: a bill of materials; and the licences of what is compiled in and linked."""
+    with zipfile.ZipFile(wheel()) as archive:
+        (bill,) = [n for n in archive.namelist() if ".dist-info/sboms/" in n and "cograd.cdx" in n]
+        told = json.loads(archive.read(bill))
+        (notices,) = [n for n in archive.namelist() if n.endswith("THIRD_PARTY_NOTICES.txt")]
+        text = archive.read(notices).decode()
+    assert told["bomFormat"] == "CycloneDX"
+    assert told["metadata"]["component"]["version"] == cograd.__version__
+    assert {"pybind11", "libstdc++", "scipy-openblas32"} <= {c["name"] for c in told["components"]}
+    assert all(name in text for name in ("pybind11", "OpenBLAS", "LAPACK", "libgfortran"))
+
+
+@pytest.mark.skipif(not (ROOT / "tools" / "wheel.py").exists(), reason="no source checkout")
+def test_wheels_are_packed_in_one_way(tmp_path, monkeypatch):
+    """The same files in another order, with other times: the same bytes, and a valid archive."""
+    spec = importlib.util.spec_from_file_location("wheel_tool", ROOT / "tools" / "wheel.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    files = {"a-1.dist-info/RECORD": b"x,,\n", "a/lib/b.so": bytes(range(256)) * 40, "a/c.py": b""}
+    packed = []
+    for i, names in enumerate([list(files), list(files)[::-1]]):
+        path = tmp_path / f"{i}.whl"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in names:
+                info = zipfile.ZipInfo(name, (2000 + i, 1, 1, 0, 0, 0))
+                archive.writestr(info, files[name])
+        tool.repack(path)
+        packed.append(path.read_bytes())
+    assert packed[0] == packed[1]
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        assert {n: archive.read(n) for n in archive.namelist()} == files
+        assert archive.namelist()[-1].endswith("RECORD")
+        assert archive.getinfo("a/lib/b.so").external_attr >> 16 == 0o100755
+        assert archive.getinfo("a/c.py").date_time == (2023, 11, 14, 22, 13, 20)
+
+
+@needs_nm
+def test_binaries_do_not_say_where_they_were_built():
+    if EDITABLE:
+        pytest.skip("built in place")
+    for path in (LIBRARY, Path(cograd._C.__file__)):
+        assert str(ROOT / "csrc").encode() not in path.read_bytes()
 
 
 def test_wheel_is_manylinux_and_small():

@@ -5,7 +5,6 @@ import io
 import json
 import math
 import pickle
-import zipfile
 from collections import OrderedDict
 
 import numpy as np
@@ -145,11 +144,7 @@ def test_loaded_tensors_are_writable():
 
 
 def test_refuses_other_files():
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as file:
-        file.writestr("data.pkl", b"x")
     cases = {
-        "a zip archive": archive.getvalue(),
         "a pickle": pickle.dumps([1]),
         "too short": b"abc",
         "first bytes": b"hello world, this is text",
@@ -182,10 +177,9 @@ def test_arguments(tmp_path):
     path = tmp_path / "x.safetensors"
     torch.save(torch.ones(1), path)
     assert torch.load(path, map_location="cpu").item() == 1
-    with pytest.raises(ValueError, match="never unpickles"):
-        torch.load(path, weights_only=False)
-    with pytest.raises(RuntimeError, match="map_location"):
-        torch.load(path, map_location="cuda:0")
+    assert torch.load(path, map_location="cuda:0").device.type == "cpu"
+    with pytest.raises(RuntimeError, match="abacus"):
+        torch.load(path, map_location="abacus")
     with pytest.raises(FileNotFoundError):
         torch.load(tmp_path / "absent")
 

@@ -79,6 +79,41 @@ def worker_draws(torch):
     return [column for batch in rows for column in batch]
 
 
+def rates(torch, dtype):
+    return torch.tensor([0.0, 0.3, 4.0, 9.99, 30.0, 2000.0], dtype=dtype).repeat(20)
+
+
+def trials(torch, dtype):
+    count = torch.tensor([0.0, 1.0, 5.0, 40.0, 1000.0], dtype=dtype).repeat(20)
+    chance = torch.tensor([0.0, 0.05, 0.5, 0.8, 1.0], dtype=dtype)
+    return count[:, None].expand(100, 5).contiguous(), chance.expand(100, 5).contiguous()
+
+
+def sampled(torch, make):
+    """Samples of two dtypes from distributions of two parameters each."""
+    drawn = []
+    for dtype in (torch.float32, torch.float64):
+        a = torch.tensor([0.5, 2.0, 9.0], dtype=dtype)
+        b = torch.tensor([0.4, 0.7, 0.2], dtype=dtype)
+        drawn.append(make(torch.distributions, a, b).sample((30,)))
+    return drawn
+
+
+SAMPLED = {
+    "Gamma": lambda d, a, b: d.Gamma(a / 4, b),
+    "InverseGamma": lambda d, a, b: d.InverseGamma(a, b),
+    "Beta": lambda d, a, b: d.Beta(a, b),
+    "Dirichlet": lambda d, a, b: d.Dirichlet(a),
+    "Chi2": lambda d, a, b: d.Chi2(a),
+    "StudentT": lambda d, a, b: d.StudentT(a, 0.0, b),
+    "FisherSnedecor": lambda d, a, b: d.FisherSnedecor(a, b),
+    "VonMises": lambda d, a, b: d.VonMises(a, 20 * b),
+    "LogisticNormal": lambda d, a, b: d.LogisticNormal(a, b),
+    "Gumbel": lambda d, a, b: d.Gumbel(a, b),
+    "Kumaraswamy": lambda d, a, b: d.Kumaraswamy(a, b),
+    "ContinuousBernoulli": lambda d, a, b: d.ContinuousBernoulli(b),
+}
+
 ORDERS = {
     "random": lambda d, x: d.RandomSampler(x),
     "replacement": lambda d, x: d.RandomSampler(x, replacement=True, num_samples=70),
@@ -143,6 +178,11 @@ EXACT = {
     "multinomial distinct": lambda t: t.multinomial(t.arange(1.0, 50.0), 20),
     "multinomial one": lambda t: t.multinomial(t.arange(1.0, 50.0), 1, True),
     "multinomial 64": lambda t: t.multinomial(t.arange(1, 50, dtype=t.float64), 20),
+    "poisson": lambda t: t.poisson(rates(t, t.float32)),
+    "poisson64": lambda t: t.poisson(rates(t, t.float64)),
+    "binomial": lambda t: t.binomial(*trials(t, t.float32)),
+    "binomial64": lambda t: t.binomial(*trials(t, t.float64)),
+    "NegativeBinomial": lambda t: sampled(t, lambda d, a, b: d.NegativeBinomial(a, b)),
     "seeds": seeds,
 }  # fmt: skip
 
@@ -165,6 +205,7 @@ CLOSE = {
     "linear": lambda t: list(t.nn.Linear(20, 30).parameters()),
     "embedding": lambda t: list(t.nn.Embedding(11, 5).parameters()),
     "mix": mix,
+    **{name: lambda t, make=make: sampled(t, make) for name, make in SAMPLED.items()},
 }  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the stubs _C.pyi and __init__.pyi and docs/api/ops.md: gen_stubs.py [--check].
+"""Writes the stubs _C.pyi and __init__.pyi: gen_stubs.py [--check].
 
 Operations come from the table, `cograd._C._op_table()`: a list of dicts with the keys `name`,
 `namespace` ("" or "_nn"), `signature` (Python text, "input, dim=None, *, dtype=None"), `args` (a
@@ -24,7 +24,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 STUB = ROOT / "python" / "cograd" / "_C.pyi"
-PAGE = ROOT / "docs" / "api" / "ops.md"
 Record = dict[str, Any]
 
 KINDS = {
@@ -471,32 +470,6 @@ def package_stub(package: Any, module: Any, table: list[Record]) -> str:
     return "\n".join([head, *imports, "", *body]) + "\n"
 
 
-def page(table: list[Record]) -> str:
-    """Returns the reference of all operations as Markdown."""
-    lines = [
-        "# Operations",
-        "",
-        "Written by `tools/gen_stubs.py` from the table of operations.",
-        "",
-    ]
-    lines += [
-        "*method*: also a method of Tensor. *in-place*: the method with a trailing underscore",
-        "writes its tensor. *out*: takes the keyword `out=`. *differentiable*: to any order.",
-        "",
-    ]
-    titles = {"": "cograd", "_nn": "cograd.nn.functional"}
-    for namespace, title in titles.items():
-        ops = [r for r in table if r["namespace"] == namespace and not r["internal"]]
-        lines += [f"## {title}", ""]
-        for r in sorted(ops, key=lambda r: str(r["name"])):
-            prefix = "Tensor." if r["method"] and not r["function"] and not namespace else ""
-            lines.append(f"`{prefix}{r['name']}({r['signature']})`")
-            marks = [m for m in ("method", "inplace", "out", "differentiable") if r[m]]
-            tail = f" *{', '.join(marks).replace('inplace', 'in-place')}*" if marks else ""
-            lines += [f": {r['doc']}{tail}", ""]
-    return "\n".join(lines)
-
-
 def main() -> int:
     """Writes or compares the two files."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -510,7 +483,6 @@ def main() -> int:
     texts = {
         STUB: stub(_C, table),
         STUB.with_name("__init__.pyi"): package_stub(cograd, _C, table),
-        PAGE: page(table),
     }
     for path, text in texts.items():
         if args.check:

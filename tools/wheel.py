@@ -2,21 +2,64 @@
 """Builds the wheel and gives it its manylinux tag: wheel.py [--out dist].
 
 OpenBLAS stays outside the wheel: it is the dependency scipy-openblas32, found at run time by a
-relative path. auditwheel decides the tag from the versions of the system's symbols.
+relative path. auditwheel decides the tag from the versions of the system's symbols. What comes out
+is packed again in one order, with one time (SOURCE_DATE_EPOCH, else 1980) and tightly: the same
+files give the same bytes.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import struct
 import subprocess
 import sys
 import sysconfig
+import time
+import zipfile
+import zlib
 from pathlib import Path
 
 import scipy_openblas32
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def deflated(data: bytes) -> bytes:
+    """Returns a raw deflate stream, by libdeflate where the package deflate is: smaller."""
+    try:
+        import deflate
+    except ImportError:
+        packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+        return packer.compress(data) + packer.flush()
+    return bytes(deflate.deflate_compress(data, 12))
+
+
+def repack(wheel: Path) -> None:
+    """Rewrites a wheel: entries sorted, metadata last, one time, fixed permissions, deflated."""
+    with zipfile.ZipFile(wheel) as old:
+        files = {n: old.read(n) for n in old.namelist() if not n.endswith("/")}
+    seconds = max(int(os.environ.get("SOURCE_DATE_EPOCH", 0)), 315532800)  # zip begins in 1980
+    y, month, day, hour, minute, second = time.gmtime(seconds)[:6]
+    stamp = (hour << 11 | minute << 5 | second // 2, (y - 1980) << 9 | month << 5 | day)
+    body, directory = bytearray(), bytearray()
+    for name in sorted(files, key=lambda n: (".dist-info/" in n, n.endswith("RECORD"), n)):
+        data, encoded = files[name], name.encode()
+        packed, method = deflated(data), 8
+        if len(packed) >= len(data):
+            packed, method = data, 0
+        shared = struct.pack(
+            "<HHHHHIIIHH",
+            *(20, 0x800, method, *stamp, zlib.crc32(data), len(packed), len(data)),
+            *(len(encoded), 0),
+        )
+        mode = 0o100755 if name.endswith(".so") else 0o100644
+        directory += b"PK\1\2" + struct.pack("<H", 3 << 8 | 20) + shared
+        directory += struct.pack("<HHHII", 0, 0, 0, mode << 16, len(body)) + encoded
+        body += b"PK\3\4" + shared + encoded + packed
+    n = len(files)
+    end = struct.pack("<HHHHIIH", 0, 0, n, n, len(directory), len(body), 0)
+    wheel.write_bytes(bytes(body + directory) + b"PK\5\6" + end)
 
 
 def main() -> None:
@@ -38,6 +81,7 @@ def main() -> None:
     before = set(args.out.glob("cograd-*.whl"))
     subprocess.run([*repair, str(wheel)], check=True, env=env, capture_output=True)
     newest = max(args.out.glob("cograd-*.whl"), key=lambda p: p.stat().st_mtime)
+    repack(newest)
     for old in before - {newest}:
         if old.name.split("-")[2] == newest.name.split("-")[2]:
             old.unlink()

@@ -14,7 +14,8 @@ class OwnedEdges {
   bool add(const Tensor& t) {
     const Edge e = gradient_edge(t.impl());
     if (e.node == nullptr) return false;
-    keep_.emplace_back(e.node);
+    NodeRef node(e.node);  // the list may find no memory
+    keep_.push_back(std::move(node));
     edges_.push_back(e);
     return true;
   }

@@ -94,6 +94,8 @@ const Tensor& memory_of(const Tensor& t) {
 }
 
 Tensor make_batched(const Tensor& whole, int dim, LevelId level) {
+  COGRAD_CHECK(dim >= 0 && dim < whole.dim(), "vmap: a tensor of shape ", to_string(whole.sizes()),
+               " has no dim ", dim, " for its samples");
   TensorImpl* p = TensorImpl::make(whole.dtype(), whole.dim() - 1);
   Tensor out = Tensor::steal(p);
   whole->storage->retain();

@@ -29,9 +29,11 @@ CopySlices::CopySlices(const Tensor& base, const Tensor& view, NodeRef fn, size_
     }
   }
   const Edge to_base = gradient_edge(base.impl());
+  NodeRef owned(to_base.node);
   for (size_t i = 0; i < std::max(fn_->edges().size(), edge + 1); ++i) {
     const Edge& e = i == edge ? to_base : fn_->edges()[i];
     if (e.node != nullptr && i != edge) e.node->retain();
+    if (i == edge) owned.take();
     add_edge(e.node, e.input_nr);
   }
 }

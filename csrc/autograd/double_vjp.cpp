@@ -172,7 +172,8 @@ std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
       continue;
     }
     const Edge e = gradient_edge(h[i].impl());
-    hold.emplace_back(e.node);
+    NodeRef owned(e.node);
+    hold.push_back(std::move(owned));
     request.roots.push_back(e);
     request.grads.push_back(
         given[i].dtype() == h[i].dtype() ? given[i] : autograd_ops.cast(given[i], h[i].dtype()));
@@ -184,7 +185,8 @@ std::vector<Tensor> tangents_of_node(Node& node, std::span<const Tensor> given,
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!u[i].defined()) continue;
     const Edge e = gradient_edge(u[i].impl());
-    hold.emplace_back(e.node);
+    NodeRef owned(e.node);
+    hold.push_back(std::move(owned));
     request.inputs.push_back(e);
     place.push_back(i);
   }

@@ -178,17 +178,25 @@ void Run::mark_needed() {
 }
 
 // After an error: gradients under way must not stay in the nodes.
+// There may be no memory for a stack: the nodes to be visited are chained through their books.
 void Run::abandon() noexcept {
-  std::vector<Node*> stack;
-  for (const Edge& root : request_.roots) stack.push_back(root.node);
-  while (!stack.empty()) {
-    Node* n = stack.back();
-    stack.pop_back();
-    if (n->run.load(std::memory_order_relaxed) != id_) continue;
+  using Chained = std::vector<Tensor>;  // a Node by its pointer alone, never looked into
+  Node* chain = nullptr;
+  const auto visit = [&](Node* n) {
+    if (n == nullptr || n->run.load(std::memory_order_relaxed) != id_) return;
+    if (n->books.walk == Books::Walk::Open) return;  // in the chain
     n->books.reset();
+    n->books.walk = Books::Walk::Open;
+    n->books.rest.reset(reinterpret_cast<Chained*>(chain));
+    chain = n;
+  };
+  for (const Edge& root : request_.roots) visit(root.node);
+  while (chain != nullptr) {
+    Node* n = chain;
+    chain = reinterpret_cast<Node*>(n->books.rest.release());
+    n->books.walk = Books::Walk::Unseen;
+    for (const Edge& e : n->edges()) visit(e.node);
     n->run.store(0, std::memory_order_release);
-    for (const Edge& e : n->edges())
-      if (e.node != nullptr) stack.push_back(e.node);
   }
 }
 

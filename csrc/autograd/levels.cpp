@@ -98,11 +98,19 @@ TangentLevel::TangentLevel() : id_(next_level()) {
 TangentLevel::~TangentLevel() { close(); }
 
 void TangentLevel::close() noexcept {
-  std::vector<Tensor> dropped;  // after the lock: what dies with them may have tangents here
   {
     const std::lock_guard lock(mutex_);
     if (!std::exchange(open_, false)) return;
-    for (Tangent* t = first_; t != nullptr; t = t->after_) dropped.push_back(std::move(t->value_));
+  }
+  while (true) {
+    Tensor dropped;  // after the lock: what dies with it may have tangents here
+    const std::lock_guard lock(mutex_);
+    Tangent* t = first_;
+    if (t == nullptr) break;
+    dropped.swap(t->value_);
+    first_ = t->after_;
+    if (first_ != nullptr) first_->before_ = nullptr;
+    t->after_ = nullptr;
   }
   open_levels.fetch_sub(1, std::memory_order_relaxed);
 }

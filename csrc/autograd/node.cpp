@@ -14,9 +14,9 @@ void (*release_python_object)(void*) noexcept = nullptr;
 int64_t live_nodes() noexcept { return thread_state.live_nodes; }
 
 void* Node::operator new(size_t n) {
-  ++thread_state.live_nodes;
-  if (n <= kSmallMax) return small_alloc(n);
-  return ::operator new(n);
+  void* p = n <= kSmallMax ? small_alloc(n) : ::operator new(n);
+  ++thread_state.live_nodes;  // not before: what could not be allocated does not live
+  return p;
 }
 void Node::operator delete(void* p, size_t n) noexcept {
   --thread_state.live_nodes;
@@ -42,7 +42,9 @@ void Node::tell_made() noexcept {
 
 void Node::add_edge(Node* node, uint32_t input_nr) {
   if (num_edges_ == edge_capacity_) {
+    NodeRef owned(node);
     auto* grown = new Edge[2 * edge_capacity_];
+    owned.take();
     std::copy_n(edge_data(), num_edges_, grown);
     if (edge_capacity_ > kInlineEdges) delete[] more_edges_;
     more_edges_ = grown;

@@ -8,7 +8,9 @@
 
 #include "kernels/conv_columns.h"
 #include "kernels/conv_direct.h"
+#include "kernels/conv_onednn.h"
 #include "kernels/gemm.h"
+#include "kernels/library.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -121,6 +123,8 @@ void fill(DType t, char* to, const char* value, int64_t n) {
   for (int64_t i = 0; i < n; ++i) std::memcpy(to + static_cast<size_t>(i) * item, value, item);
 }
 
+bool by_onednn() { return chosen_library(Operation::convolution) == Library::onednn; }
+
 int64_t image_stride(const ConvShape& s) { return s.groups * s.in_channels * s.in_size(); }
 
 void forward_tile(DType t, const ConvShape& s, int64_t group, int64_t first, int64_t last,
@@ -144,6 +148,7 @@ void forward_tile(DType t, const ConvShape& s, int64_t group, int64_t first, int
 void conv_forward(DType t, const ConvShape& s, const void* x, const void* w, const void* bias,
                   void* y) {
   HeavyScope heavy(static_cast<int64_t>(std::min(s.work() / 8, 1e15)));
+  if (by_onednn() && onednn_conv_forward(t, s, x, w, bias, y)) return;
   if (direct_forward_suits(t, s)) return direct_forward(t, s, x, w, bias, y);
   const Tiles tiles(s, s.depth(), t);
   parallel_for(0, s.groups * tiles.count, 1, [&](int64_t lo, int64_t hi) {
@@ -159,6 +164,7 @@ void conv_forward(DType t, const ConvShape& s, const void* x, const void* w, con
 
 void conv_input_grad(DType t, const ConvShape& s, const void* g, const void* w, void* gx) {
   HeavyScope heavy(static_cast<int64_t>(std::min(s.work() / 8, 1e15)));
+  if (by_onednn() && onednn_conv_input_grad(t, s, g, w, gx)) return;
   if (direct_input_grad_suits(t, s)) return direct_input_grad(t, s, g, w, gx);
   std::memset(gx, 0, static_cast<size_t>(s.batch * image_stride(s) * dtype_size(t)));
   if (s.in_channels == 0 || s.batch == 0) return;
@@ -190,6 +196,7 @@ void conv_input_grad(DType t, const ConvShape& s, const void* g, const void* w, 
 
 void conv_weight_grad(DType t, const ConvShape& s, const void* g, const void* x, void* gw) {
   HeavyScope heavy(static_cast<int64_t>(std::min(s.work() / 8, 1e15)));
+  if (by_onednn() && onednn_conv_weight_grad(t, s, g, x, gw)) return;
   if (direct_weight_grad_suits(t, s)) return direct_weight_grad(t, s, g, x, gw);
   const int64_t k = s.depth(), taps = s.taps();
   if (s.batch == 0 || k == 0) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/index_impl.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -44,19 +45,19 @@ void read(const ConvShape& s, const std::vector<ColumnRun>& runs, const T* x, in
       T* to = line + r.at;
       const int64_t n = r.x1 - r.x0, offset = row_offset(s, r, kz, ky);
       if (offset < 0) {
-        std::fill_n(to, n, T(0));
+        std::fill_n(to, n, T{});
         continue;
       }
       const TapRange in = tap_range(s, kx, r.x0, r.x1);
       const T* from = x + r.image * image_stride + c * size + offset + in.start;
-      std::fill_n(to, in.lo - r.x0, T(0));
+      std::fill_n(to, in.lo - r.x0, T{});
       T* at = to + (in.lo - r.x0);
       const int64_t count = in.hi - in.lo;
       if (step == 1)
         std::memcpy(at, from, static_cast<size_t>(count) * sizeof(T));
       else
         for (int64_t i = 0; i < count; ++i) at[i] = from[i * step];
-      std::fill_n(at + count, r.x1 - in.hi, T(0));
+      std::fill_n(at + count, r.x1 - in.hi, T{});
     }
   });
 }
@@ -75,62 +76,11 @@ void add(const ConvShape& s, const std::vector<ColumnRun>& runs, const T* src, i
       const T* from = line + r.at + (in.lo - r.x0);
       const int64_t count = in.hi - in.lo;
       if (step == 1)
-        for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(to[i] + from[i]);
+        for (int64_t i = 0; i < count; ++i) to[i] = add_to(to[i], from[i]);
       else
-        for (int64_t i = 0; i < count; ++i) to[i * step] = static_cast<T>(to[i * step] + from[i]);
+        for (int64_t i = 0; i < count; ++i) to[i * step] = add_to(to[i * step], from[i]);
     }
   });
-}
-
-template <class T>
-struct Words {
-  T a, b;
-  Words(int) : a(0), b(0) {}
-};
-
-// By size: nothing is computed.
-template <class F>
-void by_size(DType t, F&& f) {
-  switch (dtype_size(t)) {
-    case 1:
-      return f(TypeTag<uint8_t>{});
-    case 2:
-      return f(TypeTag<uint16_t>{});
-    case 4:
-      return f(TypeTag<uint32_t>{});
-    case 8:
-      return f(TypeTag<uint64_t>{});
-    default:
-      return f(TypeTag<Words<uint64_t>>{});
-  }
-}
-
-template <class F>
-void by_type(DType t, F&& f) {
-  switch (signed_twin(t)) {
-    case DType::Float32:
-      return f(TypeTag<float>{});
-    case DType::Float64:
-      return f(TypeTag<double>{});
-    case DType::Float16:
-      return f(TypeTag<Half>{});
-    case DType::BFloat16:
-      return f(TypeTag<BFloat16>{});
-    case DType::Complex64:
-      return f(TypeTag<Complex<float>>{});
-    case DType::Complex128:
-      return f(TypeTag<Complex<double>>{});
-    case DType::UInt8:
-      return f(TypeTag<uint8_t>{});
-    case DType::Int8:
-      return f(TypeTag<int8_t>{});
-    case DType::Int16:
-      return f(TypeTag<int16_t>{});
-    case DType::Int32:
-      return f(TypeTag<int32_t>{});
-    default:
-      return f(TypeTag<int64_t>{});
-  }
 }
 
 // The whole image `n` as runs.
@@ -171,7 +121,7 @@ TapRange tap_range(const ConvShape& s, int64_t tap, int64_t x0, int64_t x1) {
 
 void read_columns(DType t, const ConvShape& s, const std::vector<ColumnRun>& runs, const char* x,
                   int64_t image_stride, int64_t c0, int64_t c1, char* dst, int64_t ld) {
-  by_size(t, [&]<class T>(TypeTag<T>) {
+  by_width(dtype_size(t), [&]<class T>(TypeTag<T>) {
     read(s, runs, reinterpret_cast<const T*>(x), image_stride, c0, c1, reinterpret_cast<T*>(dst),
          ld);
   });
@@ -179,7 +129,7 @@ void read_columns(DType t, const ConvShape& s, const std::vector<ColumnRun>& run
 
 void add_columns(DType t, const ConvShape& s, const std::vector<ColumnRun>& runs, const char* src,
                  int64_t ld, int64_t c0, int64_t c1, char* x, int64_t image_stride) {
-  by_type(t, [&]<class T>(TypeTag<T>) {
+  dispatch_all(t, [&]<class T>(TypeTag<T>) {
     add(s, runs, reinterpret_cast<const T*>(src), ld, c0, c1, reinterpret_cast<T*>(x),
         image_stride);
   });

@@ -14,14 +14,16 @@
 namespace cograd::kernels {
 
 COGRAD_ISA_VALUE(ConvDirectLoops, conv_direct_loops)
+COGRAD_ISA_VALUE(ConvPointLoops, conv_point_loops)
 
 namespace {
 
 constexpr int64_t kSourceBytes = 640 << 10;  // of a copy: it stays in the second-level cache
 constexpr int64_t kEnough = 512;             // positions that make tiles' ends cheap
 constexpr int64_t kTasks = 8;                // that work should be cut into
-constexpr double kLeast = 0.55;   // share of positions that are results, below which columns win
-constexpr double kUseful = 0.75;  // the same, below which rows are joined
+constexpr double kLeast = 0.55;  // share of positions that are results, below which columns win
+constexpr double kLeastOfPoints = 0.4;    // the same where channels are the lanes
+constexpr double kUseful = 0.75;          // the same, below which rows are joined
 constexpr int64_t kPartPositions = 512;   // that pay for sums of their own
 constexpr int64_t kSumBytes = 8 << 20;    // of sums for parts of the batch
 constexpr int64_t kOuterPositions = 128;  // of the gradient by weights at once
@@ -56,7 +58,8 @@ struct Split {
 Split split_of(DType t, const ConvShape& s, const ShiftPlan& whole) {
   const int64_t plane = whole.source.plane(), bytes = whole.source.size() * dtype_size(t);
   if (whole.dim > 0 && plane < kEnough && s.batch > 1)
-    return {std::clamp<int64_t>(kEnough / plane, 1, s.batch), whole.positions};
+    return {divide_up(s.batch, divide_up(s.batch, std::max<int64_t>(1, kEnough / plane))),
+            whole.positions};
   if (bytes <= kSourceBytes) return {1, whole.positions};
   const int64_t pieces = divide_up(bytes, kSourceBytes);
   const int64_t least = whole.dim == 2 ? 192 : 4;
@@ -70,7 +73,7 @@ struct Packed {
 };
 template <class T>
 Packed pack_weights(DType t, const ConvShape& s, const ShiftPart& part, bool transposed,
-                    const T* w) {
+                    int64_t rows_of_block, const T* w) {
   const int64_t rows = transposed ? s.in_channels : s.out_channels, taps = s.taps();
   const int64_t row = transposed ? taps : s.in_channels * taps;  // distances in w
   const int64_t channel = transposed ? s.in_channels * taps : taps;
@@ -79,11 +82,13 @@ Packed pack_weights(DType t, const ConvShape& s, const ShiftPart& part, bool tra
     for (const int64_t tap : part.taps) places.push_back(c * channel + tap);
   const auto depth = static_cast<int64_t>(places.size());
   Packed p;
-  p.block = conv_direct_loops().block(t, rows);
+  p.block = rows_of_block;
   p.group = divide_up(rows, p.block) * p.block * depth;
   p.data = buffer(std::max<int64_t>(1, s.groups * p.group), t);
   if (depth == 0) return p;
-  const int64_t blocks = divide_up(rows, p.block), block = p.block;
+  const ConvDirectLoops loops = conv_direct_loops();
+  const int64_t blocks = divide_up(rows, p.block), block = p.block, lanes = loops.lanes(t);
+  const bool in_order = !transposed && depth == s.depth();  // rows of w are rows of the block
   parallel_for(0, s.groups * blocks, std::max<int64_t>(1, 8192 / (block * depth)),
                [&](int64_t lo, int64_t hi) {
                  for (; lo < hi; ++lo) {
@@ -91,6 +96,10 @@ Packed pack_weights(DType t, const ConvShape& s, const ShiftPart& part, bool tra
                    const T* from = w + g * s.out_channels * s.depth() + first * row;
                    T* to = reinterpret_cast<T*>(p.data.get()) + g * p.group + first * depth;
                    const int64_t real = std::min(block, rows - first);
+                   if (in_order && block % lanes == 0) {
+                     loops.transpose(t, from, real, depth, block, to);
+                     continue;
+                   }
                    for (int64_t k = 0; k < depth; ++k, to += block) {
                      const T* at_k = from + places[static_cast<size_t>(k)];
                      for (int64_t r = 0; r < real; ++r) to[r] = at_k[r * row];
@@ -108,6 +117,12 @@ double useful(const ShiftPlan& plan) {
     computed += static_cast<double>(plan.source.plane());
   }
   return results / computed;
+}
+
+// Whether channels, not positions, are the lanes: where much of what is computed would be no
+// result.
+bool by_points(DType t, int64_t rows, double share) {
+  return share < kUseful && 2 * rows >= conv_direct_loops().lanes(t);
 }
 
 // The rows that each product reads, one after the other: no space between the rows of the grid.
@@ -156,15 +171,18 @@ void run_plan(DType t, const ConvShape& s, const ShiftPlan& plan, bool transpose
   const int64_t rows = transposed ? s.in_channels : s.out_channels;
   const int64_t y_size = transposed ? s.in_size() : s.out_size();
   const ShiftSource& src = plan.source;
+  const double share = useful(plan);
+  const bool points = by_points(t, rows, share), joined = !points && share < kUseful;
+  const int64_t block = points ? conv_point_loops().block(t, rows) : loops.block(t, rows);
   std::vector<Packed> packed;
   for (const ShiftPart& part : plan.parts)
-    packed.push_back(t == DType::Float32
-                         ? pack_weights(t, s, part, transposed, static_cast<const float*>(w))
-                         : pack_weights(t, s, part, transposed, static_cast<const double*>(w)));
-  const int64_t block = packed[0].block, blocks = divide_up(rows, block);
+    packed.push_back(
+        t == DType::Float32
+            ? pack_weights(t, s, part, transposed, block, static_cast<const float*>(w))
+            : pack_weights(t, s, part, transposed, block, static_cast<const double*>(w)));
+  const int64_t blocks = divide_up(rows, block);
   const int64_t chunks = divide_up(plan.positions, plan.chunk);
   const int64_t parts = divide_up(s.batch, src.images) * s.groups * chunks;
-  const bool joined = useful(plan) < kUseful;
   const int64_t tasks = joined ? kTasks / 2 : kTasks;  // each of a part's cuts joins its rows
   const int64_t cuts = std::clamp<int64_t>(tasks / std::max<int64_t>(1, parts), 1, blocks);
   const int64_t cut_rows = divide_up(blocks, cuts) * block;
@@ -206,6 +224,10 @@ void run_plan(DType t, const ConvShape& s, const ShiftPlan& plan, bool transpose
           job.y_stride[0] = s.groups * rows * y_size;
         }
         job.y = at(t, y, first);
+        if (points) {
+          conv_point_loops().run(t, job);
+          continue;
+        }
         rows_of_products.apply(job);
         loops.shift(t, job);
       }
@@ -219,19 +241,21 @@ bool suits(DType t, const ConvShape& s) {
 }
 
 // Padding and dilation beyond this make copies that are mostly zeros, or joined rows too long.
-bool compact(const ShiftPlan& plan) {
+bool compact(DType t, const ShiftPlan& plan, int64_t rows) {
   const double share = useful(plan);
-  if (plan.source.size() >= (int64_t{1} << 31) || share < kLeast) return false;
-  const double rows =
+  if (plan.source.size() >= (int64_t{1} << 31)) return false;
+  if (by_points(t, rows, share)) return share >= kLeastOfPoints;
+  if (share < kLeast) return false;
+  const double read =
       static_cast<double>(plan.source.plane()) * static_cast<double>(plan.parts[0].offsets.size());
-  return share >= kUseful || rows < double{1 << 24};
+  return share >= kUseful || read < double{1 << 24};
 }
 
 }  // namespace
 
 bool direct_forward_suits(DType t, const ConvShape& shape) {
   const ConvShape s = flattened(shape);
-  return suits(t, s) && compact(forward_plan(s, 1, s.out_size()));
+  return suits(t, s) && compact(t, forward_plan(s, 1, s.out_size()), s.out_channels);
 }
 void direct_forward(DType t, const ConvShape& shape, const void* x, const void* w, const void* bias,
                     void* y) {
@@ -243,7 +267,7 @@ void direct_forward(DType t, const ConvShape& shape, const void* x, const void* 
 bool direct_input_grad_suits(DType t, const ConvShape& shape) {
   const ConvShape s = flattened(shape);
   return suits(t, s) && s.stride[0] * s.stride[1] * s.stride[2] <= 64 &&
-         compact(input_grad_plan(s, 1, s.in_size()));
+         compact(t, input_grad_plan(s, 1, s.in_size()), s.in_channels);
 }
 void direct_input_grad(DType t, const ConvShape& shape, const void* g, const void* w, void* gx) {
   const ConvShape s = flattened(shape);

@@ -56,7 +56,7 @@ void tile(const A* x, const int64_t* offsets, const A* w, int64_t depth, A* out)
     for (int n = 0; n < N; ++n) v[n] = load(at + n * L);
 #pragma GCC unroll 8
     for (int m = 0; m < M; ++m) {
-      const V<A> b = V<A>{} + w[m];
+      const A b = w[m];
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n) sum[m][n] += b * v[n];
     }
@@ -177,7 +177,7 @@ void outer_tile(const A* x, const int64_t* offsets, const A* g, int64_t width, i
       for (int c = 0; c < C; ++c) v[c] = load(g + c * L);
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) {
-        const V<A> b = V<A>{} + at[r][i];
+        const A b = at[r][i];
 #pragma GCC unroll 8
         for (int c = 0; c < C; ++c) sum[r][c] += b * v[c];
       }

@@ -56,4 +56,12 @@ struct ConvDirectLoops {
 };
 const ConvDirectLoops& conv_direct_loops();
 
+// The same results as `shift` with the rows in the lanes of vectors: nothing is computed for the
+// space between the rows of the grid.
+struct ConvPointLoops {
+  int64_t (*block)(DType t, int64_t rows);
+  void (*run)(DType t, const ShiftJob& job);
+};
+const ConvPointLoops& conv_point_loops();
+
 }  // namespace cograd::kernels

@@ -16,33 +16,14 @@
 #include <vector>
 
 #include "cograd/error.h"
+#include "kernels/blas.h"
 #include "kernels/blas_guard.h"
 #include "kernels/gemm_small.h"
 #include "kernels/gemm_tile.h"
 #include "kernels/isa.h"
 #include "tensor/threads.h"
 
-// OpenBLAS as scipy-openblas32 builds it: 32-bit integers and prefixed names.
 extern "C" {
-void scipy_cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float* a,
-                       int lda, const float* b, int ldb, float beta, float* c, int ldc);
-void scipy_cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha,
-                       const double* a, int lda, const double* b, int ldb, double beta, double* c,
-                       int ldc);
-void scipy_cblas_cgemm(int order, int ta, int tb, int m, int n, int k, const void* alpha,
-                       const void* a, int lda, const void* b, int ldb, const void* beta, void* c,
-                       int ldc);
-void scipy_cblas_zgemm(int order, int ta, int tb, int m, int n, int k, const void* alpha,
-                       const void* a, int lda, const void* b, int ldb, const void* beta, void* c,
-                       int ldc);
-void scipy_cblas_cgemv(int order, int ta, int m, int n, const void* alpha, const void* a, int lda,
-                       const void* x, int incx, const void* beta, void* y, int incy);
-void scipy_cblas_zgemv(int order, int ta, int m, int n, const void* alpha, const void* a, int lda,
-                       const void* x, int incx, const void* beta, void* y, int incy);
-void scipy_cblas_sgemv(int order, int ta, int m, int n, float alpha, const float* a, int lda,
-                       const float* x, int incx, float beta, float* y, int incy);
-void scipy_cblas_dgemv(int order, int ta, int m, int n, double alpha, const double* a, int lda,
-                       const double* x, int incx, double beta, double* y, int incy);
 float scipy_cblas_sdot(int n, const float* x, int incx, const float* y, int incy);
 double scipy_cblas_ddot(int n, const double* x, int incx, const double* y, int incy);
 void scipy_openblas_set_num_threads(int n);
@@ -55,7 +36,6 @@ COGRAD_ISA_VALUE(GemmTile, gemm_tile)
 
 namespace {
 
-constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
 // 16-bit products this small skip the conversion to float arrays.
 constexpr int64_t kTinyHalfWork = 8 * 8 * 8;
 constexpr int64_t kBatchWork = 1 << 18;     // multiplications of a piece of a batch
@@ -65,6 +45,7 @@ constexpr int kSplitBits = 21;              // products from 2^21 multiplication
 constexpr double kPacking = 1.0 / 128;      // further than in two if that adds less packing
 constexpr int64_t kVectorGrain = 1 << 16;   // matrix elements of a gemv piece
 constexpr int64_t kDotGrain = 1 << 16;
+constexpr int64_t kTileColumns = 8;  // products with fewer take longer in tiles
 
 // OpenBLAS keeps one thread count; only changes reach it. Products run it with one thread on
 // each thread of our own pool, so that its threads (which spin) never exist beside ours.
@@ -120,20 +101,37 @@ void blas_gemm(DType t, const GemmArgs& g) {
   const int lda = narrow_int(g.lda, "lda"), ldb = narrow_int(g.ldb, "ldb");
   const int ldc = narrow_int(g.ldc, "ldc");
   const BlasCall call;
+  const Blas& b = chosen_blas();
   if (t == DType::Float32) {
-    scipy_cblas_sgemm(kRowMajor, trans(g.ta), trans(g.tb), m, n, k, static_cast<float>(g.alpha),
-                      static_cast<const float*>(g.a), lda, static_cast<const float*>(g.b), ldb,
-                      static_cast<float>(g.beta), static_cast<float*>(g.c), ldc);
+    b.sgemm(kRowMajor, trans(g.ta), trans(g.tb), m, n, k, static_cast<float>(g.alpha),
+            static_cast<const float*>(g.a), lda, static_cast<const float*>(g.b), ldb,
+            static_cast<float>(g.beta), static_cast<float*>(g.c), ldc);
   } else if (is_complex(t)) {
-    const auto product = t == DType::Complex64 ? scipy_cblas_cgemm : scipy_cblas_zgemm;
+    const auto product = t == DType::Complex64 ? b.cgemm : b.zgemm;
     const ComplexNumber alpha(t, g.alpha), beta(t, g.beta);
     product(kRowMajor, trans(g.ta), trans(g.tb), m, n, k, alpha.get(), g.a, lda, g.b, ldb,
             beta.get(), g.c, ldc);
   } else {
-    scipy_cblas_dgemm(kRowMajor, trans(g.ta), trans(g.tb), m, n, k, g.alpha,
-                      static_cast<const double*>(g.a), lda, static_cast<const double*>(g.b), ldb,
-                      g.beta, static_cast<double*>(g.c), ldc);
+    b.dgemm(kRowMajor, trans(g.ta), trans(g.tb), m, n, k, g.alpha, static_cast<const double*>(g.a),
+            lda, static_cast<const double*>(g.b), ldb, g.beta, static_cast<double*>(g.c), ldc);
   }
+}
+
+// Whether OpenBLAS uses AVX-512; it then has kernels of its own for small products, too.
+bool blas_is_wide() {
+  static const bool has = [] {
+    const std::string_view core = scipy_openblas_get_corename();
+    return core == "SkylakeX" || core == "Cooperlake" || core == "Sapphirerapids";
+  }();
+  return has;
+}
+
+// One product on this thread: by tiles where these have wider vectors than OpenBLAS, which uses
+// AVX2 on processors that it does not know and where its environment says so.
+void whole_gemm(DType t, const GemmArgs& g) {
+  if (is_real_blas(t) && g.n >= kTileColumns && isa() == Isa::v4 && !blas_is_wide())
+    return gemm_tile().run(t, g);
+  blas_gemm(t, g);
 }
 
 // Rows [i0, i1) and columns [j0, j1) of the result as a product of its own.
@@ -183,27 +181,18 @@ void grid_block(DType t, const GemmArgs& g, const Grid& grid, int64_t i) {
   const int64_t r = i / grid.cols, c = i % grid.cols;
   const int64_t i0 = edge(g.m, grid.rows, r), i1 = edge(g.m, grid.rows, r + 1);
   const int64_t j0 = edge(g.n, grid.cols, c), j1 = edge(g.n, grid.cols, c + 1);
-  if (i0 < i1 && j0 < j1) blas_gemm(t, block_of(t, g, i0, i1, j0, j1));
-}
-
-// Whether OpenBLAS has kernels of its own for small products, as it has where it uses AVX-512.
-bool blas_has_small_kernels() {
-  static const bool has = [] {
-    const std::string_view core = scipy_openblas_get_corename();
-    return core == "SkylakeX" || core == "Cooperlake" || core == "Sapphirerapids";
-  }();
-  return has;
+  if (i0 < i1 && j0 < j1) whole_gemm(t, block_of(t, g, i0, i1, j0, j1));
 }
 
 // Products too small to be cut go into register tiles where these are quicker: without its small
 // kernels OpenBLAS takes up to twice as long, with them it does for a transposed B only.
 bool takes_tiles(DType t, const GemmArgs& g) {
-  if (!is_real_blas(t) || g.n < 8) return false;
+  if (!is_real_blas(t) || g.n < kTileColumns) return false;
   if (static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) >=
       static_cast<double>(int64_t{1} << kSplitBits))
     return false;
   if (g.tb) return isa() == Isa::v4 || t == DType::Float32;
-  return !blas_has_small_kernels();
+  return !blas_is_wide();
 }
 
 // As blocks if `split`, else in one piece on this thread.
@@ -211,7 +200,7 @@ void float_gemm(DType t, const GemmArgs& g, bool split) {
   if (takes_tiles(t, g)) return gemm_tile().run(t, g);
   set_blas_threads(1);
   const Grid grid = split ? grid_of(g) : Grid{};
-  if (grid.pieces() == 1) return blas_gemm(t, g);
+  if (grid.pieces() == 1) return whole_gemm(t, g);
   parallel_for(0, grid.pieces(), 1, [&](int64_t lo, int64_t hi) {
     for (; lo < hi; ++lo) grid_block(t, g, grid, lo);
   });
@@ -357,17 +346,18 @@ void blas_gemv(DType t, bool ta, int64_t m, int64_t n, double alpha, const void*
   const int im = narrow_int(m, "m"), in = narrow_int(n, "n"), ld = narrow_int(lda, "lda");
   const int ix = narrow_int(incx, "incx"), iy = narrow_int(incy, "incy");
   const BlasCall call;
+  const Blas& b = chosen_blas();
   if (t == DType::Float32) {
-    scipy_cblas_sgemv(kRowMajor, trans(ta), im, in, static_cast<float>(alpha),
-                      static_cast<const float*>(a), ld, static_cast<const float*>(x), ix,
-                      static_cast<float>(beta), static_cast<float*>(y), iy);
+    b.sgemv(kRowMajor, trans(ta), im, in, static_cast<float>(alpha), static_cast<const float*>(a),
+            ld, static_cast<const float*>(x), ix, static_cast<float>(beta), static_cast<float*>(y),
+            iy);
   } else if (is_complex(t)) {
-    const auto product = t == DType::Complex64 ? scipy_cblas_cgemv : scipy_cblas_zgemv;
+    const auto product = t == DType::Complex64 ? b.cgemv : b.zgemv;
     const ComplexNumber scale(t, alpha), keep(t, beta);
     product(kRowMajor, trans(ta), im, in, scale.get(), a, ld, x, ix, keep.get(), y, iy);
   } else {
-    scipy_cblas_dgemv(kRowMajor, trans(ta), im, in, alpha, static_cast<const double*>(a), ld,
-                      static_cast<const double*>(x), ix, beta, static_cast<double*>(y), iy);
+    b.dgemv(kRowMajor, trans(ta), im, in, alpha, static_cast<const double*>(a), ld,
+            static_cast<const double*>(x), ix, beta, static_cast<double*>(y), iy);
   }
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A tile of C stays in registers while k runs; compiled once per instruction set. After K. Goto and
-// R. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008), without its packing
-// of A: operands this small are in the cache.
+// Products by register tiles, without packing where operands are so small that they are in the
+// cache; compiled once per instruction set.
 #include "kernels/gemm_tile.h"
 
 #include <algorithm>
+#include <memory>
 
-#include "kernels/reduce_vec.h"
+#include "kernels/register_tile.h"
 
 namespace cograd::kernels::COGRAD_ISA {
 
@@ -14,14 +14,9 @@ GemmTile gemm_tile();
 
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kRows = 12;  // x 2 vectors: 24 of 32 registers
-#elif defined(__AVX2__)
-constexpr int kRows = 6;
-#else
-constexpr int kRows = 4;
-#endif
-constexpr int64_t kDepth = 256;  // rows of a packed panel
+constexpr int64_t kDepth = 256;                 // rows of a packed panel
+constexpr int64_t kBlockRows = 20 * kTileRows;  // of A that are packed at once
+constexpr int64_t kOften = 48;                  // rows of C for which a panel is copied
 
 constexpr int kMostVectors = 2;
 template <class T, int V = kMostVectors>
@@ -44,16 +39,8 @@ template <class T, int V, int R>
 void tile(const Tiled<T>& g, int64_t depth, int64_t cols) {
   constexpr int L = kLanes<T>;
   Vec<T, L> acc[R][V] = {};
-  const T* a = g.a;
-  const T* b = g.b;
-  for (int64_t p = 0; p < depth; ++p, a += g.step, b += g.ldb) {
-    Vec<T, L> row[V];
-    for (int v = 0; v < V; ++v) row[v] = load(b + v * L);
-    for (int i = 0; i < R; ++i) {
-      const T scale = a[i * g.row];
-      for (int v = 0; v < V; ++v) acc[i][v] += scale * row[v];
-    }
-  }
+  add_products<T, R, V>(depth, StridedFactors<T>{g.a, g.row, g.step}, PanelVectors<T>{g.b, g.ldb},
+                        acc);
   if (cols == kCols<T, V>) {
     for (int i = 0; i < R; ++i) {
       T* c = g.c + i * g.ldc;
@@ -75,7 +62,7 @@ void tile(const Tiled<T>& g, int64_t depth, int64_t cols) {
   }
 }
 
-template <class T, int V, int R = kRows>
+template <class T, int V, int R = kTileRows>
 void tile_of(int rows, const Tiled<T>& g, int64_t depth, int64_t cols) {
   if (rows == R) return tile<T, V, R>(g, depth, cols);
   if constexpr (R > 1) tile_of<T, V, R - 1>(rows, g, depth, cols);
@@ -108,12 +95,13 @@ void transpose(const T* from, int64_t ld, int64_t depth, int64_t cols, T* to) {
     for (int64_t p = 0; p < depth; ++p) to[p * kCols<T> + j] = from[j * ld + p];
 }
 
-// Columns [j, j + cols) of op(B), rows [p, p + depth), as rows of kCols elements.
+// Columns [j, j + cols) of op(B), rows [p, p + depth), as rows of kCols elements. Rows that lie far
+// apart push each other out of the cache, so a panel that is read often is copied.
 template <class T>
 const T* panel_of(const GemmArgs& g, int64_t p, int64_t depth, int64_t j, int64_t cols, T* packed,
                   int64_t* ld) {
   const T* b = static_cast<const T*>(g.b);
-  if (!g.tb && (cols == kCols<T> || cols == kLanes<T>)) {
+  if (!g.tb && g.m < kOften && (cols == kCols<T> || cols == kLanes<T>)) {
     *ld = g.ldb;
     return b + p * g.ldb + j;
   }
@@ -130,28 +118,61 @@ const T* panel_of(const GemmArgs& g, int64_t p, int64_t depth, int64_t j, int64_
   return packed;
 }
 
+// Rows [i, i + rows) of op(A), columns [p, p + depth), in strips of kTileRows rows that the tiles
+// read from end to end.
+template <class T>
+void pack_rows(const GemmArgs& g, int64_t i, int64_t rows, int64_t p, int64_t depth, T* out) {
+  const T* a = static_cast<const T*>(g.a);
+  for (int64_t r = 0; r < rows; r += kTileRows, out += kTileRows * depth) {
+    const int64_t some = std::min<int64_t>(kTileRows, rows - r);
+    if (g.ta) {
+      for (int64_t q = 0; q < depth; ++q)
+        std::copy_n(a + (p + q) * g.lda + i + r, some, out + q * kTileRows);
+    } else {
+      for (int64_t k = 0; k < some; ++k)
+        std::copy_n(a + (i + r + k) * g.lda + p, depth, out + k * depth);
+    }
+  }
+}
+
+// Columns [j, j + cols) of C's rows [i, end): one panel of B, all tiles of A.
+template <class T>
+void panel_product(const GemmArgs& g, Tiled<T> t, int64_t i, int64_t end, int64_t j, int64_t cols,
+                   int64_t p, int64_t depth, const T* strips) {
+  for (; i < end; i += kTileRows) {
+    t.a = strips != nullptr ? strips : static_cast<const T*>(g.a) + i * t.row + p * t.step;
+    if (strips != nullptr) strips += kTileRows * depth;
+    t.c = static_cast<T*>(g.c) + i * g.ldc + j;
+    const int rows = static_cast<int>(std::min<int64_t>(kTileRows, end - i));
+    if (cols <= kLanes<T>)
+      tile_of<T, 1>(rows, t, depth, cols);
+    else
+      tile_of<T, kMostVectors>(rows, t, depth, cols);
+  }
+}
+
 template <class T>
 void product(const GemmArgs& g) {
   alignas(64) T packed[kDepth * kCols<T>];
+  const bool strips = g.m >= kOften && g.n >= 4 * kCols<T> && g.k >= kOften;
+  const int64_t block =
+      strips ? std::min(kBlockRows, (g.m + kTileRows - 1) / kTileRows * kTileRows) : g.m;
+  const std::unique_ptr<T[]> a(strips ? new T[static_cast<size_t>(block * kDepth)] : nullptr);
   Tiled<T> t{};
-  t.row = g.ta ? 1 : g.lda;
-  t.step = g.ta ? g.lda : 1;
   t.alpha = static_cast<T>(g.alpha);
   t.ldc = g.ldc;
-  for (int64_t j = 0; j < g.n; j += kCols<T>) {
-    const int64_t cols = std::min(kCols<T>, g.n - j);
-    for (int64_t p = 0; p < g.k; p += kDepth) {
-      const int64_t depth = std::min(kDepth, g.k - p);
-      t.b = panel_of<T>(g, p, depth, j, cols, packed, &t.ldb);
-      t.beta = p == 0 ? static_cast<T>(g.beta) : T(1);
-      for (int64_t i = 0; i < g.m; i += kRows) {
-        t.a = static_cast<const T*>(g.a) + i * t.row + p * t.step;
-        t.c = static_cast<T*>(g.c) + i * g.ldc + j;
-        const int rows = static_cast<int>(std::min<int64_t>(kRows, g.m - i));
-        if (cols <= kLanes<T>)
-          tile_of<T, 1>(rows, t, depth, cols);
-        else
-          tile_of<T, kMostVectors>(rows, t, depth, cols);
+  for (int64_t p = 0; p < g.k; p += kDepth) {
+    const int64_t depth = std::min(kDepth, g.k - p);
+    t.row = g.ta ? 1 : strips ? depth : g.lda;
+    t.step = g.ta ? (strips ? kTileRows : g.lda) : 1;
+    t.beta = p == 0 ? static_cast<T>(g.beta) : T(1);
+    for (int64_t i = 0; i < g.m; i += block) {
+      const int64_t end = std::min(i + block, g.m);
+      if (strips) pack_rows(g, i, end - i, p, depth, a.get());
+      for (int64_t j = 0; j < g.n; j += kCols<T>) {
+        const int64_t cols = std::min(kCols<T>, g.n - j);
+        t.b = panel_of<T>(g, p, depth, j, cols, packed, &t.ldb);
+        panel_product(g, t, i, end, j, cols, p, depth, a.get());
       }
     }
   }

@@ -24,11 +24,12 @@ int64_t grain_of(const NormGroups& n) {
 }  // namespace
 
 void group_norm_forward(DType t, const NormGroups& n, const void* x, const void* weight,
-                        const void* bias, double eps, bool given, void* y, void* mean, void* rstd) {
+                        const void* bias, double eps, bool given, void* y, void* mean, void* rstd,
+                        void* var) {
   HeavyScope heavy(n.groups * n.segments * n.length);
   const GroupNormLoops loops = group_norm_loops();
   parallel_for(0, n.groups, grain_of(n), [&](int64_t lo, int64_t hi) {
-    loops.forward(t, n, lo, hi, x, weight, bias, eps, given, y, mean, rstd);
+    loops.forward(t, n, lo, hi, x, weight, bias, eps, given, y, mean, rstd, var);
   });
 }
 

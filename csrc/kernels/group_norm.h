@@ -20,9 +20,10 @@ struct NormGroups {
 };
 
 // y = (x - mean) * rstd * weight + bias, of a floating dtype. With `given` mean and rstd are read,
-// else written; they and sums below are float, or double for float64. weight and bias may be null.
+// else written; they and var are float, or double for float64. weight, bias and var may be null.
 void group_norm_forward(DType t, const NormGroups& n, const void* x, const void* weight,
-                        const void* bias, double eps, bool given, void* y, void* mean, void* rstd);
+                        const void* bias, double eps, bool given, void* y, void* mean, void* rstd,
+                        void* var);
 // gx may be null. For each segment of each group: sum(g), and sum(g (x - mean)) rstd.
 void group_norm_backward(DType t, const NormGroups& n, const void* g, const void* x,
                          const void* mean, const void* rstd, const void* weight, bool given,

@@ -53,7 +53,7 @@ struct Coefficients {
 
 template <class T>
 void forward_group(const NormGroups& n, int64_t g, const T* x, Coefficients<T> c, double eps,
-                   bool given, T* y, Wide<T>* mean, Wide<T>* rstd) {
+                   bool given, T* y, Wide<T>* mean, Wide<T>* rstd, Wide<T>* var) {
   using A = Wide<T>;
   const int64_t at = n.first(g);
   if (!given) {
@@ -73,6 +73,7 @@ void forward_group(const NormGroups& n, int64_t g, const T* x, Coefficients<T> c
     }
     mean[g] = center;
     rstd[g] = static_cast<A>(1 / std::sqrt(squares / count + eps));
+    if (var != nullptr) var[g] = static_cast<A>(squares / count);
   }
   for (int64_t s = 0; s < n.segments; ++s) {
     const double r = static_cast<double>(rstd[g]) * c.w(n.weight(g, s));
@@ -123,7 +124,7 @@ void backward_group(const NormGroups& n, int64_t g, const T* gy, const T* x, con
 // Groups of single elements that are neighbours: rows of a matrix, columns are the groups.
 template <class T>
 void forward_columns(const NormGroups& n, int64_t lo, int64_t hi, const T* x, Coefficients<T> c,
-                     double eps, bool given, T* y, Wide<T>* mean, Wide<T>* rstd) {
+                     double eps, bool given, T* y, Wide<T>* mean, Wide<T>* rstd, Wide<T>* var) {
   using A = Wide<T>;
   const int64_t width = hi - lo;
   std::vector<double> sum(static_cast<size_t>(width)), squares(static_cast<size_t>(width));
@@ -147,6 +148,7 @@ void forward_columns(const NormGroups& n, int64_t lo, int64_t hi, const T* x, Co
     for (int64_t i = 0; i < width; ++i) {
       mean[lo + i] = static_cast<A>(total[i]);
       rstd[lo + i] = static_cast<A>(1 / std::sqrt(square[i] / count + eps));
+      if (var != nullptr) var[lo + i] = static_cast<A>(square[i] / count);
     }
   }
   for (int64_t i = 0; i < width; ++i) {
@@ -222,7 +224,7 @@ GroupNormLoops group_norm_loops() {
   GroupNormLoops loops;
   loops.forward = [](DType t, const NormGroups& n, int64_t lo, int64_t hi, const void* x,
                      const void* weight, const void* bias, double eps, bool given, void* y,
-                     void* mean, void* rstd) {
+                     void* mean, void* rstd, void* var) {
     dispatch_floating(t, [&]<class T>(TypeTag<T>) {
       using A = Wide<T>;
       const Coefficients<T> c{static_cast<const T*>(weight), static_cast<const T*>(bias)};
@@ -230,10 +232,10 @@ GroupNormLoops group_norm_loops() {
       T* to = static_cast<T*>(y);
       if (are_columns(n))
         return forward_columns<T>(n, lo, hi, from, c, eps, given, to, static_cast<A*>(mean),
-                                  static_cast<A*>(rstd));
+                                  static_cast<A*>(rstd), static_cast<A*>(var));
       for (; lo < hi; ++lo)
         forward_group<T>(n, lo, from, c, eps, given, to, static_cast<A*>(mean),
-                         static_cast<A*>(rstd));
+                         static_cast<A*>(rstd), static_cast<A*>(var));
     });
   };
   loops.backward = [](DType t, const NormGroups& n, int64_t lo, int64_t hi, const void* g,

@@ -5,16 +5,22 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "kernels/isa_names.h"
+
 namespace cograd::kernels {
 namespace {
 
-Isa detect() noexcept {
-  Isa best = Isa::base;
+Isa processor() noexcept {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v3")) best = Isa::v3;
-  if (__builtin_cpu_supports("x86-64-v4")) best = Isa::v4;
+  if (__builtin_cpu_supports("x86-64-v4")) return Isa::v4;
+  if (__builtin_cpu_supports("x86-64-v3")) return Isa::v3;
 #endif
+  return Isa::base;
+}
+
+Isa detect() noexcept {
+  const Isa best = processor();
   const char* asked = std::getenv("COGRAD_ISA");
   if (asked == nullptr) return best;
   const std::string_view name = asked;
@@ -23,7 +29,15 @@ Isa detect() noexcept {
   return best;
 }
 
+const char* name_of(Isa level) noexcept {
+  return level == Isa::v4 ? "v4" : level == Isa::v3 ? "v3" : "base";
+}
+
 }  // namespace
+
+const char* isa_of_processor() noexcept { return name_of(processor()); }
+
+const char* isa_name() noexcept { return name_of(isa()); }
 
 Isa isa() noexcept {
   static const Isa chosen = detect();

@@ -64,7 +64,8 @@ void forward(const NllGeometry& g, const T* logp, const int64_t* target, const T
              T* total_weight) {
   const Smoothing q(g, weight);
   const int64_t positions = g.batch * g.spatial;
-  const int64_t grain = std::max<int64_t>(1, q.spread == 0 ? kGrain : kGrain / g.classes);
+  const int64_t grain =
+      std::max<int64_t>(1, q.spread == 0 ? kGrain : kGrain / std::max<int64_t>(1, g.classes));
   const int64_t chunk = parallel_chunk(positions, grain);
   const int64_t chunks = positions == 0 ? 0 : (positions + chunk - 1) / chunk;
   std::vector<double> sums(static_cast<size_t>(2 * chunks), 0.0);

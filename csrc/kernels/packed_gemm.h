@@ -4,14 +4,13 @@
 #pragma once
 #include <algorithm>
 
-#include "kernels/reduce_vec.h"
+#include "kernels/register_tile.h"
 
 namespace cograd::kernels::COGRAD_ISA {
 
-// Columns of a panel: two vectors. A tile has as many rows as leave registers for the factors.
+// Columns of a panel: two vectors.
 template <class T>
 inline constexpr int kPanel = 2 * kLanes<T>;
-inline constexpr int kTileRows = kVectorBytes == 64 ? 12 : kVectorBytes == 32 ? 6 : 4;
 
 // Elements that pack() writes for a matrix of k rows and n columns.
 template <class T>
@@ -43,19 +42,8 @@ COGRAD_INLINE void packed_tile(int64_t k, const T* a, int64_t row_step, int64_t 
                                const T* b, int64_t panel_step, T* c, int64_t ldc, int64_t cols) {
   constexpr int L = kLanes<T>;
   Vec<T, L> acc[R][2 * P] = {};
-  for (int64_t i = 0; i < k; ++i) {
-    Vec<T, L> row[2 * P];
-#pragma GCC unroll 8
-    for (int p = 0; p < 2 * P; ++p) row[p] = load(b + p / 2 * panel_step + p % 2 * L);
-#pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-      const Vec<T, L> factor = Vec<T, L>{} + a[r * row_step];
-#pragma GCC unroll 8
-      for (int p = 0; p < 2 * P; ++p) acc[r][p] += factor * row[p];
-    }
-    a += col_step;
-    b += kPanel<T>;
-  }
+  add_products<T, R, 2 * P>(k, StridedFactors<T>{a, row_step, col_step},
+                            PanelVectors<T>{b, kPanel<T>, panel_step}, acc);
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r) {
     T* dst = c + r * ldc;
@@ -98,9 +86,11 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t row_step, 
     c += R * ldc;
     m -= R;
   };
-  while (m >= kTileRows) rows.template operator()<kTileRows, 1>();
+  // 13 to 16 rows are two tiles of about the same size: one of 12 would leave a thin one.
+  while (m >= kTileRows && (kTileRows <= 8 || m <= kTileRows || m > 16))
+    rows.template operator()<kTileRows, 1>();
   if constexpr (kTileRows > 8) {
-    if (m >= 8) rows.template operator()<8, 1>();
+    while (m >= 8) rows.template operator()<8, 1>();
   }
   if constexpr (kTileRows > 4) {
     if (m >= 4) rows.template operator()<4, 1>();

@@ -3,8 +3,10 @@
 #include "kernels/pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
+#include "kernels/index_impl.h"
 #include "kernels/isa.h"
 #include "kernels/pool_loops.h"
 #include "tensor/threads.h"
@@ -24,30 +26,6 @@ void each_plane(int64_t planes, int64_t work, F&& f) {
   parallel_for(0, planes, grain, [&](int64_t lo, int64_t hi) {
     for (; lo < hi; ++lo) f(lo);
   });
-}
-
-template <class F>
-void by_type(DType t, F&& f) {
-  switch (t) {
-    case DType::Float16:
-      return f(TypeTag<Half>{});
-    case DType::BFloat16:
-      return f(TypeTag<BFloat16>{});
-    case DType::Float32:
-      return f(TypeTag<float>{});
-    case DType::Float64:
-      return f(TypeTag<double>{});
-    case DType::UInt8:
-      return f(TypeTag<uint8_t>{});
-    case DType::Int8:
-      return f(TypeTag<int8_t>{});
-    case DType::Int16:
-      return f(TypeTag<int16_t>{});
-    case DType::Int32:
-      return f(TypeTag<int32_t>{});
-    default:
-      return f(TypeTag<int64_t>{});
-  }
 }
 
 }  // namespace
@@ -73,32 +51,45 @@ void max_pool_each(DType t, const PoolWindows* w, int64_t planes, const void* x,
   });
 }
 
-void pool_scatter(DType t, int64_t planes, int64_t n, int64_t size, const void* g,
+bool pool_scatter(DType t, int64_t planes, int64_t n, int64_t size, const void* g,
                   const int64_t* index, bool add, void* y) {
-  by_type(t, [&]<class T>(TypeTag<T>) {
+  std::atomic<bool> fits = true;
+  dispatch_real(t, [&]<class T>(TypeTag<T>) {
     each_plane(planes, std::max(n, size), [&](int64_t p) {
       T* to = static_cast<T*>(y) + p * size;
       const T* from = static_cast<const T*>(g) + p * n;
       const int64_t* at = index + p * n;
       std::memset(static_cast<void*>(to), 0, static_cast<size_t>(size) * sizeof(T));
+      for (int64_t i = 0; i < n; ++i)
+        if (static_cast<uint64_t>(at[i]) >= static_cast<uint64_t>(size)) {
+          fits = false;
+          return;
+        }
       if (add)
-        for (int64_t i = 0; i < n; ++i) to[at[i]] = static_cast<T>(to[at[i]] + from[i]);
+        for (int64_t i = 0; i < n; ++i) to[at[i]] = add_to(to[at[i]], from[i]);
       else
         for (int64_t i = 0; i < n; ++i) to[at[i]] = from[i];
     });
   });
+  return fits;
 }
 
-void pool_gather(DType t, int64_t planes, int64_t n, int64_t size, const void* x,
+bool pool_gather(DType t, int64_t planes, int64_t n, int64_t size, const void* x,
                  const int64_t* index, void* y) {
-  by_type(t, [&]<class T>(TypeTag<T>) {
+  std::atomic<bool> fits = true;
+  dispatch_real(t, [&]<class T>(TypeTag<T>) {
     each_plane(planes, n, [&](int64_t p) {
       const T* from = static_cast<const T*>(x) + p * size;
       T* to = static_cast<T*>(y) + p * n;
       const int64_t* at = index + p * n;
-      for (int64_t i = 0; i < n; ++i) to[i] = from[at[i]];
+      for (int64_t i = 0; i < n; ++i) {
+        const bool inside = static_cast<uint64_t>(at[i]) < static_cast<uint64_t>(size);
+        if (!inside) fits = false;
+        to[i] = inside ? from[at[i]] : T();
+      }
     });
   });
+  return fits;
 }
 
 }  // namespace cograd::kernels

@@ -29,10 +29,10 @@ void max_pool_each(DType t, const PoolWindows* w, int64_t planes, const void* x,
                    int64_t* index);
 
 // y (planes, size) = 0, then g (planes, n) is added at (or written to) index, and the transpose.
-// Every index is at least 0 and below size.
-void pool_scatter(DType t, int64_t planes, int64_t n, int64_t size, const void* g,
+// False, and y half done, where an index is not at least 0 and below size.
+bool pool_scatter(DType t, int64_t planes, int64_t n, int64_t size, const void* g,
                   const int64_t* index, bool add, void* y);
-void pool_gather(DType t, int64_t planes, int64_t n, int64_t size, const void* x,
+bool pool_gather(DType t, int64_t planes, int64_t n, int64_t size, const void* x,
                  const int64_t* index, void* y);
 
 }  // namespace cograd::kernels

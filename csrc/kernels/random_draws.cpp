@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Draws by rejection from one stream of Philox words per element.
+// Draws by rejection, from a stream of Philox words per element or from torch's one stream. Both
+// ask for their numbers in the same order, which is torch's.
 #include "kernels/random_draws.h"
 
 #include <algorithm>
@@ -26,6 +27,7 @@ class Stream {
     const uint64_t bits = (high << 32 | word()) >> 12;
     return (static_cast<double>(bits) + 0.5) * 0x1p-52;
   }
+  double open_uniform() noexcept { return uniform(); }
   double normal() noexcept {
     const double radius = std::sqrt(-2 * std::log(uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());
@@ -47,6 +49,18 @@ class Stream {
   std::array<uint32_t, 4> words_{};
 };
 
+// The stream that all elements share; open_uniform is never 0.
+class SharedStream {
+ public:
+  explicit SharedStream(MtStream& s) noexcept : words_(s) {}
+  double uniform() noexcept { return words_.uniform(); }
+  double open_uniform() noexcept { return 1 - words_.uniform(); }
+  double normal() noexcept { return words_.normal(); }
+
+ private:
+  MtStream& words_;
+};
+
 // log(n!) less Stirling's (n + 1/2) log(n + 1) - (n + 1) + log(2 pi) / 2.
 double stirling_tail(double n) noexcept {
   static constexpr double kSmall[] = {
@@ -60,10 +74,11 @@ double stirling_tail(double n) noexcept {
 
 // Logarithm of a gamma variable. Marsaglia and Tsang, "A simple method for generating gamma
 // variables" (2000); below 1 with their boost, whose power would underflow.
-double log_gamma_draw(double alpha, Stream& r) noexcept {
+template <class R>
+double log_gamma_draw(double alpha, R& r) noexcept {
   double boost = 0;
   if (alpha < 1) {
-    boost = std::log(r.uniform()) / alpha;
+    boost = std::log(r.open_uniform()) / alpha;
     alpha += 1;
   }
   const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);
@@ -72,13 +87,14 @@ double log_gamma_draw(double alpha, Stream& r) noexcept {
     const double step = c * x;
     if (step <= -1) continue;
     const double rest = step * (3 + step * (3 + step));  // (1 + step)^3 - 1
-    const double u = r.uniform(), xx = x * x;
+    const double u = r.open_uniform(), xx = x * x;
     if (u < 1 - 0.0331 * xx * xx || std::log(u) < 0.5 * xx + d * (std::log1p(rest) - rest))
       return boost + std::log(d) + std::log1p(rest);
   }
 }
 
-double gamma_draw(double alpha, Stream& r) noexcept {
+template <class R>
+double gamma_draw(double alpha, R& r) noexcept {
   if (!(alpha >= 0)) return std::numeric_limits<double>::quiet_NaN();
   if (alpha == 0 || std::isinf(alpha)) return alpha;
   return std::exp(log_gamma_draw(alpha, r));
@@ -86,7 +102,8 @@ double gamma_draw(double alpha, Stream& r) noexcept {
 
 // Multiplied uniforms for small rates, else PTRS of W. Hormann, "The transformed rejection method
 // for generating Poisson random variables" (1993).
-double poisson_draw(double rate, Stream& r) noexcept {
+template <class R>
+double poisson_draw(double rate, R& r) noexcept {
   if (!(rate > 0)) return rate == 0 ? 0 : std::numeric_limits<double>::quiet_NaN();
   if (std::isinf(rate)) return rate;
   if (rate < 10) {
@@ -113,7 +130,8 @@ double poisson_draw(double rate, Stream& r) noexcept {
 
 // Sums of geometric gaps where few successes are expected, else BTRS of W. Hormann, "The generation
 // of binomial random variates" (1993). chance is in (0, 1/2].
-double binomial_core(double n, double p, Stream& r) noexcept {
+template <class R>
+double binomial_core(double n, double p, R& r) noexcept {
   if (n * p < 10) {
     const double scale = 1 / std::log1p(-p);
     double k = 0, trials = 0;
@@ -143,7 +161,8 @@ double binomial_core(double n, double p, Stream& r) noexcept {
   }
 }
 
-double binomial_draw(double count, double p, Stream& r) noexcept {
+template <class R>
+double binomial_draw(double count, double p, R& r) noexcept {
   if (std::isnan(count) || std::isnan(p)) return std::numeric_limits<double>::quiet_NaN();
   const double n = std::floor(count);
   if (n < 1 || p <= 0) return 0;
@@ -152,7 +171,8 @@ double binomial_draw(double count, double p, Stream& r) noexcept {
 }
 
 // D. J. Best and N. I. Fisher, "Efficient simulation of the von Mises distribution" (1979).
-double von_mises_draw(double kappa, Stream& r) noexcept {
+template <class R>
+double von_mises_draw(double kappa, R& r) noexcept {
   if (!(kappa >= 0)) return std::numeric_limits<double>::quiet_NaN();
   if (kappa < 1e-8) return std::numbers::pi * (2 * r.uniform() - 1);
   if (kappa > 1e6)
@@ -186,8 +206,14 @@ constexpr int64_t kGrain = 256;
 
 // out[i] = f(i, stream of i) as T.
 template <class T, class F>
-void for_elements(void* out, int64_t n, PhiloxState s, const F& f) {
+void for_elements(void* out, int64_t n, const DrawSource& source, const F& f) {
   T* to = static_cast<T*>(out);
+  if (source.torch != nullptr) {
+    SharedStream r(*source.torch);
+    for (int64_t i = 0; i < n; ++i) to[i] = rounded<T>(f(i, r));
+    return;
+  }
+  const PhiloxState s = source.philox;
   HeavyScope heavy(n * 16);
   parallel_for(0, n, kGrain, [&](int64_t lo, int64_t hi) {
     for (; lo < hi; ++lo) {
@@ -197,15 +223,14 @@ void for_elements(void* out, int64_t n, PhiloxState s, const F& f) {
   });
 }
 
-template <class T>
-void dirichlet_row(const T* alpha, T* out, int64_t size, std::vector<double>& logs, PhiloxState s,
-                   int64_t first) {
+// draw(j, alpha of j) is the logarithm of a gamma variable.
+template <class T, class F>
+void dirichlet_row(const T* alpha, T* out, int64_t size, std::vector<double>& logs, const F& draw) {
   double highest = -std::numeric_limits<double>::infinity();
   for (int64_t j = 0; j < size; ++j) {
-    Stream r(s, first + j);
     const auto a = static_cast<double>(alpha[j]);
     double& v = logs[static_cast<size_t>(j)];
-    v = a > 0 && !std::isinf(a) ? log_gamma_draw(a, r) : std::log(a);
+    v = a > 0 && !std::isinf(a) ? draw(j, a) : std::log(a);
     highest = std::max(highest, v);
   }
   double sum = 0;
@@ -216,10 +241,10 @@ void dirichlet_row(const T* alpha, T* out, int64_t size, std::vector<double>& lo
 
 }  // namespace
 
-void draw_gamma(DType t, void* out, const void* alpha, int64_t n, PhiloxState s) {
+void draw_gamma(DType t, void* out, const void* alpha, int64_t n, const DrawSource& s) {
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     const T* a = static_cast<const T*>(alpha);
-    for_elements<T>(out, n, s, [a](int64_t i, Stream& r) {
+    for_elements<T>(out, n, s, [a](int64_t i, auto& r) {
       const double v = gamma_draw(static_cast<double>(a[i]), r);
       return v < smallest<T>() ? smallest<T>() : v;
     });
@@ -227,45 +252,57 @@ void draw_gamma(DType t, void* out, const void* alpha, int64_t n, PhiloxState s)
 }
 
 void draw_dirichlet(DType t, void* out, const void* alpha, int64_t rows, int64_t size,
-                    PhiloxState s) {
+                    const DrawSource& source) {
   if (size == 0) return;
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
+    if (source.torch != nullptr) {
+      SharedStream r(*source.torch);
+      std::vector<double> logs(static_cast<size_t>(size));
+      for (int64_t at = 0; at < rows * size; at += size)
+        dirichlet_row(static_cast<const T*>(alpha) + at, static_cast<T*>(out) + at, size, logs,
+                      [&](int64_t, double a) { return log_gamma_draw(a, r); });
+      return;
+    }
+    const PhiloxState s = source.philox;
     HeavyScope heavy(rows * size * 16);
     parallel_for(0, rows, std::max<int64_t>(1, kGrain / size), [&](int64_t lo, int64_t hi) {
       std::vector<double> logs(static_cast<size_t>(size));
       for (; lo < hi; ++lo) {
         const int64_t at = lo * size;
-        dirichlet_row(static_cast<const T*>(alpha) + at, static_cast<T*>(out) + at, size, logs, s,
-                      at);
+        dirichlet_row(static_cast<const T*>(alpha) + at, static_cast<T*>(out) + at, size, logs,
+                      [&](int64_t j, double a) {
+                        Stream r(s, at + j);
+                        return log_gamma_draw(a, r);
+                      });
       }
     });
   });
 }
 
-void draw_poisson(DType t, void* out, const void* rate, int64_t n, PhiloxState s) {
+void draw_poisson(DType t, void* out, const void* rate, int64_t n, const DrawSource& s) {
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     const T* mean = static_cast<const T*>(rate);
-    for_elements<T>(out, n, s, [mean](int64_t i, Stream& r) {
+    for_elements<T>(out, n, s, [mean](int64_t i, auto& r) {
       return poisson_draw(static_cast<double>(mean[i]), r);
     });
   });
 }
 
 void draw_binomial(DType t, void* out, const void* count, const void* chance, int64_t n,
-                   PhiloxState s) {
+                   const DrawSource& s) {
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     const T* trials = static_cast<const T*>(count);
     const T* p = static_cast<const T*>(chance);
-    for_elements<T>(out, n, s, [=](int64_t i, Stream& r) {
+    for_elements<T>(out, n, s, [=](int64_t i, auto& r) {
       return binomial_draw(static_cast<double>(trials[i]), static_cast<double>(p[i]), r);
     });
   });
 }
 
-void draw_von_mises(DType t, void* out, const void* concentration, int64_t n, PhiloxState s) {
+void draw_von_mises(DType t, void* out, const void* concentration, int64_t n, const DrawSource& s) {
   dispatch_floating(t, [&]<class T>(TypeTag<T>) {
     const T* kappa = static_cast<const T*>(concentration);
-    for_elements<T>(out, n, s, [kappa](int64_t i, Stream& r) {
+    for_elements<T>(out, n, s, [kappa](int64_t i, auto& r) {
       return von_mises_draw(static_cast<double>(kappa[i]), r);
     });
   });

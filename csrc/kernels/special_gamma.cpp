@@ -14,7 +14,7 @@ namespace cograd::kernels::special {
 
 namespace {
 
-constexpr double kTiny = 1e-300, kEpsilon = 1.1e-16;
+constexpr double kLarge = 1e100, kEpsilon = 1.1e-16;
 constexpr int kMostTerms = 2000;
 
 // m - log(1 + m), without cancellation: log(1 + m) = 2 atanh(m / (2 + m)).
@@ -38,8 +38,10 @@ double scaled_gamma(double a) {
 // x^a exp(-x) / Gamma(a + 1).
 double prefactor(double a, double x) {
   if (a < 16) {
-    const double half = exp(-0.5 * x);
-    return pow(x, a) * half / tgamma(a + 1) * half;
+    const double whole = floor(a), part = a - whole;  // Gamma(a + 1) by its recurrence
+    double product = 1;
+    for (double i = 1; i <= whole; ++i) product *= part + i;
+    return exp(a * log(x) - x - part * tables::kLogGamma1p(part)) / product;
   }
   const double m = (x - a) / a;
   const double gap = m < -0.5 ? m - log(x / a) : log_gap(m);
@@ -49,29 +51,36 @@ double prefactor(double a, double x) {
 // DLMF 8.7.1, of P.
 double p_series(double a, double x) {
   double term = 1, sum = 1;
-  for (int n = 1; n < kMostTerms; ++n) {
-    term *= x / (a + n);
-    sum += term;
-    if (term < kEpsilon * sum) break;
+  for (int n = 1; n < kMostTerms && term >= kEpsilon * sum;) {
+    for (const int end = n + 4; n < end; ++n) {  // looking at each would take longer
+      term *= x / (a + n);
+      sum += term;
+    }
   }
   return prefactor(a, x) * sum;
 }
-// DLMF 8.9.2, of Q, by Lentz' method.
+// DLMF 8.9.2, of Q: numerators and denominators of the convergents, made smaller now and then.
 double q_fraction(double a, double x) {
   const double front = prefactor(a, x) * a;
   if (front == 0) return 0;
-  double b = x + 1 - a, c = 1 / kTiny, d = 1 / b, value = d;
-  for (int n = 1; n < kMostTerms; ++n) {
-    const double factor = -n * (n - a);
-    b += 2;
-    d = factor * d + b;
-    if (d == 0) d = kTiny;
-    c = b + factor / c;
-    if (c == 0) c = kTiny;
-    d = 1 / d;
-    const double change = d * c;
-    value *= change;
-    if (fabs(change - 1) < kEpsilon) break;
+  double b = x + 1 - a, over = 1, under = b, last_over = 0, last_under = 1, value = over / under;
+  for (int n = 1; n < kMostTerms;) {
+    for (const int end = n + 4; n < end; ++n) {
+      const double factor = n * (a - n);
+      b += 2;
+      const double next_over = b * over + factor * last_over;
+      const double next_under = b * under + factor * last_under;
+      last_over = over;
+      last_under = under;
+      over = next_over;
+      under = next_under;
+    }
+    const double now = over / under;
+    if (fabs(now - value) <= kEpsilon * fabs(now)) return front * now;
+    value = now;
+    if (fabs(under) > kLarge) {
+      for (double* v : {&over, &under, &last_over, &last_under}) *v /= kLarge;
+    }
   }
   return front * value;
 }

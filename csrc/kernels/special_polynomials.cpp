@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Orthogonal polynomials. Chebyshev's of degree 7 and up by their trigonometric and hyperbolic
 // forms (DLMF 18.5), all others by the recurrence in the degree (DLMF 18.9): time proportional to
-// it. NaN and overflow end a recurrence.
+// it. NaN and overflow end a recurrence; Laguerre's of more than 2**22 is not evaluated: NaN.
 #include <math.h>
+
+#include <array>
 
 #include "kernels/special_functions.h"
 
@@ -25,6 +27,8 @@ double chebyshev(double x, double n, double first) {
   }
   return now;
 }
+constexpr double kLaguerreMost = 4194304;
+constexpr double kLegendreRecurrence = 1048576;
 double odd_sign(double n) { return fmod(n, 2) == 0 ? 1 : -1; }
 
 // Of theta, x = cos(theta), or hyperbolic of t, |x| = cosh(t): the four kinds, degree n >= 7.
@@ -73,6 +77,20 @@ double evaluate_shifted(const Kind& kind, double x, double n) {
 }
 
 double whole(double n) { return trunc(n); }
+
+// P_n for n > kLegendreRecurrence and |x| != 1, where the terms left out are below 1e-12 of the
+// envelope: Szego, Orthogonal Polynomials, 8.21.17, with the next term in 1 / n.
+double legendre_of_high_degree(double x, double n) {
+  const double sign = x < 0 ? odd_sign(n) : 1, size = fabs(x), m = n + 0.5;
+  if (isnan(x)) return x;
+  if (size > 1) {
+    const double t = acosh(size), power = m * t;
+    return sign * sqrt(t / sinh(t)) * i0e(power) * exp(power);
+  }
+  const double t = acos(size);
+  const double next = (t * size - sin(t)) / (8 * t * sin(t));
+  return sign * sqrt(t / sin(t)) * (bessel_j0(m * t) + next * bessel_j1(m * t) / m);
+}
 
 }  // namespace
 
@@ -143,29 +161,54 @@ double hermite_he(double x, double n) noexcept {
   }
   return now;
 }
-double laguerre_l(double x, double n) noexcept {
-  if (below_zero(n)) return 0;
-  n = whole(n);
-  if (x == 0) return 1;
+namespace {
+
+// k / (k + 1): a division takes as long as the rest of a recurrence's step.
+constexpr int kTabled = 64;
+constexpr auto kPart = [] {
+  std::array<double, kTabled> r{};
+  for (int i = 0; i < kTabled; ++i) r[static_cast<size_t>(i)] = i / (i + 1.0);
+  return r;
+}();
+
+// p_n from p_0 = 1 and p_k+1 = next(r) p_k - r p_k-1, where r = k / (k + 1).
+template <class Next>
+double recurrence(double n, Next&& next) {
   double before = 0, now = 1;
+  if (n <= kTabled) {
+    for (size_t k = 0; k < static_cast<size_t>(n); ++k) {
+      const double after = next(kPart[k]) * now - kPart[k] * before;
+      before = now;
+      now = after;
+    }
+    if (isfinite(now)) return now;
+    before = 0;
+    now = 1;
+  }
   for (double k = 0; k < n && isfinite(now); ++k) {
-    const double after = ((2 * k + 1 - x) * now - k * before) / (k + 1);
+    const double part = k / (k + 1), after = next(part) * now - part * before;
     before = now;
     now = after;
   }
   return now;
 }
+
+}  // namespace
+
+// With r = k / (k + 1): (2 k + 1) / (k + 1) is 1 + r, and 1 / (k + 1) is 1 - r.
+double laguerre_l(double x, double n) noexcept {
+  if (below_zero(n)) return 0;
+  n = whole(n);
+  if (x == 0) return 1;
+  if (n > kLaguerreMost) return isnan(x) ? x : NAN;
+  return recurrence(n, [&](double r) { return (1 + r) - x * (1 - r); });
+}
 double legendre_p(double x, double n) noexcept {
   if (below_zero(n)) return 0;
   n = whole(n);
   if (fabs(x) == 1) return x == 1 ? 1 : odd_sign(n);
-  double before = 0, now = 1;
-  for (double k = 0; k < n && isfinite(now); ++k) {
-    const double after = ((2 * k + 1) * x * now - k * before) / (k + 1);
-    before = now;
-    now = after;
-  }
-  return now;
+  if (n > kLegendreRecurrence) return legendre_of_high_degree(x, n);
+  return recurrence(n, [&](double r) { return (1 + r) * x; });
 }
 
 }  // namespace cograd::kernels::special

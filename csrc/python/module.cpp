@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "python/py_autocast.h"
+#include "python/py_backends.h"
 #include "python/py_optim.h"
 #include "python/py_overrides.h"
 #include "python/py_tensor.h"
@@ -12,7 +14,7 @@ namespace cograd::python {
 namespace {
 
 void warn_user(const std::string& text) {
-  py::gil_scoped_acquire gil;
+  const Gil gil;
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
 }
 
@@ -74,9 +76,12 @@ PYBIND11_MODULE(_C, m) {
   init_gc(m);
   init_saved(m);
   init_watch(m);
+  init_graph_data(m);
+  init_autocast(m);
   init_transforms(m);
   init_interop(m);
   init_extension(m);
   init_optim(m);
+  init_backends(m);
   show_signatures(m);
 }

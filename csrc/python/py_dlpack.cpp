@@ -193,7 +193,7 @@ template <class Managed>
 void drop_managed(void* p) {
   auto* m = static_cast<Managed*>(p);
   if (m->deleter == nullptr || !Py_IsInitialized()) return;
-  const PyGILState_STATE gil = PyGILState_Ensure();  // a producer may count Python references
+  const PyGILState_STATE gil = ensure_gil();  // a producer may count Python references
   m->deleter(m);
   PyGILState_Release(gil);
 }

@@ -113,9 +113,8 @@ PyRef call_with_ctx(PyObject* callable, PyObject* ctx, PyObject* const* args, si
   v.push_back(nullptr);  // room for a bound self
   v.push_back(ctx);
   for (size_t i = 0; i < n; ++i) v.push_back(args[i]);
-  return PyRef(PyObject_Vectorcall(callable, v.data() + 1,
-                                   positional_count(n + 1, names) | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                                   names));
+  return PyRef(call_python(callable, v.data() + 1,
+                           positional_count(n + 1, names) | PY_VECTORCALL_ARGUMENTS_OFFSET, names));
 }
 
 PyRef get_attribute(PyObject* o, PyObject* name) {
@@ -136,8 +135,7 @@ PyRef run_forward(Call& call) {
   } else {
     PyObject* owner = call.info.style == Style::Instance ? ctx : call.info.cls;
     const PyRef f = get_attribute(owner, forward);
-    out = PyRef(
-        PyObject_Vectorcall(f.get(), call.args, positional_count(call.n, call.names), call.names));
+    out = PyRef(call_python(f.get(), call.args, positional_count(call.n, call.names), call.names));
   }
   if (out.get() == nullptr) throw_python_error();
   if (call.info.style == Style::Setup) {
@@ -149,8 +147,7 @@ PyRef run_forward(Call& call) {
     }
     const PyRef f = get_attribute(call.info.cls, setup);
     PyObject* v[4] = {nullptr, ctx, inputs.get(), out.get()};
-    const PyRef done(
-        PyObject_Vectorcall(f.get(), v + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    const PyRef done(call_python(f.get(), v + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     if (done.get() == nullptr) throw_python_error();
   }
   call.core.leave();
@@ -222,12 +219,20 @@ PyObject* finish(Call& call, const PyRef& returned) {
   const Impls dirty = impls_of(f->dirty), fixed = impls_of(f->non_differentiable),
               saved = impls_of(call.core.recording() ? f->to_save : nullptr);
   const Declared declared{span_of(dirty), span_of(fixed), span_of(saved)};
-  call.core.finish({outputs.data(), n}, declared);
-  if (call.core.recording()) {
+  try {
+    call.core.finish({outputs.data(), n}, declared);
+    if (call.core.recording()) {
+      Py_CLEAR(f->to_save);
+      f->recorded = true;
+    }
+    call.core.give_tangents({outputs.data(), n}, declared);
+  } catch (...) {
+    // What joined the graph before the error, and is kept by ctx, is for the collector to see.
+    for (size_t i = 0; i < n; ++i)
+      if (is_tensor(item(i)) && requires_grad(unwrap(item(i)))) ensure_tracked(item(i));
     Py_CLEAR(f->to_save);
-    f->recorded = true;
+    throw;
   }
-  call.core.give_tangents({outputs.data(), n}, declared);
   PyRef result(many ? PyTuple_New(static_cast<Py_ssize_t>(n)) : nullptr);
   if (many && result.get() == nullptr) throw_python_error();
   for (size_t i = 0; i < n; ++i) {
@@ -338,7 +343,7 @@ void FunctionNode::take_gradients(PyObject* result, BackwardArgs& args) {
 void FunctionNode::call_backward(BackwardArgs& args) {
   static PyObject* name = interned("backward");
   struct Lock {
-    PyGILState_STATE state = PyGILState_Ensure();
+    PyGILState_STATE state = ensure_gil();
     ~Lock() { PyGILState_Release(state); }
   } const gil;
   const ClassInfo& info = info_of(Py_TYPE(reinterpret_cast<PyObject*>(owner_)));
@@ -353,7 +358,7 @@ void FunctionNode::call_backward(BackwardArgs& args) {
   PyRef result;
   if (info.style == Style::Instance) {
     const PyRef f = get_attribute(ctx, name);
-    result = PyRef(PyObject_Vectorcall(f.get(), raw.data(), raw.size(), nullptr));
+    result = PyRef(call_python(f.get(), raw.data(), raw.size(), nullptr));
   } else {
     const PyRef f = get_attribute(info.cls, name);
     result = call_with_ctx(f.get(), ctx, raw.data(), raw.size());

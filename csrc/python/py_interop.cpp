@@ -119,7 +119,9 @@ PyObject* method_numpy(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
       COGRAD_CHECK_TYPE(
           PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), "force") == 0,
           "numpy() got an unexpected keyword argument; expected numpy(*, force=False)");
-      force = PyObject_IsTrue(args[i]) == 1;
+      const int truth = PyObject_IsTrue(args[i]);
+      if (truth < 0) throw_python_error();
+      force = truth == 1;
     }
     check_one_value(unwrap(self), "numpy()");
     if (!force) check_exportable("numpy", unwrap(self));
@@ -228,7 +230,7 @@ struct FrombufferArgs {
 void release_py_buffer(void* p) {
   auto* view = static_cast<Py_buffer*>(p);
   if (!Py_IsInitialized()) return;
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const PyGILState_STATE gil = ensure_gil();
   PyBuffer_Release(view);
   delete view;
   PyGILState_Release(gil);
@@ -349,7 +351,7 @@ Tensor tensor_over(char* data, DType t, IntList sizes, IntList strides, void (*d
 
 void drop_python_owner(void* context) {
   if (!Py_IsInitialized()) return;  // the interpreter is gone: leak rather than crash
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const PyGILState_STATE gil = ensure_gil();
   Py_DECREF(static_cast<PyObject*>(context));
   PyGILState_Release(gil);
 }

@@ -120,7 +120,13 @@ int set_data(PyObject* o, PyObject* value, void*) {
     return 0;
   });
 }
-PyObject* get_layout(PyObject*, void*) { return PyUnicode_FromString("cograd.strided"); }
+PyObject* get_layout(PyObject*, void*) {
+  return guarded([] {
+    static PyObject* strided =
+        py::object(py::module_::import("cograd").attr("strided")).release().ptr();
+    return Py_NewRef(strided);
+  });
+}
 PyObject* get_names_none(PyObject*, void*) { Py_RETURN_NONE; }
 PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
 PyObject* get_true(PyObject*, void*) { Py_RETURN_TRUE; }

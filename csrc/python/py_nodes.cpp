@@ -204,7 +204,7 @@ class PyHook final : public Hook {
   PyHook(Kind kind, PyObject* f) : kind_(kind), f_(PyRef::borrow(f)) {}
   void visit(GraphVisitor& v) const override { v.object(f_.get()); }
   void call(HookCall& call) override {
-    const PyGILState_STATE gil = PyGILState_Ensure();
+    const PyGILState_STATE gil = ensure_gil();
     struct Release {
       PyGILState_STATE s;
       ~Release() { PyGILState_Release(s); }
@@ -221,7 +221,7 @@ class PyHook final : public Hook {
         break;
       case Kind::Accumulate: {
         const PyRef arg(wrap(call.values[0]));
-        const PyRef r = check(PyRef(PyObject_CallOneArg(f_.get(), arg.get())));
+        const PyRef r = check(PyRef(call_python(f_.get(), arg.get())));
         COGRAD_CHECK_TYPE(r.get() == Py_None || is_tensor(r.get()), "expected Variable, but hook '",
                           callable_name(f_.get()), "' returned '", Py_TYPE(r.get())->tp_name,
                           "': a post accumulate grad hook returns None");
@@ -256,7 +256,7 @@ class PyHook final : public Hook {
   }
   void call_tensor(HookCall& call) {
     const PyRef arg(wrap(call.values[0]));
-    const PyRef r = check(PyRef(PyObject_CallOneArg(f_.get(), arg.get())));
+    const PyRef r = check(PyRef(call_python(f_.get(), arg.get())));
     if (r.get() == Py_None) return;
     check_value(call.values[0], r.get());
     call.values[0] = unwrap(r.get());
@@ -280,15 +280,13 @@ class PyHook final : public Hook {
   }
   void call_pre(HookCall& call) {
     const PyRef arg = tuple_of(call.values);
-    replace(call.values, check(PyRef(PyObject_CallOneArg(f_.get(), arg.get()))).get());
+    replace(call.values, check(PyRef(call_python(f_.get(), arg.get()))).get());
   }
   void call_post(HookCall& call) {
     const PyRef results = tuple_of(call.values);
     const PyRef grads = tuple_of(*call.also);
-    replace(
-        call.values,
-        check(PyRef(PyObject_CallFunctionObjArgs(f_.get(), results.get(), grads.get(), nullptr)))
-            .get());
+    PyObject* const pair[2] = {results.get(), grads.get()};
+    replace(call.values, check(PyRef(call_python(f_.get(), pair, 2))).get());
   }
   Kind kind_;
   PyRef f_;
@@ -441,7 +439,7 @@ py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool cr
 void serve_python() {
   if (!Py_IsInitialized()) return;
   if (!PyGILState_Check()) {
-    const py::gil_scoped_acquire gil;
+    const Gil gil;
     if (PyErr_CheckSignals() != 0) throw_python_error();
     return;
   }
@@ -457,15 +455,21 @@ void serve_python() {
   if (now - last < kBetween) return;
   last = now;
   PyThreadState* state = PyEval_SaveThread();
-  PyEval_RestoreThread(state);
+  restore_thread(state);
 }
 
-int attach_thread() { return Py_IsInitialized() ? static_cast<int>(PyGILState_Ensure()) : -1; }
+int attach_thread() { return Py_IsInitialized() ? static_cast<int>(ensure_gil()) : -1; }
 void detach_thread(int token) {
   if (token >= 0) PyGILState_Release(static_cast<PyGILState_STATE>(token));
 }
 
 void release_object(void* o) noexcept { const PyRef dropped(static_cast<PyObject*>(o)); }
+
+bool truth_of(PyObject* o) {
+  const int truth = PyObject_IsTrue(o);
+  if (truth < 0) throw_python_error();
+  return truth == 1;
+}
 
 PyObject* pick(PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Py_ssize_t at,
                const char* name, size_t* used) {
@@ -526,9 +530,9 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
                       "retain_graph=None, create_graph=False, inputs=None)");
     BackwardJob job;
     add_root(job, self, gradient, 0);
-    job.request.create_graph = create != nullptr && PyObject_IsTrue(create) == 1;
-    job.request.keep_graph = retain == nullptr || retain == Py_None ? job.request.create_graph
-                                                                    : PyObject_IsTrue(retain) == 1;
+    job.request.create_graph = create != nullptr && truth_of(create);
+    job.request.keep_graph =
+        retain == nullptr || retain == Py_None ? job.request.create_graph : truth_of(retain);
     if (inputs != nullptr && inputs != Py_None) {
       job.request.accumulate = true;
       if (is_tensor(inputs) || is_edge(inputs)) {
@@ -630,7 +634,7 @@ void init_nodes(py::module_& m) {
   m.def("_queue_callback", [](py::function f) {
     auto held = std::make_shared<PyRef>(PyRef::borrow(f.ptr()));
     COGRAD_CHECK(queue_callback([held] {
-                   const py::gil_scoped_acquire gil;
+                   const Gil gil;
                    py::handle(held->get())();
                  }),
                  "Final callbacks can only be installed during backward pass.");

@@ -33,7 +33,7 @@ class PyRef {
   }
   ~PyRef() {
     if (p_ == nullptr || !Py_IsInitialized()) return;  // interpreter gone: leak rather than crash
-    const PyGILState_STATE gil = PyGILState_Ensure();
+    const PyGILState_STATE gil = ensure_gil();
     Py_DECREF(p_);
     PyGILState_Release(gil);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The op table as Python data.
+#include "ops/core/autocast.h"
 #include "ops/core/out.h"
 #include "python/py_ops.h"
 
@@ -69,6 +70,7 @@ py::dict describe_record(const OpRecord& r) {
   d["namespace"] = (f & kNN) != 0 ? "_nn" : "";
   d["result"] = kResults[static_cast<int>(r.result)];
   d["num_results"] = static_cast<int>(r.num_results);
+  d["autocast"] = (f & kAutocastLow) != 0 ? "low" : (f & kAutocastWide) != 0 ? "float32" : "";
   describe_facts(r.facts, d);
   d["args"] = describe_arguments(r.args);
   return d;

@@ -440,6 +440,28 @@ PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed
 }
 
 PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
+                        PyObject* kwnames);
+
+// x.add_(2, y), as it was written before alpha and value were keywords; null if it is not that.
+[[gnu::cold]] PyObject* number_first(PyObject* callable, std::string_view name,
+                                     PyObject* const* args, size_t n, PyObject* kwnames) {
+  if (name.ends_with('_')) name.remove_suffix(1);
+  const bool sum = name == "add" || name == "sub";
+  if (!sum && name != "addcmul" && name != "addcdiv") return nullptr;
+  if (n != (sum ? 3 : 4) || (kwnames != nullptr && PyTuple_GET_SIZE(kwnames) > 0)) return nullptr;
+  const bool number = PyFloat_Check(args[1]) || PyLong_Check(args[1]);
+  if (!number || !is_tensor(args[0]) || !is_tensor(args[2])) return nullptr;
+  const py::tuple names = py::make_tuple(sum ? "alpha" : "value");
+  if (PyErr_WarnFormat(PyExc_UserWarning, 1,
+                       "a number in front is the old form; pass it as %S=", names[0].ptr()) < 0)
+    throw_python_error();
+  PyObject* turned[4] = {args[0], args[2], sum ? args[1] : args[3], args[1]};
+  PyObject* result = op_vectorcall(callable, turned, n - 1, names.ptr());
+  if (result == nullptr) throw_python_error();
+  return result;
+}
+
+PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf,
                         PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
     const OpGroup& g = *reinterpret_cast<PyOp*>(callable)->group;
@@ -452,6 +474,7 @@ PyObject* op_vectorcall(PyObject* callable, PyObject* const* args, size_t nargsf
       if (parse(*r, args, n, kwnames, p, nullptr)) return run(g, *r, args, p);
     }
     if (overridden(callable, args, n, kwnames, &other)) return other;
+    if (PyObject* result = number_first(callable, g.name, args, n, kwnames)) return result;
     return fail_parse(g, args, n, kwnames);
   });
 }

@@ -2,6 +2,7 @@
 // Calls of ops from Python: argument parsing and the callable objects made from op records.
 #pragma once
 #include "api/registration.h"
+#include "python/py_autocast.h"
 #include "python/py_tensor.h"
 
 namespace cograd::python {
@@ -25,11 +26,11 @@ inline void call_plain(const OpRecord* r, const Value* args, Result& out) {
     return api::call_foreign(*r->foreign, args, out);
   r->call(args, out);
 }
-// A record called by Python code; anomaly mode and the profiler see it.
+// A record called by Python code; autocast, anomaly mode and the profiler see it.
 void call_watched(const OpRecord* r, const Value* args, Result& out);
 void inplace_watched(const OpRecord* r, const Tensor& self, const Value* args);
 inline void call_record(const OpRecord* r, const Value* args, Result& out) {
-  if (watching(kWatchForward | kWatchProfile)) [[unlikely]]
+  if (watching(kWatchForward | kWatchProfile | kWatchAutocast)) [[unlikely]]
     return call_watched(r, args, out);
   call_plain(r, args, out);
 }

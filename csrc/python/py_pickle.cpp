@@ -55,9 +55,23 @@ class UntypedStorage {
       data_discard(storage_->data, static_cast<size_t>(storage_->nbytes));
   }
 
+  int64_t views = 0;  // buffers of the object that are in use
+
  private:
   Storage* storage_;
 };
+
+// Views are counted: the memory must stay where they point.
+int storage_view(PyObject* self, Py_buffer* view, int flags) noexcept {
+  auto& s = py::cast<UntypedStorage&>(py::handle(self));
+  if (PyBuffer_FillInfo(view, self, s.get()->data, s.nbytes(), s.get()->read_only, flags) != 0)
+    return -1;
+  ++s.views;
+  return 0;
+}
+void end_storage_view(PyObject* self, Py_buffer*) noexcept {
+  --py::cast<UntypedStorage&>(py::handle(self)).views;
+}
 
 // Takes over the reference on `s`.
 py::object storage_object(Storage* s) {
@@ -138,21 +152,33 @@ py::object untyped_storage(const Tensor& t) {
 // ---- memory that processes share
 // ------------------------------------------------------------------
 
-// Moves t's storage there, with what t is a view of; false, and nothing done, where something else
-// points into the memory.
-bool share_tensor(const Tensor& t) {
+// Moves the storage of t there, with what t is a view of and with `others` over the same memory;
+// false, and nothing done, where still something else points into it.
+bool share_tensor(const Tensor& t, const std::vector<Tensor>& others) {
   check_one_value(t, "share_memory_()");
   Storage* s = t->storage;
   if (is_shared(s)) return true;
+  std::vector<TensorImpl*> users;
+  const auto add = [&](TensorImpl* p) {
+    if (p != nullptr && p->storage == s && std::ranges::find(users, p) == users.end())
+      users.push_back(p);
+  };
+  const auto add_with_base = [&](const Tensor& x) {
+    add(x.impl());
+    add(x->base);
+  };
+  add_with_base(t);
+  std::ranges::for_each(others, add_with_base);
   const auto it = registry().find(s);
   PyObject* object = it == registry().end() ? nullptr : it->second;
-  const bool view = t->base != nullptr && t->base->storage == s;
-  const uint32_t known = 1 + (object != nullptr ? 1 : 0) + (view ? 1 : 0);
+  auto* bytes = object == nullptr ? nullptr : &py::cast<UntypedStorage&>(py::handle(object));
+  const size_t known = users.size() + (bytes != nullptr ? 1 : 0);
   if (s->kind == 3 || s->emptied || s->refs.load(std::memory_order_acquire) != known) return false;
-  move_to_shared(t.impl(), view ? t->base : nullptr);
-  if (object == nullptr) return true;
+  if (bytes != nullptr && bytes->views > 0) return false;
+  move_to_shared(users);
+  if (bytes == nullptr) return true;
   t->storage->retain();
-  py::cast<UntypedStorage&>(py::handle(object)).replace(t->storage);
+  bytes->replace(t->storage);
   registry()[t->storage] = object;
   return true;
 }
@@ -205,19 +231,20 @@ void init_pickle(py::module_& m) {
       .def("__copy__", &copy_of_storage)
       .def("__deepcopy__",
            [](const UntypedStorage& s, const py::object&) { return copy_of_storage(s); })
-      .def("__repr__",
-           [](const UntypedStorage& s) {
-             return "UntypedStorage(nbytes=" + std::to_string(s.nbytes()) + ")";
-           })
-      .def_buffer([](const UntypedStorage& s) {
-        return py::buffer_info(static_cast<uint8_t*>(s.get()->data), s.nbytes(),
-                               s.get()->read_only);
+      .def("__repr__", [](const UntypedStorage& s) {
+        return "UntypedStorage(nbytes=" + std::to_string(s.nbytes()) + ")";
       });
+  PyBufferProcs* buffers = &reinterpret_cast<PyHeapTypeObject*>(storage.ptr())->as_buffer;
+  buffers->bf_getbuffer = storage_view;
+  buffers->bf_releasebuffer = end_storage_view;
   m.def("_storage_from_bytes", &storage_from_bytes, py::arg("source"));
   m.def("_rebuild_tensor", &rebuild_tensor, py::arg("storage"), py::arg("dtype"), py::arg("offset"),
         py::arg("size"), py::arg("stride"), py::arg("requires_grad"));
   m.def("_is_shared", [](const Tensor& t) { return is_shared(t->storage); }, py::arg("tensor"));
-  m.def("_share_tensor", &share_tensor, py::arg("tensor"));
+  m.def("_share_tensor", &share_tensor, py::arg("tensor"), py::arg("others"));
+  m.def(
+      "_same_storage", [](const Tensor& a, const Tensor& b) { return a->storage == b->storage; },
+      py::arg("a"), py::arg("b"));
   m.def(
       "_new_shared", [](int64_t nbytes) { return storage_object(shared_make(nbytes)); },
       py::arg("nbytes"));

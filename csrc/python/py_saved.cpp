@@ -20,9 +20,9 @@ class PyPacked final : public Packed {
   }
   void drop() noexcept override { value_ = PyRef(); }
   Tensor unpack(const Tensor& value) override {
-    const py::gil_scoped_acquire gil;
+    const Gil gil;
     const PyRef arg = value.defined() ? PyRef(wrap(value)) : PyRef::borrow(value_.get());
-    const PyRef r(PyObject_CallOneArg(unpack_.get(), arg.get()));
+    const PyRef r(call_python(unpack_.get(), arg.get()));
     if (r.get() == nullptr) throw_python_error();
     COGRAD_CHECK_TYPE(is_tensor(r.get()),
                       "Output of saved tensor unpack_hook expected to be a Tensor but got result "
@@ -46,9 +46,9 @@ class PySavedHook final : public SavedHook {
   PySavedHook(PyObject* pack, PyObject* unpack)
       : pack_(PyRef::borrow(pack)), unpack_(PyRef::borrow(unpack)) {}
   std::unique_ptr<Packed> pack(const Tensor& t) override {
-    const py::gil_scoped_acquire gil;
+    const Gil gil;
     const PyRef arg(wrap(t));
-    const PyRef value(PyObject_CallOneArg(pack_.get(), arg.get()));
+    const PyRef value(call_python(pack_.get(), arg.get()));
     if (value.get() == nullptr) throw_python_error();
     return std::make_unique<PyPacked>(value.get(), unpack_.get());
   }

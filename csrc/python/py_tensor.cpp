@@ -9,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "kernels/isa_names.h"
 #include "ops/linalg/linalg.h"
 #include "python/py_interop.h"
 #include "tensor/interrupt.h"
@@ -107,7 +108,7 @@ void release_pyobj(TensorImpl* t) noexcept {
   auto* o = static_cast<PyObject*>(std::exchange(t->pyobj, nullptr));
   t->flags &= ~uint32_t{kOwnsPyObject};
   if (!Py_IsInitialized()) return;
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const PyGILState_STATE gil = ensure_gil();
   self_of(o)->impl = nullptr;
   Py_DECREF(o);
   PyGILState_Release(gil);
@@ -191,7 +192,7 @@ int tensor_setattro(PyObject* o, PyObject* name, PyObject* value) {
 void* release_gil() {
   return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
 }
-void restore_gil(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+void restore_gil(void* state) { restore_thread(static_cast<PyThreadState*>(state)); }
 
 namespace {
 
@@ -407,6 +408,7 @@ void init_tensor(py::module_& m) {
   };
   m.def("get_num_threads", &num_threads, "Threads that loops and BLAS may use.");
   m.def("set_num_threads", &set_num_threads, py::arg("n"), "Sets the threads of loops and BLAS.");
+  m.def("_isa", [] { return py::make_tuple(kernels::isa_of_processor(), kernels::isa_name()); });
   m.def("_cached_bytes", &cached_bytes);
   m.def("_release_cached_memory", &release_cached_memory);
   py::register_exception_translator([](std::exception_ptr p) {

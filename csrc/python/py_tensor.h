@@ -8,6 +8,7 @@
 
 #include "autograd/variable.h"
 #include "ops/core/registry.h"
+#include "python/gil.h"
 
 namespace cograd::python {
 
@@ -50,6 +51,8 @@ template <class F>
 PyObject* guarded(F&& f) noexcept {
   try {
     return f();
+  } catch (abi::__forced_unwind&) {
+    wait_for_exit();
   } catch (...) {
     return translate_exception();
   }
@@ -58,6 +61,8 @@ template <class F>
 int guarded_int(F&& f) noexcept {
   try {
     return f();
+  } catch (abi::__forced_unwind&) {
+    wait_for_exit();
   } catch (...) {
     translate_exception();
     return -1;
@@ -98,6 +103,7 @@ void init_function(py::module_& m);
 void init_gc(py::module_& m);
 void init_saved(py::module_& m);
 void init_watch(py::module_& m);
+void init_graph_data(py::module_& m);
 void init_transforms(py::module_& m);
 void init_interop(py::module_& m);
 void init_random(py::module_& m);

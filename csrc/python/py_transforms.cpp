@@ -264,7 +264,6 @@ void init_transforms(py::module_& m) {
   m.def("_take_samples", &take_samples);
   m.def("_describe_samples", &describe_samples);
   m.def("_tell_of_loops", &tell_of_loops);
-  m.def("_tells_of_loops", &tells_of_loops);
   m.def("_vmap_depth", [] { return vmap_levels().size(); });
   m.def("_backward_within_vmaps", &backward_within_vmaps);
   m.def("_new_leaf", &new_leaf);

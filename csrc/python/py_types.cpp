@@ -20,11 +20,13 @@ struct PyDType {
 PyTypeObject* dtype_type = nullptr;
 PyObject* dtype_objects[kNumDTypes];
 PyTypeObject* size_type = nullptr;
+// The package's name in what is printed: torch's under install_as_torch().
+std::string public_name = "cograd";
 
 DType value_of(PyObject* o) { return reinterpret_cast<PyDType*>(o)->value; }
 
 PyObject* dtype_repr(PyObject* o) {
-  return PyUnicode_FromFormat("cograd.%s", dtype_name(value_of(o)));
+  return PyUnicode_FromFormat("%s.%s", public_name.c_str(), dtype_name(value_of(o)));
 }
 PyObject* dtype_reduce(PyObject* o, PyObject*) {
   return PyUnicode_FromString(dtype_name(value_of(o)));  // a global of the package: pickled by name
@@ -88,7 +90,7 @@ PyObject* size_numel(PyObject* self, PyObject*) {
 PyObject* size_repr(PyObject* self) {
   PyObject* list = PySequence_List(self);
   if (list == nullptr) return nullptr;
-  PyObject* text = PyUnicode_FromFormat("cograd.Size(%R)", list);
+  PyObject* text = PyUnicode_FromFormat("%s.Size(%R)", public_name.c_str(), list);
   Py_DECREF(list);
   return text;
 }
@@ -186,8 +188,12 @@ Device usable(const DeviceBox& b) {
   return b.d;
 }
 
+PyTypeObject* device_type = nullptr;
+
 void init_device(py::module_& m) {
-  py::class_<DeviceBox>(m, "device", "Where a tensor lives: device('cpu').")
+  py::class_<DeviceBox> cls(m, "device", "Where a tensor lives: device('cpu').");
+  device_type = reinterpret_cast<PyTypeObject*>(cls.ptr());
+  cls  //
       .def(py::init(&device_from_text), py::arg("type"))
       .def(py::init([](const std::string& s, int index) {
              return device_from_text(s + ":" + std::to_string(index));
@@ -289,7 +295,7 @@ bool parse_dtype(PyObject* o, DType* out) noexcept {
   return true;
 }
 
-bool is_device(PyObject* o) noexcept { return py::isinstance<DeviceBox>(o); }
+bool is_device(PyObject* o) noexcept { return PyObject_TypeCheck(o, device_type) != 0; }
 bool parse_device(PyObject* o, Device* out) {
   if (PyUnicode_Check(o)) {
     *out = usable(device_from_text(py::cast<std::string>(py::handle(o))));
@@ -304,8 +310,14 @@ PyObject* device_object(Device d) { return py::cast(DeviceBox{d, kCpu}).release(
 PyObject* size_object(IntList sizes) {
   PyObject* out = size_type->tp_alloc(size_type, static_cast<Py_ssize_t>(sizes.size()));
   if (out == nullptr) throw_python_error();
-  for (size_t i = 0; i < sizes.size(); ++i)
-    PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(sizes[i]));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    PyObject* size = PyLong_FromLongLong(sizes[i]);
+    if (size == nullptr) {
+      Py_DECREF(out);
+      throw_python_error();
+    }
+    PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i), size);
+  }
   return out;
 }
 
@@ -445,6 +457,8 @@ PyObject* scalar_object(const Scalar& s) {
 }
 
 void init_types(py::module_& m) {
+  m.def("_set_public_name", [](const std::string& name) { public_name = name; });
+  m.def("_public_name", [] { return public_name; });
   init_dtype(m);
   init_size(m);
   init_device(m);

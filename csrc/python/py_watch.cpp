@@ -2,8 +2,11 @@
 // Anomaly mode, the log of in-place writes and the profiler: what they need of Python.
 #include <cstring>
 
+#include "autograd/profile_extras.h"
+#include "python/py_autocast.h"
 #include "python/py_ops.h"
 #include "python/py_saved.h"
+#include "tensor/memory_stats.h"
 
 namespace cograd::python {
 
@@ -31,7 +34,7 @@ PyObject* capture_frames() noexcept {
 
 void node_made(Node* n) noexcept {
   if (!Py_IsInitialized()) return;
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const PyGILState_STATE gil = ensure_gil();
   {
     const py::error_scope keep;  // an error that is under way stays so
     n->extra().made_at = capture_frames();
@@ -50,7 +53,7 @@ std::string place_of(PyObject* frames) {
 
 std::string caller() {
   if (!Py_IsInitialized()) return {};
-  const py::gil_scoped_acquire gil;
+  const Gil gil;
   const py::error_scope keep;  // an error that is under way stays so
   try {
     const py::object frames = py::reinterpret_steal<py::object>(capture_frames());
@@ -63,7 +66,7 @@ std::string caller() {
 std::string made_at(const Node* n) {
   PyObject* frames = made_at_frames(n);
   if (frames == nullptr) return {};
-  const py::gil_scoped_acquire gil;
+  const Gil gil;
   const py::error_scope keep;  // an error that is under way stays so
   try {
     return place_of(frames);
@@ -93,7 +96,7 @@ py::list origins(Node* n) {
 // Warns as torch does and puts the forward call's traceback into the exception.
 void node_failed(Node* n, std::exception_ptr& error) noexcept {
   if (!Py_IsInitialized()) return;
-  const PyGILState_STATE gil = PyGILState_Ensure();
+  const PyGILState_STATE gil = ensure_gil();
   {
     const py::error_scope keep;  // an error that is under way stays so
     try {
@@ -115,12 +118,13 @@ void node_failed(Node* n, std::exception_ptr& error) noexcept {
 }
 
 void before_write(const Tensor& t, const char* op) {
-  const py::gil_scoped_acquire gil;
+  const Gil gil;
   if (write_callback == nullptr) return;
   const PyRef callback = PyRef::borrow(write_callback);  // it may end the mode that set it
   const PyRef arg(wrap(t));
   const PyRef name(PyUnicode_FromString(op));
-  const PyRef r(PyObject_CallFunctionObjArgs(callback.get(), arg.get(), name.get(), nullptr));
+  PyObject* const pair[2] = {arg.get(), name.get()};
+  const PyRef r(call_python(callback.get(), pair, 2));
   if (r.get() == nullptr) throw_python_error();
 }
 
@@ -184,10 +188,14 @@ void watched(const OpRecord* r, const Value* args, F&& run, Check&& check) {
 
 py::list profile_events() {
   py::list out;
-  for (const ProfileEvent& e : take_profile_events()) {
+  const std::vector<ProfileExtra> extras = take_profile_extras();
+  const std::vector<ProfileEvent> events = take_profile_events();
+  for (size_t i = 0; i < events.size(); ++i) {
     constexpr const char* kKinds[] = {"op", "node", "user"};
+    const ProfileEvent& e = events[i];
+    const ProfileExtra extra = i < extras.size() ? extras[i] : ProfileExtra{};
     out.append(py::make_tuple(kKinds[static_cast<int>(e.kind)], e.name, e.sequence, e.begin_ns,
-                              e.end_ns, e.thread));
+                              e.end_ns, e.thread, extra.live_bytes, extra.place));
   }
   return out;
 }
@@ -201,7 +209,9 @@ void set_anomaly(bool on, bool nan, bool forward, bool inf) {
 
 }  // namespace
 
-void call_watched(const OpRecord* r, const Value* args, Result& out) {
+void call_watched(const OpRecord* r, const Value* given, Result& out) {
+  AutocastArguments cast;
+  const Value* args = cast.of(*r, given);
   watched(
       r, args, [&] { call_plain(r, args, out); },
       [&] {
@@ -248,6 +258,8 @@ void init_watch(py::module_& m) {
     Py_XDECREF(std::exchange(write_callback, fresh));
   });
   m.def("_set_profiling", [](bool on) { set_watch(kWatchProfile, on); });
+  m.def("_set_profile_extras", &set_profile_extras);
+  m.def("_live_bytes", &live_bytes, "Bytes of tensor data in blocks of their own.");
   m.def("_profiling", [] { return watching(kWatchProfile); });
   m.def("_profile_events", &profile_events);
   m.def("_profile_now", &now_ns);

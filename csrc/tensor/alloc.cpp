@@ -6,12 +6,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
+
+#include "tensor/memory_stats.h"
 
 namespace cograd {
 
@@ -30,9 +33,17 @@ struct PoolReaper {
   }
 };
 
-constexpr size_t kCacheMin = size_t{1} << 16;
+// The address sanitizer is to see every object and block end: nothing is kept for later then.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kKeeps = false;
+#else
+constexpr bool kKeeps = true;
+#endif
+constexpr size_t kCacheMin = kKeeps ? size_t{1} << 16 : SIZE_MAX;
 constexpr size_t kCacheCap = size_t{1} << 28;
 constexpr size_t kHugePage = size_t{1} << 21;
+
+constinit std::atomic<int64_t> live{0};
 
 // Blocks are rounded to four sizes per power of two, so at most 25 % is unused.
 size_t round_block(size_t n) {
@@ -100,7 +111,7 @@ void* system_alloc(size_t n) {
 }  // namespace
 
 void* small_alloc_slow(size_t size_class) {
-  if (!small_pool.registered) {
+  if (kKeeps && !small_pool.registered) {
     thread_local PoolReaper reaper;
     (void)reaper;
     small_pool.registered = true;
@@ -129,10 +140,12 @@ void* data_alloc(size_t nbytes) {
     p = system_alloc(nbytes);
   }
   COGRAD_CHECK_KIND(Memory, p != nullptr, "out of memory: could not allocate ", nbytes, " bytes");
+  live.fetch_add(static_cast<int64_t>(nbytes), std::memory_order_relaxed);
   return p;
 }
 
 void data_free(void* p, size_t nbytes) noexcept {
+  live.fetch_sub(static_cast<int64_t>(nbytes), std::memory_order_relaxed);
   if (nbytes >= kCacheMin && nbytes <= kCacheCap && cache().put(p, round_block(nbytes))) return;
   std::free(p);
 }
@@ -149,5 +162,7 @@ size_t cached_bytes() noexcept {
   return cache().bytes;
 }
 void release_cached_memory() noexcept { cache().clear(); }
+
+int64_t live_bytes() noexcept { return live.load(std::memory_order_relaxed); }
 
 }  // namespace cograd

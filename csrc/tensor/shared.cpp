@@ -152,16 +152,15 @@ int shared_fd(const Storage* s) noexcept {
   return s->deleter == drop_mapping ? static_cast<const Mapping*>(s->context)->fd : -1;
 }
 
-void move_to_shared(TensorImpl* t, TensorImpl* base) {
-  Storage* old = t->storage;
+void move_to_shared(std::span<TensorImpl* const> users) {
+  Storage* old = users.front()->storage;
   if (is_shared(old)) return;
   Storage* fresh = shared_make(old->nbytes);
   std::memcpy(fresh->data, old->data, static_cast<size_t>(old->nbytes));
   fresh->version.store(old->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
   fresh->born = old->born;
   const char* from = static_cast<char*>(old->data);
-  for (TensorImpl* p : {t, base}) {
-    if (p == nullptr) continue;
+  for (TensorImpl* p : users) {
     p->data = static_cast<char*>(fresh->data) + (p->data - from);
     p->storage = fresh;
     fresh->retain();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Storages in memory that several processes map: anonymous files, which have no name to leak.
 #pragma once
+#include <span>
+
 #include "tensor/tensor.h"
 
 namespace cograd {
@@ -13,8 +15,8 @@ COGRAD_API Storage* shared_open(int fd, int64_t nbytes, bool keep, bool fill);
 COGRAD_API bool is_shared(const Storage* s) noexcept;
 // The file of a shared storage, which goes with it; -1 of a part, or where it was not kept.
 COGRAD_API int shared_fd(const Storage* s) noexcept;
-// Puts the storage of t, and of `base` unless null, into shared memory, with its version. The
-// caller has made sure that nobody else points into it.
-COGRAD_API void move_to_shared(TensorImpl* t, TensorImpl* base);
+// Puts the storage of all `users` into shared memory, with its version. The caller has made sure
+// that nobody else points into it.
+COGRAD_API void move_to_shared(std::span<TensorImpl* const> users);
 
 }  // namespace cograd

@@ -5,15 +5,18 @@
 ``Function`` subclasses, ``nn`` and ``optim``.
 """
 
-from __future__ import annotations
+from __future__ import annotations as _annotations
 
-from typing import Any
+from typing import Any as _Any
 
-from cograd._preload import preload_openblas
+from cograd._preload import explain_failure as _explain_failure
+from cograd._preload import preload_openblas as _preload_openblas
 
-preload_openblas()
-
-from cograd import _C
+try:
+    _preload_openblas()
+    from cograd import _C
+except ImportError as failure:
+    raise _explain_failure(failure) from failure
 from cograd._C import (
     OutOfMemoryError,
     Size,
@@ -115,13 +118,24 @@ from cograd.autograd.grad_mode import (
 # Imported when first asked for: `import cograd` costs little more than NumPy.
 _LAZY_MODULES = frozenset(
     (
+        "__config__",
         "array_api",
+        "backends",
+        "classes",
+        "accelerator",
+        "amp",
+        "compiler",
+        "cpu",
         "cuda",
+        "distributed",
         "distributions",
         "fft",
         "func",
+        "jit",
         "library",
         "linalg",
+        "mps",
+        "mtia",
         "multiprocessing",
         "nn",
         "ops",
@@ -130,19 +144,28 @@ _LAZY_MODULES = frozenset(
         "signal",
         "special",
         "testing",
+        "torch_version",
         "utils",
+        "version",
+        "xpu",
     )
 )
 _LAZY_NAMES = {
+    "GradScaler": "amp.grad_scaler",
     "adaptive_max_pool1d": "nn.functional._top",
     "adjoint": "_numeric",
     "affine_grid_generator": "nn.functional._grid",
     "are_deterministic_algorithms_enabled": "_modes",
     "as_strided_": "_numeric",
+    "autocast": "amp.autocast_mode",
+    "autocast_decrement_nesting": "amp.autocast_mode",
+    "autocast_increment_nesting": "amp.autocast_mode",
     "bartlett_window": "_windows",
     "binary_cross_entropy_with_logits": "_losses",
     "blackman_window": "_windows",
     "channel_shuffle": "nn.functional.vision",
+    "clear_autocast_cache": "amp.autocast_mode",
+    "compile": "_compile",
     "cond": "_numeric",
     "cosine_embedding_loss": "_losses",
     "ctc_loss": "_losses",
@@ -153,6 +176,10 @@ _LAZY_NAMES = {
     "embedding_renorm_": "_losses",
     "empty_permuted": "_numeric",
     "frobenius_norm": "_numeric",
+    "from_file": "_native",
+    "get_autocast_cpu_dtype": "amp.autocast_mode",
+    "get_autocast_dtype": "amp.autocast_mode",
+    "get_autocast_gpu_dtype": "amp.autocast_mode",
     "get_default_device": "_modes",
     "get_deterministic_debug_mode": "_modes",
     "get_device": "_numeric",
@@ -170,6 +197,10 @@ _LAZY_NAMES = {
     "hann_window": "_windows",
     "hinge_embedding_loss": "_losses",
     "histogramdd": "_numeric",
+    "install_as_torch": "_alias",
+    "is_autocast_cache_enabled": "amp.autocast_mode",
+    "is_autocast_cpu_enabled": "amp.autocast_mode",
+    "is_autocast_enabled": "amp.autocast_mode",
     "is_conj": "_numeric",
     "is_deterministic_algorithms_warn_only_enabled": "_modes",
     "is_distributed": "_numeric",
@@ -189,6 +220,8 @@ _LAZY_NAMES = {
     "max_pool1d_with_indices": "nn.functional._top",
     "max_pool2d": "nn.functional._top",
     "max_pool3d": "nn.functional._top",
+    "native_dropout": "_native",
+    "native_layer_norm": "_native",
     "norm_except_dim": "_numeric",
     "nuclear_norm": "_numeric",
     "pairwise_distance": "_losses",
@@ -208,6 +241,12 @@ _LAZY_NAMES = {
     "rrelu": "nn.functional.activation",
     "rrelu_": "nn.functional.activation",
     "save": "serialization",
+    "set_autocast_cache_enabled": "amp.autocast_mode",
+    "set_autocast_cpu_dtype": "amp.autocast_mode",
+    "set_autocast_cpu_enabled": "amp.autocast_mode",
+    "set_autocast_dtype": "amp.autocast_mode",
+    "set_autocast_enabled": "amp.autocast_mode",
+    "set_autocast_gpu_dtype": "amp.autocast_mode",
     "set_default_device": "_modes",
     "set_default_tensor_type": "_modes",
     "set_deterministic_debug_mode": "_modes",
@@ -215,6 +254,7 @@ _LAZY_NAMES = {
     "set_flush_denormal": "_modes",
     "set_num_interop_threads": "_modes",
     "set_printoptions": "_tensor.str",
+    "show_config": "__config__",
     "slice_inverse": "_numeric",
     "stft": "_spectral",
     "svd_lowrank": "_lowrank",
@@ -226,7 +266,7 @@ _LAZY_NAMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     from importlib import import_module
 
     if name in _LAZY_MODULES:
@@ -235,7 +275,9 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"cograd.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module 'cograd' has no attribute '{name}'")
+    from cograd._absent import missing
+
+    raise missing("cograd", name)
 
 
 def __dir__() -> list[str]:
@@ -245,7 +287,7 @@ def __dir__() -> list[str]:
 _warn_always = False
 
 
-def set_warn_always(b: Any, /) -> None:
+def set_warn_always(b: _Any, /) -> None:
     """Keeps a flag for programs that set it: no warning of cograd is held back after the first.
 
     How often one is shown is up to the filters of Python's ``warnings``.
@@ -256,12 +298,12 @@ def set_warn_always(b: Any, /) -> None:
     _warn_always = b
 
 
-def is_warn_always_enabled() -> Any:
+def is_warn_always_enabled() -> _Any:
     """What ``set_warn_always`` was given; False at first."""
     return _warn_always
 
 
-def is_inference(input: Tensor) -> Any:
+def is_inference(input: Tensor) -> _Any:
     """Whether ``input`` was made under ``inference_mode``."""
     return input.is_inference()
 

@@ -15,18 +15,25 @@ from cograd.random import Generator as Generator
 _dtype = dtype  # Tensor has attributes of these names
 _device = device
 
+from cograd.amp.grad_scaler import GradScaler as GradScaler
 from cograd._C import OutOfMemoryError as OutOfMemoryError
 from cograd._C import Size as Size
 from cograd._tensor.storage import TypedStorage as TypedStorage
 from cograd._C import UntypedStorage as UntypedStorage
+from cograd import accelerator as accelerator
 from cograd._numeric import adjoint as adjoint
 from cograd.nn.functional._grid import affine_grid_generator as affine_grid_generator
+from cograd import amp as amp
 from cograd._modes import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from cograd import array_api as array_api
 from cograd._numeric import as_strided_ as as_strided_
 from cograd._C import as_tensor as as_tensor
 from cograd._tensor.asarray import asarray as asarray
+from cograd.amp.autocast_mode import autocast as autocast
+from cograd.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
+from cograd.amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting
 from cograd import autograd as autograd
+from cograd import backends as backends
 from cograd._windows import bartlett_window as bartlett_window
 from cograd._losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from cograd._windows import blackman_window as blackman_window
@@ -34,12 +41,18 @@ from cograd.functional import broadcast_shapes as broadcast_shapes
 from cograd._C import can_cast as can_cast
 from cograd.functional import chain_matmul as chain_matmul
 from cograd.nn.functional.vision import channel_shuffle as channel_shuffle
+from cograd import classes as classes
+from cograd.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
+from cograd._compile import compile as compile
+from cograd import compiler as compiler
 from cograd._numeric import cond as cond
 from cograd._losses import cosine_embedding_loss as cosine_embedding_loss
+from cograd import cpu as cpu
 from cograd._losses import ctc_loss as ctc_loss
 from cograd import cuda as cuda
 from cograd._numeric import detach as detach
 from cograd._numeric import detach_ as detach_
+from cograd import distributed as distributed
 from cograd import distributions as distributions
 from cograd.functional import einsum as einsum
 from cograd._losses import embedding as embedding
@@ -51,10 +64,14 @@ from cograd import fft as fft
 from cograd._dtypes import finfo as finfo
 from cograd._numeric import frobenius_norm as frobenius_norm
 from cograd._C import from_dlpack as from_dlpack
+from cograd._native import from_file as from_file
 from cograd._C import from_numpy as from_numpy
 from cograd._C import frombuffer as frombuffer
 from cograd import func as func
 from cograd import functional as functional
+from cograd.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+from cograd.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+from cograd.amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from cograd._modes import get_default_device as get_default_device
 from cograd._C import get_default_dtype as get_default_dtype
 from cograd._modes import get_deterministic_debug_mode as get_deterministic_debug_mode
@@ -80,8 +97,12 @@ from cograd._numeric import histogramdd as histogramdd
 from cograd._dtypes import iinfo as iinfo
 from cograd.autograd.grad_mode import inference_mode as inference_mode
 from cograd.random import initial_seed as initial_seed
+from cograd._alias import install_as_torch as install_as_torch
 from cograd._C import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from cograd._C import is_anomaly_enabled as is_anomaly_enabled
+from cograd.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
+from cograd.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+from cograd.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
 from cograd._dtypes import is_complex as is_complex
 from cograd._numeric import is_conj as is_conj
 from cograd._modes import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
@@ -96,6 +117,7 @@ from cograd._numeric import is_signed as is_signed
 from cograd._dtypes import is_storage as is_storage
 from cograd._dtypes import is_tensor as is_tensor
 from cograd._spectral import istft as istft
+from cograd import jit as jit
 from cograd._windows import kaiser_window as kaiser_window
 from cograd._losses import kl_div as kl_div
 from cograd import library as library
@@ -110,7 +132,11 @@ from cograd._losses import margin_ranking_loss as margin_ranking_loss
 from cograd.nn.functional._top import max_pool1d as max_pool1d
 from cograd.nn.functional._top import max_pool2d as max_pool2d
 from cograd.nn.functional._top import max_pool3d as max_pool3d
+from cograd import mps as mps
+from cograd import mtia as mtia
 from cograd import multiprocessing as multiprocessing
+from cograd._native import native_dropout as native_dropout
+from cograd._native import native_layer_norm as native_layer_norm
 from cograd import nn as nn
 from cograd.autograd.grad_mode import no_grad as no_grad
 from cograd._numeric import norm_except_dim as norm_except_dim
@@ -125,7 +151,6 @@ from cograd._losses import pdist as pdist
 from cograd.nn.functional.vision import pixel_shuffle as pixel_shuffle
 from cograd.nn.functional.vision import pixel_unshuffle as pixel_unshuffle
 from cograd._losses import poisson_nll_loss as poisson_nll_loss
-from cograd._preload import preload_openblas as preload_openblas
 from cograd._tensor.str import printoptions as printoptions
 from cograd._C import promote_types as promote_types
 from cograd import random as random
@@ -144,6 +169,12 @@ from cograd.serialization import save as save
 from cograd.random import seed as seed
 from cograd import serialization as serialization
 from cograd.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
+from cograd.amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
+from cograd.amp.autocast_mode import set_autocast_cpu_dtype as set_autocast_cpu_dtype
+from cograd.amp.autocast_mode import set_autocast_cpu_enabled as set_autocast_cpu_enabled
+from cograd.amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
+from cograd.amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
+from cograd.amp.autocast_mode import set_autocast_gpu_dtype as set_autocast_gpu_dtype
 from cograd._modes import set_default_device as set_default_device
 from cograd._dtypes import set_default_dtype as set_default_dtype
 from cograd._modes import set_default_tensor_type as set_default_tensor_type
@@ -156,6 +187,7 @@ from cograd._C import set_num_threads as set_num_threads
 from cograd._tensor.str import set_printoptions as set_printoptions
 from cograd.random import set_rng as set_rng
 from cograd.random import set_rng_state as set_rng_state
+from cograd.__config__ import show_config as show_config
 from cograd import signal as signal
 from cograd._numeric import slice_inverse as slice_inverse
 from cograd import special as special
@@ -164,13 +196,16 @@ from cograd._lowrank import svd_lowrank as svd_lowrank
 from cograd._C import tensor as tensor
 from cograd.functional import tensordot as tensordot
 from cograd import testing as testing
+from cograd import torch_version as torch_version
 from cograd._losses import triplet_margin_loss as triplet_margin_loss
 from cograd._dtypes import typename as typename
 from cograd._numeric import unravel_index as unravel_index
 from cograd._modes import use_deterministic_algorithms as use_deterministic_algorithms
 from cograd import utils as utils
 from cograd._numeric import vander as vander
+from cograd import version as version
 from cograd._vmap import vmap as vmap
+from cograd import xpu as xpu
 from cograd.functional import zero_ as zero_
 
 BFloat16Tensor: Any

@@ -195,7 +195,7 @@ def set_default_dtype(d: Any) -> None:
 def typename(obj: Any, /) -> str:
     """The full name of an object's type; for tensors one that tells the dtype."""
     if isinstance(obj, Tensor):
-        return f"cograd.{_C._scalar_type_name(obj.dtype)}Tensor"
+        return f"{_C._public_name()}.{_C._scalar_type_name(obj.dtype)}Tensor"
     owner = obj if hasattr(obj, "__qualname__") else obj.__class__
     module = getattr(owner, "__module__", None) or ""
     if module in ("builtins", "__builtin__"):

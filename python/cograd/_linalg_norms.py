@@ -112,7 +112,7 @@ def matrix_norm(
         return stored(_ops.norm(A, "nuc", (rows, cols), keepdim), out)
     if ord in (2, -2):
         s = _ops.linalg_svdvals(A.movedim((rows, cols), (-2, -1)))
-        result = s.amax(-1) if ord == 2 else s.amin(-1)
+        result = _largest(s, -1, False) if ord == 2 else s.amin(-1)
         if keepdim:
             for d in sorted((rows, cols)):
                 result = result.unsqueeze(d)
@@ -120,8 +120,13 @@ def matrix_norm(
     assert not isinstance(ord, str)
     summed, other = (rows, cols) if abs(ord) == 1 else (cols, rows)
     sums = vector_norm(A, 1, summed, True)
-    result = sums.amax(other, True) if ord > 0 else sums.amin(other, True)
+    result = _largest(sums, other, True) if ord > 0 else sums.amin(other, True)
     return stored(result if keepdim else result.squeeze((rows, cols)), out)
+
+
+def _largest(x: Tensor, dim: int, keepdim: bool) -> Tensor:
+    """The largest along ``dim``, 0 of none."""
+    return x.amax(dim, keepdim) if x.shape[dim] else x.sum(dim, keepdim)
 
 
 @_numpy_names
@@ -159,9 +164,15 @@ def norm(
 def cond(A: Tensor, p: float | str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The condition number of each matrix in the norm ``p`` (None: 2), inf for a singular one.
 
+    That of matrices without elements is 0.
+
     Raises:
         RuntimeError: a matrix that is not square, for norms other than 2 and -2.
     """
+    if A.dim() > 1 and A.numel() == 0:
+        if p is not None:
+            _check_order(p)
+        return stored(_ops.linalg_svdvals(A).sum(-1), out)
     if p is None or p in (2, -2):
         s = _ops.linalg_svdvals(A)
         largest, smallest = s[..., 0], s[..., -1]

@@ -17,29 +17,17 @@ _LuWithInfo = make("_lu_with_info", "LU, pivots, info")
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
-    """``linalg.lu_factor`` under its older name: LU and pivots, with ``get_infos`` info too."""
+    """LU and pivots as of ``linalg.lu_factor_ex``, with ``get_infos`` info too.
+
+    Unlike ``linalg.lu_factor`` it takes a singular matrix.
+    """
     factors, pivots, info = _ops.linalg_lu_factor_ex(A, pivot=pivot)
-    if get_infos:
-        result: Any = _LuWithInfo(factors, pivots, info)
-    else:
-        _raise_for(info)
-        result = (factors, pivots)
+    result: Any = _LuWithInfo(factors, pivots, info) if get_infos else (factors, pivots)
     if out is None:
         return result
     for target, value in zip(out, result, strict=True):
         target.resize_(value.shape).copy_(value)
     return out
-
-
-def _raise_for(info: Tensor) -> None:
-    failed = info.ne(0)
-    if failed.any():
-        at = int(info[failed].reshape(-1)[0])
-        raise cograd.linalg.LinAlgError(
-            f"linalg.lu_factor: U[{at},{at}] is zero and using it on lu_solve would result in a "
-            "division by zero. If you still want to perform the factorization, consider calling "
-            "linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
-        )
 
 
 def _range_of(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:

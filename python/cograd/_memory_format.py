@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The types of ``memory_format`` and ``layout`` arguments: names, as the core takes them."""
 
+from cograd import _C
+
 __all__ = ["layout", "memory_format"]
 
 
@@ -10,8 +12,10 @@ class memory_format(str):
     __module__ = "cograd"
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        return str(self)
+    def __str__(self) -> str:
+        return f"{_C._public_name()}.{self.rpartition('.')[2]}"
+
+    __repr__ = __str__
 
 
 class layout(str):
@@ -20,5 +24,7 @@ class layout(str):
     __module__ = "cograd"
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        return str(self)
+    def __str__(self) -> str:
+        return f"{_C._public_name()}.{self.rpartition('.')[2]}"
+
+    __repr__ = __str__

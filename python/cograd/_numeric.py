@@ -378,10 +378,15 @@ def nuclear_norm(
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The ``pow``-norm over all dims but ``dim``, which are kept with size 1; -1: over all."""
+    """The ``pow``-norm over all dims but ``dim``, which are kept with size 1; -1: over all.
+
+    Raises:
+        IndexError: ``dim`` is no dim of ``v``.
+    """
     if dim == -1:
         return v.norm(pow)
-    over = [d for d in builtins.range(v.dim()) if d != dim]
+    v.size(dim)  # raises where there is none
+    over = [d for d in builtins.range(v.dim()) if d != dim % v.dim()]
     return v.norm(pow, over, True) if over else v.abs()
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import sys
 
 _SONAME = "libscipy_openblas.so"
 
@@ -52,3 +53,18 @@ def preload_openblas() -> None:
         ctypes.CDLL(path)
     except OSError as e:
         raise ImportError(f"cograd: cannot load {path}: {e}") from e
+
+
+def explain_failure(error: ImportError) -> ImportError:
+    """What to raise when the binaries do not load: the error, and who says what is wrong.
+
+    ``python -m cograd doctor`` imports this package first, so it is answered here.
+    """
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "commands", "doctor.py")
+    if sys.argv[:2] == ["-m", "doctor"] and "cograd" in getattr(sys, "orig_argv", ()):
+        import runpy
+
+        sys.argv = [path, *sys.argv[2:]]
+        runpy.run_path(path, run_name="__main__")
+    hint = f"{error}\n(what is wrong with this installation: {sys.executable} {path})"
+    return ImportError(hint, name=error.name, path=error.path)

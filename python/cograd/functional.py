@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cograd import _C
+from cograd import _C, _absent
 from cograd._C import Size, Tensor
 from cograd._return_types import make
 
@@ -178,3 +178,7 @@ def zero_(input: Tensor) -> Tensor:
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """Gives ``input`` the shape of ``the_template``, in place; new elements are undefined."""
     return input.resize_as_(the_template, memory_format=memory_format)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -8,9 +8,9 @@ of real matrices the transpose.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cograd import _C
+from cograd import _C, _absent
 from cograd._C import Tensor
 from cograd._linalg_factors import (
     householder_product,
@@ -256,8 +256,9 @@ def pinv(
     both. The gradient holds where the rank is constant.
     """
     absolute, relative = tolerances(A, atol, rtol if rcond is None else rcond)
-    if hermitian:
-        A = A.tril() + A.tril(-1).mH
+    if hermitian and A.numel() > 0:
+        lower, diagonal = A.tril(-1), A.diagonal(dim1=-2, dim2=-1)
+        A = lower + lower.mH + (diagonal.real if A.is_complex() else diagonal).diag_embed()
     return stored(_ops.linalg_pinv(A, absolute, relative), out)
 
 
@@ -403,3 +404,7 @@ def _product(chain: Sequence[Tensor], split: dict[tuple[int, int], int]) -> Tens
         return part(i, k) @ part(k + 1, j)
 
     return part(0, len(chain) - 1)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -10,11 +10,13 @@ the subclass. ``Parameter`` and ``Buffer`` do not.
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
+import cograd
 from cograd import _C
 from cograd._C import Tensor
 
@@ -42,7 +44,8 @@ def _protocol_name(kind: type) -> str:
         for name in _NAMES:
             if name in vars(base):
                 # An installed torch's tensors have the method too, but not for our functions.
-                return "" if base.__module__.split(".")[0] == "torch" else name
+                foreign = base is not Tensor and base.__module__.split(".")[0] == "torch"
+                return "" if foreign and sys.modules.get("torch") is not cograd else name
     return ""
 
 

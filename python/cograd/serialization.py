@@ -1,18 +1,39 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""save and load: tensors and nested state dicts as safetensors files, without pickle."""
+"""save and load: safetensors files, and the archives that torch.save writes.
+
+What is in a file says which of the two it is; for ``save`` its suffix does. Neither is ever given
+to ``pickle``, unless ``weights_only=False`` asks for it.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import math
 import os
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import cograd
-from cograd import Tensor
+from cograd import _C, Tensor, _absent
 
-__all__ = ["FileError", "load", "save"]
+__all__ = [
+    "FILE_LIKE",
+    "MAP_LOCATION",
+    "FileError",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "get_safe_globals",
+    "load",
+    "safe_globals",
+    "save",
+]
+
+FILE_LIKE: TypeAlias = str | os.PathLike[str] | IO[bytes]
+MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | _C.device | str | dict[str, str] | None
+_ARCHIVES = (".bin", ".ckpt", ".pkl", ".pt", ".pth", ".tar")  # suffixes of torch's files
 
 _FORMAT = "cograd"
 _VERSION = "1"
@@ -156,38 +177,75 @@ def _join(path: str, key: Any) -> str:
     return f"{path}.{key}" if path else str(key)
 
 
-def save(obj: Any, f: Any) -> None:
-    """Writes ``obj`` as a safetensors file.
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    *,
+    format: str | None = None,
+) -> None:
+    """Writes ``obj`` to a file.
+
+    As a safetensors file it holds tensors, None, bools, numbers, strings, and dicts, lists and
+    tuples of them: what ``state_dict()`` of modules and optimizers returns. As torch's archive,
+    which ``torch.load`` reads, it may hold anything that can be pickled, a module for example;
+    ``load`` asks for ``weights_only=False`` then.
 
     Args:
-        obj: a tensor, or dicts, lists and tuples, nested at will, of tensors, None, bools,
-            numbers and strings; what ``state_dict()`` of modules and optimizers returns.
+        obj: what is saved. Tensors that share memory still do when they are loaded.
         f: a path, or a binary file open for writing.
+        pickle_module, pickle_protocol: accepted and not used.
+        format: ``"safetensors"`` or ``"torch"``; None: torch's for the suffixes .pt, .pth, .ckpt,
+            .bin, .pkl and .tar, and under ``install_as_torch`` wherever the suffix is another than
+            .safetensors.
 
     Raises:
         TypeError: ``obj`` holds something else; nothing is written then.
+        ValueError: another format.
     """
+    if format not in (None, "safetensors", "torch"):
+        raise ValueError(f"save(): format must be 'safetensors' or 'torch', got {format!r}")
+    path = None if hasattr(f, "write") else os.fsdecode(f)
+    suffix = "" if path is None else os.path.splitext(path)[1].lower()
+    if format is None:
+        archive = suffix in _ARCHIVES or _C._public_name() == "torch"
+        format = "torch" if archive and suffix != ".safetensors" else "safetensors"
+    if format == "torch":
+        from cograd import _torch_files
+
+        name = os.path.splitext(os.path.basename(path or "archive"))[0] or "archive"
+        content = io.BytesIO() if path is None else None
+        if content is None:
+            _replace(path or "", lambda file: _torch_files.write(obj, file, name))
+        else:  # an archive is written from several places, which a stream may not allow
+            _torch_files.write(obj, content, name)
+            f.write(content.getbuffer())
+        return
     packer = _Packer()
     metadata = {
         "structure": json.dumps(packer.pack(obj, ""), separators=(",", ":")),
         "format": _FORMAT,
         "version": _VERSION,
     }
-    content = _serialize(packer.tensors, metadata)
-    if hasattr(f, "write"):
-        f.write(content)
+    data = _serialize(packer.tensors, metadata)
+    if path is None:
+        f.write(data)
     else:
-        _replace(os.fspath(f), content)
+        _replace(path, lambda file: file.write(data))
 
 
-def _replace(path: str | bytes, content: bytes) -> None:
+def _replace(path: str, write: Callable[[Any], Any]) -> None:
     """Writes a whole new file and puts it in the place of the old one, which an error leaves."""
     import tempfile
 
-    path = os.path.realpath(os.fsdecode(path))  # a link keeps pointing to the file
+    path = os.path.realpath(path)  # a link keeps pointing to the file
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device
+        content = io.BytesIO()
+        write(content)
         with open(path, "wb") as file:
-            file.write(content)
+            file.write(content.getbuffer())
         return
     folder, name = os.path.split(path)
     if os.path.exists(path):
@@ -201,7 +259,7 @@ def _replace(path: str | bytes, content: bytes) -> None:
     handle, fresh = tempfile.mkstemp(prefix=f".{name[:64]}.", suffix=".tmp", dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            write(file)
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
@@ -218,10 +276,12 @@ def _replace(path: str | bytes, content: bytes) -> None:
 
 def _describe(content: bytes) -> str | None:
     """What ``content`` is, if it is clearly not a safetensors file."""
-    if content[:4] == b"PK\x03\x04":
-        return "a zip archive, as torch.save writes it"
     if content[:1] == b"\x80" and len(content) > 1 and content[1] in (2, 3, 4, 5):
+        if content[2:14] == b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19":
+            return "a file of torch before 1.6; load it in torch and save it again"
         return "a pickle"
+    if content[257:262] == b"ustar":
+        return "a tar archive, as torch before 0.1.10 wrote it; load it in torch and save it again"
     if content[:6] == b"\x93NUMPY":
         return "a NumPy .npy file"
     if len(content) < 8:
@@ -239,9 +299,9 @@ def _parse(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]
     seen = _describe(content)
     if seen is not None:
         raise FileError(
-            f"load(): {name} is not a safetensors file: it is {seen}. cograd.load reads only "
-            "safetensors files (written by cograd.save or by the safetensors package); it never "
-            "unpickles. Convert torch files in torch with safetensors.torch.save_file."
+            f"load(): {name} is not a safetensors file: it is {seen}. cograd.load reads "
+            "safetensors files (written by cograd.save or by the safetensors package) and the zip "
+            "archives that torch.save writes since torch 1.6."
         )
     from safetensors import SafetensorError, deserialize
 
@@ -322,37 +382,59 @@ class _Unpacker:
         return self.built[form]
 
 
-def load(f: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
-    """Reads what ``save`` wrote; of other safetensors files, a dict of their tensors.
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = True,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Reads what ``save`` or torch.save wrote; of other safetensors files, a dict of their tensors.
+
+    Of torch's archives tensors of every dtype that exists here, Parameters, numbers, strings,
+    containers, Size, dtype and device are made, and nothing else. What was on another device comes
+    to the CPU.
 
     Args:
         f: a path, or a binary file open for reading.
-        map_location: where the tensors go; only 'cpu' (or None) exists.
-        weights_only: must be true: nothing but data is ever loaded.
+        map_location: where the tensors go: 'cpu', a dict or a function; all end on the CPU.
+        pickle_module: accepted and not used.
+        weights_only: False gives the pickle of an archive to Python's unpickler, which can run any
+            code that the file's author wanted: only for files that you trust.
+        mmap: maps the tensors of an archive instead of reading them; ``f`` must be a path. Changes
+            stay in this process.
 
     Raises:
-        FileError: the file is damaged or no safetensors file; a RuntimeError that names the file
-            and says what it is.
+        FileError: the file is damaged, or of another kind; a RuntimeError that names the file and
+            says what it is.
     """
-    if not weights_only:
-        raise ValueError(
-            "load(): weights_only=False is not supported: cograd never unpickles files"
-        )
-    if map_location is not None and str(map_location) != "cpu":
-        raise RuntimeError(f"load(): map_location must be 'cpu' or None, got {map_location!r}")
-    if hasattr(f, "read"):
-        name, content = getattr(f, "name", "the file object"), f.read()
-    else:
-        name = os.fspath(f)
-        with open(name, "rb") as file:
-            content = file.read()
-    if not isinstance(content, (bytes, bytearray, memoryview)):
-        raise TypeError(f"load(): '{name}' gives {type(content).__name__}; open it in binary mode")
+    if isinstance(map_location, str) and not hasattr(f, "read"):
+        cograd.device(map_location)
+    name = getattr(f, "name", "the file object") if hasattr(f, "read") else os.fspath(f)
+    if mmap and hasattr(f, "read"):
+        raise ValueError("load(): f must be a path to use mmap=True")
     try:
+        if not hasattr(f, "read"):
+            with open(name, "rb") as file:
+                head = file.read(4)
+                if head == b"PK\x03\x04":
+                    return _load_archive(file, weights_only is not False, name if mmap else None)
+                return _load(head + file.read(), name)
+        content = f.read()
+        if not isinstance(content, (bytes, bytearray, memoryview)):
+            raise TypeError(
+                f"load(): '{name}' gives {type(content).__name__}; open it in binary mode"
+            )
+        if content[:4] == b"PK\x03\x04":
+            return _load_archive(io.BytesIO(content), weights_only is not False, None)
         return _load(bytes(content), name)
     except FileError:
         raise
-    # What damaged bytes lead to in the reader below: wrong kinds, missing keys, endless nesting.
+    except _RefusedError as error:
+        raise FileError(f"load(): '{name}' cannot be loaded: {error}") from error.__cause__
+    # What damaged bytes lead to in the readers: wrong kinds, missing keys, endless nesting.
     except (
         RuntimeError,
         ValueError,
@@ -360,10 +442,69 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
         LookupError,
         AttributeError,
         OverflowError,
+        EOFError,
     ) as error:
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError) or weights_only is False:
             raise
         raise FileError(f"load(): '{name}' is damaged: {error!r}") from error
+
+
+class _RefusedError(Exception):
+    """What a file holds that is not loaded."""
+
+
+def _load_archive(file: Any, weights_only: bool, path: Any) -> Any:
+    from cograd._torch_files import Archive
+    from cograd._torch_unpickler import Unpickler, load_all
+
+    try:
+        archive = Archive(file, path)
+        return Unpickler(archive).load() if weights_only else load_all(archive)
+    except ValueError as error:
+        if not weights_only:
+            raise
+        raise _RefusedError(str(error)) from error
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Lets ``load`` make objects of these classes, and call these functions.
+
+    Args:
+        safe_globals: classes and functions, or pairs of one and the name it has in the file.
+    """
+    from cograd._torch_unpickler import safe_globals as table
+
+    for item in safe_globals:
+        value, name = item if isinstance(item, tuple) else (item, None)
+        table[name or f"{value.__module__}.{value.__qualname__}"] = value
+
+
+def get_safe_globals() -> list[Any]:
+    """What ``add_safe_globals`` was given."""
+    from cograd._torch_unpickler import safe_globals as table
+
+    return list(table.values())
+
+
+def clear_safe_globals() -> None:
+    """Forgets them."""
+    from cograd._torch_unpickler import safe_globals as table
+
+    table.clear()
+
+
+@contextlib.contextmanager
+def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
+    """``add_safe_globals`` for the time of a with block."""
+    from cograd._torch_unpickler import safe_globals as table
+
+    before = dict(table)
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        table.clear()
+        table.update(before)
 
 
 def _load(content: bytes, name: str) -> Any:
@@ -377,3 +518,7 @@ def _load(content: bytes, name: str) -> Any:
             f"this cograd reads version {_VERSION}"
         )
     return _Unpacker(tensors, f"'{name}'").unpack(json.loads(metadata["structure"]))
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

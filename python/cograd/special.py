@@ -9,7 +9,9 @@ float64 are below 1e-12, near zeros of a function below 1e-12 of its amplitude. 
 
 from __future__ import annotations
 
-from cograd import _C
+from typing import TYPE_CHECKING
+
+from cograd import _C, _absent
 
 _ops = _C._ops
 
@@ -128,3 +130,6 @@ __all__ = [
     "xlogy",
     "zeta",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

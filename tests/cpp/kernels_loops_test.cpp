@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/cast.h"
+#include "kernels/isa_names.h"
 #include "ops/elementwise/tables.h"
 #include "tensor/threads.h"
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cast.h"
+#include "kernels/isa_names.h"
 #include "ops/elementwise/tables.h"
 
 using namespace cograd;

@@ -6,7 +6,6 @@
 #include <type_traits>
 #include <utility>
 #ifdef COGRAD_BUILDING
-#include <charconv>
 #include <string_view>
 #else
 #include <stdio.h>
@@ -44,15 +43,7 @@ inline void put(std::string& s, const char* v) { s.append(v); }
 inline void put(std::string& s, const std::string& v) { s.append(v); }
 inline void put(std::string& s, char v) { s.push_back(v); }
 inline void put(std::string& s, bool v) { s.append(v ? "True" : "False"); }
-#ifdef COGRAD_BUILDING
-inline void put(std::string& s, std::string_view v) { s.append(v); }
-template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
-void put(std::string& s, T v) {
-  char buf[32];
-  auto r = std::to_chars(buf, buf + sizeof buf, v);
-  s.append(buf, r.ptr);
-}
-#else
+#ifndef COGRAD_BUILDING
 // Extensions: no <charconv>, whose cost every one of them would pay.
 template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 void put(std::string& s, T v) {
@@ -65,7 +56,6 @@ void put(std::string& s, T v) {
     snprintf(buf, sizeof buf, "%llu", static_cast<unsigned long long>(v));
   s.append(buf);
 }
-#endif
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::string s;
@@ -76,6 +66,61 @@ template <class... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(ErrorKind kind, const Parts&... parts) {
   throw Error(kind, concat(parts...));
 }
+#else
+// A part of a message without its type: few functions compose them all, which keeps the library
+// small. Text is pointed to.
+struct Part {
+  enum class Kind : uint8_t { Chars, String, View, Char, Bool, Int, Unsigned, Float, Double };
+  Part(const char* v) noexcept : text(v), kind(Kind::Chars) {}
+  Part(const std::string* v) noexcept : text(v), kind(Kind::String) {}
+  Part(const std::string_view& v) noexcept : text(&v), kind(Kind::View) {}
+  Part(char v) noexcept : integer(v), kind(Kind::Char) {}
+  Part(bool v) noexcept : integer(v), kind(Kind::Bool) {}
+  Part(int64_t v) noexcept : integer(v), kind(Kind::Int) {}
+  Part(uint64_t v) noexcept : integer(static_cast<int64_t>(v)), kind(Kind::Unsigned) {}
+  Part(float v) noexcept : real(static_cast<double>(v)), kind(Kind::Float) {}
+  Part(double v) noexcept : real(v), kind(Kind::Double) {}
+  union {
+    const void* text;
+    int64_t integer;
+    double real;
+  };
+  Kind kind;
+};
+COGRAD_API std::string compose(const Part* parts, size_t n);
+[[noreturn, gnu::cold]] COGRAD_API void raise(ErrorKind kind, const Part* parts, size_t n);
+
+// The few types that parts are passed as.
+inline const char* plain(const char* v) noexcept { return v; }
+inline const std::string* plain(const std::string& v) noexcept { return &v; }
+inline std::string_view plain(std::string_view v) noexcept { return v; }
+inline char plain(char v) noexcept { return v; }
+inline bool plain(bool v) noexcept { return v; }
+inline float plain(float v) noexcept { return v; }
+inline double plain(double v) noexcept { return v; }
+template <class T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
+auto plain(T v) noexcept {
+  return static_cast<std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t> >(v);
+}
+template <class... Plain>
+[[gnu::cold, gnu::noinline]] std::string compose_plain(Plain... parts) {
+  const Part all[] = {Part(parts)...};
+  return compose(all, sizeof...(Plain));
+}
+template <class... Parts>
+[[gnu::always_inline]] inline std::string concat(const Parts&... parts) {
+  return compose_plain(plain(parts)...);
+}
+template <class... Plain>
+[[noreturn, gnu::cold, gnu::noinline]] void fail_plain(ErrorKind kind, Plain... parts) {
+  const Part all[] = {Part(parts)...};
+  raise(kind, all, sizeof...(Plain));
+}
+template <class... Parts>
+[[noreturn, gnu::always_inline]] inline void fail(ErrorKind kind, const Parts&... parts) {
+  fail_plain(kind, plain(parts)...);
+}
+#endif
 }  // namespace detail
 
 }  // namespace cograd

@@ -168,6 +168,13 @@ void push(cograd_results r, const std::vector<T>& l) {
     push(r, boxed_list(list_kind<T>, l.data(), l.size()));
   }
 }
+// Results of types that other headers add (cograd/class.h).
+template <class T>
+struct Pushed;
+template <class T>
+auto push(cograd_results r, const T& v) -> decltype(Pushed<T>::push(r, v)) {
+  Pushed<T>::push(r, v);
+}
 inline void push(cograd_results r, const std::string& s) { push(r, boxed(std::string_view(s))); }
 inline void push(cograd_results r, std::string_view s) { push(r, boxed(s)); }
 inline void push(cograd_results r, const char* s) { push(r, boxed(std::string_view(s))); }
@@ -387,6 +394,9 @@ class OpDefinition {
   cograd_op_desc d_{};
 };
 
+template <class T>
+class Class;  // cograd/class.h
+
 class Library {
  public:
   explicit Library(const char* name) : name_(name) {}
@@ -415,6 +425,9 @@ class Library {
     d.flags |= COGRAD_OP_DIFFERENTIABLE | COGRAD_OP_TAKES_SAMPLES;  // Op::apply knows
     return op;
   }
+  // A C++ class for Python: needs cograd/class.h.
+  template <class T>
+  Class<T> class_(const char* name, const char* doc = nullptr);
 
  private:
   template <class S>

@@ -85,7 +85,7 @@ constexpr bool boxable(std::tuple<A...>*) {
 }
 
 template <class Op>
-OpRecord* make_record() {
+[[gnu::cold]] OpRecord* make_record() {
   using T = Traits<Op>;
   using Index = std::make_index_sequence<std::tuple_size_v<typename T::Args>>;
   auto* r = new OpRecord;

@@ -22,7 +22,7 @@ std::pair<const char*, const char*> extent(const Tensor& t) {
 
 bool shares_elements(const Tensor& t) {
   for (int i = 0; i < t.dim(); ++i)
-    if (t.size(i) > 1 && t.stride(i) == 0) return true;
+    if (t.size(i) > 1 && t.stride(i) == 0) return t.numel() > 0;
   return false;
 }
 

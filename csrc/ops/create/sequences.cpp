@@ -78,8 +78,10 @@ int64_t arange_length(const Scalar& start, const Scalar& end, const Scalar& step
                b, ", step ", s);
   if (!start.is_float() && !end.is_float() && !step.is_float()) {
     int64_t gap = 0;
-    COGRAD_CHECK(!__builtin_sub_overflow(end.to_int(), start.to_int(), &gap),
-                 "arange(): the range ", start.to_int(), " -> ", end.to_int(), " is too long");
+    const bool fits = !__builtin_sub_overflow(end.to_int(), start.to_int(), &gap) &&
+                      (gap != INT64_MIN || step.to_int() != -1);
+    COGRAD_CHECK(fits, "arange(): the range ", start.to_int(), " -> ", end.to_int(),
+                 " is too long");
     return gap / step.to_int() + (gap % step.to_int() != 0);
   }
   const double n = std::ceil((b - a) / s);

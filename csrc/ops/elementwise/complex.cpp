@@ -2,6 +2,7 @@
 // Functions of complex numbers that are not holomorphic, and their forms for real ones. Gradients
 // are those of the conjugate Wirtinger convention: dL/d(re) + i dL/d(im).
 #include "kernels/complex.h"
+#include "ops/core/autocast.h"
 #include "ops/elementwise/rows.h"
 
 namespace cograd {
@@ -212,7 +213,7 @@ COGRAD_OP(MakeComplex)
 struct Polar {
   static constexpr OpSpec spec{"polar",
                                "abs, angle",
-                               kFunction | kOut | kElementwise,
+                               kFunction | kOut | kElementwise | kAutocastWide,
                                "Complex numbers of absolute values and angles in radians.",
                                "P(3, 4), T(3, 4); P(3, 1), T(4)",
                                "abs * np.exp(1j * angle)"};

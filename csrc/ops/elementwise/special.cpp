@@ -166,6 +166,8 @@ struct Mvlgamma {
   static constexpr bool kCopiesTarget = true;
   static Tensor forward(const Tensor& x, int64_t p) {
     COGRAD_CHECK(p >= 1, "p has to be greater than or equal to 1");
+    constexpr int64_t kMost = 1 << 16;  // each is a pass over the tensor and a node of the graph
+    COGRAD_CHECK(p <= kMost, "mvlgamma(): p has to be at most ", kMost, ", got ", p);
     Tensor y = lgamma(x);
     for (int64_t k = 1; k < p; ++k) y = y + lgamma(x - 0.5 * static_cast<double>(k));
     const double dim = static_cast<double>(p);

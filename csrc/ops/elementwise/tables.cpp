@@ -80,9 +80,4 @@ unsigned unary_types(UnaryOp op) noexcept { return kUnaryTypes[static_cast<int>(
 unsigned binary_types(BinaryOp op) noexcept { return kBinaryTypes[static_cast<int>(op)]; }
 unsigned ternary_types(TernaryOp op) noexcept { return kTernaryTypes[static_cast<int>(op)]; }
 
-const char* isa_name() noexcept {
-  constexpr const char* kName[] = {"base", "v3", "v4"};
-  return kName[static_cast<int>(isa())];
-}
-
 }  // namespace cograd::kernels

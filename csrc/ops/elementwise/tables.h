@@ -124,7 +124,4 @@ unsigned unary_types(UnaryOp op) noexcept;
 unsigned binary_types(BinaryOp op) noexcept;
 unsigned ternary_types(TernaryOp op) noexcept;
 
-// "base", "v3" or "v4": the instruction set chosen at load.
-COGRAD_API const char* isa_name() noexcept;
-
 }  // namespace cograd::kernels

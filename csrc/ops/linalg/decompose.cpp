@@ -3,6 +3,7 @@
 // the Cholesky decomposition" (2016); S. F. Walter, L. Lehmann, "Algorithmic differentiation of
 // linear algebra functions" (2010), for QR; M. B. Giles (2008), 3.1, for eigenvalues.
 #include "kernels/lapack.h"
+#include "ops/core/autocast.h"
 #include "ops/linalg/linalg.h"
 
 namespace cograd {
@@ -57,7 +58,7 @@ std::pair<Tensor, Tensor> cholesky(const Tensor& a, bool upper) {
 struct LinalgCholeskyEx {
   static constexpr OpSpec spec{"linalg_cholesky_ex",
                                "input, *, upper=False, check_errors=False",
-                               kInternal | kOut | kDecomposition,
+                               kInternal | kOut | kDecomposition | kAutocastWide,
                                "linalg.cholesky and LAPACK's info instead of an error.",
                                "none: tested by hand",
                                "",
@@ -74,7 +75,7 @@ COGRAD_OP(LinalgCholeskyEx)
 struct LinalgCholesky {
   static constexpr OpSpec spec{"linalg_cholesky",
                                "input, *, upper=False",
-                               kInternal | kOut | kDecomposition,
+                               kInternal | kOut | kDecomposition | kAutocastWide,
                                "L of A = L L^H for a positive definite A, or L^H if upper.",
                                "~S(3); ~S(2, 3)",
                                "np.linalg.cholesky(x)"};
@@ -90,7 +91,7 @@ COGRAD_OP(LinalgCholesky)
 struct Cholesky {
   static constexpr OpSpec spec{"cholesky",
                                "input, upper=False",
-                               kFunctional | kOut | kDecomposition,
+                               kFunctional | kOut | kDecomposition | kAutocastWide,
                                "linalg.cholesky under its older name.",
                                "~S(3)",
                                "np.linalg.cholesky(x)"};
@@ -104,9 +105,10 @@ struct Cholesky {
 COGRAD_OP(Cholesky)
 
 struct CholeskySolve {
-  static constexpr OpSpec spec{
-      "cholesky_solve", "input, input2, upper=False", kFunctional | kOut | kDecomposition,
-      "X of A X = input, given the Cholesky factor input2 of A.", "none: tested by hand"};
+  static constexpr OpSpec spec{"cholesky_solve", "input, input2, upper=False",
+                               kFunctional | kOut | kDecomposition | kAutocastWide,
+                               "X of A X = input, given the Cholesky factor input2 of A.",
+                               "none: tested by hand"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& b, const Tensor& l, bool upper) {
     COGRAD_CHECK(b.dim() >= 2, "b should have at least 2 dimensions, but has ", b.dim(),
@@ -137,7 +139,7 @@ COGRAD_OP(CholeskySolve)
 
 struct CholeskyInverse {
   static constexpr OpSpec spec{
-      "cholesky_inverse", "input, upper=False", kFunctional | kOut | kDecomposition,
+      "cholesky_inverse", "input, upper=False", kFunctional | kOut | kDecomposition | kAutocastWide,
       "The inverse of A, given its Cholesky factor.", "none: tested by hand"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& l, bool upper) {
@@ -229,7 +231,7 @@ std::pair<Tensor, Tensor> decompose_qr(const Tensor& a, QrMode mode) {
 struct LinalgQr {
   static constexpr OpSpec spec{"linalg_qr",
                                "A, mode='reduced'",
-                               kInternal | kOut | kDecomposition,
+                               kInternal | kOut | kDecomposition | kAutocastWide,
                                "A = Q R with orthonormal columns in Q and R upper triangular.",
                                "S(3); S(2, 3)",
                                "",
@@ -249,7 +251,7 @@ COGRAD_OP(LinalgQr)
 struct Qr {
   static constexpr OpSpec spec{"qr",
                                "input, some=True",
-                               kFunctional | kOut | kDecomposition,
+                               kFunctional | kOut | kDecomposition | kAutocastWide,
                                "linalg.qr under its older name: mode 'reduced' if some.",
                                "S(3)",
                                "",
@@ -329,7 +331,7 @@ std::tuple<Tensor, Tensor> eigenpairs(const char* name, const Tensor& a, std::st
 struct LinalgEigh {
   static constexpr OpSpec spec{"linalg_eigh",
                                "A, UPLO='L'",
-                               kInternal | kOut | kDecomposition,
+                               kInternal | kOut | kDecomposition | kAutocastWide,
                                "Eigenvalues, ascending, and eigenvectors of Hermitian matrices.",
                                "~S(3); ~S(2, 3)",
                                "",
@@ -344,7 +346,7 @@ COGRAD_OP(LinalgEigh)
 struct LinalgEigvalsh {
   static constexpr OpSpec spec{"linalg_eigvalsh",
                                "A, UPLO='L'",
-                               kInternal | kOut | kDecomposition,
+                               kInternal | kOut | kDecomposition | kAutocastWide,
                                "Eigenvalues, ascending, of Hermitian matrices.",
                                "~S(3); ~S(2, 3)",
                                "np.linalg.eigvalsh(x)"};

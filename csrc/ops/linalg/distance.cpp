@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/cdist.h"
+#include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
 #include "ops/core/raw.h"
 #include "ops/linalg/linalg.h"
@@ -103,7 +104,7 @@ struct Cdist {
   static constexpr OpSpec spec{
       "cdist",
       "x1, x2, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary'",
-      kFunction | kOther,
+      kFunction | kOther | kAutocastWide,
       "p-norm distance between every row of x1 (..., P, M) and of x2 (..., R, M): (..., P, R).",
       "T(3, 4), T(2, 4); T(2, 3, 4), T(2, 5, 4), 3.0; T(3, 4), T(2, 4), 1.0",
       "np.sum(np.abs(x1[..., :, None, :] - x2[..., None, :, :])**p, axis=-1)**(1 / p)"};

@@ -2,6 +2,7 @@
 // Eigenvalues and eigenvectors of general square matrices, complex for real matrices, too.
 // Gradients: M. B. Giles, "An extended collection of matrix derivative results" (2008), 3.1.
 #include "kernels/lapack.h"
+#include "ops/core/autocast.h"
 #include "ops/linalg/linalg.h"
 
 namespace cograd {
@@ -85,7 +86,7 @@ struct EigOp {
 struct LinalgEig {
   static constexpr OpSpec spec{"linalg_eig",
                                "A",
-                               kInternal | kOut | kDecomposition,
+                               kInternal | kOut | kDecomposition | kAutocastWide,
                                "Eigenvalues, in no order, and eigenvectors; always complex.",
                                "none: tested by hand",
                                "",
@@ -96,9 +97,9 @@ struct LinalgEig {
 COGRAD_OP(LinalgEig)
 
 struct LinalgEigvals {
-  static constexpr OpSpec spec{"linalg_eigvals", "A", kInternal | kOut | kDecomposition,
-                               "Eigenvalues, in no order and always complex.",
-                               "none: tested by hand"};
+  static constexpr OpSpec spec{
+      "linalg_eigvals", "A", kInternal | kOut | kDecomposition | kAutocastWide,
+      "Eigenvalues, in no order and always complex.", "none: tested by hand"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a) {
     const bool recorded = differentiable({&a});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "ops/core/autocast.h"
 #include "ops/linalg/matmul.h"
 
 namespace cograd {
@@ -286,7 +287,7 @@ struct Einsum {
   static constexpr OpSpec spec{
       "einsum",
       "equation, *operands",
-      kFunction | kContraction,
+      kFunction | kContraction | kAutocastLow,
       "Sums of products of the operands' elements, written as in 'bij,bjk->bik'.",
       "'ij,jk->ik', T(3, 4), T(4, 2); 'ii->i', T(3, 3); 'bij,bjk', T(2, 3, 4), T(2, 4, 2); "
       "'...i,...i->...', T(2, 3), T(2, 3); 'i,j,k->kji', T(2), T(3), T(4); 'ij->', T(3, 4)",
@@ -346,7 +347,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, IntList da, IntList db) {
 struct Tensordot {
   static constexpr OpSpec spec{"tensordot",
                                "input, other, dims=2",
-                               kFunction | kContraction,
+                               kFunction | kContraction | kAutocastLow,
                                "Contraction of the last dims of input with the first of other.",
                                "T(2, 3, 4), T(3, 4, 5); T(3), T(4), 0; T(3, 4), T(4, 2), 1",
                                "np.tensordot(input, other, dims)"};

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "kernels/lapack.h"
+#include "ops/core/autocast.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
 
@@ -292,7 +293,7 @@ COGRAD_OP(LinalgLuSolve)
 
 struct LuSolve {
   static constexpr OpSpec spec{
-      "lu_solve", "input, LU_data, LU_pivots", kFunctional | kOut | kDecomposition,
+      "lu_solve", "input, LU_data, LU_pivots", kFunctional | kOut | kDecomposition | kAutocastWide,
       "linalg.lu_solve under its older name: X of A X = input.", "none: tested by hand"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static constexpr BatchRule kBatch = through();
@@ -306,7 +307,7 @@ struct TriangularSolve {
   static constexpr OpSpec spec{
       "triangular_solve",
       "input, A, upper=True, transpose=False, unitriangular=False",
-      kFunctional | kOut | kDecomposition,
+      kFunctional | kOut | kDecomposition | kAutocastWide,
       "X of A X = input for a triangular A (A^T if transpose), and a copy of A.",
       "T(3, 2), S(3); T(2, 3, 2), S(3), False, True, True",
       "",

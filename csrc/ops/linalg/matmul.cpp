@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Matrix products: mm, bmm, matmul and their transposed forms as one op each, without copies.
 #include "ops/linalg/matmul.h"
+#include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
 
 #include "tensor/threads.h"
@@ -234,7 +235,7 @@ struct MatmulOp {
 struct Mm {
   static constexpr OpSpec spec{"mm",
                                "input, mat2",
-                               kFunctional | kOut | kContraction | kExactOut,
+                               kFunctional | kOut | kContraction | kAutocastLow | kExactOut,
                                "Product of two matrices (n, m) and (m, p).",
                                "T(3, 4), T(4, 2); T(1, 3), T(3, 1)",
                                "input @ mat2"};
@@ -249,7 +250,7 @@ COGRAD_OP(Mm)
 struct Bmm {
   static constexpr OpSpec spec{"bmm",
                                "input, mat2",
-                               kFunctional | kOut | kContraction | kExactOut,
+                               kFunctional | kOut | kContraction | kAutocastLow | kExactOut,
                                "Batch of matrix products (b, n, m) and (b, m, p).",
                                "T(2, 3, 4), T(2, 4, 2)",
                                "input @ mat2"};
@@ -264,7 +265,7 @@ struct Matmul {
   static constexpr OpSpec spec{
       "matmul",
       "input, other",
-      kFunctional | kOut | kContraction | kExactOut,
+      kFunctional | kOut | kContraction | kAutocastLow | kExactOut,
       "Matrix product of vectors, matrices or batches of matrices, whose batch dims broadcast.",
       "T(3, 4), T(4, 2); T(4), T(4); T(3, 4), T(4); T(4), T(4, 2); T(2, 3, 4), T(4, 5); "
       "T(5, 2, 3, 4), T(2, 4, 3); T(2, 1, 3, 4), T(3, 4, 2); T(2, 3, 4), T(4); T(3), T(2, 3, 4); "

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // linear, input @ weight^T + bias as one op with the leading dims folded, and bilinear.
+#include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
 #include "ops/linalg/matmul.h"
 
@@ -97,7 +98,7 @@ struct Linear {
   static constexpr OpSpec spec{
       "linear",
       "input, weight, bias=None",
-      kFunction | kNN | kContraction,
+      kFunction | kNN | kContraction | kAutocastLow,
       "input (*, I) @ weight (O, I) transposed + bias (O); gives (*, O). A weight (I) gives (*).",
       "T(3, 4), T(2, 4), T(2); T(3, 4), T(2, 4); T(2, 3, 4), T(5, 4), T(5); T(4), T(2, 4), T(2); "
       "T(3, 4), T(4)",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Products with vectors (mv, dot, outer, inner) and products added to a tensor (addmm and others).
+#include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
 #include "ops/linalg/matmul.h"
 
@@ -144,7 +145,7 @@ COGRAD_OP(Outer)
 struct Inner {
   static constexpr OpSpec spec{"inner",
                                "input, other",
-                               kFunctional | kOut | kContraction | kExactOut,
+                               kFunctional | kOut | kContraction | kAutocastLow | kExactOut,
                                "Products summed over the last dims of both.",
                                "T(4), T(4); T(2, 3, 4), T(5, 4); T(), T(3)",
                                "np.inner(input, other)"};
@@ -241,7 +242,7 @@ struct Addmm {
   static constexpr OpSpec spec{
       "addmm",
       "input, mat1, mat2, *, beta=1, alpha=1",
-      kFunctional | kInplace | kOut | kContraction | kExactOut,
+      kFunctional | kInplace | kOut | kContraction | kAutocastLow | kExactOut,
       "beta * input + alpha * (mat1 @ mat2).",
       "T(3, 2), T(3, 4), T(4, 2); T(2), T(3, 4), T(4, 2), beta=0.5, alpha=2",
       "beta * input + alpha * (mat1 @ mat2)"};
@@ -274,7 +275,7 @@ struct Baddbmm {
   static constexpr OpSpec spec{
       "baddbmm",
       "input, batch1, batch2, *, beta=1, alpha=1",
-      kFunctional | kInplace | kOut | kContraction | kExactOut,
+      kFunctional | kInplace | kOut | kContraction | kAutocastLow | kExactOut,
       "beta * input + alpha * (batch1 @ batch2), for batches of matrices.",
       "T(2, 3, 2), T(2, 3, 4), T(2, 4, 2); T(3, 2), T(2, 3, 4), T(2, 4, 2), beta=0.5, alpha=2",
       "beta * input + alpha * (batch1 @ batch2)"};
@@ -337,7 +338,7 @@ COGRAD_ADD_PRODUCT(Addmv, "addmv", check_factors, mat, vec, kExactOut, "mat @ ve
 COGRAD_ADD_PRODUCT(Addr, "addr", check_whole_factors, vec1, vec2, 0, "outer(vec1, vec2)",
                    "T(3, 4), T(3), T(4); T(4), T(3), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * np.outer(vec1, vec2)", apply<Outer>(vec1, vec2))
-COGRAD_ADD_PRODUCT(Addbmm, "addbmm", check_factors, batch1, batch2, kExactOut,
+COGRAD_ADD_PRODUCT(Addbmm, "addbmm", check_factors, batch1, batch2, kExactOut | kAutocastLow,
                    "sum of batch1 @ batch2 over the batch",
                    "T(3, 2), T(2, 3, 4), T(2, 4, 2); T(2), T(2, 3, 4), T(2, 4, 2), beta=2, alpha=3",
                    "beta * input + alpha * np.sum(batch1 @ batch2, axis=0)",

@@ -3,6 +3,7 @@
 // the strict upper triangle of V^H V (R. Schreiber and C. Van Loan, "A storage-efficient WY
 // representation for products of Householder transformations", 1989). And LDL factors.
 #include "kernels/lapack.h"
+#include "ops/core/autocast.h"
 #include "ops/linalg/linalg.h"
 
 namespace cograd {
@@ -51,7 +52,7 @@ Tensor householder_product(const char* name, const Tensor& a, const Tensor& tau)
 
 struct LinalgHouseholderProduct {
   static constexpr OpSpec spec{
-      "linalg_householder_product", "input, tau", kInternal | kOut | kDecomposition,
+      "linalg_householder_product", "input, tau", kInternal | kOut | kDecomposition | kAutocastWide,
       "The first columns of the product of the reflectors I - tau_i v_i v_i^H, whose vectors are "
       "below input's diagonal.",
       "T(4, 3), T(3); T(2, 4, 4), T(2, 2)"};
@@ -64,7 +65,8 @@ struct LinalgHouseholderProduct {
 COGRAD_OP(LinalgHouseholderProduct)
 
 struct Orgqr {
-  static constexpr OpSpec spec{"orgqr", "input, input2", kFunctional | kOut | kDecomposition,
+  static constexpr OpSpec spec{"orgqr", "input, input2",
+                               kFunctional | kOut | kDecomposition | kAutocastWide,
                                "linalg.householder_product under its older name.", "T(4, 3), T(3)"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static constexpr BatchRule kBatch = through();
@@ -76,7 +78,7 @@ COGRAD_OP(Orgqr)
 
 struct Ormqr {
   static constexpr OpSpec spec{"ormqr", "input, input2, input3, left=True, transpose=False",
-                               kFunctional | kOut | kDecomposition,
+                               kFunctional | kOut | kDecomposition | kAutocastWide,
                                "Q input3, or input3 Q unless left, Q^H for Q if transpose: Q of "
                                "reflectors input and input2.",
                                "T(4, 3), T(3), T(4, 2); T(4, 3), T(3), T(2, 4), False, True"};
@@ -109,7 +111,7 @@ COGRAD_OP(Ormqr)
 struct Geqrf {
   static constexpr OpSpec spec{"geqrf",
                                "input",
-                               kFunctional | kOut | kDecomposition | kNondiff,
+                               kFunctional | kOut | kDecomposition | kAutocastWide | kNondiff,
                                "R and the reflectors of A = Q R in one matrix, and their factors, "
                                "as LAPACK has them; for ormqr. Not differentiable.",
                                "S(3); T(2, 4, 3); T(2, 4)",

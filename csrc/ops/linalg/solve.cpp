@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/lapack.h"
+#include "ops/core/autocast.h"
 #include "ops/linalg/linalg.h"
 
 namespace cograd {
@@ -132,7 +133,7 @@ std::pair<Tensor, Tensor> solve_system(const char* name, const Tensor& a, const 
 
 struct LinalgSolve {
   static constexpr OpSpec spec{
-      "linalg_solve", "A, B, *, left=True", kInternal | kOut | kDecomposition,
+      "linalg_solve", "A, B, *, left=True", kInternal | kOut | kDecomposition | kAutocastWide,
       "X of A X = B, or of X A = B unless left.", "S(3), T(3, 2); S(3), T(3); S(2, 3), T(2, 3, 1)"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static Tensor forward(const Tensor& a, const Tensor& b, bool left) {
@@ -164,7 +165,7 @@ COGRAD_OP(LinalgSolveInfo)
 struct LinalgInvEx {
   static constexpr OpSpec spec{"linalg_inv_ex",
                                "A, *, check_errors=False",
-                               kInternal | kOut | kDecomposition,
+                               kInternal | kOut | kDecomposition | kAutocastWide,
                                "The inverse of each matrix, and LAPACK's info instead of an error.",
                                "none: tested by hand",
                                "",
@@ -209,7 +210,7 @@ Tensor checked_inverse(const char* name, const Tensor& a) {
   struct Struct {                                                                          \
     static constexpr OpSpec spec{name,                                                     \
                                  "input",                                                  \
-                                 flags | kDecomposition,                                   \
+                                 flags | kDecomposition | kAutocastWide,                   \
                                  "The inverse of a square matrix, or of each of a batch.", \
                                  "S(3); S(2, 3)",                                          \
                                  "np.linalg.inv(x)"};                                      \

@@ -3,6 +3,7 @@
 // the singular value decomposition" (2016); G. H. Golub, V. Pereyra, "The differentiation of
 // pseudo-inverses and nonlinear least squares problems whose variables separate" (1973), 4.12.
 #include "kernels/lapack.h"
+#include "ops/core/autocast.h"
 #include "ops/linalg/linalg.h"
 
 namespace cograd {
@@ -129,7 +130,7 @@ struct SvdOp {
 struct LinalgSvd {
   static constexpr OpSpec spec{"linalg_svd",
                                "A, full_matrices=True, *, driver=None",
-                               kInternal | kOut | kDecomposition,
+                               kInternal | kOut | kDecomposition | kAutocastWide,
                                "A = U diag(S) Vh with unitary U and Vh, S descending.",
                                "none: tested by hand",
                                "",
@@ -149,7 +150,7 @@ COGRAD_OP(LinalgSvd)
 struct LinalgSvdvals {
   static constexpr OpSpec spec{"linalg_svdvals",
                                "A",
-                               kInternal | kOut | kDecomposition,
+                               kInternal | kOut | kDecomposition | kAutocastWide,
                                "The singular values of each matrix, descending.",
                                "S(3); T(3, 4); T(2, 4, 3)",
                                "np.linalg.svd(x, compute_uv=False)"};
@@ -165,7 +166,7 @@ COGRAD_OP(LinalgSvdvals)
 struct Svd {
   static constexpr OpSpec spec{"svd",
                                "input, some=True, compute_uv=True",
-                               kFunctional | kOut | kDecomposition,
+                               kFunctional | kOut | kDecomposition | kAutocastWide,
                                "input = U diag(S) V^H; zeros for U and V unless compute_uv.",
                                "none: tested by hand",
                                "",
@@ -228,7 +229,7 @@ COGRAD_OP(LinalgPinv)
 struct Pinverse {
   static constexpr OpSpec spec{"pinverse",
                                "input, rcond=1e-15",
-                               kFunctional | kDecomposition,
+                               kFunctional | kDecomposition | kAutocastWide,
                                "The pseudoinverse; singular values up to rcond times the largest "
                                "count as 0.",
                                "S(3)",

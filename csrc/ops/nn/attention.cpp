@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
@@ -253,7 +254,7 @@ struct ScaledDotProductAttention {
       "scaled_dot_product_attention",
       "query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, "
       "enable_gqa=False",
-      kNN | kContraction,
+      kNN | kContraction | kAutocastLow,
       "softmax(query key^T * scale + mask) value for query (..., L, E), key (..., S, E), value "
       "(..., S, V); gives (..., L, V). attn_mask, broadcastable to (..., L, S): bool, true takes "
       "part, or numbers to add. is_causal: row i sees keys 0 to i. scale: 1 / sqrt(E) unless "

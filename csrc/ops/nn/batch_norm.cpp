@@ -3,6 +3,7 @@
 #include "kernels/group_norm.h"
 #include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
+#include "ops/core/overlap.h"
 #include "ops/core/raw.h"
 
 namespace cograd {
@@ -11,6 +12,7 @@ namespace {
 
 using kernels::NormGroups;
 using Triple = std::tuple<Tensor, Tensor, Tensor>;
+using Normed = std::tuple<Tensor, Tensor, Tensor, Tensor>;  // y, mean, 1 / sqrt(var + eps), var
 
 DType wide(DType t) { return t == DType::Float64 ? DType::Float64 : DType::Float32; }
 
@@ -79,31 +81,32 @@ struct BatchNormOp {
                                kInternal | kReduction, "", "none: batch_norm"};
   static constexpr const char* kNodeName = "NativeBatchNormBackward0";
   static constexpr int kSaved = 4;
-  static constexpr uint32_t kNondiffOutputs = 6;
+  static constexpr uint32_t kNondiffOutputs = 14;
   struct State {
     double eps = 0;
     bool given = false;
   };
-  static Triple forward(Ctx<BatchNormOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
+  static Normed forward(Ctx<BatchNormOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
                         const Tensor& given_mean, const Tensor& given_var, double eps) {
     const NormGroups n = batch_groups(x);
     const bool given = given_mean.defined();
     const DType t = wide(x.dtype());
     const int64_t sizes[1] = {x.size(1)};
-    const Tensor mean = empty(sizes, t), rstd = empty(sizes, t);
+    const Tensor mean = empty(sizes, t), rstd = empty(sizes, t), var = empty(sizes, t);
     if (given) {
       raw_copy(mean, given_mean);
+      raw_copy(var, given_var);
       raw_copy(rstd, rsqrt(raw_cast(given_var, t) + eps));
     }
     const Tensor y = empty(x.sizes(), x.dtype()), in = raw_contiguous(x);
     const Tensor cw = vector_as(w, x.dtype()), cb = vector_as(b, x.dtype());
     kernels::group_norm_forward(x.dtype(), n, in.bytes(), Operands::at(cw), Operands::at(cb), eps,
-                                given, y.bytes(), mean.bytes(), rstd.bytes());
+                                given, y.bytes(), mean.bytes(), rstd.bytes(), var.bytes());
     if (ctx.recording()) {
       *ctx.operator->() = {eps, given};
       ctx.save(x, w, mean, rstd);
     }
-    return {y, mean, rstd};
+    return {y, mean, rstd, var};
   }
   static void backward(Ctx<BatchNormOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
@@ -138,14 +141,15 @@ struct BatchNormOp {
       return t.defined() ? flatten(c.all_samples(t), 0, 1) : t;
     };
     const Tensor x = movedim(c.all_samples(c.arg(0).tensor()), 0, 1);
-    auto [y, mean, rstd] = apply<BatchNormOp>(flatten(x, 1, 2), side_by_side(1), side_by_side(2),
-                                              side_by_side(3), side_by_side(4), c.arg(5).number());
+    auto [y, mean, rstd, var] =
+        apply<BatchNormOp>(flatten(x, 1, 2), side_by_side(1), side_by_side(2), side_by_side(3),
+                           side_by_side(4), c.arg(5).number());
     const int64_t stats[2] = {c.size(), x.size(2)};
     const auto batched = [&](const Tensor& t, int dim) {
       return make_batched(t, dim, c.level().id);
     };
     box(c.out(), std::tuple(batched(reshape(y, x.sizes()), 1), batched(reshape(mean, stats), 0),
-                            batched(reshape(rstd, stats), 0)));
+                            batched(reshape(rstd, stats), 0), batched(reshape(var, stats), 0)));
   }
 };
 
@@ -154,25 +158,26 @@ struct GroupNormOp {
                                kInternal | kReduction, "", "none: group_norm"};
   static constexpr const char* kNodeName = "NativeGroupNormBackward0";
   static constexpr int kSaved = 4;
-  static constexpr uint32_t kNondiffOutputs = 6;
+  static constexpr uint32_t kNondiffOutputs = 14;
   struct State {
     int64_t groups = 1;
     double eps = 0;
   };
-  static Triple forward(Ctx<GroupNormOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
+  static Normed forward(Ctx<GroupNormOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
                         int64_t groups, double eps) {
     const NormGroups n = sample_groups(x, groups);
     const int64_t sizes[2] = {x.size(0), groups};
-    const Tensor mean = empty(sizes, wide(x.dtype())), rstd = empty(sizes, wide(x.dtype()));
+    const DType t = wide(x.dtype());
+    const Tensor mean = empty(sizes, t), rstd = empty(sizes, t), var = empty(sizes, t);
     const Tensor y = empty(x.sizes(), x.dtype()), in = raw_contiguous(x);
     const Tensor cw = vector_as(w, x.dtype()), cb = vector_as(b, x.dtype());
     kernels::group_norm_forward(x.dtype(), n, in.bytes(), Operands::at(cw), Operands::at(cb), eps,
-                                false, y.bytes(), mean.bytes(), rstd.bytes());
+                                false, y.bytes(), mean.bytes(), rstd.bytes(), var.bytes());
     if (ctx.recording()) {
       *ctx.operator->() = {groups, eps};
       ctx.save(x, w, mean, rstd);
     }
-    return {y, mean, rstd};
+    return {y, mean, rstd, var};
   }
   static void backward(Ctx<GroupNormOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
@@ -200,13 +205,13 @@ struct GroupNormOp {
     for (size_t i = 1; i < 3; ++i)
       if (c.arg(i).tensor().defined() && c.batched(c.arg(i).tensor())) return c.loop();
     const Tensor x = c.samples(c.arg(0).tensor());
-    auto [y, mean, rstd] =
+    auto [y, mean, rstd, var] =
         apply<GroupNormOp>(flatten(x, 0, 1), c.arg(1).tensor(), c.arg(2).tensor(),
                            c.arg(3).integer(), c.arg(4).number());
     const int64_t stats[3] = {x.size(0), x.size(1), c.arg(3).integer()};
     const auto batched = [&](const Tensor& t) { return make_batched(t, 0, c.level().id); };
     box(c.out(), std::tuple(batched(reshape(y, x.sizes())), batched(reshape(mean, stats)),
-                            batched(reshape(rstd, stats))));
+                            batched(reshape(rstd, stats)), batched(reshape(var, stats))));
   }
 };
 
@@ -224,13 +229,24 @@ void check_vector(const Tensor& v, const char* name, int64_t channels) {
                dtype_name(v.dtype()));
 }
 
+// Raises where the running statistics cannot be written, before either of them is.
+void check_running(const char* op, const Tensor& mean, const Tensor& var) {
+  const GradGuard no_grad(false);
+  for (const Tensor* t : {&mean, &var}) {
+    if (!t->defined()) continue;
+    check_inplace(*t, op, false);
+    check_distinct(op, *t);
+  }
+}
+
 // running = (1 - momentum) running + momentum value, outside of any graph.
 void update(const Tensor& running, const Tensor& value, double momentum) {
   if (!running.defined()) return;
   const GradGuard no_grad(false);
-  check_inplace(running, "batch_norm", false);
   copy_(running, cast(running * (1 - momentum) + value * momentum, running.dtype()));
 }
+
+Triple without_var(const Normed& n) { return {std::get<0>(n), std::get<1>(n), std::get<2>(n)}; }
 
 Triple batch_norm(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps) {
@@ -242,18 +258,18 @@ Triple batch_norm(const Tensor& x, const Tensor& w, const Tensor& b, const Tenso
   if (!training) {
     COGRAD_CHECK(running_mean.defined(), "running_mean must be defined in evaluation mode");
     COGRAD_CHECK(running_var.defined(), "running_var must be defined in evaluation mode");
-    return apply<BatchNormOp>(x, w, b, running_mean, running_var, eps);
+    return without_var(apply<BatchNormOp>(x, w, b, running_mean, running_var, eps));
   }
-  Triple out = apply<BatchNormOp>(x, w, b, Tensor(), Tensor(), eps);
+  check_running("batch_norm", running_mean, running_var);
+  const Normed out = apply<BatchNormOp>(x, w, b, Tensor(), Tensor(), eps);
   const int64_t count = x.size(1) == 0 ? 0 : x.numel() / x.size(1);
-  if (count == 0 || (!running_mean.defined() && !running_var.defined())) return out;
+  if (count == 0 || (!running_mean.defined() && !running_var.defined())) return without_var(out);
   const GradGuard no_grad(false);
   update(running_mean, std::get<1>(out), momentum);
-  if (!running_var.defined()) return out;
-  const Tensor r = std::get<2>(out);
+  if (!running_var.defined()) return without_var(out);
   const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
-  update(running_var, (reciprocal(square(r)) - eps) * unbiased, momentum);
-  return out;
+  update(running_var, std::get<3>(out) * unbiased, momentum);
+  return without_var(out);
 }
 
 struct BatchNorm {
@@ -314,7 +330,7 @@ Triple group_norm(const Tensor& x, int64_t groups, const Tensor& w, const Tensor
                  "shape ",
                  t->defined() ? to_string(t->sizes()) : "", " and input of shape ",
                  to_string(x.sizes()));
-  return apply<GroupNormOp>(x, w, b, groups, eps);
+  return without_var(apply<GroupNormOp>(x, w, b, groups, eps));
 }
 
 struct GroupNorm {
@@ -372,15 +388,15 @@ struct InstanceNorm {
     check_vector(w, "weight", x.size(1));
     check_vector(b, "bias", x.size(1));
     if (x.size(1) == 0) return clone(x);
-    const Triple out = apply<GroupNormOp>(x, w, b, x.size(1), eps);
+    check_running("instance_norm", mean, var);
+    const Normed out = apply<GroupNormOp>(x, w, b, x.size(1), eps);
     const int64_t count = positions(x);
     if (count < 2 || x.size(0) == 0 || (!mean.defined() && !var.defined())) return std::get<0>(out);
     const GradGuard no_grad(false);
     const int64_t samples[1] = {0};
     update(mean, cograd::mean(std::get<1>(out), IntList(samples)), momentum);
     const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
-    const Tensor spread = (reciprocal(square(std::get<2>(out))) - eps) * unbiased;
-    update(var, cograd::mean(spread, IntList(samples)), momentum);
+    update(var, cograd::mean(std::get<3>(out), IntList(samples)) * unbiased, momentum);
     return std::get<0>(out);
   }
 };

@@ -71,6 +71,10 @@ Dims scaled(IntList sizes, size_t dim, int64_t by) {
   return out;
 }
 
+bool all_from(const Dims& d, int64_t least) {
+  return std::all_of(d.begin(), d.end(), [least](int64_t v) { return v >= least; });
+}
+
 void check_list(IntList v, const char* name, size_t n) {
   COGRAD_CHECK(v.size() == n, "expected ", name, " to be a single integer value or a list of ", n,
                " values to match the convolution dimensions, but got ", name, "=", to_string(v));
@@ -86,15 +90,8 @@ void check_geometry(IntList x, IntList w, const ConvOptions& o) {
   check_list(o.stride, "stride", n);
   check_list(o.padding, "padding", n);
   check_list(o.dilation, "dilation", n);
-  const auto all = [](const Dims& d, int64_t least) {
-    return std::all_of(d.begin(), d.end(), [least](int64_t v) { return v >= least; });
-  };
-  COGRAD_CHECK(all(o.padding, 0), "negative padding is not supported");
-  COGRAD_CHECK(all(o.stride, 1), "non-positive stride is not supported");
-  COGRAD_CHECK(all(o.dilation, 1), "dilation should be greater than zero, but got ",
-               to_string(IntList(o.dilation)));
-  COGRAD_CHECK(o.groups >= 1, "non-positive groups is not supported");
-  COGRAD_CHECK(all(Dims(w.last(n)), 1), "kernel size should be greater than zero, but got ",
+  check_options(o);
+  COGRAD_CHECK(all_from(Dims(w.last(n)), 1), "kernel size should be greater than zero, but got ",
                to_string(w.last(n)));
   COGRAD_CHECK(w[0] >= o.groups, "Given groups=", o.groups, ", expected weight to be at least ",
                o.groups, " at dimension 0, but got weight of size ", to_string(w), " instead");
@@ -304,6 +301,14 @@ struct ConvWeightGrad {
 COGRAD_OP(ConvWeightGrad)
 
 }  // namespace
+
+void check_options(const ConvOptions& o) {
+  COGRAD_CHECK(all_from(o.padding, 0), "negative padding is not supported");
+  COGRAD_CHECK(all_from(o.stride, 1), "non-positive stride is not supported");
+  COGRAD_CHECK(all_from(o.dilation, 1), "dilation should be greater than zero, but got ",
+               to_string(IntList(o.dilation)));
+  COGRAD_CHECK(o.groups >= 1, "non-positive groups is not supported");
+}
 
 Dims conv_output_sizes(IntList x, IntList w, const ConvOptions& o) {
   Dims out, padded;

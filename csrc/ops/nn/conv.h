@@ -13,6 +13,9 @@ struct ConvOptions {
   int64_t groups = 1;
 };
 
+// Raises unless strides and dilations are positive, paddings are not negative, there are groups.
+void check_options(const ConvOptions& o);
+
 // x (N, C, *in), w (O, C / groups, *kernel), bias (O, 1, ...) or undefined: (N, O, *out).
 Tensor conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvOptions& o);
 // The gradient of conv by x of shape `sizes`, which is the transposed convolution of g.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // conv1d to conv_transpose3d, convolution, conv_tbc: arguments as users write them.
+#include "ops/core/autocast.h"
 #include "ops/nn/conv.h"
 #include "ops/nn/pad.h"
 
@@ -48,17 +49,13 @@ Tensor bias_column(const Tensor& bias, const Tensor& w, int64_t channels, bool t
 Tensor transposed_conv(const Tensor& x, const Tensor& w, const Tensor& bias, const ConvOptions& o,
                        const Dims& extra) {
   const size_t n = static_cast<size_t>(x.dim()) - 2;
-  COGRAD_CHECK(o.groups >= 1, "non-positive groups is not supported");
+  check_options(o);
   COGRAD_CHECK(w.dim() == x.dim() && x.size(1) == w.size(0), "Given transposed=1, weight of size ",
                to_string(w.sizes()), ", expected input", to_string(x.sizes()), " to have ",
                w.size(0), " channels, but got ", x.size(1), " channels instead");
   Dims sizes{x.size(0), checked_mul(w.size(1), o.groups)};
   for (size_t i = 0; i < n; ++i) {
     const int64_t in = x.sizes()[i + 2], kernel = w.sizes()[i + 2];
-    COGRAD_CHECK(o.stride[i] >= 1, "non-positive stride is not supported");
-    COGRAD_CHECK(o.padding[i] >= 0, "negative padding is not supported");
-    COGRAD_CHECK(o.dilation[i] >= 1, "dilation should be greater than zero, but got ",
-                 to_string(IntList(o.dilation)));
     COGRAD_CHECK(extra[i] >= 0, "negative output_padding is not supported");
     COGRAD_CHECK(extra[i] < o.stride[i] || extra[i] < o.dilation[i],
                  "output padding must be smaller than either stride or dilation, but got "
@@ -126,7 +123,7 @@ Tensor conv_transpose_of(const Tensor& input, const Tensor& w, const Tensor& bia
   struct Conv##N##d {                                                                            \
     static constexpr OpSpec spec{                                                                \
         "conv" #N "d", "input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1",    \
-        kFunction | kContraction,                                                                \
+        kFunction | kContraction | kAutocastLow,                                                 \
         "Convolution: " shapes ". padding is a number, one for each dim, 'same' or 'valid'.",    \
         samples};                                                                                \
     static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                           \
@@ -140,7 +137,7 @@ Tensor conv_transpose_of(const Tensor& input, const Tensor& w, const Tensor& bia
     static constexpr OpSpec spec{                                                                \
         "conv" #N "d",                                                                           \
         "input, weight, bias=None, stride=1, padding='valid', dilation=1, groups=1",             \
-        kFunction | kContraction,                                                                \
+        kFunction | kContraction | kAutocastLow,                                                 \
         "Convolution: " shapes ". padding is a number, one for each dim, 'same' or 'valid'.",    \
         strings};                                                                                \
     static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                           \
@@ -154,7 +151,7 @@ Tensor conv_transpose_of(const Tensor& input, const Tensor& w, const Tensor& bia
     static constexpr OpSpec spec{                                                                \
         "conv_transpose" #N "d",                                                                 \
         "input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1", \
-        kFunction | kContraction,                                                                \
+        kFunction | kContraction | kAutocastLow,                                                 \
         "Transposed convolution, the gradient of one by its input: weight is (C, O / groups, "   \
         "*kernel).",                                                                             \
         transposed};                                                                             \
@@ -194,7 +191,7 @@ struct Convolution {
       "convolution",
       "input, weight, bias=None, stride=1, padding=0, dilation=1, transposed=False, "
       "output_padding=0, groups=1",
-      kFunction | kContraction,
+      kFunction | kContraction | kAutocastLow,
       "The convolution of an input (N, C, *) or, if transposed, its transpose.",
       "T(2, 3, 5), T(4, 3, 2), T(4), (1,), (0,), (1,), False, (0,), 1; "
       "T(2, 3, 3, 4), T(3, 2, 2, 3), T(2), (2, 1), (1, 0), (1, 1), True, (1, 0), 1"};
@@ -217,7 +214,8 @@ struct Convolution {
 COGRAD_OP(Convolution)
 
 struct ConvTbc {
-  static constexpr OpSpec spec{"conv_tbc", "input, weight, bias, pad=0", kFunction | kContraction,
+  static constexpr OpSpec spec{"conv_tbc", "input, weight, bias, pad=0",
+                               kFunction | kContraction | kAutocastLow,
                                "Convolution over time: input (T, B, C), weight (K, C, O).",
                                "T(5, 2, 3), T(2, 3, 4), T(4); T(4, 1, 2), T(3, 2, 2), T(2), 1"};
   static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;

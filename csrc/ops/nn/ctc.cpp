@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "ops/core/autocast.h"
 #include "ops/core/raw.h"
 #include "ops/nn/loss.h"
 
@@ -109,7 +110,7 @@ struct CtcLoss {
   static constexpr OpSpec spec{
       "_ctc_losses",
       "log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False",
-      kInternal | kLoss,
+      kInternal | kLoss | kAutocastWide,
       "Losses (N) of log-probabilities (T, N, C) against labels (N, S) or joined ones.",
       "none: the gradient is that of the logits behind the log-probabilities"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
@@ -118,6 +119,7 @@ struct CtcLoss {
                         const Tensor& target_lengths, int64_t blank, bool zero_infinity) {
     COGRAD_CHECK(log_probs.dim() == 3 && is_floating(log_probs.dtype()),
                  "ctc_loss: log_probs must be a floating tensor (T, N, C)");
+    COGRAD_CHECK(log_probs.numel() > 0, "log_probs tensor must not be empty");
     const bool half = log_probs.dtype() != DType::Float32 && log_probs.dtype() != DType::Float64;
     const Tensor x = half ? cast(log_probs, DType::Float32) : log_probs;
     const Tensor in = plain_lengths("input_lengths", input_lengths, x.size(1));

@@ -72,11 +72,13 @@ COGRAD_OP(MaskedScale)
 struct NativeDropout {
   static constexpr OpSpec spec{"_dropout", "input, p, generator=None", kInternal | kReduction,
                                "dropout in training mode.", "none: random"};
-  static constexpr DTypeSet kDTypes = kEveryType;
+  static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;
   static constexpr const char* kNodeName = "NativeDropoutBackward0";
   static constexpr int kSaved = 1;
   using State = MaskScale;
   static Tensor forward(Ctx<NativeDropout>& ctx, const Tensor& x, double p, Generator* g) {
+    COGRAD_CHECK(is_differentiable(x.dtype()), "_dropout(): expected a floating input, got dtype ",
+                 dtype_name(x.dtype()));
     Tensor out = empty_preserving(x, x.dtype());
     const Tensor mask = empty_preserving(out, DType::Bool);
     fill_bernoulli(mask, g, 1 - p);

@@ -15,15 +15,16 @@ struct BagState {
   BagMode mode = BagMode::Sum;
   int64_t padding = -1;
   bool by_freq = false;
+  int64_t rows = 0;
 };
 
 // `offsets` has one more than there are bags; indices have been checked.
-kernels::Bags bags_of(const BagState& s, const Tensor& table, const Tensor& index,
+kernels::Bags bags_of(const BagState& s, int64_t columns, const Tensor& index,
                       const Tensor& offsets, const Tensor& weights) {
   return {s.mode,
           offsets.numel() - 1,
-          table.size(1),
-          table.size(0),
+          columns,
+          s.rows,
           index.data<int64_t>(),
           offsets.data<int64_t>(),
           s.padding,
@@ -43,7 +44,7 @@ struct EmbeddingBagOp {
                                                     const Tensor& index, const Tensor& offsets,
                                                     int64_t mode, int64_t padding, bool by_freq,
                                                     const Tensor& per_sample) {
-    const BagState s{static_cast<BagMode>(mode), padding, by_freq};
+    const BagState s{static_cast<BagMode>(mode), padding, by_freq, weight.size(0)};
     const Tensor table = raw_contiguous(weight);
     const Tensor each = per_sample.defined() ? raw_contiguous(per_sample) : per_sample;
     const int64_t sizes[2] = {offsets.numel() - 1, weight.size(1)}, count[1] = {sizes[0]};
@@ -51,39 +52,45 @@ struct EmbeddingBagOp {
     const Tensor counted = empty(count, DType::Int64);
     const int64_t none[2] = {s.mode == BagMode::Max ? sizes[0] : 0, weight.size(1)};
     const Tensor at = raw_full(none, DType::Int64, 0);
-    kernels::embedding_bag(weight.dtype(), bags_of(s, table, index, offsets, each), table.bytes(),
-                           out.bytes(), counted.data<int64_t>(), at.data<int64_t>());
+    kernels::embedding_bag(weight.dtype(), bags_of(s, weight.size(1), index, offsets, each),
+                           table.bytes(), out.bytes(), counted.data<int64_t>(), at.data<int64_t>());
     if (ctx.recording()) {
       *ctx.operator->() = s;
-      ctx.save(weight, index, offsets, per_sample, counted, at);
+      // The table's numbers matter to the gradient by the factors alone.
+      ctx.save(ctx.needs(3) ? weight : Tensor(), index, offsets, per_sample, counted, at);
     }
     return {out, counted, at};
   }
   static void backward(Ctx<EmbeddingBagOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
     if (ctx.differentiated()) return formula(ctx, gs[0]);
-    const Tensor weight = raw_contiguous(ctx.saved(0)), g = raw_contiguous(gs[0]);
+    const Tensor table = ctx.saved(0), g = raw_contiguous(gs[0]);
+    const Tensor weight = table.defined() ? raw_contiguous(table) : table;
     const Tensor index = ctx.saved(1), offsets = ctx.saved(2), per_sample = ctx.saved(3);
     const Tensor each = per_sample.defined() ? raw_contiguous(per_sample) : per_sample;
     const Tensor sizes = ctx.saved(4), at = ctx.saved(5);
     Tensor gw, gp;
-    if (ctx.needs(0)) gw = empty(weight.sizes(), weight.dtype());
+    if (ctx.needs(0)) gw = empty(table_sizes(ctx, g), g.dtype());
     if (each.defined() && ctx.needs(3)) gp = empty(each.sizes(), each.dtype());
     if (gp.defined()) raw_fill(gp, Scalar(0.0));
     kernels::embedding_bag_backward(
-        weight.dtype(), bags_of(*ctx.operator->(), weight, index, offsets, each), weight.bytes(),
-        g.bytes(), sizes.data<int64_t>(), at.data<int64_t>(), ctx->by_freq,
-        gw.defined() ? gw.bytes() : nullptr, gp.defined() ? gp.bytes() : nullptr);
+        g.dtype(), bags_of(*ctx.operator->(), g.size(1), index, offsets, each),
+        weight.defined() ? weight.bytes() : nullptr, g.bytes(), sizes.data<int64_t>(),
+        at.data<int64_t>(), ctx->by_freq, gw.defined() ? gw.bytes() : nullptr,
+        gp.defined() ? gp.bytes() : nullptr);
     if (gw.defined()) ctx.grad(0) = gw;
     if (gp.defined()) ctx.grad(3) = gp;
   }
 
  private:
+  static Dims table_sizes(Ctx<EmbeddingBagOp>& ctx, const Tensor& g) {
+    return Dims{ctx->rows, g.size(1)};
+  }
   // The same in ops.
   static void formula(Ctx<EmbeddingBagOp>& ctx, const Tensor& g) {
     const Tensor weight = ctx.saved(0), index = ctx.saved(1), offsets = ctx.saved(2);
     const Tensor per_sample = ctx.saved(3), sizes = ctx.saved(4), at = ctx.saved(5);
-    const Tensor zero = zeros_like(weight);
+    const Tensor zero = zeros(table_sizes(ctx, g), g.dtype());
     const int64_t last = -1;
     if (ctx->mode == BagMode::Max) {
       const Tensor kept = g * cast(unsqueeze(gt(sizes, 0.0), 1), g.dtype());
@@ -101,7 +108,7 @@ struct EmbeddingBagOp {
       scale = scale / clamp_min(cast(index_select(sizes, 0, bag), g.dtype()), 1.0);
     if (ctx->by_freq) {
       const Tensor often =
-          scatter_add(zeros(weight.sizes().first(1), g.dtype()), 0, index, ones_like(counts));
+          scatter_add(zeros(Dims{ctx->rows}, g.dtype()), 0, index, ones_like(counts));
       scale = scale / index_select(often, 0, index);
     }
     rows = rows * unsqueeze(scale, 1);
@@ -181,7 +188,7 @@ struct EmbeddingBag {
     auto* to = ends.data<int64_t>();
     std::copy_n(offsets.data<int64_t>(), bags, to);
     to[bags] = last_included ? offsets.data<int64_t>()[bags] : total;
-    COGRAD_CHECK(bags == 0 || to[0] == 0,
+    COGRAD_CHECK(given == 0 || to[0] == 0,
                  "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
                  "from position 0. However, got ",
                  to[0]);

@@ -190,6 +190,7 @@ struct Interpolate {
       COGRAD_CHECK(in[i] > 0 && size[i] > 0 && x.size(1) > 0,
                    "Input and output sizes should be greater than 0, but got input ",
                    to_string(x.sizes()), " output ", to_string(size));
+    check_room(x, size);
     const double scales[3] = {scale_d, scale_h, scale_w};
     Resampling map;
     for (size_t i = 0; i < n; ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Pointwise losses: squared and absolute error, binary cross entropy.
 #include "ops/nn/loss.h"
+#include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
 
 namespace cograd {
@@ -125,7 +126,7 @@ Tensor complex_loss(const Tensor& x, const Tensor& t, const Tensor& weight, Redu
     static constexpr OpSpec spec{                                                               \
         name,                                                                                   \
         "input, target, size_average=None, reduce=None, reduction='mean', weight=None",         \
-        kFunction | kNN | kLoss,                                                                \
+        kFunction | kNN | kLoss | kAutocastWide,                                                \
         doc,                                                                                    \
         "T(3, 4), T(3, 4); T(3, 4), T(3, 4), reduction='sum'; "                                 \
         "T(3, 4), T(3, 4), reduction='none'; T(3, 4), T(3, 4), weight=P(3, 4)",                 \
@@ -195,7 +196,7 @@ struct BinaryCrossEntropy {
   static constexpr OpSpec spec{
       "binary_cross_entropy",
       "input, target, weight=None, size_average=None, reduce=None, reduction='mean'",
-      kFunction | kNN | kLoss,
+      kFunction | kNN | kLoss | kAutocastWide,
       "-(target log(input) + (1 - target) log(1 - input)) of probabilities, reduced.",
       "T(3, 4, lo=0.1, hi=0.9), T(3, 4, lo=0.1, hi=0.9); T(5, lo=0.1, hi=0.9), "
       "T(5, lo=0.1, hi=0.9), P(5), reduction='sum'",
@@ -246,7 +247,7 @@ struct BceWithLogits {
       "binary_cross_entropy_with_logits",
       "input, target, weight=None, size_average=None, reduce=None, reduction='mean', "
       "pos_weight=None",
-      kFunction | kNN | kLoss,
+      kFunction | kNN | kLoss | kAutocastWide,
       "binary_cross_entropy of sigmoid(input); pos_weight multiplies the terms of the ones.",
       "T(3, 4), T(3, 4, lo=0, hi=1); T(5), T(5, lo=0, hi=1), P(5), reduction='sum'; "
       "T(3, 4), T(3, 4, lo=0, hi=1), pos_weight=P(4)",

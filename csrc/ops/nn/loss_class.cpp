@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // nll_loss and cross_entropy over classes, given as indices or as probabilities.
 #include "kernels/index.h"
+#include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
 #include "ops/nn/loss.h"
 
@@ -235,7 +236,7 @@ struct NllLoss {
       "nll_loss",
       "input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, "
       "reduction='mean'",
-      kFunction | kNN | kLoss,
+      kFunction | kNN | kLoss | kAutocastWide,
       "-input[n, target[n]] of log-probabilities (N, C, ...), weighted by class and reduced.",
       "T(5, 3), I(5, hi=3); T(5, 3), I(5, hi=3), P(3), reduction='sum'; "
       "T(2, 3, 4), I(2, 4, hi=3), reduction='none'; T(5, 3), I(5, hi=3), P(3), ignore_index=1",
@@ -281,7 +282,7 @@ struct CrossEntropy {
       "cross_entropy",
       "input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, "
       "reduction='mean', label_smoothing=0.0",
-      kFunction | kNN | kLoss,
+      kFunction | kNN | kLoss | kAutocastWide,
       "nll_loss of log_softmax over the classes of (N, C, ...); targets are class indices "
       "(N, ...) or probabilities of the input's shape.",
       "T(5, 3), I(5, hi=3); T(5, 3), I(5, hi=3), P(3), label_smoothing=0.1; "

@@ -121,8 +121,20 @@ int64_t source_of(PadMode mode, int64_t i, int64_t n) {
   return from_start < n ? from_start : 2 * (n - 1) - from_start;
 }
 
-Tensor padded_dim(PadMode mode, const Tensor& x, const Ends& e) {
-  if (e.left == 0 && e.right == 0) return x;
+Tensor padded_dim(PadMode mode, const Tensor& given, const Ends& whole) {
+  if (whole.left == 0 && whole.right == 0) return given;
+  Ends e = whole;
+  Tensor x = given;
+  // What goes round is what is left after the cut.
+  if (mode == PadMode::Circular && (e.left < 0 || e.right < 0)) {
+    padded_size(given, whole);
+    const int64_t before = std::max<int64_t>(-e.left, 0), after = std::max<int64_t>(-e.right, 0);
+    x = narrow(given, e.dim, std::min(before, given.size(e.dim)),
+               std::max<int64_t>(given.size(e.dim) - before - after, 0));
+    e.left = std::max<int64_t>(e.left, 0);
+    e.right = std::max<int64_t>(e.right, 0);
+    if (e.left == 0 && e.right == 0) return contiguous_clone(x);
+  }
   check_ends(mode, x, e);
   const Tensor index = empty(Dims{padded_size(x, e)}, DType::Int64);
   auto* at = index.data<int64_t>();

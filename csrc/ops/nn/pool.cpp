@@ -10,6 +10,21 @@ Dims pool_dims(const char* op, IntList v, const char* name, size_t n) {
   return v.size() == n ? Dims(v) : Dims(n, v[0]);
 }
 
+Dims adaptive_sizes(const char* op, const Tensor& x, IntList output_size, size_t n) {
+  const Dims out = pool_dims(op, output_size, "output_size", n);
+  check_pool_input(op, x, n);
+  for (const int64_t size : out)
+    COGRAD_CHECK(size >= 0, op,
+                 ": elements of output_size must be greater than or equal to 0 but received ",
+                 to_string(IntList(out)));
+  return out;
+}
+
+void check_pool_floating(const char* op, const Tensor& x) {
+  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"", op, "\" not implemented for '",
+                               scalar_type_name(x.dtype()), "'");
+}
+
 PoolArgs pool_args(const char* op, size_t n, IntList kernel, IntList stride, IntList padding,
                    IntList dilation, bool ceil_mode) {
   PoolArgs a{pool_dims(op, kernel, "kernel_size", n),
@@ -61,6 +76,14 @@ void check_pool_input(const char* op, const Tensor& x, size_t n) {
   COGRAD_CHECK(fits, op, "(): Expected ", dims + 1, "D or ", dims + 2,
                "D (batch mode) tensor with optional 0 dim batch size for input, but got:",
                to_string(x.sizes()));
+}
+
+void check_room(const Tensor& x, IntList out) {
+  int64_t windows = 0;
+  for (const int64_t n : out) windows = checked_add(windows, n);
+  if (windows < (int64_t{1} << 20)) return;
+  empty(with_last(x, out), x.dtype());
+  empty(Dims{checked_mul(windows, 4)}, DType::Int64);
 }
 
 Dims with_last(const Tensor& x, IntList last) {

@@ -19,7 +19,13 @@ PoolArgs pool_args(const char* op, size_t n, IntList kernel, IntList stride, Int
 Dims pool_sizes(const char* op, IntList in, const PoolArgs& a);
 // Raises unless x is (N, C, *) or (C, *) with n further dims; only N may be 0.
 void check_pool_input(const char* op, const Tensor& x, size_t n);
+// Sizes of an adaptive pooling's result; raises unless they and x suit n dims.
+Dims adaptive_sizes(const char* op, const Tensor& x, IntList output_size, size_t n);
+// Raises NotImplemented unless x is floating.
+void check_pool_floating(const char* op, const Tensor& x);
 // x's leading dims and the given last ones.
 Dims with_last(const Tensor& x, IntList last);
+// Raises where the result, or a table of all windows, has no room, before the table is filled.
+void check_room(const Tensor& x, IntList out);
 
 }  // namespace cograd

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // avg_pool and adaptive_avg_pool: means of windows, one dim after the other.
+#include "ops/core/autocast.h"
 #include "ops/nn/pool.h"
 #include "ops/nn/resample.h"
 
@@ -45,6 +46,7 @@ Tensor avg_pool(const char* op, const Tensor& x, IntList kernel, IntList stride,
   check_pool_input(op, x, N);
   const IntList in = x.sizes().last(N);
   const Dims out = pool_sizes(op, in, a);
+  check_room(x, out);
   Resampling map;
   for (size_t i = 0; i < N; ++i)
     map.dims[3 - N + i] = mean_windows(in[i], out[i], a, i, with_padding, divisor.has_value());
@@ -54,14 +56,9 @@ Tensor avg_pool(const char* op, const Tensor& x, IntList kernel, IntList stride,
 
 template <int N>
 Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
-  const Dims out = pool_dims(op, output_size, "output_size", N);
-  check_pool_input(op, x, N);
-  for (const int64_t n : out)
-    COGRAD_CHECK(n >= 0, op,
-                 ": elements of output_size must be greater than or equal to 0 but "
-                 "received ",
-                 to_string(IntList(out)));
+  const Dims out = adaptive_sizes(op, x, output_size, N);
   const IntList in = x.sizes().last(N);
+  check_room(x, out);
   Resampling map;
   for (size_t i = 0; i < N; ++i) {
     ResampleDim d{in[i], out[i], in[i] / std::max<int64_t>(out[i], 1) + 2, in[i] == out[i], {},
@@ -84,12 +81,12 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
         "avg_pool" #N "d",                                                                   \
         "input, kernel_size, stride=(), padding=0, ceil_mode=False, "                        \
         "count_include_pad=True" last_names,                                                 \
-        flags | kReduction,                                                                  \
+        flags | kReduction | kPoolAutocast<N>,                                               \
         "Means of the windows of the last " #N " dims of (N, C, *) or (C, *).", samples};    \
     static constexpr DTypeSet kDTypes = kFloatTypes;                                         \
     static Tensor forward(const Tensor& x, IntList kernel, std::optional<IntList> stride,    \
                           IntList padding, bool ceil_mode, bool with_padding last_params) {  \
-      check_floating("avg_pool" #N "d", x);                                                  \
+      check_pool_floating("avg_pool" #N "d", x);                                             \
       return avg_pool<N>("avg_pool" #N "d", x, kernel, stride.value_or(IntList()), padding,  \
                          ceil_mode, with_padding, divisor);                                  \
     }                                                                                        \
@@ -97,20 +94,15 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
   COGRAD_OP(AvgPool##N##d)                                                                   \
   struct AdaptiveAvgPool##N##d {                                                             \
     static constexpr OpSpec spec{"adaptive_avg_pool" #N "d", "input, output_size",           \
-                                 adaptive_flags | kReduction,                                \
+                                 adaptive_flags | kReduction | kPoolAutocast<N>,             \
                                  "Means of as many windows as make output_size.", adaptive}; \
     static constexpr DTypeSet kDTypes = kFloatTypes;                                         \
     static Tensor forward(const Tensor& x, IntList output_size) {                            \
-      check_floating("adaptive_avg_pool" #N "d", x);                                         \
+      check_pool_floating("adaptive_avg_pool" #N "d", x);                                    \
       return adaptive_avg_pool<N>("adaptive_avg_pool" #N "d", x, output_size);               \
     }                                                                                        \
   };                                                                                         \
   COGRAD_OP(AdaptiveAvgPool##N##d)
-
-void check_floating(const char* op, const Tensor& x) {
-  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"", op, "\" not implemented for '",
-                               scalar_type_name(x.dtype()), "'");
-}
 
 #define COGRAD_DIVISOR , std::optional<int64_t> divisor
 COGRAD_AVG_POOL(1, kFunction, "", , std::nullopt, kFunction,

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
 #include "ops/core/raw.h"
 #include "ops/nn/pool.h"
@@ -16,6 +17,11 @@ using kernels::PoolWindows;
 
 int64_t planes_of(const Tensor& x, size_t n) {
   return product(x.sizes().first(x.sizes().size() - n));
+}
+
+// Indices are the user's, who may have written to them since they were checked.
+void check_places(bool fit) {
+  COGRAD_CHECK(fit, "max pooling: an index of the maxima lies outside of the plane it is for");
 }
 
 // Elements of the last dims moved to the places that `index` names in dims of other sizes. The
@@ -38,8 +44,9 @@ struct PoolScatter {
     }
     const Tensor y = empty(with_last(g, last), g.dtype());
     const Tensor in = raw_contiguous(g), at = raw_contiguous(index);
-    kernels::pool_scatter(g.dtype(), planes_of(g, n), product(g.sizes().last(n)), product(last),
-                          in.bytes(), at.data<int64_t>(), add, y.bytes());
+    check_places(kernels::pool_scatter(g.dtype(), planes_of(g, n), product(g.sizes().last(n)),
+                                       product(last), in.bytes(), at.data<int64_t>(), add,
+                                       y.bytes()));
     return y;
   }
   static Tensor backward(Ctx<PoolScatter>& ctx, const Tensor& h);
@@ -60,8 +67,9 @@ struct PoolGather {
     }
     const Tensor y = empty(with_last(x, last), x.dtype());
     const Tensor in = raw_contiguous(x), at = raw_contiguous(index);
-    kernels::pool_gather(x.dtype(), planes_of(x, n), product(last), product(x.sizes().last(n)),
-                         in.bytes(), at.data<int64_t>(), y.bytes());
+    check_places(kernels::pool_gather(x.dtype(), planes_of(x, n), product(last),
+                                      product(x.sizes().last(n)), in.bytes(), at.data<int64_t>(),
+                                      y.bytes()));
     return y;
   }
   static Tensor backward(Ctx<PoolGather>& ctx, const Tensor& g) {
@@ -148,6 +156,7 @@ std::tuple<Tensor, Tensor> max_pool(const char* op, const Tensor& x, IntList ker
   const IntList in = x.sizes().last(N);
   check_plane(op, in);
   const Dims out = pool_sizes(op, in, a);
+  check_room(x, out);
   PoolWindows w;
   for (int d = 0; d < 3 - N; ++d) one_dim(w, d);
   for (size_t i = 0; i < N; ++i) add_dim(w, static_cast<int>(3 - N + i), in[i], out[i], a, i);
@@ -156,17 +165,11 @@ std::tuple<Tensor, Tensor> max_pool(const char* op, const Tensor& x, IntList ker
 
 template <int N>
 std::tuple<Tensor, Tensor> adaptive_max_pool(const char* op, const Tensor& x, IntList size) {
-  const Dims out = pool_dims(op, size, "output_size", N);
-  check_pool_input(op, x, N);
-  for (const int64_t n : out)
-    COGRAD_CHECK(n >= 0, op,
-                 ": elements of output_size must be greater than or equal to 0 but "
-                 "received ",
-                 to_string(IntList(out)));
-  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"", op, "\" not implemented for '",
-                               scalar_type_name(x.dtype()), "'");
+  const Dims out = adaptive_sizes(op, x, size, N);
+  check_pool_floating(op, x);
   const IntList in = x.sizes().last(N);
   check_plane(op, in);
+  check_room(x, out);
   PoolWindows w;
   for (int d = 0; d < 3 - N; ++d) one_dim(w, d);
   for (size_t i = 0; i < N; ++i) {
@@ -247,8 +250,7 @@ std::tuple<Tensor, Tensor> fractional(const char* op, const Tensor& x, IntList k
   const Dims kernel = pool_dims(op, kernel_size, "kernel_size", N);
   const Dims out = pool_dims(op, output_size, "output_size", N);
   check_pool_input(op, x, N);
-  COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"", op, "\" not implemented for '",
-                               scalar_type_name(x.dtype()), "'");
+  check_pool_floating(op, x);
   const IntList in = x.sizes().last(N);
   check_plane(op, in);
   for (size_t i = 0; i < N; ++i) {
@@ -294,7 +296,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList 
     static constexpr OpSpec spec{                                                                \
         "max_pool" #N "d_with_indices",                                                          \
         "input, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False",                 \
-        kInternal | kReduction,                                                                  \
+        kInternal | kReduction | kPoolAutocast<N>,                                               \
         "The largest elements of windows, and where they are.",                                  \
         samples,                                                                                 \
         "",                                                                                      \
@@ -312,7 +314,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList 
   struct AdaptiveMaxPool##N##d {                                                                 \
     static constexpr OpSpec spec{"adaptive_max_pool" #N "d",                                     \
                                  "input, output_size",                                           \
-                                 kInternal | kReduction,                                         \
+                                 kInternal | kReduction | kPoolAutocast<N>,                      \
                                  "The largest elements of as many windows as make output_size.", \
                                  adaptive,                                                       \
                                  "",                                                             \
@@ -325,9 +327,10 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList 
   };                                                                                             \
   COGRAD_OP(AdaptiveMaxPool##N##d)                                                               \
   struct MaxUnpool##N##d {                                                                       \
-    static constexpr OpSpec spec{                                                                \
-        "max_unpool" #N "d", "input, indices, output_size", kInternal | kIndex,                  \
-        "Zeros with the input's elements at the places of indices.", unpool};                    \
+    static constexpr OpSpec spec{"max_unpool" #N "d", "input, indices, output_size",             \
+                                 kInternal | kIndex | kUnpoolAutocast<N>,                        \
+                                 "Zeros with the input's elements at the places of indices.",    \
+                                 unpool};                                                        \
     static constexpr DTypeSet kDTypes = kNumericTypes;                                           \
     static constexpr BatchRule kBatch = {};                                                      \
     static Tensor forward(const Tensor& x, const Tensor& index, IntList size) {                  \
@@ -341,7 +344,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& index, IntList 
   struct Fractional##N##d {                                                                   \
     static constexpr OpSpec spec{"fractional_max_pool" #N "d",                                \
                                  "input, kernel_size, output_size, _random_samples",          \
-                                 kInternal | kReduction,                                      \
+                                 kInternal | kReduction | kAutocastWide,                      \
                                  "The largest elements of windows that random numbers move.", \
                                  samples,                                                     \
                                  "",                                                          \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // prelu: negative elements times a weight, one for all or one per channel.
+#include "ops/core/autocast.h"
 #include "ops/core/ops.h"
 #include "ops/core/promote.h"
 
@@ -11,7 +12,7 @@ struct Prelu {
   static constexpr OpSpec spec{
       "prelu",
       "input, weight",
-      kFunctional | kReduction,
+      kFunctional | kReduction | kAutocastLow,
       "The input where it is positive, elsewhere times weight: one number, or one per channel "
       "(dim 1).",
       "T(3, 4), T(1); T(3, 4), T(4); T(2, 3, 4), T(3); T(), T(1); T(4), T()",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Recurrent networks: _rnn_layer, one layer in one direction; _rnn, layers and directions of it.
 #include "ops/nn/rnn.h"
+#include "ops/core/autocast.h"
 
 #include "ops/core/raw.h"
 #include "ops/random/fill.h"
@@ -79,7 +80,7 @@ struct RnnLayer {
       "_rnn_layer",
       "input, hx, w_ih, w_hh, mode, reverse, batch_sizes=None, cx=None, b_ih=None, b_hh=None, "
       "w_hr=None",
-      kInternal | kOther,
+      kInternal | kOther | kAutocastLow,
       "One recurrent layer in one direction over the rows of input (total, I): outputs (total, P), "
       "last states (batch, P) and cells (batch, H). mode: 0 tanh, 1 relu, 2 lstm, 3 gru.",
       "T(6, 3), T(2, 4), T(4, 3), T(4, 4), 0, False, None, None, T(4), T(4); "
@@ -253,7 +254,7 @@ struct Rnn {
       "_rnn",
       "input, hx, params, mode, has_biases, num_layers, dropout, train, bidirectional, "
       "batch_first, batch_sizes=None, cx=None",
-      kInternal | kOther,
+      kInternal | kOther | kAutocastLow,
       "Layers and directions of _rnn_layer over input (L, N, I), or (total, I) with batch_sizes: "
       "outputs, last states and cells. params: as in torch.lstm.",
       "T(3, 2, 3), T(1, 2, 4), [T(4, 3), T(4, 4), T(4), T(4)], 0, True, 1, 0.0, False, False, "

@@ -95,11 +95,18 @@ class Unrolled {
     }
     return matmul_t(s.g_state_gates, in_.w_hh, false, false);
   }
+  // What a part of no steps is: of the gates, the states or the cells.
+  Tensor none_of(Tensor Step::* part) const {
+    const bool gates = part == &Step::g_gates || part == &Step::g_state_gates;
+    const int64_t rows = in_.w_hh.size(0);
+    const int64_t width = gates ? rows : part == &Step::raw ? rows / 4 : in_.w_hh.size(1);
+    return zeros(Dims{0, width}, in_.x.dtype());
+  }
   // A part of all steps, in the order of the rows.
   Tensor joined(Tensor Step::* part) const {
     std::vector<Tensor> all;
     for (const Step& s : steps_) all.push_back(s.*part);
-    return cat(all, 0);
+    return all.empty() ? none_of(part) : cat(all, 0);
   }
 
   const Plan& plan_;

@@ -16,9 +16,16 @@ Tensor drawn(CtxBase& ctx, IntList sizes, DType t, Generator* generator, const F
   const int64_t n = out.numel();
   if (n == 0) return out;
   Generator& g = generator != nullptr ? *generator : default_generator();
-  const kernels::PhiloxState s = g.take(static_cast<uint64_t>(n));
   const Tensor dense = out.is_contiguous() ? out : empty(out.sizes(), t);
-  draw(static_cast<void*>(dense.bytes()), n, s);
+  void* to = dense.bytes();
+  if (g.stream() == Stream::Philox) [[likely]] {
+    draw(to, n, kernels::DrawSource{g.take(static_cast<uint64_t>(n))});
+  } else {
+    HeavyScope heavy(16 * n);  // gives the GIL up before the generator is locked
+    g.draw(
+        static_cast<uint64_t>(n), [&](kernels::PhiloxState s) { draw(to, n, {s}); },
+        [&](kernels::MtStream& s) { draw(to, n, {{}, &s}); });
+  }
   if (!dense.is(out)) raw_copy(out, dense);
   return out;
 }
@@ -34,7 +41,7 @@ struct Poisson {
     const bool bad = any_element(dense, [](double v) { return !(v >= 0); });
     COGRAD_CHECK(!bad, "invalid Poisson rate, expected rate to be non-negative");
     return drawn(ctx, rate.sizes(), rate.dtype(), g,
-                 [&](void* out, int64_t n, kernels::PhiloxState s) {
+                 [&](void* out, int64_t n, const kernels::DrawSource& s) {
                    kernels::draw_poisson(rate.dtype(), out, dense.bytes(), n, s);
                  });
   }
@@ -59,7 +66,7 @@ struct Binomial {
     const Tensor n = raw_contiguous(expand(count, shape));
     const Tensor p = raw_contiguous(expand(prob, shape));
     return drawn(ctx, shape, count.dtype(), g,
-                 [&](void* out, int64_t size, kernels::PhiloxState s) {
+                 [&](void* out, int64_t size, const kernels::DrawSource& s) {
                    kernels::draw_binomial(count.dtype(), out, n.bytes(), p.bytes(), size, s);
                  });
   }
@@ -112,7 +119,7 @@ struct StandardGamma {
     check_floating("_standard_gamma", alpha.dtype());
     const Tensor dense = raw_contiguous(alpha);
     Tensor out = drawn(ctx, alpha.sizes(), alpha.dtype(), g,
-                       [&](void* to, int64_t n, kernels::PhiloxState s) {
+                       [&](void* to, int64_t n, const kernels::DrawSource& s) {
                          kernels::draw_gamma(alpha.dtype(), to, dense.bytes(), n, s);
                        });
     ctx.save(alpha);
@@ -157,10 +164,11 @@ struct SampleDirichlet {
     check_floating("_sample_dirichlet", alpha.dtype());
     const Tensor dense = raw_contiguous(alpha);
     const int64_t size = alpha.dim() == 0 ? 1 : alpha.size(-1);
-    Tensor out = drawn(
-        ctx, alpha.sizes(), alpha.dtype(), g, [&](void* to, int64_t n, kernels::PhiloxState s) {
-          kernels::draw_dirichlet(alpha.dtype(), to, dense.bytes(), n / size, size, s);
-        });
+    Tensor out =
+        drawn(ctx, alpha.sizes(), alpha.dtype(), g,
+              [&](void* to, int64_t n, const kernels::DrawSource& s) {
+                kernels::draw_dirichlet(alpha.dtype(), to, dense.bytes(), n / size, size, s);
+              });
     ctx.save(alpha);
     ctx.save_output(out);
     return out;
@@ -187,7 +195,7 @@ struct SampleVonMises {
     check_floating("_sample_von_mises", concentration.dtype());
     const Tensor dense = raw_contiguous(concentration);
     return drawn(ctx, concentration.sizes(), concentration.dtype(), g,
-                 [&](void* out, int64_t n, kernels::PhiloxState s) {
+                 [&](void* out, int64_t n, const kernels::DrawSource& s) {
                    kernels::draw_von_mises(dense.dtype(), out, dense.bytes(), n, s);
                  });
   }

@@ -2,6 +2,7 @@
 // Covariance and correlation of variables, one a row, over observations, one a column.
 #include <algorithm>
 
+#include "ops/core/autocast.h"
 #include "ops/core/transform.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
@@ -89,7 +90,7 @@ struct Cov {
   static constexpr OpSpec spec{
       "cov",
       "input, *, correction=1, fweights=None, aweights=None",
-      kFunctional | kContraction,
+      kFunctional | kContraction | kAutocastLow,
       "Covariance matrix of the rows of input (variables, observations), divided by the number of "
       "observations less correction; weights count observations.",
       "T(3, 5); T(5); T(2, 4), correction=0; T(3, 4), "
@@ -107,7 +108,7 @@ COGRAD_OP(Cov)
 struct Corrcoef {
   static constexpr OpSpec spec{"corrcoef",
                                "input",
-                               kFunctional | kContraction,
+                               kFunctional | kContraction | kAutocastLow,
                                "Correlation matrix of the rows of input (variables, observations).",
                                "T(3, 5); T(2, 4)",
                                "np.corrcoef(input)"};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums, means, products and logical reductions over any dims.
 #include "ops/reduce/reduce.h"
+#include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
 
 #include <bit>
@@ -177,11 +178,18 @@ struct ExpandReduced {
     ctx->keepdim = keepdim;
     Dims strides(sizes.size());
     int from = 0;
+    bool fits = true;
     for (size_t i = 0; i < sizes.size(); ++i) {
-      const bool reduced = (mask >> i & 1) != 0;
+      const bool reduced = (mask >> i & 1) != 0, taken = !reduced || keepdim;
+      fits = fits && sizes[i] >= 0 && (!taken || from < g.dim());
+      if (!fits) break;
+      if (taken) fits = g.size(from) == (reduced ? 1 : sizes[i]);
       if (!reduced) strides[i] = g.stride(from);
-      if (!reduced || keepdim) ++from;
+      if (taken) ++from;
     }
+    COGRAD_CHECK(fits && from == g.dim(), "_expand_reduced(): a tensor of shape ",
+                 to_string(g.sizes()), " is no reduction of one of shape ", to_string(sizes));
+    product(sizes);  // raises where the number of elements is none
     return make_view(g, sizes, strides, g.bytes());
   }
   static void batch(BatchCall& c) {
@@ -368,9 +376,12 @@ Tensor prod_over(const Tensor& x, IntList dims, bool keepdim, std::optional<DTyp
 }
 
 struct ProdAll {
-  static constexpr OpSpec spec{
-      "prod",         "input, *, dtype=None", kFunctional | kReduction, "Product of all elements.",
-      "T(3, 2); T()", "np.prod(input)"};
+  static constexpr OpSpec spec{"prod",
+                               "input, *, dtype=None",
+                               kFunctional | kReduction | kAutocastWide,
+                               "Product of all elements.",
+                               "T(3, 2); T()",
+                               "np.prod(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const Tensor& x, std::optional<DType> dtype) {
     return prod_over(x, {}, false, dtype);
@@ -381,7 +392,7 @@ COGRAD_OP(ProdAll)
 struct Prod {
   static constexpr OpSpec spec{"prod",
                                "input, dim, keepdim=False, *, dtype=None",
-                               kFunctional | kOut | kReduction,
+                               kFunctional | kOut | kReduction | kAutocastWide,
                                "Product over one dim.",
                                "T(3, 4), 1; T(2, 3, 2), 0, True",
                                "np.prod(input, axis=dim, keepdims=keepdim)"};

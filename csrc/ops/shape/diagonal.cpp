@@ -2,6 +2,7 @@
 // Diagonals: as views, as copies, and tensors made of them.
 #include <limits>
 
+#include "ops/core/autocast.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/shape/geometry.h"
@@ -147,7 +148,7 @@ COGRAD_OP(Diagflat)
 struct Trace {
   static constexpr OpSpec spec{"trace",
                                "input",
-                               kFunctional | kReduction,
+                               kFunctional | kReduction | kAutocastWide,
                                "Sum of a matrix's diagonal.",
                                "T(3, 4); T(3, 3)",
                                "np.trace(input)"};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Complex tensors seen as their real and imaginary parts, and back: views.
+#include "ops/core/autocast.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/core/view.h"
@@ -45,12 +46,14 @@ bool pairs_up(const Tensor& x) {
 }
 
 struct ViewAsComplex {
-  static constexpr OpSpec spec{
-      "view_as_complex",     "input",
-      kFunction | kView,     "A view of a real tensor, whose last dim of 2 holds the parts.",
-      "T(3, 2); T(2, 3, 2)", "input[..., 0] + 1j * input[..., 1]"};
+  static constexpr OpSpec spec{"view_as_complex",
+                               "input",
+                               kFunction | kView | kAutocastWide,
+                               "A view of a real tensor, whose last dim of 2 holds the parts.",
+                               "T(3, 2); T(2, 3, 2)",
+                               "input[..., 0] + 1j * input[..., 1]"};
   static constexpr DTypeSet kDTypes = kWideTypes;
-  static constexpr BatchRule kBatch = pointwise();
+  static constexpr BatchRule kBatch = leading(1);
   static Tensor forward(Ctx<ViewAsComplex>&, const Tensor& x) {
     COGRAD_CHECK(x.dtype() == DType::Float32 || x.dtype() == DType::Float64,
                  "view_as_complex is only supported for half, float and double tensors, but got a "

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reshaping: view and its copying relatives, flatten and unflatten, reinterpreting views.
+#include <algorithm>
+
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/shape/geometry.h"
@@ -43,9 +45,10 @@ struct UnsafeView {
   static constexpr TangentRule kTangent = linear({0});
   static constexpr BatchRule kBatch = by_shape();
   static Tensor forward(Ctx<UnsafeView>& ctx, const Tensor& x, Shape sizes) {
-    COGRAD_CHECK(x.is_contiguous() && product(sizes) == x.numel(), "_unsafe_view(): shape ",
-                 to_string(sizes), " does not fit a contiguous tensor of shape ",
-                 to_string(x.sizes()));
+    const bool whole = std::all_of(sizes.begin(), sizes.end(), [](int64_t n) { return n >= 0; });
+    COGRAD_CHECK(x.is_contiguous() && whole && product(sizes) == x.numel(),
+                 "_unsafe_view(): shape ", to_string(sizes),
+                 " does not fit a contiguous tensor of shape ", to_string(x.sizes()));
     if (ctx.recording()) ctx->sizes = Dims(x.sizes());
     return alias_strided(x, sizes, contiguous_strides(sizes), x.bytes());
   }

@@ -2,6 +2,7 @@
 // quantile and nanquantile, differentiable in the fractions too.
 #include <cmath>
 #include "kernels/sort.h"
+#include "ops/core/autocast.h"
 #include "ops/elementwise/rows.h"
 #include "ops/reduce/reduce.h"
 
@@ -159,7 +160,7 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
   struct Prefix##Scalar {                                                                         \
     static constexpr OpSpec spec{name,                                                            \
                                  "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
-                                 kFunctional | kOut | kExactOut | kSorting,                       \
+                                 kFunctional | kOut | kExactOut | kSorting | kAutocastWide,       \
                                  doc,                                                             \
                                  "T(3, 5), 0.4, 1; T(7), 0.5; T(2, 3, 4), 0.25, 0, True; "        \
                                  "T(5), 0.3, interpolation='nearest'",                            \
@@ -174,10 +175,11 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
   };                                                                                              \
   COGRAD_OP(Prefix##Scalar)                                                                       \
   struct Prefix {                                                                                 \
-    static constexpr OpSpec spec{                                                                 \
-        name, "input, q, dim=None, keepdim=False, *, interpolation='linear'",                     \
-        kFunctional | kOut | kExactOut | kSorting, doc " q is a tensor of fractions.",            \
-        "T(3, 5), T(2, lo=0.1, hi=0.9), 1; T(7), T(3, lo=0.1, hi=0.9)"};                          \
+    static constexpr OpSpec spec{name,                                                            \
+                                 "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
+                                 kFunctional | kOut | kExactOut | kSorting | kAutocastWide,       \
+                                 doc " q is a tensor of fractions.",                              \
+                                 "T(3, 5), T(2, lo=0.1, hi=0.9), 1; T(7), T(3, lo=0.1, hi=0.9)"}; \
     static constexpr DTypeSet kDTypes = kWideTypes;                                               \
     static constexpr BatchRule kBatch{}; /* reads values: sample by sample */                     \
     static Tensor forward(const Tensor& x, const Tensor& q, std::optional<Dim> dim, bool keepdim, \

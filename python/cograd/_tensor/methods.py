@@ -10,8 +10,9 @@ from typing import Any
 import cograd
 from cograd import _C
 from cograd._C import Tensor, UntypedStorage, from_numpy, tensor
-from cograd._tensor import pickle, rest, storage
+from cograd._tensor import absent, pickle, rest, storage
 from cograd._tensor.asarray import dtype_name, is_ndarray
+from cograd._tensor.sharers import tensors_over
 
 # ---- NumPy's protocols --------------------------------------------------------------------------
 
@@ -138,13 +139,15 @@ def _is_shared(self: Tensor) -> bool:
 def _share_memory_(self: Tensor) -> Tensor:
     """Moves the memory to where child processes, and receivers of a queue, see the same values.
 
+    Views, and all other tensors over the memory that Python objects refer to, move along.
+
     Raises:
-        RuntimeError: other tensors or arrays point into the memory, which would stay behind.
+        RuntimeError: arrays, buffers or a recorded graph use the memory, which would stay behind.
     """
-    if not _C._share_tensor(self):
+    if not _C._share_tensor(self, []) and not _C._share_tensor(self, tensors_over(self)):
         raise RuntimeError(
-            "share_memory_(): other tensors or arrays use the same memory and would no longer see "
-            "what is written; share it before views of it are taken, or share a clone()"
+            "share_memory_(): arrays, buffers or a recorded graph use the same memory and would no "
+            "longer see what is written; share it before they are made, or share a clone()"
         )
     return self
 
@@ -249,6 +252,7 @@ _METHODS: dict[str, Any] = {
     "stft": _stft,
     "untyped_storage": _untyped_storage,
     "volatile": property(_get_volatile, _set_volatile, doc="Removed: always False."),
+    **absent.METHODS,
     **rest.METHODS,
     **storage.TENSOR_METHODS,
 }

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cograd import _C
+from cograd import _C, _absent
 from cograd._C import (
     Tensor,
     get_num_backward_threads,
@@ -20,6 +20,7 @@ from cograd.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from cograd.autograd.function import Function
 from cograd.autograd.grad_mode import (
     enable_grad,
+    enforce_grad_layout_policy,
     inference_mode,
     no_grad,
     set_grad_enabled,
@@ -43,6 +44,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "enforce_grad_layout_policy",
     "forward_ad",
     "function",
     "functional",
@@ -72,7 +74,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"cograd.autograd.{name}")
     if name in ("handle_torch_function", "has_torch_function", "is_tensor_like"):
         return getattr(import_module("cograd.overrides"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _absent.missing(__name__, name)
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

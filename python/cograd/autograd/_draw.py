@@ -11,6 +11,7 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Node, Tensor
+from cograd.autograd._graph_page import ModuleCalls, page
 
 __all__ = ["draw", "to_dot", "to_mermaid"]
 
@@ -159,8 +160,13 @@ def draw(
     value: Tensor | Node | Iterable[Any],
     path: str | os.PathLike[str],
     params: dict[str, Tensor] | None = None,
+    modules: ModuleCalls | None = None,
 ) -> str:
     """Writes a picture of the graph; returns the path of the file that was written.
+
+    ``.html`` is one page that needs nothing else: pan, zoom, search, and nodes that fold by module
+    when ``modules`` is given (what :class:`record_modules` returned), else by runs of neighbours.
+    It takes graphs of a million nodes. Under anomaly mode a node knows the line that made it.
 
     ``.dot``/``.gv`` and ``.mmd``/``.md`` are text and always work. Other suffixes (svg, png, pdf)
     need Graphviz: the ``dot`` program or the ``graphviz`` package that calls it. Without it a
@@ -168,6 +174,11 @@ def draw(
     """
     target = os.fspath(path)
     suffix = os.path.splitext(target)[1].lower().lstrip(".")
+    if suffix in ("html", "htm"):
+        title = os.path.splitext(os.path.basename(target))[0]
+        return _write(target, page(_roots(value), params, modules, title))
+    if modules is not None:
+        raise ValueError(f"draw(): modules= folds the nodes of an .html page, got {target!r}")
     if suffix in ("mmd", "md"):
         text = to_mermaid(value, params)
         return _write(target, f"```mermaid\n{text}```\n" if suffix == "md" else text)

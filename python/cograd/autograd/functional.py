@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cograd
-from cograd import Tensor
+from cograd import Tensor, _absent
 from cograd._rows import _map_rows
 from cograd.autograd import forward_ad
 
@@ -501,3 +501,7 @@ def hessian(
         strategy=outer_jacobian_strategy,
     )
     return _unwrapped_twice(rows, many, many)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -183,3 +183,22 @@ class set_multithreading_enabled(_Mode):
 
     def __exit__(self, *exc: object) -> None:
         _C._set_multithreading(self.prev)
+
+
+class enforce_grad_layout_policy:
+    """Keeps a flag, as a call or a context manager: gradients are laid out as their tensors.
+
+    Where the flag is off, another layout is allowed, not demanded; so there is nothing to do.
+
+    Args:
+        enable: the flag.
+    """
+
+    def __init__(self, enable: bool = True) -> None:
+        self.enable = bool(enable)
+
+    def __enter__(self) -> None:
+        """Does nothing."""
+
+    def __exit__(self, *exc: object) -> None:
+        """Does nothing."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cograd import _absent
 from cograd._C import Node
 from cograd.autograd._edges import (
     GradientEdge,
@@ -24,6 +25,7 @@ from cograd.autograd._saved import (
 
 if TYPE_CHECKING:
     from cograd.autograd._draw import draw, to_dot, to_mermaid
+    from cograd.autograd._graph_page import ModuleCalls, record_modules
     from cograd.autograd._memory import (
         SavedMemory,
         SavedRecord,
@@ -33,9 +35,11 @@ if TYPE_CHECKING:
 
 # Imported when first asked for: they need modules that training does not.
 _LAZY = {
+    "ModuleCalls": "_graph_page",
     "SavedMemory": "_memory",
     "SavedRecord": "_memory",
     "draw": "_draw",
+    "record_modules": "_graph_page",
     "saved_memory": "_memory",
     "saved_tensor_budget": "_memory",
     "to_dot": "_draw",
@@ -45,6 +49,7 @@ _LAZY = {
 __all__ = [
     "GradientEdge",
     "InputMetadata",
+    "ModuleCalls",
     "Node",
     "SavedMemory",
     "SavedRecord",
@@ -54,6 +59,7 @@ __all__ = [
     "get_gradient_edge",
     "increment_version",
     "queue_callback",
+    "record_modules",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_memory",
@@ -69,4 +75,4 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"cograd.autograd.{_LAZY[name]}"), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _absent.missing(__name__, name)

@@ -8,9 +8,9 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from cograd import _C
+from cograd import _C, _absent
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
 
@@ -22,7 +22,9 @@ class FunctionEvent:
     """One timed call. Times in microseconds since the profiler was entered.
 
     ``kind`` is "op" (forward), "node" (backward) or "user" (record_function); ``self_cpu_time``
-    leaves out events nested inside on the same thread.
+    leaves out events nested inside on the same thread. ``memory`` is what tensors held when it
+    ended, in bytes, -1 without ``profile_memory``; tensors of at most 256 bytes are not counted.
+    ``place`` is the line that called, under ``with_stack``, and of each new maximum of memory.
     """
 
     name: str
@@ -32,6 +34,8 @@ class FunctionEvent:
     thread: int
     sequence_nr: int = -1
     self_cpu_time_total: float = 0.0
+    memory: int = -1
+    place: str = ""
 
     @property
     def cpu_time_total(self) -> float:
@@ -176,6 +180,18 @@ class EventList(list[Any]):
         with open(path, "w", encoding="utf-8") as f:
             json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, f)
 
+    def export_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes one page that needs nothing else: timeline, memory over time, table, search.
+
+        The memory, and the line after which it was highest, are there under
+        ``profile(profile_memory=True)``.
+        """
+        from cograd.autograd._profile_page import page
+
+        title = os.path.splitext(os.path.basename(os.fspath(path)))[0]
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(page(self, title))
+
     def __str__(self) -> str:
         return self.table()
 
@@ -193,7 +209,7 @@ def _with_self_times(raw: Iterable[tuple[Any, ...]], begin: int) -> EventList:
         stack.append(i)
     out = EventList()
     for i in sorted(range(len(events)), key=lambda i: events[i][3]):
-        kind, name, sequence, start, end, thread = events[i]
+        kind, name, sequence, start, end, thread, memory, place = events[i]
         out.append(
             FunctionEvent(
                 name,
@@ -203,6 +219,8 @@ def _with_self_times(raw: Iterable[tuple[Any, ...]], begin: int) -> EventList:
                 thread,
                 sequence if kind == "node" else -1,
                 max(own[i], 0.0) / 1e3,
+                memory,
+                place,
             )
         )
     return out
@@ -216,8 +234,9 @@ class profile:
 
     Args:
         enabled: False makes it do nothing.
-        use_cpu, record_shapes, with_flops, profile_memory, with_stack, with_modules: accepted and
-            ignored.
+        profile_memory: note what tensors hold after each event, and the line that set a maximum.
+        with_stack: note the line that called each op.
+        use_cpu, record_shapes, with_flops, with_modules: accepted and ignored.
 
     Raises:
         RuntimeError: entered while another profile is active, or read while it is.
@@ -236,6 +255,7 @@ class profile:
         **_ignored: Any,
     ) -> None:
         self.enabled = enabled
+        self._extras = (profile_memory, with_stack)
         self.entered = False
         self._begin = 0
         self._events: EventList | None = None
@@ -249,6 +269,7 @@ class profile:
             raise RuntimeError("Profiler is already enabled on this process")
         self.entered = True
         _C._profile_events()
+        _C._set_profile_extras(*self._extras)
         self._begin = _C._profile_now()
         _C._set_profiling(True)
         return self
@@ -256,6 +277,7 @@ class profile:
     def __exit__(self, *exc: object) -> None:
         if self.enabled:
             _C._set_profiling(False)
+            _C._set_profile_extras(False, False)
             self._events = _with_self_times(_C._profile_events(), self._begin)
 
     @property
@@ -280,6 +302,10 @@ class profile:
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Writes the events as JSON for chrome://tracing or Perfetto."""
         self.function_events.export_chrome_trace(path)
+
+    def export_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes a page; see :meth:`EventList.export_html`."""
+        self.function_events.export_html(path)
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -320,3 +346,7 @@ class record_function:
                 return func(*args, **kwargs)
 
         return cast(F, wrapper)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -7,6 +7,10 @@ value. ``rsample`` is differentiable by the parameters. See ``docs/distributions
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from cograd import _absent
+
 from . import _kl_cross as _kl_cross
 from . import constraints as constraints
 from . import transforms as transforms
@@ -146,3 +150,6 @@ __all__ = [
     "register_kl",
     "transform_to",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -162,24 +162,26 @@ def _normal_laplace(p: Any, q: Any) -> Tensor:
     return distance / q.scale + (2 * q.scale).log() - p.entropy()
 
 
-def _heavy(p: Any, moments: int, result: Tensor) -> Tensor:
-    """Infinite where a Pareto variable has no such moment."""
-    return _infinite_where(p.alpha <= moments, result)
+def _heavy(p: Any, moments: int, divergence: Any) -> Tensor:
+    """``divergence(p)``, infinite where a Pareto variable has no such moment."""
+    none = p.alpha <= moments
+    light = Pareto(p.scale, p.alpha.masked_fill(none, moments + 1.0), validate_args=False)
+    return _infinite_where(none, divergence(light))
 
 
 @register_kl(Pareto, Exponential)
 def _pareto_exponential(p: Any, q: Any) -> Tensor:
-    return _heavy(p, 1, _to_exponential(p, q, p.mean))
+    return _heavy(p, 1, lambda r: _to_exponential(r, q, r.mean))
 
 
 @register_kl(Pareto, Gamma)
 def _pareto_gamma(p: Any, q: Any) -> Tensor:
-    return _heavy(p, 1, _to_gamma(p, q, p.mean, p.scale.log() + p.alpha.reciprocal()))
+    return _heavy(p, 1, lambda r: _to_gamma(r, q, r.mean, r.scale.log() + r.alpha.reciprocal()))
 
 
 @register_kl(Pareto, Normal)
 def _pareto_normal(p: Any, q: Any) -> Tensor:
-    return _heavy(p, 2, _to_normal(p, q, p.mean, p.variance))
+    return _heavy(p, 2, lambda r: _to_normal(r, q, r.mean, r.variance))
 
 
 def _mean_log(low: Tensor, high: Tensor) -> Tensor:

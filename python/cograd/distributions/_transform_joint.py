@@ -59,6 +59,8 @@ class StickBreakingTransform(_OfOneKind):
 
     def _call(self, x: Tensor) -> Tensor:
         shares = cograd.sigmoid(self._centred(x))
+        finfo = cograd.finfo(shares.dtype)  # no share is 0 or 1, so that all have logarithms
+        shares = shares.clamp(min=finfo.tiny, max=1 - finfo.eps)
         rest = (1 - shares).cumprod(-1)
         return F.pad(shares, (0, 1), value=1.0) * F.pad(rest, (1, 0), value=1.0)
 
@@ -120,8 +122,9 @@ class CorrCholeskyTransform(_OfOneKind):
     bijective = True
 
     def _call(self, x: Tensor) -> Tensor:
-        eps = cograd.finfo(x.dtype).eps
-        r = vec_to_tril_matrix(x.tanh().clamp(min=-1 + eps, max=1 - eps), diag=-1)
+        r = x.tanh()
+        eps = cograd.finfo(r.dtype).eps
+        r = vec_to_tril_matrix(r.clamp(min=-1 + eps, max=1 - eps), diag=-1)
         left = (1 - r.square()).sqrt().cumprod(-1)
         r = r + cograd.eye(r.shape[-1], dtype=r.dtype)
         return r * F.pad(left[..., :-1], (1, 0), value=1.0)

@@ -9,31 +9,17 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all
+from ._loc_scale import LocScale
 
 __all__ = ["Cauchy"]
 
 
-class Cauchy(Distribution):
+class Cauchy(LocScale):
     """Median ``loc``, half width at half maximum ``scale``; there is no mean."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
         return cograd.full_like(self.loc, cograd.nan)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:
@@ -52,10 +38,14 @@ class Cauchy(Distribution):
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return cograd.atan((value - self.loc) / self.scale) / math.pi + 0.5
+        return cograd.atan2(self.scale, self.loc - value) / math.pi
 
     def icdf(self, value: Tensor) -> Tensor:
-        return cograd.tan(math.pi * (value - 0.5)) * self.scale + self.loc
+        middle = value - 0.5
+        far = middle.abs() > 0.25  # the angle from the pole keeps the digits that count there
+        pole = cograd.where(middle < 0, -value, 1 - value)
+        turn = cograd.tan(math.pi * cograd.where(far, pole, middle))
+        return cograd.where(far, turn.reciprocal(), turn) * self.scale + self.loc
 
     def entropy(self) -> Tensor:
         return math.log(4 * math.pi) + self.scale.log()

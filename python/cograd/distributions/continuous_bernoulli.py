@@ -20,8 +20,9 @@ __all__ = ["ContinuousBernoulli"]
 class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     """Density proportional to ``probs ** x * (1 - probs) ** (1 - x)`` on the unit interval.
 
-    Near probs of 1/2, within ``lims``, the formulas are 0 / 0 and series take their place.
-    (Loaiza-Ganem and Cunningham, "The continuous Bernoulli", 2019.)
+    (Loaiza-Ganem and Cunningham, "The continuous Bernoulli", 2019.) All follows from the logits;
+    ``lims``, where other implementations change to series in ``probs``, is accepted and has no
+    effect.
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -49,41 +50,17 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     def probs(self) -> Tensor:
         return clamp_probs(cograd.sigmoid(self.logits))
 
-    def _far(self) -> Tensor:
-        """Where the formulas hold as they stand."""
-        return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
-
-    def _safe_probs(self) -> Tensor:
-        """``probs``, those near 1/2 replaced by what the formulas can take."""
-        return cograd.where(self._far(), self.probs, self._lims[0])
-
-    def _safe_logits(self) -> Tensor:
-        return cograd.where(self._far(), self.logits, 1.0)
-
-    def _choose(self, formula: Tensor, series: Tensor) -> Tensor:
-        return cograd.where(self._far(), formula, series)
-
     def _log_norm(self) -> Tensor:
         """The logarithm of 2 atanh(1 - 2 p) / (1 - 2 p), which is logit / tanh(logit / 2)."""
-        logit = self._safe_logits()
-        x = (self.probs - 0.5).square()
-        series = math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x
-        return self._choose(cograd.log(logit / cograd.tanh(0.5 * logit)), series)
+        return math.log(2) + _log_x_coth(0.5 * self.logits)
 
     @property
     def mean(self) -> Tensor:
-        p = self._safe_probs()
-        formula = p / (2.0 * p - 1.0) - 1.0 / self._safe_logits()
-        x = self.probs - 0.5
-        return self._choose(formula, 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.square()) * x)
+        return 0.5 + 0.5 * _langevin(0.5 * self.logits)
 
     @property
     def variance(self) -> Tensor:
-        p = self._safe_probs()
-        inverse = self._safe_logits().square().reciprocal()
-        formula = p * (p - 1.0) / (1.0 - 2.0 * p).square() + inverse
-        x = (self.probs - 0.5).square()
-        return self._choose(formula, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x)
+        return 0.25 * _langevin_slope(0.5 * self.logits)
 
     @property
     def stddev(self) -> Tensor:
@@ -107,17 +84,31 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        p = self._safe_probs()
-        power = cograd.pow(p, value) * cograd.pow(1.0 - p, 1.0 - value)
-        inside = self._choose((power + p - 1.0) / (2.0 * p - 1.0), value)
+        x, m = value, self.logits
+        near, safe = self._near_half(m)
+        low = -safe.abs()
+        share = cograd.expm1(low * x) / cograd.expm1(low)
+        power = cograd.where(safe > 0, cograd.exp(low * (1 - x)) * share, share)
+        series = x + x * (x - 1) / 2 * m * (1 + (2 * x - 1) / 6 * m)
+        inside = cograd.where(near, series, power)
         above = cograd.where(value >= 1.0, cograd.ones_like(inside), inside)
         return cograd.where(value <= 0.0, cograd.zeros_like(inside), above)
 
     def icdf(self, value: Tensor) -> Tensor:
-        p = self._safe_probs()
-        rest = cograd.log1p(-p)
-        formula = (cograd.log1p(-p + value * (2.0 * p - 1.0)) - rest) / (cograd.log(p) - rest)
-        return self._choose(formula, value)
+        above = self.logits > 0
+        m = cograd.where(above, -self.logits, self.logits)
+        side = cograd.where(above, 1 - value, value)
+        near, safe = self._near_half(m)
+        root = (cograd.log1p(side * cograd.expm1(safe)) / safe).clamp(max=1)
+        series = side + side * (1 - side) / 2 * m * (1 + (1 - 2 * side) / 3 * m)
+        result = cograd.where(near, series, root)
+        return cograd.where(above, 1 - result, result)
+
+    @staticmethod
+    def _near_half(logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Where the formulas' gradients cancel, and logits that they can take."""
+        near = logits.abs() < cograd.finfo(logits.dtype).eps ** 0.25
+        return near, logits.masked_fill(near, -1.0)
 
     def entropy(self) -> Tensor:
         return F.softplus(self.logits) - self.mean * self.logits - self._log_norm()
@@ -132,3 +123,48 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         safe = cograd.where(far, x, cograd.ones_like(x))
         formula = cograd.log(cograd.expm1(safe) / safe)
         return cograd.where(far, formula, x / 2 + x.square() / 24)
+
+
+# Of coth(x) - 1 / x in powers of x squared, after the first x: 2 ** (2 k) B(2 k) / (2 k)!.
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+_SERIES = tuple(4 ** (k + 1) * b / math.factorial(2 * k + 2) for k, b in enumerate(_BERNOULLI))
+
+
+# Of log(x * coth(x)) in powers of x squared, after the first.
+_LOGS = tuple((4**k - 2) / (2 * k) * c for k, c in enumerate(_SERIES, 1))
+
+
+def _power_series(coefficients: Any, x: Tensor) -> Tensor:
+    total = cograd.zeros_like(x)
+    for c in reversed(coefficients):
+        total = total * x + c
+    return total
+
+
+def _parts(x: Tensor, bound: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Where ``abs(x)`` is above ``bound``, numbers for the formula there, and for the series."""
+    far = x.abs() > bound
+    return far, x.masked_fill(~far, 1.0), x.masked_fill(far, 0.0)
+
+
+def _log_x_coth(x: Tensor) -> Tensor:
+    """``log(x * coth(x))``."""
+    far, safe, close = _parts(x, 0.25)
+    square = close.square()
+    formula = cograd.log(safe / cograd.tanh(safe))
+    return cograd.where(far, formula, square * _power_series(_LOGS, square))
+
+
+def _langevin(x: Tensor) -> Tensor:
+    """``coth(x) - 1 / x``."""
+    far, safe, close = _parts(x, 0.5)
+    formula = cograd.tanh(safe).reciprocal() - safe.reciprocal()
+    return cograd.where(far, formula, close * _power_series(_SERIES, close.square()))
+
+
+def _langevin_slope(x: Tensor) -> Tensor:
+    """The derivative of ``_langevin``: ``1 / x ** 2 - 1 / sinh(x) ** 2``."""
+    far, safe, close = _parts(x, 0.5)
+    formula = safe.square().reciprocal() + 1 - cograd.tanh(safe).square().reciprocal()
+    slopes = tuple((2 * k + 1) * c for k, c in enumerate(_SERIES))
+    return cograd.where(far, formula, _power_series(slopes, close.square()))

@@ -55,12 +55,12 @@ class GeneralizedPareto(Distribution):
         return cograd.where(none, -z, power) - self.scale.log()
 
     def log_survival_function(self, value: Tensor) -> Tensor:
-        """``log(1 - cdf(value))``."""
+        """``log(1 - cdf(value))``: 0 below the support, -inf above."""
         if self._validate_args:
             self._validate_sample(value)
-        z = self._z(value)
+        z = self._z(value).clamp(min=0)
         none, c = self._shape()
-        return cograd.where(none, -z, -cograd.log1p(c * z) / c)
+        return cograd.where(none, -z, -cograd.log1p((c * z).clamp(min=-1)) / c)
 
     def log_cdf(self, value: Tensor) -> Tensor:
         """``log(cdf(value))``."""

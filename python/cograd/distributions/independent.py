@@ -36,9 +36,9 @@ class Independent(Distribution):
         validate_args: bool | None = None,
     ) -> None:
         have = len(base_distribution.batch_shape)
-        if reinterpreted_batch_ndims > have:
+        if not 0 <= reinterpreted_batch_ndims <= have:
             raise ValueError(
-                "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), "
+                "Expected 0 <= reinterpreted_batch_ndims <= len(base_distribution.batch_shape), "
                 f"actual {reinterpreted_batch_ndims} vs {have}"
             )
         shape = Size((*base_distribution.batch_shape, *base_distribution.event_shape))

@@ -24,10 +24,10 @@ def register_kl(type_p: Any, type_q: Any) -> Callable[[Any], Any]:
     another one a warning says so.
 
     Raises:
-        TypeError: an argument is no subclass of Distribution.
+        TypeError: an argument is no class.
     """
     for name, cls in (("type_p", type_p), ("type_q", type_q)):
-        if not isinstance(cls, type) or not issubclass(cls, Distribution):
+        if not isinstance(cls, type):  # libraries have distributions that do not derive from ours
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {cls}")
 
     def decorated(fun: Any) -> Any:
@@ -44,12 +44,18 @@ def _unknown(p: Any, q: Any) -> Any:
     )
 
 
+def _order(kind: type) -> Callable[[type], int]:
+    """How far a base of ``kind`` is; virtual ones are the farthest."""
+    bases = kind.__mro__
+    return lambda base: bases.index(base) if base in bases else len(bases)
+
+
 def _dispatch_kl(type_p: type, type_q: type) -> Callable[..., Any]:
     """The function of the most specific pair."""
     pairs = [(p, q) for p, q in _KL_REGISTRY if issubclass(type_p, p) and issubclass(type_q, q)]
     if not pairs:
         return _unknown
-    order_p, order_q = type_p.__mro__.index, type_q.__mro__.index
+    order_p, order_q = _order(type_p), _order(type_q)
     left = min(pairs, key=lambda pair: (order_p(pair[0]), order_q(pair[1])))
     right = min(pairs, key=lambda pair: (order_q(pair[1]), order_p(pair[0])))
     if _KL_REGISTRY[left] is not _KL_REGISTRY[right]:

@@ -64,8 +64,12 @@ class Kumaraswamy(TransformedDistribution):
         if self._validate_args:
             self._validate_sample(value)
         a, b = self.concentration1, self.concentration0
+        value = cograd.as_tensor(value)
+        outside = (value < 0) | (value > 1)
+        value = value.masked_fill(outside, 0)
         power = cograd.xlog1py(b - 1, -(value**a))
-        return a.log() + b.log() + cograd.xlogy(a - 1, value) + power
+        inside = a.log() + b.log() + cograd.xlogy(a - 1, value) + power
+        return cograd.where(outside, -cograd.inf, inside)
 
     def entropy(self) -> Tensor:
         a, b = self.concentration1, self.concentration0

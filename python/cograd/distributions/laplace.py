@@ -8,31 +8,13 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all
+from ._loc_scale import LocScale
 
 __all__ = ["Laplace"]
 
 
-class Laplace(Distribution):
+class Laplace(LocScale):
     """Density ``exp(-|x - loc| / scale) / (2 * scale)``."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.size(), validate_args=validate_args)
-
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:
@@ -57,11 +39,14 @@ class Laplace(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
-        return 0.5 - 0.5 * z.sign() * cograd.expm1(-z.abs())
+        low = z < 0
+        tail = 0.5 * cograd.exp(cograd.where(low, z, -z))
+        return cograd.where(low, tail, 1 - tail)
 
     def icdf(self, value: Tensor) -> Tensor:
-        term = value - 0.5
-        return self.loc - self.scale * term.sign() * cograd.log1p(-2 * term.abs())
+        low = value < 0.5
+        z = cograd.log(2 * cograd.where(low, value, 1 - value))
+        return self.loc + self.scale * cograd.where(low, z, -z)
 
     def entropy(self) -> Tensor:
         return 1 + cograd.log(2 * self.scale)

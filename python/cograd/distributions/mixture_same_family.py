@@ -84,14 +84,14 @@ class MixtureSameFamily(Distribution):
         between = (self._weights() * (inner.mean - self.mean.unsqueeze(dim)).square()).sum(dim)
         return within + between
 
-    def cdf(self, value: Tensor) -> Tensor:
-        inner = self._component_distribution.cdf(value.unsqueeze(-1 - self._event_ndims))
+    def cdf(self, x: Tensor) -> Tensor:
+        inner = self._component_distribution.cdf(x.unsqueeze(-1 - self._event_ndims))
         return (inner * self._mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, x: Tensor) -> Tensor:
         if self._validate_args:
-            self._validate_sample(value)
-        inner = self._component_distribution.log_prob(value.unsqueeze(-1 - self._event_ndims))
+            self._validate_sample(x)
+        inner = self._component_distribution.log_prob(x.unsqueeze(-1 - self._event_ndims))
         weights = cograd.log_softmax(self._mixture_distribution.logits, -1)
         return cograd.logsumexp(inner + weights, -1)
 

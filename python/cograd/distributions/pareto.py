@@ -52,4 +52,5 @@ class Pareto(TransformedDistribution):
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return -cograd.expm1(self.alpha * cograd.log(self.scale / value))
+        ratio = cograd.where(value < self.scale, 1, self.scale / value)
+        return -cograd.expm1(self.alpha * cograd.log(ratio))

@@ -57,14 +57,8 @@ class StudentT(Distribution):
 
     def _log_scale(self) -> Tensor:
         """Of the density's normaliser."""
-        half = 0.5 * self.df
-        return (
-            0.5 * self.df.log()
-            + 0.5 * math.log(math.pi)
-            + cograd.lgamma(half)
-            - cograd.lgamma(half + 0.5)
-            + self.scale.log()
-        )
+        normaliser = 0.5 * (math.pi * self.df).log() - _log_gamma_step(0.5 * self.df)
+        return normaliser + self.scale.log()
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -73,5 +67,28 @@ class StudentT(Distribution):
         return -0.5 * (self.df + 1) * cograd.log1p(z.square() / self.df) - self._log_scale()
 
     def entropy(self) -> Tensor:
-        upper = 0.5 * (self.df + 1)
-        return upper * (cograd.digamma(upper) - cograd.digamma(0.5 * self.df)) + self._log_scale()
+        return 0.5 * (self.df + 1) * _digamma_step(0.5 * self.df) + self._log_scale()
+
+
+# From here on the differences of large numbers are taken from their asymptotic series.
+_LARGE = 20.0
+
+
+def _log_gamma_step(x: Tensor) -> Tensor:
+    """``lgamma(x + 1/2) - lgamma(x)``."""
+    large = x > _LARGE
+    far, near = cograd.where(large, x, _LARGE), cograd.where(large, _LARGE, x)
+    r = far.reciprocal()
+    s = r * r
+    series = 0.5 * far.log() - r * (1 / 8 - s * (1 / 192 - s * (1 / 640 - s * (17 / 14336))))
+    return cograd.where(large, series, cograd.lgamma(near + 0.5) - cograd.lgamma(near))
+
+
+def _digamma_step(x: Tensor) -> Tensor:
+    """``digamma(x + 1/2) - digamma(x)``."""
+    large = x > _LARGE
+    far, near = cograd.where(large, x, _LARGE), cograd.where(large, _LARGE, x)
+    r = far.reciprocal()
+    s = r * r
+    series = r / 2 + s * (1 / 8 - s * (1 / 64 - s * (1 / 128 - s * (17 / 2048))))
+    return cograd.where(large, series, cograd.digamma(near + 0.5) - cograd.digamma(near))

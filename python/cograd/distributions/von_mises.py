@@ -41,8 +41,32 @@ class VonMises(Distribution):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with cograd.no_grad():
+            if cograd.get_rng() == "torch":
+                return self._sample_in_rounds(shape)
             angle = cograd._C._ops._sample_von_mises(self.concentration.expand(shape))
             return (angle + math.pi + self.loc) % (2 * math.pi) - math.pi
+
+    def _sample_in_rounds(self, shape: Any) -> Tensor:
+        """The numbers that torch makes of its stream: all are drawn until each has been accepted.
+
+        By D. J. Best and N. I. Fisher, "Efficient simulation of the von Mises distribution" (1979).
+        """
+        k = self.concentration.double()
+        tau = 1 + (1 + 4 * k.square()).sqrt()
+        rho = (tau - (2 * tau).sqrt()) / (2 * k)
+        s = cograd.where(k < 1e-5, k.reciprocal() + k, (1 + rho.square()) / (2 * rho))
+        angle = cograd.zeros(shape, dtype=cograd.float64)
+        done = cograd.zeros(shape, dtype=cograd.bool)
+        while not done.all():
+            u1, u2, u3 = cograd.rand((3, *shape), dtype=cograd.float64).unbind()
+            z = (math.pi * u1).cos()
+            f = (1 + s * z) / (s + z)
+            c = k * (s - f)
+            accepted = (c * (2 - c) - u2 > 0) | ((c / u2).log() + 1 - c >= 0)
+            angle = cograd.where(accepted, (u3 - 0.5).sign() * f.acos(), angle)
+            done |= accepted
+        turned = (angle + math.pi + self.loc.double()) % (2 * math.pi) - math.pi
+        return turned.to(self.loc.dtype)
 
     @property
     def mean(self) -> Tensor:

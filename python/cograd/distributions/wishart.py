@@ -14,7 +14,7 @@ from . import constraints
 from .chi2 import Chi2
 from .exp_family import ExponentialFamily
 from .multivariate_normal import _MatrixParameter
-from .utils import all_samples, holds
+from .utils import all_samples, holds, vec_to_tril_matrix
 
 __all__ = ["Wishart"]
 
@@ -109,12 +109,14 @@ class Wishart(_MatrixParameter, ExponentialFamily):
         outer = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
         return self._matrices(self.df) * (V.square() + outer)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """By Bartlett's decomposition."""
+    def rsample(self, sample_shape: Any = (), max_try_correction: int | None = None) -> Tensor:
+        """By Bartlett's decomposition, which leaves nothing for ``max_try_correction`` to do."""
         shape = self._extended_shape(sample_shape)
         diagonal = self._dist_chi2.rsample(sample_shape).sqrt()
-        below = cograd.randn(shape, dtype=diagonal.dtype).tril(-1)
-        factor = self._unbroadcasted_scale_tril @ (below + diagonal.diag_embed())
+        p = shape[-1]
+        below = cograd.randn((*shape[:-2], p * (p - 1) // 2), dtype=diagonal.dtype)
+        whole = vec_to_tril_matrix(below, diag=-1) + diagonal.diag_embed()
+        factor = self._unbroadcasted_scale_tril @ whole
         return factor @ factor.mT
 
     def _half_log_det(self) -> Tensor:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cograd
-from cograd import Tensor
+from cograd import Tensor, _absent
 
 from . import _arguments, _transforms
 from ._arguments import overridable
@@ -380,3 +380,7 @@ def fftshift(input: Tensor, dim: _Dims = None) -> Tensor:
 def ifftshift(input: Tensor, dim: _Dims = None) -> Tensor:
     """The inverse of ``fftshift``."""
     return _rolled(input, dim, back=True)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

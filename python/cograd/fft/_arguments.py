@@ -61,6 +61,8 @@ def promoted(op: str, x: Tensor, *, to_complex: bool = False) -> Tensor:
     """``x`` as float32, float64 or complex; integers become the default dtype."""
     if x.is_complex():
         return x
+    if _C._autocast_enabled():
+        (x,) = _C._autocast_wide(x)
     dtype = x.dtype if x.is_floating_point() else cograd.get_default_dtype()
     if dtype not in _WIDE:
         raise RuntimeError(

@@ -7,6 +7,9 @@ left in ``.grad``, and results require grad only where something outside asks fo
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from cograd import _absent
 from cograd._vmap import vmap
 
 from ._forward import hessian, jacfwd, jvp, linearize
@@ -27,3 +30,6 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -10,12 +10,17 @@ looks for undeclared writes and aliases, missing registrations and wrong gradien
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from cograd import _absent
+
 from ._custom_op import CustomOpDef, custom_op
 from ._opcheck import OpCheckError, opcheck
 from ._registry import (
     Library,
     define,
     impl,
+    impl_abstract,
     register_autograd,
     register_fake,
     register_jvp,
@@ -31,6 +36,7 @@ __all__ = [
     "custom_op",
     "define",
     "impl",
+    "impl_abstract",
     "infer_schema",
     "opcheck",
     "register_autograd",
@@ -39,3 +45,6 @@ __all__ = [
     "register_kernel",
     "register_vmap",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

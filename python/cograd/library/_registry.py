@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -71,6 +72,16 @@ def register_fake(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
     """Keeps a function that makes outputs of the right shape; see ``CustomOpDef.register_fake``."""
     definition = _resolve(op)
     return definition.register_fake if func is None else definition.register_fake(func)
+
+
+def impl_abstract(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
+    """The old name of ``register_fake``."""
+    warnings.warn(
+        "library.impl_abstract is the old name of library.register_fake",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return register_fake(op, func, lib=lib)
 
 
 def register_vmap(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:

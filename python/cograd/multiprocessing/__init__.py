@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import multiprocessing
 from multiprocessing import *  # noqa: F403
+from typing import TYPE_CHECKING
 
+from cograd import _absent
 from cograd.multiprocessing import reductions
 from cograd.multiprocessing.spawn import (
     ProcessContext,
@@ -65,3 +67,6 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 reductions.init_reductions()
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

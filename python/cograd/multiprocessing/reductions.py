@@ -57,7 +57,7 @@ def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
         RuntimeError: the tensor has a history.
     """
     if tensor.is_leaf and tensor.untyped_storage().nbytes() > 0:
-        _C._share_tensor(tensor)
+        _C._share_tensor(tensor, [])
     return tensor.__reduce_ex__(pickle.DEFAULT_PROTOCOL)  # type: ignore[return-value]
 
 

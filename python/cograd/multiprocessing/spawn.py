@@ -34,11 +34,11 @@ class ProcessException(Exception):  # noqa: N818
         error_pid: its process number.
     """
 
-    def __init__(self, msg: str, error_index: int, pid: int) -> None:
+    def __init__(self, msg: str, error_index: int, error_pid: int) -> None:
         super().__init__(msg)
         self.msg = msg
         self.error_index = error_index
-        self.error_pid = pid
+        self.error_pid = error_pid
 
     def __reduce__(self) -> Any:
         return type(self), (self.msg, self.error_index, self.error_pid)

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from cograd import _absent
+
 from . import functional as functional
 from . import init as init
 from . import modules
@@ -50,3 +54,6 @@ __all__: list[str] = sorted(
         *modules.__all__,
     ]
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cograd
-from cograd import Tensor
+from cograd import Tensor, _absent
 
 __all__ = [
     "calculate_gain",
@@ -321,3 +321,6 @@ sparse = _renamed(sparse_)
 uniform = _renamed(uniform_)
 xavier_normal = _renamed(xavier_normal_)
 xavier_uniform = _renamed(xavier_uniform_)
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cograd
+from cograd import _absent
 
 from .modules.module import Module
 
@@ -45,3 +46,7 @@ def data_parallel(
     """``module`` called with ``inputs``, one or a tuple of them."""
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     return DataParallel(module, device_ids, output_device, dim)(*args, **(module_kwargs or {}))
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

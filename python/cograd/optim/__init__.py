@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from cograd import _absent
+
 from . import lr_scheduler, swa_utils
 from ._adafactor import Adafactor
 from ._muon import Muon
@@ -43,3 +47,6 @@ __all__ = [
     "swa_utils",
     "swap_in_optimizer_params_and_state",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

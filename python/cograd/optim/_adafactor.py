@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import cograd
 from cograd import Tensor
 
+from ._lists import step_lists
 from ._options import check_lr, new_counter, number
 from .optimizer import Optimizer
 
-__all__ = ["Adafactor"]
+__all__ = ["Adafactor", "adafactor"]
 
 
 def _mean_square(grad: Tensor, dim: int) -> Tensor:
@@ -123,3 +124,58 @@ class Adafactor(Optimizer):
         column = state["col_var"].lerp_(_mean_square(grad, -2), weight)
         estimate: Tensor = row @ column
         return estimate.div_(row.mean(dim=-2, keepdim=True).clamp_(min=least))
+
+
+def adafactor(
+    params: list[Tensor],
+    grads: list[Tensor],
+    row_vars: list[Tensor | None],
+    col_vars: list[Tensor | None],
+    variances: list[Tensor | None],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_complex: bool = False,
+    *,
+    d: float,
+    lr: Any,
+    beta2_decay: float,
+    weight_decay: float,
+    eps1: float | None,
+    eps2: float,
+    maximize: bool,
+) -> None:
+    """One step of Adafactor for tensors and state that are not an optimizer's.
+
+    Args:
+        params: what is updated, in place.
+        grads: a gradient for each.
+        row_vars, col_vars, variances, state_steps: the state of each, written in place; vectors
+            have a variance, all others a row and a column.
+        grad_scale: the gradients are divided by it.
+        found_inf: if it is not 0 nothing is done.
+        has_complex: accepted; nothing follows from it.
+        foreach, d, lr, beta2_decay, weight_decay, maximize: as Adafactor's.
+        eps1, eps2: Adafactor's eps.
+
+    Raises:
+        ValueError: lists of different lengths.
+        RuntimeError: a complex parameter, or a leaf that requires grad while grad mode is on.
+    """
+    group = {
+        "d": d,
+        "lr": lr,
+        "beta2_decay": beta2_decay,
+        "weight_decay": weight_decay,
+        "eps": (eps1, eps2),
+        "maximize": maximize,
+        "foreach": foreach,
+    }
+    columns: dict[str, Any] = {
+        "row_var": row_vars,
+        "col_var": col_vars,
+        "variance": variances,
+        "step": state_steps,
+    }
+    step_lists(Adafactor, params, grads, columns, group, grad_scale=grad_scale, found_inf=found_inf)

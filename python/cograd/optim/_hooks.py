@@ -97,6 +97,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(step)
     def hooked(self: Hooked, *args: Any, **kwargs: Any) -> Any:
+        if "_optimizer_step_pre_hooks" not in self.__dict__:  # __init__ of Optimizer was not called
+            self._init_hooks()
         for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
             new = hook(self, args, kwargs)
             if new is not None:

@@ -145,7 +145,7 @@ class LRScheduler:
         self._set_lrs(lrs)
 
     def _set_lrs(self, lrs: list[Any]) -> None:
-        for group, lr in zip(self.optimizer.param_groups, lrs):
+        for group, lr in zip(self.optimizer.param_groups, lrs, strict=True):
             set_option(group, "lr", lr)
         self._last_lr = values_of(self.optimizer, "lr")
 

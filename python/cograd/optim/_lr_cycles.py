@@ -114,7 +114,7 @@ class CyclicLR(LRScheduler):
         scale = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
             pairs = zip(self.base_momentums, self.max_momentums)
-            for group, (least, most) in zip(self.optimizer.param_groups, pairs):
+            for group, (least, most) in zip(self.optimizer.param_groups, pairs, strict=True):
                 self._set_momentum(group, most - (most - least) * height * scale)
         return [
             least + (most - least) * height * scale

@@ -9,10 +9,11 @@ import cograd
 from cograd import Tensor
 
 from . import _rules
+from ._lists import step_lists
 from ._options import check_lr, check_modes, check_not_negative, new_counter
 from .optimizer import Optimizer
 
-__all__ = ["Adagrad"]
+__all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(Optimizer):
@@ -97,3 +98,53 @@ class Adagrad(Optimizer):
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("step", "sum")
+
+
+def adagrad(
+    params: list[Tensor],
+    grads: list[Tensor],
+    state_sums: list[Tensor],
+    state_steps: list[Tensor],
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_sparse_grad: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: float,
+    weight_decay: float,
+    lr_decay: float,
+    eps: float,
+    maximize: bool,
+) -> None:
+    """One step of Adagrad for tensors and state that are not an optimizer's.
+
+    Args:
+        params: what is updated, in place.
+        grads: a gradient for each.
+        state_sums, state_steps: the state of each, written in place.
+        grad_scale: the gradients are divided by it.
+        found_inf: if it is not 0 nothing is done.
+        has_sparse_grad, has_complex: accepted; nothing follows from them.
+        fused, foreach, differentiable, lr, weight_decay, lr_decay, eps, maximize: as
+            Adagrad's.
+
+    Raises:
+        ValueError: lists of different lengths.
+        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+            grad mode is on and the step is not differentiable.
+    """
+    group = {
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "lr_decay": lr_decay,
+        "eps": eps,
+        "maximize": maximize,
+        "fused": fused,
+        "foreach": foreach,
+        "differentiable": differentiable,
+    }
+    columns: dict[str, Any] = {"sum": state_sums, "step": state_steps}
+    step_lists(Adagrad, params, grads, columns, group, grad_scale=grad_scale, found_inf=found_inf)

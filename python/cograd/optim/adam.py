@@ -9,10 +9,11 @@ import cograd
 from cograd import Tensor
 
 from . import _rules
+from ._lists import step_lists
 from ._options import check_betas, check_lr, check_modes, check_not_negative, new_counter
 from .optimizer import Optimizer
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
 
 
 class Adam(Optimizer):
@@ -108,3 +109,63 @@ class Adam(Optimizer):
         if group["amsgrad"]:
             return ("step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")
         return ("step", "exp_avg", "exp_avg_sq")
+
+
+def adam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_complex: bool = False,
+    decoupled_weight_decay: bool = False,
+    *,
+    amsgrad: bool,
+    beta1: Any,
+    beta2: Any,
+    lr: Any,
+    weight_decay: float,
+    eps: float,
+    maximize: bool,
+) -> None:
+    """One step of Adam for tensors and state that are not an optimizer's.
+
+    Args:
+        params: what is updated, in place.
+        grads: a gradient for each.
+        exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps: the state of each, written in place.
+        grad_scale: the gradients are divided by it.
+        found_inf: if it is not 0 nothing is done.
+        has_complex: accepted; nothing follows from it.
+        foreach, capturable, differentiable, fused, decoupled_weight_decay, amsgrad, beta1,
+            beta2, lr, weight_decay, eps, maximize: as Adam's.
+
+    Raises:
+        ValueError: lists of different lengths.
+        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+            grad mode is on and the step is not differentiable.
+    """
+    group = {
+        "amsgrad": amsgrad,
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "eps": eps,
+        "maximize": maximize,
+        "foreach": foreach,
+        "capturable": capturable,
+        "differentiable": differentiable,
+        "fused": fused,
+        "decoupled_weight_decay": decoupled_weight_decay,
+        "betas": (beta1, beta2),
+    }
+    columns: dict[str, Any] = {"exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs, "step": state_steps}
+    if amsgrad:
+        columns["max_exp_avg_sq"] = max_exp_avg_sqs
+    step_lists(Adam, params, grads, columns, group, grad_scale=grad_scale, found_inf=found_inf)

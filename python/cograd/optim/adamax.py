@@ -9,10 +9,11 @@ import cograd
 from cograd import Tensor
 
 from . import _rules
+from ._lists import step_lists
 from ._options import check_betas, check_lr, check_modes, check_not_negative, new_counter
 from .optimizer import Optimizer
 
-__all__ = ["Adamax"]
+__all__ = ["Adamax", "adamax"]
 
 
 class Adamax(Optimizer):
@@ -88,3 +89,50 @@ class Adamax(Optimizer):
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("step", "exp_avg", "exp_inf")
+
+
+def adamax(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_infs: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    eps: float,
+    beta1: float,
+    beta2: float,
+    lr: float,
+    weight_decay: float,
+) -> None:
+    """One step of Adamax for tensors and state that are not an optimizer's.
+
+    Args:
+        params: what is updated, in place.
+        grads: a gradient for each.
+        exp_avgs, exp_infs, state_steps: the state of each, written in place.
+        has_complex: accepted; nothing follows from it.
+        foreach, maximize, differentiable, capturable, eps, beta1, beta2, lr, weight_decay: as
+            Adamax's.
+
+    Raises:
+        ValueError: lists of different lengths.
+        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+            grad mode is on and the step is not differentiable.
+    """
+    group = {
+        "eps": eps,
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "foreach": foreach,
+        "maximize": maximize,
+        "differentiable": differentiable,
+        "capturable": capturable,
+        "betas": (beta1, beta2),
+    }
+    columns: dict[str, Any] = {"exp_avg": exp_avgs, "exp_inf": exp_infs, "step": state_steps}
+    step_lists(Adamax, params, grads, columns, group)

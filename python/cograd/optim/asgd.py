@@ -9,10 +9,11 @@ import cograd
 from cograd import Tensor
 
 from . import _rules
+from ._lists import step_lists
 from ._options import check_lr, check_modes, check_not_negative, new_counter, number
 from .optimizer import Optimizer
 
-__all__ = ["ASGD"]
+__all__ = ["ASGD", "asgd"]
 
 
 class ASGD(Optimizer):
@@ -91,3 +92,52 @@ class ASGD(Optimizer):
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("step", "eta", "mu", "ax")
+
+
+def asgd(
+    params: list[Tensor],
+    grads: list[Tensor],
+    axs: list[Tensor],
+    mus: list[Tensor],
+    etas: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    lambd: float,
+    lr: float,
+    t0: float,
+    alpha: float,
+    weight_decay: float,
+) -> None:
+    """One step of ASGD for tensors and state that are not an optimizer's.
+
+    Args:
+        params: what is updated, in place.
+        grads: a gradient for each.
+        axs, mus, etas, state_steps: the state of each, written in place.
+        has_complex: accepted; nothing follows from it.
+        foreach, maximize, differentiable, capturable, lambd, lr, t0, alpha, weight_decay: as
+            ASGD's.
+
+    Raises:
+        ValueError: lists of different lengths.
+        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+            grad mode is on and the step is not differentiable.
+    """
+    group = {
+        "lambd": lambd,
+        "lr": lr,
+        "t0": t0,
+        "alpha": alpha,
+        "weight_decay": weight_decay,
+        "foreach": foreach,
+        "maximize": maximize,
+        "differentiable": differentiable,
+        "capturable": capturable,
+    }
+    columns: dict[str, Any] = {"ax": axs, "mu": mus, "eta": etas, "step": state_steps}
+    step_lists(ASGD, params, grads, columns, group)

@@ -8,7 +8,9 @@ import types
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from cograd import _absent
 
 from ._lr_base import LRScheduler
 from ._lr_combined import ChainedScheduler, SequentialLR
@@ -80,7 +82,10 @@ class LambdaLR(_ByFunction):
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
         self._warn_outside_step()
-        return [base * fn(self.last_epoch) for fn, base in zip(self.lr_lambdas, self.base_lrs)]
+        return [
+            base * fn(self.last_epoch)
+            for fn, base in zip(self.lr_lambdas, self.base_lrs, strict=True)
+        ]
 
 
 class MultiplicativeLR(_ByFunction):
@@ -91,7 +96,10 @@ class MultiplicativeLR(_ByFunction):
         self._warn_outside_step()
         if self._is_initial:
             return self._current()
-        return [lr * fn(self.last_epoch) for fn, lr in zip(self.lr_lambdas, self._current())]
+        return [
+            lr * fn(self.last_epoch)
+            for fn, lr in zip(self.lr_lambdas, self._current(), strict=True)
+        ]
 
 
 class StepLR(LRScheduler):
@@ -278,7 +286,7 @@ class CosineAnnealingLR(LRScheduler):
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [
                 lr + (base - self.eta_min) * rise
-                for base, lr in zip(self.base_lrs, self._current())
+                for base, lr in zip(self.base_lrs, self._current(), strict=True)
             ]
         ratio = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / (
             1 + math.cos(math.pi * (self.last_epoch - 1) / self.T_max)
@@ -288,3 +296,7 @@ class CosineAnnealingLR(LRScheduler):
     def _get_closed_form_lr(self) -> list[Any]:
         part = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
         return [self.eta_min + (base - self.eta_min) * part for base in self.base_lrs]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

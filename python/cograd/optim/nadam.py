@@ -9,10 +9,11 @@ import cograd
 from cograd import Tensor
 
 from . import _rules
+from ._lists import step_lists
 from ._options import check_betas, check_lr, check_modes, check_not_negative, new_counter
 from .optimizer import Optimizer
 
-__all__ = ["NAdam"]
+__all__ = ["NAdam", "nadam"]
 
 
 class NAdam(Optimizer):
@@ -99,3 +100,60 @@ class NAdam(Optimizer):
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("step", "mu_product", "exp_avg", "exp_avg_sq")
+
+
+def nadam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    mu_products: list[Tensor],
+    state_steps: list[Tensor],
+    decoupled_weight_decay: bool = False,
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    maximize: bool = False,
+    *,
+    beta1: float,
+    beta2: float,
+    lr: float,
+    weight_decay: float,
+    momentum_decay: float,
+    eps: float,
+) -> None:
+    """One step of NAdam for tensors and state that are not an optimizer's.
+
+    Args:
+        params: what is updated, in place.
+        grads: a gradient for each.
+        exp_avgs, exp_avg_sqs, mu_products, state_steps: the state of each, written in place.
+        has_complex: accepted; nothing follows from it.
+        decoupled_weight_decay, foreach, capturable, differentiable, maximize, beta1, beta2,
+            lr, weight_decay, momentum_decay, eps: as NAdam's.
+
+    Raises:
+        ValueError: lists of different lengths.
+        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+            grad mode is on and the step is not differentiable.
+    """
+    group = {
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "momentum_decay": momentum_decay,
+        "eps": eps,
+        "decoupled_weight_decay": decoupled_weight_decay,
+        "foreach": foreach,
+        "capturable": capturable,
+        "differentiable": differentiable,
+        "maximize": maximize,
+        "betas": (beta1, beta2),
+    }
+    columns: dict[str, Any] = {
+        "exp_avg": exp_avgs,
+        "exp_avg_sq": exp_avg_sqs,
+        "mu_product": mu_products,
+        "step": state_steps,
+    }
+    step_lists(NAdam, params, grads, columns, group)

@@ -9,10 +9,11 @@ import cograd
 from cograd import Tensor
 
 from . import _rules
+from ._lists import step_lists
 from ._options import check_betas, check_lr, check_modes, check_not_negative, new_counter
 from .optimizer import Optimizer
 
-__all__ = ["RAdam"]
+__all__ = ["RAdam", "radam"]
 
 
 class RAdam(Optimizer):
@@ -92,3 +93,52 @@ class RAdam(Optimizer):
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("step", "exp_avg", "exp_avg_sq")
+
+
+def radam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    decoupled_weight_decay: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    maximize: bool = False,
+    *,
+    beta1: float,
+    beta2: float,
+    lr: float,
+    weight_decay: float,
+    eps: float,
+) -> None:
+    """One step of RAdam for tensors and state that are not an optimizer's.
+
+    Args:
+        params: what is updated, in place.
+        grads: a gradient for each.
+        exp_avgs, exp_avg_sqs, state_steps: the state of each, written in place.
+        has_complex: accepted; nothing follows from it.
+        decoupled_weight_decay, foreach, differentiable, capturable, maximize, beta1, beta2,
+            lr, weight_decay, eps: as RAdam's.
+
+    Raises:
+        ValueError: lists of different lengths.
+        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+            grad mode is on and the step is not differentiable.
+    """
+    group = {
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "eps": eps,
+        "decoupled_weight_decay": decoupled_weight_decay,
+        "foreach": foreach,
+        "differentiable": differentiable,
+        "capturable": capturable,
+        "maximize": maximize,
+        "betas": (beta1, beta2),
+    }
+    columns: dict[str, Any] = {"exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs, "step": state_steps}
+    step_lists(RAdam, params, grads, columns, group)

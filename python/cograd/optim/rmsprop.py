@@ -9,10 +9,11 @@ import cograd
 from cograd import Tensor
 
 from . import _rules
+from ._lists import step_lists
 from ._options import check_lr, check_modes, check_not_negative, new_counter
 from .optimizer import Optimizer
 
-__all__ = ["RMSprop"]
+__all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(Optimizer):
@@ -102,3 +103,59 @@ class RMSprop(Optimizer):
         names: tuple[str, ...] = ("step", "square_avg")
         names += ("grad_avg",) if group["centered"] else ()
         return names + (("momentum_buffer",) if group["momentum"] > 0 else ())
+
+
+def rmsprop(
+    params: list[Tensor],
+    grads: list[Tensor],
+    square_avgs: list[Tensor],
+    grad_avgs: list[Tensor],
+    momentum_buffer_list: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: float,
+    alpha: float,
+    eps: float,
+    weight_decay: float,
+    momentum: float,
+    centered: bool,
+) -> None:
+    """One step of RMSprop for tensors and state that are not an optimizer's.
+
+    Args:
+        params: what is updated, in place.
+        grads: a gradient for each.
+        square_avgs, grad_avgs, momentum_buffer_list, state_steps: the state of each, written in
+            place.
+        has_complex: accepted; nothing follows from it.
+        foreach, maximize, differentiable, capturable, lr, alpha, eps, weight_decay, momentum,
+            centered: as RMSprop's.
+
+    Raises:
+        ValueError: lists of different lengths.
+        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+            grad mode is on and the step is not differentiable.
+    """
+    group = {
+        "lr": lr,
+        "alpha": alpha,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "momentum": momentum,
+        "centered": centered,
+        "foreach": foreach,
+        "maximize": maximize,
+        "differentiable": differentiable,
+        "capturable": capturable,
+    }
+    columns: dict[str, Any] = {"square_avg": square_avgs, "step": state_steps}
+    if centered:
+        columns["grad_avg"] = grad_avgs
+    if momentum > 0:
+        columns["momentum_buffer"] = momentum_buffer_list
+    step_lists(RMSprop, params, grads, columns, group)

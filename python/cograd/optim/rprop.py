@@ -9,10 +9,11 @@ import cograd
 from cograd import Tensor
 
 from . import _rules
+from ._lists import step_lists
 from ._options import check_lr, check_modes, new_counter, number
 from .optimizer import Optimizer
 
-__all__ = ["Rprop"]
+__all__ = ["Rprop", "rprop"]
 
 
 class Rprop(Optimizer):
@@ -87,3 +88,48 @@ class Rprop(Optimizer):
 
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("step", "prev", "step_size")
+
+
+def rprop(
+    params: list[Tensor],
+    grads: list[Tensor],
+    prevs: list[Tensor],
+    step_sizes: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    maximize: bool = False,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    step_size_min: float,
+    step_size_max: float,
+    etaminus: float,
+    etaplus: float,
+) -> None:
+    """One step of Rprop for tensors and state that are not an optimizer's.
+
+    Args:
+        params: what is updated, in place.
+        grads: a gradient for each.
+        prevs, step_sizes, state_steps: the state of each, written in place.
+        has_complex: accepted; nothing follows from it.
+        foreach, capturable, maximize, differentiable, step_size_min, step_size_max, etaminus,
+            etaplus: as Rprop's.
+
+    Raises:
+        ValueError: lists of different lengths.
+        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+            grad mode is on and the step is not differentiable.
+    """
+    group = {
+        "foreach": foreach,
+        "capturable": capturable,
+        "maximize": maximize,
+        "differentiable": differentiable,
+        "lr": 0.0,
+        "etas": (etaminus, etaplus),
+        "step_sizes": (step_size_min, step_size_max),
+    }
+    columns: dict[str, Any] = {"prev": prevs, "step_size": step_sizes, "step": state_steps}
+    step_lists(Rprop, params, grads, columns, group)

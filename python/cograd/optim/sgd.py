@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 from cograd import Tensor
 
 from . import _rules
+from ._lists import step_lists
 from ._options import check_lr, check_modes, check_not_negative
 from .optimizer import Optimizer
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "sgd"]
 
 
 class SGD(Optimizer):
@@ -95,3 +96,52 @@ class SGD(Optimizer):
         # Its values are those of this step, which the loop writes.
         assert param.grad is not None
         self.state[param]["momentum_buffer"] = param.grad.detach().clone()
+
+
+def sgd(
+    params: list[Tensor],
+    d_p_list: list[Tensor],
+    momentum_buffer_list: list[Tensor | None],
+    has_sparse_grad: bool = False,
+    foreach: bool | None = None,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    *,
+    weight_decay: float,
+    momentum: float,
+    lr: float,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+) -> None:
+    """One step of SGD for tensors and state that are not an optimizer's.
+
+    Args:
+        params: what is updated, in place.
+        d_p_list: a gradient for each.
+        momentum_buffer_list: the state of each, written in place.
+        grad_scale: the gradients are divided by it.
+        found_inf: if it is not 0 nothing is done.
+        has_sparse_grad: accepted; nothing follows from it.
+        foreach, fused, weight_decay, momentum, lr, dampening, nesterov, maximize: as SGD's.
+
+    Raises:
+        ValueError: lists of different lengths.
+        RuntimeError: modes that exclude each other, capturable, or a leaf that requires grad while
+            grad mode is on and the step is not differentiable.
+    """
+    group = {
+        "weight_decay": weight_decay,
+        "momentum": momentum,
+        "lr": lr,
+        "dampening": dampening,
+        "nesterov": nesterov,
+        "maximize": maximize,
+        "foreach": foreach,
+        "fused": fused,
+    }
+    columns: dict[str, Any] = {}
+    if momentum != 0:
+        columns["momentum_buffer"] = momentum_buffer_list
+    step_lists(SGD, params, d_p_list, columns, group, grad_scale=grad_scale, found_inf=found_inf)

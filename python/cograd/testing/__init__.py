@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cograd import _absent
+
 from ._comparison import assert_close
 from ._creation import make_tensor
 
@@ -23,7 +25,7 @@ _LAZY = {
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module 'cograd.testing' has no attribute '{name}'")
+        raise _absent.missing(__name__, name)
     from importlib import import_module
 
     value = getattr(import_module(f"cograd.testing.{_LAZY[name]}"), name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from cograd import _absent
+
 __all__ = [
     "benchmark",
     "checkpoint",
@@ -14,6 +16,7 @@ __all__ = [
     "data",
     "dlpack",
     "hooks",
+    "tensorboard",
 ]
 
 cmake_prefix_path: str
@@ -26,9 +29,9 @@ def __getattr__(name: str) -> Any:
         from cograd.utils.cpp_extension import _paths
 
         return _paths.cmake_prefix_path()
-    if name in __all__:
+    if name in __all__ or name == "_pytree":
         return import_module(f"cograd.utils.{name}")
-    raise AttributeError(f"module 'cograd.utils' has no attribute '{name}'")
+    raise _absent.missing(__name__, name)
 
 
 def __dir__() -> list[str]:

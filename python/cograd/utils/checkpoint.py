@@ -142,6 +142,22 @@ def _random_state(state: Tensor | None) -> Iterator[None]:
         yield
 
 
+class _Autocast:
+    """Whether this thread is under autocast, and how, for the second run."""
+
+    def __init__(self) -> None:
+        core = cograd._C
+        self.state = (core._autocast_enabled(), core._autocast_dtype())
+        self.cache = core._autocast_cache_enabled()
+
+    def again(self) -> Any:
+        """A block in which it is as it was."""
+        enabled, dtype = self.state
+        if not enabled and not cograd._C._autocast_enabled():
+            return contextlib.nullcontext()
+        return cograd.autocast("cpu", dtype, enabled, self.cache)
+
+
 class CheckpointFunction(Function):
     """The re-entrant form: its backward runs the function again and a backward inside."""
 
@@ -150,6 +166,7 @@ class CheckpointFunction(Function):
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.random_state = cograd.get_rng_state() if preserve_rng_state else None
+        ctx.autocast = _Autocast()
         ctx.tensor_slots = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
         ctx.args = [None if isinstance(arg, Tensor) else arg for arg in args]
         ctx.save_for_backward(*(args[i] for i in ctx.tensor_slots))
@@ -168,7 +185,7 @@ class CheckpointFunction(Function):
         for slot, tensor in zip(ctx.tensor_slots, ctx.saved_tensors, strict=True):
             args[slot] = tensor
         detached = detach_variable(tuple(args))
-        with _random_state(ctx.random_state), cograd.enable_grad():
+        with _random_state(ctx.random_state), ctx.autocast.again(), cograd.enable_grad():
             outputs = ctx.run_function(*detached)
         if isinstance(outputs, Tensor):
             outputs = (outputs,)
@@ -263,9 +280,10 @@ def _frame_generator(
             yield
         return
     state = cograd.get_rng_state() if preserve_rng_state else None
+    autocast = _Autocast()
 
     def recompute(kwargs: dict[str, Any], *args: Any) -> None:
-        with _random_state(state), recompute_context:
+        with _random_state(state), autocast.again(), recompute_context:
             function(*args, **kwargs)
 
     frame = Frame(

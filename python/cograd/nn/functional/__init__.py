@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from cograd import _absent
+
 from .activation import (
     celu,
     celu_,
@@ -270,3 +274,6 @@ __all__ = [
     "upsample_bilinear",
     "upsample_nearest",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

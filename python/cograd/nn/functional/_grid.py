@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import cograd
-from cograd import Tensor
+from cograd import _C, Tensor
 
 _BILINEAR, _NEAREST, _BICUBIC = range(3)
 _ZEROS, _BORDER, _REFLECTION = range(3)
@@ -25,7 +26,7 @@ def _reflected(v: Tensor, low: float, span: float) -> Tensor:
         return cograd.zeros_like(v)
     distance = (v - low).abs()
     turns = (distance / span).floor()
-    rest = distance - turns * span
+    rest = distance.fmod(span)
     return cograd.where(turns % 2 == 0, rest + low, span - rest + low)
 
 
@@ -34,7 +35,7 @@ def _inside(v: Tensor, size: int, padding: int, align: bool) -> Tensor:
         return v
     if padding == _REFLECTION:
         v = _reflected(v, 0.0, size - 1.0) if align else _reflected(v, -0.5, float(size))
-    return v.clamp(0, size - 1)
+    return cograd.where(v.isnan(), 0.0, v.clamp(0, size - 1))
 
 
 def _near(d: Tensor) -> Tensor:
@@ -69,6 +70,8 @@ def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
     """``nn.functional.grid_sample`` with numbers for the modes."""
+    if _C._autocast_enabled():
+        input, grid = _C._autocast_wide(input, grid)
     n = input.dim() - 2
     if n not in (2, 3) or grid.dim() != n + 2:
         raise RuntimeError(
@@ -100,7 +103,7 @@ def grid_sampler(
     if interpolation_mode == _BICUBIC and n == 3:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     batch, channels = input.shape[:2]
-    flat = input.reshape(batch, channels, -1)
+    flat = input.reshape(batch, channels, math.prod(input.shape[2:]))
     dims = [
         _taps(
             _unnormalized(grid[..., n - 1 - d], input.shape[d + 2], align_corners),
@@ -116,6 +119,9 @@ def grid_sampler(
         part = _corner(input, flat, corner)
         result = part if result is None else result + part
     assert result is not None
+    if interpolation_mode == _NEAREST and grid.requires_grad:
+        # A step function of the places: its gradient by them is zero, not absent.
+        result = result + cograd.where(cograd.ones_like(grid, dtype=cograd.bool), 0.0, grid).sum()
     return result.reshape(batch, channels, *grid.shape[1:-1])
 
 
@@ -147,9 +153,10 @@ def _corner(input: Tensor, flat: Tensor, corner: Sequence[tuple[Tensor, Tensor |
             weight = w if weight is None else weight * w
     assert index is not None
     assert valid is not None
-    places = index.reshape(batch, 1, -1).expand(batch, channels, -1)
-    factor = valid.to(input.dtype) if weight is None else cograd.where(valid, weight, 0.0)
-    return flat.gather(2, places) * factor.reshape(batch, 1, -1)
+    count = math.prod(index.shape[1:])
+    places = index.reshape(batch, 1, count).expand(batch, channels, count)
+    factor = valid.to(input.dtype) if weight is None else cograd.where(valid, weight, weight * 0.0)
+    return flat.gather(2, places) * factor.reshape(batch, 1, count)
 
 
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 import cograd
-from cograd import Tensor
+from cograd import _C, Tensor
 
 from .._reduction import legacy_reduction, reduce_loss
 from .activation import logsigmoid
@@ -151,6 +151,8 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Tensor:
     """Squared error below ``beta``, absolute error above it; broadcastable shapes."""
+    if _C._autocast_enabled():
+        input, target = _C._autocast_wide(input, target)
     _same_size(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     if beta < 0:
@@ -170,6 +172,8 @@ def huber_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """Squared error below ``delta``, ``delta`` times the absolute error above it."""
+    if _C._autocast_enabled():
+        input, target = _C._autocast_wide(input, target)
     _same_size(input, target)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
@@ -194,6 +198,8 @@ def kl_div(
 
     ``reduction`` may also be 'batchmean': the sum over the number of rows.
     """
+    if _C._autocast_enabled():
+        input, target = _C._autocast_wide(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn(
@@ -224,6 +230,8 @@ def poisson_nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Negative log-likelihood of Poisson counts ``target``; ``full`` adds Stirling's term."""
+    if _C._autocast_enabled():
+        input, target = _C._autocast_wide(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     if log_input:
         loss = input.exp() - target * input
@@ -286,6 +294,8 @@ def cosine_embedding_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """1 - cos where ``target`` is 1, max(0, cos - margin) where it is -1; (N, D), (N, D), (N)."""
+    if _C._autocast_enabled():
+        input1, input2, target = _C._autocast_wide(input1, input2, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     if target.dim() > 1 or input1.dim() != target.dim() + 1 or input2.dim() != target.dim() + 1:
         raise RuntimeError(
@@ -312,6 +322,8 @@ def margin_ranking_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """max(0, -target * (input1 - input2) + margin)."""
+    if _C._autocast_enabled():
+        input1, input2, target = _C._autocast_wide(input1, input2, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError(
@@ -330,6 +342,8 @@ def hinge_embedding_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """``input`` where ``target`` is 1, max(0, margin - input) where it is -1."""
+    if _C._autocast_enabled():
+        input, target = _C._autocast_wide(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     zeros = cograd.zeros_like(input)
     far = cograd.where(target == 1, zeros, (margin - input).clamp(min=0))
@@ -345,6 +359,8 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """log(1 + exp(-target * input)), ``target`` 1 or -1; does not overflow."""
+    if _C._autocast_enabled():
+        input, target = _C._autocast_wide(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     return reduce_loss(-logsigmoid(target * input), reduction)
 
@@ -362,6 +378,8 @@ def triplet_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """max(0, d(anchor, positive) - d(anchor, negative) + margin)."""
+    if _C._autocast_enabled():
+        anchor, positive, negative = _C._autocast_wide(anchor, positive, negative)
     reduction = legacy_reduction(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")

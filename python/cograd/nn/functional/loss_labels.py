@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import cograd
-from cograd import Tensor
+from cograd import _C, Tensor
 
 from .._reduction import legacy_reduction, reduce_loss
 from .activation import logsigmoid
@@ -71,6 +71,8 @@ def multi_margin_loss(
 
     ``input`` (N, C) or (C), ``target`` (N) or (); weights (C) multiply the terms of their class.
     """
+    if _C._autocast_enabled():
+        (input,) = _C._autocast_wide(input)
     reduction = legacy_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -106,6 +108,8 @@ def multilabel_margin_loss(
 
     ``input`` (N, C) or (C); ``target`` of that shape: labels, ended by the first -1.
     """
+    if _C._autocast_enabled():
+        (input,) = _C._autocast_wide(input)
     reduction = legacy_reduction(size_average, reduce, reduction)
     x = _rows("multilabel_margin_loss", input)
     if target.shape != input.shape:

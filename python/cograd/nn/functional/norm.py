@@ -22,7 +22,7 @@ def normalize(
 
 
 def _check_size(input: Tensor) -> None:
-    if input.numel() == input.shape[1]:
+    if input.shape[0] * math.prod(input.shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {input.shape}"
         )
@@ -61,7 +61,7 @@ def instance_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Mean 0 and variance 1 of each channel of each sample of (N, C, *)."""
-    if use_input_stats and input.dim() > 2 and math.prod(input.shape[2:]) == 1:
+    if use_input_stats and math.prod(input.shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {input.shape}"
         )

@@ -121,6 +121,9 @@ def interpolate(
             f"Got {input.dim()}D input, but {mode} mode needs {wanted + 2}D input"
         )
     kind = "linear" if mode in _LINEAR else "cubic" if mode == "bicubic" else mode
+    if input.dtype == cograd.uint8 and mode in _MODES:  # labels, which single precision holds
+        wide = interpolate(input.float(), size, scale_factor, mode, None, recompute_scale_factor)
+        return wide.to(cograd.uint8)
     last = [0.0] * 3 if factors is None else [0.0] * (3 - n) + factors
     return cograd._C._ops._interpolate(
         input, sizes, kind, bool(align_corners), antialias, last[1], last[2], last[0]

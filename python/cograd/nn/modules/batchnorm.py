@@ -24,6 +24,7 @@ __all__ = [
     "InstanceNorm2d",
     "InstanceNorm3d",
     "LocalResponseNorm",
+    "SyncBatchNorm",
 ]
 
 
@@ -178,6 +179,64 @@ class BatchNorm3d(_BatchNorm):
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 5:
             raise _expected("5D", input)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation of (N, C, *) over the batches of all processes: here there is one.
+
+    Args:
+        num_features: C.
+        eps, momentum, affine, track_running_stats: see ``BatchNorm1d``.
+        process_group: must be None.
+
+    Raises:
+        ValueError: input of fewer than 2 dims, or a process group.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if process_group is not None:
+            raise ValueError(
+                f"SyncBatchNorm: there is one process, but got process_group={process_group!r}"
+            )
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.size(1) == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """``module`` with every BatchNorm in it replaced by one of these, parameters kept."""
+        result: Module = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            made = SyncBatchNorm(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
+                setattr(made, name, getattr(module, name))
+            made.training = module.training
+            result = made
+        for name, child in module.named_children():
+            result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return result
 
 
 class _InstanceNorm(_NormBase):

@@ -429,6 +429,9 @@ class Module(StateMixin, HookMixin, AccessMixin):
         """Casts floating-point parameters and buffers to bfloat16."""
         return self._to_float_dtype(cograd.bfloat16)
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: there is no compiler; see ``cograd.compile``."""
+
     def cuda(self, device: Any = None) -> Any:
         """Moves everything to a GPU, which cograd has none of: raises if there is anything."""
         return self._apply(lambda t: t.cuda(device))

@@ -316,8 +316,8 @@ class Transformer(Module):
     """Encoder and decoder (Vaswani et al., "Attention is all you need").
 
     Args:
-        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
-        norm_first, bias: as those of TransformerEncoderLayer.
+        d_model, nhead: as those of TransformerEncoderLayer; dim_feedforward, dropout, activation,
+            layer_norm_eps, batch_first, norm_first and bias too.
         num_encoder_layers, num_decoder_layers: layers of either.
         custom_encoder, custom_decoder: modules in their place.
     """

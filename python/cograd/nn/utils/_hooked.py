@@ -12,7 +12,6 @@ from cograd import Tensor
 from .. import functional as F
 from ..modules.module import Module
 from ..parameter import Parameter
-from ._norms import norm_except_dim
 
 
 class WeightNorm:
@@ -25,7 +24,7 @@ class WeightNorm:
     def compute_weight(self, module: Module) -> Tensor:
         """G v / |v|."""
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        return v * (g / norm_except_dim(v, self.dim))  # type: ignore[no-any-return]
+        return v * (g / cograd.norm_except_dim(v, 2, self.dim))  # type: ignore[no-any-return]
 
     def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module))
@@ -51,7 +50,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
     weight = getattr(module, name)
     del module._parameters[name]
     module.register_parameter(
-        name + "_g", Parameter(norm_except_dim(weight.detach(), made.dim).clone())
+        name + "_g", Parameter(cograd.norm_except_dim(weight.detach(), 2, made.dim).clone())
     )
     module.register_parameter(name + "_v", Parameter(weight.detach()))
     setattr(module, name, made.compute_weight(module))

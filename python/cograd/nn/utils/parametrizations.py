@@ -11,7 +11,7 @@ from cograd import Tensor
 from .. import functional as F
 from ..modules.module import Module
 from . import parametrize
-from ._norms import norm_except_dim, power_iteration
+from ._norms import power_iteration
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
@@ -148,10 +148,10 @@ class _WeightNorm(Module):
         self.dim = -1 if dim is None else dim
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
-        return weight_v * (weight_g / norm_except_dim(weight_v, self.dim))
+        return weight_v * (weight_g / cograd.norm_except_dim(weight_v, 2, self.dim))
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        return norm_except_dim(weight, self.dim), weight
+        return cograd.norm_except_dim(weight, 2, self.dim), weight
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from cograd import _absent
+
 from .._sequences import (
     PackedSequence,
     invert_permutation,
@@ -24,3 +28,6 @@ __all__ = [
     "unpack_sequence",
     "unpad_sequence",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Datasets, samplers and the loader that makes batches of them."""
 
+from typing import TYPE_CHECKING
+
+from cograd import _absent
 from cograd.utils.data._utils.collate import default_collate, default_convert
 from cograd.utils.data._utils.worker import get_worker_info
 from cograd.utils.data.dataloader import DataLoader
@@ -45,3 +48,6 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -155,14 +155,14 @@ class ConcatDataset(Dataset[_T_co]):
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
-    def __getitem__(self, index: Any) -> _T_co:
-        if index < 0:
-            if -index > len(self):
+    def __getitem__(self, idx: Any) -> _T_co:
+        if idx < 0:
+            if -idx > len(self):
                 raise ValueError("absolute value of index should not exceed dataset length")
-            index += len(self)
-        at = bisect.bisect_right(self.cumulative_sizes, index)
+            idx += len(self)
+        at = bisect.bisect_right(self.cumulative_sizes, idx)
         before = self.cumulative_sizes[at - 1] if at else 0
-        return self.datasets[at][index - before]
+        return self.datasets[at][idx - before]
 
     @property
     def cummulative_sizes(self) -> list[int]:
@@ -209,10 +209,10 @@ class Subset(Dataset[_T_co]):
         self.dataset = dataset
         self.indices = indices
 
-    def __getitem__(self, index: Any) -> _T_co:
-        if isinstance(index, list):
-            return self.dataset[[self.indices[i] for i in index]]
-        return self.dataset[self.indices[index]]
+    def __getitem__(self, idx: Any) -> _T_co:
+        if isinstance(idx, list):
+            return self.dataset[[self.indices[i] for i in idx]]
+        return self.dataset[self.indices[idx]]
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
         """The samples of a list of indices."""

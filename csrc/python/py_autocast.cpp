@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The state of autocast, one for each thread, and the casts it asks for.
+#include "python/py_autocast.h"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "autograd/watch.h"
+#include "ops/core/autocast.h"
+#include "python/py_ops.h"
+
+namespace cograd::python {
+
+namespace {
+
+// A parameter in the lower precision, made once in the outermost block.
+struct Cached {
+  Tensor source;  // held, so that no other tensor gets its address
+  uint32_t version;
+  Tensor cast;
+};
+
+std::mutex count_mutex;
+int threads_under_autocast = 0;
+
+struct ThreadAutocast {
+  bool enabled = false;
+  bool cache = true;
+  DType type = DType::BFloat16;
+  int depth = 0;
+  std::unordered_map<TensorImpl*, Cached> casts;
+
+  void enable(bool on) {
+    if (on == enabled) return;
+    enabled = on;
+    const std::lock_guard lock(count_mutex);
+    threads_under_autocast += on ? 1 : -1;
+    set_watch(kWatchAutocast, threads_under_autocast > 0);
+  }
+  ~ThreadAutocast() { enable(false); }
+};
+thread_local ThreadAutocast here;
+
+bool casts(const Tensor& t, DType to) {
+  if (!t.defined()) return false;
+  const DType from = t.dtype();
+  const bool low = from == DType::Float16 || from == DType::BFloat16;
+  return (low || from == DType::Float32) && from != to;
+}
+
+// Parameters are cast once for all their uses; a cast without a gradient must not serve one with.
+bool cacheable(const Tensor& t, DType to) {
+  return here.cache && here.depth > 0 && to == here.type && t.dtype() == DType::Float32 &&
+         t->base == nullptr && requires_grad(t) && grad_fn(t.impl()) == nullptr &&
+         thread_state.grad_enabled && !thread_state.inference && thread_state.vmaps == 0 &&
+         (t->flags & (kDual | kBatched)) == 0;
+}
+
+Tensor cast_to(const Tensor& t, DType to) {
+  static const OpRecord* const cast = find_op("_cast");
+  Value type;
+  type.set_dtype(to);
+  if (!cacheable(t, to)) return call_op(cast, {tensor_value(t), type});
+  const auto known = here.casts.find(t.impl());
+  if (known != here.casts.end() && known->second.version == t->write_count() &&
+      known->second.cast.dtype() == to)
+    return known->second.cast;
+  Tensor made = call_op(cast, {tensor_value(t), type});
+  here.casts[t.impl()] = {t, t->write_count(), made};
+  return made;
+}
+
+}  // namespace
+
+const Value* AutocastArguments::of(const OpRecord& r, const Value* given) {
+  if (!here.enabled || (r.spec.flags & (kAutocastLow | kAutocastWide)) == 0) return given;
+  const DType to = (r.spec.flags & kAutocastLow) != 0 ? here.type : DType::Float32;
+  const size_t n = r.args.size();
+  values_.assign(given, given + n);
+  made_.reserve(n);
+  lists_.reserve(n);
+  for (Value& v : values_) {
+    if (v.has_tensor() && casts(v.tensor(), to)) {
+      made_.push_back(cast_to(v.tensor(), to));
+      v.set_tensor(made_.back().impl());
+    } else if (v.kind == COGRAD_TENSORS) {
+      const TensorList list = v.tensors();
+      auto& copies = lists_.emplace_back(list.begin(), list.end());
+      for (Tensor& t : copies)
+        if (casts(t, to)) t = cast_to(t, to);
+      v.u.list = copies.data();
+    }
+  }
+  return values_.data();
+}
+
+void init_autocast(py::module_& m) {
+  m.def("_autocast_enabled", [] { return here.enabled; });
+  m.def("_set_autocast_enabled", [](bool on) { here.enable(on); });
+  m.def("_autocast_dtype",
+        [] { return py::reinterpret_borrow<py::object>(dtype_object(here.type)); });
+  m.def("_set_autocast_dtype", [](py::handle dtype) {
+    DType type;
+    COGRAD_CHECK_TYPE(
+        parse_dtype(dtype.ptr(), &type) && is_differentiable(type) && !is_complex(type),
+        "set_autocast_dtype(): expected a floating dtype, got ",
+        py::cast<std::string>(py::repr(dtype)));
+    here.type = type;
+  });
+  m.def(
+      "_autocast_wide",
+      [](const py::args& given) {
+        py::tuple out(given.size());
+        for (size_t i = 0; i < given.size(); ++i) {
+          PyObject* o = given[i].ptr();
+          const bool wide = here.enabled && is_tensor(o) && casts(unwrap(o), DType::Float32);
+          out[i] = wide ? py::cast(cast_to(unwrap(o), DType::Float32)) : py::object(given[i]);
+        }
+        return out;
+      },
+      "Under autocast, floating tensors of less than float64 as float32; others as they are.");
+  m.def("_autocast_cache_enabled", [] { return here.cache; });
+  m.def("_set_autocast_cache_enabled", [](bool on) { here.cache = on; });
+  m.def("_autocast_nest", [](int by) { return here.depth += by; });
+  m.def("_clear_autocast_cache", [] {
+    const auto dropped = std::exchange(here.casts, {});  // their nodes may run Python code
+  });
+}
+
+}  // namespace cograd::python

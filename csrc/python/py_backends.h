@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Libraries behind products and convolutions.
+#pragma once
+#include "python/py_tensor.h"
+
+namespace cograd::python {
+
+void init_backends(py::module_& m);
+
+}  // namespace cograd::python

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Answers for names that a module does not have: a near name, or why torch's is absent."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+__all__ = ["explain", "missing", "refused", "reporter"]
+
+_PAGE = "docs/coming_from_torch.md"
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, str]]:
+    """Module to name to topic."""
+    from cograd._absent_names import NAMES
+
+    return {
+        module: {name: topic for topic, names in topics.items() for name in names.split()}
+        for module, topics in NAMES.items()
+    }
+
+
+def explain(module: str, name: str) -> str | None:
+    """Why ``name`` of torch is absent from ``module`` ("" for the top), and what to do instead."""
+    from cograd._absent_names import INSTEAD, TOPICS, WHOLE
+
+    path = f"{module}.{name}" if module else name
+    if path in INSTEAD:
+        return f"use {INSTEAD[path]} (see {_PAGE})"
+    topic = _table().get(module, {}).get(name) or WHOLE.get(module)
+    if topic is None and module:  # the whole namespace may be absent
+        parts = path.split(".")
+        for n in range(len(parts) - 1, 0, -1):
+            topic = topic or _table().get(".".join(parts[: n - 1]), {}).get(parts[n - 1])
+    if topic is None:
+        return None
+    return f"{TOPICS[topic]} (see {_PAGE}#{topic})"
+
+
+def _near(names: Any, name: str) -> str:
+    import difflib
+
+    public = [n for n in names if not n.startswith("_")]
+    lower = [n for n in public if n.lower() == name.lower()]
+    found = lower or difflib.get_close_matches(name, public, n=3, cutoff=0.75)
+    return ", ".join(repr(n) for n in found)
+
+
+def _by_from() -> bool:
+    """Whether a ``from module import name`` asks, whose own error would drop the explanation."""
+    from opcode import opmap
+
+    frame = sys._getframe(3)
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
+
+
+def missing(module: str, name: str) -> AttributeError | ImportError:
+    """The exception for ``name``, which a module's ``__getattr__`` calls and raises."""
+    text = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("_"):
+        return AttributeError(text, name=name)
+    reason = explain(module.partition(".")[2], name)
+    if reason is not None:
+        text += f": {reason}"
+    elif near := _near(dir(sys.modules[module]), name):
+        text += f"; did you mean {near}?"
+    if _by_from():
+        return ImportError(text, name=module)
+    return AttributeError(text, name=name, obj=sys.modules[module])
+
+
+def refused(what: str, topic: str) -> NotImplementedError:
+    """The exception of something that is there to be named alone."""
+    from cograd._absent_names import TOPICS
+
+    return NotImplementedError(f"{what}: {TOPICS[topic]} (see {_PAGE}#{topic})")
+
+
+def reporter(module: str) -> Callable[[str], NoReturn]:
+    """A module's ``__getattr__``."""
+
+    def absent(name: str) -> NoReturn:
+        raise missing(module, name)
+
+    return absent

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""cograd under the name torch: an import hook that finds ``torch.x`` as the module ``cograd.x``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import cograd
+from cograd import _C, _absent
+
+__all__ = ["VERSION", "children_environment", "install_as_torch"]
+
+VERSION = "2.13.0+cograd"  # of the torch whose names and behaviour these are
+_FOLDER = str(Path(__file__).parent / "_as_torch")
+
+
+class _AliasLoader(Loader):
+    """Gives the module of another name, as it is."""
+
+    def __init__(self, real: ModuleType) -> None:
+        self._real = real
+        self._spec = real.__spec__
+
+    def create_module(self, spec: Any) -> ModuleType:
+        return self._real
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # importlib has put the alias's there
+
+
+class _AliasFinder(MetaPathFinder):
+    """Finds ``torch`` and what is below it; first in ``sys.meta_path``."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        top, _, rest = fullname.partition(".")
+        if top != "torch":
+            return None
+        name = f"cograd.{rest}" if rest else "cograd"
+        try:
+            real = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            reason = _absent.explain(*_split(rest))
+            if reason is None:
+                return None
+            text = f"No module named {fullname!r}: {reason}"
+            raise ModuleNotFoundError(text, name=fullname) from None
+        package = hasattr(real, "__path__")
+        return importlib.machinery.ModuleSpec(fullname, _AliasLoader(real), is_package=package)
+
+    def find_distributions(self, context: Any = None) -> Iterable[Any]:
+        """What ``importlib.metadata.version("torch")`` asks for."""
+        if context is None or (context.name or "").lower() != "torch":
+            return ()
+        from importlib.metadata import Distribution
+
+        class Torch(Distribution):
+            def read_text(self, filename: str) -> str | None:
+                text = f"Metadata-Version: 2.1\nName: torch\nVersion: {VERSION}\n"
+                return text if filename == "METADATA" else None
+
+            def locate_file(self, path: Any) -> Any:
+                return Path(_FOLDER) / path
+
+        return (Torch(),)
+
+
+def _split(path: str) -> tuple[str, str]:
+    module, _, name = path.rpartition(".")
+    return module, name
+
+
+def children_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """``environment`` with the folder in front of PYTHONPATH in which ``torch`` is cograd."""
+    before = environment.get("PYTHONPATH", "").split(os.pathsep)
+    kept = [entry for entry in before if entry and entry != _FOLDER]
+    return {**environment, "PYTHONPATH": os.pathsep.join([_FOLDER, *kept])}
+
+
+def install_as_torch() -> None:
+    """Makes ``import torch`` give cograd, here and in the Python processes that this one starts.
+
+    ``torch.nn.functional`` is the very module ``cograd.nn.functional``, and so on for all.
+    ``__version__`` is that of the torch whose behaviour this is; dtypes, sizes and types print as
+    torch's; random numbers are those that torch gives for a seed (``set_rng("torch")``, which
+    restarts the default generator). Children are told by PYTHONPATH. A second call does nothing.
+
+    Raises:
+        RuntimeError: torch itself is loaded already.
+    """
+    loaded = sys.modules.get("torch")
+    if loaded is cograd:
+        return
+    if loaded is not None:
+        raise RuntimeError(
+            "install_as_torch(): torch is already loaded, from "
+            f"{getattr(loaded, '__file__', None)!r}; call this before anything imports it"
+        )
+    sys.meta_path.insert(0, _AliasFinder())
+    sys.modules["torch"] = cograd
+    for name in [n for n in sys.modules if n.startswith("cograd.")]:
+        sys.modules.setdefault("torch." + name.removeprefix("cograd."), sys.modules[name])
+    os.environ.update(children_environment(os.environ))
+    if _FOLDER not in sys.path:  # what multiprocessing's spawn gives to its processes
+        sys.path.insert(min(1, len(sys.path)), _FOLDER)
+    _show_as_torch()
+    cograd.set_rng("torch")
+
+
+def _show_as_torch() -> None:
+    """Versions and names as torch prints them."""
+    from cograd._memory_format import layout, memory_format
+    from cograd.torch_version import TorchVersion
+
+    vars(cograd).update(__version__=TorchVersion(VERSION), __name__="torch")
+    _C._set_public_name("torch")
+    for name in ("_log_api_usage_once", "_get_tracing_state"):  # that packages ask of torch._C
+        setattr(_C, name, lambda *args: None)
+    for kind in (_C.Tensor, _C.Size, _C.dtype, _C.device, layout, memory_format):
+        kind.__module__ = "torch"

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""compile: there is no compiler, and a program that asks for one runs without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["compile"]
+
+
+def compile(
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """Returns ``model`` itself; without it, a decorator that returns what it decorates.
+
+    Ops run one by one, as they do without. Names in ``state_dict`` stay what they are.
+
+    Args:
+        model: a module or a function.
+        fullgraph, dynamic, backend, mode, options, disable: accepted and without effect.
+
+    Raises:
+        RuntimeError: ``model`` cannot be called, or both ``mode`` and ``options`` are given.
+    """
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
+    if model is None:
+        return compile
+    if not callable(model):
+        raise RuntimeError(f"compile(): expected a module or a function, got {model!r}")
+    return model

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Methods and attributes of torch's tensors that concern layouts and devices there are not."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from cograd import _absent
+from cograd._C import Tensor
+
+# Methods of tensors; they exist, and raise.
+TENSOR = {
+    "sparse": (
+        "ccol_indices coalesce col_indices crow_indices dense_dim is_coalesced "
+        "resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_ "
+        "sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo "
+        "to_sparse_csc to_sparse_csr"
+    ),
+    "quantized": (
+        "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points "
+        "q_scale q_zero_point qscheme"
+    ),
+    "nested": "to_padded_tensor",
+    "named": "align_as align_to refine_names rename rename_",
+    "gpu": "ipu mtia record_stream to_mkldnn xpu",
+    "first_class_dims": "index",
+    "copies": "narrow_copy",
+}
+
+
+def _refusal(name: str, topic: str) -> Any:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
+        raise _absent.refused(f"Tensor.{name}()", topic)
+
+    method.__doc__ = "Not offered: raises NotImplementedError."
+    return method
+
+
+def _never(self: Tensor) -> bool:
+    return False
+
+
+def _names(self: Tensor) -> tuple[None, ...]:
+    return (None,) * self.dim()
+
+
+def _has_names(self: Tensor) -> bool:
+    """Always False: dims have no names."""
+    return False
+
+
+def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
+    """The tensor itself, or in another dtype: all are dense."""
+    return self if dtype is None else self.to(dtype)
+
+
+METHODS: dict[str, Any] = {
+    "has_names": _has_names,
+    "names": property(_names, doc="None for each dim."),
+    "to_dense": _to_dense,
+    **{
+        f"is_{kind}": property(_never, doc="Always False.")
+        for kind in (
+            "ipu", "maia", "mkldnn", "mps", "mtia", "nested", "sparse_csr", "vulkan", "xla", "xpu"
+        )
+    },
+    **{name: _refusal(name, topic) for topic, names in TENSOR.items() for name in names.split()},
+}  # fmt: skip

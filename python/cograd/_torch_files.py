@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files as torch.save writes them: a zip archive of a pickle and of the storages' bytes.
+
+Layout (all entries stored, not compressed): ``NAME/data.pkl``, a pickle in which a storage is the
+persistent id ``("storage", type, key, location, elements)``; ``NAME/data/KEY``, its bytes;
+``NAME/byteorder``; ``NAME/version``.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+import zipfile
+from collections import OrderedDict
+from typing import Any
+
+import cograd
+from cograd import _C, Tensor
+from cograd._C import UntypedStorage
+
+__all__ = ["Archive", "write"]
+
+# A storage of a dtype is named after the type; the dtypes without one are views of bytes.
+STORAGES = {
+    "FloatStorage": "float32",
+    "DoubleStorage": "float64",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+    "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128",
+}
+_NAMES = {dtype: name for name, dtype in STORAGES.items()}
+_ALIGNMENT = 64
+
+
+class _Global:
+    """A name that the pickle refers to and nobody imports."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+
+    def __call__(self, *args: Any) -> Any:
+        raise TypeError(f"{self.module}.{self.name} stands for a name in a file")
+
+
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+class _Stored:
+    """One storage, as elements of a dtype, in the place of its persistent id."""
+
+    def __init__(self, storage: UntypedStorage, dtype: Any) -> None:
+        self.storage = storage
+        self.dtype = dtype
+
+
+# The pickler that is written in Python: it can be told how to write a name.
+_PythonPickler: Any = getattr(pickle, "_Pickler")  # noqa: B009
+
+
+class _Writer(_PythonPickler):  # type: ignore[misc]
+    """The pickle of ``data.pkl``; collects the storages, by where their memory is."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__(file, protocol=2)
+        self.storages: dict[int, tuple[str, UntypedStorage]] = {}
+        self._stored: dict[tuple[int, Any], _Stored] = {}
+        self._globals: dict[str, _Global] = {}
+
+    def _global(self, module: str, name: str) -> _Global:
+        return self._globals.setdefault(f"{module}.{name}", _Global(module, name))
+
+    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        if type(obj) is _C.dtype:
+            obj = self._global("torch", _dtype_name(obj))
+        if type(obj) is not _Global:
+            super().save(obj, save_persistent_id)
+        elif (known := self.memo.get(id(obj))) is not None:
+            self.write(self.get(known[0]))
+        else:
+            self.write(b"c" + f"{obj.module}\n{obj.name}\n".encode())
+            self.memoize(obj)
+
+    def persistent_id(self, obj: Any) -> Any:
+        if type(obj) is not _Stored:
+            return None
+        place = obj.storage.data_ptr() or -id(obj.storage)
+        key = self.storages.setdefault(place, (str(len(self.storages)), obj.storage))[0]
+        name = _NAMES.get(_dtype_name(obj.dtype))
+        nbytes = obj.storage.nbytes()
+        if name is None:
+            return ("storage", self._global("torch.storage", "UntypedStorage"), key, "cpu", nbytes)
+        count = nbytes // obj.dtype.itemsize
+        return ("storage", self._global("torch", name), key, "cpu", count)
+
+    def reducer_override(self, obj: Any) -> Any:
+        kind = type(obj)
+        if kind is cograd.Size:
+            return self._global("torch", "Size"), (tuple(obj),)
+        if kind is cograd.device:
+            return self._global("torch", "device"), (str(obj),)
+        if isinstance(obj, Tensor) and kind.__module__.partition(".")[0] in ("cograd", "torch"):
+            return self._tensor(obj)
+        return NotImplemented
+
+    def _tensor(self, t: Tensor) -> Any:
+        from cograd.nn.parameter import Parameter
+
+        if isinstance(t, Parameter):
+            parts: tuple[Any, ...] = (t.detach(), t.requires_grad, OrderedDict())
+            return self._global("torch._utils", "_rebuild_parameter"), parts
+        storage = t.untyped_storage()
+        stored = self._stored.setdefault((id(storage), t.dtype), _Stored(storage, t.dtype))
+        parts = (stored, t.storage_offset(), tuple(t.shape), tuple(t.stride()), t.requires_grad)
+        if _dtype_name(t.dtype) in _NAMES:
+            return self._global("torch._utils", "_rebuild_tensor_v2"), (*parts, OrderedDict())
+        rebuild = self._global("torch._utils", "_rebuild_tensor_v3")
+        return rebuild, (*parts, OrderedDict(), t.dtype)
+
+
+def _entry(file: zipfile.ZipFile, name: str, data: Any, size: int) -> None:
+    """Writes an entry whose bytes begin at a multiple of 64, for those who map the file."""
+    info = zipfile.ZipInfo(name)
+    info.compress_type = zipfile.ZIP_STORED
+    head = file.fp.tell() + 30 + len(name.encode()) + 4  # type: ignore[union-attr]
+    if size < 1 << 30:
+        pad = -head % _ALIGNMENT
+        info.extra = struct.pack("<HH", 0x4246, pad) + b"Z" * pad
+    info.file_size = size
+    with file.open(info, "w", force_zip64=size >= 1 << 30) as out:
+        view = memoryview(data)
+        for start in range(0, size, 1 << 24):
+            out.write(view[start : start + (1 << 24)])
+
+
+def write(obj: Any, file: Any, name: str) -> None:
+    """Writes ``obj`` into a seekable binary file, as an archive of that name.
+
+    Raises:
+        TypeError, pickle.PicklingError: ``obj`` holds something that cannot be pickled.
+    """
+    text = io.BytesIO()
+    writer = _Writer(text)
+    writer.dump(obj)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        _entry(archive, f"{name}/data.pkl", text.getvalue(), text.tell())
+        _entry(archive, f"{name}/byteorder", b"little", 6)
+        for key, storage in writer.storages.values():
+            _entry(archive, f"{name}/data/{key}", storage, storage.nbytes())
+        _entry(archive, f"{name}/version", b"3\n", 2)
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+class Archive:
+    """An open file of this kind: its pickle, and its storages, each read once.
+
+    Raises:
+        ValueError: the archive is damaged, or of another kind.
+    """
+
+    def __init__(self, file: Any, path: str | None = None) -> None:
+        try:
+            self._zip = zipfile.ZipFile(file)
+        except (zipfile.BadZipFile, EOFError, struct.error) as error:
+            raise ValueError(f"the zip archive is damaged: {error}") from error
+        self._path = path  # of a file that may be mapped
+        entries = {info.filename: info for info in self._zip.infolist()}
+        tops = [name for name in entries if name.count("/") == 1 and name.endswith("/data.pkl")]
+        if len(tops) != 1:
+            raise ValueError("the zip archive has no data.pkl: torch.save has not written it")
+        self.name = tops[0].partition("/")[0]
+        self._entries = entries
+        if f"{self.name}/constants.pkl" in entries:
+            raise ValueError(
+                "it is a TorchScript program: save the module's state_dict() in torch instead"
+            )
+        order = self._read("byteorder") if f"{self.name}/byteorder" in entries else b"little"
+        if order != b"little":
+            raise ValueError(f"its byte order is {order!r}, only b'little' can be read")
+        self._storages: dict[str, UntypedStorage] = {}
+
+    def _info(self, record: str) -> zipfile.ZipInfo:
+        info = self._entries.get(f"{self.name}/{record}")
+        if info is None:
+            raise ValueError(f"it has no entry {record!r}, though it refers to it")
+        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
+            raise ValueError(f"its entry {record!r} is compressed")
+        return info
+
+    def _read(self, record: str) -> bytes:
+        info = self._info(record)
+        try:
+            return self._zip.read(info)
+        except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, struct.error) as error:
+            raise ValueError(f"its entry {record!r} is damaged: {error}") from error
+
+    def pickle(self) -> bytes:
+        """The pickle's bytes."""
+        return self._read("data.pkl")
+
+    def storage(self, key: str, nbytes: int) -> UntypedStorage:
+        """The storage of that key; every call gives the same one.
+
+        Raises:
+            ValueError: there is none, or it has another number of bytes.
+        """
+        if key not in self._storages:
+            self._storages[key] = self._load(f"data/{key}")
+        found = self._storages[key]
+        if found.nbytes() != nbytes:
+            raise ValueError(f"storage {key!r} has {found.nbytes()} bytes, expected {nbytes}")
+        return found
+
+    def _load(self, record: str) -> UntypedStorage:
+        import numpy
+
+        info = self._info(record)
+        if info.file_size == 0:
+            return cograd.empty(0, dtype=cograd.uint8).untyped_storage()
+        offset = self._offset(info) if self._path is not None else 1
+        if self._path is not None and offset % 16 == 0:
+            array: Any = numpy.memmap(self._path, numpy.uint8, "c", offset, (info.file_size,))
+        else:
+            array = numpy.frombuffer(bytearray(self._read(record)), numpy.uint8)
+        return cograd.from_numpy(array).untyped_storage()
+
+    def _offset(self, info: zipfile.ZipInfo) -> int:
+        """Where an entry's bytes begin in the file."""
+        file: Any = self._zip.fp
+        file.seek(info.header_offset)
+        head = file.read(30)
+        if len(head) < 30 or head[:4] != b"PK\x03\x04":
+            raise ValueError(f"the header of {info.filename!r} is damaged")
+        name, extra = struct.unpack("<HH", head[26:30])
+        start = int(info.header_offset + 30 + name + extra)
+        if start + info.file_size > os.path.getsize(self._path or ""):
+            raise ValueError(f"the entry {info.filename!r} ends behind the end of the file")
+        return start

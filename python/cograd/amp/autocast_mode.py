@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""autocast: products in a lower precision, losses and decompositions in float32.
+
+Which op belongs to which list is a fact of its declaration, ``cograd._C._op_table()`` shows it as
+``autocast``. Ops that Python calls are concerned, not those that other ops are made of.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+import cograd
+from cograd import _C
+from cograd._C import Tensor
+from cograd._C import dtype as _dtype
+
+__all__ = [
+    "autocast",
+    "autocast_decrement_nesting",
+    "autocast_increment_nesting",
+    "clear_autocast_cache",
+    "custom_bwd",
+    "custom_fwd",
+    "get_autocast_cpu_dtype",
+    "get_autocast_dtype",
+    "get_autocast_gpu_dtype",
+    "is_autocast_available",
+    "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled",
+    "is_autocast_enabled",
+    "set_autocast_cache_enabled",
+    "set_autocast_cpu_dtype",
+    "set_autocast_cpu_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
+    "set_autocast_gpu_dtype",
+]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_LOWER = (cograd.bfloat16, cograd.float16)
+# Devices that torch has autocast for; here they can be named, and nothing is done.
+_ABSENT = ("cuda", "hip", "hpu", "ipu", "maia", "mps", "mtia", "privateuseone", "xla", "xpu")
+
+
+class _Absent(threading.local):
+    """What programs set for the devices that do not exist."""
+
+    def __init__(self) -> None:
+        self.dtypes: dict[str, _dtype] = dict.fromkeys(_ABSENT, cograd.bfloat16)
+        self.dtypes["cuda"] = self.dtypes["mps"] = cograd.float16
+        self.enabled: dict[str, bool] = {}
+
+
+_absent = _Absent()
+
+
+def _device_type(name: Any, where: str) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(name)}`")
+    kind = name.partition(":")[0]
+    if kind != "cpu" and kind not in _ABSENT:
+        raise RuntimeError(
+            f"{where}(): unknown device_type {name!r}; expected 'cpu', or one of the devices that "
+            f"cograd does not have: {', '.join(_ABSENT)}"
+        )
+    return kind
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether autocast does something there: on the CPU."""
+    return _device_type(device_type, "is_autocast_available") == "cpu"
+
+
+class autocast:
+    """A block, or a function, whose products run in a lower precision.
+
+    ``matmul``, ``linear``, convolutions, attention and recurrent layers get their floating tensors
+    in ``dtype``; losses, decompositions, FFTs and 3-d pooling in float32; others run on what they
+    get. float64 and complex tensors stay as they are, and so do the forms that write into a given
+    tensor. Parameters are cast once in the outermost block. Run ``backward`` outside of it.
+
+    Args:
+        device_type: "cpu"; on a device that does not exist nothing is done, with a warning.
+        dtype: bfloat16 (default) or float16.
+        enabled: False gives a block in which nothing is cast.
+        cache_enabled: whether casts of parameters are kept; default: what the thread has set.
+
+    The state belongs to the thread. Objects may be entered again, and nested.
+
+    Raises:
+        RuntimeError: an unknown device_type.
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: _dtype | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
+        self.device = _device_type(device_type, "autocast")
+        self.fast_dtype = get_autocast_dtype(self.device) if dtype is None else dtype
+        self._enabled = enabled
+        self._cache = cache_enabled
+        if self.device != "cpu":
+            if enabled:
+                name = "CUDA" if self.device == "cuda" else self.device
+                warnings.warn(f"{name} is not available. Disabling autocast.", stacklevel=2)
+            self._enabled = False
+        elif enabled and self.fast_dtype not in _LOWER:
+            warnings.warn(
+                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
+                "CPU Autocast only supports dtypes of bfloat16, float16 currently.",
+                stacklevel=2,
+            )
+            self._enabled = False
+        self._before: list[tuple[bool, _dtype, bool]] = []
+
+    def __enter__(self) -> autocast:
+        here = (_C._autocast_enabled(), _C._autocast_dtype(), _C._autocast_cache_enabled())
+        self._before.append(here)
+        _C._autocast_nest(1)
+        if self.device == "cpu":
+            _C._set_autocast_enabled(self._enabled)
+            if self._enabled:
+                _C._set_autocast_dtype(self.fast_dtype)
+        if self._cache is not None:
+            _C._set_autocast_cache_enabled(self._cache)
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        enabled, kind, cache = self._before.pop()
+        if _C._autocast_nest(-1) == 0:
+            _C._clear_autocast_cache()
+        _C._set_autocast_enabled(enabled)
+        _C._set_autocast_dtype(kind)
+        _C._set_autocast_cache_enabled(cache)
+
+    def __call__(self, func: _F) -> _F:
+        """Decorates ``func``: each call runs in a block of its own."""
+
+        @functools.wraps(func)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with self._again():
+                return func(*args, **kwargs)
+
+        return run  # type: ignore[return-value]
+
+    def _again(self) -> autocast:
+        fresh = object.__new__(autocast)
+        fresh.__dict__.update(self.__dict__, _before=[])
+        return fresh
+
+
+# ---- the state of the thread --------------------------------------------------------------------
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocast is on there, in this thread."""
+    kind = _device_type(device_type, "is_autocast_enabled")
+    return bool(_C._autocast_enabled() if kind == "cpu" else _absent.enabled.get(kind, False))
+
+
+def set_autocast_enabled(*args: Any) -> None:
+    """``set_autocast_enabled(device_type, enabled)``; without a device type that of "cuda"."""
+    device_type, enabled = args if len(args) == 2 else ("cuda", *args)
+    if not isinstance(enabled, bool):
+        raise TypeError(f"set_autocast_enabled(): expected a bool, got {type(enabled).__name__}")
+    if _device_type(device_type, "set_autocast_enabled") == "cpu":
+        _C._set_autocast_enabled(enabled)
+    else:
+        _absent.enabled[device_type] = enabled
+
+
+def get_autocast_dtype(device_type: str) -> _dtype:
+    """The lower precision there: bfloat16 on the CPU unless it was set."""
+    kind = _device_type(device_type, "get_autocast_dtype")
+    result: _dtype = _C._autocast_dtype() if kind == "cpu" else _absent.dtypes[kind]
+    return result
+
+
+def set_autocast_dtype(device_type: str, dtype: _dtype) -> None:
+    """Sets it, for this thread."""
+    kind = _device_type(device_type, "set_autocast_dtype")
+    if kind == "cpu":
+        _C._set_autocast_dtype(dtype)
+    else:
+        _absent.dtypes[kind] = dtype
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """``is_autocast_enabled("cpu")``."""
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """``set_autocast_enabled("cpu", enabled)``."""
+    set_autocast_enabled("cpu", enabled)
+
+
+def get_autocast_cpu_dtype() -> _dtype:
+    """``get_autocast_dtype("cpu")``."""
+    return get_autocast_dtype("cpu")
+
+
+def set_autocast_cpu_dtype(dtype: _dtype) -> None:
+    """``set_autocast_dtype("cpu", dtype)``."""
+    set_autocast_dtype("cpu", dtype)
+
+
+def get_autocast_gpu_dtype() -> _dtype:
+    """``get_autocast_dtype("cuda")``."""
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_gpu_dtype(dtype: _dtype) -> None:
+    """``set_autocast_dtype("cuda", dtype)``."""
+    set_autocast_dtype("cuda", dtype)
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether casts of parameters are kept until the outermost block ends."""
+    return bool(_C._autocast_cache_enabled())
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Sets it, for this thread."""
+    _C._set_autocast_cache_enabled(enabled)
+
+
+def clear_autocast_cache() -> None:
+    """Drops the casts of parameters that are kept."""
+    _C._clear_autocast_cache()
+
+
+def autocast_increment_nesting() -> int:
+    """Enters a block without a state of its own; returns how many this thread is in."""
+    return int(_C._autocast_nest(1))
+
+
+def autocast_decrement_nesting() -> int:
+    """Leaves it."""
+    return int(_C._autocast_nest(-1))
+
+
+# ---- custom Functions ---------------------------------------------------------------------------
+
+
+def _cast(value: Any, device_type: str, to: _dtype) -> Any:
+    if isinstance(value, Tensor):
+        wanted = value.is_floating_point() and value.dtype != cograd.float64
+        return value.to(to) if wanted and value.device.type == device_type else value
+    if isinstance(value, dict):
+        return {key: _cast(item, device_type, to) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_cast(item, device_type, to) for item in value]
+        return type(value)(items) if type(value) in (list, tuple) else value
+    return value
+
+
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None,
+    *,
+    device_type: str,
+    cast_inputs: _dtype | None = None,
+) -> Any:
+    """For ``forward`` of a custom Function: what autocast means inside of it.
+
+    Args:
+        device_type: "cpu".
+        cast_inputs: floating tensors among the arguments are cast to it, and autocast is off in
+            ``forward``; None: autocast stays as it is.
+    """
+    kind = _device_type(device_type, "custom_fwd")
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+    forward = fwd
+
+    @functools.wraps(forward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        ctx = args[0]
+        ctx._dtype = get_autocast_dtype(kind)
+        ctx._fwd_used_autocast = is_autocast_enabled(kind)
+        if cast_inputs is None or not ctx._fwd_used_autocast:
+            return forward(*args, **kwargs)
+        ctx._fwd_used_autocast = False
+        with autocast(kind, enabled=False):
+            return forward(*_cast(args, kind, cast_inputs), **_cast(kwargs, kind, cast_inputs))
+
+    return run
+
+
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
+    """For ``backward`` of a custom Function: autocast is as it was in ``forward``."""
+    kind = _device_type(device_type, "custom_bwd")
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+    backward = bwd
+
+    @functools.wraps(backward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with autocast(kind, dtype=args[0]._dtype, enabled=args[0]._fwd_used_autocast):
+            return backward(*args, **kwargs)
+
+    return run

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""GradScaler: multiplies a loss so that float16 gradients do not vanish."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+__all__ = ["GradScaler"]
+
+
+class GradScaler:
+    """Scales losses and looks for gradients that have overflowed (Micikevicius et al. 2018).
+
+    ``scale(loss).backward()``, ``step(optimizer)``, ``update()``: the step is left out where a
+    gradient is infinite or NaN; then the scale is multiplied by ``backoff_factor``, and after
+    ``growth_interval`` good steps by ``growth_factor``.
+
+    Args:
+        device: "cpu"; for another one the scaler is disabled, with a warning.
+        enabled: False makes ``scale`` and ``step`` plain.
+
+    Raises:
+        ValueError: factors that do not grow and shrink.
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        self._device = str(device)
+        if enabled and self._device.partition(":")[0] != "cpu":
+            warnings.warn(
+                f"GradScaler is enabled, but {self._device} is not available.  Disabling.",
+                stacklevel=2,
+            )
+            enabled = False
+        self._enabled = enabled
+        if enabled:
+            if growth_factor <= 1.0:
+                raise ValueError("The growth factor must be > 1.0.")
+            if backoff_factor >= 1.0:
+                raise ValueError("The backoff factor must be < 1.0.")
+        self._scale = float(init_scale)
+        self._growth_factor = growth_factor
+        self._backoff_factor = backoff_factor
+        self._growth_interval = growth_interval
+        self._growth_tracker = 0
+        # By id of an optimizer: whether an infinity was found, None before unscale_; and stepped.
+        self._seen: dict[int, dict[str, Any]] = {}
+
+    def scale(self, outputs: Any) -> Any:
+        """The tensor, or a list, tuple or dict of tensors, times the scale."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            return outputs * self._scale
+        if isinstance(outputs, dict):
+            return {key: self.scale(value) for key, value in outputs.items()}
+        if isinstance(outputs, (list, tuple)):
+            items = [self.scale(value) for value in outputs]
+            return type(outputs)(items)
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def _of(self, optimizer: Any) -> dict[str, Any]:
+        return self._seen.setdefault(id(optimizer), {"found": None, "stepped": False})
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divides the gradients of the optimizer's parameters by the scale, for clipping.
+
+        Raises:
+            RuntimeError: a second time since ``update``, or after ``step``.
+        """
+        if not self._enabled:
+            return
+        state = self._of(optimizer)
+        if state["found"] is not None:
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last update()."
+            )
+        if state["stepped"]:
+            raise RuntimeError("unscale_() is being called after step().")
+        found = False
+        with cograd.no_grad():
+            for group in optimizer.param_groups:
+                for p in group["params"]:
+                    if p.grad is None:
+                        continue
+                    if p.grad.dtype == cograd.float16 and not _allows_half(optimizer):
+                        raise ValueError("Attempting to unscale FP16 gradients.")
+                    p.grad.mul_(1.0 / self._scale)
+                    found = found or not bool(cograd.isfinite(p.grad).all())
+        state["found"] = found
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """``optimizer.step`` on unscaled gradients, left out where one is not finite.
+
+        Raises:
+            RuntimeError: a closure, or a second step since ``update``.
+        """
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        state = self._of(optimizer)
+        if state["stepped"]:
+            raise RuntimeError("step() has already been called since the last update().")
+        if state["found"] is None:
+            self.unscale_(optimizer)
+        result = None if state["found"] else optimizer.step(*args, **kwargs)
+        state["stepped"] = True
+        return result
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """Sets the scale for the next iteration.
+
+        Raises:
+            AssertionError: no step was seen since the last update.
+        """
+        if not self._enabled:
+            return
+        if new_scale is not None:
+            self._scale = float(new_scale)
+        else:
+            found = [s["found"] for s in self._seen.values() if s["found"] is not None]
+            if not found:
+                raise AssertionError("No inf checks were recorded prior to update.")
+            if any(found):
+                self._scale *= self._backoff_factor
+                self._growth_tracker = 0
+            else:
+                self._growth_tracker += 1
+                if self._growth_tracker == self._growth_interval:
+                    self._scale *= self._growth_factor
+                    self._growth_tracker = 0
+        self._seen.clear()
+
+    def get_scale(self) -> float:
+        """The scale, 1.0 if disabled."""
+        return self._scale if self._enabled else 1.0
+
+    def is_enabled(self) -> bool:
+        """Whether the scaler does anything."""
+        return self._enabled
+
+    def get_growth_factor(self) -> float:
+        """What the scale grows by."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Sets it."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """What the scale shrinks by."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Sets it."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """Good steps before the scale grows."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Sets it."""
+        self._growth_interval = new_interval
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scale, the factors and the number of good steps; empty if disabled."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self._scale,
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._growth_tracker,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes what ``state_dict`` gave."""
+        if not self._enabled:
+            return
+        if len(state_dict) == 0:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled "
+                "instance of GradScaler."
+            )
+        self._scale = float(state_dict["scale"])
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._growth_tracker = state_dict["_growth_tracker"]
+
+
+def _allows_half(optimizer: Any) -> bool:
+    """As torch, scaled float16 gradients are taken by optimizers that say so alone."""
+    return bool(getattr(optimizer, "_step_supports_amp_scaling", False))

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A profile as one self-contained page: a timeline, the memory over time, a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from cograd.autograd._graph_page import fill, pack
+
+__all__ = ["page"]
+
+_KINDS = {"op": 0, "node": 1, "user": 2}
+
+
+def _numbered(texts: Sequence[str]) -> tuple[list[str], Any]:
+    """The distinct texts, and the number of each item's."""
+    numbers = {t: i for i, t in enumerate(dict.fromkeys(texts))}
+    return list(numbers), np.array([numbers[t] for t in texts], np.int32)
+
+
+def _depths(events: Sequence[Any]) -> Any:
+    """How many events of its thread each lies inside of; events are in order of their beginning."""
+    stacks: dict[int, list[float]] = {}
+    depths = np.zeros(len(events), np.int32)
+    for i, e in enumerate(events):
+        stack = stacks.setdefault(e.thread, [])
+        while stack and stack[-1] <= e.start:
+            stack.pop()
+        depths[i] = len(stack)
+        stack.append(e.end)
+    return depths
+
+
+def page(events: Sequence[Any], title: str) -> str:
+    """Returns the HTML of a profile's events (:class:`~cograd.autograd.profiler.FunctionEvent`)."""
+    events = sorted(events, key=lambda e: (e.start, -e.end))
+    names, name = _numbered([e.name for e in events])
+    places, place = _numbered([e.place for e in events])
+    threads, thread = _numbered([str(e.thread) for e in events])
+    data = {
+        "title": title,
+        "names": names,
+        "places": places,
+        "threads": len(threads),
+        "name": pack(name),
+        "place": pack(place),
+        "thread": pack(thread),
+        "kind": pack(np.array([_KINDS[e.kind] for e in events], np.int32)),
+        "depth": pack(_depths(events)),
+        "start": pack(np.array([e.start for e in events], np.float64)),
+        "end": pack(np.array([e.end for e in events], np.float64)),
+        "own": pack(np.array([e.self_cpu_time_total for e in events], np.float64)),
+        "memory": pack(np.array([e.memory for e in events], np.float64)),
+    }
+    template = resources.files("cograd.autograd").joinpath("_profile_page.html").read_text("utf-8")
+    return fill(template, json.dumps(data, separators=(",", ":")))

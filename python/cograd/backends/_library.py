@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Finds, loads and chooses the libraries behind matrix products and convolutions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+
+from cograd import _C
+
+# Library: its title, the extra that installs it, the distribution and the files to look for.
+_EXTRAS = {
+    "mkl": ("MKL", "mkl", ("libmkl_rt.so.3", "libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so")),
+    "onednn": ("oneDNN", "onednn-cpu-gomp", ("libdnnl.so.3", "libdnnl.so")),
+}
+OPERATIONS = {
+    "matmul": ("openblas", "mkl", "onednn"),
+    "convolution": ("own", "onednn"),
+}
+
+
+def _candidates(name: str) -> Iterator[str]:
+    """Yields paths that exist, of the installed package first, then names for the linker."""
+    _, distribution, files = _EXTRAS[name]
+    try:
+        listed = metadata.files(distribution) or []
+    except metadata.PackageNotFoundError:
+        listed = []
+    paths = [str(file.locate()) for file in listed if file.name in files]
+    paths.sort(key=lambda path: files.index(os.path.basename(path)))
+    paths += [os.path.join(sys.prefix, "lib", file) for file in files]
+    yield from (os.path.realpath(path) for path in paths if os.path.exists(path))
+    yield from files
+
+
+def load(name: str) -> None:
+    """Loads a library unless it is loaded; RuntimeError says what is wrong."""
+    if _C._is_backend_loaded(name):
+        return
+    title, _, _ = _EXTRAS[name]
+    missing = f"backends: {title} is not installed; install it with: pip install cograd[{name}]"
+    for candidate in _candidates(name):
+        try:
+            return _C._load_backend(name, candidate)
+        except RuntimeError as error:
+            if os.path.isabs(candidate):
+                raise  # it is there, and broken
+            reason = str(error)
+            if "cannot open shared object file" not in reason:
+                raise
+    raise RuntimeError(missing)
+
+
+def is_available(name: str) -> bool:
+    """Whether a library is installed and can be loaded, which it is then."""
+    if name not in _EXTRAS:
+        return True
+    try:
+        load(name)
+    except RuntimeError:
+        return False
+    return True
+
+
+def version(name: str) -> str:
+    """What the library says of itself."""
+    if name in _EXTRAS:
+        load(name)
+    return _C._backend_version(name)
+
+
+def get_library(operation: str) -> str:
+    """Names the library that computes an operation.
+
+    Args:
+        operation: ``"matmul"`` or ``"convolution"``.
+
+    Raises:
+        ValueError: ``operation`` is neither.
+    """
+    return _C._chosen_backend(operation)
+
+
+def set_library(operation: str, library: str) -> None:
+    """Chooses the library that computes an operation from now on, in every thread.
+
+    Args:
+        operation: ``"matmul"`` (every product of float and complex matrices and what is made of
+            them) or ``"convolution"`` (convolutions and their gradients).
+        library: for ``"matmul"`` ``"openblas"`` (the default), ``"mkl"`` or ``"onednn"``; for
+            ``"convolution"`` ``"own"`` (the default) or ``"onednn"``.
+
+    Raises:
+        ValueError: no such operation, or the library does not compute it.
+        RuntimeError: the library is not installed, or is broken. The choice stays what it was.
+    """
+    before = _C._chosen_backend(operation)  # refuses an unknown operation
+    if library not in OPERATIONS[operation]:
+        known = " or ".join(repr(name) for name in OPERATIONS[operation])
+        raise ValueError(
+            f"backends: library of {operation!r} is {library!r}, expected {known}; "
+            f"it stays {before!r}"
+        )
+    if library in _EXTRAS:
+        load(library)
+    _C._choose_backend(operation, library)
+
+
+@contextmanager
+def use(*, matmul: str | None = None, convolution: str | None = None) -> Iterator[None]:
+    """Chooses libraries for the time of a ``with`` block, in every thread.
+
+    Args:
+        matmul: as for :func:`set_library`; None leaves the choice.
+        convolution: the same.
+
+    Raises:
+        ValueError: the library does not compute the operation.
+        RuntimeError: the library is not installed, or is broken.
+    """
+    before = {operation: get_library(operation) for operation in OPERATIONS}
+    try:
+        if matmul is not None:
+            set_library("matmul", matmul)
+        if convolution is not None:
+            set_library("convolution", convolution)
+        yield
+    finally:
+        for operation, library in before.items():
+            set_library(operation, library)
+
+
+def show() -> str:
+    """Says what computes what and which libraries there are, a line each."""
+    lines = []
+    for operation, libraries in OPERATIONS.items():
+        chosen = get_library(operation)
+        rest = [name for name in libraries if name != chosen and is_available(name)]
+        lines.append(f"{operation}: {chosen} (available: {', '.join(rest) or 'nothing else'})")
+    names = ("openblas", *_EXTRAS)
+    lines += [f"{name}: {version(name)}" for name in names if is_available(name)]
+    return "\n".join(lines)

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the processor can do."""
+
+from __future__ import annotations
+
+from cograd import _C
+
+
+def get_cpu_capability() -> str:
+    """Names the vector instructions of cograd's loops: "DEFAULT", "AVX2" or "AVX512"."""
+    return _C._cpu_capability()

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""cuDNN is for GPUs, which cograd does not use: its switches are kept and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+enabled = True
+benchmark = False
+benchmark_limit: int | None = None
+deterministic = False
+allow_tf32 = True
+fp32_precision = "none"
+depthwise_kernel = "auto"
+
+
+def version() -> None:
+    """Returns None: there is none."""
+    return None
+
+
+def is_available() -> bool:
+    """Always False."""
+    return False
+
+
+def is_acceptable(tensor: Any) -> bool:
+    """Always False: no tensor is on a GPU."""
+    return False
+
+
+def set_flags(
+    _enabled: bool | None = None,
+    _benchmark: bool | None = None,
+    _benchmark_limit: int | None = None,
+    _deterministic: bool | None = None,
+    _allow_tf32: bool | None = None,
+    _fp32_precision: str = "none",
+    _depthwise_kernel: str | None = None,
+) -> tuple[Any, ...]:
+    """Keeps the switches that are given and returns what all were."""
+    switches = globals()
+    values = {
+        "enabled": _enabled,
+        "benchmark": _benchmark,
+        "benchmark_limit": _benchmark_limit,
+        "deterministic": _deterministic,
+        "allow_tf32": _allow_tf32,
+        "fp32_precision": _fp32_precision,
+        "depthwise_kernel": _depthwise_kernel,
+    }
+    before = tuple(switches[name] for name in values)
+    switches.update({name: value for name, value in values.items() if value is not None})
+    return before
+
+
+@contextmanager
+def flags(
+    enabled: bool = False,
+    benchmark: bool = False,
+    benchmark_limit: int = 10,
+    deterministic: bool = False,
+    allow_tf32: bool = True,
+    fp32_precision: str = "none",
+    depthwise_kernel: str = "auto",
+) -> Iterator[None]:
+    """Keeps the switches for the time of a ``with`` block."""
+    before = set_flags(
+        enabled,
+        benchmark,
+        benchmark_limit,
+        deterministic,
+        allow_tf32,
+        fp32_precision,
+        depthwise_kernel,
+    )
+    try:
+        yield
+    finally:
+        set_flags(*before)
+        globals()["benchmark_limit"] = before[2]

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Intel's MKL for matrix products, from the package ``mkl`` (extra ``cograd[mkl]``)."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, TracebackType
+
+from cograd.backends import _library
+
+VERBOSE_OFF = 0
+VERBOSE_ON = 1
+
+enabled: bool
+
+
+def is_available() -> bool:
+    """Whether MKL is installed and can be loaded."""
+    return _library.is_available("mkl")
+
+
+def version() -> str:
+    """MKL's own line of version; RuntimeError if it is not installed."""
+    return _library.version("mkl")
+
+
+class verbose:
+    """Accepted for torch's sake: nothing is printed.
+
+    Args:
+        enable: ``VERBOSE_OFF`` or ``VERBOSE_ON``.
+    """
+
+    def __init__(self, enable: int) -> None:
+        self.enable = enable
+
+    def __enter__(self) -> verbose:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+
+class _Module(ModuleType):
+    @property
+    def enabled(self) -> bool:
+        """Whether MKL computes products; setting it chooses MKL, or OpenBLAS again."""
+        return _library.get_library("matmul") == "mkl"
+
+    @enabled.setter
+    def enabled(self, value: bool) -> None:
+        if value:
+            _library.set_library("matmul", "mkl")
+        elif self.enabled:
+            _library.set_library("matmul", "openblas")
+
+
+sys.modules[__name__].__class__ = _Module

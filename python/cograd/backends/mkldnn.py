@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""oneDNN, once MKL-DNN, from the package ``onednn-cpu-gomp`` (extra ``cograd[onednn]``)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType, TracebackType
+from typing import Any
+
+from cograd.backends import _library
+
+VERBOSE_OFF = 0
+VERBOSE_ON = 1
+VERBOSE_ON_CREATION = 2
+
+enabled: bool
+# Kept for torch's sake: results depend on shapes alone, and float32 is computed in float32.
+deterministic = False
+allow_tf32: bool | None = None
+fp32_precision = "none"
+
+
+def is_available() -> bool:
+    """Whether oneDNN is installed and can be loaded."""
+    return _library.is_available("onednn")
+
+
+def version() -> str:
+    """The version as text; RuntimeError if oneDNN is not installed."""
+    return _library.version("onednn")
+
+
+class verbose:
+    """Accepted for torch's sake: nothing is printed.
+
+    Args:
+        level: ``VERBOSE_OFF``, ``VERBOSE_ON`` or ``VERBOSE_ON_CREATION``.
+    """
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+
+    def __enter__(self) -> verbose:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+
+def set_flags(
+    _enabled: bool | None = None,
+    _deterministic: bool | None = None,
+    _allow_tf32: bool | None = None,
+    _fp32_precision: str = "none",
+) -> tuple[bool, bool, bool | None, str]:
+    """Sets the switches that are given and returns what they were.
+
+    Raises:
+        RuntimeError: oneDNN is to be enabled and is not installed.
+    """
+    global deterministic, allow_tf32, fp32_precision
+    module: Any = sys.modules[__name__]
+    before = (module.enabled, deterministic, allow_tf32, fp32_precision)
+    if _enabled is not None:
+        module.enabled = _enabled
+    if _deterministic is not None:
+        deterministic = _deterministic
+    if _allow_tf32 is not None:
+        allow_tf32 = _allow_tf32
+    fp32_precision = _fp32_precision
+    return before
+
+
+@contextmanager
+def flags(
+    enabled: bool = False,
+    deterministic: bool = False,
+    allow_tf32: bool = True,
+    fp32_precision: str = "none",
+) -> Iterator[None]:
+    """Sets the switches for the time of a ``with`` block."""
+    convolution, matmul = (_library.get_library(name) for name in ("convolution", "matmul"))
+    before = set_flags(enabled, deterministic, allow_tf32, fp32_precision)
+    try:
+        yield
+    finally:
+        globals().update(deterministic=before[1], allow_tf32=before[2], fp32_precision=before[3])
+        _library.set_library("convolution", convolution)
+        _library.set_library("matmul", matmul)
+
+
+class _Module(ModuleType):
+    @property
+    def enabled(self) -> bool:
+        """Whether oneDNN computes anything.
+
+        Setting it chooses oneDNN for convolutions; unsetting it returns to cograd's own loops and,
+        if oneDNN computed products, to OpenBLAS.
+        """
+        return "onednn" in (_library.get_library(name) for name in _library.OPERATIONS)
+
+    @enabled.setter
+    def enabled(self, value: bool) -> None:
+        if value:
+            _library.set_library("convolution", "onednn")
+            return
+        for operation, libraries in _library.OPERATIONS.items():
+            if _library.get_library(operation) == "onednn":
+                _library.set_library(operation, libraries[0])
+
+
+sys.modules[__name__].__class__ = _Module

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The order of einsum's products: cograd does not ask opt_einsum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+enabled = False
+strategy: str | None = None
+
+
+def is_available() -> bool:
+    """Always False; ``opt_einsum`` itself takes cograd's tensors."""
+    return False
+
+
+def get_opt_einsum() -> None:
+    """Returns None: the package is not used."""
+    return None
+
+
+def set_flags(
+    _enabled: bool | None = None, _strategy: str | None = None
+) -> tuple[bool, str | None]:
+    """Keeps the flags and returns what they were."""
+    global enabled, strategy
+    before = (enabled, strategy)
+    if _enabled is not None:
+        enabled = _enabled
+    if _strategy is not None:
+        strategy = _strategy
+    return before
+
+
+@contextmanager
+def flags(enabled: bool | None = None, strategy: str | None = None) -> Iterator[None]:
+    """Keeps the flags for the time of a ``with`` block."""
+    before = set_flags(enabled, strategy)
+    try:
+        yield
+    finally:
+        set_flags(*before)

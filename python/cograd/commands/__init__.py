@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The commands of ``python -m cograd``.
+
+A command is a module here with ``main(arguments) -> int``, imported when it is asked for, and a row
+of ``COMMANDS``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+__all__ = ["COMMANDS", "main"]
+
+# Name to what it does, as the help says.
+COMMANDS = {
+    "config": "print how this cograd was built and what it found here",
+    "doctor": "say what is wrong with this installation; exit status 1 if something is",
+    "run": "run a program that imports torch, with cograd in its place",
+}
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(["usage: python -m cograd COMMAND ...", "", *lines])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command that the first argument names with the others.
+
+    Args:
+        arguments: what follows ``python -m cograd``; default: ``sys.argv[1:]``.
+
+    Returns:
+        The exit status: the command's; 2 where there is no such command.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in ("-h", "--help"):
+        print(_usage())
+        return 0
+    if not given or given[0] not in COMMANDS:
+        if given:
+            print(f"python -m cograd: no command {given[0]!r}\n", file=sys.stderr)
+        print(_usage(), file=sys.stderr)
+        return 2
+    return int(import_module(f"cograd.commands.{given[0]}").main(given[1:]))

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``python -m cograd doctor``: says what is wrong with this installation, and what to do.
+
+Uses nothing of cograd itself, so that this file also runs as a script where ``import cograd``
+fails. Whatever may end a process (loading a library, computing) is tried in a child.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+# A file of the user's may be named like a module of the standard library: that one is to be found.
+sys.path.insert(0, os.path.dirname(os.__file__))
+
+import argparse
+import base64
+import csv
+import hashlib
+import importlib.util
+import json
+import platform
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+sys.path.pop(0)
+
+Finding = tuple[str, str, str]  # "ok", "note" or "FAIL"; what was looked at; what was found
+
+PACKAGE = Path(__file__).resolve().parent.parent
+NUMPY = (1, 24)
+PYTHON = (3, 10)
+REINSTALL = "reinstall it: pip install --force-reinstall --no-cache-dir cograd"
+
+_PROBE = """
+import json, os, cograd
+x = cograd.arange(12, dtype=cograd.float64).reshape(3, 4).requires_grad_()
+y = ((x @ x.T).exp().log() * 2).sum()
+y.backward()
+maps = open("/proc/self/maps").read().split() if os.path.exists("/proc/self/maps") else []
+print(json.dumps({
+    "value": y.item(), "gradient": x.grad.sum().item(), "threads": cograd.get_num_threads(),
+    "isa": cograd._C._isa(), "library": sorted({m for m in maps if m.endswith("libcograd.so")}),
+    "module": cograd._C.__file__, "numpy": float((cograd.ones(2).numpy() * 2).sum()),
+}))
+"""
+
+
+def child(code: str, **env: str) -> tuple[str, str]:
+    """Runs code in another interpreter; its output, and why it failed or ""."""
+    # The probe must find the package that this file belongs to.
+    path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, "PYTHONPATH": path, **env},
+        )
+    except subprocess.TimeoutExpired:
+        return "", "it did not end within 120 s"
+    if done.returncode < 0:
+        return "", f"it was ended by {signal.Signals(-done.returncode).name}"
+    if done.returncode:
+        lines = [
+            line for line in done.stderr.splitlines() if re.match(r"[\w.]+(Error|Exit)?: ", line)
+        ]
+        return "", lines[-1] if lines else f"exit status {done.returncode}"
+    return done.stdout.strip(), ""
+
+
+def check_python() -> Iterator[Finding]:
+    """The interpreter and the machine that the wheels are made for."""
+    text = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
+    if platform.python_implementation() != "CPython" or sys.version_info < PYTHON:
+        yield "FAIL", "Python", f"{text}; CPython 3.10 or newer is needed"
+    else:
+        yield "ok", "Python", text
+    if sys.byteorder != "little" or sys.maxsize < 2**32:
+        yield "FAIL", "machine", f"{platform.machine()}: 64 bits and little-endian are needed"
+
+
+def origin(name: str) -> str | None:
+    """The file that ``import name`` would run, found without running it."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    return spec.origin if spec is not None else None
+
+
+def check_shadowed() -> Iterator[Finding]:
+    """Files of the user's that stand before what they are named like."""
+    copies = []
+    for entry in dict.fromkeys(os.path.realpath(p or os.getcwd()) for p in sys.path):
+        if os.path.isfile(os.path.join(entry, "cograd", "__init__.py")):
+            copies.append(os.path.join(entry, "cograd"))
+        elif os.path.isfile(os.path.join(entry, "cograd.py")):
+            copies.append(os.path.join(entry, "cograd.py"))
+    others = [c for c in copies if c != str(PACKAGE)]
+    if others:
+        yield "FAIL", "copies", f"{PACKAGE} is not the only cograd on sys.path: {', '.join(others)}"
+    standard = [os.path.realpath(sysconfig.get_paths()[k]) for k in ("stdlib", "platstdlib")]
+    site = [os.path.realpath(sysconfig.get_paths()[k]) for k in ("purelib", "platlib")]
+    shadows = []
+    for entry in dict.fromkeys(os.path.realpath(p or os.getcwd()) for p in sys.path):
+        inside = any(entry == s or entry.startswith(s + os.sep) for s in [*standard, *site])
+        if inside or not os.path.isdir(entry):
+            continue
+        for name in sorted(os.listdir(entry)):
+            stem, suffix = os.path.splitext(name)
+            if stem in {"numpy", "safetensors", "scipy_openblas32"} | sys.stdlib_module_names:
+                file = os.path.join(entry, name)
+                package = os.path.isfile(os.path.join(file, "__init__.py"))
+                if (suffix == ".py" and os.path.isfile(file)) or (not suffix and package):
+                    shadows.append(file)
+    for file in shadows:
+        stem = os.path.splitext(os.path.basename(file))[0]
+        if origin(stem) is not None and os.path.dirname(file) != os.path.dirname(__file__):
+            yield "FAIL", "shadowed", f"{file} hides the module {stem}; rename it"
+
+
+def check_files() -> Iterator[Finding]:
+    """The installed files against the record of what was installed."""
+    folders = sorted(PACKAGE.parent.glob("cograd-*.dist-info"))
+    if not folders:
+        yield "note", "files", f"{PACKAGE} was not installed by pip: no record to compare with"
+        return
+    if len(folders) > 1:
+        versions = ", ".join(f.name for f in folders)
+        yield "FAIL", "files", f"records of several versions: {versions}; {REINSTALL}"
+    missing, changed, binaries = [], [], 0
+    with (folders[-1] / "RECORD").open(newline="", encoding="utf-8") as record:
+        for name, digest, _ in csv.reader(record):
+            path = PACKAGE.parent / name
+            if not digest or name.endswith(".pyc"):
+                continue
+            if not path.exists():
+                missing.append(name)
+                continue
+            binaries += name.endswith(".so")
+            found = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
+            if digest.partition("=")[2] != found.rstrip(b"=").decode():
+                changed.append(name)
+    for what, names in (("missing", missing), ("not as installed", changed)):
+        if names:
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            yield "FAIL", "files", f"{what}: {', '.join(names[:5])}{more}; {REINSTALL}"
+    if not missing and not changed:
+        yield "ok", "files", f"{PACKAGE}, as installed"
+
+
+def check_binaries() -> Iterator[Finding]:
+    """The compiled module for this Python, and the library of the same version beside it."""
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    present = sorted(p.name for p in PACKAGE.glob("_C.*.so"))
+    if not present:  # an editable install has them elsewhere
+        yield "note", "module", f"no compiled module in {PACKAGE}"
+    elif f"_C{suffix}" not in present:
+        yield (
+            "FAIL",
+            "module",
+            f"{', '.join(present)} is here, but this Python loads _C{suffix}; {REINSTALL}",
+        )
+    library = PACKAGE / "lib" / "libcograd.so"
+    built = PACKAGE / "_build_info.py"
+    if not library.exists() or not built.exists():
+        return
+    version = re.search(r'^version = "(.*)"', built.read_text(encoding="utf-8"), re.M)
+    code = (
+        f"import ctypes; blas = {openblas()!r}; blas and ctypes.CDLL(blas)\n"
+        f"version = ctypes.CDLL({str(library)!r}).cograd_version\n"
+        "version.restype = ctypes.c_char_p; print(version().decode())"
+    )
+    told, why = child(code)
+    if why:
+        yield "FAIL", "libcograd.so", f"{library} does not load: {why}"
+    elif version is not None and told != version[1]:
+        yield (
+            "FAIL",
+            "libcograd.so",
+            f"{library} is version {told}, the package {version[1]}; {REINSTALL}",
+        )
+    else:
+        yield "ok", "libcograd.so", f"version {told}"
+
+
+def openblas() -> str | None:
+    """The path of OpenBLAS' library, or None."""
+    found = origin("scipy_openblas32")
+    path = os.path.join(os.path.dirname(found), "lib", "libscipy_openblas.so") if found else ""
+    return path if os.path.exists(path) else None
+
+
+def check_requirements() -> Iterator[Finding]:
+    """NumPy, OpenBLAS and safetensors."""
+    told, why = child("import numpy; print(numpy.__version__, numpy.__file__)")
+    if why:
+        yield "FAIL", "NumPy", f"{why}; pip install 'numpy>=1.24'"
+    else:
+        version = tuple(int(n) for n in re.findall(r"\d+", told)[:2])
+        yield ("ok", "NumPy", told) if version >= NUMPY else ("FAIL", "NumPy", f"{told} < 1.24")
+    blas = openblas()
+    if blas is None:
+        yield "FAIL", "OpenBLAS", "scipy-openblas32 is not here: pip install scipy-openblas32"
+    else:
+        ask = (
+            f"import ctypes; b = ctypes.CDLL({blas!r}); f = b.scipy_openblas_get_config;"
+            "f.restype = ctypes.c_char_p; print(f().decode())"
+        )
+        told, why = child(ask)
+        if why:
+            yield "FAIL", "OpenBLAS", f"{blas} does not load: {why}"
+        else:
+            yield "ok", "OpenBLAS", f"{told.strip()}, {blas}"
+    told, why = child("import safetensors; print(safetensors.__version__)")
+    if why:
+        yield "FAIL", "safetensors", f"{why}; save and load need it: pip install safetensors"
+    else:
+        yield "ok", "safetensors", told
+
+
+def check_computing() -> Iterator[Finding]:
+    """Import, a product, a backward, on every level of vector instructions; what was loaded."""
+    out, why = child(_PROBE)
+    if why:
+        yield "FAIL", "import cograd", why
+        return
+    told = json.loads(out)
+    processor, chosen = told["isa"]
+    yield "ok", "import cograd", "a product and its gradient were computed"
+    text = f"level {chosen} of vector instructions; this processor has {processor}"
+    lowered = chosen != processor
+    yield ("note" if lowered else "ok"), "CPU", text + (", see COGRAD_ISA" if lowered else "")
+    for level in ("base", "v3"):
+        again, why = child(_PROBE, COGRAD_ISA=level)
+        far = not why and abs(json.loads(again)["value"] / told["value"] - 1) > 1e-12
+        if why or far:
+            yield "FAIL", "CPU", f"level {level}: {why or 'other values than ' + chosen}"
+    libraries = told["library"]
+    own = os.path.join(os.path.dirname(told["module"]), "lib", "libcograd.so")
+    if libraries and [os.path.realpath(p) for p in libraries] != [os.path.realpath(own)]:
+        yield (
+            "FAIL",
+            "libcograd.so",
+            f"loaded: {', '.join(libraries)}, expected {own}; look at LD_LIBRARY_PATH, LD_PRELOAD",
+        )
+    yield from check_threads(told["threads"])
+
+
+def quota() -> float | None:
+    """Processors' worth of time that the control group allows, or None."""
+    try:
+        limit, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return None if limit == "max" else int(limit) / int(period)
+    except (OSError, ValueError):
+        return None
+
+
+def check_threads(threads: int) -> Iterator[Finding]:
+    """Whether as many threads run as there are processors to run them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    given = os.environ.get("COGRAD_NUM_THREADS")
+    text = f"{threads} on {cores} processors"
+    allowed = quota()
+    if given is not None and (not given.isdigit() or int(given) < 1):
+        yield "FAIL", "threads", f"COGRAD_NUM_THREADS={given!r} is no positive number; {text}"
+    elif cores is not None and threads > cores:
+        yield "note", "threads", f"{text}: they will wait for each other"
+    elif allowed is not None and threads > allowed + 0.5:
+        more = (
+            f"the control group allows {allowed:g}; set COGRAD_NUM_THREADS={max(1, int(allowed))}"
+        )
+        yield "note", "threads", f"{text}, but {more}"
+    else:
+        yield "ok", "threads", text
+    if "OMP_NUM_THREADS" in os.environ and given is None:
+        yield "note", "threads", "OMP_NUM_THREADS is not read; COGRAD_NUM_THREADS is"
+
+
+def check_memory() -> Iterator[Finding]:
+    """Memory that processes share, and limits."""
+    if not hasattr(os, "memfd_create"):
+        yield "note", "shared memory", "no memfd_create here: no workers, no share_memory_()"
+    else:
+        try:
+            os.close(os.memfd_create("cograd-doctor"))
+            yield "ok", "shared memory", "memfd_create works"
+        except OSError as e:
+            yield "FAIL", "shared memory", f"memfd_create: {e.strerror}; DataLoader workers need it"
+    shm = Path("/dev/shm")
+    if not shm.is_dir() or not os.access(shm, os.W_OK):
+        yield "note", "/dev/shm", "not here or not writable: multiprocessing locks need it"
+    else:
+        free = shutil.disk_usage(shm).free
+        text = f"{free / 1e6:.0f} MB free"
+        if free < 64e6:
+            yield "note", "/dev/shm", f"{text}: little (docker run --shm-size=1g)"
+        else:
+            yield "ok", "/dev/shm", text
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY and soft < 4e9:
+        yield "note", "memory", f"the address space is limited to {soft / 1e9:.1f} GB (ulimit -v)"
+
+
+def check_building() -> Iterator[Finding]:
+    """What extensions need: a compiler and the headers. Nothing else does."""
+    header = PACKAGE / "include" / "cograd" / "extension.h"
+    if (PACKAGE / "lib").is_dir() and not header.exists():
+        yield "FAIL", "headers", f"{header} is missing; {REINSTALL}"
+    name = os.environ.get("CXX") or next(filter(shutil.which, ("c++", "g++", "clang++")), "")
+    command = shutil.which(name.split()[0]) if name.split() else None
+    if command is None:
+        text = f"{name or 'no C++ compiler'} is not here; only extensions need one"
+        yield "note", "C++ compiler", text
+        return
+    done = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
+    version = (done.stdout or done.stderr).splitlines() or ["does not run"]
+    yield ("note" if done.returncode else "ok"), "C++ compiler", f"{command}: {version[0]}"
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    check_python,
+    check_shadowed,
+    check_files,
+    check_binaries,
+    check_requirements,
+    check_computing,
+    check_memory,
+    check_building,
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints a line for each finding; returns 1 if something is wrong, else 0."""
+    parser = argparse.ArgumentParser(
+        prog="python -m cograd doctor",
+        description="Says what is wrong with this installation. The exit status is 1 if "
+        "something is. For building extensions see also: "
+        "python -m cograd.utils.cpp_extension doctor",
+    )
+    parser.add_argument("--json", action="store_true", help="print the findings as a JSON list")
+    as_json = parser.parse_args(arguments).json
+    findings: list[Finding] = []
+    for check in CHECKS:
+        for finding in check():
+            findings.append(finding)
+            if not as_json:
+                print(f"{finding[0]:4}  {finding[1]}: {finding[2]}", flush=True)
+    wrong = sum(status == "FAIL" for status, _, _ in findings)
+    if as_json:
+        keys = ("status", "what", "text")
+        print(json.dumps([dict(zip(keys, f, strict=True)) for f in findings], indent=2))
+    else:
+        print("nothing is wrong" if wrong == 0 else f"{wrong} things are wrong: see FAIL")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    # As a script, this folder comes first on sys.path and is none of the program's.
+    sys.path[:] = [p for p in sys.path if os.path.realpath(p) != os.path.dirname(__file__)]
+    sys.exit(main(sys.argv[1:]))

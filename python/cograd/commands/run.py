@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""``python -m cograd run script.py args ...``: a program that imports torch, run by cograd.
+
+The interpreter is started again in this process, as ``python script.py args ...``, with a folder in
+front of PYTHONPATH in which ``torch`` is cograd. So everything but torch is as it is without: the
+tracebacks, ``__main__`` and what is pickled of it, ``sys.argv``, ``sys.path[0]``, processes that
+the program starts.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from cograd._alias import children_environment
+
+__all__ = ["main"]
+
+_USAGE = """usage: python -m cograd run script.py [args ...]
+       python -m cograd run -m package [args ...]
+       python -m cograd run -c command [args ...]
+
+`import torch` in the program, and in processes that it starts, gives cograd."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Becomes the program; returns only where there is none to run."""
+    given = list(arguments)
+    if not given or given[0] in ("-h", "--help") or given in (["-m"], ["-c"]):
+        print(_USAGE, file=sys.stdout if given[:1] in (["-h"], ["--help"]) else sys.stderr)
+        return 0 if given[:1] in (["-h"], ["--help"]) else 2
+    if sys.flags.ignore_environment:
+        print(
+            "python -m cograd run: needs PYTHONPATH, which -E and -I switch off; leave them out, "
+            "or call cograd.install_as_torch() in the program",
+            file=sys.stderr,
+        )
+        return 2
+    if given[0] not in ("-m", "-c", "-") and not os.path.exists(given[0]):
+        print(f"python -m cograd run: can't open file {given[0]!r}", file=sys.stderr)
+        return 2
+    flags: list[str] = getattr(subprocess, "_args_from_interpreter_flags")()  # noqa: B009
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, [sys.executable, *flags, *given], children_environment(os.environ))

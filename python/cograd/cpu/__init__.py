@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The one device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cograd.cpu import amp
+
+__all__ = [
+    "amp",
+    "current_device",
+    "current_stream",
+    "device_count",
+    "is_available",
+    "is_initialized",
+    "set_device",
+    "synchronize",
+]
+
+
+def is_available() -> bool:
+    """Always True."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Always True."""
+    return True
+
+
+def device_count() -> int:
+    """Always 1."""
+    return 1
+
+
+def current_device() -> str:
+    """Always "cpu"."""
+    return "cpu"
+
+
+def set_device(device: Any) -> None:
+    """Does nothing."""
+
+
+def synchronize(device: Any = None) -> None:
+    """Does nothing: work is done when a call returns."""
+
+
+def current_stream(device: Any = None) -> None:
+    """There are no streams: None."""

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Answers for programs that ask whether there is a GPU: there is none.
+
+What only asks, waits, seeds or frees is answered or does nothing; what needs a GPU raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from cograd import _absent
+from cograd._C import OutOfMemoryError
+
+__all__ = [
+    "OutOfMemoryError",
+    "amp",
+    "current_device",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "get_allocator_backend",
+    "get_arch_list",
+    "get_rng_state",
+    "get_rng_state_all",
+    "get_sync_debug_mode",
+    "init",
+    "initial_seed",
+    "ipc_collect",
+    "is_available",
+    "is_bf16_supported",
+    "is_current_stream_capturing",
+    "is_initialized",
+    "is_tf32_supported",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_cached",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_cached",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_rng_state",
+    "set_rng_state_all",
+    "set_sync_debug_mode",
+    "synchronize",
+]
+
+has_half = False
+has_magma = False
+default_generators: tuple[Any, ...] = ()
+
+
+def _no_gpu(what: str) -> NoReturn:
+    raise RuntimeError(
+        f"cuda.{what}: cograd runs on the CPU only, so there is no cuda device to use; ask "
+        "cuda.is_available() first, or pass device='cpu'"
+    )
+
+
+def is_available() -> bool:
+    """Always False: cograd runs on the CPU."""
+    return False
+
+
+def device_count() -> int:
+    """Always 0."""
+    return 0
+
+
+def is_initialized() -> bool:
+    """Always False."""
+    return False
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Always False."""
+    return False
+
+
+def is_tf32_supported() -> bool:
+    """Always False."""
+    return False
+
+
+def is_current_stream_capturing() -> bool:
+    """Always False."""
+    return False
+
+
+def get_arch_list() -> list[str]:
+    """Always empty."""
+    return []
+
+
+def get_allocator_backend() -> str:
+    """Always "native"."""
+    return "native"
+
+
+# ---- seeds and states: there are no generators to seed -------------------------------------------
+
+
+def manual_seed(seed: int) -> None:
+    """Does nothing; ``cograd.manual_seed`` seeds the CPU."""
+    int(seed)
+
+
+def manual_seed_all(seed: int) -> None:
+    """Does nothing."""
+    int(seed)
+
+
+def seed() -> None:
+    """Does nothing."""
+
+
+def seed_all() -> None:
+    """Does nothing."""
+
+
+def initial_seed() -> int:
+    """Raises RuntimeError: there is no device."""
+    _no_gpu("initial_seed()")
+
+
+def get_rng_state(device: Any = "cuda") -> Any:
+    """Raises RuntimeError: there is no device."""
+    _no_gpu("get_rng_state()")
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+    """Raises RuntimeError: there is no device."""
+    _no_gpu("set_rng_state()")
+
+
+def get_rng_state_all() -> list[Any]:
+    """Always empty."""
+    return []
+
+
+def set_rng_state_all(new_states: Iterable[Any]) -> None:
+    """Takes as many states as there are devices: none.
+
+    Raises:
+        RuntimeError: there are some.
+    """
+    if list(new_states):
+        _no_gpu("set_rng_state_all()")
+
+
+# ---- devices -------------------------------------------------------------------------------------
+
+
+def init() -> None:
+    """Raises RuntimeError: there is no device."""
+    _no_gpu("init()")
+
+
+def current_device() -> int:
+    """Raises RuntimeError: there is no device."""
+    _no_gpu("current_device()")
+
+
+def set_device(device: Any) -> None:
+    """Raises RuntimeError: there is no device."""
+    _no_gpu("set_device()")
+
+
+def synchronize(device: Any = None) -> None:
+    """Does nothing: work is done when a call returns."""
+
+
+@contextlib.contextmanager
+def device(device: Any) -> Iterator[None]:
+    """A block that changes nothing; for None or a negative number, as without a GPU.
+
+    Raises:
+        RuntimeError: a device is named.
+    """
+    if device is not None and not (isinstance(device, int) and device < 0):
+        _no_gpu(f"device({device!r})")
+    yield
+
+
+@contextlib.contextmanager
+def device_of(obj: Any) -> Iterator[None]:
+    """A block that changes nothing: no tensor is on a GPU."""
+    yield
+
+
+def get_sync_debug_mode() -> int:
+    """Always 0."""
+    return 0
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Does nothing."""
+
+
+# ---- memory: none is used ------------------------------------------------------------------------
+
+
+def empty_cache() -> None:
+    """Does nothing."""
+
+
+def ipc_collect() -> None:
+    """Does nothing."""
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Always 0."""
+    return 0
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """Always 0."""
+    return 0
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Always 0."""
+    return 0
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """Always 0."""
+    return 0
+
+
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+
+
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """Always empty."""
+    return {}
+
+
+def memory_snapshot(mempool_id: Any = None) -> list[Any]:
+    """Always empty."""
+    return []
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """Says that there is no GPU."""
+    return "no cuda device"
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Does nothing."""
+
+
+def reset_accumulated_memory_stats(device: Any = None) -> None:
+    """Does nothing."""
+
+
+def reset_max_memory_allocated(device: Any = None) -> None:
+    """Does nothing."""
+
+
+def reset_max_memory_cached(device: Any = None) -> None:
+    """Does nothing."""
+
+
+from cograd.cuda import amp  # noqa: E402
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

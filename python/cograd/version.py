@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The version, and those of the accelerators' libraries, of which there are none."""
+
+from __future__ import annotations
+
+import cograd
+
+__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
+
+__version__ = cograd.__version__
+debug = False
+git_version = "unknown"
+cuda: str | None = None
+hip: str | None = None
+xpu: str | None = None

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs cases in forked children: notes the case before it runs, limits memory, ends hangs."""
+
+import faulthandler
+import gc
+import mmap
+import os
+import resource
+import signal
+import struct
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass
+
+import cograd as torch
+from cograd import _C
+from fuzz.cases import generate
+from fuzz.execute import Wrong, run_and_check
+
+SANITIZED = bool(getattr(__import__("cograd._build_info", fromlist=["x"]), "sanitize", ""))
+PATIENCE = 40 if SANITIZED else 20  # seconds that one call may take
+MEMORY = 1 << 30  # bytes of address space a child gets beyond today's
+
+
+@dataclass
+class Finding:
+    kind: str
+    seed: int
+    text: str
+    case: object = None
+    before: int = 0  # cases that the child had run before
+
+
+def limits():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if not SANITIZED:  # the sanitizer's shadow is terabytes of address space
+        with open("/proc/self/statm") as file:
+            now = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, now + MEMORY))
+
+
+class Child:
+    """A forked process that works through cases [first, end) and notes where it is."""
+
+    def __init__(self, work, first, end, step=1, patience=None):
+        self.patience = patience or PATIENCE
+        self.note = mmap.mmap(-1, 4096)
+        self.note[:16] = struct.pack("qq", first, 0)
+        self.step, self.err = step, tempfile.TemporaryFile()
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._run(work, first, end)
+        self.seen, self.since = first, time.monotonic()
+
+    def _run(self, work, first, end):
+        code = 3
+        try:
+            gc.freeze()
+            os.setsid()
+            os.dup2(self.err.fileno(), 2)
+            os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+            faulthandler.enable(self.err)
+            faulthandler.register(signal.SIGUSR1, self.err)
+            warnings.simplefilter("ignore")
+            limits()
+            for i in range(first, end, self.step):
+                self.note[:8] = struct.pack("q", i)
+                work(i)
+                self.note[8:16] = struct.pack("q", i + 1)
+            code = 0
+        except Wrong as e:
+            text = str(e).encode(errors="replace")[:3500]
+            self.note[64 : 64 + len(text)] = text
+            code = 4
+        except BaseException as e:
+            import traceback
+
+            text = f"{type(e).__name__}: {e}\n{traceback.format_exc()[-2500:]}".encode(
+                errors="replace"
+            )[:3500]
+            self.note[64 : 64 + len(text)] = text
+        finally:
+            os._exit(code)
+
+    def at(self):
+        return struct.unpack("q", self.note[:8])[0]
+
+    def poll(self):
+        """None while it runs; then (kind, case number, text), kind "" where all went well."""
+        seen = self._look()
+        if seen is not None:
+            self.err.close()
+        return seen
+
+    def _look(self):
+        done, status = os.waitpid(self.pid, os.WNOHANG)
+        if done:
+            return self._ended(status)
+        at = self.at()
+        if at != self.seen:
+            self.seen, self.since = at, time.monotonic()
+        elif time.monotonic() - self.since > self.patience:
+            os.kill(self.pid, signal.SIGUSR1)
+            time.sleep(0.3)
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            return ("hang", at, self._errors())
+        return None
+
+    def _ended(self, status):
+        said = self.note[64:].rstrip(b"\0").decode(errors="replace")
+        if os.WIFSIGNALED(status):
+            return (signal.Signals(os.WTERMSIG(status)).name, self.at(), self._errors())
+        code = os.WEXITSTATUS(status)
+        if code == 0:
+            return ("", self.at(), "")
+        return ("wrong" if code == 4 else f"exit {code}", self.at(), said or self._errors())
+
+    def _errors(self):
+        self.err.seek(0)
+        return self.err.read()[-6000:].decode(errors="replace")
+
+    def stop(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self.err.close()
+
+
+def outcome_of(work, seconds=None, memory=None):
+    """(kind, text) of `work()` in a child; ("", "") where nothing is wrong."""
+    child = Child(lambda i: work(), 0, 1)
+    end = time.monotonic() + (seconds or PATIENCE + 5)
+    while time.monotonic() < end:
+        seen = child.poll()
+        if seen is not None:
+            return seen[0], seen[2]
+        time.sleep(0.002)
+    child.stop()
+    return "hang", ""
+
+
+def in_order(targets, first, end, batch=1500):
+    """The cases of these seeds, one after the other, as a hunt's child runs them."""
+    for i in range(first, end):
+        run_seed(targets, i, batch)
+
+
+def run_seed(targets, i, batch=1500):
+    torch.set_num_threads(1 + (i // batch) % 2)
+    return run_and_check(generate(targets, i), _C._live_nodes())
+
+
+def run_many(
+    work, first, end, *, jobs=2, batch=1500, seconds=None, found=None, most=50, patience=None
+):
+    """work(i) for i from `first`, in children of `batch` each; a fault ends a child, not the run.
+
+    `found(kind, i, text, before)` is told of each fault. Returns how many were run.
+    """
+    began, ran, faults, running, following = time.monotonic(), 0, 0, {}, first
+
+    def over():
+        return faults >= most or (seconds is not None and time.monotonic() - began > seconds)
+
+    while True:
+        while not over() and len(running) < jobs and (end is None or following < end):
+            last = following + batch if end is None else min(following + batch, end)
+            running[Child(work, following, last, 1, patience)] = (following, last)
+            following = last
+        if not running:
+            return ran
+        for child, (start, last) in list(running.items()):
+            seen = child.poll()
+            if seen is None:
+                if over() and seconds is not None and time.monotonic() - began > seconds + 5:
+                    child.stop()
+                    ran += child.at() - start
+                    del running[child]
+                continue
+            del running[child]
+            kind, at, text = seen
+            ran += at + 1 - start
+            if not kind:
+                continue
+            faults += found(kind, at, text, at - start)
+            if at + 1 < last and not over():
+                running[Child(work, at + 1, last, 1, patience)] = (at + 1, last)
+        time.sleep(0.005)
+
+
+def hunt(targets, seed, seconds=60.0, calls=None, jobs=2, report=print, most=50):
+    """Cases seed, seed+1, ... until the time or the calls are spent: (calls, results, findings)."""
+    findings, good = [], mmap.mmap(-1, 8 * 1024)
+
+    def work(i):
+        if run_seed(targets, i) == "ok":
+            at = os.getpid() % 1024 * 8  # one place for each child
+            good[at : at + 8] = struct.pack("q", struct.unpack("q", good[at : at + 8])[0] + 1)
+
+    def found(kind, at, text, before):
+        case = generate(targets, at)
+        if kind == "hang" and "Huge(" in case.text():
+            return 0  # sums over 2**60 elements end some day
+        findings.append(Finding(kind, at, text, case, before))
+        report(f"seed {at} (before: {before}): {kind}: {case.text()}\n    {text.strip()[:1500]}")
+        return 1
+
+    end = None if calls is None else seed + calls
+    ran = run_many(work, seed, end, jobs=jobs, seconds=seconds, found=found, most=most)
+    return ran, sum(struct.unpack("1024q", good[:])), findings

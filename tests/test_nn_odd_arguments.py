@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Layers, losses and optimizers under odd shapes, options and inputs."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import cograd as torch
+import cograd.nn.functional as F
+from cograd import nn
+
+# normalisation
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_running_variance_is_that_of_the_batch(dtype):
+    x = torch.tensor([[1.0, 2.0], [1.0, 2.0 + 2.0**-6]], dtype=dtype)
+    mean, var = torch.zeros(2), torch.ones(2)
+    F.batch_norm(x, mean, var, training=True, momentum=1.0, eps=1.0)
+    np.testing.assert_allclose(var.numpy(), [0, 2.0**-13], rtol=1e-6, atol=0)
+    var = torch.ones(1)
+    F.instance_norm(x.reshape(1, 1, 4), None, var, momentum=1.0, eps=1.0)
+    np.testing.assert_allclose(var.numpy(), [x.double().var().item()], rtol=1e-6)
+
+
+def test_running_statistics_are_written_both_or_neither():
+    mean, var = torch.zeros(3), torch.ones(1).expand(3)
+    for norm in (F.batch_norm, F.instance_norm):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            norm(torch.randn(2, 3, 4), mean, var, None, None, True)
+        assert mean.tolist() == [0, 0, 0]
+
+
+def test_norms_of_too_few_values():
+    with pytest.raises(ValueError, match="more than 1 spatial element"):
+        F.instance_norm(torch.randn(4, 3))
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        F.batch_norm(torch.randn(1, 3), None, None, training=True)
+    assert F.batch_norm(torch.randn(4, 0, 2), None, None, training=True).shape == (4, 0, 2)
+
+
+# losses
+
+
+def test_no_classes_with_label_smoothing():
+    loss = F.cross_entropy(
+        torch.randn(2, 0), torch.tensor([-100, -100]), label_smoothing=0.1, reduction="sum"
+    )
+    assert loss.item() == 0
+
+
+def test_ctc_of_nothing():
+    with pytest.raises(RuntimeError, match="must not be empty"):
+        F.ctc_loss(torch.zeros(0, 1, 3), torch.ones(1, 1, dtype=torch.int64), (0,), (1,))
+
+
+def test_margins_are_kept():
+    for kind, margin in (
+        (nn.CosineEmbeddingLoss, 0.0),
+        (nn.MarginRankingLoss, 0.0),
+        (nn.HingeEmbeddingLoss, 1.0),
+    ):
+        assert kind().margin == margin
+        assert kind(margin=0.5).margin == 0.5
+
+
+# padding, pooling, sampling
+
+
+@pytest.mark.parametrize(
+    ("pad", "expected"),
+    [((2, -1), [0, 1, 0, 1]), ((-1, 1), [1, 2, 1]), ((-1, 2), [1, 2, 1, 2]), ((-1, 0), [1, 2])],
+)
+def test_circular_padding_of_what_is_left(pad, expected):
+    x = torch.tensor([[[0.0, 1, 2]]], requires_grad=True)
+    y = F.pad(x, pad, "circular")
+    assert y.tolist() == [[expected]]
+    y.sum().backward()
+    assert x.grad.tolist() == [[[expected.count(i) for i in range(3)]]]
+
+
+def test_circular_padding_by_more_than_is_left():
+    with pytest.raises(RuntimeError, match="more than once"):
+        F.pad(torch.randn(1, 1, 3), (-2, 2), "circular")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: F.adaptive_avg_pool1d(x, 2**40),
+        lambda x: F.adaptive_max_pool1d(x, 2**40),
+        lambda x: F.interpolate(x, 2**40),
+        lambda x: F.adaptive_avg_pool1d(x[:0], 2**40),
+    ],
+)
+def test_results_without_room_fail_at_once(call):
+    with pytest.raises(MemoryError):
+        call(torch.zeros(1, 1, 1))
+
+
+def test_indices_of_maxima_that_were_overwritten():
+    x = torch.arange(8.0).reshape(1, 1, 8).requires_grad_()
+    y, index = F.max_pool1d(x, 2, return_indices=True)
+    index.numpy()[...] = 1 << 40
+    with pytest.raises(RuntimeError, match="outside"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_grid_sample_of_no_images(mode):
+    x = torch.zeros(0, 2, 3, 3, requires_grad=True)
+    grid = torch.zeros(0, 4, 5, 2, requires_grad=True)
+    y = F.grid_sample(x, grid, mode, align_corners=False)
+    assert y.shape == (0, 2, 4, 5)
+    y.sum().backward()
+    assert x.grad.shape == x.shape
+    assert grid.grad.shape == grid.shape
+
+
+def test_grid_sample_nearest_has_a_gradient_of_zeros():
+    grid = torch.tensor([[[[0.2, math.nan]]]], requires_grad=True)
+    F.grid_sample(torch.ones(1, 1, 3, 3), grid, "nearest", align_corners=False).sum().backward()
+    assert grid.grad.tolist() == [[[[0, 0]]]]
+
+
+def test_grid_sample_far_outside():
+    image = torch.arange(1.0, 5).reshape(1, 1, 1, 4)
+    far = torch.tensor([[[[1e30, 0.0]]]])
+    y = F.grid_sample(image, far, "bilinear", "reflection", align_corners=False)
+    assert 1 <= y.item() <= 4
+    for padding in ("border", "reflection"):
+        nan = torch.full((1, 1, 1, 2), math.nan)
+        y = F.grid_sample(image, nan, "bilinear", padding, align_corners=False)
+        assert y.item() == 1
+    nothing = torch.tensor([[[[math.nan, 0.0]]]])
+    assert math.isnan(F.grid_sample(image, nothing, "bicubic", align_corners=False).item())
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_labels_of_another_size(mode):
+    labels = torch.arange(0, 240, 10, dtype=torch.uint8).reshape(1, 2, 3, 4)
+    got = F.interpolate(labels, (5, 3), mode=mode)
+    assert got.dtype == torch.uint8
+    assert got.equal(F.interpolate(labels.double(), (5, 3), mode=mode).to(torch.uint8))
+
+
+# embedding_bag
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_a_table_may_be_written_before_its_bags_gradient(mode):
+    table = torch.randn(5, 3, requires_grad=True)
+    y = F.embedding_bag(torch.tensor([[0, 1], [1, 4]]), table, mode=mode)
+    with torch.no_grad():
+        table.mul_(2)
+    y.sum().backward()
+    assert table.grad.sum().item() == pytest.approx(6 if mode != "sum" else 12)
+
+
+def test_bag_offsets_begin_at_zero():
+    with pytest.raises(RuntimeError, match="has to be 0"):
+        F.embedding_bag(
+            torch.tensor([0, 1]), torch.randn(3, 2), torch.tensor([2]), include_last_offset=True
+        )
+
+
+# recurrent layers
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_second_derivative_of_no_samples(kind):
+    layer = kind(2, 3)
+    x = torch.zeros(4, 0, 2, requires_grad=True)
+    first = torch.autograd.grad(layer(x)[0].sum(), layer.weight_ih_l0, create_graph=True)[0]
+    (second,) = torch.autograd.grad(first.square().sum(), x, allow_unused=True)
+    assert first.shape == layer.weight_ih_l0.shape
+    assert second is None or second.shape == x.shape
+
+
+# weights
+
+
+def test_norm_except_dim_counts_from_the_end():
+    v = torch.randn(2, 3, 4)
+    for dim in (-2, -3):
+        assert torch.norm_except_dim(v, 2, dim).equal(torch.norm_except_dim(v, 2, dim + 3))
+    assert torch.norm_except_dim(v, 2, -1).equal(v.norm())
+    with pytest.raises(IndexError):
+        torch.norm_except_dim(v, 2, 3)
+
+
+def test_weight_norm_of_a_row_of_zeros():
+    v = torch.zeros(2, 3, requires_grad=True)
+    torch.norm_except_dim(v).sum().backward()
+    assert v.grad.tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+# optimizers
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "Rprop", "ASGD", "RMSprop"])
+@pytest.mark.parametrize("foreach", [True, False])
+def test_parameters_without_elements(kind, foreach):
+    p = nn.Parameter(torch.from_numpy(np.zeros((2, 0))))
+    p.grad = torch.zeros(2, 0, dtype=torch.float64)
+    getattr(torch.optim, kind)([p], lr=0.1, foreach=foreach).step()
+    assert p.shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s, o: s.LambdaLR(o, lambda epoch: 0.5),
+        lambda s, o: s.MultiplicativeLR(o, lambda epoch: 0.5),
+        lambda s, o: s.CyclicLR(o, 0.1, 0.2, cycle_momentum=False),
+    ],
+)
+def test_a_group_that_its_schedule_does_not_know(make):
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
+    schedule = make(torch.optim.lr_scheduler, optimizer)
+    optimizer.add_param_group({"params": [nn.Parameter(torch.ones(1))]})
+    optimizer.step()
+    with pytest.raises(ValueError, match="zip"):
+        for _ in range(2):
+            schedule.step()
+
+
+def test_old_names_of_hardtanh():
+    with pytest.warns(FutureWarning, match="min_value"):
+        layer = nn.Hardtanh(min_value=-2.0)
+    assert (layer.min_val, layer.max_val) == (-2.0, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nn.Hardtanh(-2.0, 2.0)

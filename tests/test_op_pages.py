@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The pages of the ops: each has an example, and each example prints what its page says."""
+
+import doctest
+import sys
+from pathlib import Path
+
+import pytest
+
+import cograd
+
+EXT = Path(__file__).resolve().parent.parent / "docs" / "_ext"
+if sys.version_info < (3, 11):
+    pytest.skip("the pages' notes are read with tomllib (3.11)", allow_module_level=True)
+sys.path.insert(0, str(EXT))
+import op_pages  # noqa: E402
+
+PAGES = op_pages.pages(cograd._C._op_table())
+NOTES = op_pages.notes()
+CLASSES = op_pages.notes(op_pages.CLASS_EXAMPLES)
+KEYS = {"math", "gradient", "shape", "errors", "source", "example"}
+
+
+def test_notes_are_of_ops_that_exist_and_sorted():
+    assert set(NOTES) <= set(PAGES)
+    assert list(NOTES) == sorted(NOTES)
+    assert {k for note in NOTES.values() for k in note} <= KEYS
+
+
+def test_every_op_has_an_example():
+    assert [n for n in PAGES if "example" not in NOTES.get(n, {})] == []
+
+
+def test_every_layer_and_optimizer_has_an_example():
+    spaces = {"nn": cograd.nn, "optim": cograd.optim}
+    spaces["optim.lr_scheduler"] = cograd.optim.lr_scheduler
+    wanted = [
+        f"{space}.{name}"
+        for space, module in spaces.items()
+        for name in module.__all__
+        if isinstance(getattr(module, name), type)
+    ]
+    assert [name for name in wanted if name not in CLASSES] == []
+
+
+def check(name, text):
+    cograd.manual_seed(0)
+    test = doctest.DocTestParser().get_doctest(text, op_pages.names_in_examples(), name, None, 0)
+    assert test.examples
+    said = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner.run(test, out=said.append)
+    assert not runner.failures, "".join(said)
+
+
+@pytest.mark.parametrize("name", [n for n in PAGES if "example" in NOTES.get(n, {})])
+def test_example(name):
+    """The example runs, prints what it shows, and calls the op."""
+    assert name.removeprefix("nn.functional.") in NOTES[name]["example"]
+    check(name, NOTES[name]["example"])
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_class_example(name):
+    assert name in CLASSES[name]["example"]
+    check(name, CLASSES[name]["example"])
+
+
+def test_a_page_says_what_the_declaration_does():
+    text = op_pages.page("add", PAGES["add"], NOTES["add"])
+    assert "cograd.add(input, other, *, alpha=1, out=None)" in text
+    assert "Tensor.add_(other, *, alpha=1)" in text
+    assert "bfloat16" in text
+    assert "complex (complex64, complex128)" in text
+    assert "broadcast" in text

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""cograd under the name torch: in fresh interpreters, as programs meet it."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+def run(*arguments, cwd, check=True, **env):
+    result = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **env},
+    )
+    assert not check or result.returncode == 0, result.stderr
+    return result
+
+
+def program(folder, text, name="program.py"):
+    path = folder / name
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def test_every_module_is_the_same_object(tmp_path):
+    program(
+        tmp_path,
+        """
+        import sys
+        import torch.nn.functional as F
+        import torch, cograd
+        from torch.utils.data import DataLoader, Dataset
+        from torch.optim import lr_scheduler
+        import torch.distributions.kl
+        assert torch is cograd and F is cograd.nn.functional
+        assert DataLoader is cograd.utils.data.DataLoader
+        assert lr_scheduler is cograd.optim.lr_scheduler
+        for name, module in list(sys.modules.items()):
+            if name.startswith("torch."):
+                assert module is sys.modules["cograd" + name[5:]], name
+                spec = module.__spec__  # None: a part of the binary
+                assert spec is None or spec.name == "cograd" + name[5:], name
+        for name in list(sys.modules):
+            if name.startswith("cograd."):
+                try:
+                    other = __import__("torch" + name[6:], fromlist=["x"])
+                except ImportError as error:
+                    raise AssertionError(name) from error
+                assert other is sys.modules[name], name
+        x = torch.ones(2, 3)
+        print(torch.float32, x.dtype, x.shape, torch.Size([2]), x.type(), type(x), x.layout)
+        cpu = torch.device("cpu")
+        print(cpu, repr(cpu), torch.channels_last, torch.finfo(x.dtype).dtype)
+        version = torch.__version__
+        print(version, torch.version.__version__, version >= "2.0", version > (2, 13, 1))
+        import importlib.metadata
+        print(importlib.metadata.version("torch"))
+        torch.manual_seed(0)
+        print(torch.rand(2))
+        """,
+    )
+    out = run("-m", "cograd", "run", "program.py", cwd=tmp_path).stdout.splitlines()
+    assert out == [
+        "torch.float32 torch.float32 torch.Size([2, 3]) torch.Size([2]) torch.FloatTensor "
+        "<class 'torch.Tensor'> torch.strided",
+        "cpu device(type='cpu') torch.channels_last float32",
+        "2.13.0+cograd 2.13.0+cograd True False",
+        "2.13.0+cograd",
+        "tensor([0.4963, 0.7682])",  # torch's first numbers of seed 0
+    ]
+
+
+def test_a_script_is_run_as_python_runs_it(tmp_path):
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    program(
+        folder,
+        """
+        import os, pickle, sys
+        import helper
+        import torch
+        class Point:
+            pass
+        assert type(pickle.loads(pickle.dumps(Point()))) is Point
+        print(sys.argv, sys.path[0], __name__, __file__, __spec__, __builtins__.__name__)
+        print(sys.modules["__main__"].Point is Point, helper.x)
+        raise SystemExit(7)
+        """,
+    )
+    program(folder, "x = 5", "helper.py")
+    script = os.path.join("inside", "program.py")
+    plain = "import sys, types; sys.modules['torch'] = types.ModuleType('torch'); "
+    result = run("-m", "cograd", "run", script, "-x", "--y=1", cwd=tmp_path, check=False)
+    assert result.returncode == 7, result.stderr
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "torch.py").write_text(plain)
+    want = run(script, "-x", "--y=1", cwd=tmp_path, check=False, PYTHONPATH=str(tmp_path / "site"))
+    assert want.returncode == 7 and result.stdout == want.stdout
+
+
+def test_a_traceback_shows_the_program_alone(tmp_path):
+    program(tmp_path, "import torch\ndef f():\n    torch.ones(2) @ torch.ones(3)\nf()\n")
+    result = run("-m", "cograd", "run", "program.py", cwd=tmp_path, check=False)
+    assert result.returncode == 1 and "RuntimeError" in result.stderr
+    assert result.stderr.startswith("Traceback") and result.stderr.count("File ") == 2
+
+
+def test_modules_and_commands(tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    program(package, "", "__init__.py")
+    program(
+        package, "import sys, torch\nprint(torch.float64, sys.argv[1:], __package__)", "__main__.py"
+    )
+    out = run("-m", "cograd", "run", "-m", "package", "a", cwd=tmp_path).stdout
+    assert out == "torch.float64 ['a'] package\n"
+    code = "import sys, torch; print(sys.warnoptions)"
+    out = run("-W", "error", "-m", "cograd", "run", "-c", code, cwd=tmp_path).stdout
+    assert out == "['error']\n"
+    assert (
+        "can't open file" in run("-m", "cograd", "run", "no.py", cwd=tmp_path, check=False).stderr
+    )
+    assert run("-m", "cograd", "run", cwd=tmp_path, check=False).returncode == 2
+    refused = run("-E", "-m", "cograd", "run", "x.py", cwd=tmp_path, check=False)
+    assert refused.returncode == 2 and "PYTHONPATH" in refused.stderr
+
+
+def test_processes_inherit_it(tmp_path):
+    program(
+        tmp_path,
+        """
+        import subprocess, sys
+        import torch
+        from torch.utils.data import DataLoader, Dataset
+        class Squares(Dataset):
+            def __len__(self):
+                return 4
+            def __getitem__(self, i):
+                assert str(torch.float32) == "torch.float32" and "+cograd" in torch.__version__
+                return torch.tensor(float(i * i))
+        def double(rank, x):
+            x.mul_(2)
+        if __name__ == "__main__":
+            for method in ("fork", "spawn"):
+                loader = DataLoader(Squares(), 2, num_workers=1, multiprocessing_context=method)
+                print([batch.tolist() for batch in loader])
+            x = torch.ones(2).share_memory_()
+            torch.multiprocessing.spawn(double, (x,), nprocs=1)
+            print(x)
+            code = "import torch, cograd; print(torch is cograd, torch.int8)"
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+            print(done.stdout)
+        """,
+    )
+    out = run("-m", "cograd", "run", "program.py", cwd=tmp_path).stdout
+    batches = "[[0.0, 1.0], [4.0, 9.0]]\n"
+    assert out == 2 * batches + "tensor([2., 2.])\nTrue torch.int8\n\n"
+
+
+def test_install_in_a_program(tmp_path):
+    code = """
+        import sys
+        import cograd
+        before = cograd.nn.Linear(2, 2)
+        assert str(cograd.float32) == "cograd.float32" and cograd.get_rng() == "philox"
+        path = list(sys.path)
+        cograd.install_as_torch()
+        cograd.install_as_torch()
+        import torch
+        from torch.nn import Linear
+        assert isinstance(before, Linear) and torch.get_rng() == "torch"
+        assert len(sys.path) == len(path) + 1
+        class Mine(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                print(func.__name__)
+                return super().__torch_function__(func, types, args, kwargs or {})
+        y = torch.ones(2).as_subclass(Mine) + 1
+        assert type(y) is Mine
+        try:
+            import torch.fx
+        except ModuleNotFoundError as error:
+            print(error.name, "graph capture" in str(error))
+        try:
+            import torch.there_is_no_such
+        except ModuleNotFoundError as error:
+            print(error)
+        try:
+            from torch import sparse
+        except ImportError as error:
+            print("sparse tensors are not offered" in str(error))
+        """
+    out = run(program(tmp_path, code), cwd=tmp_path).stdout
+    assert out == "add\ntorch.fx True\nNo module named 'torch.there_is_no_such'\nTrue\n"
+
+
+def test_it_refuses_when_torch_is_loaded(tmp_path):
+    program(tmp_path, "value = 1", "torch.py")
+    code = "import torch, cograd; cograd.install_as_torch()"
+    failed = run("-c", code, cwd=tmp_path, check=False)
+    assert failed.returncode == 1 and "torch is already loaded" in failed.stderr
+    assert "torch.py" in failed.stderr
+
+
+def test_pytest_plugin(tmp_path):
+    program(
+        tmp_path,
+        """
+        import torch
+        from torch.testing import assert_close
+        def test_it():
+            assert_close(torch.ones(2) + 1, torch.full((2,), 2.0))
+            assert str(torch.bool) == "torch.bool"
+        """,
+        "test_it.py",
+    )
+    out = run("-m", "pytest", "-q", "-p", "cograd.pytest_as_torch", "-p", "no:cacheprovider",
+              cwd=tmp_path).stdout  # fmt: skip
+    assert "1 passed" in out
+
+
+def test_saved_files_are_archives(tmp_path):
+    program(
+        tmp_path,
+        """
+        import io, zipfile
+        import torch
+        model = torch.nn.Linear(2, 2)
+        file = io.BytesIO()
+        torch.save(model, file)
+        assert zipfile.is_zipfile(file)
+        file.seek(0)
+        assert isinstance(torch.load(file, weights_only=False), torch.nn.Linear)
+        torch.save(model.state_dict(), "weights")
+        assert zipfile.is_zipfile("weights")
+        torch.save(model.state_dict(), "weights.safetensors")
+        assert not zipfile.is_zipfile("weights.safetensors")
+        model.load_state_dict(torch.load("weights", map_location="cuda:0"))
+        """,
+    )
+    run("-m", "cograd", "run", "program.py", cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "less"),
+    [("2.13.0+cograd", "2.13", False), ("1.9", "1.10", True), ("2.0a1", "2.0", True),
+     ("2.0", (2, 1), True), ("2.13.0", "2.13", False)],
+)  # fmt: skip
+def test_versions_compare_by_numbers(a, b, less):
+    from cograd.torch_version import TorchVersion
+
+    version = TorchVersion(a)
+    assert (version < b) == less and (version >= b) != less
+    assert (version == b) == (not less and not version > b)
+    assert version == a and hash(version) == hash(a) and version.startswith(a[:2])
+    assert version != "words" and (version != (9, 9))

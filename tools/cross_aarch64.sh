@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds libcograd.so for 64-bit Arm with Debian's cross compiler and runs the core's C++ tests
+# (tests/cpp) and a program of the C++ interface under qemu-user. Needs, on Debian or Ubuntu:
+#   apt-get install g++-aarch64-linux-gnu qemu-user
+# OpenBLAS is the aarch64 wheel of scipy-openblas32. Usage: tools/cross_aarch64.sh [test name ...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-.venv/bin/python}
+[ -x "$PYTHON" ] || PYTHON=python3
+OUT=${OUT:-.cache/aarch64}
+JOBS=${JOBS:-$(nproc)}
+emulator=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
+
+for tool in aarch64-linux-gnu-g++ qemu-aarch64; do
+  command -v "$tool" >/dev/null || {
+    echo "cross_aarch64.sh: $tool is not here: apt-get install g++-aarch64-linux-gnu qemu-user" >&2
+    exit 1
+  }
+done
+# CMake and Ninja may live beside the interpreter.
+PATH="$(cd "$(dirname "$PYTHON")" && pwd):$PATH"
+
+blas=$OUT/openblas
+if [ ! -e "$blas/scipy_openblas32/lib/libscipy_openblas.so" ]; then
+  mkdir -p "$OUT/wheel"
+  "$PYTHON" -m pip download -q --no-deps --only-binary=:all: --platform manylinux2014_aarch64 \
+    -d "$OUT/wheel" "scipy-openblas32>=0.3.30"
+  "$PYTHON" -m zipfile -e "$OUT"/wheel/scipy_openblas32-*.whl "$blas"
+fi
+lib=$PWD/$blas/scipy_openblas32/lib
+
+cmake -G Ninja -S . -B "$OUT/build" \
+  -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/aarch64-linux-gnu.cmake -DCOGRAD_PYTHON=OFF \
+  -DCOGRAD_WERROR=ON -DOpenBLAS32_LIBRARY="$lib/libscipy_openblas.so" \
+  -DOpenBLAS32_INCLUDE_DIR="$PWD/$blas/scipy_openblas32/include" -DOpenBLAS32_VERSION=cross >"$OUT/configure.log"
+cmake --build "$OUT/build" -j "$JOBS"
+
+compile=(aarch64-linux-gnu-g++ -std=c++20 -O1 -pthread -Icsrc -Icsrc/include)
+objects=("$OUT"/build/CMakeFiles/cograd_*.dir)
+mapfile -t objects < <(find "${objects[@]}" -name '*.o' | sort)
+run() { LD_LIBRARY_PATH='' "${emulator[@]}" -E LD_LIBRARY_PATH="$lib:$PWD/$OUT/build/cograd/lib" "$@"; }
+
+# The kernels' tests see what libcograd.so hides, so they link its objects.
+for source in tests/cpp/*_test.cpp; do
+  name=$(basename "$source" .cpp)
+  [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
+  printf '=== %s\n' "$name"
+  "${compile[@]}" "$source" "${objects[@]}" "$lib/libscipy_openblas.so" \
+    -Wl,-rpath-link,"$lib" -ldl -o "$OUT/$name"
+  run "$OUT/$name"
+done
+
+# What an extension sees: the C++ interface, forward and backward.
+printf '=== program\n'
+"${compile[@]}" examples/extensions/standalone/train.cpp -L"$OUT/build/cograd/lib" -lcograd -Wl,-rpath-link,"$lib" \
+  -o "$OUT/program"
+run "$OUT/program"

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes what the examples of docs/_ext/*.toml print: op_examples.py [--check].
+
+An example is a doctest. After a change of its code, or of how tensors print, this runs every
+example anew and fills in its output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "docs" / "_ext"))
+import op_pages
+
+
+def code_of(example: str) -> str:
+    """Returns the statements of a doctest."""
+    lines = example.splitlines()
+    return "\n".join(line[4:] for line in lines if line.startswith((">>> ", "... ")))
+
+
+def run(code: str) -> str:
+    """Returns a doctest of the code, with what it prints."""
+    import cograd
+
+    cograd.manual_seed(0)
+    names: dict[str, Any] = dict(op_pages.names_in_examples())
+    out = []
+    for node in ast.parse(code).body:
+        first, *rest = (ast.get_source_segment(code, node) or "").splitlines()
+        out += [f">>> {first}", *(f"... {line}" for line in rest)]
+        if isinstance(node, ast.Expr):
+            value = eval(compile(ast.Expression(node.value), "example", "eval"), names)
+            out += [] if value is None else repr(value).splitlines()
+        else:
+            exec(compile(ast.Module([node], []), "example", "exec"), names)
+    return "\n".join(out) + "\n"
+
+
+def entry(name: str, note: dict[str, str]) -> str:
+    """Returns the TOML of an op's notes."""
+    key = f'"{name}"' if "." in name else name
+    lines = [f"[{key}]"]
+    for field in ("math", "gradient", "shape", "errors", "source"):
+        if field in note:
+            lines.append(
+                f"{field} = '{note[field]}'"
+                if "'" not in note[field]
+                else f'{field} = """{note[field]}"""'.replace("\\", "\\\\")
+            )
+    if "example" in note:
+        lines.append(f'example = """\n{note["example"]}"""'.replace("\\", "\\\\"))
+    return "\n".join(lines) + "\n"
+
+
+def rewrite(path: Path, check: bool) -> int:
+    """Runs the examples of a file and writes, or compares, what they print."""
+    old = path.read_text()
+    notes = op_pages.notes(path)
+    for note in notes.values():
+        if "example" in note:
+            note["example"] = run(code_of(note["example"]))
+    head = old[: old.index("\n[")]
+    text = "\n".join([head, *(entry(name, notes[name]) for name in sorted(notes))])
+    if check:
+        return int(text != old)
+    path.write_text(text)
+    return 0
+
+
+def main() -> int:
+    """Runs all examples and writes or compares the files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    return max([rewrite(path, args.check) for path in (op_pages.NOTES, op_pages.CLASS_EXAMPLES)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
