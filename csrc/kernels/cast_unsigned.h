@@ -28,8 +28,8 @@ template <class From>
 uint64_t to_uint64(From v) {
   constexpr From kHalf = From(9223372036854775808.0);
   const bool high = v >= kHalf && v < kHalf + kHalf;
-  const uint64_t low = static_cast<uint64_t>(convert<int64_t, From, true, false>(high ? v - kHalf
-                                                                                      : v));
+  const uint64_t low =
+      static_cast<uint64_t>(convert<int64_t, From, true, false>(high ? v - kHalf : v));
   return high ? low + (uint64_t{1} << 63) : v >= kHalf ? 0 : low;
 }
 template <class To, class From>
@@ -72,7 +72,7 @@ constexpr LoopFn from_unsigned() {
   else if constexpr (from == DType::UInt64 && to == DType::Float64)
     return kUnsignedCast<double, uint64_t>;
   else if constexpr (from == DType::UInt64)
-    return cast_by_way<from, to == DType::Complex128 ? DType::Float64 : DType::Float32, to>;
+    return cast_by_way < from, to == DType::Complex128 ? DType::Float64 : DType::Float32, to > ;
   else if constexpr (signed_twin(to) != kWide)
     return cast_by_way<from, kWide, to>;
   else if constexpr (from == DType::UInt16)
@@ -92,7 +92,7 @@ constexpr LoopFn to_unsigned() {
   else if constexpr (from == DType::Float64)
     return kUnsignedCast<uint64_t, double>;
   else
-    return cast_by_way<from, from == DType::Complex128 ? DType::Float64 : DType::Float32, to>;
+    return cast_by_way < from, from == DType::Complex128 ? DType::Float64 : DType::Float32, to > ;
 }
 
 template <DType from, DType to>

@@ -173,7 +173,10 @@ Scalar whole_value(const char* op, PyObject* o) {
 }
 
 [[noreturn, gnu::cold]] void fail_overflow(const char* op, const Scalar& s, DType t) {
-  if (s.is_float() || s.is_large())
+  COGRAD_CHECK_VALUE(!s.is_large(), op,
+                     "(): Overflow when unpacking long long: the integer does not fit dtype ",
+                     dtype_name(t));
+  if (s.is_float())
     detail::fail(ErrorKind::Runtime, op, "(): value ", s.to_double(),
                  " cannot be converted to type ", dtype_name(t), " without overflow");
   detail::fail(ErrorKind::Runtime, op, "(): value ", s.to_int(), " cannot be converted to type ",
@@ -187,6 +190,10 @@ T narrow(const char* op, const Scalar& s) {
   constexpr bool kLargest = !L::is_signed && sizeof(T) == 8;
   constexpr int64_t high = kLargest ? INT64_MAX : static_cast<int64_t>(L::max());
   constexpr int64_t low = L::is_signed ? static_cast<int64_t>(L::min()) : -high;
+  if (s.is_large()) {
+    if (!kLargest) fail_overflow(op, s, dtype_of<T>);
+    return static_cast<T>(s.to_int());
+  }
   if (s.is_float()) {
     const double v = std::trunc(s.to_double());
     // 2^63 is exact as a double, the largest int64 is not.
@@ -196,7 +203,7 @@ T narrow(const char* op, const Scalar& s) {
     return static_cast<T>(static_cast<int64_t>(v));
   }
   const int64_t v = s.to_int();
-  if (s.is_large() ? !kLargest : v < low || v > high) fail_overflow(op, s, dtype_of<T>);
+  if (v < low || v > high) fail_overflow(op, s, dtype_of<T>);
   return static_cast<T>(v);
 }
 
@@ -411,7 +418,8 @@ Tensor tensor_from_data(const char* op, PyObject* data, std::optional<DType> dty
     t = inferred.get();
   }
   Tensor out = empty_checked(op, sizes, t);
-  dispatch_values(t, [&](auto tag) { Filler<typename decltype(tag)::type>(op, out).fill(data, 0); });
+  dispatch_values(t,
+                  [&](auto tag) { Filler<typename decltype(tag)::type>(op, out).fill(data, 0); });
   return out;
 }
 

@@ -442,11 +442,11 @@ Scalar item(const Tensor& t) {
 }
 
 PyObject* scalar_object(const Scalar& s) {
+  if (s.is_large()) return PyLong_FromUnsignedLong(static_cast<unsigned long>(s.to_int()));
   switch (s.kind()) {
     case Scalar::Kind::Bool:
       return PyBool_FromLong(s.to_bool());
     case Scalar::Kind::Int:
-      if (s.is_large()) return PyLong_FromUnsignedLong(static_cast<unsigned long>(s.to_int()));
       return PyLong_FromLongLong(s.to_int());
     case Scalar::Kind::Complex:
       return PyComplex_FromDoubles(s.to_double(), s.imag());

@@ -55,8 +55,7 @@ inline constexpr DTypeSet kNumericTypes = kIntegerTypes | kFloatTypes;
 inline constexpr DTypeSet kAllTypes = kBitTypes | kFloatTypes;
 inline constexpr DTypeSet kComplexTypes = dtype_set({DType::Complex64, DType::Complex128});
 // Few kernels know these: see UnsignedRule.
-inline constexpr DTypeSet kUnsignedTypes =
-    dtype_set({DType::UInt16, DType::UInt32, DType::UInt64});
+inline constexpr DTypeSet kUnsignedTypes = dtype_set({DType::UInt16, DType::UInt32, DType::UInt64});
 inline constexpr DTypeSet kEveryType = kAllTypes | kComplexTypes | kUnsignedTypes;
 
 // How the tangent of the outputs follows from those of the inputs.

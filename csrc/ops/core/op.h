@@ -357,9 +357,9 @@ template <class Op, class... Args>
 bool check_claims(const Args&... args) {
   constexpr DTypeSet kClaims = facts_of<Op>().dtypes;
   if constexpr ((kClaims & kComplexTypes) == 0 && !requires { Op::kKernel; }) {
-    constexpr Unsigned kRule = ordered<Op>()                      ? Unsigned::Ordered
+    constexpr Unsigned kRule = ordered<Op>()                     ? Unsigned::Ordered
                                : (kClaims & kUnsignedTypes) != 0 ? Unsigned::Taken
-                                                                  : Unsigned::Refused;
+                                                                 : Unsigned::Refused;
     return (beyond_claims<kRule>(Op::spec.name, args) | ... | false);
   }
   return false;

@@ -55,7 +55,12 @@ DType combine(bool has_high, DType high, bool has_low, DType low) noexcept {
 
 COGRAD_API DType ResultType::get() const noexcept {  // the bindings use it
   const DType low = combine(has_[1], dtype_[1], has_[2], dtype_[2]);
-  return combine(has_[0], dtype_[0], has_[1] || has_[2], low);
+  const bool any = has_[1] || has_[2];
+  const DType t = combine(has_[0], dtype_[0], any, low);
+  if (!large_ || t == DType::UInt64) [[likely]]
+    return t;
+  if (!has_[0] && !any) return DType::UInt64;
+  return is_differentiable(t) ? t : default_dtype();  // to other integers it is a float
 }
 
 }  // namespace cograd

@@ -80,7 +80,7 @@ Tensor run_signed(CtxBase& ctx, LoopFn fn, Way way, std::span<const Tensor> in, 
 
 int64_t unsigned_bits(const Scalar& s) noexcept {
   const double v = s.to_double();
-  if (!s.is_float() || !(v >= 0x1p63)) return s.to_int();
+  if (!s.is_float() || s.is_large() || !(v >= 0x1p63)) return s.to_int();
   return static_cast<int64_t>(v < 0x1p64 ? static_cast<uint64_t>(v) : 0);
 }
 
@@ -130,10 +130,9 @@ struct SignedOrder {
 };
 
 struct UnsignedOrder {
-  static constexpr OpSpec spec{"_unsigned_order", "input, dtype",
-                               kInternal | kNondiff | kElementwise,
-                               "The unsigned integers that _signed_order was given.",
-                               "none: ops that compare"};
+  static constexpr OpSpec spec{
+      "_unsigned_order", "input, dtype", kInternal | kNondiff | kElementwise,
+      "The unsigned integers that _signed_order was given.", "none: ops that compare"};
   static constexpr DTypeSet kDTypes = kUnsignedTypes | kIntegerTypes;
   static constexpr BatchRule kBatch = pointwise();
   static Tensor forward(Ctx<UnsignedOrder>&, const Tensor& x, DType t) {
@@ -160,8 +159,7 @@ void call_ordered(const OpRecord& r, const Value* args, Result& out) {
   }
   r.call(values.data(), out);
   const auto back = [&](Tensor& x, size_t i) {
-    if ((r.facts.unsigned_rule.values >> i & 1) != 0 && x.defined())
-      x = apply<UnsignedOrder>(x, t);
+    if ((r.facts.unsigned_rule.values >> i & 1) != 0 && x.defined()) x = apply<UnsignedOrder>(x, t);
   };
   back(out.tensor, 0);
   for (size_t i = 0; i < out.tensors.size(); ++i) back(out.tensors[i], i);

@@ -90,8 +90,6 @@ struct Value {
     const void* list;
   } u;
   size_t length = 0;
-  // The `length` of an INT that is the bits of a uint64 of at least 2^63; callers in C leave it 0.
-  static constexpr size_t kLarge = 0x7536345f6c617267;
 
   static Value from_c(const cograd_value& v) noexcept { return std::bit_cast<Value>(v); }
   cograd_value to_c() const noexcept { return std::bit_cast<cograd_value>(*this); }
@@ -100,6 +98,10 @@ struct Value {
     return kind == COGRAD_NONE || (kind == COGRAD_TENSOR && u.tensor == nullptr);
   }
   bool has_tensor() const noexcept { return kind == COGRAD_TENSOR && u.tensor != nullptr; }
+  // A number whose `length` has the exact bits of a uint64 of at least 2^63.
+  bool is_large() const noexcept {
+    return length >> 63 != 0 && static_cast<double>(length) == u.number;
+  }
   bool is_number() const noexcept {
     return kind == COGRAD_BOOLEAN || kind == COGRAD_INT || kind == COGRAD_FLOAT ||
            kind == COGRAD_COMPLEX;
@@ -107,11 +109,10 @@ struct Value {
 
   const Tensor& tensor() const noexcept { return reinterpret_cast<const Tensor&>(u.tensor); }
   Scalar scalar() const noexcept {
-    if (kind == COGRAD_FLOAT) return Scalar(u.number);
+    if (kind == COGRAD_FLOAT) return is_large() ? Scalar(uint64_t{length}) : Scalar(u.number);
     if (kind == COGRAD_COMPLEX)
       return Complex<double>(u.number, std::bit_cast<double>(uint64_t{length}));
     if (kind == COGRAD_BOOLEAN) return Scalar(u.integer != 0);
-    if (u.integer < 0 && length == kLarge) return Scalar(static_cast<unsigned long>(u.integer));
     return Scalar(static_cast<long>(u.integer));
   }
   int64_t integer() const noexcept { return u.integer; }
@@ -133,7 +134,11 @@ struct Value {
     u.tensor = t;
   }
   void set_scalar(const Scalar& s) noexcept {
-    if (s.is_float()) return set_number(s.to_double());
+    if (s.is_float()) {
+      set_number(s.to_double());
+      if (s.is_large()) length = static_cast<size_t>(s.to_int());
+      return;
+    }
     if (s.is_complex()) {
       set_number(s.to_double());
       kind = COGRAD_COMPLEX;
@@ -142,7 +147,6 @@ struct Value {
     }
     kind = s.is_bool() ? COGRAD_BOOLEAN : COGRAD_INT;
     u.integer = s.to_int();
-    if (s.is_large()) length = kLarge;
   }
   void set_integer(int64_t v) noexcept {
     kind = COGRAD_INT;

@@ -57,8 +57,8 @@ void check_representable(const Scalar& v, DType t) {
     const double end = std::ldexp(1.0, 8 * dtype_size(t) - (is_signed(t) ? 1 : 0));
     const double whole = std::trunc(d);
     fits = whole < end && (is_signed(t) ? whole >= -end : whole > -end);
-    if (t == DType::Int64 && !v.is_float()) fits = !v.is_large();
-    if (t == DType::UInt64 && !v.is_float()) fits = true;
+    if (t == DType::Int64 && !v.is_float()) fits = true;
+    if (t == DType::UInt64 && (!v.is_float() || v.is_large())) fits = true;
   }
   COGRAD_CHECK(fits, "value cannot be converted to type ", dtype_name(t), " without overflow, got ",
                d);

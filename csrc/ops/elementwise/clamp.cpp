@@ -29,7 +29,8 @@ Tensor clamp_to(Into into, const Tensor& x, const TensorOrScalar& lo, const Tens
   if (lo.is_tensor() || hi.is_tensor()) return into.run<rows::Row_clamp_tensors>(x, lo, hi);
   const Tensor in = promoted(x, lo, hi);
   if (is_wide_unsigned(in.dtype()))
-    return into.run<rows::Row_clamp_tensors>(in, bound_of(lo, in.dtype()), bound_of(hi, in.dtype()));
+    return into.run<rows::Row_clamp_tensors>(in, bound_of(lo, in.dtype()),
+                                             bound_of(hi, in.dtype()));
   return into.run<rows::Row_clamp>(in, lo.scalar(), hi.scalar());
 }
 template <class Numbers, class Tensors>
@@ -55,7 +56,7 @@ struct Clamp {
                                "T(3, 4), -0.5, 0.5; T(3, 4), 0.1; T(3, 4), max=0.2; "
                                "T(3, 4), T(4), T(3, 1); T(3, 4), None, T(3, 4)",
                                "np.clip(input, min, max)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes | kUnsignedTypes;
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Into into, const Tensor& x, Bound lo, Bound hi) {
     COGRAD_CHECK(lo || hi, "torch.clamp: At least one of 'min' or 'max' must not be None");
     if (!hi) return raise_to(into, x, *lo);
@@ -71,7 +72,7 @@ struct ClampMin {
                                "The input, but not less than min.",
                                "T(3, 4), 0.1; T(3, 4), T(4)",
                                "np.maximum(input, min)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes | kUnsignedTypes;
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Into into, const Tensor& x, const TensorOrScalar& lo) {
     return raise_to(into, x, lo);
   }
@@ -85,7 +86,7 @@ struct ClampMax {
                                "The input, but not more than max.",
                                "T(3, 4), 0.1; T(3, 4), T(4)",
                                "np.minimum(input, max)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes | kUnsignedTypes;
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Into into, const Tensor& x, const TensorOrScalar& hi) {
     return lower_to(into, x, hi);
   }

@@ -45,8 +45,8 @@ constexpr unsigned NUMERIC = INTEGER | FLOATS;
 constexpr unsigned ALL = BITS | FLOATS;
 constexpr unsigned COMPLEX = bit(DType::Complex64) | bit(DType::Complex128);
 constexpr unsigned COUNTED = NUMERIC | 1u << 31;  // no dtype has this bit
-// Of uint16, uint32 and uint64 the loops are those of signed integers: as they are, with the highest
-// bit of inputs and result flipped, or on wider numbers (uint64 has a loop of its own).
+// Of uint16, uint32 and uint64 the loops are those of signed integers: as they are, with the
+// highest bit of inputs and result flipped, or on wider numbers (uint64 has a loop of its own).
 constexpr unsigned UNSIGNED = bit(DType::UInt16) | bit(DType::UInt32) | bit(DType::UInt64);
 constexpr unsigned ORDERED = 1u << 30;
 constexpr unsigned WIDENED = bit(DType::UInt64) | 1u << 29;

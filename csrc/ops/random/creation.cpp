@@ -84,7 +84,8 @@ void fill_all_integers(const Tensor& out, Generator* g) {
         kernels::random_int(t, data, n, s, 0, end);
       },
       [&](void* data, int64_t n, kernels::MtStream& s) {
-        const uint64_t range = signed_twin(t) == DType::Int64 ? uint64_t{1} << 63 : static_cast<uint64_t>(end);
+        const uint64_t range =
+            signed_twin(t) == DType::Int64 ? uint64_t{1} << 63 : static_cast<uint64_t>(end);
         kernels::mt_int(t, data, n, s, range, 0, t == DType::Int64 || t == DType::Float64);
       });
 }
