@@ -69,6 +69,9 @@ def test_ways_in_and_out(name, tmp_path):
     assert torch.ones_like(x).sum() == len(values)
     drawn = torch.randint(0, 60000, (1000,), dtype=dtype)
     assert drawn.dtype == dtype and 50000 < drawn.max().item() < 60000
+    assert torch.randint_like(x, 3, 5).unique().tolist() == [3, 4]
+    assert drawn.random_(7, 9).unique().tolist() == [7, 8]
+    assert drawn.random_(2).dtype == dtype and drawn.max().item() == 1
     for wrong in (top + 1, -top - 1, 1e30):
         with pytest.raises((RuntimeError, ValueError)):
             torch.tensor([wrong], dtype=dtype)

@@ -48,10 +48,6 @@ int64_t full_range_end(DType t) {
       return 2;
     case DType::UInt8:
       return 256;
-    case DType::UInt16:
-      return int64_t{1} << 16;
-    case DType::UInt32:
-      return int64_t{1} << 32;
     case DType::Int8:
       return 128;
     case DType::Int16:
@@ -59,7 +55,6 @@ int64_t full_range_end(DType t) {
     case DType::Int32:
       return int64_t{1} << 31;
     case DType::Int64:
-    case DType::UInt64:
       return std::numeric_limits<int64_t>::max();
     case DType::Float16:
       return (int64_t{1} << 11) + 1;
@@ -84,8 +79,7 @@ void fill_all_integers(const Tensor& out, Generator* g) {
         kernels::random_int(t, data, n, s, 0, end);
       },
       [&](void* data, int64_t n, kernels::MtStream& s) {
-        const uint64_t range =
-            signed_twin(t) == DType::Int64 ? uint64_t{1} << 63 : static_cast<uint64_t>(end);
+        const uint64_t range = t == DType::Int64 ? uint64_t{1} << 63 : static_cast<uint64_t>(end);
         kernels::mt_int(t, data, n, s, range, 0, t == DType::Int64 || t == DType::Float64);
       });
 }
@@ -210,6 +204,7 @@ Tensor integers_like(Ctx<Op>&, const Tensor& x, int64_t low, int64_t high, Gener
 struct RandintLikeHigh {
   static constexpr OpSpec spec{"randint_like", "input, high, *, generator=None, " COGRAD_LIKE_ARGS,
                                kFunction | kNondiff | kRandom, kRandintDoc, "none: random"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Ctx<RandintLikeHigh>& ctx, const Tensor& x, int64_t high,
                         Generator* generator, COGRAD_LIKE_PARAMS) {
     return integers_like(ctx, x, 0, high, generator, dtype, layout, {}, pin_memory, requires_grad,
@@ -222,6 +217,7 @@ struct RandintLike {
   static constexpr OpSpec spec{"randint_like",
                                "input, low, high, *, generator=None, " COGRAD_LIKE_ARGS,
                                kFunction | kNondiff | kRandom, kRandintDoc, "none: random"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Ctx<RandintLike>& ctx, const Tensor& x, int64_t low, int64_t high,
                         Generator* generator, COGRAD_LIKE_PARAMS) {
     return integers_like(ctx, x, low, high, generator, dtype, layout, {}, pin_memory, requires_grad,
