@@ -421,7 +421,7 @@ def unsigned_arguments(record, sample, dtype, top):
 
 @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
 def test_every_op_agrees_with_int64_or_refuses(dtype):
-    """In int64 the numbers are the same, those past the signed twin too; what is refused is said."""
+    """The same numbers in int64 agree, also past the signed twin; what is not taken is said."""
     top = 0 if dtype is torch.uint64 else 2 ** (8 * dtype.itemsize - 1)
     refusals = (NotImplementedError, RuntimeError, TypeError, ValueError, IndexError)
     agreed = refused = 0

@@ -46,6 +46,9 @@ void check_representable(const Scalar& v, DType t) {
   if (is_complex(t)) return;
   COGRAD_CHECK(!v.is_complex() || v.imag() == 0, "value cannot be converted to type ",
                dtype_name(t), " without overflow, got a complex number");
+  // Whole numbers are compared as they are: a double has not all of them.
+  if (t == DType::Int64 && !v.is_float()) return;
+  if (t == DType::UInt64 && (!v.is_float() || v.is_large())) return;
   if (t == DType::Bool || (is_floating(t) && t != DType::Float32)) return;
   const double d = v.to_double();
   bool fits = true;
@@ -57,8 +60,6 @@ void check_representable(const Scalar& v, DType t) {
     const double end = std::ldexp(1.0, 8 * dtype_size(t) - (is_signed(t) ? 1 : 0));
     const double whole = std::trunc(d);
     fits = whole < end && (is_signed(t) ? whole >= -end : whole > -end);
-    if (t == DType::Int64 && !v.is_float()) fits = true;
-    if (t == DType::UInt64 && (!v.is_float() || v.is_large())) fits = true;
   }
   COGRAD_CHECK(fits, "value cannot be converted to type ", dtype_name(t), " without overflow, got ",
                d);
