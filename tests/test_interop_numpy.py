@@ -18,6 +18,9 @@ PAIRS = [
     (torch.int16, np.int16),
     (torch.int32, np.int32),
     (torch.int64, np.int64),
+    (torch.uint16, np.uint16),
+    (torch.uint32, np.uint32),
+    (torch.uint64, np.uint64),
     (torch.float16, np.float16),
     (torch.float32, np.float32),
     (torch.float64, np.float64),
@@ -128,7 +131,7 @@ def test_from_numpy_errors():
 
 @pytest.mark.beyond_torch
 def test_unsupported_numpy_dtypes_name_the_dtype():
-    for dtype in (np.uint16, np.datetime64):
+    for dtype in (np.str_, np.datetime64):
         with pytest.raises(TypeError, match=np.dtype(dtype).name.split("[")[0]):
             torch.from_numpy(np.zeros(2, dtype=dtype))
 

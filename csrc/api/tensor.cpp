@@ -260,11 +260,13 @@ cograd_status cograd_tensor_item(cograd_tensor t, double* as_double, int64_t* as
                  " elements cannot be converted to Scalar");
     COGRAD_CHECK(is_real(impl(t)->dtype), "item(): expected a tensor of real numbers, got dtype ",
                  dtype_name(impl(t)->dtype), "; read its real and imag");
-    dispatch_real(impl(t)->dtype, [&](auto tag) {
+    dispatch_values(impl(t)->dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      const T v = *reinterpret_cast<const T*>(impl(t)->data);
-      if (as_double != nullptr) *as_double = static_cast<double>(v);
-      if (as_int != nullptr) *as_int = static_cast<int64_t>(v);
+      if constexpr (!is_complex_type<T>) {
+        const T v = *reinterpret_cast<const T*>(impl(t)->data);
+        if (as_double != nullptr) *as_double = static_cast<double>(v);
+        if (as_int != nullptr) *as_int = static_cast<int64_t>(v);
+      }
     });
   });
 }

@@ -164,6 +164,14 @@ constexpr LoopFn cast_of() {
   }
 }
 
+}  // namespace
+}  // namespace cograd::kernels
+
+#include "kernels/cast_unsigned.h"
+
+namespace cograd::kernels {
+namespace {
+
 struct Tables {
   LoopFn cast[kNumDTypes][kNumDTypes];
   LoopFn fill[1][kNumDTypes];
@@ -171,18 +179,21 @@ struct Tables {
 template <DType from>
 constexpr void fill_row(Tables& t) {
   LoopFn* row = t.cast[static_cast<int>(from)];
-  row[static_cast<int>(DType::Bool)] = cast_of<from, DType::Bool>();
-  row[static_cast<int>(DType::UInt8)] = cast_of<from, DType::UInt8>();
-  row[static_cast<int>(DType::Int8)] = cast_of<from, DType::Int8>();
-  row[static_cast<int>(DType::Int16)] = cast_of<from, DType::Int16>();
-  row[static_cast<int>(DType::Int32)] = cast_of<from, DType::Int32>();
-  row[static_cast<int>(DType::Int64)] = cast_of<from, DType::Int64>();
-  row[static_cast<int>(DType::Float16)] = cast_of<from, DType::Float16>();
-  row[static_cast<int>(DType::BFloat16)] = cast_of<from, DType::BFloat16>();
-  row[static_cast<int>(DType::Float32)] = cast_of<from, DType::Float32>();
-  row[static_cast<int>(DType::Float64)] = cast_of<from, DType::Float64>();
-  row[static_cast<int>(DType::Complex64)] = cast_of<from, DType::Complex64>();
-  row[static_cast<int>(DType::Complex128)] = cast_of<from, DType::Complex128>();
+  row[static_cast<int>(DType::Bool)] = unsigned_cast<from, DType::Bool>();
+  row[static_cast<int>(DType::UInt8)] = unsigned_cast<from, DType::UInt8>();
+  row[static_cast<int>(DType::Int8)] = unsigned_cast<from, DType::Int8>();
+  row[static_cast<int>(DType::Int16)] = unsigned_cast<from, DType::Int16>();
+  row[static_cast<int>(DType::Int32)] = unsigned_cast<from, DType::Int32>();
+  row[static_cast<int>(DType::Int64)] = unsigned_cast<from, DType::Int64>();
+  row[static_cast<int>(DType::Float16)] = unsigned_cast<from, DType::Float16>();
+  row[static_cast<int>(DType::BFloat16)] = unsigned_cast<from, DType::BFloat16>();
+  row[static_cast<int>(DType::Float32)] = unsigned_cast<from, DType::Float32>();
+  row[static_cast<int>(DType::Float64)] = unsigned_cast<from, DType::Float64>();
+  row[static_cast<int>(DType::Complex64)] = unsigned_cast<from, DType::Complex64>();
+  row[static_cast<int>(DType::Complex128)] = unsigned_cast<from, DType::Complex128>();
+  row[static_cast<int>(DType::UInt16)] = unsigned_cast<from, DType::UInt16>();
+  row[static_cast<int>(DType::UInt32)] = unsigned_cast<from, DType::UInt32>();
+  row[static_cast<int>(DType::UInt64)] = unsigned_cast<from, DType::UInt64>();
   t.fill[0][static_cast<int>(from)] = fill_of_size<from>();
 }
 constexpr Tables make_tables() {
@@ -199,6 +210,9 @@ constexpr Tables make_tables() {
   fill_row<DType::Float64>(t);
   fill_row<DType::Complex64>(t);
   fill_row<DType::Complex128>(t);
+  fill_row<DType::UInt16>(t);
+  fill_row<DType::UInt32>(t);
+  fill_row<DType::UInt64>(t);
   return t;
 }
 constexpr Tables kTables = make_tables();

@@ -445,9 +445,11 @@ ReduceLeaf loops_of(LeafOp op, DType t) {
 ReduceLeaf reduce_leaf(LeafOp op, DType t) {
   ReduceLeaf leaf = loops_of(op, t);
   leaf.itemsize = dtype_size(t);
-  leaf.native = t == DType::Float32 || t == DType::Float64 || t == DType::Int64;
+  leaf.native = t == DType::Float32 || t == DType::Float64 || signed_twin(t) == DType::Int64;
   leaf.magnitude_mask = is_floating(t) ? ~(uint64_t{1} << (8 * leaf.itemsize - 1)) : ~uint64_t{0};
   leaf.widen = dispatch_real(t, [](auto tag) { return &widen<typename decltype(tag)::type>; });
+  if (t == DType::UInt16) leaf.widen = &widen<uint16_t>;
+  if (t == DType::UInt32) leaf.widen = &widen<uint32_t>;
   return leaf;
 }
 

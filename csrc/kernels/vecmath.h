@@ -384,10 +384,12 @@ inline T left_shift(T a, T b) {
 }
 template <class T>
 inline T right_shift(T a, T b) {
-  // Past the last bit is the sign; an unsigned T is narrower than the int that is shifted.
-  constexpr int kBits = 8 * sizeof(T), kPast = T(-1) < T(0) ? kBits - 1 : kBits;
-  static_assert(T(-1) < T(0) || kBits < 32);
-  return static_cast<T>(a >> (b < T(0) || b >= T(kBits) ? kPast : static_cast<int>(b)));
+  constexpr int kBits = 8 * sizeof(T);
+  if constexpr (T(-1) > T(0)) {
+    return b >= T(kBits) ? T(0) : static_cast<T>(a >> static_cast<int>(b));
+  } else {  // past the last bit is the sign
+    return static_cast<T>(a >> (b < T(0) || b >= T(kBits) ? kBits - 1 : static_cast<int>(b)));
+  }
 }
 template <class T>
 inline T gcd(T a, T b) {

@@ -165,6 +165,7 @@ Scalar whole_value(const char* op, PyObject* o) {
   if (!n) throw_python_error();
   int overflow = 0;
   const long long v = PyLong_AsLongLongAndOverflow(n.ptr(), &overflow);
+  if (Scalar large; overflow > 0 && parse_large(n.ptr(), &large)) return large;
   COGRAD_CHECK_VALUE(overflow == 0, op,
                      "(): Overflow when unpacking long long: the integer does "
                      "not fit in 64 bits");
@@ -172,6 +173,9 @@ Scalar whole_value(const char* op, PyObject* o) {
 }
 
 [[noreturn, gnu::cold]] void fail_overflow(const char* op, const Scalar& s, DType t) {
+  COGRAD_CHECK_VALUE(!s.is_large(), op,
+                     "(): Overflow when unpacking long long: the integer does not fit dtype ",
+                     dtype_name(t));
   if (s.is_float())
     detail::fail(ErrorKind::Runtime, op, "(): value ", s.to_double(),
                  " cannot be converted to type ", dtype_name(t), " without overflow");
@@ -183,17 +187,23 @@ Scalar whole_value(const char* op, PyObject* o) {
 template <class T>
 T narrow(const char* op, const Scalar& s) {
   using L = std::numeric_limits<T>;
-  constexpr int64_t low =
-      L::is_signed ? static_cast<int64_t>(L::min()) : -static_cast<int64_t>(L::max());
+  constexpr bool kLargest = !L::is_signed && sizeof(T) == 8;
+  constexpr int64_t high = kLargest ? INT64_MAX : static_cast<int64_t>(L::max());
+  constexpr int64_t low = L::is_signed ? static_cast<int64_t>(L::min()) : -high;
+  if (s.is_large()) {
+    if (!kLargest) fail_overflow(op, s, dtype_of<T>);
+    return static_cast<T>(s.to_int());
+  }
   if (s.is_float()) {
     const double v = std::trunc(s.to_double());
     // 2^63 is exact as a double, the largest int64 is not.
     const double end = std::ldexp(1.0, L::digits);
     if (!(v < end && v >= static_cast<double>(low))) fail_overflow(op, s, dtype_of<T>);
+    if (v >= 0) return static_cast<T>(static_cast<uint64_t>(v));
     return static_cast<T>(static_cast<int64_t>(v));
   }
   const int64_t v = s.to_int();
-  if (v < low || v > static_cast<int64_t>(L::max())) fail_overflow(op, s, dtype_of<T>);
+  if (v < low || v > high) fail_overflow(op, s, dtype_of<T>);
   return static_cast<T>(v);
 }
 
@@ -408,7 +418,8 @@ Tensor tensor_from_data(const char* op, PyObject* data, std::optional<DType> dty
     t = inferred.get();
   }
   Tensor out = empty_checked(op, sizes, t);
-  dispatch_all(t, [&](auto tag) { Filler<typename decltype(tag)::type>(op, out).fill(data, 0); });
+  dispatch_values(t,
+                  [&](auto tag) { Filler<typename decltype(tag)::type>(op, out).fill(data, 0); });
   return out;
 }
 

@@ -66,11 +66,11 @@ constexpr const char* used_name() {
 DlType to_dl(DType t) noexcept {
   const auto bits = static_cast<uint8_t>(8 * dtype_size(t));
   const uint8_t code = t == DType::Bool       ? kDlBool
-                       : t == DType::UInt8    ? kDlUInt
                        : t == DType::BFloat16 ? kDlBfloat
                        : is_floating(t)       ? kDlFloat
                        : is_complex(t)        ? kDlComplex
-                                              : kDlInt;
+                       : is_signed(t)         ? kDlInt
+                                              : kDlUInt;
   return {code, bits, 1};
 }
 
@@ -81,10 +81,11 @@ DType from_dl(const DlType& d) {
     const DlType own = to_dl(static_cast<DType>(i));
     if (own.code == d.code && own.bits == d.bits) return static_cast<DType>(i);
   }
-  detail::fail(ErrorKind::Runtime, "from_dlpack(): unsupported dtype with type code ",
-               static_cast<int>(d.code), " and ", static_cast<int>(d.bits),
-               " bits; supported are bool, uint8, int8 to int64, float16, bfloat16, float32, "
-               "float64, complex64 and complex128");
+  detail::fail(
+      ErrorKind::Runtime, "from_dlpack(): unsupported dtype with type code ",
+      static_cast<int>(d.code), " and ", static_cast<int>(d.bits),
+      " bits; supported are bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, "
+      "float64, complex64 and complex128");
 }
 
 // ---- export ----------------------------------------------------------------------------------

@@ -176,7 +176,10 @@ class Key {
   static int64_t to_int(PyObject* o) {
     int overflow = 0;
     const long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
-    COGRAD_CHECK_VALUE(overflow == 0, "Overflow when unpacking long long: an index must fit int64");
+    return fitting(overflow == 0, v);
+  }
+  static int64_t fitting(bool fits, int64_t v) {
+    COGRAD_CHECK_VALUE(fits, "Overflow when unpacking long long: an index must fit int64");
     return v;
   }
 
@@ -216,7 +219,7 @@ class Key {
       if (is_mask(t))
         truth(v.to_bool());
       else
-        basic_.select(v.to_int());
+        basic_.select(fitting(!v.is_large(), v.to_int()));
       return;
     }
     tensors_.push_back({basic_.out_dim(), t});

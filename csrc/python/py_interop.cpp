@@ -34,8 +34,11 @@ bool find_dtype(const py::dtype& d, DType* out) {
       *out = DType::Bool;
       return size == 1;
     case 'u':
-      *out = DType::UInt8;
-      return size == 1;
+      *out = size == 1   ? DType::UInt8
+             : size == 2 ? DType::UInt16
+             : size == 4 ? DType::UInt32
+                         : DType::UInt64;
+      return size <= 8;
     case 'i':
       *out = size == 1   ? DType::Int8
              : size == 2 ? DType::Int16
@@ -137,8 +140,8 @@ PyObject* py_from_numpy(PyObject*, PyObject* o) {
 // ---- buffer protocol -------------------------------------------------------------------------
 
 constexpr char* format_of(DType t) {
-  constexpr const char* kFormat[kNumDTypes] = {"?", "B", "b", "h", "i",  "l",
-                                               "e", "",  "f", "d", "Zf", "Zd"};
+  constexpr const char* kFormat[kNumDTypes] = {"?", "B", "b",  "h",  "i", "l", "e", "",
+                                               "f", "d", "Zf", "Zd", "H", "I", "L"};
   static_assert(sizeof(long) == 8, "'l' is int64");
   return const_cast<char*>(kFormat[static_cast<int>(t)]);
 }
@@ -323,7 +326,7 @@ DType numpy_dtype(PyObject* o) {
   DType t;
   COGRAD_CHECK_TYPE(find_dtype(d, &t), "can't convert np.ndarray of type ", type_name(d),
                     ". The only supported types are: float64, float32, float16, int64, int32, "
-                    "int16, int8, uint8, bool, complex64 and complex128.");
+                    "int16, int8, uint64, uint32, uint16, uint8, bool, complex64 and complex128.");
   COGRAD_CHECK_VALUE(!is_ndarray(o) || py::cast<bool>(d.attr("isnative")),
                      "given numpy array has byte order different from the native byte order. "
                      "Conversion between byte orders is currently not supported.");

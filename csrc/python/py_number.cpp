@@ -177,11 +177,14 @@ Scalar only_real_element(PyObject* o) {
                "number has no order or size of a real one; take .real, .imag or .abs()");
   return s;
 }
+PyObject* whole_object(const Scalar& s) {
+  return s.is_large() ? scalar_object(s) : PyLong_FromLongLong(s.to_int());
+}
 PyObject* nb_int(PyObject* o) {
   return guarded([&]() -> PyObject* {
     const Scalar s = only_real_element(o);
-    if (s.is_float() || s.is_complex()) return PyLong_FromDouble(s.to_double());
-    return PyLong_FromLongLong(s.to_int());
+    if ((s.is_float() && !s.is_large()) || s.is_complex()) return PyLong_FromDouble(s.to_double());
+    return whole_object(s);
   });
 }
 PyObject* nb_float(PyObject* o) {
@@ -192,7 +195,7 @@ PyObject* nb_index(PyObject* o) {
     const Tensor& t = unwrap(o);
     COGRAD_CHECK_TYPE(t.numel() == 1 && !is_differentiable(t.dtype()),
                       "only integer tensors of a single element can be converted to an index");
-    return PyLong_FromLongLong(item(t).to_int());
+    return whole_object(item(t));
   });
 }
 

@@ -14,6 +14,8 @@ template <class T>
 PyObject* number_object(T v) {
   if constexpr (std::is_same_v<T, bool>)
     return PyBool_FromLong(v);
+  else if constexpr (std::is_same_v<T, uint64_t>)
+    return PyLong_FromUnsignedLong(v);
   else if constexpr (std::is_integral_v<T>)
     return PyLong_FromLongLong(v);
   else if constexpr (is_complex_type<T>)
@@ -47,7 +49,7 @@ PyObject* method_tolist(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor& t = unwrap(self);
     check_one_value(t, "tolist()");
-    return dispatch_all(t.dtype(), [&](auto tag) {
+    return dispatch_values(t.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       return nested_list(t, t.data<T>(), 0).release().ptr();
     });
@@ -64,7 +66,7 @@ py::list flat_list(const Tensor& t) {
   dense->storage->retain();
   const Tensor flat =
       tensor_of_storage(dense->storage, dense.dtype(), {&n, 1}, {&one, 1}, dense.bytes());
-  return dispatch_all(t.dtype(), [&](auto tag) {
+  return dispatch_values(t.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     return py::reinterpret_steal<py::list>(nested_list(flat, flat.data<T>(), 0).release());
   });

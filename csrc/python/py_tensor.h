@@ -86,6 +86,8 @@ PyObject* size_object(IntList sizes);  // cograd.Size
 
 // A number: float, int, bool, NumPy scalars. False without an error if it is none.
 bool parse_scalar(PyObject* o, Scalar* out) noexcept;
+// A Python int from 2^63 to 2^64 - 1; false of others.
+bool parse_large(PyObject* o, Scalar* out) noexcept;
 // An integer by __index__ (bool excluded).
 bool parse_int(PyObject* o, int64_t* out) noexcept;
 Scalar item(const Tensor& t);

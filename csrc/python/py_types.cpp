@@ -267,9 +267,9 @@ py::dict dtype_limits(py::handle o) {
   }
   COGRAD_CHECK_TYPE(t != DType::Bool, "torch.bool is not supported by iinfo/finfo");
   const int bits = 8 * dtype_size(t);
-  const int64_t max =
-      t == DType::UInt8 ? 255 : static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
-  return py::dict("bits"_a = bits, "max"_a = max, "min"_a = t == DType::UInt8 ? 0 : -max - 1);
+  const uint64_t max = ~uint64_t{0} >> (64 - bits + (is_signed(t) ? 1 : 0));
+  const int64_t min = is_signed(t) ? -static_cast<int64_t>(max) - 1 : 0;
+  return py::dict("bits"_a = bits, "max"_a = max, "min"_a = min);
 }
 
 }  // namespace
@@ -351,6 +351,16 @@ bool parse_int(PyObject* o, int64_t* out) noexcept {
   return true;
 }
 
+bool parse_large(PyObject* o, Scalar* out) noexcept {
+  const unsigned long v = PyLong_AsUnsignedLong(o);
+  if (v == ~0UL && PyErr_Occurred()) {
+    PyErr_Clear();
+    return false;
+  }
+  *out = Scalar(v);
+  return true;
+}
+
 namespace {
 bool parse_long(PyObject* o, Scalar* out) noexcept {
   int overflow = 0;
@@ -359,6 +369,7 @@ bool parse_long(PyObject* o, Scalar* out) noexcept {
     *out = Scalar(v);
     return true;
   }
+  if (overflow > 0 && parse_large(o, out)) return true;
   const double wide = PyLong_AsDouble(o);
   if (wide == -1.0 && PyErr_Occurred()) {
     PyErr_Clear();
@@ -418,10 +429,10 @@ Scalar item(const Tensor& t) {
   check_one_value(t, ".item() or bool()");
   COGRAD_CHECK(t.numel() == 1, "a Tensor with ", t.numel(),
                " elements cannot be converted to Scalar");
-  return dispatch_all(t.dtype(), [&](auto tag) -> Scalar {
+  return dispatch_values(t.dtype(), [&](auto tag) -> Scalar {
     using T = typename decltype(tag)::type;
     const T v = *t.data<T>();
-    if constexpr (std::is_same_v<T, bool> || is_complex_type<T>)
+    if constexpr (std::is_same_v<T, bool> || is_complex_type<T> || std::is_same_v<T, uint64_t>)
       return Scalar(v);
     else if constexpr (std::is_integral_v<T>)
       return Scalar(static_cast<long long>(v));
@@ -431,6 +442,7 @@ Scalar item(const Tensor& t) {
 }
 
 PyObject* scalar_object(const Scalar& s) {
+  if (s.is_large()) return PyLong_FromUnsignedLong(static_cast<unsigned long>(s.to_int()));
   switch (s.kind()) {
     case Scalar::Kind::Bool:
       return PyBool_FromLong(s.to_bool());

@@ -42,6 +42,9 @@ from cograd._C import (
     is_inference_mode_enabled,
     set_num_threads,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from cograd._version import __version__
 from cograd._memory_format import layout, memory_format

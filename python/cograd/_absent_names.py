@@ -30,8 +30,8 @@ TOPICS = {
         "needs several devices are not offered"
     ),
     "dtypes": (
-        "this dtype is not offered: there are bool, uint8, int8 to int64, float16, bfloat16, "
-        "float32, float64, complex64 and complex128"
+        "this dtype is not offered: there are bool, int8 to int64, uint8 to uint64, float16, "
+        "bfloat16, float32, float64, complex64 and complex128"
     ),
     "compiler": "there is no compiler: compile returns its argument; ops run one by one",
     "dispatcher": (

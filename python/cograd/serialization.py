@@ -41,6 +41,9 @@ _HEADER_LIMIT = 100_000_000  # bytes of JSON that safetensors itself accepts
 _NAMES = {
     "bool": "BOOL",
     "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
     "int8": "I8",
     "int16": "I16",
     "int32": "I32",

@@ -20,6 +20,9 @@ enum class DType : uint8_t {
   Float64,
   Complex64,
   Complex128,
+  UInt16,
+  UInt32,
+  UInt64,
   // Their other names.
   Byte = UInt8,
   Char = Int8,
@@ -107,6 +110,9 @@ inline constexpr DTypeInfo kDTypes[] = {
     {"float64", "Double", "double", 8, DTypeCategory::Floating, true},
     {"complex64", "ComplexFloat", "c10::complex<float>", 8, DTypeCategory::Complex, true},
     {"complex128", "ComplexDouble", "c10::complex<double>", 16, DTypeCategory::Complex, true},
+    {"uint16", "UInt16", "unsigned short", 2, DTypeCategory::Integer, false},
+    {"uint32", "UInt32", "unsigned int", 4, DTypeCategory::Integer, false},
+    {"uint64", "UInt64", "unsigned long", 8, DTypeCategory::Integer, false},
 };
 inline constexpr int kNumDTypes = sizeof(kDTypes) / sizeof(kDTypes[0]);
 
@@ -141,7 +147,18 @@ constexpr bool is_integral(DType t) noexcept {
   return (kMask >> static_cast<int>(t) & 1) != 0;
 }
 constexpr bool is_signed(DType t) noexcept { return dtype_info(t).is_signed; }
-constexpr bool is_complex(DType t) noexcept { return t >= DType::Complex64; }
+constexpr bool is_complex(DType t) noexcept {
+  return static_cast<unsigned>(t) - static_cast<unsigned>(DType::Complex64) <= 1;
+}
+// uint16, uint32 or uint64, whose elements most kernels see as those of the signed dtype of the
+// same size: in two's complement sums, products, bits and copies are the same.
+constexpr bool is_wide_unsigned(DType t) noexcept { return t >= DType::UInt16; }
+constexpr DType signed_twin(DType t) noexcept {
+  return t == DType::UInt16   ? DType::Int16
+         : t == DType::UInt32 ? DType::Int32
+         : t == DType::UInt64 ? DType::Int64
+                              : t;
+}
 // Whether tensors of the dtype can require grad.
 constexpr bool is_differentiable(DType t) noexcept { return is_floating(t) || is_complex(t); }
 constexpr bool is_real(DType t) noexcept { return !is_complex(t); }
@@ -204,6 +221,18 @@ template <>
 struct DTypeOf<Complex<double>> {
   static constexpr DType value = DType::Complex128;
 };
+template <>
+struct DTypeOf<uint16_t> {
+  static constexpr DType value = DType::UInt16;
+};
+template <>
+struct DTypeOf<uint32_t> {
+  static constexpr DType value = DType::UInt32;
+};
+template <>
+struct DTypeOf<uint64_t> {
+  static constexpr DType value = DType::UInt64;
+};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
@@ -212,7 +241,8 @@ struct TypeTag {
   using type = T;
 };
 
-// Calls f(TypeTag<T>{}) with the C++ type of `t`, which is no complex one.
+// Calls f(TypeTag<T>{}) with the C++ type of `t`, which is no complex one; of uint16, uint32 and
+// uint64 with that of their signed twin.
 template <class F>
 decltype(auto) dispatch_real(DType t, F&& f) {
   switch (t) {
@@ -223,10 +253,13 @@ decltype(auto) dispatch_real(DType t, F&& f) {
     case DType::Int8:
       return f(TypeTag<int8_t>{});
     case DType::Int16:
+    case DType::UInt16:
       return f(TypeTag<int16_t>{});
     case DType::Int32:
+    case DType::UInt32:
       return f(TypeTag<int32_t>{});
     case DType::Int64:
+    case DType::UInt64:
       return f(TypeTag<int64_t>{});
     case DType::Float16:
       return f(TypeTag<Half>{});
@@ -244,6 +277,14 @@ decltype(auto) dispatch_all(DType t, F&& f) {
   if (t == DType::Complex64) return f(TypeTag<Complex<float>>{});
   if (t == DType::Complex128) return f(TypeTag<Complex<double>>{});
   return dispatch_real(t, f);
+}
+// The same with the elements' own type, for what reads or writes values one by one.
+template <class F>
+decltype(auto) dispatch_values(DType t, F&& f) {
+  if (t == DType::UInt16) return f(TypeTag<uint16_t>{});
+  if (t == DType::UInt32) return f(TypeTag<uint32_t>{});
+  if (t == DType::UInt64) return f(TypeTag<uint64_t>{});
+  return dispatch_all(t, f);
 }
 
 }  // namespace cograd

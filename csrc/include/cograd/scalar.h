@@ -18,11 +18,12 @@ class Scalar {
   constexpr Scalar(long v) noexcept : tag_(kInt), i_(v) {}       // NOLINT
   constexpr Scalar(long long v) noexcept : tag_(kInt), i_(v) {}  // NOLINT
   constexpr Scalar(unsigned v) noexcept : tag_(kInt), i_(v) {}   // NOLINT
-  constexpr Scalar(unsigned long v) noexcept : tag_(kInt), i_(static_cast<int64_t>(v)) {}  // NOLINT
-  Scalar(Half v) noexcept : Scalar(static_cast<float>(v)) {}                               // NOLINT
-  Scalar(BFloat16 v) noexcept : Scalar(static_cast<float>(v)) {}                           // NOLINT
-  constexpr Scalar(float v) noexcept : tag_(kFloat), d_(v) {}                              // NOLINT
-  constexpr Scalar(double v) noexcept : tag_(kFloat), d_(v) {}                             // NOLINT
+  constexpr Scalar(unsigned long v) noexcept                     // NOLINT
+      : tag_(v >> 63 != 0 ? kLarge : kInt), i_(static_cast<int64_t>(v)) {}
+  Scalar(Half v) noexcept : Scalar(static_cast<float>(v)) {}      // NOLINT
+  Scalar(BFloat16 v) noexcept : Scalar(static_cast<float>(v)) {}  // NOLINT
+  constexpr Scalar(float v) noexcept : tag_(kFloat), d_(v) {}     // NOLINT
+  constexpr Scalar(double v) noexcept : tag_(kFloat), d_(v) {}    // NOLINT
   template <class T>
   constexpr Scalar(Complex<T> v) noexcept  // NOLINT
       : tag_(v.im == v.im ? __builtin_bit_cast(uint64_t, static_cast<double>(v.im)) : kNan),
@@ -34,14 +35,22 @@ class Scalar {
            : tag_ == kBool ? Kind::Bool
                            : Kind::Complex;
   }
-  constexpr bool is_float() const noexcept { return tag_ == kFloat; }
+  constexpr bool is_float() const noexcept { return (tag_ | 1) == kFloat; }
   constexpr bool is_bool() const noexcept { return tag_ == kBool; }
+  // An integer from 2^63 to 2^64 - 1: a float, but exact for uint64, whose bits to_int() has.
+  constexpr bool is_large() const noexcept { return tag_ == kLarge; }
   constexpr bool is_complex() const noexcept { return (tag_ & kTags) != kTags; }
   // The real part of a complex number.
-  constexpr double to_double() const noexcept { return is_whole() ? static_cast<double>(i_) : d_; }
-  constexpr int64_t to_int() const noexcept { return is_whole() ? i_ : static_cast<int64_t>(d_); }
+  constexpr double to_double() const noexcept {
+    if (is_large()) return static_cast<double>(static_cast<uint64_t>(i_));
+    return is_whole() ? static_cast<double>(i_) : d_;
+  }
+  constexpr int64_t to_int() const noexcept {
+    return is_whole() || is_large() ? i_ : static_cast<int64_t>(d_);
+  }
   constexpr bool to_bool() const noexcept {
-    return is_whole() ? i_ != 0 : d_ != 0 || (is_complex() && imag() != 0);
+    if (is_whole() || is_large()) return i_ != 0;
+    return d_ != 0 || (is_complex() && imag() != 0);
   }
   constexpr double imag() const noexcept {
     return is_complex() ? __builtin_bit_cast(double, tag_) : 0.0;
@@ -53,11 +62,12 @@ class Scalar {
   constexpr bool equals(double v) const noexcept { return to_double() == v && imag() == 0; }
   constexpr Scalar operator-() const noexcept {
     if (is_complex()) return Scalar(-to_complex());
-    return is_float() ? Scalar(-d_) : Scalar(static_cast<long>(-i_));
+    return is_float() ? Scalar(-to_double())
+                      : Scalar(static_cast<long>(-static_cast<uint64_t>(i_)));
   }
 
  private:
-  static constexpr uint64_t kNan = 0x7ff8000000000000, kTags = 0xfff8c06ad0000000,
+  static constexpr uint64_t kNan = 0x7ff8000000000000, kTags = 0xfff8c06ad0000000, kLarge = kTags,
                             kFloat = kTags | 1, kInt = kTags | 2, kBool = kTags | 3;
   constexpr bool is_whole() const noexcept { return tag_ == kInt || tag_ == kBool; }
   uint64_t tag_;

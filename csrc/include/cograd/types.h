@@ -28,7 +28,8 @@ inline constexpr DType kBool = DType::Bool, kByte = DType::UInt8, kUInt8 = DType
                        kFloat16 = DType::Float16, kBFloat16 = DType::BFloat16,
                        kFloat = DType::Float32, kFloat32 = DType::Float32, kDouble = DType::Float64,
                        kFloat64 = DType::Float64, kComplexFloat = DType::Complex64,
-                       kComplexDouble = DType::Complex128;
+                       kComplexDouble = DType::Complex128, kUInt16 = DType::UInt16,
+                       kUInt32 = DType::UInt32, kUInt64 = DType::UInt64;
 
 enum class Layout : int8_t { Strided };
 inline constexpr Layout kStrided = Layout::Strided;

@@ -69,6 +69,9 @@ constexpr bool nondiff_output(uint32_t i) {
 template <class Op>
 const OpRecord& record_of();
 
+// An op with an UnsignedRule on uint16, uint32 or uint64.
+COGRAD_API void call_ordered(const OpRecord& r, const Value* args, Result& out);
+
 // The op's arguments, boxed.
 template <class Op, class Args>
 struct BoxedArgs;
@@ -86,6 +89,12 @@ struct BoxedArgs<Op, std::tuple<A...>> {
     call_transformed(record_of<Op>(), v.data(), r);
     if constexpr (!std::is_void_v<typename Traits<Op>::Out>)
       return Unboxed<typename Traits<Op>::Out>::get(r);
+  }
+  [[gnu::noinline, gnu::cold]] static typename Traits<Op>::Out in_order(const A&... args) {
+    const auto v = values(args...);
+    Result r;
+    call_ordered(record_of<Op>(), v.data(), r);
+    return Unboxed<typename Traits<Op>::Out>::get(r);
   }
   [[gnu::noinline, gnu::cold]] static void call_inplace(const Tensor& self, const A&... args) {
     const auto v = values(args...);

@@ -7,6 +7,7 @@
 //   static constexpr TangentRule kTangent = linear({0});  // default: of views and casts this, else
 //                                                       // the double VJP
 //   static constexpr BatchRule kBatch = by_dims();      // default: a loop over the samples
+//   static constexpr UnsignedRule kUnsigned = ordered({0});  // default: none, see below
 //   static constexpr bool kHolomorphic = true;          // of complex numbers, backward computes
 //   with
 //                                     // f' as for real ones; default: of linear ops
@@ -53,7 +54,9 @@ inline constexpr DTypeSet kBitTypes = kIntegerTypes | dtype_set({DType::Bool});
 inline constexpr DTypeSet kNumericTypes = kIntegerTypes | kFloatTypes;
 inline constexpr DTypeSet kAllTypes = kBitTypes | kFloatTypes;
 inline constexpr DTypeSet kComplexTypes = dtype_set({DType::Complex64, DType::Complex128});
-inline constexpr DTypeSet kEveryType = kAllTypes | kComplexTypes;
+// Few kernels know these: see UnsignedRule.
+inline constexpr DTypeSet kUnsignedTypes = dtype_set({DType::UInt16, DType::UInt32, DType::UInt64});
+inline constexpr DTypeSet kEveryType = kAllTypes | kComplexTypes | kUnsignedTypes;
 
 // How the tangent of the outputs follows from those of the inputs.
 struct TangentRule {
@@ -126,8 +129,19 @@ constexpr BatchRule leading_alone() noexcept {
 }
 constexpr BatchRule through() noexcept { return {BatchRule::Rule::Through}; }
 
+// An op that compares elements runs, of uint16, uint32 and uint64, on signed integers in the same
+// order (the highest bit is flipped); results in `values`, as bits, are elements and flipped back.
+struct UnsignedRule {
+  bool ordered = false;
+  uint32_t values = 0;
+};
+constexpr UnsignedRule ordered(std::initializer_list<int> values) noexcept {
+  return {true, parameter_bits(values)};
+}
+
 struct OpFacts {
   DTypeSet dtypes = kEveryType;
+  UnsignedRule unsigned_rule;
   TangentRule tangent;
   BatchRule batch;
   bool holomorphic = false;  // the gradient of complex numbers is conj(backward(conj(g)))
@@ -145,6 +159,10 @@ constexpr OpFacts facts_of() noexcept {
   constexpr uint32_t kKind = Op::spec.flags & kKindMask;
   if constexpr (!moves_elements(kKind) && kKind != kContraction) f.dtypes = kAllTypes;
   if constexpr (requires { Op::kDTypes; }) f.dtypes = Op::kDTypes;
+  if constexpr (requires { Op::kUnsigned; }) {
+    f.unsigned_rule = Op::kUnsigned;
+    f.dtypes |= kUnsignedTypes;
+  }
   if constexpr (requires { Op::kTangent; })
     f.tangent = Op::kTangent;
   else if constexpr (kKind == kView || kKind == kCast)

@@ -91,7 +91,7 @@ void connect_wanted(Node* n, const Tensor* t, const TensorSet& wanted) {
   }
   n->add_edge(e.node, e.input_nr);
 }
-void fail_complex(const char* op, DType t) {
+void fail_dtype(const char* op, DType t) {
   fail(ErrorKind::NotImplemented, op, "(): not implemented for dtype ", dtype_name(t));
 }
 

@@ -318,28 +318,51 @@ bool to_transform(const Args&... args) {
   each_edge([&](const Tensor* t) { any |= t != nullptr && transformed(*t); }, args...);
   return any;
 }
-[[noreturn]] COGRAD_API void fail_complex(const char* op, DType t);
-template <class T>
-void refuse_complex([[maybe_unused]] const char* op, [[maybe_unused]] const T& v) {
+[[noreturn]] COGRAD_API void fail_dtype(const char* op, DType t);
+// What an op that does not claim complex numbers says of the wide unsigned integers.
+enum class Unsigned : uint8_t { Refused, Taken, Ordered };
+// Raises if `v` is of a dtype that is refused; whether it is unsigned and to be put in order.
+template <Unsigned kUnsigned, class T>
+bool beyond_claims([[maybe_unused]] const char* op, [[maybe_unused]] const T& v) {
   if constexpr (std::is_same_v<T, Tensor>) {
-    if (v.defined() && is_complex(v.dtype())) [[unlikely]]
-      fail_complex(op, v.dtype());
+    if (!v.defined()) return false;
+    const DType t = v.dtype();
+    if constexpr (kUnsigned == Unsigned::Taken) {
+      if (is_complex(t)) [[unlikely]]
+        fail_dtype(op, t);
+    } else if (t >= DType::Complex64) [[unlikely]] {  // and the unsigned ones behind it
+      if (kUnsigned == Unsigned::Refused || is_complex(t)) fail_dtype(op, t);
+      return true;
+    }
   } else if constexpr (std::is_same_v<T, Scalar>) {
     if (v.is_complex()) [[unlikely]]
-      fail_complex(op, DType::Complex128);
+      fail_dtype(op, DType::Complex128);
   } else if constexpr (std::is_same_v<T, TensorOrScalar>) {
-    v.is_tensor() ? refuse_complex(op, v.tensor()) : refuse_complex(op, v.scalar());
+    return v.is_tensor() ? beyond_claims<kUnsigned>(op, v.tensor())
+                         : beyond_claims<kUnsigned>(op, v.scalar());
   } else if constexpr (std::is_same_v<T, TensorList>) {
-    for (const Tensor& t : v) refuse_complex(op, t);
+    for (const Tensor& t : v) beyond_claims<kUnsigned>(op, t);
   } else if constexpr (requires { v.has_value(); }) {
-    if (v.has_value()) refuse_complex(op, *v);
+    if (v.has_value()) return beyond_claims<kUnsigned>(op, *v);
   }
+  return false;
 }
-// Raises if a complex number reaches an op that does not claim them. Rows have no loop for them.
+template <class Op>
+constexpr bool ordered() {
+  return facts_of<Op>().unsigned_rule.ordered;
+}
+// Raises if complex numbers or wide unsigned integers reach an op that does not claim them; whether
+// the op is to run on signed integers in their order. Rows have no loop for what they do not claim.
 template <class Op, class... Args>
-void check_claims(const Args&... args) {
-  if constexpr ((facts_of<Op>().dtypes & kComplexTypes) == 0 && !requires { Op::kKernel; })
-    (refuse_complex(Op::spec.name, args), ...);
+bool check_claims(const Args&... args) {
+  constexpr DTypeSet kClaims = facts_of<Op>().dtypes;
+  if constexpr ((kClaims & kComplexTypes) == 0 && !requires { Op::kKernel; }) {
+    constexpr Unsigned kRule = ordered<Op>()                     ? Unsigned::Ordered
+                               : (kClaims & kUnsignedTypes) != 0 ? Unsigned::Taken
+                                                                 : Unsigned::Refused;
+    return (beyond_claims<kRule>(Op::spec.name, args) | ... | false);
+  }
+  return false;
 }
 template <class... Args>
 bool any_inference(const Args&... args) {
@@ -452,7 +475,11 @@ struct NodeGuard {  // a node whose forward throws was never part of a graph
 // Runs an op on typed arguments, recording it if a gradient may be asked for.
 template <class Op, class... Args>
 typename detail::Traits<Op>::Out apply(const Args&... args) {
-  detail::check_claims<Op>(args...);
+  [[maybe_unused]] const bool unsigned_order = detail::check_claims<Op>(args...);
+  if constexpr (detail::ordered<Op>()) {
+    if (unsigned_order) [[unlikely]]
+      return detail::Boxed<Op>::in_order(args...);
+  }
   if constexpr (detail::Traits<Op>::choice) {
     return Op::forward(Into(), args...);
   } else if constexpr (detail::Traits<Op>::composite) {
@@ -509,6 +536,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
 // The in-place form: `self` is the first argument and receives the result.
 template <class Op, class... Args>
 void apply_inplace(const Tensor& self, std::span<const Value> values, const Args&... args) {
+  static_assert(!detail::ordered<Op>(), "no such op has an in-place form");
   detail::check_claims<Op>(args...);
   const char* name = Op::spec.name;
   if constexpr (detail::Traits<Op>::choice) {
@@ -577,7 +605,7 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
 
 template <class Op, class... Args>
 void apply_out(const Tensor& out, std::span<const Value> values, const Args&... args) {
-  detail::check_claims<Op>(args...);
+  [[maybe_unused]] const bool unsigned_order = detail::check_claims<Op>(args...);
   const char* name = Op::spec.name;
   if constexpr (detail::Traits<Op>::choice) {
     Op::forward(Into(out, false, values), args...);
@@ -589,6 +617,13 @@ void apply_out(const Tensor& out, std::span<const Value> values, const Args&... 
   }
   detail::check_outs(Op::spec, {&out, 1}, values, detail::any_requires_grad(args...));
   GradGuard no_grad(false);
+  if constexpr (detail::ordered<Op>()) {
+    if (unsigned_order) [[unlikely]] {
+      detail::finish_target(Op::spec, out, detail::Boxed<Op>::in_order(args...), false);
+      out->bump_version();
+      return;
+    }
+  }
   if constexpr (detail::Traits<Op>::choice) {
   } else if constexpr (detail::Traits<Op>::composite) {
     detail::finish_target(Op::spec, out, Op::forward(args...), false);

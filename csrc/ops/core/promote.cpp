@@ -4,9 +4,23 @@
 
 namespace cograd {
 
+namespace {
+
+// b is uint16, uint32 or uint64. torch says what becomes of it with floats; with integers the array
+// API standard does, and of uint64 with signed ones, NumPy.
+DType promote_unsigned(DType a, DType b) noexcept {
+  if (is_differentiable(a)) return a;
+  if (a == DType::Bool || !is_signed(a)) return dtype_size(a) > dtype_size(b) ? a : b;
+  if (dtype_size(a) > dtype_size(b)) return a;
+  return b == DType::UInt16 ? DType::Int32 : b == DType::UInt32 ? DType::Int64 : DType::Float64;
+}
+
+}  // namespace
+
 DType promote_types(DType a, DType b) noexcept {
   if (a == b) return a;
   if (a > b) std::swap(a, b);  // a comes first in the enum
+  if (is_wide_unsigned(b)) return promote_unsigned(a, b);
   if (a == DType::Bool) return b;
   if (is_complex(b)) return a == DType::Float64 ? DType::Complex128 : b;
   if (is_floating(b)) {
@@ -41,7 +55,12 @@ DType combine(bool has_high, DType high, bool has_low, DType low) noexcept {
 
 COGRAD_API DType ResultType::get() const noexcept {  // the bindings use it
   const DType low = combine(has_[1], dtype_[1], has_[2], dtype_[2]);
-  return combine(has_[0], dtype_[0], has_[1] || has_[2], low);
+  const bool any = has_[1] || has_[2];
+  const DType t = combine(has_[0], dtype_[0], any, low);
+  if (!large_ || t == DType::UInt64) [[likely]]
+    return t;
+  if (!has_[0] && !any) return DType::UInt64;
+  return is_differentiable(t) ? t : default_dtype();  // to other integers it is a float
 }
 
 }  // namespace cograd

@@ -8,7 +8,7 @@ namespace cograd {
 COGRAD_API DType promote_types(DType a, DType b) noexcept;
 COGRAD_API bool can_cast(DType from, DType to) noexcept;
 inline DType scalar_dtype(const Scalar& s) noexcept {
-  if (s.is_float()) return default_dtype();
+  if (s.is_float()) return s.is_large() ? DType::UInt64 : default_dtype();
   if (s.is_complex()) return complex_dtype(default_dtype());
   return s.is_bool() ? DType::Bool : DType::Int64;
 }
@@ -17,11 +17,11 @@ class ResultType {
  public:
   void add(const Tensor& t) noexcept {
     if ((t->flags & kWrappedNumber) != 0)
-      merge(2, t.dtype());
+      number(t.dtype());
     else
       merge(t.dim() > 0 ? 0 : 1, t.dtype());
   }
-  void add(const Scalar& s) noexcept { merge(2, scalar_dtype(s)); }
+  void add(const Scalar& s) noexcept { number(scalar_dtype(s)); }
   void add(const TensorOrScalar& v) noexcept {
     if (v.is_tensor())
       add(v.tensor());
@@ -31,11 +31,18 @@ class ResultType {
   DType get() const noexcept;
 
  private:
+  void number(DType t) noexcept {
+    if (t == DType::UInt64) [[unlikely]]
+      large_ = true;
+    else
+      merge(2, t);
+  }
   void merge(int category, DType t) noexcept {
     dtype_[category] = has_[category] ? promote_types(dtype_[category], t) : t;
     has_[category] = true;
   }
   bool has_[3] = {false, false, false};
+  bool large_ = false;  // a number that only uint64 holds
   DType dtype_[3] = {DType::Bool, DType::Bool, DType::Bool};
 };
 

@@ -8,6 +8,7 @@
 
 #include "ops/core/ops.h"
 #include "ops/core/strides.h"
+#include "ops/core/unsigned.h"
 
 namespace cograd {
 
@@ -23,11 +24,9 @@ Dims byte_strides(IntList strides, int64_t itemsize) {
   return out;
 }
 
-[[noreturn, gnu::cold]] void fail_dtype(const char* name, DType t) {
-  detail::fail(ErrorKind::NotImplemented, name, "(): not implemented for dtype ", dtype_name(t));
-}
+}  // namespace
 
-[[noreturn, gnu::cold]] void fail_broadcast(const char* name, IntList a, IntList b) {
+void fail_broadcast(const char* name, IntList a, IntList b) {
   const size_t n = std::max(a.size(), b.size());
   for (size_t i = n; i-- > 0;) {
     const int64_t x = i < n - a.size() ? 1 : a[i - (n - a.size())];
@@ -40,6 +39,8 @@ Dims byte_strides(IntList strides, int64_t itemsize) {
   detail::fail(ErrorKind::Runtime, name, "(): shapes ", to_string(a), " and ", to_string(b),
                " do not broadcast");
 }
+
+namespace {
 
 DType computed_dtype(DType promoted, Rule rule) noexcept {
   if (rule == Rule::Count && promoted == DType::Bool) return DType::Int64;
@@ -71,7 +72,7 @@ ScalarBytes::ScalarBytes(Scalar s, DType t) {
     else if constexpr (std::is_same_v<T, bool>)
       v = s.to_bool();
     else if constexpr (std::is_integral_v<T>)
-      v = static_cast<T>(s.to_int());
+      v = static_cast<T>(is_wide_unsigned(t) ? unsigned_bits(s) : s.to_int());
     else if constexpr (std::is_same_v<T, double>)
       v = s.to_double();
     else
@@ -157,7 +158,8 @@ Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, c
                 const kernels::ElementParams* params) {
   const DType compute = computed_dtype(x.dtype(), rule);
   const LoopFn fn = kernels::unary_loop(op, compute);
-  if (fn == nullptr) fail_dtype(name, x.dtype());
+  if (fn == nullptr) [[unlikely]]
+    return unsigned_unary(ctx, op, x, compute, rule, name, params);
   const Tensor in = raw_cast(x, compute);
   const DType result = rule == Rule::Bool ? DType::Bool : compute;
   const Tensor* inputs[1] = {&x};
@@ -187,7 +189,8 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
   const DType compute =
       strong ? x.dtype() : computed_dtype(result_type(x, TensorOrScalar(s)), rule);
   const LoopFn fn = kernels::binary_loop(op, compute);
-  if (fn == nullptr) fail_dtype(name, compute);
+  if (fn == nullptr) [[unlikely]]
+    return unsigned_binary(ctx, op, a, b, compute, rule, name, params);
   const Tensor in = raw_cast(x, compute);
   const DType result = rule == Rule::Bool ? DType::Bool : compute;
   const Tensor* const tensors[1] = {&x};
@@ -231,7 +234,11 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
   const bool same_type = ta.dtype() == tb.dtype();
   const DType compute = computed_dtype(same_type ? ta.dtype() : result_type(a, b), rule);
   const LoopFn fn = kernels::binary_loop(op, compute);
-  if (fn == nullptr) fail_dtype(name, compute);
+  if (fn == nullptr) [[unlikely]] {
+    Tensor out = unsigned_binary(ctx, op, a, b, compute, rule, name, params);
+    division.check();
+    return out;
+  }
   const Tensor xa = raw_cast(ta, compute);
   const Tensor xb = raw_cast(tb, compute);
   const DType result = rule == Rule::Bool ? DType::Bool : compute;
@@ -273,7 +280,8 @@ Tensor run_ternary(CtxBase& ctx, kernels::TernaryOp op, const Tensor& first,
                    const TensorOrScalar& second, const TensorOrScalar& third, DType t,
                    const char* name, const kernels::ElementParams* params) {
   const LoopFn fn = kernels::ternary_loop(op, t);
-  if (fn == nullptr) fail_dtype(name, t);
+  if (fn == nullptr) [[unlikely]]
+    return unsigned_ternary(ctx, op, first, second, third, t, name, params);
   const Tensor b = operand_as(second, t), c = operand_as(third, t);
   const Tensor* in[3] = {&first, second.is_tensor() ? &second.tensor() : &b,
                          third.is_tensor() ? &third.tensor() : &c};

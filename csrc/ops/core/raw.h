@@ -31,6 +31,8 @@ struct ScalarBytes {
 void run_elementwise(kernels::LoopFn fn, const Tensor& out, std::span<const Tensor* const> inputs,
                      const void* params, int cost = 1);
 
+[[noreturn, gnu::cold]] void fail_broadcast(const char* name, IntList a, IntList b);
+
 // What dtype an elementwise op computes in, and what it returns.
 enum class Rule : uint8_t {
   Same,   // the promoted type

@@ -98,6 +98,10 @@ struct Value {
     return kind == COGRAD_NONE || (kind == COGRAD_TENSOR && u.tensor == nullptr);
   }
   bool has_tensor() const noexcept { return kind == COGRAD_TENSOR && u.tensor != nullptr; }
+  // A number whose `length` has the exact bits of a uint64 of at least 2^63.
+  bool is_large() const noexcept {
+    return length >> 63 != 0 && static_cast<double>(length) == u.number;
+  }
   bool is_number() const noexcept {
     return kind == COGRAD_BOOLEAN || kind == COGRAD_INT || kind == COGRAD_FLOAT ||
            kind == COGRAD_COMPLEX;
@@ -105,7 +109,7 @@ struct Value {
 
   const Tensor& tensor() const noexcept { return reinterpret_cast<const Tensor&>(u.tensor); }
   Scalar scalar() const noexcept {
-    if (kind == COGRAD_FLOAT) return Scalar(u.number);
+    if (kind == COGRAD_FLOAT) return is_large() ? Scalar(uint64_t{length}) : Scalar(u.number);
     if (kind == COGRAD_COMPLEX)
       return Complex<double>(u.number, std::bit_cast<double>(uint64_t{length}));
     if (kind == COGRAD_BOOLEAN) return Scalar(u.integer != 0);
@@ -130,7 +134,11 @@ struct Value {
     u.tensor = t;
   }
   void set_scalar(const Scalar& s) noexcept {
-    if (s.is_float()) return set_number(s.to_double());
+    if (s.is_float()) {
+      set_number(s.to_double());
+      if (s.is_large()) length = static_cast<size_t>(s.to_int());
+      return;
+    }
     if (s.is_complex()) {
       set_number(s.to_double());
       kind = COGRAD_COMPLEX;

@@ -46,21 +46,20 @@ void check_representable(const Scalar& v, DType t) {
   if (is_complex(t)) return;
   COGRAD_CHECK(!v.is_complex() || v.imag() == 0, "value cannot be converted to type ",
                dtype_name(t), " without overflow, got a complex number");
+  // Whole numbers are compared as they are: a double has not all of them.
+  if (t == DType::Int64 && !v.is_float()) return;
+  if (t == DType::UInt64 && (!v.is_float() || v.is_large())) return;
   if (t == DType::Bool || (is_floating(t) && t != DType::Float32)) return;
   const double d = v.to_double();
   bool fits = true;
   if (t == DType::Float32) {
     fits =
         !std::isfinite(d) || std::abs(d) <= static_cast<double>(std::numeric_limits<float>::max());
-  } else if (t == DType::Int64) {
-    fits = !v.is_float() || (d >= -0x1p63 && d < 0x1p63);
   } else {
     // As in torch, an unsigned target takes negative numbers of the same magnitude.
-    const int bits = 8 * dtype_size(t);
-    const double top = t == DType::UInt8 ? 255.0 : std::ldexp(1.0, bits - 1) - 1;
-    const double low = t == DType::UInt8 ? -255.0 : -std::ldexp(1.0, bits - 1);
+    const double end = std::ldexp(1.0, 8 * dtype_size(t) - (is_signed(t) ? 1 : 0));
     const double whole = std::trunc(d);
-    fits = whole >= low && whole <= top;
+    fits = whole < end && (is_signed(t) ? whole >= -end : whole > -end);
   }
   COGRAD_CHECK(fits, "value cannot be converted to type ", dtype_name(t), " without overflow, got ",
                d);

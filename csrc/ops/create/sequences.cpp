@@ -28,7 +28,7 @@ template <class F>
 void fill_with(const Tensor& out, const F& value) {
   const int64_t n = out.numel();
   HeavyScope heavy(n);
-  dispatch_all(out.dtype(), [&](auto tag) {
+  dispatch_values(out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* to = out.data<T>();
     parallel_for(0, n, 32768, [&](int64_t lo, int64_t hi) {
@@ -68,7 +68,7 @@ Dims counted_sizes(const CtxBase& ctx, int64_t n) {
   return Dims{n};
 }
 
-int64_t arange_length(const Scalar& start, const Scalar& end, const Scalar& step) {
+int64_t arange_length(const Scalar& start, const Scalar& end, const Scalar& step, bool exact) {
   const double a = start.to_double(), b = end.to_double(), s = step.to_double();
   COGRAD_CHECK(s != 0, "step must be nonzero");
   COGRAD_CHECK(std::isfinite(a) && std::isfinite(b), "unsupported range: ", a, " -> ", b);
@@ -76,12 +76,12 @@ int64_t arange_length(const Scalar& start, const Scalar& end, const Scalar& step
   COGRAD_CHECK((s > 0 && b >= a) || (s < 0 && b <= a),
                "upper bound and lower bound inconsistent with step sign: got start ", a, ", end ",
                b, ", step ", s);
-  if (!start.is_float() && !end.is_float() && !step.is_float()) {
-    int64_t gap = 0;
-    const bool fits = !__builtin_sub_overflow(end.to_int(), start.to_int(), &gap) &&
-                      (gap != INT64_MIN || step.to_int() != -1);
-    COGRAD_CHECK(fits, "arange(): the range ", start.to_int(), " -> ", end.to_int(),
-                 " is too long");
+  if (exact) {
+    const auto gap = static_cast<int64_t>(static_cast<uint64_t>(end.to_int()) -
+                                          static_cast<uint64_t>(start.to_int()));
+    const bool fits =
+        gap == 0 || ((gap < 0) == (s < 0) && (gap != INT64_MIN || step.to_int() != -1));
+    COGRAD_CHECK(fits, "arange(): the range ", a, " -> ", b, " is too long");
     return gap / step.to_int() + (gap % step.to_int() != 0);
   }
   const double n = std::ceil((b - a) / s);
@@ -106,11 +106,15 @@ Tensor counted(Ctx<Op>& ctx, Scalar start, Scalar end, Scalar step, COGRAD_FACTO
     end = whole(end);
     step = whole(step);
   }
-  const int64_t n = arange_length(start, end, step);
+  const auto exact = [t](const Scalar& v) {
+    return !v.is_float() || (v.is_large() && t == DType::UInt64);
+  };
+  const int64_t n = arange_length(start, end, step, exact(start) && exact(end) && !step.is_float());
   Tensor out = empty_checked("arange", counted_sizes(ctx, n), t);
   if (is_integral(t)) {
-    const int64_t a = start.to_int(), s = step.to_int();
-    fill_with(out, [=](int64_t i) { return a + i * s; });
+    const auto a = static_cast<uint64_t>(start.to_int()), s = static_cast<uint64_t>(step.to_int());
+    fill_with(out,
+              [=](int64_t i) { return static_cast<int64_t>(a + static_cast<uint64_t>(i) * s); });
   } else {
     const double a = start.to_double(), s = step.to_double();
     fill_with(out, [=](int64_t i) { return a + static_cast<double>(i) * s; });
@@ -128,7 +132,7 @@ struct ArangeEnd {
                                kArangeDoc,
                                "5; 2.5; 0",
                                "np.arange(end)"};
-  static constexpr DTypeSet kDTypes = kAllTypes;
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Ctx<ArangeEnd>& ctx, Scalar end, COGRAD_FACTORY_PARAMS) {
     return counted(ctx, 0, end, 1, dtype, layout, {}, pin_memory, requires_grad);
   }
@@ -142,7 +146,7 @@ struct Arange {
                                kArangeDoc,
                                "1, 5; 0, 1, 0.25; 5, 0, -2; 2, 2",
                                "np.arange(start, end, step)"};
-  static constexpr DTypeSet kDTypes = kAllTypes;
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Ctx<Arange>& ctx, Scalar start, Scalar end, Scalar step,
                         COGRAD_FACTORY_PARAMS) {
     return counted(ctx, start, end, step, dtype, layout, {}, pin_memory, requires_grad);
@@ -162,7 +166,7 @@ double end_of(const Scalar& v, DType t) {
   COGRAD_CHECK(!v.is_float() || is_signed(t) || v.to_double() >= 0,
                "value cannot be converted to type ", dtype_name(t), " without overflow, got ",
                v.to_double());
-  return dispatch_real(t, [&](auto tag) {
+  return dispatch_values(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_integral_v<T>)
       return static_cast<double>(static_cast<T>(v.to_int()));

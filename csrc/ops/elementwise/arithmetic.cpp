@@ -56,7 +56,7 @@ struct Sub {
       "input - alpha * other, element-wise with broadcasting and type promotion.",
       "T(3, 4), T(3, 4); T(2, 3, 1), T(4); T(3), 2.5; T(3, 4), T(3, 4), alpha=0.5",
       "input - alpha * other"};
-  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
   static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
     check_sub(a, b);
     if (alpha.equals(1) && !alpha.is_bool()) return into.run<rows::Row_sub>(a, b);
@@ -73,7 +73,7 @@ struct Rsub {
                                "other - alpha * input, element-wise.",
                                "T(3, 4), T(3, 4); T(3), 2.5",
                                "other - alpha * input"};
-  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
   static Tensor forward(Into into, const TensorOrScalar& a, const TensorOrScalar& b, Scalar alpha) {
     return Sub::forward(into, b, a, alpha);
   }
@@ -102,8 +102,8 @@ struct Div {
 COGRAD_OP(Div)
 
 bool fits(int64_t v, DType integer) {
-  if (integer == DType::UInt8) return v >= 0 && v <= 255;
   const int unused = 64 - 8 * static_cast<int>(dtype_size(integer));
+  if (!is_signed(integer)) return v >= 0 && v <= INT64_MAX >> (unused > 0 ? unused - 1 : 0);
   return v << unused >> unused == v;
 }
 
@@ -118,6 +118,7 @@ Tensor power(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
   if (type == DType::Bool) return into.run<rows::Row_bitwise_or>(a, Scalar(!e.to_bool()));
   COGRAD_CHECK(is_differentiable(type) || fits(e.to_int(), type), "pow(): exponent ", e.to_int(),
                " cannot be converted to type ", dtype_name(type), " without overflow");
+  if (is_wide_unsigned(type)) return into.run<rows::Row_pow_tensor>(a, b);
   if (type == a.tensor().dtype()) return into.run<rows::Row_pow_scalar>(a.tensor(), e);
   return into.run<rows::Row_pow_scalar>(raw_cast(a.tensor(), type), e);
 }

@@ -20,14 +20,25 @@ Tensor promoted(const Tensor& x, const Bound& lo, const Bound& hi) {
   return raw_cast(x, type.get());
 }
 
+// Numbers that bound wide unsigned integers: rows with numbers have no loops for these.
+Tensor bound_of(const TensorOrScalar& v, DType t) {
+  return v.is_tensor() ? v.tensor() : wrapped_number(v.scalar(), t);
+}
+
 Tensor clamp_to(Into into, const Tensor& x, const TensorOrScalar& lo, const TensorOrScalar& hi) {
   if (lo.is_tensor() || hi.is_tensor()) return into.run<rows::Row_clamp_tensors>(x, lo, hi);
-  return into.run<rows::Row_clamp>(promoted(x, lo, hi), lo.scalar(), hi.scalar());
+  const Tensor in = promoted(x, lo, hi);
+  if (is_wide_unsigned(in.dtype()))
+    return into.run<rows::Row_clamp_tensors>(in, bound_of(lo, in.dtype()),
+                                             bound_of(hi, in.dtype()));
+  return into.run<rows::Row_clamp>(in, lo.scalar(), hi.scalar());
 }
 template <class Numbers, class Tensors>
 Tensor clamp_one(Into into, const Tensor& x, const TensorOrScalar& bound) {
   if (bound.is_tensor()) return into.run<Tensors>(x, bound);
-  return into.run<Numbers>(promoted(x, bound, {}), bound.scalar());
+  const Tensor in = promoted(x, bound, {});
+  if (is_wide_unsigned(in.dtype())) return into.run<Tensors>(in, bound_of(bound, in.dtype()));
+  return into.run<Numbers>(in, bound.scalar());
 }
 Tensor raise_to(Into into, const Tensor& x, const TensorOrScalar& lo) {
   return clamp_one<rows::Row_clamp_min, rows::Row_clamp_min_tensor>(into, x, lo);
@@ -45,6 +56,7 @@ struct Clamp {
                                "T(3, 4), -0.5, 0.5; T(3, 4), 0.1; T(3, 4), max=0.2; "
                                "T(3, 4), T(4), T(3, 1); T(3, 4), None, T(3, 4)",
                                "np.clip(input, min, max)"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Into into, const Tensor& x, Bound lo, Bound hi) {
     COGRAD_CHECK(lo || hi, "torch.clamp: At least one of 'min' or 'max' must not be None");
     if (!hi) return raise_to(into, x, *lo);
@@ -60,6 +72,7 @@ struct ClampMin {
                                "The input, but not less than min.",
                                "T(3, 4), 0.1; T(3, 4), T(4)",
                                "np.maximum(input, min)"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Into into, const Tensor& x, const TensorOrScalar& lo) {
     return raise_to(into, x, lo);
   }
@@ -73,6 +86,7 @@ struct ClampMax {
                                "The input, but not more than max.",
                                "T(3, 4), 0.1; T(3, 4), T(4)",
                                "np.minimum(input, max)"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Into into, const Tensor& x, const TensorOrScalar& hi) {
     return lower_to(into, x, hi);
   }

@@ -37,7 +37,7 @@ struct Abs {
   static constexpr OpSpec spec{
       "abs",     "input",        kForms | kElementwise, "Absolute value, element-wise.",
       "T(3, 4)", "np.abs(input)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
   static Tensor forward(Into into, const Tensor& x) {
     if (is_complex(x.dtype())) [[unlikely]]
       return into.run<AbsComplex>(x);

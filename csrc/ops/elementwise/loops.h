@@ -330,6 +330,13 @@ struct Loops {
     put<DType::Int64, int64_t>(row);
     put<DType::Float32, float>(row);
     put<DType::Float64, double>(row);
+    if constexpr ((Op::kTypes & UNSIGNED) == UNSIGNED) {
+      row[static_cast<int>(DType::UInt16)] = row[static_cast<int>(DType::Int16)];
+      row[static_cast<int>(DType::UInt32)] = row[static_cast<int>(DType::Int32)];
+      row[static_cast<int>(DType::UInt64)] = row[static_cast<int>(DType::Int64)];
+    } else {
+      put<DType::UInt64, uint64_t>(row);
+    }
     put<DType::Complex64, Complex<float>>(row);
     put<DType::Complex128, Complex<double>>(row);
     if constexpr ((Op::kTypes & bit(DType::Float16)) != 0) {

@@ -141,8 +141,10 @@ constexpr Gradient gradient(int saves, std::string_view formula, bool loops = tr
 
 // The dtypes a row takes: those of its loops, and where it computes in floats whatever is not one.
 constexpr DTypeSet claims(unsigned types) {
-  if ((types & COUNTED) == COUNTED) return kAllTypes | (types & COMPLEX);
-  return (types & INTEGER) == 0 ? types | kBitTypes : types;
+  const DTypeSet loops = types & ~MARKS;
+  if ((types & COUNTED) == COUNTED) return kAllTypes | (loops & (COMPLEX | UNSIGNED));
+  if ((types & INTEGER) == 0) return loops | kBitTypes | kUnsignedTypes;
+  return (types & (ORDERED | WIDENED)) != 0 ? loops | kUnsignedTypes : loops;
 }
 // Rows that have no loop for some dtype compute in a floating one.
 constexpr Rule rule_of(unsigned types) {

@@ -35,6 +35,24 @@ constexpr int kTernaryCost[] = {
 #include "ops/elementwise/elementwise.def"
 };
 
+using namespace types;
+constexpr unsigned kUnaryTypes[] = {
+#define UNARY(name, types, ...) types,
+#define UNARY_BOOL(name, types, ...) types,
+#include "ops/elementwise/elementwise.def"
+};
+constexpr unsigned kBinaryTypes[] = {
+#define BINARY(name, types, ...) types,
+#define BINARY_FLAT(name, types, ...) types,
+#define BINARY_BOOL(name, types, ...) types,
+#include "ops/elementwise/elementwise.def"
+};
+constexpr unsigned kTernaryTypes[] = {
+#define TERNARY(name, types, ...) types,
+#define TERNARY_COND(name, types, ...) types,
+#include "ops/elementwise/elementwise.def"
+};
+
 }  // namespace
 
 LoopFn unary_loop(UnaryOp op, DType t) noexcept {
@@ -57,5 +75,9 @@ LoopFn binary_backward_loop(BinaryOp op, int which, DType t) noexcept {
 int unary_cost(UnaryOp op) noexcept { return kUnaryCost[static_cast<int>(op)]; }
 int binary_cost(BinaryOp op) noexcept { return kBinaryCost[static_cast<int>(op)]; }
 int ternary_cost(TernaryOp op) noexcept { return kTernaryCost[static_cast<int>(op)]; }
+
+unsigned unary_types(UnaryOp op) noexcept { return kUnaryTypes[static_cast<int>(op)]; }
+unsigned binary_types(BinaryOp op) noexcept { return kBinaryTypes[static_cast<int>(op)]; }
+unsigned ternary_types(TernaryOp op) noexcept { return kTernaryTypes[static_cast<int>(op)]; }
 
 }  // namespace cograd::kernels

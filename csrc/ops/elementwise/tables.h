@@ -45,6 +45,12 @@ constexpr unsigned NUMERIC = INTEGER | FLOATS;
 constexpr unsigned ALL = BITS | FLOATS;
 constexpr unsigned COMPLEX = bit(DType::Complex64) | bit(DType::Complex128);
 constexpr unsigned COUNTED = NUMERIC | 1u << 31;  // no dtype has this bit
+// Of uint16, uint32 and uint64 the loops are those of signed integers: as they are, with the
+// highest bit of inputs and result flipped, or on wider numbers (uint64 has a loop of its own).
+constexpr unsigned UNSIGNED = bit(DType::UInt16) | bit(DType::UInt32) | bit(DType::UInt64);
+constexpr unsigned ORDERED = 1u << 30;
+constexpr unsigned WIDENED = bit(DType::UInt64) | 1u << 29;
+constexpr unsigned MARKS = 1u << 31 | 1u << 30 | 1u << 29;
 }  // namespace types
 
 // Names in a row's args column.
@@ -112,5 +118,10 @@ COGRAD_API LoopFn binary_backward_loop(BinaryOp op, int which, DType t) noexcept
 COGRAD_API int unary_cost(UnaryOp op) noexcept;
 COGRAD_API int binary_cost(BinaryOp op) noexcept;
 COGRAD_API int ternary_cost(TernaryOp op) noexcept;
+
+// The types column.
+unsigned unary_types(UnaryOp op) noexcept;
+unsigned binary_types(BinaryOp op) noexcept;
+unsigned ternary_types(TernaryOp op) noexcept;
 
 }  // namespace cograd::kernels

@@ -46,6 +46,8 @@ Tensor reduce_forward(Ctx<Op>& ctx, const Tensor& self, int dim, const Tensor& i
   COGRAD_CHECK(self.dtype() == src.dtype(), name,
                "(): Expected self.dtype to be equal to src.dtype, got ", dtype_name(self.dtype()),
                " and ", dtype_name(src.dtype()));
+  COGRAD_CHECK_NOT_IMPLEMENTED(!is_wide_unsigned(self.dtype()) || op == ScatterReduce::Sum, name,
+                               "(): not implemented for dtype ", dtype_name(self.dtype()));
   if (index.numel() > 0) check_gather_shapes(name, self, dim, index, &src);
   ctx->op = op;
   ctx->dim = dim;

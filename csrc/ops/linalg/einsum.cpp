@@ -243,7 +243,7 @@ Tensor multiply(const Operand& a, const Operand& b, const Groups& g) {
   for (size_t i = 0; i < g.contracted.size(); ++i)
     summed.push_back(static_cast<int64_t>(sx.size() - 1 - i));
   const Tensor product = shaped(x, sx) * shaped(y, sy);
-  return summed.empty() ? product : sum(product, IntList(summed));
+  return summed.empty() ? product : cast(sum(product, IntList(summed)), product.dtype());
 }
 
 Tensor multiply_matrices(const Operand& a, const Operand& b, const Groups& g) {

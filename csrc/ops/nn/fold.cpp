@@ -70,7 +70,7 @@ struct Im2Col {
       "im2col", "input, kernel_size, dilation, padding, stride", kInternal | kShape,
       "The blocks that a kernel sees of images (N, C, H, W), as columns (N, C KH KW, L).",
       "T(2, 3, 4, 5), (2, 3), (1, 1), (0, 0), (1, 1); T(1, 2, 5, 4), 2, (2, 1), 1, (1, 2)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
   static constexpr TangentRule kTangent = linear({0});
   using State = FoldState;
   static Tensor forward(Ctx<Im2Col>& ctx, const Tensor& x, IntList kernel, IntList dilation,
@@ -106,7 +106,7 @@ struct Col2Im {
       "The sums of columns (N, C KH KW, L) at the places of images (N, C, H, W) they are from.",
       "T(2, 18, 9), (4, 5), (2, 3), (1, 1), (0, 0), (1, 1); "
       "T(1, 8, 15), (5, 4), 2, (2, 1), 1, (1, 2)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
   static constexpr TangentRule kTangent = linear({0});
   using State = FoldState;
   static Tensor forward(Ctx<Col2Im>& ctx, const Tensor& cols, IntList image, IntList kernel,
@@ -175,7 +175,7 @@ struct Unfold {
       "unfold", "input, kernel_size, dilation=1, padding=0, stride=1", kNN | kShape,
       "The blocks that a kernel sees of images (N, C, H, W), as columns (N, C KH KW, L).",
       "T(2, 3, 4, 5), (2, 3); T(2, 5, 4), 2, (2, 1), 1, (1, 2)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
   static Tensor forward(const Tensor& x, IntList kernel, IntList dilation, IntList padding,
                         IntList stride) {
     return with_batch("unfold", x, 4, [&](const Tensor& images) {
@@ -190,7 +190,7 @@ struct Fold {
       "fold", "input, output_size, kernel_size, dilation=1, padding=0, stride=1", kNN | kShape,
       "The sums of columns (N, C KH KW, L) at the places of images (N, C, H, W) they are from.",
       "T(2, 18, 9), (4, 5), (2, 3); T(8, 15), (5, 4), 2, (2, 1), 1, (1, 2)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
+  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | kUnsignedTypes;
   static Tensor forward(const Tensor& x, IntList image, IntList kernel, IntList dilation,
                         IntList padding, IntList stride) {
     return with_batch("fold", x, 3, [&](const Tensor& cols) {

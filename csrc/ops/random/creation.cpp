@@ -21,8 +21,9 @@ void fill_integers(const char* op, const Tensor& out, Generator* g, int64_t lo, 
     const int bits = 8 * dtype_size(t);
     const int64_t top = t == DType::Bool      ? 1
                         : t == DType::Float16 ? 65504
-                        : t == DType::UInt8   ? 255
-                                              : (int64_t{1} << (bits - 1)) - 1;
+                        : t == DType::UInt64  ? std::numeric_limits<int64_t>::max()
+                        : is_signed(t)        ? (int64_t{1} << (bits - 1)) - 1
+                                              : (int64_t{1} << bits) - 1;
     const int64_t low = t == DType::Float16 ? -top : is_signed(t) ? -top - 1 : 0;
     COGRAD_CHECK(lo >= low && lo <= top, op, "(): from is out of bounds for ", dtype_name(t),
                  ", got ", lo);
@@ -203,6 +204,7 @@ Tensor integers_like(Ctx<Op>&, const Tensor& x, int64_t low, int64_t high, Gener
 struct RandintLikeHigh {
   static constexpr OpSpec spec{"randint_like", "input, high, *, generator=None, " COGRAD_LIKE_ARGS,
                                kFunction | kNondiff | kRandom, kRandintDoc, "none: random"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Ctx<RandintLikeHigh>& ctx, const Tensor& x, int64_t high,
                         Generator* generator, COGRAD_LIKE_PARAMS) {
     return integers_like(ctx, x, 0, high, generator, dtype, layout, {}, pin_memory, requires_grad,
@@ -215,6 +217,7 @@ struct RandintLike {
   static constexpr OpSpec spec{"randint_like",
                                "input, low, high, *, generator=None, " COGRAD_LIKE_ARGS,
                                kFunction | kNondiff | kRandom, kRandintDoc, "none: random"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(Ctx<RandintLike>& ctx, const Tensor& x, int64_t low, int64_t high,
                         Generator* generator, COGRAD_LIKE_PARAMS) {
     return integers_like(ctx, x, low, high, generator, dtype, layout, {}, pin_memory, requires_grad,

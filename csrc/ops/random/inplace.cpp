@@ -65,6 +65,7 @@ COGRAD_OP(RandomFull)
 struct RandomTo : Refill<RandomTo, int64_t> {
   static constexpr OpSpec spec{"random", "input, to, *, generator=None", kInplace | kRandom,
                                kRandomDoc, "none: random"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static void fill(const Tensor& out, int64_t to, Generator* g) {
     fill_integers("random_", out, g, 0, to);
   }
@@ -74,6 +75,7 @@ COGRAD_OP(RandomTo)
 struct RandomFrom : Refill<RandomFrom, int64_t, int64_t> {
   static constexpr OpSpec spec{"random", "input, from_, to, *, generator=None", kInplace | kRandom,
                                kRandomDoc, "none: random"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static void fill(const Tensor& out, int64_t from, int64_t to, Generator* g) {
     fill_integers("random_", out, g, from, to);
   }

@@ -30,8 +30,8 @@ struct Bincount {
     const bool weighted = weights.defined();
     COGRAD_CHECK(!weighted || (weights.dim() == 1 && weights.numel() == x.numel()),
                  "weights should be 1-d and have the same length as input");
-    const Tensor in = raw_contiguous(x);
-    const int64_t top = kernels::bincount_size(x.dtype(), in.bytes(), x.numel());
+    const Tensor in = raw_contiguous(is_wide_unsigned(x.dtype()) ? raw_cast(x, DType::Int64) : x);
+    const int64_t top = kernels::bincount_size(in.dtype(), in.bytes(), x.numel());
     const int64_t bins[1] = {std::max(top, minlength)};
     const DType sum = !weighted                           ? DType::Int64
                       : weights.dtype() == DType::Float32 ? DType::Float32
@@ -41,7 +41,7 @@ struct Bincount {
     const Tensor w =
         weighted ? raw_contiguous(raw_cast(complex ? real(weights) : weights, sum)) : Tensor();
     Tensor out = empty(bins, sum);
-    kernels::bincount(x.dtype(), in.bytes(), x.numel(), sum, weighted ? w.bytes() : nullptr,
+    kernels::bincount(in.dtype(), in.bytes(), x.numel(), sum, weighted ? w.bytes() : nullptr,
                       bins[0], out.bytes());
     return out;
   }

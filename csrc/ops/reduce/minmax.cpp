@@ -64,6 +64,7 @@ Tensor extreme_gradient(Ctx<Op>& ctx, const Tensor& g, bool nan_ties) {
                                  "T(3, 4); T(2, 3, 4), (0, 2), True; T(3, 4), 1; T()",    \
                                  numpy "(input, axis=dim, keepdims=keepdim)"};            \
     static constexpr int kSaved = 2;                                                      \
+    static constexpr UnsignedRule kUnsigned = ordered({0});                               \
     using State = ReduceState;                                                            \
     static Tensor forward(Ctx<Struct>& ctx, const Tensor& x, std::optional<DimList> dims, \
                           bool keepdim) {                                                 \
@@ -86,6 +87,7 @@ struct Aminmax {
                                "T(3, 4); T(3, 4), dim=1, keepdim=True",
                                "",
                                "min, max"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& x, std::optional<Dim> dim, bool keepdim) {
     const int64_t d = dim.value_or(0);
     std::optional<IntList> dims;
@@ -136,6 +138,7 @@ struct PickState {
                                  numpy "(input)"};                                             \
     static constexpr const char* kNodeName = #Prefix "Backward1";                              \
     static constexpr int kSaved = 2;                                                           \
+    static constexpr UnsignedRule kUnsigned = ordered({0});                                    \
     using State = ReduceState;                                                                 \
     static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                            \
       remember(ctx, x, all_dims(x.dim()));                                                     \
@@ -156,6 +159,7 @@ struct PickState {
                                  doc_word " of two tensors, element-wise.",                    \
                                  "T(3, 4), T(3, 4); T(3, 1), T(4)",                            \
                                  "np." #pairwise "(input, other)"};                            \
+    static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;                            \
     static Tensor forward(const Tensor& a, const Tensor& b) { return pairwise(a, b); }         \
   };                                                                                           \
   COGRAD_OP(Prefix##Pair)                                                                      \
@@ -170,6 +174,7 @@ struct PickState {
                                  "",                                                           \
                                  "values, indices"};                                           \
     static constexpr int kSaved = 1;                                                           \
+    static constexpr UnsignedRule kUnsigned = ordered({0});                                    \
     using State = PickState;                                                                   \
     static std::tuple<Tensor, Tensor> forward(Ctx<Prefix##Dim>& ctx, const Tensor& x, Dim dim, \
                                               bool keepdim) {                                  \
@@ -207,6 +212,7 @@ struct Argmax {
                                "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), -1, True",
                                "np.argmax(input, axis=dim, keepdims=keepdim)"};
   static constexpr BatchRule kBatch = by_dims();
+  static constexpr UnsignedRule kUnsigned = ordered({});
   static Tensor forward(Ctx<Argmax>&, const Tensor& x, std::optional<Dim> dim, bool keepdim) {
     return position("argmax", true, x, dim, keepdim);
   }
@@ -221,6 +227,7 @@ struct Argmin {
                                "T(3, 4); T(2, 3, 4), 1; T(2, 3, 4), -1, True",
                                "np.argmin(input, axis=dim, keepdims=keepdim)"};
   static constexpr BatchRule kBatch = by_dims();
+  static constexpr UnsignedRule kUnsigned = ordered({});
   static Tensor forward(Ctx<Argmin>&, const Tensor& x, std::optional<Dim> dim, bool keepdim) {
     return position("argmin", false, x, dim, keepdim);
   }

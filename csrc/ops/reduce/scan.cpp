@@ -289,6 +289,7 @@ struct Cummax {
   static constexpr int kSaved = 1;
   using State = ExtremeState;
   static constexpr BatchRule kBatch = by_dims();
+  static constexpr UnsignedRule kUnsigned = ordered({0});
   static std::tuple<Tensor, Tensor> forward(Ctx<Cummax>& ctx, const Tensor& x, Dim dim) {
     return run_extreme(ctx, kernels::cummax, x, dim);
   }
@@ -309,6 +310,7 @@ struct Cummin {
   static constexpr int kSaved = 1;
   using State = ExtremeState;
   static constexpr BatchRule kBatch = by_dims();
+  static constexpr UnsignedRule kUnsigned = ordered({0});
   static std::tuple<Tensor, Tensor> forward(Ctx<Cummin>& ctx, const Tensor& x, Dim dim) {
     return run_extreme(ctx, kernels::cummin, x, dim);
   }

@@ -56,6 +56,7 @@ void select_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
                                  doc " of all elements, the lower one of two.",                    \
                                  "T(5); T(3, 5)",                                                  \
                                  "np." name "(input)"};                                            \
+    static constexpr UnsignedRule kUnsigned = ordered({0});                                        \
     static constexpr int kSaved = 2;                                                               \
     static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                                \
       ctx.save(x);                                                                                 \
@@ -83,6 +84,7 @@ void select_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
                                  "",                                                               \
                                  "values, indices"};                                               \
     static constexpr const char* kNodeName = #Prefix "Backward1";                                  \
+    static constexpr UnsignedRule kUnsigned = ordered({0});                                        \
     static constexpr int kSaved = 1;                                                               \
     using State = PickState;                                                                       \
     static std::tuple<Tensor, Tensor> forward(Ctx<Prefix>& ctx, const Tensor& x, Dim dim,          \
@@ -111,6 +113,7 @@ struct Kthvalue {
   static constexpr int kSaved = 1;
   using State = PickState;
   static constexpr BatchRule kBatch = by_dims();
+  static constexpr UnsignedRule kUnsigned = ordered({0});
   static std::tuple<Tensor, Tensor> forward(Ctx<Kthvalue>& ctx, const Tensor& x, int64_t k, Dim dim,
                                             bool keepdim) {
     const int d = wrap_dim(dim, x.dim());

@@ -3,6 +3,7 @@
 #include <cmath>
 #include "kernels/index.h"
 #include "kernels/sort.h"
+#include "ops/core/unsigned.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {
@@ -45,9 +46,9 @@ Tensor sorter_of(const Tensor& sorted, const Tensor& sorter) {
 
 Tensor search(const Tensor& sorted, const Tensor& values, bool right, bool out_int32,
               const Tensor& sorter) {
-  const DType t = promote_types(sorted.dtype(), values.dtype());
-  const Tensor keys = raw_contiguous(raw_cast(sorted, t));
-  const Tensor in = raw_contiguous(raw_cast(values, t));
+  const DType common = promote_types(sorted.dtype(), values.dtype()), t = signed_twin(common);
+  const Tensor keys = raw_contiguous(in_signed_order(raw_cast(sorted, common)));
+  const Tensor in = raw_contiguous(in_signed_order(raw_cast(values, common)));
   Tensor out = empty(values.sizes(), out_int32 ? DType::Int32 : DType::Int64);
   if (out.numel() == 0) return out;
   const int64_t n = keys.size(-1);
@@ -72,6 +73,7 @@ struct SearchSorted {
       "if sorted_sequence.ndim == 1 else "
       "np.stack([np.searchsorted(a, v) for a, v in zip(sorted_sequence, input)])"};
   static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(const Tensor& sorted, const TensorOrScalar& input, bool out_int32,
                         bool right, std::optional<std::string_view> side, const Tensor& sorter) {
     const Tensor values = as_tensor(input);
@@ -103,6 +105,7 @@ struct Bucketize {
       "right=True; 2.5, cograd.tensor([1., 3.])",
       "np.searchsorted(boundaries, input, 'right' if right else 'left')"};
   static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(const TensorOrScalar& input, const Tensor& boundaries, bool out_int32,
                         bool right) {
     COGRAD_CHECK(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(",
@@ -121,13 +124,14 @@ struct IsIn {
       "I(3, 4), I(3); I(6), I(4), invert=True; T(3), cograd.tensor([0.5]); I(6), 2",
       "np.isin(elements, test_elements, invert=invert)"};
   static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(const TensorOrScalar& elements, const TensorOrScalar& test_elements, bool,
                         bool invert) {
     const Tensor x = as_tensor(elements);
     const Tensor tests = as_tensor(test_elements);
-    const DType t = result_type(x, tests);
-    const Tensor in = raw_contiguous(raw_cast(x, t));
-    const Tensor among = raw_contiguous(raw_cast(tests, t));
+    const DType common = result_type(x, tests), t = signed_twin(common);
+    const Tensor in = raw_contiguous(in_signed_order(raw_cast(x, common)));
+    const Tensor among = raw_contiguous(in_signed_order(raw_cast(tests, common)));
     Tensor out = empty(x.sizes(), DType::Bool);
     bool* found = out.data<bool>();
     const int64_t m = among.numel();

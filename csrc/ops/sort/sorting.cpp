@@ -34,6 +34,7 @@ struct Sort {
   static constexpr int kSaved = 1;
   using State = RankState;
   static constexpr BatchRule kBatch = by_dims();
+  static constexpr UnsignedRule kUnsigned = ordered({0});
   static std::tuple<Tensor, Tensor> forward(Ctx<Sort>& ctx, const Tensor& x, Dim dim,
                                             bool descending, std::optional<bool>) {
     ctx->dim = wrap_dim(dim, x.dim());
@@ -60,6 +61,7 @@ struct Argsort {
       "T(3, 5); T(2, 3, 4), 1, True",
       "np.argsort(-input if descending else input, axis=dim, kind='stable')"};
   static constexpr BatchRule kBatch = by_dims();
+  static constexpr UnsignedRule kUnsigned = ordered({});
   static Tensor forward(Ctx<Argsort>&, const Tensor& x, Dim dim, bool descending, bool) {
     const int d = wrap_dim(dim, x.dim());
     const Tensor in = raw_contiguous(x);
@@ -79,6 +81,7 @@ struct Msort {
                                "Sorted values along the first dim.",
                                "T(3, 5); T(4)",
                                "np.sort(input, axis=0)"};
+  static constexpr DTypeSet kDTypes = kAllTypes | kUnsignedTypes;
   static Tensor forward(const Tensor& x) {
     return std::get<0>(apply<Sort>(x, int64_t{0}, false, std::optional<bool>()));
   }
@@ -98,6 +101,7 @@ struct TopK {
   static constexpr const char* kNodeName = "TopkBackward0";
   using State = RankState;
   static constexpr BatchRule kBatch = by_dims();
+  static constexpr UnsignedRule kUnsigned = ordered({0});
   static std::tuple<Tensor, Tensor> forward(Ctx<TopK>& ctx, const Tensor& x, int64_t k, Dim dim,
                                             bool largest, bool) {
     ctx->dim = wrap_dim(dim, x.dim());

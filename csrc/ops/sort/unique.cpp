@@ -76,6 +76,7 @@ struct Unique {
       "np.unique(input, axis=dim) if not return_inverse else "
       "np.unique(input, return_inverse=True, return_counts=True)"};
   static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr UnsignedRule kUnsigned = ordered({0});
   static Results forward(const Tensor& x, bool, bool return_inverse, bool return_counts,
                          std::optional<Dim> dim) {
     return shaped(dim ? unique_slices("unique", x, *dim, false) : unique_flat(x, false),
@@ -92,6 +93,7 @@ struct UniqueConsecutive {
       "position of each input element in the result and the lengths of the runs.",
       "I(9, hi=2); I(5, hi=3), return_inverse=True, return_counts=True; I(4, 2, hi=2), dim=0"};
   static constexpr BatchRule kBatch{};  // reads values: sample by sample
+  static constexpr UnsignedRule kUnsigned = ordered({0});
   static Results forward(const Tensor& x, bool return_inverse, bool return_counts,
                          std::optional<Dim> dim) {
     return shaped(dim ? unique_slices("unique_consecutive", x, *dim, true) : unique_flat(x, true),

@@ -6,9 +6,9 @@ themselves, and gradients flow through what they compute. Its functions take and
 tensors. They differ from those of the package where the standard does: names, ``axis`` and
 ``keepdims``, promotion that treats 0-dim arrays as any others, and sums of integers.
 
-Not conforming: uint16, uint32 and uint64 are missing (sums of uint8 are int64); ``Tensor.size`` is
-torch's method; operators between arrays of different dtypes promote as torch does, by which a
-0-dim operand yields to others of its kind.
+Not conforming: ``Tensor.size`` is torch's method; operators between arrays of different dtypes
+promote as torch does, by which a 0-dim operand yields to others of its kind; a slice with a
+negative step is a copy; a ``remainder`` of zero has the sign of the first number.
 """
 
 import math as _math
@@ -24,6 +24,9 @@ from cograd import (
     int32,
     int64,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 
 from . import fft, linalg
@@ -46,5 +49,6 @@ newaxis = None
 
 __all__ = ["__array_api_version__", "e", "inf", "nan", "newaxis", "pi"]
 __all__ += ["bool", "complex64", "complex128", "float32", "float64", "int8", "int16", "int32"]
-__all__ += ["fft", "int64", "linalg", "matmul", "matrix_transpose", "tensordot", "uint8", "vecdot"]
+__all__ += ["fft", "int64", "linalg", "matmul", "matrix_transpose", "tensordot", "uint8", "uint16"]
+__all__ += ["uint32", "uint64", "vecdot"]
 __all__ += _creation + _dtypes + _elementwise + _manipulation + _statistical

@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 _SIGNED = ("int8", "int16", "int32", "int64")
-_UNSIGNED = ("uint8",)
+_UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 _REAL = ("float32", "float64")
 _COMPLEX = ("complex64", "complex128")
 _KINDS = {

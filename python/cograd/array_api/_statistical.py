@@ -26,9 +26,11 @@ __all__ = [
 
 
 def _wide(x: Tensor, dtype: Any) -> Tensor:
-    """The elements as sums add them up: integers and bools as int64."""
+    """The elements as sums add them up: integers as int64 or uint64, bools as int64."""
     if dtype is None:
-        dtype = x.dtype if x.is_floating_point() or x.is_complex() else cograd.int64
+        dtype = x.dtype
+        if not (x.is_floating_point() or x.is_complex()):
+            dtype = cograd.int64 if x.dtype == cograd.bool or x.is_signed() else cograd.uint64
     return x.to(dtype)
 
 
@@ -36,14 +38,14 @@ def sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = F
     """The sum over axes."""
     x = _wide(x, dtype)
     axes = _axes(x, axis)
-    return cograd.sum(x, axes, keepdim=keepdims) if axes else x.clone()
+    return cograd.sum(x, axes, keepdim=keepdims, dtype=x.dtype) if axes else x.clone()
 
 
 def prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The product over axes."""
     x = _wide(x, dtype)
     for one in sorted((a % x.ndim for a in _axes(x, axis)), reverse=True):
-        x = cograd.prod(x, one, keepdim=keepdims)
+        x = cograd.prod(x, one, keepdim=keepdims, dtype=x.dtype)
     return x
 
 
@@ -108,7 +110,7 @@ def _running(
             raise ValueError(f"cumulative_{name}(): an axis must be given for {x.ndim} dims")
         axis = 0
     x = _wide(x, dtype)
-    result: Tensor = getattr(cograd, "cum" + name)(x, axis)
+    result: Tensor = getattr(cograd, "cum" + name)(x, axis, dtype=x.dtype)
     if include_initial:
         shape = list(x.shape)
         shape[axis] = 1
