@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "c_reference",
+    "navigation",
     "op_pages",
     "plain_docstrings",
 ]

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch_files
 
 import cograd as torch
 from cograd import nn
@@ -23,8 +24,6 @@ RECORDED = Path(__file__).parent / "recorded" / "torch_files"
 # A Python that has torch: this one, or the one that the variable names.
 TORCH = sys.executable if find_spec("torch") else os.environ.get("COGRAD_TORCH_PYTHON")
 needs_torch = pytest.mark.skipif(TORCH is None, reason="torch is not installed")
-NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
-         "float64", "complex64", "complex128")  # fmt: skip
 
 
 def through_file(obj, **options):
@@ -36,7 +35,7 @@ def through_file(obj, **options):
 
 def check_all(obj):
     """What make_recorded.py has put into all.pt."""
-    for name in NAMES:
+    for name in torch_files.NAMES:
         dtype = getattr(torch, name)
         assert obj["dtypes"][name].dtype == dtype
         assert torch.equal(obj["dtypes"][name], torch.arange(6).reshape(2, 3).to(dtype))
@@ -58,30 +57,6 @@ def check_all(obj):
     torch.optim.Adam(model.parameters()).load_state_dict(obj["optimizer"])
 
 
-def everything():
-    base = torch.arange(12.0)
-    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
-    optimizer = torch.optim.Adam(model.parameters())
-    model(torch.randn(5, 3)).sum().backward()
-    optimizer.step()
-    return {
-        "dtypes": {n: torch.arange(6).reshape(2, 3).to(getattr(torch, n)) for n in NAMES},
-        "base": base,
-        "view": base.view(3, 4).t()[1:],
-        "parameter": nn.Parameter(torch.ones(2)),
-        "leaf": torch.ones(2, requires_grad=True),
-        "size": torch.Size([1, 2]),
-        "dtype": torch.float16,
-        "device": torch.device("cpu"),
-        "ordered": OrderedDict([("b", 1), ("a", 2)]),
-        "others": [1, -2.5, "text", None, True, b"\x00ab", 2**70, (1, (2,)), {3, 4}, 1 + 2j],
-        "empty": torch.empty(0, 3),
-        "scalar": torch.tensor(3.5),
-        "state": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-    }
-
-
 def test_a_file_that_torch_has_written():
     check_all(torch.load(RECORDED / "all.pt"))
     check_all(torch.load(str(RECORDED / "all.pt"), mmap=True))
@@ -90,7 +65,7 @@ def test_a_file_that_torch_has_written():
 
 
 def test_there_and_back():
-    check_all(through_file(everything()))
+    check_all(through_file(torch_files.everything(torch)))
     counts = through_file({"c": Counter("aab"), "f": frozenset([1])})
     assert counts["c"] == Counter("aab") and counts["f"] == frozenset([1])
     twice = [1]
@@ -101,7 +76,7 @@ def test_there_and_back():
 @needs_torch
 def test_torch_reads_what_is_written(tmp_path):
     path = tmp_path / "all.pt"
-    torch.save(everything(), path)
+    torch.save(torch_files.everything(torch), path)
     code = f"""
 import torch
 for options in ({{}}, {{"mmap": True}}):

@@ -140,9 +140,16 @@ def pack(values: npt.NDArray[Any] | bytes) -> str:
     return base64.b64encode(zlib.compress(raw, 6)).decode()
 
 
-def fill(template: str, text: str) -> str:
-    """A page with its data; "<" is escaped so that no text in them can end the script element."""
-    return template.replace("/*DATA*/null", text.replace("<", "\\u003c"))
+def fill(name: str, data: dict[str, Any]) -> str:
+    """The page ``name`` with what pages share, and with its data.
+
+    "<" is escaped so that no text in the data can end the script element.
+    """
+    files = resources.files("cograd.autograd")
+    html = files.joinpath(name).read_text("utf-8")
+    html = html.replace("/*SHARED*/", files.joinpath("_page.js").read_text("utf-8"))
+    text = json.dumps(data, separators=(",", ":"))
+    return html.replace("/*DATA*/null", text.replace("<", "\\u003c"))
 
 
 def page(
@@ -176,5 +183,4 @@ def page(
         "edges": pack(raw["edges"]),
         "group": pack(group.astype(np.int32)),
     }
-    html = resources.files("cograd.autograd").joinpath("_graph_page.html").read_text("utf-8")
-    return fill(html, json.dumps(data, separators=(",", ":")))
+    return fill("_graph_page.html", data)

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -57,5 +55,4 @@ def page(events: Sequence[Any], title: str) -> str:
         "own": pack(np.array([e.self_cpu_time_total for e in events], np.float64)),
         "memory": pack(np.array([e.memory for e in events], np.float64)),
     }
-    template = resources.files("cograd.autograd").joinpath("_profile_page.html").read_text("utf-8")
-    return fill(template, json.dumps(data, separators=(",", ":")))
+    return fill("_profile_page.html", data)

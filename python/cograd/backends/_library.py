@@ -8,8 +8,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 from cograd import _C
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # Library: its title, the extra that installs it, the distribution and the files to look for.
 _EXTRAS = {
@@ -20,6 +25,21 @@ OPERATIONS = {
     "matmul": ("openblas", "mkl", "onednn"),
     "convolution": ("own", "onednn"),
 }
+
+
+class Verbose:
+    """A block in which torch would have a library print its calls; here it changes nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
 
 
 def _candidates(name: str) -> Iterator[str]:

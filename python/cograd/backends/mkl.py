@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType, TracebackType
+from types import ModuleType
 
 from cograd.backends import _library
 
@@ -26,7 +26,7 @@ def version() -> str:
     return _library.version("mkl")
 
 
-class verbose:
+class verbose(_library.Verbose):
     """Accepted for torch's sake: nothing is printed.
 
     Args:
@@ -35,17 +35,6 @@ class verbose:
 
     def __init__(self, enable: int) -> None:
         self.enable = enable
-
-    def __enter__(self) -> verbose:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
 
 
 class _Module(ModuleType):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 from cograd.backends import _library
@@ -47,7 +47,7 @@ def version() -> str:
     return _library.version("onednn")
 
 
-class verbose:
+class verbose(_library.Verbose):
     """Accepted for torch's sake: nothing is printed.
 
     Args:
@@ -56,17 +56,6 @@ class verbose:
 
     def __init__(self, level: int) -> None:
         self.level = level
-
-    def __enter__(self) -> verbose:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
 
 
 def set_flags(

@@ -10,8 +10,7 @@ import cograd
 from cograd import Tensor
 
 from . import constraints
-from .categorical import Categorical
-from .distribution import Distribution
+from ._of_categorical import OfCategorical
 from .transformed_distribution import TransformedDistribution
 from .transforms import ExpTransform
 from .utils import clamp_probs
@@ -19,7 +18,7 @@ from .utils import clamp_probs
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OfCategorical):
     """Logarithms of relaxed unit vectors (Maddison, Mnih and Teh 2017).
 
     Args:
@@ -29,7 +28,6 @@ class ExpRelaxedCategorical(Distribution):
         validate_args: as of ``Distribution``.
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.real_vector  # of these the normalised ones
     has_rsample = True
     _unbatched = ("temperature",)
@@ -41,26 +39,8 @@ class ExpRelaxedCategorical(Distribution):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self._categorical = Categorical(probs, logits)
         self.temperature = temperature
-        shape = self._categorical.param_shape
-        super().__init__(self._categorical.batch_shape, shape[-1:], validate_args=validate_args)
-
-    @property
-    def _param(self) -> Tensor:
-        return self._categorical._param
-
-    @property
-    def param_shape(self) -> Any:
-        return self._categorical.param_shape
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
+        super().__init__(probs, logits, validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)

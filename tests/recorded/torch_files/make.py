@@ -1,36 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the files of this folder: run it here with a Python that has torch 2.13."""
 
-from collections import OrderedDict
+import sys
+from pathlib import Path
 
 import torch
 
-NAMES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
-         "float64", "complex64", "complex128")  # fmt: skip
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import torch_files
 
 torch.manual_seed(0)
-base = torch.arange(12.0)
-model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
-optimizer = torch.optim.Adam(model.parameters())
-model(torch.randn(5, 3)).sum().backward()
-optimizer.step()
-everything = {
-    "dtypes": {n: torch.arange(6).reshape(2, 3).to(getattr(torch, n)) for n in NAMES},
-    "base": base,
-    "view": base.view(3, 4).t()[1:],
-    "parameter": torch.nn.Parameter(torch.ones(2)),
-    "leaf": torch.ones(2, requires_grad=True),
-    "size": torch.Size([1, 2]),
-    "dtype": torch.float16,
-    "device": torch.device("cpu"),
-    "ordered": OrderedDict([("b", 1), ("a", 2)]),
-    "others": [1, -2.5, "text", None, True, b"\x00ab", 2**70, (1, (2,)), {3, 4}, 1 + 2j],
-    "empty": torch.empty(0, 3),
-    "scalar": torch.tensor(3.5),
-    "state": model.state_dict(),
-    "optimizer": optimizer.state_dict(),
-}
+model, optimizer = torch_files.trained(torch)
+everything = torch_files.everything(torch, model, optimizer)
 torch.save(everything, "all.pt")
 torch.save(model.eval(), "module.pt")
-torch.save(base, "legacy.pt", _use_new_zipfile_serialization=False)
+torch.save(everything["base"], "legacy.pt", _use_new_zipfile_serialization=False)
 torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), "script.pt")
