@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from cograd.distributed._board import FAILED, LEFT, RUNNING, Board
+from cograd.distributed._board import FAILED, GONE, LEFT, Board
 from cograd.distributed._names import DistBackendError
 
 __all__ = ["Runtime", "available", "current", "get", "start"]
@@ -60,11 +60,12 @@ class Runtime:
     def fail_with_others(self, during: str = "") -> None:
         """Raises because another rank has failed (or this one has, earlier)."""
         if self.broken is not None:
-            raise DistBackendError(f"communication has failed before: {self.broken}")
-        first = self.board.read(int(self.board.alarm[0]) - 1)
-        reason = "failed" if first is None else f"failed: {first.reason}"
+            first = self.broken.partition("\n")[0]
+            raise DistBackendError(f"communication has failed before{during}: {first}")
+        record = self.board.read(int(self.board.alarm[0]) - 1)
+        reason = "failed" if record is None else f"failed: {record.reason}"
         text = (
-            f"rank {self.rank}{during}: rank {self.board.alarm[0] - 1} {reason}\n"
+            f"rank {self.rank}{during}: rank {int(self.board.alarm[0]) - 1} {reason}\n"
             f"what the ranks were doing:\n{self.board.describe(list(range(self.size)))}"
         )
         raise self.fail(text)
@@ -165,22 +166,23 @@ def _in_child() -> None:
 
 
 def _wait_for_others(runtime: Runtime, seconds: float) -> None:
-    """Until no rank of this node is running any more."""
+    """Until every rank of this node has come to its end."""
     end = time.monotonic() + seconds
     board = runtime.board
     while time.monotonic() < end:
-        if all(board.life(rank)[0] != RUNNING for rank in board.near()):
+        if all(board.life(rank)[0] in (LEFT, GONE) for rank in board.near()):
             return
         time.sleep(0.01)
 
 
 def _abort(runtime: Runtime) -> None:
-    _wait_for_others(runtime, GRACE)
+    runtime.board.gone()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError, AttributeError):
             pass
+    _wait_for_others(runtime, GRACE)
     runtime.MPI.COMM_WORLD.Abort(1)
 
 
