@@ -189,7 +189,7 @@ def check_debug_mode_compares_messages():
             try:
                 F.sendrecv(like, 1 - r, 1 - r)
             except dist.DistBackendError as error:
-                assert f"from rank {1 - r}, which sends" in str(error), error
+                assert f"and rank {1 - r} sends" in str(error), error
             else:
                 raise AssertionError("no error")
     finally:

@@ -259,22 +259,32 @@ class Exchange(Map):
     def _compare(self, sends: list[Any], receives: list[Any]) -> None:
         """Debug mode: the two sides of each message tell each other its shape and dtype."""
         me, group = dist.get_rank(), self.group
-        others, work = [], []
-        for (tensor, rank, tag), label in zip(receives, self.back[1], strict=True):
-            if rank != me:
-                raw = cograd.empty(_WORDS, dtype=cograd.uint8)
-                others.append((raw, tensor, rank, tag))
-                work.append(dist.irecv(raw, rank, group=group, tag=label))
-        for (tensor, rank, _), label in zip(sends, self.back[0], strict=True):
-            if rank != me:
-                work.append(dist.isend(_words(tensor), rank, group=group, tag=label))
+        messages = [
+            (*message, verb, label)
+            for given, verb, labels in (
+                (receives, "sends", self.back[1]),
+                (sends, "expects", self.back[0]),
+            )
+            for message, label in zip(given, labels, strict=True)
+            if message[1] != me
+        ]
+        heard = [cograd.empty(_WORDS, dtype=cograd.uint8) for _ in messages]
+        work = [
+            dist.irecv(raw, rank, group=group, tag=label)
+            for raw, (_, rank, _, _, label) in zip(heard, messages, strict=True)
+        ]
+        work += [
+            dist.isend(_words(tensor), rank, group=group, tag=label)
+            for tensor, rank, _, _, label in messages
+        ]
         _wait(work)
-        for raw, tensor, rank, tag in others:
+        for raw, (tensor, rank, tag, verb, _) in zip(heard, messages, strict=True):
             if not cograd.equal(raw, _words(tensor)):
+                own = "expects" if verb == "sends" else "sends"
                 found = bytes(raw.tolist()).rstrip().decode(errors="replace")
                 raise dist.DistBackendError(
-                    f"rank {me} expects {list(tensor.shape)} {tensor.dtype} with tag {tag} from "
-                    f"rank {rank}, which sends {found}"
+                    f"rank {me} {own} {list(tensor.shape)} {tensor.dtype} with tag {tag}, and rank "
+                    f"{rank} {verb} {found}"
                 )
 
     def adjoint(self) -> Map:
