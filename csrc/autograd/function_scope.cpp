@@ -104,6 +104,8 @@ void leave_function() noexcept {
   count_scopes(-1);
 }
 
+bool within_function() noexcept { return !my_scopes().empty(); }
+
 bool backward_within_vmaps() noexcept {
   const uint32_t before = my_scopes().empty() ? 0 : my_scopes().front().vmaps;
   return thread_state.vmaps == before;

@@ -13,6 +13,8 @@ namespace cograd {
 // `may_write` and for what is made from now on.
 COGRAD_API void enter_function(std::span<const Tensor> may_write);
 COGRAD_API void leave_function() noexcept;
+// Whether a function of a transform runs on this thread.
+COGRAD_API bool within_function() noexcept;
 // Whether every vmap of this thread was entered before the first function: what these record is
 // differentiated while the vmaps are there.
 COGRAD_API bool backward_within_vmaps() noexcept;

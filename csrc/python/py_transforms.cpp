@@ -251,6 +251,7 @@ void init_transforms(py::module_& m) {
   m.def("_function_scope", [](const py::object& may_write, bool reverse) {
     return std::make_unique<FunctionScope>(may_write, reverse);
   });
+  m.def("_within_function", &within_function);
   m.def("_recordable", &recordable);
   m.def("_dual_level", &current_level);
   m.def("_enter_dual_level", &enter);

@@ -189,7 +189,7 @@ def check_debug_mode_compares_messages():
             try:
                 F.sendrecv(like, 1 - r, 1 - r)
             except dist.DistBackendError as error:
-                assert f"from rank {1 - r}, which sends" in str(error), error
+                assert f"and rank {1 - r} sends" in str(error), error
             else:
                 raise AssertionError("no error")
     finally:
@@ -348,6 +348,16 @@ def check_transforms():
     # Each rank's i-th direction is taken at once: the other ranks' cosines are in it, too.
     others = torch.diag(n * 2 * x.cos() * (F.all_reduce(x.cos()).detach() - x.cos()))
     assert torch.allclose(by_func, own + others)
+    assert not torch.func.grad(energy)(x).requires_grad
+    assert not torch.func.jvp(energy, (x,), (x,))[1].requires_grad
+
+    def sent_by_first(x):  # the others have nothing to give but a template
+        mine = x if dist.get_rank() == 0 else F.depends_on(torch.zeros(3, dtype=D), x)
+        return (F.broadcast(mine, 0) ** 2).sum()
+
+    gradient = torch.func.grad(sent_by_first)(x)
+    want = 2 * n * x if dist.get_rank() == 0 else torch.zeros_like(x)
+    assert torch.allclose(gradient, want)
     jac = torch.func.jacfwd(lambda x: F.all_reduce(x) * 1.0)(x)
     assert torch.allclose(jac, n * torch.eye(3, dtype=D))
 

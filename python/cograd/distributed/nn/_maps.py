@@ -240,7 +240,7 @@ class Exchange(Map):
         results = tuple(_empty(t, t.shape) for t in likes)
         receives = list(zip(results, self.source, self.source_tags, strict=True))
         if debug:
-            self._compare([m for m in sends if m[1] != me], [m for m in receives if m[1] != me])
+            self._compare(sends, receives)
         work = [
             dist.irecv(t, rank, group=self.group, tag=tag)
             for t, rank, tag in receives
@@ -253,25 +253,38 @@ class Exchange(Map):
         for out, rank, tag in receives:
             if rank == me:
                 out.copy_(_to_myself(to_self, tag, out))
-        for each in work:
-            if each is not None:
-                each.wait()
+        _wait(work)
         return results
 
     def _compare(self, sends: list[Any], receives: list[Any]) -> None:
         """Debug mode: the two sides of each message tell each other its shape and dtype."""
-        others = [(cograd.empty(_WORDS, dtype=cograd.uint8), *m) for m in receives]
-        work = [dist.irecv(o, r, group=self.group, tag=g) for o, _, r, g in others]
-        work += [dist.isend(_words(t), r, group=self.group, tag=g) for t, r, g in sends]
-        for each in work:
-            if each is not None:
-                each.wait()
-        for raw, tensor, rank, tag in others:
+        me, group = dist.get_rank(), self.group
+        messages = [
+            (*message, verb, label)
+            for given, verb, labels in (
+                (receives, "sends", self.back[1]),
+                (sends, "expects", self.back[0]),
+            )
+            for message, label in zip(given, labels, strict=True)
+            if message[1] != me
+        ]
+        heard = [cograd.empty(_WORDS, dtype=cograd.uint8) for _ in messages]
+        work = [
+            dist.irecv(raw, rank, group=group, tag=label)
+            for raw, (_, rank, _, _, label) in zip(heard, messages, strict=True)
+        ]
+        work += [
+            dist.isend(_words(tensor), rank, group=group, tag=label)
+            for tensor, rank, _, _, label in messages
+        ]
+        _wait(work)
+        for raw, (tensor, rank, tag, verb, _) in zip(heard, messages, strict=True):
             if not cograd.equal(raw, _words(tensor)):
+                own = "expects" if verb == "sends" else "sends"
                 found = bytes(raw.tolist()).rstrip().decode(errors="replace")
                 raise dist.DistBackendError(
-                    f"rank {dist.get_rank()} expects {list(tensor.shape)} {tensor.dtype} with tag "
-                    f"{tag} from rank {rank}, which sends {found}"
+                    f"rank {me} {own} {list(tensor.shape)} {tensor.dtype} with tag {tag}, and rank "
+                    f"{rank} {verb} {found}"
                 )
 
     def adjoint(self) -> Map:
@@ -283,6 +296,12 @@ class Exchange(Map):
 
     def pulled(self, results: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
         return (*results[: len(self.to)], *[None] * len(self.source))
+
+
+def _wait(work: list[Any]) -> None:
+    for each in work:
+        if each is not None:
+            each.wait()
 
 
 _WORDS = 256  # bytes that describe a message

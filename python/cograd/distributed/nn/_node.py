@@ -3,7 +3,9 @@
 
 A node of the graph is made on every rank wherever recording is on, whether or not this rank's
 input requires grad, because the adjoint is a communication that all ranks must take part in. A
-tensor of no elements, the token, that requires grad (and has tangents) brings that about.
+tensor of no elements, the token, that requires grad (and has tangents) brings that about. Not so
+within the functions of cograd.func: they go back to their own inputs alone, and what they return
+shall not require grad for the token's sake.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def fresh_token(levels: int | None = None) -> Tensor:
     if levels is None:
         levels = _C._dual_level() + 1 if forward_ad._is_fwd_grad_enabled() else 0
     token = cograd.empty(0)
-    if cograd.is_grad_enabled():
+    if cograd.is_grad_enabled() and not _C._within_function():
         token.requires_grad_()
     for level in range(levels):
         token = forward_ad.make_dual(token, fresh_token(level), level=level)
