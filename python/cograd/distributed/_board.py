@@ -11,9 +11,9 @@ import struct
 import time
 from typing import Any
 
-__all__ = ["FAILED", "LEFT", "RUNNING", "Board", "Entry"]
+__all__ = ["FAILED", "GONE", "LEFT", "RUNNING", "Board", "Entry"]
 
-RUNNING, LEFT, FAILED = 0, 1, 2
+RUNNING, LEFT, FAILED, GONE = 0, 1, 2, 3  # GONE: has failed and come to its end
 _SIZE = 2048
 _HEAD = struct.Struct("<qqqqdd")  # life, busy, number, length of text, time of life, time of text
 _LIFE = struct.Struct("<q")
@@ -34,7 +34,7 @@ class Entry:
         head = f"rank {self.rank}: "
         age = f"{max(0.0, time.time() - self.since):.1f} s"
         last = f"the last call was {self.text}" if self.text else "no call yet"
-        if self.life == FAILED and not self.busy:
+        if self.life in (FAILED, GONE) and not self.busy:
             return f"{head}failed: {self.reason}; {last}"
         if self.life == LEFT:
             return f"{head}has ended its program; {last}"
@@ -83,6 +83,10 @@ class Board:
     def busy(self) -> None:
         """This rank waits in the call that it began before."""
         _LIFE.pack_into(self._own, 8, 1)
+
+    def gone(self) -> None:
+        """This rank, which has failed, has nothing left to say."""
+        _LIFE.pack_into(self._own, 0, GONE)
 
     def end(self, life: int, reason: str = "") -> None:
         """This rank has left or failed; a failure rings the alarm of every node."""

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from cograd.distributed._board import FAILED, LEFT, RUNNING, Board
+from cograd.distributed._board import FAILED, GONE, LEFT, Board
 from cograd.distributed._names import DistBackendError
 
 __all__ = ["Runtime", "available", "current", "get", "start"]
@@ -60,11 +60,12 @@ class Runtime:
     def fail_with_others(self, during: str = "") -> None:
         """Raises because another rank has failed (or this one has, earlier)."""
         if self.broken is not None:
-            raise DistBackendError(f"communication has failed before: {self.broken}")
-        first = self.board.read(int(self.board.alarm[0]) - 1)
-        reason = "failed" if first is None else f"failed: {first.reason}"
+            first = self.broken.partition("\n")[0]
+            raise DistBackendError(f"communication has failed before{during}: {first}")
+        record = self.board.read(int(self.board.alarm[0]) - 1)
+        reason = "failed" if record is None else f"failed: {record.reason}"
         text = (
-            f"rank {self.rank}{during}: rank {self.board.alarm[0] - 1} {reason}\n"
+            f"rank {self.rank}{during}: rank {int(self.board.alarm[0]) - 1} {reason}\n"
             f"what the ranks were doing:\n{self.board.describe(list(range(self.size)))}"
         )
         raise self.fail(text)
@@ -77,7 +78,9 @@ def _unlink_segments() -> None:
     """
     try:
         with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
-            mapped = {line.split(maxsplit=5)[5].strip() for line in file if "/dev/shm/mpich" in line}
+            mapped = {
+                line.split(maxsplit=5)[5].strip() for line in file if "/dev/shm/mpich" in line
+            }
     except OSError:
         return
     for path in mapped:
@@ -165,22 +168,29 @@ def _in_child() -> None:
 
 
 def _wait_for_others(runtime: Runtime, seconds: float) -> None:
-    """Until no rank of this node is running any more."""
-    end = time.monotonic() + seconds
+    """Until every rank of this node has come to its end."""
     board = runtime.board
-    while time.monotonic() < end:
-        if all(board.life(rank)[0] != RUNNING for rank in board.near()):
+    now = time.monotonic()
+    end = now + seconds
+    # Nothing is known here of the ranks of other nodes, but that they may want to read why.
+    least = now + 1.0 if len(board.near()) < runtime.size else now
+    while now < end:
+        ended = all(board.life(rank)[0] in (LEFT, GONE) for rank in board.near())
+        if ended and now >= least:
             return
+        runtime.world.Iprobe()
         time.sleep(0.01)
+        now = time.monotonic()
 
 
 def _abort(runtime: Runtime) -> None:
-    _wait_for_others(runtime, GRACE)
+    runtime.board.gone()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError, AttributeError):
             pass
+    _wait_for_others(runtime, GRACE)
     runtime.MPI.COMM_WORLD.Abort(1)
 
 
