@@ -20,7 +20,7 @@ from typing import Any
 import cograd as torch
 import cograd.distributed as dist
 from cograd import nn
-from cograd.nn.parallel import DistributedDataParallel
+from cograd.nn.parallel import DistributedDataParallel, _buckets
 
 SIZES = [1 << k for k in range(10, 27, 2)]  # 1 KiB to 64 MiB
 
@@ -40,6 +40,8 @@ class Steps:
     """A model, its batch and optimizer, and steps of the modes."""
 
     def __init__(self, options: argparse.Namespace) -> None:
+        if options.alone_mb is not None:
+            _buckets.ALONE = int(options.alone_mb * (1 << 20))
         self.model = network(options.width, options.hidden)
         self.parameters = sum(p.numel() for p in self.model.parameters())
         self.ddp = DistributedDataParallel(
@@ -93,17 +95,21 @@ def progress_by_thread(reducer: Any) -> None:
     """The other way to let sums go on: a thread that asks MPI, in place of the hooks."""
     import threading
 
-    poll = reducer.poll
+    lock, poll, finish = threading.Lock(), reducer.poll, reducer._finish
     reducer.poll = lambda: None
 
     def run() -> None:
         while True:
-            if reducer._running:
-                poll()
-                time.sleep(5e-5)
-            else:
-                time.sleep(5e-4)
+            with lock:
+                if reducer._running:
+                    poll()
+            time.sleep(5e-5 if reducer._running else 5e-4)
 
+    def finish_alone() -> None:
+        with lock:
+            finish()
+
+    reducer._finish = finish_alone
     threading.Thread(target=run, daemon=True).start()
 
 
@@ -140,6 +146,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=3, help="of each mode in a round")
     parser.add_argument("--bucket-mb", type=float, default=None)
     parser.add_argument("--views", action="store_true", help="gradient_as_bucket_view")
+    parser.add_argument("--alone-mb", type=float, help="size from which gradients travel alone")
     parser.add_argument("--thread", action="store_true", help="progress by a thread")
     options = parser.parse_args()
     dist.init_process_group("mpi")

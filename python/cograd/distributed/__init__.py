@@ -75,7 +75,7 @@ from cograd.distributed._setup import (
     new_subgroups_by_enumeration,
     split_group,
 )
-from cograd.distributed._work import Work
+from cograd.distributed._work import Work, progress
 from cograd.distributed.grad_bucket import GradBucket
 
 __all__ = [
@@ -135,6 +135,7 @@ __all__ = [
     "new_group",
     "new_subgroups",
     "new_subgroups_by_enumeration",
+    "progress",
     "recv",
     "recv_object_list",
     "reduce",

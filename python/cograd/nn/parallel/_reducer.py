@@ -15,6 +15,7 @@ from cograd.distributed.grad_bucket import GradBucket
 from cograd.futures import Future
 
 from ._buckets import Bucket, assign
+from ._lane import lane_of
 from ._sync import broadcast_tensors
 
 __all__ = ["Reducer"]
@@ -70,6 +71,7 @@ class Reducer:
         self.parameters = list(parameters)
         self.group = group
         self.world: int = cograd.distributed.get_world_size(group)
+        self.lane = lane_of(group)
         self.as_views = as_views
         self.static_graph = static_graph
         self.find_unused = find_unused and not static_graph
@@ -212,12 +214,10 @@ class Reducer:
 
     def poll(self) -> None:
         """Lets communication that is under way go on."""
-        for bucket in self.buckets[: self._next]:
-            work = bucket.work
-            if work is None:
-                continue
-            if not (work.is_completed() if self.comm_hook is None else work.done()):
-                return
+        if self.comm_hook is None:
+            self.lane.poll()
+        else:
+            cograd.distributed.progress()
 
     def _put(self, index: int, used: bool) -> None:
         """Brings a gradient to its bucket, which may be full by that."""
@@ -267,9 +267,7 @@ class Reducer:
         if self._next < len(self.buckets):
             return
         if self._used is not None:
-            self._used_work = cograd.distributed.all_reduce(
-                self._used, group=self.group, async_op=True
-            )
+            self._used_work = self.lane.sum(self._used)
         else:
             graph.queue_callback(self._finish)
 
@@ -284,7 +282,7 @@ class Reducer:
         buffer = bucket.buffer
         assert buffer is not None
         if self.comm_hook is None:
-            return cograd.distributed.all_reduce(buffer, group=self.group, async_op=True)
+            return self.lane.sum(buffer)
         state, hook = self.comm_hook
         chosen = [self.parameters[index] for index in bucket.members]
         number = self.buckets.index(bucket)
@@ -379,7 +377,7 @@ class Reducer:
             bucket.work = self._reduce(bucket)
         if self.find_unused or (self.static_graph and self.iterations == 0):
             used = cograd.zeros(len(self.parameters), dtype=cograd.int32)
-            cograd.distributed.all_reduce(used, group=self.group)
+            self.lane.sum(used).wait()
         for bucket in self.buckets:
             self._receive(bucket)
             for index, view in zip(bucket.members, bucket.views, strict=True):
