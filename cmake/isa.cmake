@@ -5,9 +5,17 @@
 # is base, v3 or v4; the ordinary files that choose among the levels at run time (kernels/isa.h) are
 # compiled as everything else.
 set(COGRAD_ISA_OPTIONS ${COGRAD_KERNEL_OPTIMISATION} -fno-math-errno -fno-trapping-math -fwrapv -fopenmp-simd)
-set(COGRAD_ISA_LEVELS base)
+set(COGRAD_ISA_LEVELS "base;v3;v4" CACHE STRING "Levels to build; base is always among them")
+set(COGRAD_ISA_BUILT base)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  list(APPEND COGRAD_ISA_LEVELS v3 v4)
+  foreach(level IN ITEMS v3 v4)
+    if(level IN_LIST COGRAD_ISA_LEVELS)
+      list(APPEND COGRAD_ISA_BUILT ${level})
+    else()
+      string(TOUPPER ${level} name)
+      target_compile_definitions(cograd_flags INTERFACE COGRAD_WITHOUT_${name})
+    endif()
+  endforeach()
   set(COGRAD_ISA_OPTIONS_base -march=x86-64)
   # The baseline is for processors of before 2013: it is vectorised, not unrolled, and a fifth smaller.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
@@ -38,7 +46,7 @@ endfunction()
 # Compiles `ARGN` once per level; `objects` names the list that gets the objects, baseline first.
 function(cograd_add_isa_objects objects)
   if(ARGN)
-    foreach(level IN LISTS COGRAD_ISA_LEVELS)
+    foreach(level IN LISTS COGRAD_ISA_BUILT)
       add_library(cograd_${level} OBJECT ${ARGN})
       target_compile_definitions(cograd_${level} PRIVATE COGRAD_ISA=${level})
       target_compile_options(cograd_${level} PRIVATE ${COGRAD_ISA_OPTIONS}

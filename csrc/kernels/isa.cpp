@@ -2,6 +2,7 @@
 // Chooses the instruction-set level.
 #include "kernels/isa.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -19,14 +20,18 @@ Isa processor() noexcept {
   return Isa::base;
 }
 
+// The best level that was built, of those up to `level`.
+Isa built(Isa level) noexcept {
+  if (level == Isa::v4 && COGRAD_HAS_V4) return level;
+  return level != Isa::base && COGRAD_HAS_V3 ? Isa::v3 : Isa::base;
+}
+
 Isa detect() noexcept {
   const Isa best = processor();
   const char* asked = std::getenv("COGRAD_ISA");
-  if (asked == nullptr) return best;
-  const std::string_view name = asked;
+  const std::string_view name = asked == nullptr ? "" : asked;
   if (name == "base") return Isa::base;
-  if (name == "v3" && best == Isa::v4) return Isa::v3;
-  return best;
+  return built(name == "v3" ? std::min(best, Isa::v3) : best);
 }
 
 const char* name_of(Isa level) noexcept {

@@ -10,7 +10,7 @@ using DTypeLoops = LoopFn[kNumDTypes];
 using LoopTable = const DTypeLoops*;
 
 enum class Isa : uint8_t { base, v3, v4 };
-// The best level this processor has; COGRAD_ISA=base or v3 in the environment lowers it.
+// The best level this processor and this build have; COGRAD_ISA=base or v3 in the environment lowers it.
 Isa isa() noexcept;
 
 }  // namespace cograd::kernels
@@ -18,7 +18,6 @@ Isa isa() noexcept;
 // A file in namespace cograd::kernels::COGRAD_ISA is compiled once per level, with COGRAD_ISA set
 // to base, v3 or v4. Other files say COGRAD_DECLARE_ISA(R, f, (args)), which declares R f(args) in
 // the namespace of every level; COGRAD_BEST_ISA(f) is the copy to call.
-#if defined(__x86_64__)
 #define COGRAD_DECLARE_ISA(R, f, args) \
   namespace base {                     \
   R f args;                            \
@@ -29,14 +28,22 @@ Isa isa() noexcept;
   namespace v4 {                       \
   R f args;                            \
   }
-#define COGRAD_BEST_ISA(f) (isa() == Isa::v4 ? v4::f : isa() == Isa::v3 ? v3::f : base::f)
+// CMake's COGRAD_ISA_LEVELS leaves levels out of a build.
+#if defined(__x86_64__) && !defined(COGRAD_WITHOUT_V3)
+#define COGRAD_HAS_V3 1
+#define COGRAD_V3_OR(f, other) (isa() == Isa::v3 ? v3::f : other)
 #else
-#define COGRAD_DECLARE_ISA(R, f, args) \
-  namespace base {                     \
-  R f args;                            \
-  }
-#define COGRAD_BEST_ISA(f) (base::f)
+#define COGRAD_HAS_V3 0
+#define COGRAD_V3_OR(f, other) other
 #endif
+#if defined(__x86_64__) && !defined(COGRAD_WITHOUT_V4)
+#define COGRAD_HAS_V4 1
+#define COGRAD_V4_OR(f, other) (isa() == Isa::v4 ? v4::f : other)
+#else
+#define COGRAD_HAS_V4 0
+#define COGRAD_V4_OR(f, other) other
+#endif
+#define COGRAD_BEST_ISA(f) COGRAD_V4_OR(f, COGRAD_V3_OR(f, base::f))
 
 // Defines f() here as what the best f() returned when first called: a table, a set of loops.
 #define COGRAD_ISA_VALUE(R, f)                    \

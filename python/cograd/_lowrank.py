@@ -30,6 +30,16 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     return out
 
 
+MOST_ITERATIONS = 1 << 16  # each is a few decompositions: more would not end
+
+
+def _iterations(name: str, niter: int | None, default: int) -> int:
+    niter = default if niter is None else niter
+    if niter > MOST_ITERATIONS:
+        raise ValueError(f"{name}(): niter must be at most {MOST_ITERATIONS}, got {niter}")
+    return niter
+
+
 def _range_of(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
     """Orthonormal columns close to those of A - M: Halko and others (2011), algorithm 4.4."""
 
@@ -54,19 +64,20 @@ def svd_lowrank(
     Args:
         A: matrices (*, m, n).
         q: how many singular values; a little more than the rank of A.
-        niter: power iterations, which bring small singular values down.
+        niter: power iterations, which bring small singular values down; ValueError above 65536.
         M: the mean, broadcast to A.
 
     N. Halko, P.-G. Martinsson, J. Tropp, "Finding structure with randomness" (2011), algorithm 5.1.
     Draws from the default generator.
     """
     q = 6 if q is None else q
+    niter = _iterations("svd_lowrank", niter, 2)
     m, n = A.shape[-2:]
     if M is not None:
         M = M.expand(A.shape)
     if m < n:
         A, M = A.mH, None if M is None else M.mH
-    Q = _range_of(A, q, 2 if niter is None else niter, M)
+    Q = _range_of(A, q, niter, M)
     B = Q.mH @ (A if M is None else A - M)
     U, S, Vh = _ops.linalg_svd(B, full_matrices=False)
     left, right = Q @ U, Vh.mH
@@ -161,8 +172,9 @@ def lobpcg(
         B: symmetric positive definite, A's shape; the identity by default.
         X: starting vectors (*, m, n), random by default; ``n``: how many.
         iK: a preconditioner, close to the inverse of A.
-        niter: the most iterations (1000 by default); tol: the residual, relative to the norms of A
-            and B, at which to stop (the root of the dtype's eps by default).
+        niter: the most iterations (1000 by default; ValueError above 65536).
+        tol: the residual, relative to the norms of A and B, at which to stop (the root of the
+            dtype's eps by default).
         largest: whether the largest eigenvalues are wanted; the default.
         method: "basic" and "ortho" name one method here; the parameters after it are accepted.
 
@@ -182,7 +194,7 @@ def lobpcg(
         )
     if tol is None:
         tol = cograd.finfo(A.dtype).eps ** 0.5
-    limit = 1000 if niter is None or niter < 0 else niter
+    limit = 1000 if niter is not None and niter < 0 else _iterations("lobpcg", niter, 1000)
     columns = max(k, k if n is None else n)
     with cograd.no_grad():
         start = cograd.randn(*A.shape[:-1], columns, dtype=A.dtype) if X is None else X
