@@ -255,7 +255,7 @@ void init_gc(py::module_& m) {
   if (proxy_type == nullptr) throw_python_error();
   py::cpp_function callback(&on_collection, py::arg("phase"), py::arg("info"));
   py::module_ gc = py::module_::import("gc");
-  get_objects = gc.attr("get_objects").release().ptr();
+  get_objects = py::object(gc.attr("get_objects")).release().ptr();
   gc.attr("callbacks").attr("append")(callback);
   m.attr("_gc_callback") = callback;
 }

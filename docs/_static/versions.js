@@ -14,6 +14,7 @@
   const select = document.createElement("select");
   select.id = "versions";
   select.ariaLabel = "Version of the documentation";
+  select.style.margin = "0.25rem 1rem";
   for (const { name, title } of versions) select.add(new Option(title, name, false, name === here));
   select.onchange = async () => {
     const to = new URL(`../${select.value}/`, root), same = new URL(page, to);
