@@ -78,6 +78,8 @@ class ReduceOp(enum.Enum):
     BXOR = 7
     PREMUL_SUM = 8
 
+    __hash__ = object.__hash__  # Enum's own is a Python function
+
     def __str__(self) -> str:
         return f"ReduceOp.{self.name}"
 
@@ -87,7 +89,7 @@ def supports_complex(reduceOp: ReduceOp) -> bool:
     return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT)
 
 
-class Backend(str):  # noqa: SLOT000
+class Backend(str):
     """A backend's name in lower case; ``mpi`` is the one that communicates here."""
 
     UNDEFINED = "undefined"

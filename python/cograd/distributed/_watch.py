@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from cograd.distributed._board import LEFT
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from cograd.distributed._group import ProcessGroup
     from cograd.distributed._runtime import Runtime
 
-__all__ = ["call_site", "describe", "poll"]
+__all__ = ["call_site", "describe", "origin", "place", "poll"]
 
 _SPIN = 150  # tests before the first look at the clock: about 30 microseconds
 _YIELD = 5e-3  # seconds of yielding before sleeps begin, for messages of no size
@@ -27,25 +29,38 @@ _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 _inside: dict[str, bool] = {}
 
 
-def call_site() -> str:
-    """File and line of the user's code that called into cograd."""
-    frame = sys._getframe(1)
+origin = threading.local()  # ``text``: what the call is made for, such as a backward
+
+
+def place(depth: int = 1) -> tuple[str, int, str]:
+    """File and line of the user's code that called into cograd, and what for.
+
+    ``depth``: how many callers are surely cograd's own; looking at each costs time.
+    """
+    try:
+        frame: FrameType | None = sys._getframe(depth)
+    except ValueError:  # called by C++, as a hook of a backward thread is
+        frame = None
     while frame is not None:
         file = frame.f_code.co_filename
         own = _inside.get(file)
         if own is None:
             own = _inside[file] = os.path.abspath(file).startswith(_PACKAGE)
         if not own:
-            return f"{file}:{frame.f_lineno}"
-        if frame.f_back is None:
-            break
+            return file, frame.f_lineno, getattr(origin, "text", "")
         frame = frame.f_back
-    return "?"
+    return "?", 0, getattr(origin, "text", "")
 
 
-def describe(text: str, shape: object, dtype: object, site: str) -> str:
+def call_site() -> str:
+    """The same as text."""
+    file, line, text = place()
+    return f"{file}:{line}{text}"
+
+
+def describe(text: str, shape: Sequence[int] | None, dtype: object, site: str) -> str:
     """A call in one line."""
-    tensor = "" if shape is None else f" of {list(shape)} {dtype}"  # type: ignore[call-overload]
+    tensor = "" if shape is None else f" of {list(shape)} {dtype}"
     return f"{text}{tensor} at {site}"
 
 
