@@ -12,6 +12,7 @@ Without mpiexec the same program runs as one rank.
 """
 
 import argparse
+import itertools
 import time
 
 import matplotlib
@@ -56,11 +57,13 @@ class Timeline:
 
 
 def network():
-    """64 pixels to 10 scores; 1.1 million parameters."""
+    """64 pixels to 10 scores; 1.2 million parameters."""
     torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Linear(64, 1024), nn.Tanh(), nn.Linear(1024, 1024), nn.Tanh(), nn.Linear(1024, 10)
-    )
+    sizes = [64, 768, 768, 768]
+    layers = []
+    for inputs, outputs in itertools.pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs), nn.Tanh()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], 10))
 
 
 def digits():

@@ -5,6 +5,7 @@ import copy
 import pickle
 import sys
 import warnings
+import weakref
 
 import checks
 
@@ -12,7 +13,7 @@ import cograd as torch
 import cograd.distributed as dist
 from cograd import nn
 from cograd.distributed.algorithms import Join, ddp_comm_hooks
-from cograd.nn.parallel import DistributedDataParallel as DDP
+from cograd.nn.parallel import DistributedDataParallel as DDP  # noqa: N817
 from cograd.nn.parallel import _buckets
 from cograd.utils.checkpoint import checkpoint
 
@@ -152,6 +153,8 @@ def check_construction():
         DDP,
         nn.Sequential(*[nn.Linear(1, 1)] if rank else [nn.Linear(1, 1, bias=False)]),
     )
+    reducer = weakref.ref(DDP(nn.Linear(3, 2)).reducer)
+    assert reducer() is None  # and its hooks with it
     again = pickle.loads(pickle.dumps(model))
     x = torch.randn(4, 3)
     again(x).sum().backward()

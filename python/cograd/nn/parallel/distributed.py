@@ -316,9 +316,7 @@ class DistributedDataParallel(Module, Joinable):
             "rank": cograd.distributed.get_rank(self.process_group),
             "iteration": reducer.iterations,
             "has_rebuilt_buckets": reducer.rebuilt,
-            "bucket_sizes": ", ".join(
-                str(bucket.nbytes) for bucket in reducer.buckets
-            ),
+            "bucket_sizes": ", ".join(str(bucket.nbytes) for bucket in reducer.buckets),
             "find_unused_parameters": self.find_unused_parameters,
             "gradient_as_bucket_view": self.gradient_as_bucket_view,
             "static_graph": self.static_graph,
@@ -438,7 +436,7 @@ def _check_annotations(hook: Callable[..., Any]) -> None:
     except (TypeError, ValueError):
         return
     bucket = parameters.get("bucket")
-    kinds = (inspect.Parameter.empty, cograd.distributed.GradBucket)
-    if bucket is not None and bucket.annotation not in kinds:
-        if not isinstance(bucket.annotation, str):
-            raise ValueError("Communication hook: bucket annotation should be dist.GradBucket.")
+    kind = inspect.Parameter.empty if bucket is None else bucket.annotation
+    known = (inspect.Parameter.empty, cograd.distributed.GradBucket)
+    if kind not in known and not isinstance(kind, str):
+        raise ValueError("Communication hook: bucket annotation should be dist.GradBucket.")
