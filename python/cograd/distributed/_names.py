@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import os
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = [
     "Backend",
@@ -98,7 +98,7 @@ class Backend(str):
     UCC = "ucc"
     MPI = "mpi"
     XCCL = "xccl"
-    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI]
+    backend_list: ClassVar[list[str]] = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI]
 
     def __new__(cls, name: str) -> Backend:
         if not isinstance(name, str):

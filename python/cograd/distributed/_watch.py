@@ -21,7 +21,8 @@ __all__ = ["call_site", "describe", "origin", "place", "poll"]
 
 _SPIN = 150  # tests before the first look at the clock: about 30 microseconds
 _YIELD = 5e-3  # seconds of yielding before sleeps begin, for messages of no size
-_NAP = 1e-3  # the longest sleep
+_NAP, _SHORT_NAP = 1e-3, 1e-4  # the longest sleeps: for small messages, for large ones
+_LARGE = 1 << 20  # bytes
 _SLOWEST = 2e8  # bytes per second of the slowest transfer that shall see no sleeps
 _LEFT_GRACE = 2.0  # seconds after which a rank that ended is not waited for
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -90,6 +91,7 @@ def poll(
     deadline = (began if started is None else started) + timeout
     yield_until = began + _YIELD + nbytes / _SLOWEST
     pause, next_look = 2e-5, began
+    longest = _NAP if nbytes < _LARGE else _SHORT_NAP
     alarm = runtime.board.alarm
     while not test():
         now = clock()
@@ -105,7 +107,7 @@ def poll(
             if now - began > _LEFT_GRACE:
                 _look_for_ended(runtime, group, text, peers)
         time.sleep(pause)
-        pause = min(pause * 1.5, _NAP)
+        pause = min(pause * 1.5, longest)
 
 
 def _expired(runtime: Runtime, group: ProcessGroup, text: str, timeout: float, fatal: bool) -> None:
