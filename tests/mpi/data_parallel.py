@@ -153,6 +153,14 @@ def check_construction():
         DDP,
         nn.Sequential(*[nn.Linear(1, 1)] if rank else [nn.Linear(1, 1, bias=False)]),
     )
+    part = nn.ModuleDict({"own": nn.Linear(2, 2, bias=False), "all": nn.Linear(2, 2, bias=False)})
+    part.forward = lambda x: part["own"](x) + part["all"](x)
+    DDP._set_params_and_buffers_to_ignore_for_model(part, ["own.weight"])
+    partly = DDP(part)
+    partly._set_static_graph()
+    partly(torch.full((1, 2), 1.0 + rank)).sum().backward()
+    same_everywhere([part["all"].weight, part["all"].weight.grad])
+    assert part["own"].weight.grad[0, 0] == 1 + rank
     reducer = weakref.ref(DDP(nn.Linear(3, 2)).reducer)
     assert reducer() is None  # and its hooks with it
     again = pickle.loads(pickle.dumps(model))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -305,6 +305,19 @@ class DistributedDataParallel(Module, Joinable):
             )
         self._comm_hook = (state, hook)
         self.reducer.comm_hook = self._comm_hook
+
+    def _set_static_graph(self) -> None:
+        """The same as ``static_graph=True`` at construction, before the first forward."""
+        if self._reducer is not None and self._reducer.iterations:
+            raise RuntimeError("_set_static_graph() must be called before the first iteration")
+        self.static_graph = True
+        if not self._alone:
+            self._make_reducer()
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Iterable[str]) -> None:
+        """Parameters and buffers, by their names in ``module``, that are not to be kept equal."""
+        module._ddp_params_and_buffers_to_ignore = list(names)
 
     def _get_ddp_logging_data(self) -> dict[str, Any]:
         """What this rank has done: sizes of buckets, and times of the last iteration in ns."""
