@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run by mpiexec on each rank: times steps of a multilayer perceptron; rank 0 prints JSON.
 
-Modes take turns, so that whatever else the machine does falls on all of them:
+Modes take turns, so that whatever else the machine does falls on all of them; of each the best
+round counts:
   alone      rank 0 computes, the others wait
   computing  all ranks compute, nothing is sent
   ddp        all ranks compute, and DistributedDataParallel averages the gradients
@@ -176,9 +177,9 @@ def main() -> None:
         "ranks": dist.get_world_size(),
         "batch": options.batch,
         "parameters": steps.parameters,
-        **{mode: statistics.median(values) for mode, values in found.items() if values},
-        "best": {mode: min(values) for mode, values in found.items() if values},
-        "parts": [statistics.median(values) for values in zip(*parts, strict=True)],
+        **{mode: min(values) for mode, values in found.items() if values},
+        "median": {mode: statistics.median(values) for mode, values in found.items() if values},
+        "parts": [min(values) for values in zip(*parts, strict=True)],
         "gradients": steps.gradients(),
     }
     if dist.get_world_size() > 1:
