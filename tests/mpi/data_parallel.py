@@ -401,9 +401,27 @@ def check_hooks():
         same_everywhere(model.parameters())
         dist.all_reduce(loss.detach_())
         losses.append(loss.item() / dist.get_world_size())
+    batched = DDP(net())
+    own_state = hooks.powerSGD_hook.PowerSGDState(None, 4, start_powerSGD_iter=2)
+    batched.register_comm_hook(own_state, hooks.powerSGD_hook.batched_powerSGD_hook)
+    for _ in range(4):
+        batched.zero_grad()
+        loss_of(batched, *map(mine, data())).backward()
+    same_everywhere([p.grad for p in batched.parameters()])
+    close(batched.module[4].bias.grad, net_gradients()[-1], rtol=0.5, atol=0.1)
+    named = DDP(net())
+    hooks.register_ddp_comm_hook(hooks.DDPCommHookType.BF16_COMPRESS, named)
+    loss_of(named, *map(mine, data())).backward()
+    close([p.grad for p in named.parameters()], net_gradients(), rtol=2e-2, atol=2e-2)
     rate, before, after = state.compression_stats()
     assert rate > 1.3 and before > after > 0
     assert losses[1] < 1.1 * losses[0], losses
+
+
+def net_gradients():
+    ref = net()
+    loss_of(ref, *data()).backward()
+    return [p.grad for p in ref.parameters()]
 
 
 def check_join():
