@@ -191,3 +191,4 @@ def is_torchelastic_launched() -> bool:
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING, annotations
