@@ -39,7 +39,12 @@ class Outcome(NamedTuple):
 def launch(n, program, *arguments, env=None):
     """mpiexec with `program` (a file of tests/mpi or a path), in a session of its own."""
     path = PROGRAMS / program
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COGRAD_TEST_LAUNCH": _mark(), **(env or {})}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "COGRAD_TEST_LAUNCH": _mark(),
+        **(env or {}),
+    }
     return subprocess.Popen(
         [str(MPIEXEC), "-n", str(n), sys.executable, "-X", "faulthandler", str(path), *arguments],
         stdin=subprocess.DEVNULL,
@@ -63,7 +68,9 @@ def run_ranks(n, program, *arguments, timeout=60, env=None, ok=True):
             _kill(pid)
         process.kill()
         out, err = process.communicate()
-        pytest.fail(f"{program} on {n} ranks still ran after {timeout} s\n{out[-3000:]}{err[-3000:]}")
+        pytest.fail(
+            f"{program} on {n} ranks still ran after {timeout} s\n{out[-3000:]}{err[-3000:]}"
+        )
     outcome = Outcome(process.returncode, out, err, time.monotonic() - began, _outlived(mark))
     assert not outcome.left, f"processes outlived mpiexec: {outcome.left}"
     if ok:

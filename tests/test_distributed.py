@@ -55,28 +55,27 @@ def test_a_rank_is_interrupted():
     assert "KeyboardInterrupt" in outcome.err and "rank 1 failed: KeyboardInterrupt" in outcome.err
 
 
-@pytest.mark.parametrize("name", ["exits_early", "ends_early"])
-def test_a_rank_ends_early(name):
-    outcome = fault(name)
+def test_a_rank_ends_early():
+    outcome = fault("ends_early")
     assert "but rank 1 has ended its program" in outcome.err and outcome.seconds < 15
 
 
-@pytest.mark.parametrize("nodes", ["", "1"], ids=["one machine", "two machines"])
-def test_timeout(nodes):
-    """Both ranks raise, with what each was doing; also where no memory is shared."""
-    out = fault("times_out", COGRAD_DISTRIBUTED_TEST_NODES=nodes).out
-    assert re.search(r"\[0\] after 1.[5-9] s: rank 0 waited 1.5 s \(the timeout\) in all_reduce", out)
+def test_timeout():
+    """Both ranks raise, with what each was doing."""
+    out = fault("times_out").out
+    assert re.search(r"\[0\] after \S+ s: rank 0 waited 1.5 s \(the timeout\) in all_reduce", out)
     assert re.search(
         r"rank 0: in all_reduce\(SUM\) of \[3, 2\] cograd.float32 at \S+:\d+ .*call 2", out
     )
-    if not nodes:  # a rank that computes answers no other machine
-        assert re.search(r"rank 1: computing for \S+ s; the last call was barrier at \S+:\d+", out)
-        assert re.search(r"\[1\] after 0.0 s: rank 1: rank 0 failed: rank 0 waited 1.5 s", out)
-    assert out.count("communication has failed before: rank") >= 1
+    assert re.search(r"rank 1: computing for \S+ s; the last call was barrier at \S+:\d+", out)
+    assert re.search(r"\[1\] after \S+ s: rank 1: rank 0 failed: rank 0 waited 1.5 s", out)
+    assert out.count("communication has failed before: rank") == 2
 
 
-def test_different_calls_time_out():
-    out = fault("different_calls").out
+@pytest.mark.parametrize("nodes", ["", "1"], ids=["one machine", "two machines"])
+def test_different_calls_time_out(nodes):
+    """Also between machines: where no memory is shared, records are read by one-sided MPI."""
+    out = fault("different_calls", COGRAD_DISTRIBUTED_TEST_NODES=nodes).out
     assert "[0] after" in out and "[1] after" in out
     assert "rank 0: in all_reduce(SUM) of [3]" in out
     assert "rank 1: in broadcast(src=0) of [2]" in out
@@ -114,7 +113,8 @@ def test_debug_mode(n):
 
 
 def test_debug_mode_passes_what_agrees():
-    run_ranks(2, "basics.py", env={"COGRAD_DISTRIBUTED_DEBUG": "1"})
+    checks = ("check_empty", "check_groups", "check_gather_and_scatter", "check_objects")
+    run_ranks(2, "basics.py", *checks, env={"COGRAD_DISTRIBUTED_DEBUG": "1"})
 
 
 def test_fork_and_workers():

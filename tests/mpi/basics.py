@@ -117,7 +117,11 @@ def check_broadcast_and_reduce():
             op = ReduceOp.SUM
             for x in layouts(values(r, dtype)):
                 dist.reduce(x, root, op)
-                want = expected(op, every(lambda q: values(q, dtype))) if r == root else values(r, dtype)
+                want = (
+                    expected(op, every(lambda q: values(q, dtype)))
+                    if r == root
+                    else values(r, dtype)
+                )
                 assert torch.allclose(x, want)
     x = values(r, torch.float32)
     work = dist.broadcast(x, group_src=n - 1, async_op=True)

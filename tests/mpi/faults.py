@@ -73,17 +73,11 @@ def interrupted():
     dist.all_reduce(torch.ones(3))
 
 
-def exits_early():
+def ends_early():
+    dist.group.WORLD.set_timeout(timedelta(seconds=60))
     if rank == 1:
         sys.exit(3)
     dist.all_reduce(torch.ones(3))
-
-
-def ends_early():
-    if rank != 1:
-        dist.get_process_group_ranks(None)
-        dist.group.WORLD.timeout = 60
-        dist.all_reduce(torch.ones(3))
 
 
 def times_out():
@@ -125,6 +119,7 @@ def missing_at_barrier():
 
 def handle_times_out():
     """Work.wait(timeout) gives up waiting, not the call."""
+    dist.group.WORLD.set_timeout(timedelta(seconds=30))
     if rank == 1:
         time.sleep(0.6)
     x = torch.ones(2)
@@ -145,7 +140,10 @@ def debug():
         ("op", lambda: dist.broadcast(ones, 0) if odd else dist.all_reduce(ones)),
         ("shape", lambda: dist.all_reduce(torch.ones(4 if odd else 3))),
         ("dtype", lambda: dist.all_reduce(ones.double() if odd else ones)),
-        ("reduction", lambda: dist.all_reduce(ones, dist.ReduceOp.MAX if odd else dist.ReduceOp.SUM)),
+        (
+            "reduction",
+            lambda: dist.all_reduce(ones, dist.ReduceOp.MAX if odd else dist.ReduceOp.SUM),
+        ),
         ("root", lambda: dist.broadcast(ones, 1 if odd else 0)),
     ]
     for name, call in pairs:
@@ -161,8 +159,6 @@ def debug():
     dist.all_reduce(ones)
     assert ones.tolist() == [size] * 3
     say("goes on")
-
-
 
 
 def forked():

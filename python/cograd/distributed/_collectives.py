@@ -283,8 +283,7 @@ def _hear(pg: ProcessGroup, tag: int, limit: float, wait_all_ranks: bool) -> Non
     runtime = pg._runtime
     empty = bytearray()
     requests = {
-        rank: pg.comm.Irecv([empty, 0, runtime.MPI.BYTE], rank, tag)
-        for rank in range(1, pg.size())
+        rank: pg.comm.Irecv([empty, 0, runtime.MPI.BYTE], rank, tag) for rank in range(1, pg.size())
     }
 
     def test() -> bool:

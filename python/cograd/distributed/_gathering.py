@@ -359,9 +359,7 @@ def reduce_scatter(
         )
     values = flat_source(inputs, reduced=True)
     counts = [t.numel() for t in inputs]
-    return _reduce_scatter(
-        "reduce_scatter", pg, output, values, counts, op, async_op, values
-    )
+    return _reduce_scatter("reduce_scatter", pg, output, values, counts, op, async_op, values)
 
 
 def reduce_scatter_tensor(
@@ -515,6 +513,4 @@ def all_to_all_single(
     check_same(name, "output", [output], input)
     received = _splits(name, "output_split_sizes", output_split_sizes, output, pg.size())
     sent = _splits(name, "input_split_sizes", input_split_sizes, input, pg.size())
-    return _all_to_all(
-        name, pg, target(output), source(input), received, sent, async_op, output
-    )
+    return _all_to_all(name, pg, target(output), source(input), received, sent, async_op, output)

@@ -134,9 +134,7 @@ class ProcessGroup:
         runtime.board.enter(0 if async_op else 1, self.sequence, text)
         request = _begin(runtime, start, self.comm, text)
         nbytes = tensor.numel() * tensor.element_size()
-        return self._go(
-            request, text, keep, finish, async_op, tensor, nbytes, peers, None, status
-        )
+        return self._go(request, text, keep, finish, async_op, tensor, nbytes, peers, None, status)
 
     def _go(
         self,
@@ -154,9 +152,7 @@ class ProcessGroup:
         runtime = self._runtime
         if async_op:
             value = result if isinstance(result, list) else [result]
-            work = Work(
-                self, text, request, keep, finish, result=value, nbytes=nbytes, peers=peers
-            )
+            work = Work(self, text, request, keep, finish, result=value, nbytes=nbytes, peers=peers)
             work._status = status
             runtime.pending[id(work)] = work
             return work
@@ -190,7 +186,7 @@ def _translated(runtime: Runtime, error: BaseException, text: bytes) -> BaseExce
     if isinstance(error, runtime.MPI.Exception):
         return runtime.fail(
             f"rank {runtime.rank}: MPI failed in {text.decode(errors='replace')}: "
-            f"{error.Get_error_string()}"  # type: ignore[attr-defined]
+            f"{error.Get_error_string()}"
         )
     return error
 
@@ -267,4 +263,3 @@ def group_rank(name: str, pg: ProcessGroup, which: str, given: Any, in_pg: Any) 
     if value not in pg.ranks:
         raise ValueError(f"{name}: Global rank {value} is not part of group {pg}")
     return pg.ranks.index(value)
-

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Python objects over MPI, pickled. Unpickling runs code: only between ranks that trust each other."""
+"""Python objects over MPI, pickled: unpickling runs code, so ranks must trust each other."""
 
 from __future__ import annotations
 
@@ -344,6 +344,6 @@ def recv_object_list(
         runtime.parked.append((request, data))
         raise
     runtime.board.leave()
-    sender = pg.ranks[status.Get_source()]
+    sender: int = pg.ranks[status.Get_source()]
     _fill(name, object_list, pickle.loads(bytes(data)), sender)
     return sender

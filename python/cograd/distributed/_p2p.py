@@ -176,7 +176,8 @@ def recv(
     if received is None:
         return -1
     pg, status, _ = received
-    return pg.ranks[status.Get_source()]
+    sender: int = status.Get_source()
+    return pg.ranks[sender]
 
 
 class P2POp:

@@ -78,7 +78,9 @@ def _unlink_segments() -> None:
     """
     try:
         with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
-            mapped = {line.split(maxsplit=5)[5].strip() for line in file if "/dev/shm/mpich" in line}
+            mapped = {
+                line.split(maxsplit=5)[5].strip() for line in file if "/dev/shm/mpich" in line
+            }
     except OSError:
         return
     for path in mapped:
@@ -167,12 +169,18 @@ def _in_child() -> None:
 
 def _wait_for_others(runtime: Runtime, seconds: float) -> None:
     """Until every rank of this node has come to its end."""
-    end = time.monotonic() + seconds
     board = runtime.board
-    while time.monotonic() < end:
-        if all(board.life(rank)[0] in (LEFT, GONE) for rank in board.near()):
+    now = time.monotonic()
+    end = now + seconds
+    # Nothing is known here of the ranks of other nodes, but that they may want to read why.
+    least = now + 1.0 if len(board.near()) < runtime.size else now
+    while now < end:
+        ended = all(board.life(rank)[0] in (LEFT, GONE) for rank in board.near())
+        if ended and now >= least:
             return
+        runtime.world.Iprobe()
         time.sleep(0.01)
+        now = time.monotonic()
 
 
 def _abort(runtime: Runtime) -> None:

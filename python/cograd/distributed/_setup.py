@@ -179,22 +179,26 @@ def get_backend_config(group: ProcessGroup | None = None) -> str:
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """"mpi" for the CPU; ValueError for another device."""
+    """The name "mpi" for the CPU; ValueError for another device."""
     if str(device).partition(":")[0] != "cpu":
         raise ValueError(f"Default backend not registered for device : {device}")
     return "mpi"
 
 
+def _is_outside(group: Any) -> bool:
+    return group is GroupMember.NON_GROUP_MEMBER
+
+
 def get_rank(group: ProcessGroup | None = None) -> int:
     """This process's rank in a group (None: among all); -1 where it is no member."""
-    if group is GroupMember.NON_GROUP_MEMBER:
+    if _is_outside(group):
         return -1
     return resolve("get_rank", group).rank()
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:
     """How many ranks a group has; -1 where this process is no member."""
-    if group is GroupMember.NON_GROUP_MEMBER:
+    if _is_outside(group):
         return -1
     return resolve("get_world_size", group).size()
 

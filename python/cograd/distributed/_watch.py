@@ -20,6 +20,7 @@ __all__ = ["call_site", "describe", "origin", "poll"]
 
 _SPIN = 150  # tests before the first look at the clock: about 30 microseconds
 _YIELD = 5e-3  # seconds of yielding before sleeps begin, for messages of no size
+_NAP = 1e-3  # the longest sleep
 _SLOWEST = 2e8  # bytes per second of the slowest transfer that shall see no sleeps
 _LEFT_GRACE = 2.0  # seconds after which a rank that ended is not waited for
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -91,7 +92,7 @@ def poll(
             if now - began > _LEFT_GRACE:
                 _look_for_ended(runtime, group, text, peers)
         time.sleep(pause)
-        pause = min(pause * 1.5, 1e-3)
+        pause = min(pause * 1.5, _NAP)
 
 
 def _expired(runtime: Runtime, group: ProcessGroup, text: str, timeout: float, fatal: bool) -> None:

@@ -151,7 +151,8 @@ class Work:
         self.wait()
         if self._status is None:
             raise RuntimeError("source_rank: this handle is not of irecv")
-        return self._group.ranks[self._status.Get_source()]
+        sender: int = self._status.Get_source()
+        return self._group.ranks[sender]
 
     def get_future(self) -> Future[Any]:
         """A Future whose value is the list of written tensors.
