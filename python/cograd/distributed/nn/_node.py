@@ -240,7 +240,7 @@ def _is_tied(token: Tensor) -> None:
         sent.done = True
 
 
-class ordered:  # noqa: N801
+class ordered:
     """Ties each differentiable communication within the block to the one before it.
 
     Backward from any of them then runs all that came before, on every rank in reverse order,
