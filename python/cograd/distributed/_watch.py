@@ -26,7 +26,8 @@ _LEFT_GRACE = 2.0  # seconds after which a rank that ended is not waited for
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 _inside: dict[str, bool] = {}
-origin = threading.local()  # ``text``: what the call is made for, such as a backward
+# What a call is made for, such as a backward: ``what`` is the same on all ranks, ``text`` is not.
+origin = threading.local()
 
 
 def call_site() -> str:
@@ -48,7 +49,7 @@ def call_site() -> str:
 def describe(text: str, shape: object, dtype: object, site: str) -> str:
     """A call in one line."""
     tensor = "" if shape is None else f" of {list(shape)} {dtype}"  # type: ignore[call-overload]
-    return f"{text}{tensor} at {site}"
+    return f"{text}{tensor}{getattr(origin, 'what', '')} at {site}"
 
 
 def poll(
