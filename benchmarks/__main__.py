@@ -14,6 +14,8 @@ import time
 from fnmatch import fnmatch
 from pathlib import Path
 
+from cograd._progress import Progress
+
 from . import report
 from .case import CASES, GROUPS
 from .cases import load
@@ -57,19 +59,17 @@ def chosen(patterns: list[str]) -> list[str]:
 def run_all(keys: list[str], workers: list[Worker], args: argparse.Namespace) -> list[Row]:
     """Measures case after case, with a line of progress on a terminal."""
     rows: list[Row] = []
-    for i, key in enumerate(keys):
-        case = CASES[key]
-        if sys.stderr.isatty():
-            print(f"\r\033[K[{i + 1}/{len(keys)}] {key}", end="", file=sys.stderr, flush=True)
-        if args.smoke:
-            if key.endswith("1e7 nodes"):
-                continue
-            rows += measure(case, workers, 0.0, 1)
-        else:
-            rounds = min(case.rounds or args.rounds, args.rounds)
-            rows += measure(case, workers, args.seconds, rounds)
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr)
+    with Progress("benchmarks", len(keys)) as progress:
+        for i, key in enumerate(keys):
+            case = CASES[key]
+            progress.update(i, key)
+            if args.smoke:
+                if key.endswith("1e7 nodes"):
+                    continue
+                rows += measure(case, workers, 0.0, 1)
+            else:
+                rounds = min(case.rounds or args.rounds, args.rounds)
+                rows += measure(case, workers, args.seconds, rounds)
     return rows
 
 

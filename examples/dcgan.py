@@ -72,9 +72,9 @@ def loss_of(scores, real):
 
 def train(generator, critic, images, epochs, fixed, batch=64):
     """Both losses by epoch, and what the fixed numbers give at a few of them."""
-    options = {"lr": 1e-3, "betas": (0.5, 0.999)}
-    of_generator = torch.optim.Adam(generator.parameters(), **options)
-    of_critic = torch.optim.Adam(critic.parameters(), **options)
+    betas = (0.5, 0.999)
+    of_generator = torch.optim.Adam(generator.parameters(), lr=1e-3, betas=betas)
+    of_critic = torch.optim.Adam(critic.parameters(), lr=1e-3, betas=betas)
     history, shown = [], []
     for epoch in range(epochs):
         sums = torch.zeros(2)

@@ -95,7 +95,7 @@ def load():
 def train(model, x, y, x_test, y_test, epochs, batch=32):
     """Runs Adam over shuffled, slightly noisy batches; returns both losses of every epoch."""
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=1e-4)
-    history = {"train": [], "test": []}
+    history: dict[str, list[float]] = {"train": [], "test": []}
     bar = tqdm(range(epochs), desc="training", unit="epoch", file=sys.stdout)
     for epoch in bar:
         optimizer.param_groups[0]["lr"] = 4e-3 * (1 - epoch / epochs)

@@ -17,7 +17,7 @@ class Box:
     kind: str
     depth: int = 0
     x: float = 0.0
-    next: list = field(default_factory=list)
+    next: list["Box"] = field(default_factory=list)
 
 
 def read_graph(tensor, names):
@@ -57,10 +57,10 @@ def layout(boxes):
                 if below.depth <= box.depth:
                     below.depth = box.depth + 1
                     changed = True
-    rows = {}
+    rows: dict[int, list[Box]] = {}
     for box in boxes:
         rows.setdefault(box.depth, []).append(box)
-    heights = {}
+    heights: dict[int, int] = {}
     for depth in sorted(rows, reverse=True):
         for box in rows[depth]:
             heights[id(box)] = 1 + max((heights[id(b)] for b in box.next), default=0)

@@ -4,6 +4,9 @@
 Everything between the two rules is a program written for torch; only its import was changed.
 Afterwards the fit is drawn into legendre.png. Usage: python examples/legendre.py [--out FILE]
 """
+# The program takes its gradients to be there, which for a checker may be None:
+# mypy: disable-error-code="operator"
+# pyright: reportOptionalOperand=false
 
 import argparse
 import math

@@ -25,7 +25,7 @@ def loss(params, x, y):
 
 def clipped_mean(gradients, largest=1.0):
     """The mean over samples (dim 0) of gradients shortened to a norm of at most `largest`."""
-    norms = sum(g.flatten(1).pow(2).sum(1) for g in gradients.values()).sqrt()
+    norms = torch.stack([g.flatten(1).pow(2).sum(1) for g in gradients.values()]).sum(0).sqrt()
     scale = (largest / norms).clamp(max=1.0)
     return {name: torch.einsum("n...,n->...", g, scale) / len(g) for name, g in gradients.items()}
 

@@ -138,6 +138,23 @@ def test_limits_of_python_types():
         torch.finfo(str)
 
 
+def test_matrix_power_of_integers():
+    a = torch.tensor([[1, 2], [3, 4]])
+    assert torch.linalg.matrix_power(a, 3).tolist() == [[37, 54], [81, 118]]
+    assert torch.linalg.matrix_power(a.to(torch.uint8), 0).tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(RuntimeError, match="Expected a floating point"):
+        torch.linalg.matrix_power(a, -1)
+    with pytest.raises(RuntimeError, match="square matrices"):
+        torch.linalg.matrix_power(a[:1], 2)
+
+
+def test_negative_matrix_powers():
+    a = (torch.randn(2, 3, 3, dtype=torch.float64) + 4 * torch.eye(3)).requires_grad_()
+    torch.testing.assert_close(torch.matrix_power(a, -2), torch.inverse(a @ a))
+    assert torch.autograd.gradcheck(lambda a: torch.matrix_power(a, -2), (a,))
+    assert torch.autograd.gradgradcheck(lambda a: torch.matrix_power(a, -2), (a,))
+
+
 def test_matrix_power_zero_and_empty_residuals_keep_the_graph():
     x = torch.full((2, 2), float("nan"), requires_grad=True)
     y = torch.matrix_power(x, 0)

@@ -59,6 +59,31 @@ def test_the_definition(dtype, size, kernel, stride, padding, dilation, groups):
     np.testing.assert_allclose(got.double().numpy(), want, rtol=2e-2 if got.itemsize == 2 else 1e-6)
 
 
+# Few positions and many weights: one product of the whole batch; a stride lets more be few.
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "size,kernel,options",
+    [
+        ((2, 24, 5, 4), (31, 24, 3, 3), {"padding": 1}),
+        ((8, 24, 9, 8), (17, 24, 3, 2), {"stride": 2, "padding": (1, 0)}),
+        ((1, 96, 7, 7), (64, 96, 1, 1), {"stride": (3, 2)}),
+        ((5, 32, 6), (33, 32, 4), {"padding": 3, "dilation": 2}),
+        ((3, 16, 4, 3, 5), (16, 16, 2, 2, 2), {"stride": (1, 2, 1), "padding": (0, 1, 1)}),
+        ((256, 64, 1, 1), (80, 64, 1, 1), {}),
+    ],
+)
+def test_few_positions(dtype, size, kernel, options):
+    x, w, b = (torch.randn(s, dtype=dtype) for s in (size, kernel, kernel[:1]))
+    f = (F.conv1d, F.conv2d, F.conv3d)[x.dim() - 3]
+    y = f(x, w, b, **options)
+    times = 1025 // (y.numel() // len(w)) + 1  # another way of computing
+    many = f(x.repeat(times, *(1,) * (x.dim() - 1)), w, **options)[: len(x)]
+    many = many + b.reshape(-1, *(1,) * (x.dim() - 2))
+    tolerance = {"atol": 1e-4, "rtol": 1e-4} if dtype == torch.float32 else {}
+    torch.testing.assert_close(y, many, **tolerance)
+    assert f(x[:0], w, b, **options).shape == (0, *y.shape[1:])
+
+
 def test_transposed_view_and_expanded_operands():
     x = torch.randn(2, 8, 7, 3, dtype=torch.float64).transpose(1, 3)
     w = torch.randn(3, 1, 1, dtype=torch.float64).expand(4, 3, 3, 3)

@@ -718,15 +718,6 @@ def test_verbose_shows_the_commands(tmp_path, capfd):
     assert "is in the cache" in capfd.readouterr().out
 
 
-def test_progress_on_long_builds(capsys, monkeypatch):
-    progress = _process.Progress("demo", 3)
-    progress.update(0, ["a.cpp"])
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(time, "monotonic", lambda: progress.start + 16.0)
-    progress.update(1, ["b.cpp"])
-    assert "building demo: 1/3 done, 16 s (b.cpp)" in capsys.readouterr().err
-
-
 # ---------------------------------------------------------------------------- command line
 
 

@@ -210,6 +210,8 @@ def test_stub_of_a_library():
       m.def<Sq>("sq", "x, p=2.0");
       m.def("twice", [](const Tensor& x) -> Tensor { return x * 2; }, "x");
       m.def("elsewhere", &other::function);
+      m.def("by_name", [](const Tensor& x, double p, bool q) -> Tensor { return x; },
+            "x, *, p=2.0, q=False");
     }
     """)
     assert (
@@ -219,6 +221,7 @@ def test_stub_of_a_library():
     assert '"""Own doc."""' in text
     assert "def sq(x: Tensor, p: float = 2.0) -> Tensor: ..." in text
     assert "def twice(x: Tensor) -> Tensor: ..." in text
+    assert "def by_name(x: Tensor, *, p: float = 2.0, q: bool = False) -> Tensor: ..." in text
     assert "def elsewhere(*args: Any, **kwargs: Any) -> Any: ..." in text
     assert "from cograd import Tensor\n" in text
 
@@ -229,11 +232,13 @@ def test_stub_of_torch_style_registrations():
     TORCH_LIBRARY(ext, m) {
       m.def("mymuladd(Tensor a, Tensor b, float c=1.0) -> Tensor");
       m.def("lists(Tensor[] xs, int[2]? n, Tensor(a!) out) -> (Tensor, Tensor)");
+      m.def("named(Tensor a, *, int n, float c=1.0) -> Tensor");
     }
     TORCH_LIBRARY_IMPL(ext, CPU, m) { m.impl("mymuladd", &mymuladd_cpu); }
     """)
     assert "def mymuladd(a: Tensor, b: Tensor, c: float = 1.0) -> Tensor: ..." in text
     assert "def lists(xs: Sequence[Tensor], n: Sequence[int] | None, out: Tensor)" in text
+    assert "def named(a: Tensor, *, n: int, c: float = 1.0) -> Tensor: ..." in text
 
 
 def test_stub_of_a_pybind11_module():

@@ -146,6 +146,65 @@ def test_labels_of_another_size(mode):
     assert got.equal(F.interpolate(labels.double(), (5, 3), mode=mode).to(torch.uint8))
 
 
+# Values of torch 2.13.
+@pytest.mark.parametrize(
+    ("size", "first"),
+    [
+        ((3, 4), [0.115126611, -0.012557987, -0.089956318, 0.122570679]),
+        ((10, 5), [0.464306948, 0.977289927, -0.869277149, -0.576150773]),
+        ((1, 1), [-0.000318865, -0.000193552]),
+    ],
+)
+def test_lanczos(size, first):
+    x = torch.arange(126.0, dtype=torch.float64).reshape(1, 2, 7, 9).sin()
+    y = F.interpolate(x, size, mode="lanczos", antialias=True)
+    assert y.shape == (1, 2, *size)
+    assert y.flatten()[: len(first)].tolist() == pytest.approx(first, abs=1e-8)
+
+
+def test_lanczos_needs_antialias():
+    x = torch.zeros(1, 1, 4, 4)
+    with pytest.raises(ValueError, match="antialias=True"):
+        F.interpolate(x, 2, mode="lanczos")
+    with pytest.raises(ValueError, match="align_corners=True"):
+        F.interpolate(x, 2, mode="lanczos", antialias=True, align_corners=True)
+
+
+# statistics, recurrent layers
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_running_statistics_are_constants(at):
+    given = [torch.zeros(3), torch.ones(3)]
+    given[at].requires_grad_()
+    with pytest.raises(RuntimeError, match="not differentiable with respect to argument"):
+        F.batch_norm(torch.ones(4, 3), *given)
+    with pytest.raises(RuntimeError, match="not differentiable with respect to argument"):
+        F.instance_norm(torch.ones(4, 3, 2), *given)
+    with torch.no_grad():
+        F.batch_norm(torch.ones(4, 3), *given)
+
+
+@pytest.mark.parametrize("layer", [nn.RNN, nn.GRU])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_outputs_of_a_recurrent_layer_may_be_written_to(layer, batch_first):
+    rnn = layer(3, 4, batch_first=batch_first)
+    x = torch.randn(5, 2, 3)
+    whole = torch.autograd.grad((rnn(x)[0] * 2).sum(), list(rnn.parameters()))
+    y = rnn(x)[0]
+    y.mul_(2)
+    for a, b in zip(torch.autograd.grad(y.sum(), list(rnn.parameters())), whole, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_ctc_loss_of_integers():
+    lengths = torch.tensor([3, 3])
+    with pytest.raises(NotImplementedError, match="Long"):
+        F.ctc_loss(
+            torch.zeros(3, 2, 4, dtype=torch.int64), torch.ones(2, 2).long(), lengths, lengths - 1
+        )
+
+
 # embedding_bag
 
 

@@ -28,9 +28,9 @@ Record = dict[str, Any]
 
 KINDS = {
     "Tensor": "Tensor",
-    "TensorOrScalar": "Tensor | Number",
+    "TensorOrScalar": "Tensor | _Number",
     "Tensors": "Sequence[Tensor]",
-    "Scalar": "Number",
+    "Scalar": "_Number",
     "Int": "_int",
     "Double": "_float",
     "Bool": "_bool",
@@ -58,7 +58,12 @@ ATTRIBUTES = {
     "dtype": ("_dtype", False),
     "device": ("_device", False),
     "grad": ("Tensor | None", True),
-    "grad_fn": ("Any", False),
+    "grad_fn": ("Node | None", False),
+    "grad_dtype": ("_dtype | None", True),
+    "imag": ("Tensor", True),
+    "layout": ("Any", False),
+    "name": ("str | None", False),
+    "names": ("tuple[str | None, ...]", False),
     "requires_grad": ("_bool", True),
     "is_leaf": ("_bool", False),
     "retains_grad": ("_bool", False),
@@ -73,10 +78,23 @@ ATTRIBUTES = {
     "mT": ("Tensor", False),
     "H": ("Tensor", False),
     "mH": ("Tensor", False),
-    "real": ("Tensor", False),
-    "is_complex": ("_bool", False),
-    "is_floating_point": ("_bool", False),
-    "is_signed": ("_bool", False),
+    "real": ("Tensor", True),
+    "volatile": ("_bool", True),
+    **{
+        f"is_{name}": ("_bool", False)
+        for name in "complex cpu cuda floating_point ipu maia meta mkldnn mps mtia nested "
+        "quantized signed sparse sparse_csr vulkan xla xpu".split()
+    },
+    # of Node, FunctionCtx and device
+    "next_functions": ("tuple[tuple[Node | None, _int], ...]", False),
+    "metadata": ("dict[Any, Any]", False),
+    "variable": ("Tensor", False),
+    "needs_input_grad": ("tuple[_bool, ...]", False),
+    "saved_tensors": ("tuple[Tensor, ...]", False),
+    "saved_variables": ("tuple[Tensor, ...]", False),
+    "saved_for_forward": ("tuple[Tensor, ...]", False),
+    "index": ("_int | None", False),
+    "type": ("str", False),
 }
 ARITHMETIC = [
     "add",
@@ -94,9 +112,9 @@ ARITHMETIC = [
 ]
 COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
 SLOTS = {
-    **{f"__{n}__": "(self, other: Tensor | Number, /) -> Tensor" for n in ARITHMETIC},
-    **{f"__r{n}__": "(self, other: Tensor | Number, /) -> Tensor" for n in ARITHMETIC},
-    **{f"__i{n}__": "(self, other: Tensor | Number, /) -> Self" for n in ARITHMETIC},
+    **{f"__{n}__": "(self, other: Tensor | _Number, /) -> Tensor" for n in ARITHMETIC},
+    **{f"__r{n}__": "(self, other: Tensor | _Number, /) -> Tensor" for n in ARITHMETIC},
+    **{f"__i{n}__": "(self, other: Tensor | _Number, /) -> Self" for n in ARITHMETIC},
     **{f"__{n}__": "(self, other: Any, /) -> Tensor" for n in COMPARISONS},
     "__matmul__": "(self, other: Tensor, /) -> Tensor",
     "__rmatmul__": "(self, other: Tensor, /) -> Tensor",
@@ -120,6 +138,21 @@ FLAGS = "is_complex is_conj is_floating_point is_inference is_neg is_pinned is_s
 COUNTS = "data_ptr dim element_size ndimension nelement numel storage_offset"
 FACTORY = "dtype: _dtype | None = None, device: _device | str | None = None"
 HAND: dict[str, list[str]] = {
+    "Node.name": ["(self) -> str"],
+    "Node.register_hook": ["(self, fn: Callable[..., Any]) -> RemovableHandle"],
+    "Node.register_prehook": ["(self, fn: Callable[..., Any]) -> RemovableHandle"],
+    "Tensor.as_subclass": ["(self, cls: type[_T]) -> _T"],
+    "Tensor.item": ["(self) -> _int | _float | _bool"],
+    "Tensor.numpy": ["(self, *, force: _bool = False) -> ndarray[Any, Any]"],
+    "Tensor.register_hook": ["(self, hook: Callable[[Tensor], Any]) -> RemovableHandle"],
+    "Tensor.register_post_accumulate_grad_hook": [
+        "(self, hook: Callable[[Tensor], None]) -> RemovableHandle"
+    ],
+    "_FunctionBase.mark_dirty": ["(self, *args: Tensor) -> None"],
+    "_FunctionBase.mark_non_differentiable": ["(self, *args: Tensor) -> None"],
+    "_FunctionBase.save_for_backward": ["(self, *tensors: Tensor | None) -> None"],
+    "_FunctionBase.save_for_forward": ["(self, *tensors: Tensor | None) -> None"],
+    "_FunctionBase.set_materialize_grads": ["(self, value: _bool) -> None"],
     **{f"Tensor.{name}": ["(self) -> _bool"] for name in FLAGS.split()},
     **{f"Tensor.{name}": ["(self) -> _int"] for name in COUNTS.split()},
     "Generator.manual_seed": ["(self, seed: _int) -> Generator"],
@@ -177,13 +210,18 @@ HEAD = """# SPDX-License-Identifier: BSD-3-Clause
 # Written by tools/gen_stubs.py from the built module; do not edit.
 # mypy: disable-error-code="overload-overlap, override, misc"
 # The module's own int, float and bool are dtypes, hence the underscores.
-from builtins import bool as _bool, float as _float, int as _int
+from builtins import bool as _bool, complex as _complex, float as _float, int as _int
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, SupportsFloat, SupportsIndex, SupportsInt, overload
+from typing import Any, NamedTuple, SupportsFloat, SupportsIndex, SupportsInt, TypeVar, overload
 
+from numpy import ndarray
 from typing_extensions import Self
 
-Number = _int | _float | _bool
+from cograd._handles import RemovableHandle
+
+_T = TypeVar("_T")
+
+_Number = _int | _float | _bool | _complex
 _dtype = dtype  # Tensor has attributes of these names
 _device = device
 """
@@ -205,6 +243,8 @@ def parameters(record: Record) -> list[str]:
             hint += " | None"
         if star and "_int" in hint:
             hint = "Any"  # shape(2, 3) and shape((2, 3)) alike
+        elif star and info["kind"] == "Tensors":
+            hint = "Tensor | Sequence[Tensor]"
         text = f"{star}{arg.arg}: {hint}"
         if default is None:
             return text
@@ -323,10 +363,54 @@ def typed_fully(name: str, text: str, *, method: bool) -> str:
     return line.removeprefix("def f").removesuffix(":")
 
 
+# What annotations of Python functions may name in a stub.
+NAMES = {
+    *("Any Callable Generator Iterator None Self Sequence Size Tensor UntypedStorage".split()),
+    *("bytes _complex dict list object str tuple type _bool _device _dtype _float _int".split()),
+}
+
+
+def annotated(function: Any, *, method: bool) -> str:
+    """Returns the signature of a Python function, from its annotations."""
+
+    def hint(annotation: Any) -> str:
+        if annotation is inspect.Parameter.empty:
+            return "Any"
+        text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+        text = re.sub(r"\b(?:cograd|_C|typing|collections\.abc)\.", "", text)
+        text = re.sub(r"\b(int|float|bool|complex|dtype|device)\b", r"_\1", text)
+        names = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
+        return text if names <= NAMES else "Any"
+
+    parts, star, slash = [], False, False
+    parameters = list(inspect.signature(function).parameters.values())
+    for i, p in enumerate(parameters):
+        slash |= p.kind is p.POSITIONAL_ONLY
+        if slash and p.kind is not p.POSITIONAL_ONLY:
+            parts.append("/")
+            slash = False
+        star |= p.kind is p.VAR_POSITIONAL
+        if p.kind is p.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        mark = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        if method and i == 0 and not mark:
+            parts.append("self")
+            continue
+        default = repr(p.default) if isinstance(p.default, (str, int, float, type(None))) else "..."
+        given = "" if p.default is p.empty else f" = {default}"
+        parts.append(f"{mark}{p.name}: {hint(p.annotation)}{given}")
+    if slash:
+        parts.append("/")
+    return f"({', '.join(parts)}) -> {hint(inspect.signature(function).return_annotation)}"
+
+
 def introspected(name: str, function: object, *, method: bool, owner: str = "") -> list[str]:
     """Returns signatures of something bound by hand, from its docstring where it parses."""
     if by_hand := HAND.get(f"{owner}.{name}" if owner else name):
         return by_hand
+    if inspect.isfunction(function):
+        return [annotated(function, method=method)]
     doc = inspect.getdoc(function) or ""
     found = []
     for text in re.findall(rf"^(?:\d+\. )?{re.escape(name)}(\(.*\)(?: -> .*)?)$", doc, re.M):
@@ -403,7 +487,7 @@ def stub(module: Any, table: list[Record]) -> str:
     """Returns the text of _C.pyi."""
     head = HEAD
     if not hasattr(module, "Generator"):
-        head = head.replace("Number =", "from cograd.random import Generator\n\nNumber =")
+        head = head.replace("_Number =", "from cograd.random import Generator\n\n_Number =")
     lines = [head]
     for r in {r["name"]: r for r in table if r.get("returns")}.values():
         lines.append(f"class _{r['name']}_result(NamedTuple):")

@@ -2,7 +2,7 @@
 """Runs the linters: lint.py [--fix] [--tidy core|changed|all] [step ...].
 
 Steps, all of them by default: ruff, format, clang-format, files, stubs, headers, abi, mypy,
-clang-tidy.
+typing, clang-tidy.
 clang-tidy takes seconds a file, so by default it sees the autograd core and the first files that
 differ from the branch main; `--tidy all` sees everything. Every step runs; the exit status is 1 if
 any of them complained.
@@ -97,6 +97,19 @@ def mypy(_fix: bool) -> bool:
     return run(sys.executable, "-m", "mypy")
 
 
+def typing(_fix: bool) -> bool:
+    """Type-checks what users write: examples/ and tests/typed, with mypy and with pyright."""
+    programs = tracked("tests/typed/*.py", "examples/*.py", "examples/extensions/inline/*.py")
+    # The other extensions import what their builds make.
+    programs = [n for n in programs if n.count("/") < 3 or "/inline/" in n]
+    ok = run(sys.executable, "-m", "mypy", *programs)
+    for name in ("basedpyright", "pyright"):
+        if (BIN / name).exists():
+            return run(BIN / name, "--pythonpath", sys.executable, "--level", "error") and ok
+    print("lint: typing: without pyright, which `pip install basedpyright` brings with its Node")
+    return ok
+
+
 def compile_commands() -> Path | None:
     """Returns the newest build folder that has a compile_commands.json."""
     found = sorted(ROOT.glob("build/*/compile_commands.json"), key=lambda p: p.stat().st_mtime)
@@ -155,6 +168,7 @@ def main() -> int:
         "headers": headers,
         "abi": abi,
         "mypy": mypy,
+        "typing": typing,
         "clang-tidy": lambda _fix: clang_tidy(args.tidy),
     }
     fixers = ["ruff", "format", "clang-format"]

@@ -10,7 +10,6 @@
 #include <unordered_map>
 
 #include "autograd/function_scope.h"
-#include "autograd/profile_extras.h"
 #include "tensor/memory_stats.h"
 
 namespace cograd {
@@ -41,7 +40,6 @@ WriteLog& write_log() {
 struct ProfileLog {
   std::mutex mutex;
   std::vector<ProfileEvent> events;
-  std::vector<ProfileExtra> extras;  // as many as events
   int64_t most = 0;
 };
 std::atomic<bool> profile_memory{false}, profile_places{false};
@@ -205,34 +203,25 @@ int64_t now_ns() noexcept {
 void add_profile_event(ProfileEvent event) {
   event.thread = std::hash<std::thread::id>{}(std::this_thread::get_id());
   ProfileLog& log = profile_log();
-  ProfileExtra extra;
-  const bool memory = profile_memory.load(std::memory_order_relaxed);
   bool place = profile_places.load(std::memory_order_relaxed);
-  if (memory) {
-    extra.live_bytes = live_bytes();
+  if (profile_memory.load(std::memory_order_relaxed)) {
+    event.live_bytes = live_bytes();
     const std::lock_guard lock(log.mutex);
-    place |= extra.live_bytes > log.most;
-    log.most = std::max(log.most, extra.live_bytes);
+    place |= event.live_bytes > log.most;
+    log.most = std::max(log.most, event.live_bytes);
   }
   // Asked for without the lock: it may have to wait for the interpreter.
-  if (place && watch_handlers.caller != nullptr) extra.place = watch_handlers.caller();
+  if (place && watch_handlers.caller != nullptr) event.place = watch_handlers.caller();
   const std::lock_guard lock(log.mutex);
   log.events.push_back(std::move(event));
-  log.extras.push_back(std::move(extra));
 }
 
-void set_profile_extras(bool memory, bool places) noexcept {
+void note_in_profile(bool memory, bool places) noexcept {
   profile_memory.store(memory, std::memory_order_relaxed);
   profile_places.store(places, std::memory_order_relaxed);
   ProfileLog& log = profile_log();
   const std::lock_guard lock(log.mutex);
   log.most = 0;
-}
-
-std::vector<ProfileExtra> take_profile_extras() {
-  ProfileLog& log = profile_log();
-  const std::lock_guard lock(log.mutex);
-  return std::exchange(log.extras, {});
 }
 
 std::vector<ProfileEvent> take_profile_events() {

@@ -66,10 +66,15 @@ struct ProfileEvent {
   std::string name;
   uint64_t sequence = 0;  // of a node
   int64_t begin_ns = 0, end_ns = 0;
+  // Filled in by add_profile_event:
   uint64_t thread = 0;
+  int64_t live_bytes = -1;  // of tensors, if the memory is noted
+  std::string place = {};   // "file.py:12 in train" of the caller, if noted
 };
 COGRAD_API int64_t now_ns() noexcept;
 COGRAD_API void add_profile_event(ProfileEvent event);
+// What is noted beside the time. With the memory alone a new maximum of it has a place, too.
+COGRAD_API void note_in_profile(bool memory, bool places) noexcept;
 COGRAD_API std::vector<ProfileEvent> take_profile_events();
 
 }  // namespace cograd

@@ -8,6 +8,7 @@
 
 #include "kernels/conv_columns.h"
 #include "kernels/conv_direct.h"
+#include "kernels/conv_few.h"
 #include "kernels/conv_onednn.h"
 #include "kernels/gemm.h"
 #include "kernels/library.h"
@@ -149,6 +150,7 @@ void conv_forward(DType t, const ConvShape& s, const void* x, const void* w, con
                   void* y) {
   HeavyScope heavy(static_cast<int64_t>(std::min(s.work() / 8, 1e15)));
   if (by_onednn() && onednn_conv_forward(t, s, x, w, bias, y)) return;
+  if (few_forward_suits(t, s)) return few_forward(t, s, x, w, bias, y);
   if (direct_forward_suits(t, s)) return direct_forward(t, s, x, w, bias, y);
   const Tiles tiles(s, s.depth(), t);
   parallel_for(0, s.groups * tiles.count, 1, [&](int64_t lo, int64_t hi) {

@@ -68,6 +68,15 @@ void tile_of(int rows, const Tiled<T>& g, int64_t depth, int64_t cols) {
   if constexpr (R > 1) tile_of<T, V, R - 1>(rows, g, depth, cols);
 }
 
+// `n` elements, mostly kWhole: a call of memmove for each row would take as long as the copy.
+template <int64_t kWhole, class T>
+void copy_row(const T* from, int64_t n, T* to) {
+  if (n == kWhole)
+    std::memcpy(to, from, kWhole * sizeof(T));
+  else
+    std::copy_n(from, n, to);
+}
+
 // to[p, j] = from[j, p], four by four.
 template <class T>
 void transpose(const T* from, int64_t ld, int64_t depth, int64_t cols, T* to) {
@@ -113,7 +122,7 @@ const T* panel_of(const GemmArgs& g, int64_t p, int64_t depth, int64_t j, int64_
     transpose(b + j * g.ldb + p, g.ldb, depth, cols, packed);
   } else {
     for (int64_t i = 0; i < depth; ++i)
-      std::copy_n(b + (p + i) * g.ldb + j, cols, packed + i * kCols<T>);
+      copy_row<kCols<T>>(b + (p + i) * g.ldb + j, cols, packed + i * kCols<T>);
   }
   return packed;
 }
@@ -127,7 +136,7 @@ void pack_rows(const GemmArgs& g, int64_t i, int64_t rows, int64_t p, int64_t de
     const int64_t some = std::min<int64_t>(kTileRows, rows - r);
     if (g.ta) {
       for (int64_t q = 0; q < depth; ++q)
-        std::copy_n(a + (p + q) * g.lda + i + r, some, out + q * kTileRows);
+        copy_row<kTileRows>(a + (p + q) * g.lda + i + r, some, out + q * kTileRows);
     } else {
       for (int64_t k = 0; k < some; ++k)
         std::copy_n(a + (i + r + k) * g.lda + p, depth, out + k * depth);

@@ -31,16 +31,12 @@ class Texts {
   std::vector<std::string> texts_;
 };
 
+// "float32[3, 4]", a line for each output.
 std::string outputs_text(const Node& n) {
   std::string text;
   for (size_t i = 0; i < n.num_outputs(); ++i) {
     const OutputMeta& m = n.output(i);
-    if (i > 0) text += ", ";
-    text += dtype_name(m.dtype);
-    text += '[';
-    for (size_t d = 0; d < m.sizes.size(); ++d)
-      text += (d > 0 ? ", " : "") + std::to_string(m.sizes[d]);
-    text += ']';
+    text += detail::concat(i > 0 ? "\n" : "", dtype_name(m.dtype), to_string(m.sizes));
   }
   return text;
 }
@@ -51,8 +47,7 @@ int64_t saved_bytes(Node& n) {
   int64_t bytes = 0;
   for (size_t i = 0; i < n.num_saved(); ++i) {
     const SavedTensor& s = *n.saved_slot(i);
-    if (!s.defined() || s.packed()) continue;
-    const Tensor t = s.raw();
+    const Tensor t = s.defined() ? held_tensor(s) : Tensor();
     if (!t.defined() || std::find(seen.begin(), seen.end(), t->storage) != seen.end()) continue;
     seen.push_back(t->storage);
     bytes += static_cast<int64_t>(t->storage->nbytes);
@@ -68,24 +63,31 @@ py::bytes as_bytes(const std::vector<T>& values) {
 class GraphData {
  public:
   explicit GraphData(const py::list& roots) {
-    for (const py::handle root : roots) number(node_of(root.ptr()));
-    // number() appends: the walk is breadth-first and needs no stack of its own.
+    walk(roots);
     for (size_t i = 0; i < nodes_.size(); ++i) read(*nodes_[i].get(), static_cast<int32_t>(i));
   }
   py::dict dict() const {
     using namespace py::literals;
-    return py::dict("names"_a = names_.list(), "outputs"_a = outputs_.list(),
-                    "places"_a = places_.list(), "name"_a = as_bytes(name_),
-                    "output"_a = as_bytes(output_), "place"_a = as_bytes(place_),
-                    "sequence"_a = as_bytes(sequence_), "saved"_a = as_bytes(saved_),
-                    "ns"_a = as_bytes(ns_), "edges"_a = as_bytes(edges_), "leaves"_a = leaves_);
+    return py::dict(
+        "names"_a = names_.list(), "outputs"_a = outputs_.list(), "places"_a = places_.list(),
+        "name"_a = as_bytes(name_), "output"_a = as_bytes(output_), "place"_a = as_bytes(place_),
+        "sequence"_a = as_bytes(sequence_), "saved"_a = as_bytes(saved_), "ns"_a = as_bytes(ns_),
+        "edges"_a = as_bytes(edges_), "edge_outputs"_a = as_bytes(inputs_), "leaves"_a = leaves_);
   }
 
  private:
-  int32_t number(Node* n) {
-    const auto [at, fresh] = numbers_.try_emplace(n, static_cast<int32_t>(nodes_.size()));
-    if (fresh) nodes_.push_back(NodeRef::borrow(n));
-    return at->second;
+  // Depth first, each node once; a loop, as graphs are deeper than any stack.
+  void walk(const py::list& roots) {
+    std::vector<Node*> open;
+    for (const py::handle root : roots) open.push_back(node_of(root.ptr()));
+    while (!open.empty()) {
+      Node* n = open.back();
+      open.pop_back();
+      if (!numbers_.try_emplace(n, static_cast<int32_t>(nodes_.size())).second) continue;
+      nodes_.push_back(NodeRef::borrow(n));
+      for (const Edge& e : n->edges())
+        if (e.node != nullptr) open.push_back(e.node);
+    }
   }
   void read(Node& n, int32_t i) {
     name_.push_back(names_.number(n.name()));
@@ -100,15 +102,16 @@ class GraphData {
           i, py::reinterpret_steal<py::object>(wrap(static_cast<AccumulateGrad&>(n).variable()))));
     for (const Edge& e : n.edges()) {
       if (e.node == nullptr) continue;
-      edges_.push_back(number(e.node));
+      edges_.push_back(numbers_.at(e.node));
       edges_.push_back(i);
+      inputs_.push_back(static_cast<int32_t>(e.input_nr));
     }
   }
 
   std::unordered_map<const Node*, int32_t> numbers_;
   std::vector<NodeRef> nodes_;
   Texts names_, outputs_, places_;
-  std::vector<int32_t> name_, output_, place_, edges_;
+  std::vector<int32_t> name_, output_, place_, edges_, inputs_;
   std::vector<double> sequence_, saved_, ns_;  // what JavaScript reads exactly, up to 2^53
   py::list leaves_;
 };

@@ -198,10 +198,9 @@ py::list saved_memory() {
     for (size_t i = 0; i < n->num_saved(); ++i) {
       const SavedTensor& s = *n->saved_slot(i);
       if (!s.defined()) continue;
-      Tensor t = s.raw();
+      const Tensor t = held_tensor(s);
       py::object held = py::none();
       if (const PackedSlot* p = s.packed_slot()) {
-        t = p->layers.back()->tensor();
         if (const auto* q = dynamic_cast<const PyPacked*>(p->layers.back().get()))
           held = py::reinterpret_borrow<py::object>(q->value());
       }
@@ -237,6 +236,11 @@ void restore_hooks(const py::object& previous) {
 }
 
 }  // namespace
+
+Tensor held_tensor(const SavedTensor& s) {
+  const PackedSlot* p = s.packed_slot();
+  return p == nullptr ? s.raw() : p->layers.back()->tensor();
+}
 
 PyObject* node_saved_attribute(Node* n, std::string_view name) {
   const bool raw = name.starts_with("_raw_saved_");

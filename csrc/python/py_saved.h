@@ -12,6 +12,8 @@ namespace cograd::python {
 PyObject* node_saved_attribute(Node* n, std::string_view name);
 py::list node_saved_names(Node* n);
 py::tuple raw_saved_tensors(Node* n);
+// What a slot keeps: the tensor, or what a pack hook gave in its place; undefined if no tensor.
+Tensor held_tensor(const SavedTensor& s);
 // Every node of every graph that Python objects reach (py_gc.cpp).
 std::vector<NodeRef> reachable_nodes();
 

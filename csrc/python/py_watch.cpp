@@ -2,7 +2,6 @@
 // Anomaly mode, the log of in-place writes and the profiler: what they need of Python.
 #include <cstring>
 
-#include "autograd/profile_extras.h"
 #include "python/py_autocast.h"
 #include "python/py_ops.h"
 #include "python/py_saved.h"
@@ -188,14 +187,10 @@ void watched(const OpRecord* r, const Value* args, F&& run, Check&& check) {
 
 py::list profile_events() {
   py::list out;
-  const std::vector<ProfileExtra> extras = take_profile_extras();
-  const std::vector<ProfileEvent> events = take_profile_events();
-  for (size_t i = 0; i < events.size(); ++i) {
+  for (const ProfileEvent& e : take_profile_events()) {
     constexpr const char* kKinds[] = {"op", "node", "user"};
-    const ProfileEvent& e = events[i];
-    const ProfileExtra extra = i < extras.size() ? extras[i] : ProfileExtra{};
     out.append(py::make_tuple(kKinds[static_cast<int>(e.kind)], e.name, e.sequence, e.begin_ns,
-                              e.end_ns, e.thread, extra.live_bytes, extra.place));
+                              e.end_ns, e.thread, e.live_bytes, e.place));
   }
   return out;
 }
@@ -258,26 +253,13 @@ void init_watch(py::module_& m) {
     Py_XDECREF(std::exchange(write_callback, fresh));
   });
   m.def("_set_profiling", [](bool on) { set_watch(kWatchProfile, on); });
-  m.def("_set_profile_extras", &set_profile_extras);
+  m.def("_note_in_profile", &note_in_profile);
   m.def("_live_bytes", &live_bytes, "Bytes of tensor data in blocks of their own.");
   m.def("_profiling", [] { return watching(kWatchProfile); });
   m.def("_profile_events", &profile_events);
   m.def("_profile_now", &now_ns);
   m.def("_profile_add", [](const std::string& name, int64_t begin, int64_t end) {
     add_profile_event({ProfileEvent::Kind::User, name, 0, begin, end});
-  });
-  m.def("_node_profile_ns", [](py::handle node) {
-    const NodeExtra* extra = node_of(node.ptr())->extra_or_null();
-    return extra == nullptr ? int64_t{-1} : extra->profiled_ns;
-  });
-  m.def("_node_outputs", [](py::handle node) {
-    Node* n = node_of(node.ptr());
-    py::list out;
-    for (size_t i = 0; i < n->num_outputs(); ++i)
-      out.append(
-          py::make_tuple(py::reinterpret_steal<py::object>(size_object(n->output(i).sizes)),
-                         py::reinterpret_borrow<py::object>(dtype_object(n->output(i).dtype))));
-    return out;
   });
 }
 

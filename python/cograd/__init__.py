@@ -129,6 +129,7 @@ _LAZY_MODULES = frozenset(
         "fft",
         "func",
         "futures",
+        "hub",
         "jit",
         "library",
         "linalg",
@@ -138,11 +139,14 @@ _LAZY_MODULES = frozenset(
         "nn",
         "ops",
         "optim",
+        "profiler",
         "serialization",
         "signal",
         "special",
+        "storage",
         "testing",
         "torch_version",
+        "types",
         "utils",
         "version",
         "xpu",
@@ -310,3 +314,8 @@ from cograd._companions import watch as _watch
 
 _watch()
 del _watch
+
+# Modules are no part of it, as in torch: `import cograd.nn as nn`, or `from cograd import nn`.
+__all__ = sorted(
+    {n for n, v in globals().items() if n[0] != "_" and type(v) is not type(_C)} | {*_LAZY_NAMES}
+)

@@ -62,6 +62,14 @@ INSTEAD = {
     "testing.assert_allclose": "cograd.testing.assert_close",
     "nn.utils.rnn.PackedSequence_": "cograd.nn.utils.rnn.PackedSequence",
     "functional.norm": "cograd.norm",
+    "utils.benchmark.Colorize": "print of each Measurement",
+    "utils.benchmark.Compare": "print of each Measurement, or a table of their medians",
+    "utils.benchmark.Fuzzer": "loops over sizes, or hypothesis",
+    "utils.benchmark.FuzzedParameter": "loops over sizes, or hypothesis",
+    "utils.benchmark.FuzzedSparseTensor": "loops over sizes, or hypothesis",
+    "utils.benchmark.FuzzedTensor": "loops over sizes, or hypothesis",
+    "utils.benchmark.ParameterAlias": "loops over sizes, or hypothesis",
+    "utils.flop_counter": "autograd.profiler, which times ops: their operations are not counted",
     "utils.ffi": "cograd.utils.cpp_extension; plain C works through cograd/c_api.h",
     "chalf": "cograd.cfloat: there is no complex dtype of half precision",
     "complex32": "cograd.complex64: there is no complex dtype of half precision",
@@ -170,8 +178,13 @@ NAMES = {
         "internal": "ThroughputBenchmark get_cpp_backtrace swap_tensors set_module backcompat "
         "backend_registration cpp_backtrace deterministic throughput_benchmark weak "
         "generate_methods_for_privateuse1_backend rename_privateuse1_backend",
-        "hub": "model_zoo",
+        "export": "bundled_inputs mobile_optimizer model_dump show_pickle viz",
     },
+    "utils.benchmark": {
+        "internal": "CallgrindStats CopyIfCallgrind FunctionCount FunctionCounts Language "
+        "ordered_unique set_torch_threads trim_sigfig unit_to_english",
+    },
+    "profiler": {"internal": "DeviceType ExecutionTraceObserver KinetoStepTracker RecordScope itt"},
     "utils.data": {
         "datapipes": (
             "DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation datapipes "

@@ -4,9 +4,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 __all__ = ["compile"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@overload
+def compile(
+    model: _F,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: str | Callable[..., Any] = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    disable: bool = ...,
+) -> _F: ...
+
+
+@overload
+def compile(
+    model: None = None,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: str | Callable[..., Any] = ...,
+    mode: str | None = ...,
+    options: dict[str, Any] | None = ...,
+    disable: bool = ...,
+) -> Callable[[_F], _F]: ...
 
 
 def compile(

@@ -29,7 +29,7 @@ __all__ = [
 _ops = _C._ops
 
 
-def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> _C._linalg_lu_result:
     """P, L and U of A = P L U, for matrices (*, m, n) with k = min(m, n).
 
     ``P`` (*, m, m) exchanges rows, ``L`` (*, m, k) has a diagonal of ones, ``U`` is (*, k, n).
@@ -38,7 +38,7 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     return _ops.linalg_lu(A, pivot=pivot, out=out)
 
 
-def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
+def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> _C._linalg_lu_factor_result:
     """L and U of ``lu`` in one matrix, and the rows exchanged, for ``lu_solve``.
 
     ``LU`` (*, m, n) leaves L's diagonal of ones out; ``pivots`` is int32 (*, min(m, n)): row i was
@@ -50,7 +50,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
 
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None
-) -> Any:
+) -> _C._linalg_lu_factor_ex_result:
     """``lu_factor`` and int32 ``info`` (*): 0, or which element of U's diagonal is zero."""
     return _ops.linalg_lu_factor_ex(A, pivot=pivot, check_errors=check_errors, out=out)
 
@@ -72,7 +72,9 @@ def lu_solve(
     return _ops.linalg_lu_solve(LU, pivots, B, left=left, adjoint=adjoint, out=out)
 
 
-def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
+def ldl_factor(
+    A: Tensor, *, hermitian: bool = False, out: Any = None
+) -> _C._linalg_ldl_factor_result:
     """Factors of A = L D L^T, or L D L^H if ``hermitian``, as LAPACK's sytrf (hetrf) has them.
 
     Reads the lower triangle of A (*, n, n). Returns ``LD`` (*, n, n) and ``pivots`` int32 (*, n)
@@ -83,7 +85,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
 
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
-) -> Any:
+) -> _C._linalg_ldl_factor_ex_result:
     """``ldl_factor`` and int32 ``info`` (*): 0, or which element of D's diagonal is zero."""
     return _ops.linalg_ldl_factor_ex(A, hermitian=hermitian, check_errors=check_errors, out=out)
 

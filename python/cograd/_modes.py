@@ -116,7 +116,7 @@ def set_num_interop_threads(num: int) -> None:
     _state["interop"] = num
 
 
-def get_default_device() -> Any:
+def get_default_device() -> cograd.device:
     """``device("cpu")``: the only one."""
     return cograd.device("cpu")
 

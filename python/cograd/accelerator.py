@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cograd import _absent
+from cograd._no_device import device_count, empty_cache, is_available, synchronize
 
 __all__ = [
     "current_accelerator",
@@ -16,27 +17,10 @@ __all__ = [
 ]
 
 
-def is_available() -> bool:
-    """Always False: cograd runs on the CPU."""
-    return False
-
-
-def device_count() -> int:
-    """Always 0."""
-    return 0
-
-
 def current_accelerator(check_available: bool = False) -> None:
     """Always None."""
 
 
-def synchronize(device: Any = None) -> None:
-    """Does nothing."""
-
-
-def empty_cache() -> None:
-    """Does nothing."""
-
-
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING, annotations

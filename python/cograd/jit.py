@@ -6,7 +6,7 @@ Tracing, saving and loading scripts are not offered; the name says what to do in
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cograd import _absent
 
@@ -110,5 +110,7 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     return any(plain(obj, t if o is None else o) for t, o in zip(types, origins, strict=True))
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent.missing(__name__, name)
+if not TYPE_CHECKING:  # which would take it for an answer to every name
+
+    def __getattr__(name: str) -> Any:
+        raise _absent.missing(__name__, name)

@@ -103,7 +103,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
 
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None
-) -> Any:
+) -> _C._linalg_solve_ex_result:
     """``solve`` and, instead of an error, LAPACK's ``info`` (int32, 0 where all went well)."""
     return _ops.linalg_solve_ex(A, B, left=left, check_errors=check_errors, out=out)
 
@@ -113,7 +113,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     return _ops.linalg_inv(A, out=out)
 
 
-def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
+def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> _C._linalg_inv_ex_result:
     """``inv`` and, instead of an error, LAPACK's ``info`` (int32, 0 where all went well)."""
     return _ops.linalg_inv_ex(A, check_errors=check_errors, out=out)
 
@@ -123,7 +123,7 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     return _ops.linalg_det(A, out=out)
 
 
-def slogdet(A: Tensor, *, out: Any = None) -> Any:
+def slogdet(A: Tensor, *, out: Any = None) -> _C._linalg_slogdet_result:
     """``sign`` and ``logabsdet`` of the determinant: 0 and -inf for a singular matrix.
 
     The sign of a complex determinant is a complex number of absolute value 1.
@@ -141,12 +141,12 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
 
 def cholesky_ex(
     A: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
-) -> Any:
+) -> _C._linalg_cholesky_ex_result:
     """``cholesky`` and, instead of an error, LAPACK's ``info`` (int32)."""
     return _ops.linalg_cholesky_ex(A, upper=upper, check_errors=check_errors, out=out)
 
 
-def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
+def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> _C._linalg_qr_result:
     """``Q`` with orthonormal columns and upper triangular ``R`` of A = Q R.
 
     Args:
@@ -161,7 +161,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     return _ops.linalg_qr(A, mode, out=out)
 
 
-def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
+def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> _C._linalg_eigh_result:
     """``eigenvalues``, ascending and real, and ``eigenvectors`` (in columns) of Hermitian matrices.
 
     Only the lower triangle (upper for ``UPLO`` "U") is read. Gradients through the eigenvectors
@@ -177,7 +177,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
     return _ops.linalg_eigvalsh(A, UPLO, out=out)
 
 
-def eig(A: Tensor, *, out: Any = None) -> Any:
+def eig(A: Tensor, *, out: Any = None) -> _C._linalg_eig_result:
     """``eigenvalues`` and ``eigenvectors`` (in columns, of norm 1) of square matrices, complex.
 
     The eigenvalues are in no order; those of real matrices are real or in conjugate pairs.
@@ -198,7 +198,7 @@ def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def svd(
     A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None
-) -> Any:
+) -> _C._linalg_svd_result:
     """``U``, ``S`` (descending) and ``Vh`` of A = U diag(S) Vh.
 
     Args:

@@ -3,4 +3,6 @@
 
 from cograd import install_as_torch
 
+__all__: list[str] = []
+
 install_as_torch()

@@ -7,8 +7,6 @@ float64 are below 1e-12, near zeros of a function below 1e-12 of its amplitude. 
 ``docs/special.md`` for domains, derivatives and sources.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from cograd import _C, _absent
@@ -133,3 +131,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING

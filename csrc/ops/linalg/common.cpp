@@ -7,8 +7,16 @@
 
 namespace cograd {
 
-void check_matrix(const char* name, const Tensor& x, const char* arg) {
+namespace {
+
+void check_dims(const char* name, const Tensor& x, const char* arg) {
   COGRAD_CHECK(x.dim() >= 2, name, ": The input tensor ", arg, " must have at least 2 dimensions.");
+}
+
+}  // namespace
+
+void check_matrix(const char* name, const Tensor& x, const char* arg) {
+  check_dims(name, x, arg);
   COGRAD_CHECK(is_differentiable(x.dtype()), name,
                ": Expected a floating point or complex tensor as input. Got ",
                scalar_type_name(x.dtype()));
@@ -18,6 +26,11 @@ void check_matrix(const char* name, const Tensor& x, const char* arg) {
 
 void check_square(const char* name, const Tensor& x, const char* arg) {
   check_matrix(name, x, arg);
+  check_square_of_any(name, x, arg);
+}
+
+void check_square_of_any(const char* name, const Tensor& x, const char* arg) {
+  check_dims(name, x, arg);
   COGRAD_CHECK(x.size(-1) == x.size(-2), name, ": ", arg,
                " must be batches of square matrices, but they are ", x.size(-2), " by ", x.size(-1),
                " matrices");

@@ -21,6 +21,8 @@ Tensor vector_norm(const Tensor& x, double p, std::optional<IntList> dims, bool 
 // messages.
 void check_matrix(const char* name, const Tensor& x, const char* arg = "A");
 void check_square(const char* name, const Tensor& x, const char* arg = "A");
+// Of any dtype.
+void check_square_of_any(const char* name, const Tensor& x, const char* arg = "A");
 // Raises LinAlgError for the first non-zero element of `info`, an int32 tensor with one element per
 // matrix; text(info) says what happened.
 void check_info(const char* name, const Tensor& info, std::string (*text)(int));

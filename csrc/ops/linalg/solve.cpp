@@ -227,11 +227,11 @@ struct MatrixPower {
                                "input, n",
                                kFunctional | kOut | kContraction,
                                "The n-th power of square matrices; of their inverses for n < 0.",
-                               "S(3), 3; S(3), -2; S(2, 3), 0",
+                               "S(3), 3; S(2, 3), 0; S(2, 3), 2",
                                "np.linalg.matrix_power(x, n)"};
-  static constexpr DTypeSet kDTypes = kMatrixTypes;
+  static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(const Tensor& a, int64_t n) {
-    check_square("linalg.matrix_power", a);
+    check_square_of_any("linalg.matrix_power", a);
     if (n == 0) {  // overwritten, not made anew: a keeps its place in the graph
       const Tensor power = clone(a);
       copy_(power, diag_embed(ones(Dims{a.size(-1)}, a.dtype())));

@@ -2,6 +2,7 @@
 // batch_norm, instance_norm and group_norm over one kernel.
 #include "kernels/group_norm.h"
 #include "ops/core/batch_call.h"
+#include "ops/core/constants.h"
 #include "ops/core/ops.h"
 #include "ops/core/overlap.h"
 #include "ops/core/raw.h"
@@ -239,6 +240,16 @@ void check_running(const char* op, const Tensor& mean, const Tensor& var) {
   }
 }
 
+void check_vectors(int64_t channels, const Tensor& w, const Tensor& b, const Tensor& running_mean,
+                   const Tensor& running_var) {
+  check_vector(running_mean, "running_mean", channels);
+  check_vector(running_var, "running_var", channels);
+  check_vector(w, "weight", channels);
+  check_vector(b, "bias", channels);
+  check_constant("native_batch_norm", running_mean, "running_mean");
+  check_constant("native_batch_norm", running_var, "running_var");
+}
+
 // running = (1 - momentum) running + momentum value, outside of any graph.
 void update(const Tensor& running, const Tensor& value, double momentum) {
   if (!running.defined()) return;
@@ -251,10 +262,7 @@ Triple without_var(const Normed& n) { return {std::get<0>(n), std::get<1>(n), st
 Triple batch_norm(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps) {
   check_input("batch_norm", x, 2);
-  check_vector(running_mean, "running_mean", x.size(1));
-  check_vector(running_var, "running_var", x.size(1));
-  check_vector(w, "weight", x.size(1));
-  check_vector(b, "bias", x.size(1));
+  check_vectors(x.size(1), w, b, running_mean, running_var);
   if (!training) {
     COGRAD_CHECK(running_mean.defined(), "running_mean must be defined in evaluation mode");
     COGRAD_CHECK(running_var.defined(), "running_var must be defined in evaluation mode");
@@ -284,6 +292,7 @@ struct BatchNorm {
       "T(2, 3, 4), T(3), T(3), None, None, True, 0.1, 1e-3, False; "
       "~T(2, 3, 2, 2), T(3), T(3), T(3), P(3), False, 0.1, 1e-5, False"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr uint32_t kConstants = parameter_bits({3, 4});
   static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
                         const Tensor& running_mean, const Tensor& running_var, bool training,
                         double momentum, double eps, bool) {
@@ -302,6 +311,7 @@ struct NativeBatchNorm {
       "~T(2, 3, 4), T(3), T(3), None, None, True, 0.1, 1e-3"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
   static constexpr uint32_t kNondiffOutputs = 6;
+  static constexpr uint32_t kConstants = parameter_bits({3, 4});
   static Triple forward(const Tensor& x, const Tensor& w, const Tensor& b,
                         const Tensor& running_mean, const Tensor& running_var, bool training,
                         double momentum, double eps) {
@@ -376,6 +386,7 @@ struct InstanceNorm {
       "T(2, 3, 4), None, None, None, None, True, 0.1, 1e-3, False; "
       "~T(2, 3, 2, 2), T(3), T(3), T(3), P(3), False, 0.1, 1e-5, False"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
+  static constexpr uint32_t kConstants = parameter_bits({3, 4});
   static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& mean,
                         const Tensor& var, bool from_input, double momentum, double eps, bool) {
     check_input("instance_norm", x, 2);
@@ -383,10 +394,7 @@ struct InstanceNorm {
                  "Expected running_mean and running_var to be defined when use_input_stats is "
                  "false");
     if (!from_input) return std::get<0>(batch_norm(x, w, b, mean, var, false, momentum, eps));
-    check_vector(mean, "running_mean", x.size(1));
-    check_vector(var, "running_var", x.size(1));
-    check_vector(w, "weight", x.size(1));
-    check_vector(b, "bias", x.size(1));
+    check_vectors(x.size(1), w, b, mean, var);
     if (x.size(1) == 0) return clone(x);
     check_running("instance_norm", mean, var);
     const Normed out = apply<GroupNormOp>(x, w, b, x.size(1), eps);

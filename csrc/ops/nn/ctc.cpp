@@ -117,8 +117,11 @@ struct CtcLoss {
   static constexpr BatchRule kBatch{};
   static Tensor forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                         const Tensor& target_lengths, int64_t blank, bool zero_infinity) {
-    COGRAD_CHECK(log_probs.dim() == 3 && is_floating(log_probs.dtype()),
-                 "ctc_loss: log_probs must be a floating tensor (T, N, C)");
+    COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(log_probs.dtype()),
+                                 "\"ctc_loss\" not implemented for '",
+                                 scalar_type_name(log_probs.dtype()), "'");
+    COGRAD_CHECK(log_probs.dim() == 3, "ctc_loss: log_probs must have the shape (T, N, C), got ",
+                 to_string(log_probs.sizes()));
     COGRAD_CHECK(log_probs.numel() > 0, "log_probs tensor must not be empty");
     const bool half = log_probs.dtype() != DType::Float32 && log_probs.dtype() != DType::Float64;
     const Tensor x = half ? cast(log_probs, DType::Float32) : log_probs;

@@ -2,6 +2,7 @@
 // Interpolation of images as a linear map of each dim.
 #include <cmath>
 #include <functional>
+#include <numbers>
 
 #include "ops/nn/pool.h"
 #include "ops/nn/resample.h"
@@ -13,15 +14,16 @@ namespace {
 using kernels::ResampleDim;
 using kernels::Resampling;
 
-enum class Mode { Nearest, NearestExact, Linear, Cubic };
+enum class Mode { Nearest, NearestExact, Linear, Cubic, Lanczos };
 
 Mode mode_of(std::string_view name) {
   if (name == "nearest") return Mode::Nearest;
   if (name == "nearest-exact") return Mode::NearestExact;
   if (name == "linear") return Mode::Linear;
+  if (name == "lanczos") return Mode::Lanczos;
   COGRAD_CHECK(name == "cubic",
                "_interpolate(): expected mode 'nearest', 'nearest-exact', "
-               "'linear' or 'cubic', but got '",
+               "'linear', 'cubic' or 'lanczos', but got '",
                name, "'");
   return Mode::Cubic;
 }
@@ -115,6 +117,13 @@ ResampleDim cubic(int64_t in, int64_t out, bool align_corners, double given) {
   return table.take();
 }
 
+// Lanczos' window of three lobes, at distance d.
+double lanczos_weight(double d) {
+  const double x = std::numbers::pi * d;
+  if (x == 0) return 1;
+  return std::abs(d) < 3 ? 3 * std::sin(x) * std::sin(x / 3) / (x * x) : 0;
+}
+
 // A filter that is widened by the step where the image shrinks, its weights scaled to sum 1.
 ResampleDim smooth(int64_t in, int64_t out, bool align_corners, double given, int reach,
                    const std::function<double(double)>& filter) {
@@ -151,6 +160,7 @@ ResampleDim table_of(Mode mode, int64_t in, int64_t out, bool align_corners, boo
   }
   if (mode == Mode::Nearest || mode == Mode::NearestExact)
     return nearest(in, out, given, mode == Mode::NearestExact, wide);
+  if (mode == Mode::Lanczos) return smooth(in, out, align_corners, given, 3, lanczos_weight);
   if (antialias && mode == Mode::Linear)
     return smooth(in, out, align_corners, given, 1,
                   [](double d) { return std::max(0.0, 1 - std::abs(d)); });
@@ -170,7 +180,8 @@ struct Interpolate {
       "it.",
       "T(1, 2, 4), (7,), 'linear'; T(2, 1, 3, 4), (5, 2), 'linear', True; "
       "T(1, 2, 4, 5), (7, 9), 'cubic'; T(1, 1, 8, 7), (3, 4), 'linear', False, True; "
-      "T(1, 1, 9, 6), (4, 3), 'cubic', False, True; T(1, 2, 2, 3, 2), (3, 5, 4), 'linear'; "
+      "T(1, 1, 9, 6), (4, 3), 'cubic', False, True; T(1, 1, 7, 4), (3, 6), 'lanczos', False, True; "
+      "T(1, 2, 2, 3, 2), (3, 5, 4), 'linear'; "
       "T(1, 2, 3, 4), (6, 7), 'nearest'; T(1, 2, 3, 4), (4, 9), 'nearest-exact'; "
       "T(1, 1, 4, 4), (6, 6), 'linear', False, False, 1.6, 1.6"};
   static constexpr DTypeSet kDTypes = kFloatTypes;

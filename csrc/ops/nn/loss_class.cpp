@@ -3,6 +3,7 @@
 #include "kernels/index.h"
 #include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
+#include "ops/core/constants.h"
 #include "ops/nn/loss.h"
 
 namespace cograd {
@@ -98,13 +99,6 @@ Tensor position_gradient(const ClassState& s, const Tensor& g, const Tensor& tot
       break;
   }
   return s.sizes.size() == 1 ? g : unsqueeze(g, 1);
-}
-
-// The gradient with respect to the class weights is not defined by these losses.
-void check_plain_weight(const Tensor& weight) {
-  COGRAD_CHECK(!thread_state.grad_enabled || !weight.defined() || !requires_grad(weight),
-               "The function 'nll_loss_forward' is not differentiable with respect to argument "
-               "'weight'. This input cannot have requires_grad True.");
 }
 
 struct ClassInputs {
@@ -248,7 +242,7 @@ struct NllLoss {
                         std::optional<bool> reduce, std::string_view reduction) {
     const Reduction r = reduction_of(reduction, size_average, reduce);
     check_classes(x, target, weight);
-    check_plain_weight(weight);
+    check_constant("nll_loss_forward", weight, "weight");
     COGRAD_CHECK_NOT_IMPLEMENTED(x.is_floating(), "nll_loss(): not implemented for dtype ",
                                  scalar_type_name(x.dtype()), ", expected a floating one");
     return apply<NllOp>(x, target, weight, ignore_index, static_cast<int64_t>(r));
@@ -307,7 +301,7 @@ struct CrossEntropy {
       COGRAD_CHECK_VALUE(x.dim() > 0, "Expected 1 or more dimensions (got 0)");
     } else {
       check_classes(x, target, weight);
-      check_plain_weight(weight);
+      check_constant("nll_loss_forward", weight, "weight");
     }
     COGRAD_CHECK_NOT_IMPLEMENTED(x.is_floating(), "cross_entropy(): not implemented for dtype ",
                                  scalar_type_name(x.dtype()), ", expected a floating one");

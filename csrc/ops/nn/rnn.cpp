@@ -300,6 +300,9 @@ struct Rnn {
       x = view(x, whole);
       if (batch_first) x = transpose(x, 0, 1);
     }
+    // The layer keeps its outputs for the backward pass; those of torch's RNN and GRU may be
+    // written to, and its LSTM's not either.
+    if (!lstm && directions == 1 && requires_grad(x)) x = clone(x);
     return {x, joined(hs), lstm ? joined(cs) : cs[0]};
   }
 

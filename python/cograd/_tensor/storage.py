@@ -23,7 +23,7 @@ class TypedStorage:
         self.dtype = dtype
 
     @property
-    def device(self) -> Any:
+    def device(self) -> _C.device:
         return _C.device("cpu")
 
     @property

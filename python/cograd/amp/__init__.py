@@ -12,3 +12,4 @@ __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_av
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING

@@ -11,8 +11,6 @@ torch's method; operators between arrays of different dtypes promote as torch do
 0-dim operand yields to others of its kind.
 """
 
-from __future__ import annotations
-
 import math as _math
 
 from cograd import (
@@ -33,7 +31,6 @@ from ._creation import *  # noqa: F403
 from ._creation import __all__ as _creation
 from ._dtypes import *  # noqa: F403
 from ._dtypes import __all__ as _dtypes
-from ._dtypes import __array_namespace_info__
 from ._elementwise import *  # noqa: F403
 from ._elementwise import __all__ as _elementwise
 from ._manipulation import *  # noqa: F403
@@ -47,7 +44,7 @@ __array_api_version__ = "2024.12"
 e, inf, nan, pi = _math.e, _math.inf, _math.nan, _math.pi
 newaxis = None
 
-__all__ = ["__array_api_version__", "__array_namespace_info__", "e", "inf", "nan", "newaxis", "pi"]
+__all__ = ["__array_api_version__", "e", "inf", "nan", "newaxis", "pi"]
 __all__ += ["bool", "complex64", "complex128", "float32", "float64", "int8", "int16", "int32"]
 __all__ += ["fft", "int64", "linalg", "matmul", "matrix_transpose", "tensordot", "uint8", "vecdot"]
 __all__ += _creation + _dtypes + _elementwise + _manipulation + _statistical

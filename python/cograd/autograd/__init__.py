@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from cograd import _C, _absent
 from cograd._C import (
@@ -66,15 +66,18 @@ __all__ = [
 ]
 
 Tensors = Tensor | graph.GradientEdge | Sequence[Tensor | graph.GradientEdge]
-Inputs = Tensors | dict[Any, Tensor | graph.GradientEdge]
+_Key = TypeVar("_Key")
+Inputs = Tensors | dict[Any, Tensor] | dict[Any, Tensor | graph.GradientEdge]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("functional", "profiler"):  # imported when first asked for
-        return import_module(f"cograd.autograd.{name}")
-    if name in ("handle_torch_function", "has_torch_function", "is_tensor_like"):
-        return getattr(import_module("cograd.overrides"), name)
-    raise _absent.missing(__name__, name)
+if not TYPE_CHECKING:  # which would take it for an answer to every name
+
+    def __getattr__(name: str) -> Any:
+        if name in ("functional", "profiler"):  # imported when first asked for
+            return import_module(f"cograd.autograd.{name}")
+        if name in ("handle_torch_function", "has_torch_function", "is_tensor_like"):
+            return getattr(import_module("cograd.overrides"), name)
+        raise _absent.missing(__name__, name)
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
@@ -131,6 +134,34 @@ def backward(
     grads = (None,) * len(roots) if grad_tensors is None else _tuple(grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
     _C._run_backward(roots, grads, keep, create_graph, wanted, True)
+
+
+@overload
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = ...,
+    retain_graph: bool | None = ...,
+    create_graph: bool = ...,
+    only_inputs: bool = ...,
+    allow_unused: bool | None = ...,
+    is_grads_batched: bool = ...,
+    materialize_grads: bool = ...,
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def grad(
+    outputs: Tensors,
+    inputs: dict[_Key, Tensor] | dict[_Key, Tensor | graph.GradientEdge],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = ...,
+    retain_graph: bool | None = ...,
+    create_graph: bool = ...,
+    only_inputs: bool = ...,
+    allow_unused: bool | None = ...,
+    is_grads_batched: bool = ...,
+    materialize_grads: bool = ...,
+) -> dict[_Key, Tensor]: ...
 
 
 def grad(

@@ -39,55 +39,18 @@ def _roots(value: Tensor | Node | Iterable[Any]) -> list[Node]:
     return nodes
 
 
-def _walk(roots: list[Node]) -> list[Node]:
-    """All nodes below the roots, each once."""
-    seen: dict[int, Node] = {}
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen[id(node)] = node
-        stack.extend(n for n, _ in node.next_functions if n is not None)
-    return list(seen.values())
+def _ints(values: bytes) -> list[int]:
+    return memoryview(values).cast("i").tolist()
 
 
-def _saved_bytes(node: Node) -> int:
-    """Bytes of the tensors a node keeps, shared memory counted once."""
-    storages: dict[int, int] = {}
-    for name in dir(node):
-        if not name.startswith("_raw_saved_") or name == "_raw_saved_tensors":
-            continue
-        storages.update(_raw_bytes(getattr(node, name)))
-    if isinstance(node, _C._FunctionBase):
-        try:
-            for raw in node._raw_saved_tensors:
-                storages.update(_raw_bytes(raw))
-        except RuntimeError:
-            pass
-    return sum(storages.values())
-
-
-def _raw_bytes(raw: Any) -> dict[int, int]:
-    try:
-        value = raw.data
-    except RuntimeError:  # released
-        return {}
-    if not isinstance(value, Tensor):
-        return {}
-    storage = value.untyped_storage()
-    return {storage.data_ptr(): storage.nbytes()}
-
-
-def _label(node: Node) -> list[str]:
+def _label(name: str, outputs: str, saved: float, ns: float) -> list[str]:
     """Name, shapes and dtypes of the outputs, saved bytes, time."""
-    lines = [node.name()]
-    for shape, dtype in _C._node_outputs(node):
-        lines.append(f"{list(shape)} {str(dtype).removeprefix('cograd.')}")
-    saved = _saved_bytes(node)
+    lines = [name]
+    for output in outputs.split("\n"):
+        dtype, _, shape = output.partition("[")
+        lines.append(f"[{shape} {dtype}")
     if saved:
-        lines.append(f"saves {_human(saved)}")
-    ns = _C._node_profile_ns(node)
+        lines.append(f"saves {_human(int(saved))}")
     if ns >= 0:
         lines.append(f"{ns / 1e3:.1f} us")
     return lines
@@ -101,19 +64,18 @@ def _describe(
     value: Tensor | Node | Iterable[Any], params: dict[str, Tensor] | None
 ) -> tuple[list[tuple[str, list[str], bool]], list[tuple[str, str, int]]]:
     """(identifier, label lines, is a leaf) of each node, and (from, to, output number) edges."""
-    nodes = _walk(_roots(value))
+    raw = _C._graph_data(_roots(value))
     names = _names(params)
-    index = {id(n): f"n{i}" for i, n in enumerate(nodes)}
+    leaves = {i: names.get(id(t)) for i, t in raw["leaves"]}
+    saved, ns = (memoryview(raw[key]).cast("d") for key in ("saved", "ns"))
     boxes, edges = [], []
-    for node in nodes:
-        lines = _label(node)
-        leaf = node.name() == "AccumulateGrad"
-        if leaf and id(node.variable) in names:
-            lines[0] = names[id(node.variable)]
-        boxes.append((index[id(node)], lines, leaf))
-        for below, number in node.next_functions:
-            if below is not None:
-                edges.append((index[id(below)], index[id(node)], number))
+    for i, (name, output) in enumerate(zip(_ints(raw["name"]), _ints(raw["output"]), strict=True)):
+        lines = _label(raw["names"][name], raw["outputs"][output], saved[i], ns[i])
+        lines[0] = leaves.get(i) or lines[0]
+        boxes.append((f"n{i}", lines, i in leaves))
+    ends = iter(_ints(raw["edges"]))
+    for below, above, number in zip(ends, ends, _ints(raw["edge_outputs"]), strict=True):
+        edges.append((f"n{below}", f"n{above}", number))
     return boxes, edges
 
 

@@ -159,7 +159,7 @@ def page(
     data = {
         "title": title,
         "names": raw["names"],
-        "outputs": raw["outputs"],
+        "outputs": [text.replace("\n", ", ") for text in raw["outputs"]],
         "places": raw["places"],
         "leaves": leaves,
         "leafKind": raw["names"].index("AccumulateGrad")

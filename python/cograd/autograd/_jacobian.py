@@ -9,6 +9,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
+from cograd._progress import Progress
 
 Fn = Callable[..., Any]
 
@@ -108,21 +109,23 @@ def numerical_jacobian(
     data = target.data
     rows: list[list[Tensor]] = [[] for _ in outputs]
     cells = itertools.product(*(range(size) for size in target.shape))
-    for index, unit in itertools.product(cells, units):
-        step = eps * unit
-        cell = data[index] if index else data
-        value = cell.item()
-        try:
-            cell.fill_(value - step)
-            low_outputs = run()
-            low = _snapshot(low_outputs)
-            cell.fill_(value + step)
-            high = run()
-            _check_same(low_outputs, high, eps)
-            for row, a, b in zip(rows, low, high):
-                row.append((coordinates(b) - a) / (2 * eps))
-        finally:
-            cell.fill_(value)
+    with Progress("gradcheck: numerical", target.numel() * len(units)) as progress:
+        for done, (index, unit) in enumerate(itertools.product(cells, units)):
+            progress.update(done)
+            step = eps * unit
+            cell = data[index] if index else data
+            value = cell.item()
+            try:
+                cell.fill_(value - step)
+                low_outputs = run()
+                low = _snapshot(low_outputs)
+                cell.fill_(value + step)
+                high = run()
+                _check_same(low_outputs, high, eps)
+                for row, a, b in zip(rows, low, high):
+                    row.append((coordinates(b) - a) / (2 * eps))
+            finally:
+                cell.fill_(value)
     jacobians = []
     for row, output in zip(rows, outputs):
         if row:
@@ -163,12 +166,14 @@ class Analytical:
     def _rows(self, inputs: Sequence[Tensor], output: Tensor) -> list[Tensor]:
         size = num_coordinates(output)
         columns: list[list[Tensor]] = [[] for _ in inputs]
-        for i in range(size):
-            one = cograd.zeros(size, dtype=output.dtype.to_real())
-            one[i] = 1.0
-            grads = vjp(inputs, output, from_coordinates(one, output))
-            for column, tensor, grad in zip(columns, inputs, grads):
-                column.append(self._column(tensor, grad))
+        with Progress("gradcheck: analytical", size) as progress:
+            for i in range(size):
+                progress.update(i)
+                one = cograd.zeros(size, dtype=output.dtype.to_real())
+                one[i] = 1.0
+                grads = vjp(inputs, output, from_coordinates(one, output))
+                for column, tensor, grad in zip(columns, inputs, grads):
+                    column.append(self._column(tensor, grad))
         jacobians = []
         for column, tensor in zip(columns, inputs):
             if column:

@@ -8,7 +8,7 @@ product of its Jacobian with one vector. Levels nest: a tangent may itself have 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cograd import _C
 from cograd._C import Tensor
@@ -24,10 +24,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "_current_level":
-        return _C._dual_level()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # which would take it for an answer to every name
+
+    def __getattr__(name: str) -> Any:
+        if name == "_current_level":
+            return _C._dual_level()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class UnpackedDualTensor(NamedTuple):

@@ -138,40 +138,63 @@ class Function(_C._FunctionBase):
     _op_name: str | None = None  # of the Function of a registered op: what messages call it
     _has_formula = True  # False: ``backward`` only says that there is none
 
-    @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """The tangents of the outputs from those of ``forward``'s arguments.
-
-        One for each argument, None for what is no tensor; with ``set_materialize_grads(False)``
-        also where a tensor has none. ``ctx.saved_tensors`` is what ``save_for_forward`` kept, or
-        else what ``save_for_backward`` did. Need not be defined: the tangents then come from
-        ``backward``, which is linear in its gradient.
-        """
-        raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with "
-            "forward mode AD."
-        )
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
-        """``apply`` on all samples of a vmap at once.
-
-        ``args`` are those of ``apply``, with the samples in the dims ``in_dims`` (None: they are
-        equal); ``info`` has ``batch_size`` and ``randomness``. Returns the output or outputs, and
-        the dim or dims of the samples in them. Need not be defined: they then run one by one.
-        """
-        raise NotImplementedError(
-            "You must implement the vmap function for custom autograd.Function to call it."
-        )
-
     _style: str = "static"
     _backward_cls: Any = None
     if TYPE_CHECKING:
 
         @classmethod
         def apply(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+        # Subclasses name the parameters; of these alone checkers let them choose how many.
+        @staticmethod
+        def backward(*args: Any, **kwargs: Any) -> Any: ...
+
+        @staticmethod
+        def jvp(*args: Any, **kwargs: Any) -> Any: ...
+
+        @staticmethod
+        def vmap(*args: Any, **kwargs: Any) -> Any: ...
+
+        vjp = backward
     else:
         apply = _C._function_apply
+
+        @staticmethod
+        def backward(ctx: Any, *grad_outputs: Any) -> Any:
+            """Gradients of the inputs, one per argument of ``forward`` (None: there is none)."""
+            raise NotImplementedError(
+                "You must implement either the backward or vjp method for your custom "
+                "autograd.Function to use it with backward mode AD."
+            )
+
+        vjp = backward
+
+        @staticmethod
+        def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+            """The tangents of the outputs from those of ``forward``'s arguments.
+
+            One for each argument, None for what is no tensor; with
+            ``set_materialize_grads(False)`` also where a tensor has none. ``ctx.saved_tensors``
+            is what ``save_for_forward`` kept, or else what ``save_for_backward`` did. Need not be
+            defined: the tangents then come from ``backward``, which is linear in its gradient.
+            """
+            raise NotImplementedError(
+                "You must implement the jvp function for custom autograd.Function to use it with "
+                "forward mode AD."
+            )
+
+        @staticmethod
+        def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+            """``apply`` on all samples of a vmap at once.
+
+            ``args`` are those of ``apply``, with the samples in the dims ``in_dims`` (None: they
+            are equal); ``info`` has ``batch_size`` and ``randomness``. Returns the output or
+            outputs, and the dim or dims of the samples in them. Need not be defined: they then
+            run one by one.
+            """
+            raise NotImplementedError(
+                "You must implement the vmap function for custom autograd.Function to call it."
+            )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -223,16 +246,6 @@ class Function(_C._FunctionBase):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
         """Fills ``ctx`` from the inputs and the output when ``forward`` does not take ``ctx``."""
         raise NotImplementedError("setup_context is not implemented.")
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Gradients of the inputs, one per argument of ``forward`` (None where there is none)."""
-        raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom "
-            "autograd.Function to use it with backward mode AD."
-        )
-
-    vjp = backward
 
 
 _SingleLevelFunction = Function

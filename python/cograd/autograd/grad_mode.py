@@ -6,9 +6,21 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from cograd import _C
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = [
+    "enable_grad",
+    "enforce_grad_layout_policy",
+    "inference_mode",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,6 +83,12 @@ class _Mode:
 
 class _NoArgMode(_Mode):
     """A mode that may be used as ``@no_grad`` as well as ``@no_grad()``."""
+
+    @overload
+    def __new__(cls, orig_func: F) -> F: ...  # type: ignore[misc]
+
+    @overload
+    def __new__(cls, orig_func: None = None) -> Self: ...
 
     def __new__(cls, orig_func: Any = None) -> Any:
         self = super().__new__(cls)
@@ -136,6 +154,12 @@ class inference_mode(_Mode):
     Args:
         mode: False leaves inference mode for the block.
     """
+
+    @overload
+    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]
+
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
 
     def __new__(cls, mode: Any = True) -> Any:
         if isinstance(mode, bool):

@@ -29,11 +29,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # What does the work is imported when it is first used: `import cograd` pays for none of it.
-    if name.startswith("get_"):
-        return getattr(import_module("cograd.autograd._jacobian_api"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # which would take it for an answer to every name
+
+    def __getattr__(name: str) -> Any:
+        # What does the work is imported when it is first used: `import cograd` pays for none of it.
+        if name.startswith("get_"):
+            return getattr(import_module("cograd.autograd._jacobian_api"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def gradcheck(

@@ -70,9 +70,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        value = getattr(import_module(f"cograd.autograd.{_LAZY[name]}"), name)
-        globals()[name] = value
-        return value
-    raise _absent.missing(__name__, name)
+if not TYPE_CHECKING:  # which would take it for an answer to every name
+
+    def __getattr__(name: str) -> Any:
+        if name in _LAZY:
+            value = getattr(import_module(f"cograd.autograd.{_LAZY[name]}"), name)
+            globals()[name] = value
+            return value
+        raise _absent.missing(__name__, name)

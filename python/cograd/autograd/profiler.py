@@ -255,7 +255,7 @@ class profile:
         **_ignored: Any,
     ) -> None:
         self.enabled = enabled
-        self._extras = (profile_memory, with_stack)
+        self._notes = (profile_memory, with_stack)
         self.entered = False
         self._begin = 0
         self._events: EventList | None = None
@@ -269,7 +269,7 @@ class profile:
             raise RuntimeError("Profiler is already enabled on this process")
         self.entered = True
         _C._profile_events()
-        _C._set_profile_extras(*self._extras)
+        _C._note_in_profile(*self._notes)
         self._begin = _C._profile_now()
         _C._set_profiling(True)
         return self
@@ -277,7 +277,7 @@ class profile:
     def __exit__(self, *exc: object) -> None:
         if self.enabled:
             _C._set_profiling(False)
-            _C._set_profile_extras(False, False)
+            _C._note_in_profile(False, False)
             self._events = _with_self_times(_C._profile_events(), self._begin)
 
     @property

@@ -7,8 +7,6 @@ thread of cograd's own pool. The switches for hardware that cograd does not use 
 given and change nothing.
 """
 
-from __future__ import annotations
-
 from cograd.backends import (
     cpu,
     cuda,

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from cograd import _C
 
+__all__ = ["get_cpu_capability"]
+
 
 def get_cpu_capability() -> str:
     """Names the vector instructions of cograd's loops: "DEFAULT", "AVX2" or "AVX512"."""

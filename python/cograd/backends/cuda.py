@@ -7,6 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 
+__all__ = [
+    "cudnn_sdp_enabled",
+    "cufft_plan_cache",
+    "enable_cudnn_sdp",
+    "enable_flash_sdp",
+    "enable_math_sdp",
+    "enable_mem_efficient_sdp",
+    "flash_sdp_enabled",
+    "is_built",
+    "math_sdp_enabled",
+    "matmul",
+    "mem_efficient_sdp_enabled",
+    "sdp_kernel",
+]
+
 matmul = SimpleNamespace(
     allow_tf32=False,
     allow_fp16_reduced_precision_reduction=True,

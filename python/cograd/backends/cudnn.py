@@ -7,6 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+__all__ = [
+    "allow_tf32",
+    "benchmark",
+    "benchmark_limit",
+    "depthwise_kernel",
+    "deterministic",
+    "enabled",
+    "flags",
+    "fp32_precision",
+    "is_acceptable",
+    "is_available",
+    "set_flags",
+    "version",
+]
+
 enabled = True
 benchmark = False
 benchmark_limit: int | None = None

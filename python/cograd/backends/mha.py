@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+__all__ = ["get_fastpath_enabled", "set_fastpath_enabled"]
+
 _is_fastpath_enabled = True
 
 

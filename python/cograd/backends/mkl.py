@@ -8,6 +8,8 @@ from types import ModuleType, TracebackType
 
 from cograd.backends import _library
 
+__all__ = ["VERBOSE_OFF", "VERBOSE_ON", "enabled", "is_available", "verbose", "version"]
+
 VERBOSE_OFF = 0
 VERBOSE_ON = 1
 

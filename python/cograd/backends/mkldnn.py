@@ -11,6 +11,21 @@ from typing import Any
 
 from cograd.backends import _library
 
+__all__ = [
+    "VERBOSE_OFF",
+    "VERBOSE_ON",
+    "VERBOSE_ON_CREATION",
+    "allow_tf32",
+    "deterministic",
+    "enabled",
+    "flags",
+    "fp32_precision",
+    "is_available",
+    "set_flags",
+    "verbose",
+    "version",
+]
+
 VERBOSE_OFF = 0
 VERBOSE_ON = 1
 VERBOSE_ON_CREATION = 2

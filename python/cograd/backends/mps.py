@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+__all__ = ["is_available", "is_built", "is_macos_or_newer"]
+
 
 def is_built() -> bool:
     """Always False."""

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+__all__ = ["enabled", "flags", "is_available", "set_flags"]
+
 enabled = False
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from cograd.backends import _library
 
+__all__ = ["is_available", "version"]
+
 
 def is_available() -> bool:
     """Always True: cograd is linked to it."""

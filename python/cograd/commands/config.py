@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import cograd
 
+__all__ = ["main"]
+
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the configuration and returns 0."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
+__all__ = ["main"]
+
 # A file of the user's may be named like a module of the standard library: that one is to be found.
 sys.path.insert(0, os.path.dirname(os.__file__))
 

@@ -2,7 +2,7 @@
 """Programs over several processes, on one machine or many, that communicate by MPI.
 
 ``mpiexec -n 4 python train.py`` starts four ranks; each calls ``init_process_group()`` once. The
-same program without mpiexec is one rank. Needs mpi4py and an MPI library: the extra ``cograd[mpi]``.
+same program without mpiexec is one rank. Needs mpi4py and an MPI library: ``cograd[mpi]``.
 """
 
 from __future__ import annotations
@@ -191,3 +191,4 @@ def is_torchelastic_launched() -> bool:
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING, annotations

@@ -5,8 +5,6 @@ A distribution has a ``batch_shape``, that of its parameters, and an ``event_sha
 value. ``rsample`` is differentiable by the parameters. See ``docs/distributions.md``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from cograd import _absent
@@ -153,3 +151,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING

@@ -73,7 +73,7 @@ class Categorical(ProbsOrLogits, Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        index, log_pmf = cograd.broadcast_tensors(value.long().unsqueeze(-1), self.logits)  # type: ignore[arg-type]
+        index, log_pmf = cograd.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
         return log_pmf.gather(-1, index[..., :1]).squeeze(-1)
 
     def entropy(self) -> Tensor:

@@ -69,7 +69,7 @@ class Multinomial(OfCategorical):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        logits, value = cograd.broadcast_tensors(self.logits, value)  # type: ignore[arg-type]
+        logits, value = cograd.broadcast_tensors(self.logits, value)
         # 0 * -inf counts as 0.
         logits = logits.masked_fill((value == 0) & (logits == -cograd.inf), 0)
         ways = cograd.lgamma(value.sum(-1) + 1) - cograd.lgamma(value + 1).sum(-1)

@@ -72,7 +72,7 @@ class ExpRelaxedCategorical(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         n = self._event_shape[-1]
-        logits, value = cograd.broadcast_tensors(self.logits, value)  # type: ignore[arg-type]
+        logits, value = cograd.broadcast_tensors(self.logits, value)
         log_temperature = cograd.as_tensor(self.temperature, dtype=logits.dtype).log()
         scores = logits - value * self.temperature
         normal = (scores - scores.logsumexp(dim=-1, keepdim=True)).sum(-1)

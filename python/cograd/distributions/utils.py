@@ -48,7 +48,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
             dtype = v.dtype
             break
     tensors = [v if is_tensor_like(v) else cograd.tensor(v, dtype=dtype) for v in values]
-    return tuple(cograd.broadcast_tensors(*tensors))  # type: ignore[arg-type]
+    return tuple(cograd.broadcast_tensors(*tensors))
 
 
 def all_samples(value: Any) -> Any:

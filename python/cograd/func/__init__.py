@@ -5,8 +5,6 @@ A transform takes a function of tensors and gives another one; they nest in any 
 left in ``.grad``, and results require grad only where something outside asks for gradients of them.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from cograd import _absent
@@ -33,3 +31,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING

@@ -130,7 +130,7 @@ def jacfwd(
     *,
     chunk_size: int | None = None,
     randomness: str = "error",
-) -> Any:
+) -> Callable[..., Any]:
     """The function that computes the Jacobian of ``func``, by one direction per input element.
 
     Args:
@@ -180,7 +180,7 @@ def jacfwd(
     return wrapper
 
 
-def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Any:
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """The function that computes the Hessian of ``func``: ``jacfwd(jacrev(func))``."""
     return jacfwd(jacrev(func, argnums), argnums)
 

@@ -123,7 +123,9 @@ def _grad_and_value(
     return tree(spec, gradients), result, aux
 
 
-def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
+def grad(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """The function that computes the gradient of ``func``, which gives a scalar tensor.
 
     Args:
@@ -149,7 +151,9 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     return wrapper
 
 
-def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
+def grad_and_value(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """As ``grad``, for a function that gives (gradient, value), or (gradient, (value, aux))."""
 
     @functools.wraps(func, updated=())
@@ -272,7 +276,7 @@ def jacrev(
     has_aux: bool = False,
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
-) -> Any:
+) -> Callable[..., Any]:
     """The function that computes the Jacobian of ``func``, by one backward per output element.
 
     Args:

@@ -8,8 +8,6 @@ they are not to follow from that, tangents with ``register_jvp`` and batching wi
 looks for undeclared writes and aliases, missing registrations and wrong gradients.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from cograd import _absent
@@ -48,3 +46,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING

@@ -70,3 +70,4 @@ reductions.init_reductions()
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING, annotations

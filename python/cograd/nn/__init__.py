@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Neural-network modules with torch.nn's names and semantics."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from cograd import _absent
@@ -57,3 +55,4 @@ __all__: list[str] = sorted(
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Optimizers and learning-rate schedules with torch.optim's names and numbers."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from cograd import _absent
@@ -50,3 +48,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING

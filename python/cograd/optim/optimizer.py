@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from copy import deepcopy
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, overload
 
 import cograd
 from cograd import _C, Tensor
@@ -29,6 +29,7 @@ __all__ = [
     "required",
 ]
 
+_Loss = TypeVar("_Loss")
 _NO_STEP = cograd.tensor(0.0)  # stands in where an optimizer counts no steps
 
 
@@ -179,6 +180,12 @@ class Optimizer(Hooked):
                     grad.zero_()
 
     # stepping
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], _Loss]) -> _Loss: ...
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One update of all parameters.

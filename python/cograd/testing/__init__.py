@@ -23,11 +23,17 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise _absent.missing(__name__, name)
-    from importlib import import_module
+if not TYPE_CHECKING:  # which would take it for an answer to every name
 
-    value = getattr(import_module(f"cograd.testing.{_LAZY[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise _absent.missing(__name__, name)
+        from importlib import import_module
+
+        value = getattr(import_module(f"cograd.testing.{_LAZY[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+if not TYPE_CHECKING:
+    del TYPE_CHECKING, Any, annotations

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+__all__ = ["cograd_check"]
+
 
 @pytest.fixture
 def cograd_check(record_property: Callable[[str, object], None]) -> Callable[..., Any]:

@@ -3,9 +3,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cograd import _absent
+
+if TYPE_CHECKING:
+    from cograd.utils import (
+        _pytree,  # noqa: F401
+        benchmark,
+        checkpoint,
+        collect_env,
+        cpp_extension,
+        data,
+        dlpack,
+        hooks,
+        model_zoo,
+        tensorboard,
+    )
 
 __all__ = [
     "benchmark",
@@ -16,23 +30,30 @@ __all__ = [
     "data",
     "dlpack",
     "hooks",
+    "model_zoo",
     "tensorboard",
 ]
 
 cmake_prefix_path: str
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+if not TYPE_CHECKING:  # which would take it for an answer to every name
 
-    if name == "cmake_prefix_path":
-        from cograd.utils.cpp_extension import _paths
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
 
-        return _paths.cmake_prefix_path()
-    if name in __all__ or name == "_pytree":
-        return import_module(f"cograd.utils.{name}")
-    raise _absent.missing(__name__, name)
+        if name == "cmake_prefix_path":
+            from cograd.utils.cpp_extension import _paths
+
+            return _paths.cmake_prefix_path()
+        if name in __all__ or name == "_pytree":
+            return import_module(f"cograd.utils.{name}")
+        raise _absent.missing(__name__, name)
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+if not TYPE_CHECKING:
+    del TYPE_CHECKING, Any, annotations

@@ -9,9 +9,10 @@ import timeit
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cograd
+from cograd import _absent
 
 __all__ = ["Measurement", "TaskSpec", "Timer", "select_unit", "timer"]
 
@@ -208,3 +209,7 @@ class Timer:
                 if enough and result.iqr / result.median < threshold:
                     break
         return result
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

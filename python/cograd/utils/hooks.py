@@ -36,10 +36,12 @@ def warn_if_has_hooks(tensor: Any) -> None:
             )
 
 
-def __getattr__(name: str) -> Any:
-    """BackwardHook is imported when first asked for: tensors need the handles only."""
-    if name == "BackwardHook":
-        from cograd.utils._backward_hook import BackwardHook
+if not TYPE_CHECKING:  # which would take it for an answer to every name
 
-        return BackwardHook
-    raise AttributeError(f"module 'cograd.utils.hooks' has no attribute '{name}'")
+    def __getattr__(name: str) -> Any:
+        """BackwardHook is imported when first asked for: tensors need the handles only."""
+        if name == "BackwardHook":
+            from cograd.utils._backward_hook import BackwardHook
+
+            return BackwardHook
+        raise AttributeError(f"module 'cograd.utils.hooks' has no attribute '{name}'")

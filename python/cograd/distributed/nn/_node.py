@@ -20,7 +20,7 @@ import cograd
 from cograd import _C, Tensor
 from cograd.autograd import forward_ad
 from cograd.autograd.function import Function
-from cograd.distributed import DistBackendError
+from cograd.distributed import DebugLevel, DistBackendError, get_debug_level
 from cograd.distributed._watch import call_site, origin
 
 from ._maps import Exchange, Map
@@ -89,8 +89,9 @@ class _BackwardOf:
     def __init__(self, call: _Call) -> None:
         call.done = not cograd.is_grad_enabled()  # a recorded backward can run again
         self.text = f"the backward of {type(call.map).__name__}, {call.place}"
-        # Debug mode compares it: adjoints of other calls may look the same otherwise.
-        self.what = f" in the backward of {type(call.map).__name__} {call.number}"
+        self.what = ""
+        if get_debug_level() is not DebugLevel.OFF:  # adjoints of two calls may look the same
+            self.what = f" in the backward of {type(call.map).__name__} {call.number}"
 
     def __enter__(self) -> None:
         self.before = getattr(origin, "text", "")

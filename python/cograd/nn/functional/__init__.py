@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """torch.nn.functional: ops of the C++ core and functions composed of them."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from cograd import _absent
@@ -277,3 +275,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING

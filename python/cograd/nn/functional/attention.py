@@ -14,6 +14,8 @@ from .dropout import dropout
 from .linear import linear
 from .pad import pad
 
+__all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
+
 scaled_dot_product_attention = cograd._C._nn.scaled_dot_product_attention
 
 

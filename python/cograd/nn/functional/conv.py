@@ -5,6 +5,18 @@ from __future__ import annotations
 
 import cograd
 
+__all__ = [
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "fold",
+    "unfold",
+]
+
 conv1d = cograd.conv1d
 conv2d = cograd.conv2d
 conv3d = cograd.conv3d

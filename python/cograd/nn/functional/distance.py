@@ -6,6 +6,8 @@ from __future__ import annotations
 import cograd
 from cograd import Tensor
 
+__all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
+
 cosine_similarity = cograd.cosine_similarity
 pdist = cograd._C._nn.pdist
 

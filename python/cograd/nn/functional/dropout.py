@@ -9,6 +9,15 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
+__all__ = [
+    "alpha_dropout",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "feature_alpha_dropout",
+]
+
 
 def _check(p: float) -> None:
     if p < 0.0 or p > 1.0:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import cograd
 from cograd import Tensor
 
+__all__ = ["embedding", "embedding_bag", "one_hot"]
+
 
 def embedding(
     input: Tensor,

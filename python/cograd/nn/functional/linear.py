@@ -5,5 +5,7 @@ from __future__ import annotations
 
 import cograd
 
+__all__ = ["bilinear", "linear"]
+
 bilinear = cograd.bilinear
 linear = cograd._C._nn.linear

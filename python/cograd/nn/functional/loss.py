@@ -14,6 +14,25 @@ from .._reduction import legacy_reduction, reduce_loss
 from .activation import logsigmoid
 from .distance import pairwise_distance
 
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss",
+    "cross_entropy",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "margin_ranking_loss",
+    "mse_loss",
+    "nll_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+]
+
 
 def _same_size(input: Tensor, target: Tensor) -> None:
     if target.shape != input.shape:

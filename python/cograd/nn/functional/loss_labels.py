@@ -13,6 +13,14 @@ from .._reduction import legacy_reduction, reduce_loss
 from .activation import logsigmoid
 from .distance import pairwise_distance
 
+__all__ = [
+    "ctc_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "triplet_margin_with_distance_loss",
+]
+
 
 def ctc_loss(
     log_probs: Tensor,

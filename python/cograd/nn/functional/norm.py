@@ -8,6 +8,16 @@ import math
 import cograd
 from cograd import Tensor
 
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "local_response_norm",
+    "normalize",
+    "rms_norm",
+]
+
 group_norm = cograd.group_norm
 layer_norm = cograd.layer_norm
 rms_norm = cograd.rms_norm

@@ -5,4 +5,6 @@ from __future__ import annotations
 
 import cograd
 
+__all__ = ["pad"]
+
 pad = cograd._C._nn.pad

@@ -14,7 +14,20 @@ from cograd import Tensor
 from ._grid import affine_grid_generator, grid_sampler
 from .pool import adaptive_avg_pool2d, adaptive_avg_pool3d
 
+__all__ = [
+    "affine_grid",
+    "channel_shuffle",
+    "grid_sample",
+    "interpolate",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
+]
+
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
+_OF_IMAGES = {"bicubic": "cubic", "lanczos": "lanczos"}
 _MODES = ("nearest", "area", "nearest-exact")
 
 
@@ -81,11 +94,12 @@ def interpolate(
         size: that of the result's last dims; or
         scale_factor: by which they grow.
         mode: ``'nearest'``, ``'nearest-exact'``, ``'linear'`` (1 dim), ``'bilinear'``,
-            ``'bicubic'`` (2), ``'trilinear'`` (3) or ``'area'``.
+            ``'bicubic'`` and ``'lanczos'`` (2), ``'trilinear'`` (3) or ``'area'``.
         align_corners: of the linear and cubic modes, whether the corner elements stay where they
             are, instead of the image's edges.
         recompute_scale_factor: take the factors anew from the sizes.
-        antialias: of ``'bilinear'`` and ``'bicubic'``, widen the filter where the image shrinks.
+        antialias: of ``'bilinear'`` and ``'bicubic'``, widen the filter where the image shrinks;
+            ``'lanczos'`` needs it.
 
     Raises:
         ValueError: not exactly one of ``size`` and ``scale_factor``, or an option does not go with
@@ -101,13 +115,17 @@ def interpolate(
     elif align_corners is None:
         align_corners = False
     sizes, factors = _sizes(input, size, scale_factor, recompute_scale_factor)
-    if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
+    if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and input.dim() == 4):
         raise ValueError(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires "
             "a 4-D tensor as input"
         )
+    if mode == "lanczos" and not antialias:
+        raise ValueError("Lanczos mode requires antialias=True")
+    if mode == "lanczos" and align_corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
     n = input.dim() - 2
-    if n not in (1, 2, 3) or not (mode in _LINEAR or mode in _MODES or mode == "bicubic"):
+    if n not in (1, 2, 3) or not (mode in _LINEAR or mode in _MODES or mode in _OF_IMAGES):
         raise NotImplementedError(
             "Input Error: Only 3D, 4D and 5D input Tensors supported "
             f"(got {input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | "
@@ -115,12 +133,12 @@ def interpolate(
         )
     if mode == "area":
         return _area(input, sizes)
-    wanted = _LINEAR.get(mode, 2 if mode == "bicubic" else n)
+    wanted = _LINEAR.get(mode, 2 if mode in _OF_IMAGES else n)
     if wanted != n:
         raise NotImplementedError(
             f"Got {input.dim()}D input, but {mode} mode needs {wanted + 2}D input"
         )
-    kind = "linear" if mode in _LINEAR else "cubic" if mode == "bicubic" else mode
+    kind = "linear" if mode in _LINEAR else _OF_IMAGES.get(mode, mode)
     if input.dtype == cograd.uint8 and mode in _MODES:  # labels, which single precision holds
         wide = interpolate(input.float(), size, scale_factor, mode, None, recompute_scale_factor)
         return wide.to(cograd.uint8)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The layers of cograd.nn."""
 
-from __future__ import annotations
-
 from . import (
     activation,
     adaptive,

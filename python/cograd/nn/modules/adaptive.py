@@ -76,7 +76,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def reset_parameters(self) -> None:
         """Draws new weights."""
         self.head.reset_parameters()
-        for first, second in self.tail:
+        for pair in self.tail:
+            assert isinstance(pair, Sequential)
+            first, second = pair
             first.reset_parameters()
             second.reset_parameters()
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from .module import Module, _indent
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
@@ -34,7 +37,7 @@ class _Numbered(Module):
     def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
     def __dir__(self) -> list[str]:
@@ -51,7 +54,7 @@ class _Numbered(Module):
         del self[key]
         return module
 
-    def append(self, module: Module) -> Any:
+    def append(self, module: Module) -> Self:
         """Adds a child at the end."""
         self.add_module(str(len(self)), module)
         return self
@@ -74,6 +77,12 @@ class Sequential(_Numbered):
         for module in self._modules.values():
             input = module(input)
         return input
+
+    @overload
+    def __getitem__(self, idx: int) -> Module: ...
+
+    @overload
+    def __getitem__(self, idx: slice) -> Self: ...
 
     def __getitem__(self, idx: Any) -> Any:
         if isinstance(idx, slice):
@@ -99,7 +108,7 @@ class Sequential(_Numbered):
             )
         return Sequential(*self, *other)
 
-    def __iadd__(self, other: Any) -> Any:
+    def __iadd__(self, other: Any) -> Self:
         if not isinstance(other, Sequential):
             raise ValueError(
                 "add operator supports only objects of Sequential class, "
@@ -116,7 +125,7 @@ class Sequential(_Numbered):
 
     __rmul__ = __mul__
 
-    def insert(self, index: int, module: Module) -> Any:
+    def insert(self, index: int, module: Module) -> Self:
         """Puts ``module`` before the child at ``index``."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
@@ -127,7 +136,7 @@ class Sequential(_Numbered):
         self._replace_all(modules)
         return self
 
-    def extend(self, sequential: Iterable[Module]) -> Any:
+    def extend(self, sequential: Iterable[Module]) -> Self:
         """Adds the modules at the end."""
         for module in list(sequential):
             self.append(module)
@@ -142,6 +151,12 @@ class ModuleList(_Numbered):
         if modules is not None:
             self.extend(modules)
 
+    @overload
+    def __getitem__(self, idx: int) -> Module: ...
+
+    @overload
+    def __getitem__(self, idx: slice) -> Self: ...
+
     def __getitem__(self, idx: Any) -> Any:
         if isinstance(idx, slice):
             return type(self)(list(self)[idx])
@@ -150,7 +165,7 @@ class ModuleList(_Numbered):
     def __setitem__(self, idx: int, module: Module) -> None:
         setattr(self, str(self._index_of(idx)), module)
 
-    def __iadd__(self, modules: Iterable[Module]) -> Any:
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
         return self.extend(modules)
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
@@ -162,7 +177,7 @@ class ModuleList(_Numbered):
         modules.insert(index, module)
         self._replace_all(modules)
 
-    def extend(self, modules: Iterable[Module]) -> Any:
+    def extend(self, modules: Iterable[Module]) -> Self:
         """Adds the modules at the end."""
         if not isinstance(modules, Iterable):
             raise TypeError(
@@ -199,8 +214,9 @@ class ModuleDict(Module):
         if modules is not None:
             self.update(modules)
 
-    def __getitem__(self, key: str) -> Any:
-        return self._modules[key]
+    def __getitem__(self, key: str) -> Module:
+        module: Module = self._modules[key]
+        return module
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
@@ -221,19 +237,20 @@ class ModuleDict(Module):
         """Removes all children."""
         self._modules.clear()
 
-    def pop(self, key: str) -> Any:
+    def pop(self, key: str) -> Module:
         """Removes and returns the child ``key``."""
-        return self._modules.pop(key)
+        module: Module = self._modules.pop(key)
+        return module
 
-    def keys(self) -> Any:
+    def keys(self) -> KeysView[str]:
         """The names."""
         return self._modules.keys()
 
-    def items(self) -> Any:
+    def items(self) -> ItemsView[str, Module]:
         """(name, module) pairs."""
         return self._modules.items()
 
-    def values(self) -> Any:
+    def values(self) -> ValuesView[Module]:
         """The modules."""
         return self._modules.values()
 

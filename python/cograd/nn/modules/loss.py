@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cograd import Tensor
 
 from .. import functional as F
@@ -44,7 +42,7 @@ class _WeightedLoss(_Loss):
 class L1Loss(_Loss):
     """|input - target|."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.l1_loss(input, target, reduction=self.reduction)
 
@@ -52,7 +50,7 @@ class L1Loss(_Loss):
 class MSELoss(_Loss):
     """(input - target)^2."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.mse_loss(input, target, reduction=self.reduction)
 
@@ -70,7 +68,7 @@ class SmoothL1Loss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
@@ -82,7 +80,7 @@ class HuberLoss(_Loss):
         super().__init__(reduction=reduction)
         self.delta = delta
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
@@ -101,7 +99,7 @@ class NLLLoss(_WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(N, C) log-probabilities, (N) classes to a scalar, or (N) with reduction 'none'."""
         return F.nll_loss(
             input,
@@ -128,7 +126,7 @@ class CrossEntropyLoss(_WeightedLoss):
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(N, C) logits, (N) classes or (N, C) probabilities to a scalar or (N)."""
         return F.cross_entropy(
             input,
@@ -143,7 +141,7 @@ class CrossEntropyLoss(_WeightedLoss):
 class BCELoss(_WeightedLoss):
     """Binary cross entropy of probabilities."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
@@ -162,7 +160,7 @@ class BCEWithLogitsLoss(_WeightedLoss):
         super().__init__(weight, size_average, reduce, reduction)
         self.register_buffer("pos_weight", pos_weight)
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.binary_cross_entropy_with_logits(
             input,
@@ -186,7 +184,7 @@ class KLDivLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*) log-probabilities, (*) to a scalar, or (*) with reduction 'none'."""
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
@@ -208,7 +206,7 @@ class PoissonNLLLoss(_Loss):
         self.full = full
         self.eps = eps
 
-    def forward(self, log_input: Tensor, target: Tensor) -> Any:
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.poisson_nll_loss(
             log_input,
@@ -228,7 +226,7 @@ class GaussianNLLLoss(_Loss):
         self.full = full
         self.eps = eps
 
-    def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Any:
+    def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
         """(*), (*), variances (*) to a scalar, or (*) with reduction 'none'."""
         return F.gaussian_nll_loss(
             input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
@@ -252,7 +250,7 @@ class _MarginLoss(_Loss):
 class CosineEmbeddingLoss(_MarginLoss):
     """1 - cos for similar pairs (target 1), max(0, cos - margin) for others (target -1)."""
 
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Any:
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """(N, D), (N, D), (N) to a scalar, or (N) with reduction 'none'."""
         return F.cosine_embedding_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
@@ -262,7 +260,7 @@ class CosineEmbeddingLoss(_MarginLoss):
 class MarginRankingLoss(_MarginLoss):
     """max(0, -target * (input1 - input2) + margin)."""
 
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Any:
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """(N), (N), (N) to a scalar, or (N) with reduction 'none'."""
         return F.margin_ranking_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
@@ -281,7 +279,7 @@ class HingeEmbeddingLoss(_MarginLoss):
     ) -> None:
         super().__init__(margin, size_average, reduce, reduction)
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
@@ -289,7 +287,7 @@ class HingeEmbeddingLoss(_MarginLoss):
 class SoftMarginLoss(_Loss):
     """log(1 + exp(-target * input))."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(*), (*) to a scalar, or (*) with reduction 'none'."""
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
@@ -317,7 +315,7 @@ class TripletMarginLoss(_Loss):
         self.eps = eps
         self.swap = swap
 
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Any:
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """(N, D), (N, D), (N, D) to a scalar, or (N) with reduction 'none'."""
         return F.triplet_margin_loss(
             anchor,

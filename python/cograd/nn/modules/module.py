@@ -8,7 +8,7 @@ import itertools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cograd
 from cograd import Tensor
@@ -31,6 +31,9 @@ from ._hooks import (
     register_module_parameter_registration_hook,
 )
 from ._state import StateMixin
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "Module",
@@ -341,7 +344,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
 
     # conversion
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replaces the data of every parameter and buffer by ``fn`` of it; identity is kept."""
         if recurse:
             for child in self.children():
@@ -360,14 +363,14 @@ class Module(StateMixin, HookMixin, AccessMixin):
                 self._buffers[name] = fn(buffer)
         return self
 
-    def apply(self, fn: Callable[[Any], None]) -> Any:
+    def apply(self, fn: Callable[[Any], None]) -> Self:
         """Calls ``fn`` on every child module, innermost first, then on this one."""
         for child in self.children():
             child.apply(fn)
         fn(self)
         return self
 
-    def to(self, *args: Any, **kwargs: Any) -> Any:
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """``to(device, dtype, non_blocking)``, ``to(dtype)`` or ``to(tensor)``, in place.
 
         The dtype is applied to floating-point parameters and buffers only, ``memory_format`` to
@@ -406,47 +409,47 @@ class Module(StateMixin, HookMixin, AccessMixin):
 
         return self._apply(convert)
 
-    def _to_float_dtype(self, dtype: Any) -> Any:
+    def _to_float_dtype(self, dtype: Any) -> Self:
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
 
-    def type(self, dst_type: Any) -> Any:
+    def type(self, dst_type: Any) -> Self:
         """Casts all parameters and buffers to ``dst_type``."""
         return self._apply(lambda t: t.to(dst_type))
 
-    def float(self) -> Any:
+    def float(self) -> Self:
         """Casts floating-point parameters and buffers to float32."""
         return self._to_float_dtype(cograd.float32)
 
-    def double(self) -> Any:
+    def double(self) -> Self:
         """Casts floating-point parameters and buffers to float64."""
         return self._to_float_dtype(cograd.float64)
 
-    def half(self) -> Any:
+    def half(self) -> Self:
         """Casts floating-point parameters and buffers to float16."""
         return self._to_float_dtype(cograd.float16)
 
-    def bfloat16(self) -> Any:
+    def bfloat16(self) -> Self:
         """Casts floating-point parameters and buffers to bfloat16."""
         return self._to_float_dtype(cograd.bfloat16)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: there is no compiler; see ``cograd.compile``."""
 
-    def cuda(self, device: Any = None) -> Any:
+    def cuda(self, device: Any = None) -> Self:
         """Moves everything to a GPU, which cograd has none of: raises if there is anything."""
         return self._apply(lambda t: t.cuda(device))
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """Gives every parameter and buffer new memory on ``device``, with any values."""
         return self._apply(lambda t: cograd.empty_like(t, device=device), recurse=recurse)
 
-    def cpu(self) -> Any:
+    def cpu(self) -> Self:
         """Moves everything to the CPU."""
         return self._apply(lambda t: t.cpu())
 
     # modes
 
-    def train(self, mode: bool = True) -> Any:
+    def train(self, mode: bool = True) -> Self:
         """Sets training mode here and in all children."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
@@ -455,11 +458,11 @@ class Module(StateMixin, HookMixin, AccessMixin):
             child.train(mode)
         return self
 
-    def eval(self) -> Any:
+    def eval(self) -> Self:
         """``train(False)``."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Sets ``requires_grad`` of every parameter."""
         for param in self.parameters():
             param.requires_grad_(requires_grad)
@@ -479,7 +482,7 @@ class Module(StateMixin, HookMixin, AccessMixin):
                     param.grad.requires_grad_(False)
                 param.grad.zero_()
 
-    def share_memory(self) -> Any:
+    def share_memory(self) -> Self:
         """Moves parameters, their gradients, and buffers to memory that child processes share."""
         for tensor in itertools.chain(self.parameters(), self.buffers()):
             tensor.share_memory_()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Helpers that work on the parameters of a module."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from cograd import _absent
@@ -59,3 +57,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING

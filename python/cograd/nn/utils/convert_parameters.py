@@ -8,6 +8,8 @@ from collections.abc import Iterable
 import cograd
 from cograd import Tensor
 
+__all__ = ["parameters_to_vector", "vector_to_parameters"]
+
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All parameters, flattened and joined; a differentiable copy of shape (n,)."""

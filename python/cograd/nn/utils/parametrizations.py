@@ -25,7 +25,7 @@ def _is_orthogonal(q: Tensor) -> bool:
 def _make_orthogonal(a: Tensor) -> Tensor:
     """The Q of a QR decomposition whose R has a positive diagonal."""
     q, r = cograd.linalg.qr(a)
-    return q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)  # type: ignore[no-any-return]
+    return q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
 
 def _reflections(a: Tensor) -> Tensor:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sequences of different lengths: padded, packed, and as lists."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from cograd import _absent
@@ -31,3 +29,4 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cograd.utils.cpp_extension._errors import CompileError, CompilerNotFoundError, ExtensionError
 from cograd.utils.cpp_extension._paths import (
@@ -26,6 +26,23 @@ from cograd.utils.cpp_extension._paths import (
     include_paths,
     library_paths,
 )
+
+if TYPE_CHECKING:
+    from cograd.utils.cpp_extension._helpers import (
+        check_compiler_is_gcc,
+        check_compiler_ok_for_platform,
+        get_compiler_abi_compatibility_and_version,
+        get_cxx_compiler,
+        is_ninja_available,
+        remove_extension_h_precompiler_headers,
+        verify_ninja_availability,
+    )
+    from cograd.utils.cpp_extension._setuptools import (
+        BuildExtension,
+        CppExtension,
+        CUDAExtension,  # noqa: F401
+        SyclExtension,  # noqa: F401
+    )
 
 __all__ = [
     "BuildExtension",
@@ -268,14 +285,16 @@ def _refuse_gpu(**arguments: Any) -> None:
             )
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+if not TYPE_CHECKING:  # which would take it for an answer to every name
 
-    if name in _SETUPTOOLS:
-        return getattr(import_module("cograd.utils.cpp_extension._setuptools"), name)
-    if name in _HELPERS:
-        return getattr(import_module("cograd.utils.cpp_extension._helpers"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name in _SETUPTOOLS:
+            return getattr(import_module("cograd.utils.cpp_extension._setuptools"), name)
+        if name in _HELPERS:
+            return getattr(import_module("cograd.utils.cpp_extension._helpers"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

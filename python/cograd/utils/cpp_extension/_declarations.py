@@ -25,6 +25,7 @@ class Declaration(NamedTuple):
     result: str
     parameters: tuple[Parameter, ...]
     doc: str
+    keyword_from: int | None = None  # the parameters from this one on are given by name
 
 
 _TOKEN = re.compile(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs compilers side by side, with a sign of life on long builds."""
+"""Runs compilers side by side, with a line of progress on a terminal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import queue
 import shlex
 import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from cograd._progress import Progress
 
 
 class Command(NamedTuple):
@@ -50,40 +50,6 @@ def max_jobs(count: int) -> int:
             raise ValueError(f"MAX_JOBS={given!r}: expected a positive number")
         return max(1, min(int(given), count))
     return max(1, min(len(os.sched_getaffinity(0)), count))
-
-
-class Progress:
-    """Reports on standard error what is being built, once it takes long.
-
-    A terminal gets one line that changes after a second; a log gets a line every 15 seconds.
-    """
-
-    def __init__(self, title: str, total: int) -> None:
-        self.title, self.total = title, total
-        self.start = time.monotonic()
-        self._terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._next = self.start + (1.0 if self._terminal else 15.0)
-        self._shown = False
-
-    def update(self, done: int, running: Sequence[str]) -> None:
-        """Prints the state if it is time to."""
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + (0.25 if self._terminal else 15.0)
-        text = f"cograd: building {self.title}: {done}/{self.total} done, {now - self.start:.0f} s"
-        if running:
-            text += f" ({', '.join(running)})"
-        if self._terminal:
-            print(f"\r\033[K{text[:110]}", end="", file=sys.stderr, flush=True)
-            self._shown = True
-        else:
-            print(text, file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """Clears the line."""
-        if self._shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def run_all(
@@ -131,7 +97,7 @@ def run_all(
     waiting = list(range(len(commands)))
     limit = max_jobs(len(commands))
     results: dict[int, Result] = {}
-    progress = Progress(title, len(commands))
+    progress = Progress(f"cograd: building {title}", len(commands))
     failed = False
     try:
         while processes or (waiting and not failed):
@@ -142,7 +108,7 @@ def run_all(
             except queue.Empty:
                 if beat is not None:
                     beat()
-                progress.update(len(results), [commands[i].label for i in processes])
+                progress.update(len(results), ", ".join(commands[i].label for i in processes))
                 continue
             del processes[index]
             results[index] = result

@@ -84,6 +84,8 @@ def _parameters(declaration: Declaration) -> str:
         default = defaults.get(name, "")
         if default == "None" and not kind.endswith("None") and kind != "Any":
             kind += " | None"
+        if i == declaration.keyword_from:
+            parts.append("*")
         parts.append(f"{name}: {kind}" + (f" = {default}" if default else ""))
     return ", ".join(parts)
 
@@ -123,14 +125,16 @@ def _lambda(text: str) -> Declaration | None:
 
 def _named(declaration: Declaration, names: str) -> Declaration:
     """Applies the parameter string of `m.def("f", &f, "x, alpha=1.0")` to a declaration."""
-    given = [n for n in _declarations.split_commas(names) if n not in ("*", "/")]
+    given = [n for n in _declarations.split_commas(names) if n != "/"]
+    star = given.index("*") if "*" in given else None
+    given = [n for n in given if n != "*"]
     if len(given) != len(declaration.parameters):
         return declaration
     parameters = []
     for text, old in zip(given, declaration.parameters, strict=True):
         name, _, default = text.partition("=")
         parameters.append(Parameter(old.type, name.strip(), default.strip() or old.default))
-    return declaration._replace(parameters=tuple(parameters))
+    return declaration._replace(parameters=tuple(parameters), keyword_from=star)
 
 
 def _schema(text: str) -> tuple[str, Declaration | None]:
@@ -139,8 +143,11 @@ def _schema(text: str) -> tuple[str, Declaration | None]:
     if not bracket:
         return text, None
     arguments, _, result = text[len(name) + 1 :].rpartition(") -> ")
-    parameters = []
+    parameters: list[Parameter] = []
+    star = None
     for part in _declarations.split_commas(arguments):
+        if part == "*":
+            star = len(parameters)
         match = re.fullmatch(r"(.+?)\s+(\w+)\s*(?:=\s*(.*))?", part)
         if match is None:
             continue
@@ -148,7 +155,7 @@ def _schema(text: str) -> tuple[str, Declaration | None]:
             Parameter(_schema_type(match.group(1)), match.group(2), match.group(3) or "")
         )
     return name.rpartition("::")[2].strip(), Declaration(
-        _schema_type(result), tuple(parameters), ""
+        _schema_type(result), tuple(parameters), "", star
     )
 
 

@@ -13,6 +13,7 @@ import weakref
 from collections import deque
 from typing import Any, NoReturn
 
+from cograd._progress import Progress
 from cograd.utils.data import _channel
 from cograd.utils.data._utils.worker import WorkerOptions, worker_loop
 
@@ -91,8 +92,10 @@ class Team:
         self._ready: deque[_Worker] = deque()
         _teams.add(self)
         try:
-            for one in options:
-                self._add(_Worker(context, one))
+            with Progress("DataLoader: starting workers", len(options)) as progress:
+                for one in options:
+                    progress.update(one.id)
+                    self._add(_Worker(context, one))
         except BaseException:
             self.stop()
             raise

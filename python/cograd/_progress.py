@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A line of progress for what takes long: on a terminal, after a second, and nowhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+__all__ = ["Progress"]
+
+_DELAY = 1.0  # seconds of work that nobody asks about
+_INTERVAL = 0.25
+
+
+class Progress:
+    """Shows on standard error, if that is a terminal, how much of ``total`` is done.
+
+    tqdm draws it where that is installed. A context manager; the line is gone at the end.
+    """
+
+    def __init__(self, title: str, total: int) -> None:
+        self.title, self.total = title, total
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._start = time.monotonic()
+        self._next = self._start + _DELAY
+        self._bar: Any = None
+        self._shown = False
+
+    def update(self, done: int, note: str = "") -> None:
+        """Shows the state if it is time to; ``note`` says what is being done."""
+        if not self._terminal:
+            return
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _INTERVAL
+        if not self._shown:
+            self._bar = _bar(self.title, self.total, self._start)
+            self._shown = True
+        if self._bar is not None:
+            self._bar.set_postfix_str(note[:60], refresh=False)
+            self._bar.n = done
+            self._bar.refresh()
+            return
+        text = f"{self.title}: {done}/{self.total} done, {now - self._start:.0f} s"
+        text += f" ({note})" if note else ""
+        print(f"\r\033[K{text[:110]}", end="", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Clears the line."""
+        if self._bar is not None:
+            self._bar.close()
+        elif self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        self._bar, self._shown = None, False
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: Any, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _bar(title: str, total: int, start: float) -> Any:
+    """A bar of tqdm, or None without it."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+
+    class Bar(tqdm):  # type: ignore[misc, type-arg, unused-ignore]
+        monitor_interval = 0  # no thread: workers may be forked meanwhile
+
+    bar = Bar(desc=title, total=total, leave=False, file=sys.stderr)
+    bar.start_t -= time.monotonic() - start
+    return bar

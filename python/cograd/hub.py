@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch.hub without the network: models of a folder on disk, and files that are there already."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+
+from cograd import _absent
+
+__all__ = [
+    "download_url_to_file",
+    "get_dir",
+    "help",
+    "list",
+    "load",
+    "load_state_dict_from_url",
+    "set_dir",
+]
+
+_dir: str | None = None
+
+
+def get_dir() -> str:
+    """The folder of files for the hub: ``set_dir``'s, or ``$TORCH_HOME/hub``, or the cache's."""
+    if _dir is not None:
+        return _dir
+    cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
+    return os.path.join(os.path.expanduser(os.getenv("TORCH_HOME", f"{cache}/torch")), "hub")
+
+
+def set_dir(d: str | os.PathLike[str]) -> None:
+    """Sets what ``get_dir`` gives."""
+    global _dir
+    _dir = os.path.expanduser(os.fspath(d))
+
+
+def _hubconf(function: str, folder: str, source: str) -> ModuleType:
+    """The module ``hubconf.py`` of a folder."""
+    if source != "local":
+        text = f"hub.{function}(source={source!r}): a folder is read with source='local'"
+        raise _absent.refused(text, "hub")
+    path = Path(folder).resolve() / "hubconf.py"
+    spec = importlib.util.spec_from_file_location("hubconf", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def _entry(module: ModuleType, name: str) -> Any:
+    entry = getattr(module, name, None)
+    if not callable(entry):
+        raise RuntimeError(f"Cannot find callable {name} in hubconf")
+    return entry
+
+
+def list(github: str, *args: Any, source: str = "github", **_ignored: Any) -> builtins.list[str]:
+    """The names of the models in the ``hubconf.py`` of a folder.
+
+    Raises:
+        NotImplementedError: ``source`` is not "local": nothing is downloaded.
+    """
+    members = vars(_hubconf("list", github, source)).items()
+    return [name for name, value in members if callable(value) and not name.startswith("_")]
+
+
+def help(github: str, model: str, *args: Any, source: str = "github", **_ignored: Any) -> Any:
+    """The docstring of a model in the ``hubconf.py`` of a folder; raises as :func:`list`."""
+    return _entry(_hubconf("help", github, source), model).__doc__
+
+
+def load(
+    repo_or_dir: str,
+    model: str,
+    *args: Any,
+    source: str = "github",
+    trust_repo: Any = None,
+    force_reload: bool = False,
+    verbose: bool = True,
+    skip_validation: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Calls ``model`` of the ``hubconf.py`` in the folder ``repo_or_dir``, whose code it runs.
+
+    Raises:
+        NotImplementedError: ``source`` is not "local": nothing is downloaded.
+        RuntimeError: there is no such model.
+    """
+    return _entry(_hubconf("load", repo_or_dir, source), model)(*args, **kwargs)
+
+
+def download_url_to_file(
+    url: str, dst: str, hash_prefix: str | None = None, progress: bool = True
+) -> None:
+    """Raises NotImplementedError: nothing is downloaded."""
+    raise _absent.refused(f"hub.download_url_to_file({url!r})", "hub")
+
+
+def load_state_dict_from_url(
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = True,
+) -> dict[str, Any]:
+    """Loads the file that ``url`` names from ``model_dir``, ``get_dir()/checkpoints`` by default.
+
+    Raises:
+        NotImplementedError: it is not there; the message says where to put it.
+    """
+    folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
+    path = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))
+    if not os.path.exists(path):
+        raise _absent.refused(f"hub.load_state_dict_from_url(): {path!r} is not there", "hub")
+    from cograd.serialization import load
+
+    state: dict[str, Any] = load(path, map_location=map_location, weights_only=weights_only)
+    return state
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch.profiler's interface over ``autograd.profiler``: schedules, steps and trace handlers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from cograd import _absent
+from cograd.autograd.profiler import EventList, record_function
+from cograd.autograd.profiler import profile as _Run
+
+__all__ = [
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]
+
+
+class ProfilerActivity(Enum):
+    """What can be profiled; of these there is the CPU."""
+
+    CPU = 0
+    XPU = 1
+    MTIA = 2
+    CUDA = 3
+    HPU = 4
+    PrivateUse1 = 5
+
+
+class ProfilerAction(Enum):
+    """What the profiler does during a step."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+_RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """The CPU."""
+    return {ProfilerActivity.CPU}
+
+
+def kineto_available() -> bool:
+    """Always False: the events are those of ``autograd.profiler``."""
+    return False
+
+
+def schedule(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int = 0,
+    skip_first: int = 0,
+    skip_first_wait: int = 0,
+) -> Callable[[int], ProfilerAction]:
+    """A function of the step's number: cycles of ``wait``, ``warmup`` and ``active`` steps.
+
+    Args:
+        wait, warmup: steps of a cycle that are not recorded.
+        active: steps of a cycle that are; the trace is ready after the last.
+        repeat: number of cycles; 0: without end.
+        skip_first: steps before the first cycle.
+        skip_first_wait: not 0: the first cycle does not wait.
+
+    Raises:
+        AssertionError: a number is negative, or ``active`` is 0.
+    """
+    given = (wait, warmup, active, repeat, skip_first)
+    if min(given) < 0 or active == 0:
+        raise AssertionError(f"schedule(): invalid numbers of steps {given}; active is at least 1")
+    cycle = wait + warmup + active
+
+    def action(step: int) -> ProfilerAction:
+        if step < 0:
+            raise AssertionError(f"schedule(): a step's number is not negative, got {step}")
+        step -= skip_first
+        if step < 0:
+            return ProfilerAction.NONE
+        if skip_first_wait:
+            step += wait
+        if repeat and step >= repeat * cycle:
+            return ProfilerAction.NONE
+        position = step % cycle
+        if position < wait:
+            return ProfilerAction.NONE
+        if position < wait + warmup:
+            return ProfilerAction.WARMUP
+        return _RECORDING[position == cycle - 1]
+
+    return action
+
+
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False
+) -> Callable[[profile], None]:
+    """An ``on_trace_ready`` that writes each trace into the folder ``dir_name``.
+
+    Raises:
+        RuntimeError: when called and the folder cannot be made.
+    """
+
+    def handler(prof: profile) -> None:
+        try:
+            os.makedirs(dir_name, exist_ok=True)
+        except OSError as error:
+            raise RuntimeError(f"Can't create directory: {dir_name}") from error
+        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        name = f"{worker}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else "")
+        prof.export_chrome_trace(os.path.join(dir_name, name))
+
+    return handler
+
+
+class profile:
+    """Times ops, backward nodes and ``record_function`` blocks, in the steps a schedule chooses.
+
+    A context manager; or call ``start`` and ``stop``. The events are those since the last time
+    recording began; see :class:`cograd.autograd.profiler.profile`.
+
+    Args:
+        activities: what to profile; of others than the CPU a warning says that they are absent.
+        schedule: what to do in step n, as :func:`schedule` makes it; None: all is recorded.
+        on_trace_ready: called with this profiler after the last recorded step of a cycle.
+        profile_memory: note what tensors hold after each event, and the line that set a maximum.
+        with_stack: note the line that called each op.
+        acc_events: ``events`` are those of all cycles.
+        record_shapes, with_flops, with_modules, use_cuda: accepted and ignored.
+
+    Raises:
+        AssertionError: the CPU is not among the activities.
+    """
+
+    def __init__(
+        self,
+        *,
+        activities: Iterable[ProfilerActivity] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[[profile], Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        acc_events: bool = False,
+        **_ignored: Any,
+    ) -> None:
+        self.activities = supported_activities() if activities is None else set(activities)
+        for absent in self.activities - supported_activities():
+            if not isinstance(absent, ProfilerActivity):
+                raise TypeError(
+                    f"profile(): activities must be ProfilerActivity, got {type(absent).__name__}"
+                )
+            text = f"{absent.name} is not available, disabling {absent.name} profiling"
+            warnings.warn(text, UserWarning, stacklevel=2)
+        self.activities &= supported_activities()
+        if not self.activities:
+            raise AssertionError("No valid profiler activities found")
+        self.on_trace_ready = on_trace_ready
+        self.step_num = 0
+        self._schedule = schedule
+        self._options = {"profile_memory": profile_memory, "with_stack": with_stack}
+        self._accumulates = acc_events
+        self._earlier = EventList()
+        self._run: _Run | None = None
+        self._recording = False
+        self._block: record_function | None = None
+        self._metadata: dict[str, Any] = {}
+
+    @property
+    def current_action(self) -> ProfilerAction:
+        """What this step's is."""
+        return self._schedule(self.step_num) if self._schedule else ProfilerAction.RECORD
+
+    def _begin_step(self) -> None:
+        if self.current_action in _RECORDING and not self._recording:
+            if self._accumulates and self._run is not None:
+                self._earlier += self._run.function_events
+            self._run = _Run(**self._options)
+            self._run.__enter__()
+            self._recording = True
+        if self._schedule and self._recording:
+            self._block = record_function(f"ProfilerStep#{self.step_num}")
+            self._block.__enter__()
+
+    def _end_step(self, *, last: bool) -> None:
+        if self._block is not None:
+            self._block.__exit__()
+            self._block = None
+        saves = self.current_action is ProfilerAction.RECORD_AND_SAVE
+        if self._recording and (saves or last):
+            assert self._run is not None
+            self._run.__exit__()
+            self._recording = False
+            if self.on_trace_ready is not None:
+                self.on_trace_ready(self)
+
+    def start(self) -> None:
+        """Begins step 0."""
+        self._begin_step()
+
+    def step(self) -> None:
+        """Ends a step and begins the next."""
+        self._end_step(last=False)
+        self.step_num += 1
+        if self._recording and self.current_action not in _RECORDING:
+            self._end_step(last=True)  # a schedule of the user's own that never saves
+        self._begin_step()
+
+    def stop(self) -> None:
+        """Ends the last step; the trace is ready if it was recorded."""
+        self._end_step(last=True)
+
+    def __enter__(self) -> profile:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def events(self) -> EventList:
+        """The events, in order of their beginning.
+
+        Raises:
+            RuntimeError: nothing was recorded, or it goes on.
+        """
+        if self._run is None:
+            raise RuntimeError("profile: nothing was recorded yet; see the schedule")
+        return EventList([*self._earlier, *self._run.function_events])
+
+    def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
+        """One entry per name; grouping by shapes or lines is accepted and ignored."""
+        return self.events().key_averages()
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Adds a text to the traces written from now on."""
+        self._metadata[key] = value
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Adds a value, given as JSON, to the traces written from now on."""
+        self._metadata[key] = json.loads(value)
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes the events as JSON for chrome://tracing or Perfetto; ``.gz`` is compressed."""
+        path = os.fspath(path)
+        self.events().export_chrome_trace(path)
+        if not self._metadata and not path.endswith(".gz"):
+            return
+        with open(path, encoding="utf-8") as f:
+            trace = {**json.load(f), **self._metadata}
+        with gzip.open(path, "wt") if path.endswith(".gz") else open(path, "w") as f:
+            json.dump(trace, f)
+
+    def export_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes a page; see :meth:`cograd.autograd.profiler.EventList.export_html`."""
+        self.events().export_html(path)
+
+    def export_memory_timeline(self, path: str, device: str | None = None) -> None:
+        """Writes the page of :meth:`export_html`, which shows memory under ``profile_memory``.
+
+        Raises:
+            ValueError: ``path`` does not end in ``.html``.
+        """
+        if not path.endswith(".html"):
+            raise ValueError(f"export_memory_timeline(): only .html is written, got {path!r}")
+        self.export_html(path)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Writes ``line;op microseconds``, which tools for flame graphs read; needs ``with_stack``.
+
+        Raises:
+            ValueError: ``metric`` is not self_cpu_time_total.
+        """
+        if metric != "self_cpu_time_total":
+            raise ValueError(f"export_stacks(): metric must be self_cpu_time_total, got {metric!r}")
+        with open(path, "w", encoding="utf-8") as f:
+            for event in self.events():
+                if event.place and event.self_cpu_time_total >= 1:
+                    place = event.place.replace(" ", "_")
+                    f.write(f"{place};{event.name} {int(event.self_cpu_time_total)}\n")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)

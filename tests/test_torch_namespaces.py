@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""profiler, hub, storage, types and utils.model_zoo: torch's namespaces as far as they go here."""
+
+import gzip
+import json
+
+import pytest
+
+import cograd as torch
+from cograd.profiler import (
+    ProfilerAction,
+    ProfilerActivity,
+    profile,
+    record_function,
+    schedule,
+    tensorboard_trace_handler,
+)
+
+NONE, WARMUP, RECORD, SAVE = ProfilerAction
+
+
+def work():
+    x = torch.ones(8, requires_grad=True)
+    with record_function("part"):
+        x.exp().sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"wait": 1, "warmup": 1, "active": 2}, [NONE, WARMUP, RECORD, SAVE] * 2),
+        ({"wait": 0, "warmup": 0, "active": 1, "repeat": 2}, [SAVE, SAVE, NONE, NONE]),
+        ({"wait": 1, "warmup": 0, "active": 1, "skip_first": 2}, [NONE, NONE, NONE, SAVE]),
+        (
+            {"wait": 2, "warmup": 0, "active": 1, "skip_first": 1, "skip_first_wait": 1},
+            [NONE, SAVE, NONE, NONE, SAVE],
+        ),
+    ],
+)
+def test_schedule(options, expected):
+    action = schedule(**options)
+    assert [action(i) for i in range(len(expected))] == expected
+
+
+def test_schedules_that_cannot_be():
+    with pytest.raises(AssertionError, match="active is at least 1"):
+        schedule(wait=0, warmup=0, active=0)
+    with pytest.raises(AssertionError, match="not negative"):
+        schedule(wait=0, warmup=0, active=1)(-1)
+
+
+def test_everything_is_recorded_without_a_schedule():
+    ready = []
+    with profile(activities=[ProfilerActivity.CPU], on_trace_ready=ready.append) as prof:
+        work()
+        prof.step()
+        work()
+    assert ready == [prof]
+    counts = {e.key: e.count for e in prof.key_averages() if e.kind != "node"}
+    assert counts["exp"] == 2 and counts["part"] == 2
+    assert "exp" in prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=5)
+
+
+def test_cycles_of_steps(tmp_path):
+    seen = []
+
+    def ready(prof):
+        assert prof.current_action is SAVE
+        seen.append((prof.step_num, [e.name for e in prof.events() if e.kind == "user"]))
+
+    cycle = schedule(wait=1, warmup=1, active=2, repeat=2)
+    with profile(schedule=cycle, on_trace_ready=ready) as prof:
+        for _ in range(10):
+            work()
+            prof.step()
+    steps = [[f"ProfilerStep#{i}", "part", f"ProfilerStep#{i + 1}", "part"] for i in (2, 6)]
+    assert seen == [(3, steps[0]), (7, steps[1])]
+
+
+def test_a_program_that_stops_within_a_cycle():
+    ready = []
+    with profile(schedule=schedule(wait=0, warmup=0, active=5), on_trace_ready=ready.append) as p:
+        work()
+    assert ready == [p] and len(p.events()) > 2
+    waits = schedule(wait=1, warmup=0, active=1)
+    with profile(schedule=waits, on_trace_ready=ready.append) as idle:
+        work()
+    assert len(ready) == 1
+    with pytest.raises(RuntimeError, match="nothing was recorded"):
+        idle.events()
+
+
+def test_errors_leave_no_profile_running():
+    with pytest.raises(ZeroDivisionError), profile(schedule=schedule(wait=0, warmup=0, active=2)):
+        work()
+        1 / 0
+    with profile():  # would raise if the other still ran
+        work()
+
+
+def test_events_of_all_cycles():
+    each = schedule(wait=0, warmup=0, active=1)
+    with profile(schedule=each, acc_events=True) as prof:
+        for _ in range(3):
+            work()
+            prof.step()
+    assert sum(e.name == "part" for e in prof.events()) == 3
+
+
+def test_traces(tmp_path):
+    handler = tensorboard_trace_handler(str(tmp_path / "log"), "me", use_gzip=True)
+    with profile(on_trace_ready=handler) as prof:
+        prof.add_metadata_json("batch", "32")
+        work()
+    (path,) = (tmp_path / "log").iterdir()
+    assert path.name.startswith("me.") and path.name.endswith(".pt.trace.json.gz")
+    trace = json.loads(gzip.decompress(path.read_bytes()))
+    assert trace["batch"] == 32
+    assert {"exp", "part"} <= {e["name"] for e in trace["traceEvents"]}
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RuntimeError, match="Can't create directory"):
+        tensorboard_trace_handler(str(tmp_path / "file" / "log"))(prof)
+    with pytest.raises(ValueError, match=r"only \.html"):
+        prof.export_memory_timeline("m.json")
+
+
+def test_activities():
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        assert profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]).activities == {
+            ProfilerActivity.CPU
+        }
+    with (
+        pytest.warns(UserWarning, match="CUDA"),
+        pytest.raises(AssertionError, match="No valid profiler activities"),
+    ):
+        profile(activities=[ProfilerActivity.CUDA])
+    with pytest.raises(TypeError, match="ProfilerActivity, got str"):
+        profile(activities=["cpu"])
+
+
+def test_hub_reads_folders(tmp_path):
+    (tmp_path / "layers.py").write_text("SIZE = 3\n")
+    (tmp_path / "hubconf.py").write_text(
+        "import cograd\nfrom layers import SIZE\n\n"
+        "def net(bias=True):\n    'A net.'\n    return cograd.nn.Linear(SIZE, 1, bias=bias)\n"
+    )
+    folder = str(tmp_path)
+    assert torch.hub.list(folder, source="local") == ["net"]
+    assert torch.hub.help(folder, "net", source="local") == "A net."
+    assert torch.hub.load(folder, "net", source="local", bias=False).bias is None
+    with pytest.raises(RuntimeError, match="Cannot find callable nets"):
+        torch.hub.load(folder, "nets", source="local")
+    with pytest.raises(NotImplementedError, match="nothing is downloaded"):
+        torch.hub.load("someone/repository", "net")
+
+
+def test_files_of_the_hub(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.hub, "_dir", None)
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    assert torch.hub.get_dir() == str(tmp_path / "hub")
+    torch.hub.set_dir(tmp_path)
+    url = "https://example.com/nets/net-1.pth?x=1"
+    with pytest.raises(NotImplementedError, match=r"checkpoints/net-1\.pth' is not there: nothing"):
+        torch.hub.load_state_dict_from_url(url)
+    (tmp_path / "checkpoints").mkdir()
+    torch.save({"w": torch.arange(3)}, tmp_path / "checkpoints" / "net-1.pth")
+    assert torch.utils.model_zoo.load_url(url)["w"].tolist() == [0, 1, 2]
+    with pytest.raises(NotImplementedError, match="get the file yourself"):
+        torch.hub.download_url_to_file(url, "x")
+
+
+def test_storages_and_types():
+    x = torch.arange(4.0)
+    assert isinstance(x.untyped_storage(), torch.storage.UntypedStorage)
+    assert isinstance(x.storage(), torch.storage.TypedStorage)
+    assert isinstance(3, torch.types.Number) and isinstance(x.shape, torch.types._size)
+    assert torch.types.Storage is torch.storage.UntypedStorage
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "answer"),
+    [
+        (torch.utils.benchmark, "Compare", "print of each Measurement"),
+        (torch.utils.benchmark, "Fuzzer", "hypothesis"),
+        (torch.utils, "flop_counter", "autograd.profiler"),
+        (torch.utils, "mobile_optimizer", "export of programs is not offered"),
+        (torch.profiler, "ExecutionTraceObserver", "torch's own machinery"),
+    ],
+)
+def test_the_rest_answers(place, name, answer):
+    with pytest.raises(AttributeError, match=answer):
+        getattr(place, name)
