@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cograd.distributed import _names, _runtime
 from cograd.distributed._board import spoken
 from cograd.distributed._compare import compare
-from cograd.distributed._watch import describe, place, poll
+from cograd.distributed._watch import describe, origin, place, poll
 from cograd.distributed._work import Work
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class ProcessGroup:
 
     def _text(self, name: str, detail: object, tensor: Tensor | None) -> tuple[str, bytes]:
         """What is called where: as ranks compare it, and as the board shows it."""
-        key = (name, detail, place(4), tensor is not None and (tensor.shape, tensor.dtype))
+        agreed = getattr(origin, "what", "")
+        key = name, detail, place(4), agreed, tensor is not None and (tensor.shape, tensor.dtype)
         found = self._texts.get(key)
         if found is None:
             if len(self._texts) > 4096:
@@ -85,7 +86,8 @@ class ProcessGroup:
             shape, dtype = (None, None) if tensor is None else (tensor.shape, tensor.dtype)
             file, line, why = key[2]
             own = detail.name if isinstance(detail, _names.ReduceOp) else detail
-            what = describe(f"{name}({own})" if own else name, shape, dtype, f"{file}:{line}{why}")
+            call = (f"{name}({own})" if own else name) + agreed
+            what = describe(call, shape, dtype, f"{file}:{line}{why}")
             shown = f"{what} (group {self.group_name})" if len(self.ranks) else what
             found = self._texts[key] = what, shown.encode(errors="replace")[:900]
         return found
