@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 if not TYPE_CHECKING:
-    _missing = _absent.reporter(__name__)
 
     def __getattr__(name: str) -> object:
         # Processes are met with only by those who ask for them: `import cograd.nn` stays quick.
@@ -25,6 +24,6 @@ if not TYPE_CHECKING:
 
             module = import_module(f"{__name__}.distributed")
             return module if name == "distributed" else module.DistributedDataParallel
-        return _missing(name)
+        raise _absent.missing(__name__, name)
 
     del TYPE_CHECKING, annotations
