@@ -28,7 +28,7 @@ _LEFT_GRACE = 2.0  # seconds after which a rank that ended is not waited for
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 _inside: dict[str, bool] = {}
-# What a call is made for, such as a backward: ``text``, and ``what`` if all ranks must agree.
+# What a call is made for, such as a backward: ``text``, and ``what`` that all ranks agree on.
 origin = threading.local()
 
 
