@@ -193,6 +193,7 @@ def _abort(runtime: Runtime) -> None:
         except (OSError, ValueError, AttributeError):
             pass
     _wait_for_others(runtime, GRACE)
+    time.sleep(_FORWARD)
     runtime.MPI.COMM_WORLD.Abort(1)
 
 
