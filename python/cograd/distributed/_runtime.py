@@ -16,7 +16,6 @@ from cograd.distributed._names import DistBackendError
 
 __all__ = ["Runtime", "available", "current", "get", "start"]
 
-_FORWARD = 0.2  # seconds in which mpiexec passes on what the ranks wrote: it drops the rest
 GRACE = 5.0  # seconds that a failed rank leaves to the others to say what they saw
 
 
@@ -31,12 +30,13 @@ class Runtime:
         self.size: int = self.world.size
         node = self.world.Split_type(mpi.COMM_TYPE_SHARED)
         self.node_rank: int = node.rank
+        self.world.Barrier()  # all have mapped it; no rank leaves the board's barrier before this
+        if self.node_rank == 0:
+            _unlink_segments()
         if os.environ.get("COGRAD_DISTRIBUTED_TEST_NODES"):  # as if each rank had its own node
             node = mpi.COMM_SELF
         self.board = Board(mpi, self.world, node)
         self.tag_limit: int = self.world.Get_attr(mpi.TAG_UB)
-        if self.node_rank == 0:
-            _unlink_segments()
         self.broken: str | None = None
         self.parked: list[Any] = []  # requests given up, with the memory that MPI may write to
         self.pending: dict[int, Any] = {}  # Work that nobody has waited for yet, by id
@@ -193,7 +193,7 @@ def _abort(runtime: Runtime) -> None:
         except (OSError, ValueError, AttributeError):
             pass
     _wait_for_others(runtime, GRACE)
-    time.sleep(_FORWARD)
+    time.sleep(0.25)  # mpiexec still has the ranks' last lines to read
     runtime.MPI.COMM_WORLD.Abort(1)
 
 
