@@ -196,13 +196,11 @@ _PARTS = ("algorithms", "optim")  # imported when asked for
 
 
 if not TYPE_CHECKING:
-    _missing = _absent.reporter(__name__)
-
     def __getattr__(name: str) -> object:
         if name in _PARTS:
             from importlib import import_module
 
             return import_module(f"{__name__}.{name}")
-        return _missing(name)
+        raise _absent.missing(__name__, name)
 
     del TYPE_CHECKING, annotations

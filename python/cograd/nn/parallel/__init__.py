@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 if not TYPE_CHECKING:
-    _missing = _absent.reporter(__name__)
-
     def __getattr__(name: str) -> Any:
         # Processes are met with only by those who ask for them: `import cograd.nn` stays quick.
         if name in ("DistributedDataParallel", "distributed"):
             module = importlib.import_module(f"{__name__}.distributed")
             return module if name == "distributed" else module.DistributedDataParallel
-        return _missing(name)
+        raise _absent.missing(__name__, name)
