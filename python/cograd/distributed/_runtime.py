@@ -30,12 +30,13 @@ class Runtime:
         self.size: int = self.world.size
         node = self.world.Split_type(mpi.COMM_TYPE_SHARED)
         self.node_rank: int = node.rank
+        self.world.Barrier()  # all have mapped it; no rank leaves the board's barrier before this
+        if self.node_rank == 0:
+            _unlink_segments()
         if os.environ.get("COGRAD_DISTRIBUTED_TEST_NODES"):  # as if each rank had its own node
             node = mpi.COMM_SELF
         self.board = Board(mpi, self.world, node)
         self.tag_limit: int = self.world.Get_attr(mpi.TAG_UB)
-        if self.node_rank == 0:
-            _unlink_segments()
         self.broken: str | None = None
         self.parked: list[Any] = []  # requests given up, with the memory that MPI may write to
         self.pending: dict[int, Any] = {}  # Work that nobody has waited for yet, by id
@@ -192,6 +193,7 @@ def _abort(runtime: Runtime) -> None:
         except (OSError, ValueError, AttributeError):
             pass
     _wait_for_others(runtime, GRACE)
+    time.sleep(0.25)  # mpiexec still has the ranks' last lines to read
     runtime.MPI.COMM_WORLD.Abort(1)
 
 
