@@ -196,6 +196,7 @@ _PARTS = ("algorithms", "optim")  # imported when asked for
 
 
 if not TYPE_CHECKING:
+
     def __getattr__(name: str) -> object:
         if name in _PARTS:
             from importlib import import_module

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 if not TYPE_CHECKING:
+
     def __getattr__(name: str) -> Any:
         # Processes are met with only by those who ask for them: `import cograd.nn` stays quick.
         if name in ("DistributedDataParallel", "distributed"):
