@@ -163,14 +163,17 @@ def debug():
 
 def forked():
     """A forked child may compute, and is refused when it communicates."""
+    work = dist.all_reduce(torch.ones(2), async_op=True)
     child = os.fork()
     if child == 0:
-        code = 1
-        try:
-            dist.all_reduce(torch.ones(2))
-        except RuntimeError as error:
-            code = 7 if "was forked from rank" in str(error) else 2
-        sys.exit(code)  # through the exit handlers
+        code = 0
+        for call in (dist.barrier, work.wait, work.is_completed, dist.init_process_group):
+            try:
+                call()
+            except (RuntimeError, ValueError) as error:
+                code += "was forked from rank" in str(error) or "twice" in str(error)
+        sys.exit(code + 3)  # through the exit handlers
+    work.wait()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     data = torch.utils.data.TensorDataset(torch.arange(40.0))
     sampler = torch.utils.data.DistributedSampler(data, size, rank, shuffle=False)

@@ -101,6 +101,7 @@ class Work:
         if self._request is None:
             return True
         runtime, group = self._runtime, self._group
+        runtime.check(self._text)
         own = None if timeout is None else _seconds(timeout)
         left = group.timeout - (time.monotonic() - self._started)
         short = own is not None and own < left
@@ -130,8 +131,7 @@ class Work:
         """Whether the call is complete; never waits."""
         if self._request is None:
             return True
-        if self._runtime.board.alarm[0]:
-            self._runtime.check()
+        self._runtime.check(self._text)
         return self._test()
 
     def is_success(self) -> bool:
@@ -198,6 +198,8 @@ def progress() -> bool:
     runtime = _runtime.current
     if runtime is None:
         return True
+    if runtime.pending:
+        runtime.check()
     for work in list(runtime.pending.values()):
         work._test()
     return not runtime.pending
