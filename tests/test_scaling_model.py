@@ -44,7 +44,8 @@ def test_buckets(model):
     gradients = [(1.0, MIB // 2), (2.0, MIB), (3.0, 10 * MIB), (4.0, 30 * MIB), (5.0, 7)]
     assert model.buckets(gradients, 25 * MIB) == [
         (2.0, 3 * MIB // 2),
-        (4.0, 40 * MIB),
+        (3.0, 10 * MIB),
+        (4.0, 30 * MIB),
         (5.0, 7),
     ]
 

@@ -120,16 +120,18 @@ def outlook(one: dict[str, Any], jitter: float) -> None:
                 )
             )
         print(f"{ranks:5d} " + "".join(cells))
-    caps(base, NETWORKS["10 Gb/s Ethernet"])
+    batches(base, one["batch"], NETWORKS["10 Gb/s Ethernet"])
 
 
-def caps(base: Profile, network: Network, ranks: int = 64) -> None:
-    """Prints what the size of buckets does."""
-    cells = [
-        f"{mib} MiB {1e3 * predict(base, ranks, network, mib * (1 << 20)).seconds:.1f}"
-        for mib in (1, 5, 10, 25, 100)
-    ]
-    print(f"\nBuckets, {ranks} ranks over 10 Gb/s Ethernet, ms a step: {', '.join(cells)}")
+def batches(base: Profile, batch: int, network: Network, ranks: int = 64) -> None:
+    """Prints what a larger batch a rank does."""
+    cells = []
+    for factor in (1, 2, 4, 8, 16):
+        larger = base.scaled(factor)
+        cells.append(
+            f"{batch * factor} {larger.total / predict(larger, ranks, network).seconds:.0%}"
+        )
+    print(f"\nEfficiency by batch a rank, {ranks} ranks over 10 Gb/s Ethernet: {', '.join(cells)}")
 
 
 def main() -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 
 __all__ = ["NETWORKS", "Network", "Profile", "Step", "fit", "predict", "sum_time"]
 
+ALONE = 4 << 20  # bytes of a gradient that travels by itself
+
 
 @dataclass(frozen=True)
 class Network:
@@ -100,6 +102,9 @@ def buckets(
     found: list[tuple[float, int]] = []
     size, at = 0, 0.0
     for at, nbytes in gradients:
+        if nbytes >= ALONE:
+            found.append((at, nbytes))
+            continue
         size += nbytes
         if size >= (min(first, cap) if not found else cap):
             found.append((at, size))
