@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 SIZES = [2**n for n in range(10, 27, 2)]
 ME = Path(__file__).resolve()
@@ -30,16 +31,30 @@ def repeats(nbytes: int) -> int:
     return max(1, min(20, 2**23 // nbytes))
 
 
-def best(call: Callable[[], object], sync: Callable[[], object], n: int, tries: int = 20) -> float:
-    """Seconds of one call: the best of some averages over `n`, which the ranks begin together."""
-    found = float("inf")
-    for _ in range(tries):
-        sync()
+def best(call: Callable[[], object], together: Callable[[bool], bool], n: int) -> float:
+    """Seconds of one call: the best of averages over `n`, for half a second but at most 40.
+
+    `together` tells the ranks whether the first of them goes on, and lets them begin at once.
+    """
+    found, tries, end = float("inf"), 0, time.perf_counter() + 0.5
+    while together(tries < 3 or (tries < 40 and time.perf_counter() < end)):
         began = time.perf_counter()
         for _ in range(n):
             call()
         found = min(found, (time.perf_counter() - began) / n)
+        tries += 1
     return found
+
+
+def agreement(dist: Any, torch: Any) -> Callable[[bool], bool]:
+    """Rank 0's answer, on every rank."""
+
+    def together(more: bool) -> bool:
+        answer = torch.tensor([int(more)])
+        dist.broadcast(answer, 0)
+        return bool(answer.item())
+
+    return together
 
 
 def cograd_and_mpi4py() -> dict[str, dict[int, float]]:
@@ -52,6 +67,7 @@ def cograd_and_mpi4py() -> dict[str, dict[int, float]]:
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD.Dup()
+    together = agreement(dist, torch)
     times: dict[str, dict[int, float]] = {"cograd": {}, "mpi4py": {}}
     for nbytes in SIZES:
         array = np.zeros(nbytes // 4, np.float32)
@@ -63,7 +79,7 @@ def cograd_and_mpi4py() -> dict[str, dict[int, float]]:
         }
         for _ in range(2):
             for name, call in calls.items():
-                seconds = best(call, dist.barrier, repeats(nbytes))
+                seconds = best(call, together, repeats(nbytes))
                 times[name][nbytes] = min(seconds, times[name].get(nbytes, seconds))
     return times if dist.get_rank() == 0 else {}
 
@@ -74,11 +90,12 @@ def torch_gloo() -> dict[str, dict[int, float]]:
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
+    together = agreement(dist, torch)
     times: dict[int, float] = {}
     for nbytes in SIZES:
         tensor = torch.zeros(nbytes // 4)
         times[nbytes] = best(
-            lambda tensor=tensor: dist.all_reduce(tensor), dist.barrier, repeats(nbytes)
+            lambda tensor=tensor: dist.all_reduce(tensor), together, repeats(nbytes)
         )
     rank = dist.get_rank()
     dist.destroy_process_group()

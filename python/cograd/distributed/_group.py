@@ -67,10 +67,10 @@ class ProcessGroup:
     def __reduce__(self) -> Any:
         raise TypeError("a ProcessGroup cannot be pickled: make it in every process")
 
-    def _alive(self) -> Runtime:
+    def _alive(self, call: bytes = b"") -> Runtime:
         """The running MPI; raises in a forked child, after a failure, for a destroyed group."""
         runtime = self._runtime
-        runtime.check()
+        runtime.check(call)
         if self.comm is None:
             raise ValueError(f"the process group {self.group_name} has been destroyed")
         return runtime
@@ -120,8 +120,8 @@ class ProcessGroup:
             nbytes: the size of the message, when it is not the tensor's.
             timeout: seconds, when not the group's.
         """
-        runtime = self._alive()
         what, text = self._text(name, detail, tensor)
+        runtime = self._alive(text)
         with self._lock:
             self.sequence = number = self.sequence + 1
             if _names._level is not _names.DebugLevel.OFF:
@@ -148,8 +148,8 @@ class ProcessGroup:
         status: Any = None,
     ) -> Work | None:
         """Runs a send or a receive with ``peers`` (global ranks)."""
-        runtime = self._alive()
         _, text = self._text(name, detail, tensor)
+        runtime = self._alive(text)
         runtime.board.enter(not async_op, 0, text)
         request = _begin(runtime, start, self.comm, text)
         nbytes = tensor.numel() * tensor.element_size()
