@@ -13,12 +13,6 @@ Example::
     dcp.load(state, checkpoint_id="run/last")
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from cograd import _absent
-
 from ._plan import CheckpointException, Shard
 from ._run import load, save
 from .filesystem import FileSystemReader, FileSystemWriter
@@ -31,7 +25,3 @@ __all__ = [
     "load",
     "save",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = _absent.reporter(__name__)
-    del TYPE_CHECKING, annotations
