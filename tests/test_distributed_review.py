@@ -18,6 +18,7 @@ pytestmark = needs_mpi
         ("hooks_of_wrong_shapes", 2),
         ("waited_for_by_threads", 2),
         ("forked_with_a_handle", 2),
+        ("handles_that_nobody_keeps", 2),
         ("parts_are_found", 1),
     ],
 )

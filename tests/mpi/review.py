@@ -12,6 +12,7 @@ from datetime import timedelta
 import cograd as torch
 import cograd.distributed as dist
 from cograd.distributed import checkpoint as dcp
+from cograd.distributed._runtime import get as runtime
 
 LIMIT = timedelta(seconds=3)
 
@@ -163,6 +164,14 @@ def forked_with_a_handle():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     work.wait()
     assert (x == size).all()
+
+
+def handles_that_nobody_keeps():
+    """Their memory is not kept for ever."""
+    for _ in range(300):
+        dist.all_reduce(torch.ones(10), async_op=True)
+        dist.barrier()
+    assert len(runtime().pending) <= 66
 
 
 def parts_are_found():
