@@ -42,7 +42,7 @@ help:
 	@echo "make lint    ruff, clang-format, mypy, clang-tidy"
 	@echo "make format  apply ruff's and clang-format's fixes"
 	@echo "make wheel   build the manylinux wheel into dist/"
-	@echo "make docs    build the documentation into docs/_build/html"
+	@echo "make docs    build the documentation into docs/_build/html; DOCS_VERSION=x: _build/site/x"
 	@echo "make pictures  put the examples' pictures and the last bench's figures into the docs"
 	@echo "make stubs   rewrite the generated type stubs, op pages and C++ headers"
 	@echo "make clean   remove build products; make distclean removes the environments too"
@@ -111,9 +111,13 @@ wheel: $(STAMPS)/deps-dev
 	$(PY) tools/wheel.py
 
 # DOCS_BUILDER=dummy reads and resolves every page and writes none: minutes less.
+# DOCS_VERSION=0.1.0 (or =dev) builds into docs/_build/site/0.1.0, beside other versions.
 DOCS_BUILDER ?= html
+DOCS_VERSION ?=
 docs: $(STAMPS)/deps-docs $(STAMPS)/installed
-	$(PY) -m sphinx -W --keep-going -b $(DOCS_BUILDER) docs docs/_build/$(DOCS_BUILDER)
+	DOCS_VERSION=$(DOCS_VERSION) $(PY) -m sphinx -W --keep-going -b $(DOCS_BUILDER) -d docs/_build/doctrees \
+	  docs docs/_build/$(if $(DOCS_VERSION),site/$(DOCS_VERSION),$(DOCS_BUILDER))
+	$(if $(DOCS_VERSION),$(PY) tools/docs_versions.py docs/_build/site)
 
 # What the README and the documentation show: pictures of the examples, figures of `make bench`.
 .PHONY: pictures

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sphinx configuration: `make docs`."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,7 +12,11 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 project = "cograd"
 author = "the cograd developers"
 copyright = author
-version = release = cograd.__version__
+# Of several versions side by side each has its name here: a release's own number, or "dev".
+named = os.environ.get("DOCS_VERSION", "")
+version = release = named or cograd.__version__
+if named[:1].isdigit() and named != cograd.__version__:
+    raise ValueError(f"DOCS_VERSION={named}: the installed cograd is {cograd.__version__}")
 
 extensions = [
     "myst_parser",
@@ -36,3 +41,4 @@ exclude_patterns = ["_build", "_ext"]
 html_theme = "furo"
 html_title = f"cograd {release}"
 html_static_path = ["_static"]
+html_js_files = ["versions.js"] if named else []

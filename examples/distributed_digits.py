@@ -12,6 +12,7 @@ Without mpiexec the same program runs as one rank.
 """
 
 import argparse
+import itertools
 import time
 
 import matplotlib
@@ -56,19 +57,19 @@ class Timeline:
 
 
 def network():
-    """64 pixels to 10 scores; 1.1 million parameters."""
+    """64 pixels to 10 scores; 1.2 million parameters in float64, where rounding does not show."""
     torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Linear(64, 1024), nn.Tanh(), nn.Linear(1024, 1024), nn.Tanh(), nn.Linear(1024, 10)
-    )
+    sizes = [64, 768, 768, 768]
+    layers = []
+    for inputs, outputs in itertools.pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs), nn.Tanh()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], 10)).double()
 
 
 def digits():
-    """Images as float32 in [0, 1], and labels."""
+    """Images as float64 in [0, 1], and labels."""
     images, labels = load_digits(return_X_y=True)
-    return TensorDataset(
-        torch.from_numpy((images / 16).astype("float32")), torch.from_numpy(labels).long()
-    )
+    return TensorDataset(torch.from_numpy(images / 16), torch.from_numpy(labels).long())
 
 
 def batches(dataset, ranks, rank):

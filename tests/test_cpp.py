@@ -14,7 +14,9 @@ PROGRAMS = sorted(p.stem for p in (HERE / "cpp").glob("*_test.cpp"))
 
 
 def newest_build():
-    """The folder CMake built in last, or None."""
+    """The folder CMake built in last, or None; COGRAD_TEST_BUILD names another."""
+    if named := os.environ.get("COGRAD_TEST_BUILD"):
+        return ROOT / named
     found = [p.parent.parent for p in (ROOT / "build").glob("**/CMakeFiles/cograd_core.dir")]
     return max(found, key=lambda p: (p / "build.ninja").stat().st_mtime, default=None)
 

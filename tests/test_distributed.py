@@ -31,7 +31,7 @@ def test_a_rank_raises():
     for rank in (0, 2):
         assert re.search(
             rf"DistBackendError: rank {rank} in all_reduce\(SUM\) of \[3\] cograd.float32 at "
-            r"\S+faults.py:\d+ \(call 1 of group default\): rank 1 failed: ValueError: broken on "
+            r"\S+faults.py:\d+ \(group default\)(, call 1)?: rank 1 failed: ValueError: broken on "
             r"purpose at \S+faults.py:\d+",
             outcome.err,
         )
@@ -68,8 +68,10 @@ def test_timeout():
         r"rank 0: in all_reduce\(SUM\) of \[3, 2\] cograd.float32 at \S+:\d+ .*call 2", out
     )
     assert re.search(r"rank 1: computing for \S+ s; the last call was barrier at \S+:\d+", out)
-    assert re.search(r"\[1\] after \S+ s: rank 1: rank 0 failed: rank 0 waited 1.5 s", out)
-    assert out.count("communication has failed before: rank") == 2
+    assert re.search(
+        r"\[1\] after \S+ s: rank 1 in all_reduce.*: rank 0 failed: rank 0 waited 1.5 s", out
+    )
+    assert out.count("communication has failed before in barrier at") == 2
 
 
 @pytest.mark.parametrize("nodes", ["", "1"], ids=["one machine", "two machines"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Training over several ranks: DistributedDataParallel, ZeRO, SyncBatchNorm, and a torch program."""
+"""Training over ranks: DistributedDataParallel, ZeRO, SyncBatchNorm, a program for torch."""
 
 import re
 import subprocess

@@ -67,6 +67,20 @@ def test_digits(tmp_path):
     assert is_picture(tmp_path / "demo.png", 60_000)
 
 
+@pytest.mark.skipif(not has("matplotlib", "sklearn", "mpi4py"), reason="needs extras demo and mpi")
+def test_distributed_digits(tmp_path):
+    """Two ranks have the loss curve of one."""
+    mpiexec = Path(sys.executable).parent / "mpiexec"
+    if not mpiexec.exists():
+        pytest.skip("mpiexec is not installed beside Python")
+    program = [sys.executable, str(EXAMPLES / "distributed_digits.py"), "--epochs", "2"]
+    command = [str(mpiexec), "-n", "2", *program, "--out", "timeline.png"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert float(re.search(r"losses of one rank: (\S+)", done.stdout)[1]) <= 1e-6
+    assert is_picture(tmp_path / "timeline.png", 20_000)
+
+
 def test_heat(tmp_path):
     """The derivative of the error leads to a weight that beats both ends of the search."""
     out = run_example("heat.py", cwd=tmp_path)

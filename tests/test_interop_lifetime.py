@@ -2,6 +2,7 @@
 """Who keeps shared memory alive, when it is given back, and read-only memory."""
 
 import copy
+import ctypes
 import gc
 import pickle
 import subprocess
@@ -92,12 +93,30 @@ def test_capsule_releases_once():
     assert sys.getrefcount(a) == before
 
 
+class OfAnotherType:
+    """Exports an array by DLPack with the type code 200, which nobody has."""
+
+    def __init__(self, a):
+        self.a = a
+
+    def __dlpack_device__(self):
+        return self.a.__dlpack_device__()
+
+    def __dlpack__(self, **kwargs):
+        capsule = self.a.__dlpack__()
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        # Behind the address, the device's two ints and the number of dims.
+        ctypes.c_uint8.from_address(pointer(capsule, b"dltensor") + 20).value = 200
+        return capsule
+
+
 def test_refused_capsule_is_still_usable():
-    a = np.zeros(3, dtype=np.uint16)
+    a = np.zeros(3, dtype=np.float32)
     before = sys.getrefcount(a)
     for _ in range(3):
         with pytest.raises((RuntimeError, BufferError), match="dtype|type code"):
-            torch.from_dlpack(a)
+            torch.from_dlpack(OfAnotherType(a))
     assert sys.getrefcount(a) == before
 
 

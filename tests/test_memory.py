@@ -646,3 +646,18 @@ def test_many_dead_cycles_at_once():
     assert len(kept) == 1000
     del kept
     assert live_tensors() <= start
+
+
+def test_a_collection_in_a_frame_without_builtins():
+    """Where the constructor of a named tuple makes the collector run, there is no __import__."""
+
+    class Marker:
+        pass
+
+    x = torch.ones(2, requires_grad=True) * 2
+    marker = Marker()
+    x.register_hook(lambda g, x=x, marker=marker: g)
+    died = weakref.ref(marker)
+    del x, marker
+    eval("lambda collect: collect()", {"__builtins__": {}})(gc.collect)
+    assert died() is None

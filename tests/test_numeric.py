@@ -413,7 +413,9 @@ def test_pca_lowrank():
 
 @pytest.mark.parametrize("name", ["svd_lowrank", "pca_lowrank", "lobpcg"])
 def test_iterations_that_would_not_end_are_refused(name):
-    with pytest.raises(ValueError, match=r"\(\): niter must be at most 65536, got 4611686018427387904"):
+    with pytest.raises(
+        ValueError, match=r"\(\): niter must be at most 65536, got 4611686018427387904"
+    ):
         getattr(torch, name)(torch.eye(4), niter=2**62)
 
 

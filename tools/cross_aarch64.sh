@@ -10,6 +10,7 @@ PYTHON=${PYTHON:-.venv/bin/python}
 [ -x "$PYTHON" ] || PYTHON=python3
 OUT=${OUT:-.cache/aarch64}
 JOBS=${JOBS:-$(nproc)}
+OPTIMISATION=${OPTIMISATION:--O1}
 emulator=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
 
 for tool in aarch64-linux-gnu-g++ qemu-aarch64; do
@@ -32,9 +33,10 @@ lib=$PWD/$blas/scipy_openblas32/lib
 
 cmake -G Ninja -S . -B "$OUT/build" \
   -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/aarch64-linux-gnu.cmake -DCOGRAD_PYTHON=OFF \
-  -DCOGRAD_WERROR=ON -DOpenBLAS32_LIBRARY="$lib/libscipy_openblas.so" \
+  -DCMAKE_BUILD_TYPE=Check -DCMAKE_CXX_FLAGS_CHECK="$OPTIMISATION -DNDEBUG" \
+  -DCOGRAD_KERNEL_OPTIMISATION="$OPTIMISATION" -DCOGRAD_WERROR=ON -DCOGRAD_PCH=ON -DOpenBLAS32_LIBRARY="$lib/libscipy_openblas.so" \
   -DOpenBLAS32_INCLUDE_DIR="$PWD/$blas/scipy_openblas32/include" -DOpenBLAS32_VERSION=cross >"$OUT/configure.log"
-cmake --build "$OUT/build" -j "$JOBS"
+cmake --build "$OUT/build" -j "$JOBS" ${KEEP_GOING:+-- -k 0}
 
 compile=(aarch64-linux-gnu-g++ -std=c++20 -O1 -pthread -Icsrc -Icsrc/include)
 objects=("$OUT"/build/CMakeFiles/cograd_*.dir)

@@ -530,7 +530,7 @@ def package_stub(package: Any, module: Any, table: list[Record]) -> str:
     own_int = {"Generator", "Tensor", "device", "dtype"}
     lazy = {n: getattr(package, n) for n in {*package._LAZY_MODULES, *package._LAZY_NAMES}}
     for name, value in sorted({**vars(package), **lazy}.items()):
-        if (name.startswith("_") and name != "__version__") or name in {"Any", "annotations"}:
+        if name.startswith("_") and name not in {"__config__", "__version__"}:
             continue
         source = getattr(value, "__module__", None) or ""
         if inspect.ismodule(value):

@@ -14,6 +14,6 @@ for item in "$root"/python/cograd/* "$root/$build"/cograd/*; do
 done
 mkdir -p "$stage/include"
 ln -s "$root/csrc/include/cograd" "$stage/include/cograd"
-export PYTHONPATH="$root/$build/stage"
+export PYTHONPATH="$root/$build/stage${PYTHONPATH:+:$PYTHONPATH}"
 # A sanitizer's run time is preloaded for Python alone, not for this shell.
 exec env ${COGRAD_PRELOAD:+LD_PRELOAD="$COGRAD_PRELOAD"} "${PYTHON:-python3}" "$@"

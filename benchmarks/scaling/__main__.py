@@ -58,6 +58,7 @@ def profile(one: dict[str, Any]) -> Profile:
         backward * scale,
         update * scale,
         [(at * stretch, nbytes) for at, nbytes in one["gradients"]],
+        handling=one.get("handling", 0.0),
     )
 
 
@@ -152,7 +153,7 @@ def main() -> None:
     table("Weak scaling", data["weak"], weak=True)
     table("Strong scaling", data["strong"], weak=False)
     check(data["weak"] + data["strong"])
-    outlook(data["weak"][0], options.jitter)
+    outlook(data["weak"][0] | {"handling": data["weak"][-1].get("handling", 0.0)}, options.jitter)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ class Profile:
     """One rank's computation: seconds of each part, and when in backward which gradients come.
 
     ``gradients`` are (seconds since backward began, bytes) in the order in which they come.
+    ``handling`` is what dividing (and copying) gradients adds to backward, with several ranks.
     ``jitter`` is the standard deviation of a step over its mean: all wait for the slowest rank.
     """
 
@@ -51,6 +52,7 @@ class Profile:
     backward: float
     update: float
     gradients: Sequence[tuple[float, int]] = field(default_factory=tuple)
+    handling: float = 0.0
     jitter: float = 0.0
 
     @property
@@ -119,15 +121,16 @@ def predict(profile: Profile, ranks: int, network: Network, cap: float = 25 * (1
     stolen = 0.0  # core time that communication has taken from backward so far
     free = 0.0  # when the network has done the buckets before
     communication = 0.0
-    for full, nbytes in buckets(profile.gradients, cap):
+    spread = 1 + profile.handling / profile.backward
+    for full, nbytes in buckets([(t * spread, n) for t, n in profile.gradients], cap):
         duration = sum_time(nbytes, ranks, network)
         begin = max(full + stolen, free)
         free = begin + duration
         communication += duration
         stolen += network.busy * duration
-    end = max(profile.backward + stolen, free)
-    exposed = end - profile.backward
-    seconds = profile.total + exposed + _slowest(profile, ranks)
+    end = max(profile.backward + profile.handling + stolen, free)
+    exposed = end - profile.backward - profile.handling
+    seconds = profile.total + profile.handling + exposed + _slowest(profile, ranks)
     return Step(seconds, communication, exposed)
 
 

@@ -149,9 +149,12 @@ void end_collection() {
   end_graph_reading();
 }
 
+// gc.get_objects. A collection may begin in a frame without __import__, as that of a named tuple.
+PyObject* get_objects = nullptr;
+
 // Every tensor and node that a Python object holds.
 void add_python_roots(Discover& discover) {
-  py::object objects = py::module_::import("gc").attr("get_objects")();
+  py::object objects = py::handle(get_objects)();
   for (py::handle o : py::reinterpret_borrow<py::list>(objects)) {
     if (is_tensor(o.ptr())) {
       TensorImpl* t = reinterpret_cast<PyTensor*>(o.ptr())->impl;
@@ -251,7 +254,9 @@ void init_gc(py::module_& m) {
   proxy_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (proxy_type == nullptr) throw_python_error();
   py::cpp_function callback(&on_collection, py::arg("phase"), py::arg("info"));
-  py::module_::import("gc").attr("callbacks").attr("append")(callback);
+  py::module_ gc = py::module_::import("gc");
+  get_objects = py::object(gc.attr("get_objects")).release().ptr();
+  gc.attr("callbacks").attr("append")(callback);
   m.attr("_gc_callback") = callback;
 }
 

@@ -25,6 +25,7 @@ from cograd._C import OutOfMemoryError as OutOfMemoryError
 from cograd._C import Size as Size
 from cograd._tensor.storage import TypedStorage as TypedStorage
 from cograd._C import UntypedStorage as UntypedStorage
+from cograd import __config__ as __config__
 from cograd import accelerator as accelerator
 from cograd._numeric import adjoint as adjoint
 from cograd.nn.functional._grid import affine_grid_generator as affine_grid_generator

@@ -135,3 +135,4 @@ def wait_all(futures: list[Future[Any]]) -> list[Any]:
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING, annotations

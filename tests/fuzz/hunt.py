@@ -15,11 +15,12 @@ import warnings
 from dataclasses import dataclass
 
 import cograd as torch
-from cograd import _C
+from cograd import _C, _build_info
+from fuzz import leaks
 from fuzz.cases import generate
 from fuzz.execute import Wrong, run_and_check
 
-SANITIZED = bool(getattr(__import__("cograd._build_info", fromlist=["x"]), "sanitize", ""))
+SANITIZED = bool(_build_info.sanitize)
 PATIENCE = 40 if SANITIZED else 20  # seconds that one call may take
 MEMORY = 1 << 30  # bytes of address space a child gets beyond today's
 
@@ -70,7 +71,7 @@ class Child:
                 self.note[:8] = struct.pack("q", i)
                 work(i)
                 self.note[8:16] = struct.pack("q", i + 1)
-            code = 0
+            code = 5 if leaks.found() else 0
         except Wrong as e:
             text = str(e).encode(errors="replace")[:3500]
             self.note[64 : 64 + len(text)] = text
@@ -117,7 +118,8 @@ class Child:
         code = os.WEXITSTATUS(status)
         if code == 0:
             return ("", self.at(), "")
-        return ("wrong" if code == 4 else f"exit {code}", self.at(), said or self._errors())
+        kind = {4: "wrong", 5: "leak"}.get(code, f"exit {code}")
+        return (kind, self.at(), said or self._errors())
 
     def _errors(self):
         self.err.seek(0)

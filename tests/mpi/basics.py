@@ -251,6 +251,17 @@ def check_autograd():
         square.sum().backward()
 
 
+def check_hooks():
+    """A collective called by the engine itself, on whatever thread."""
+    r, n = me()
+    x = torch.ones(3, requires_grad=True)
+    x.register_hook(lambda grad: dist.all_reduce(grad))
+    y = torch.ones(3, requires_grad=True)
+    y.register_hook(dist.all_reduce)
+    (x * x + 0 * y * y).sum().backward()
+    assert x.grad.tolist() == [2.0 * n] * 3 and y.grad.tolist() == [0.0] * 3
+
+
 def check_messages():
     r, n = me()
     if n == 1:

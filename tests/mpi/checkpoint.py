@@ -152,6 +152,18 @@ def check_errors_on_all_ranks():
     expect(dcp.CheckpointException, "cut off", lambda: dcp.load(got, checkpoint_id=folder))
 
 
+def check_objects_with_state():
+    folder = FOLDER / "objects"
+    model = nn.Linear(2, 2)
+    dcp.save({"model": model, "epoch": 3}, checkpoint_id=folder)
+    other = nn.Linear(2, 2)
+    state = {"model": other, "epoch": 0}
+    dcp.load(state, checkpoint_id=folder)
+    assert torch.equal(other.weight, model.weight) and state["epoch"] == 3
+    assert state["model"] is other
+    expect(TypeError, "dict", lambda: dcp.save([1], checkpoint_id=folder))
+
+
 def train(model, optimizer, steps):
     for step in range(steps):
         optimizer.zero_grad()

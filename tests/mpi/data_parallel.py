@@ -5,6 +5,7 @@ import copy
 import pickle
 import sys
 import warnings
+import weakref
 
 import checks
 
@@ -12,7 +13,7 @@ import cograd as torch
 import cograd.distributed as dist
 from cograd import nn
 from cograd.distributed.algorithms import Join, ddp_comm_hooks
-from cograd.nn.parallel import DistributedDataParallel as DDP
+from cograd.nn.parallel import DistributedDataParallel as DDP  # noqa: N817
 from cograd.nn.parallel import _buckets
 from cograd.utils.checkpoint import checkpoint
 
@@ -152,6 +153,16 @@ def check_construction():
         DDP,
         nn.Sequential(*[nn.Linear(1, 1)] if rank else [nn.Linear(1, 1, bias=False)]),
     )
+    part = nn.ModuleDict({"own": nn.Linear(2, 2, bias=False), "all": nn.Linear(2, 2, bias=False)})
+    part.forward = lambda x: part["own"](x) + part["all"](x)
+    DDP._set_params_and_buffers_to_ignore_for_model(part, ["own.weight"])
+    partly = DDP(part)
+    partly._set_static_graph()
+    partly(torch.full((1, 2), 1.0 + rank)).sum().backward()
+    same_everywhere([part["all"].weight, part["all"].weight.grad])
+    assert part["own"].weight.grad[0, 0] == 1 + rank
+    reducer = weakref.ref(DDP(nn.Linear(3, 2)).reducer)
+    assert reducer() is None  # and its hooks with it
     again = pickle.loads(pickle.dumps(model))
     x = torch.randn(4, 3)
     again(x).sum().backward()
@@ -390,9 +401,27 @@ def check_hooks():
         same_everywhere(model.parameters())
         dist.all_reduce(loss.detach_())
         losses.append(loss.item() / dist.get_world_size())
+    batched = DDP(net())
+    own_state = hooks.powerSGD_hook.PowerSGDState(None, 4, start_powerSGD_iter=2)
+    batched.register_comm_hook(own_state, hooks.powerSGD_hook.batched_powerSGD_hook)
+    for _ in range(4):
+        batched.zero_grad()
+        loss_of(batched, *map(mine, data())).backward()
+    same_everywhere([p.grad for p in batched.parameters()])
+    close(batched.module[4].bias.grad, net_gradients()[-1], rtol=0.5, atol=0.1)
+    named = DDP(net())
+    hooks.register_ddp_comm_hook(hooks.DDPCommHookType.BF16_COMPRESS, named)
+    loss_of(named, *map(mine, data())).backward()
+    close([p.grad for p in named.parameters()], net_gradients(), rtol=2e-2, atol=2e-2)
     rate, before, after = state.compression_stats()
     assert rate > 1.3 and before > after > 0
     assert losses[1] < 1.1 * losses[0], losses
+
+
+def net_gradients():
+    ref = net()
+    loss_of(ref, *data()).backward()
+    return [p.grad for p in ref.parameters()]
 
 
 def check_join():

@@ -12,7 +12,7 @@ import cograd.distributed as dist
 from cograd import nn
 from cograd.distributed.algorithms import Join
 from cograd.distributed.optim import ZeroRedundancyOptimizer
-from cograd.nn.parallel import DistributedDataParallel as DDP
+from cograd.nn.parallel import DistributedDataParallel as DDP  # noqa: N817
 from cograd.utils.data import DataLoader, DistributedSampler
 
 
@@ -193,8 +193,10 @@ def check_sync_batch_norm_edges():
     alone = nn.SyncBatchNorm(2, process_group=dist.new_subgroups(1)[0])
     y = torch.randn(4, 2)
     close(alone(y), nn.BatchNorm1d(2)(y))
-    model = DDP(nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(
-        nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 1))))  # fmt: skip
+    plain = nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 1)
+    )
+    model = DDP(nn.SyncBatchNorm.convert_sync_batchnorm(plain))
     for _ in range(3):
         model.zero_grad()
         model(torch.randn(3, 1, 4, 4)).sum().backward()

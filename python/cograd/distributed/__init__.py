@@ -2,13 +2,12 @@
 """Programs over several processes, on one machine or many, that communicate by MPI.
 
 ``mpiexec -n 4 python train.py`` starts four ranks; each calls ``init_process_group()`` once. The
-same program without mpiexec is one rank. Needs mpi4py and an MPI library: the extra ``cograd[mpi]``.
+same program without mpiexec is one rank. Needs mpi4py and an MPI library: ``cograd[mpi]``.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cograd import _absent
 from cograd.distributed._collectives import (
@@ -197,9 +196,12 @@ _PARTS = ("algorithms", "checkpoint", "nn", "optim")  # imported when asked for
 
 
 if not TYPE_CHECKING:
-    _missing = _absent.reporter(__name__)
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         if name in _PARTS:
-            return importlib.import_module(f"{__name__}.{name}")
-        return _missing(name)
+            from importlib import import_module
+
+            return import_module(f"{__name__}.{name}")
+        raise _absent.missing(__name__, name)
+
+    del TYPE_CHECKING, annotations

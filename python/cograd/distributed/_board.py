@@ -11,7 +11,7 @@ import struct
 import time
 from typing import Any
 
-__all__ = ["FAILED", "GONE", "LEFT", "RUNNING", "Board", "Entry"]
+__all__ = ["FAILED", "GONE", "LEFT", "RUNNING", "Board", "Entry", "spoken"]
 
 RUNNING, LEFT, FAILED, GONE = 0, 1, 2, 3  # GONE: has failed and come to its end
 _SIZE = 2048
@@ -21,6 +21,11 @@ _TEXT, _REASON, _ALARM = 64, 1024, 2040
 _ROOM = 900
 
 
+def spoken(text: str, number: int) -> str:
+    """A call with its number in the group, if it has one."""
+    return f"{text}, call {number}" if number else text
+
+
 class Entry:
     """One rank's record, read."""
 
@@ -28,6 +33,7 @@ class Entry:
         self.rank = rank
         self.life, self.busy, self.number, length, self.ended, self.since = _HEAD.unpack_from(raw)
         self.text = raw[_TEXT : _TEXT + min(length, _ROOM)].decode(errors="replace")
+        self.text = spoken(self.text, self.number)
         self.reason = raw[_REASON : _REASON + _ROOM].split(b"\0")[0].decode(errors="replace")
 
     def __str__(self) -> str:
@@ -70,7 +76,7 @@ class Board:
             self._far.Lock_all(mpi.MODE_NOCHECK)
         world.Barrier()
 
-    def enter(self, busy: int, number: int, text: bytes) -> None:
+    def enter(self, busy: bool, number: int, text: bytes) -> None:
         """This rank begins a call."""
         n = len(text)
         self._own[_TEXT : _TEXT + n] = text
@@ -79,10 +85,6 @@ class Board:
     def leave(self) -> None:
         """This rank's call has returned."""
         _LIFE.pack_into(self._own, 8, 0)
-
-    def busy(self) -> None:
-        """This rank waits in the call that it began before."""
-        _LIFE.pack_into(self._own, 8, 1)
 
     def gone(self) -> None:
         """This rank, which has failed, has nothing left to say."""

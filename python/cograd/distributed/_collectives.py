@@ -94,7 +94,7 @@ def broadcast(
         keep=(memory, tensor),
         finish=finish,
         async_op=async_op,
-        detail=f"(src={pg.ranks[root]})",
+        detail=f"src={pg.ranks[root]}",
         result=tensor,
     )
 
@@ -147,7 +147,7 @@ def all_reduce(
         keep=(place.memory, tensor),
         finish=reduced(place, op, pg.size()),
         async_op=async_op,
-        detail=f"({op.name})",
+        detail=op,
         result=tensor,
     )
 
@@ -182,7 +182,7 @@ def all_reduce_coalesced(
         keep=(place.memory, given),
         finish=reduced(place, op, pg.size()),
         async_op=async_op,
-        detail=f"({op.name})",
+        detail=op,
         result=given,
     )
 
@@ -236,7 +236,7 @@ def reduce(
         keep=(memory, tensor),
         finish=finish,
         async_op=async_op,
-        detail=f"({op.name}, dst={pg.ranks[root]})",
+        detail=f"{op.name}, dst={pg.ranks[root]}",
         result=tensor,
     )
 
@@ -265,7 +265,7 @@ def monitored_barrier(
     limit = pg.timeout if timeout is None else seconds("monitored_barrier", timeout)
     tag, empty = runtime.tag_limit - 1, bytearray()
     text = "monitored_barrier"
-    runtime.board.enter(1, pg.sequence, text.encode())
+    runtime.board.enter(True, 0, text.encode())
     if pg.rank():
         pg.comm.Isend([empty, 0, runtime.MPI.BYTE], 0, tag).Wait()
         request = pg.comm.Irecv([empty, 0, runtime.MPI.BYTE], 0, tag)

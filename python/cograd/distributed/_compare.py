@@ -24,7 +24,7 @@ def compare(group: ProcessGroup, number: int, what: str, text: bytes) -> None:
     if group.size() == 1:
         return
     runtime = group._runtime
-    runtime.board.enter(1, number, text)
+    runtime.board.enter(True, number, text)
     if group._beside is None:
         group._beside, request = group.comm.Idup()
         poll(request.Test, runtime, group, text.decode, timeout=group.timeout)

@@ -231,7 +231,7 @@ def gather(
         keep=(values, memory, outputs),
         finish=finish,
         async_op=async_op,
-        detail=f"(dst={pg.ranks[root]})",
+        detail=f"dst={pg.ranks[root]}",
         result=[outputs],
     )
 
@@ -285,7 +285,7 @@ def scatter(
         keep=(values, place.memory, tensor),
         finish=place.finish,
         async_op=async_op,
-        detail=f"(src={pg.ranks[root]})",
+        detail=f"src={pg.ranks[root]}",
         result=tensor,
     )
 
@@ -319,7 +319,7 @@ def _reduce_scatter(
         keep=(values, place.memory, output),
         finish=reduced(place, op, pg.size()),
         async_op=async_op,
-        detail=f"({op.name})",
+        detail=op,
         result=output,
         nbytes=values.numel() * values.element_size(),
     )

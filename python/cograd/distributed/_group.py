@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cograd.distributed import _names, _runtime
+from cograd.distributed._board import spoken
 from cograd.distributed._compare import compare
-from cograd.distributed._watch import call_site, describe, poll
+from cograd.distributed._watch import describe, origin, place, poll
 from cograd.distributed._work import Work
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class ProcessGroup:
         self._rank: int = comm.rank
         self._beside: Any = None  # the communicator over which debug mode compares
         self._lock = threading.Lock()
+        self._texts: dict[Any, tuple[str, bytes]] = {}
 
     def rank(self) -> int:
         """This process's rank in the group."""
@@ -65,13 +67,30 @@ class ProcessGroup:
     def __reduce__(self) -> Any:
         raise TypeError("a ProcessGroup cannot be pickled: make it in every process")
 
-    def _alive(self) -> Runtime:
+    def _alive(self, call: bytes = b"") -> Runtime:
         """The running MPI; raises in a forked child, after a failure, for a destroyed group."""
         runtime = self._runtime
-        runtime.check()
+        runtime.check(call)
         if self.comm is None:
             raise ValueError(f"the process group {self.group_name} has been destroyed")
         return runtime
+
+    def _text(self, name: str, detail: object, tensor: Tensor | None) -> tuple[str, bytes]:
+        """What is called where: as ranks compare it, and as the board shows it."""
+        agreed = getattr(origin, "what", "")
+        key = name, detail, place(4), agreed, tensor is not None and (tensor.shape, tensor.dtype)
+        found = self._texts.get(key)
+        if found is None:
+            if len(self._texts) > 4096:
+                self._texts.clear()
+            shape, dtype = (None, None) if tensor is None else (tensor.shape, tensor.dtype)
+            file, line, why = key[2]
+            own = detail.name if isinstance(detail, _names.ReduceOp) else detail
+            call = (f"{name}({own})" if own else name) + agreed
+            what = describe(call, shape, dtype, f"{file}:{line}{why}")
+            shown = f"{what} (group {self.group_name})" if len(self.ranks) else what
+            found = self._texts[key] = what, shown.encode(errors="replace")[:900]
+        return found
 
     def collective(
         self,
@@ -82,7 +101,7 @@ class ProcessGroup:
         keep: Any = None,
         finish: Callable[[], Any] | None = None,
         async_op: bool = False,
-        detail: str = "",
+        detail: object = "",
         result: Any = None,
         nbytes: int | None = None,
         timeout: float | None = None,
@@ -101,20 +120,19 @@ class ProcessGroup:
             nbytes: the size of the message, when it is not the tensor's.
             timeout: seconds, when not the group's.
         """
-        runtime = self._alive()
+        what, text = self._text(name, detail, tensor)
+        runtime = self._alive(text)
         with self._lock:
             self.sequence = number = self.sequence + 1
-            site = call_site()
-            shape, dtype = (None, None) if tensor is None else (tensor.shape, tensor.dtype)
-            what = describe(name + detail, shape, dtype, site)
-            text = f"{what} (call {number} of group {self.group_name})".encode()[:900]
-            if _names.get_debug_level() is not _names.DebugLevel.OFF:
+            if _names._level is not _names.DebugLevel.OFF:
                 compare(self, number, what, text)
-            runtime.board.enter(0 if async_op else 1, number, text)
+            runtime.board.enter(not async_op, number, text)
             request = _begin(runtime, start, self.comm, text)
         if nbytes is None:
             nbytes = 0 if tensor is None else tensor.numel() * tensor.element_size()
-        return self._go(request, text, keep, finish, async_op, result, nbytes, None, timeout)
+        return self._go(
+            request, number, text, keep, finish, async_op, result, nbytes, None, timeout
+        )
 
     def point_to_point(
         self,
@@ -123,22 +141,26 @@ class ProcessGroup:
         start: Callable[[Any], Any],
         peers: list[int],
         *,
+        detail: str,
         keep: Any = None,
         finish: Callable[[], Any] | None = None,
         async_op: bool = False,
         status: Any = None,
     ) -> Work | None:
         """Runs a send or a receive with ``peers`` (global ranks)."""
-        runtime = self._alive()
-        text = describe(name, tensor.shape, tensor.dtype, call_site()).encode()[:900]
-        runtime.board.enter(0 if async_op else 1, self.sequence, text)
+        _, text = self._text(name, detail, tensor)
+        runtime = self._alive(text)
+        runtime.board.enter(not async_op, 0, text)
         request = _begin(runtime, start, self.comm, text)
         nbytes = tensor.numel() * tensor.element_size()
-        return self._go(request, text, keep, finish, async_op, tensor, nbytes, peers, None, status)
+        return self._go(
+            request, 0, text, keep, finish, async_op, tensor, nbytes, peers, None, status
+        )
 
     def _go(
         self,
         request: Any,
+        number: int,
         text: bytes,
         keep: Any,
         finish: Callable[[], Any] | None,
@@ -152,7 +174,9 @@ class ProcessGroup:
         runtime = self._runtime
         if async_op:
             value = result if isinstance(result, list) else [result]
-            work = Work(self, text, request, keep, finish, result=value, nbytes=nbytes, peers=peers)
+            work = Work(
+                self, number, text, request, keep, finish, value, nbytes=nbytes, peers=peers
+            )
             work._status = status
             runtime.pending[id(work)] = work
             if len(runtime.pending) > 64:  # handles that nobody keeps are let go once complete
@@ -163,7 +187,7 @@ class ProcessGroup:
                 request.Test if status is None else lambda: request.Test(status),
                 runtime,
                 self,
-                text.decode,
+                lambda: spoken(text.decode(errors="replace"), number),
                 timeout=self.timeout if timeout is None else timeout,
                 nbytes=nbytes,
                 peers=peers,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import os
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = [
     "Backend",
@@ -78,6 +78,8 @@ class ReduceOp(enum.Enum):
     BXOR = 7
     PREMUL_SUM = 8
 
+    __hash__ = object.__hash__  # Enum's own is a Python function
+
     def __str__(self) -> str:
         return f"ReduceOp.{self.name}"
 
@@ -87,7 +89,7 @@ def supports_complex(reduceOp: ReduceOp) -> bool:
     return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT)
 
 
-class Backend(str):  # noqa: SLOT000
+class Backend(str):
     """A backend's name in lower case; ``mpi`` is the one that communicates here."""
 
     UNDEFINED = "undefined"
@@ -96,7 +98,7 @@ class Backend(str):  # noqa: SLOT000
     UCC = "ucc"
     MPI = "mpi"
     XCCL = "xccl"
-    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI]
+    backend_list: ClassVar[list[str]] = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI]
 
     def __new__(cls, name: str) -> Backend:
         if not isinstance(name, str):

@@ -71,7 +71,7 @@ def _all_bytes(pg: ProcessGroup, name: str, given: bytes | Exception) -> list[by
         None,
         lambda comm: comm.Iallgatherv([data, byte], [every, (sizes, places), byte]),
         keep=(data, every),
-        detail="(data)",
+        detail="data",
         nbytes=len(every),
     )
     return [bytes(every[at : at + n]) for at, n in zip(places, sizes, strict=True)]
@@ -138,7 +138,7 @@ def gather_object(
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
     given = _pickled(obj)
     byte = pg._runtime.MPI.BYTE
-    detail = f"(dst={pg.ranks[root]})"
+    detail = f"dst={pg.ranks[root]}"
     size = len(given) if isinstance(given, bytes) else -1
     sizes = _sizes(pg, "gather_object", detail, size)
     data = _check_pickled("gather_object", pg, given, sizes)
@@ -150,7 +150,7 @@ def gather_object(
         None,
         lambda comm: comm.Igatherv([data, byte], receive, root),
         keep=(data, every),
-        detail=f"{detail}(data)",
+        detail=f"{detail}, data",
         nbytes=sum(sizes),
     )
     if object_gather_list is not None and root == pg.rank():
@@ -185,7 +185,7 @@ def broadcast_object_list(
     if src is None and group_src is None:
         src = 0
     root = group_rank(name, pg, "src", src, group_src)
-    detail = f"(src={pg.ranks[root]})"
+    detail = f"src={pg.ranks[root]}"
     given = _pickled(object_list) if root == pg.rank() else b""
     sizes = _sizes(pg, name, detail, len(given) if isinstance(given, bytes) else -1)
     data, size = _check_pickled(name, pg, given, sizes), sizes[root]
@@ -196,7 +196,7 @@ def broadcast_object_list(
         None,
         lambda comm: comm.Ibcast([memory, byte], root),
         keep=memory,
-        detail=f"{detail}(data)",
+        detail=f"{detail}, data",
         nbytes=size,
     )
     if root != pg.rank():
@@ -247,7 +247,7 @@ def scatter_object_list(
         _check_list(name, "scatter_object_input_list", scatter_object_input_list, pg.size())
         parts = [_pickled(obj) for obj in scatter_object_input_list or ()]
     mpi = pg._runtime.MPI
-    detail = f"(src={pg.ranks[root]})"
+    detail = f"src={pg.ranks[root]}"
     sizes = memoryview(bytearray(8 * pg.size())).cast("q")
     for at, part in enumerate(parts):
         sizes[at] = len(part) if isinstance(part, bytes) else -1
@@ -270,7 +270,7 @@ def scatter_object_list(
         None,
         lambda comm: comm.Iscatterv(send, [own, mpi.BYTE], root),
         keep=(data, own),
-        detail=f"{detail}(data)",
+        detail=f"{detail}, data",
         nbytes=sum(every),
     )
     output[0] = pickle.loads(bytes(own))
@@ -301,7 +301,7 @@ def send_object_list(
     given = _pickled(object_list)
     data = given if isinstance(given, bytes) else b""  # nothing tells the receiver of a failure
     text = describe(f"{name}(dst={pg.ranks[to]})", None, None, call_site())
-    runtime.board.enter(1, pg.sequence, text.encode()[:900])
+    runtime.board.enter(True, 0, text.encode()[:900])
     request = pg.comm.Isend([data, runtime.MPI.BYTE], to, runtime.tag_limit - _TAG)
     try:
         poll(
@@ -348,7 +348,7 @@ def recv_object_list(
         if of == pg.rank():
             raise ValueError("Invalid source rank: it is that of the current process.")
     text = describe(f"{name}(src={peers})", None, None, call_site())
-    runtime.board.enter(1, pg.sequence, text.encode()[:900])
+    runtime.board.enter(True, 0, text.encode()[:900])
     status, found = mpi.Status(), []
 
     def probe() -> bool:

@@ -45,10 +45,11 @@ def _send(
     memory = source(tensor)
     spec = message(pg._runtime.MPI, memory)
     return pg.point_to_point(
-        f"{name}(dst={pg.ranks[to]}, tag={label})",
+        name,
         tensor,
         lambda comm: comm.Isend(spec, to, label),
         [pg.ranks[to]],
+        detail=f"dst={pg.ranks[to]}, tag={label}",
         keep=(memory, tensor),
         async_op=async_op,
     )
@@ -88,10 +89,11 @@ def _receive(
         place.finish()
 
     work = pg.point_to_point(
-        f"{name}(src={who}, tag={label})",
+        name,
         tensor,
         lambda comm: comm.Irecv(spec, of, label),
         peers,
+        detail=f"src={who}, tag={label}",
         keep=(place.memory, tensor),
         finish=finish,
         async_op=async_op,

@@ -10,6 +10,7 @@ import importlib.util
 import os
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,8 +44,8 @@ class Runtime:
         self.parked: list[Any] = []  # requests given up, with the memory that MPI may write to
         self.pending: dict[int, Any] = {}  # Work that nobody has waited for yet, by id
 
-    def check(self) -> None:
-        """Raises where communication can no longer work: in a forked child, after a failure."""
+    def check(self, call: bytes = b"") -> None:
+        """Raises where ``call`` can no longer work: in a forked child, after a failure."""
         if _forked:
             raise RuntimeError(
                 f"cograd.distributed: this process was forked from rank {self.rank}, and a forked "
@@ -52,7 +53,7 @@ class Runtime:
                 "children with the spawn method"
             )
         if self.board.alarm[0]:
-            self.fail_with_others()
+            self.fail_with_others(f" in {call.decode(errors='replace')}" if call else "")
 
     def fail(self, text: str) -> DistBackendError:
         """Marks this rank as failed, so that the others raise; returns the error to raise."""
@@ -214,6 +215,7 @@ def _abort(runtime: Runtime) -> None:
         except (OSError, ValueError, AttributeError):
             pass
     _wait_for_others(runtime, GRACE)
+    time.sleep(_FORWARD)
     runtime.MPI.COMM_WORLD.Abort(1)
 
 
@@ -221,12 +223,25 @@ def _hook_exceptions(runtime: Runtime) -> None:
     before = sys.excepthook
 
     def hook(kind: Any, value: Any, trace: Any) -> None:
-        before(kind, value, trace)
+        if before is sys.__excepthook__ and sys.stderr is not None and runtime.size > 1:
+            _report(runtime, kind, value, trace)
+        else:
+            before(kind, value, trace)
         if os.getpid() == runtime.pid and runtime.size > 1:
             runtime.fail(_reason(kind, value, trace))
             _abort(runtime)
 
     sys.excepthook = hook
+
+
+def _report(runtime: Runtime, kind: Any, value: Any, trace: Any) -> None:
+    """The traceback in one write, so that those of several ranks are not mixed, with the rank."""
+    lines = "".join(traceback.format_exception(kind, value, trace)).splitlines()
+    try:
+        sys.stderr.write("".join(f"[rank{runtime.rank}]: {line}\n" for line in lines))
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
 
 
 def _reason(kind: Any, value: Any, trace: Any) -> str:

@@ -126,7 +126,7 @@ def init_process_group(
                 f"with mpiexec -n {world_size if what == 'world_size' else runtime.size}, and "
                 "leave world_size and rank out"
             )
-    runtime.board.enter(1, 0, f"init_process_group at {call_site()}".encode()[:900])
+    runtime.board.enter(True, 0, f"init_process_group at {call_site()}".encode()[:900])
     comm, request = runtime.world.Idup()
     pg = ProcessGroup(
         runtime, comm, range(runtime.size), limit, group_name or "default", "default_pg"
@@ -153,7 +153,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         raise ValueError("Invalid process group specified or has been destroyed.")
     whole = pg is world.WORLD
     if runtime.broken is None and not _runtime._forked:
-        runtime.board.enter(1, pg.sequence, b"destroy_process_group")
+        runtime.board.enter(True, pg.sequence, b"destroy_process_group")
         poll(progress, runtime, pg, lambda: "destroy_process_group", timeout=pg.timeout)
         runtime.board.leave()
     for one in list(_groups) if whole else [pg]:

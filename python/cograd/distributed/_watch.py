@@ -7,7 +7,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from cograd.distributed._board import LEFT
@@ -16,38 +17,50 @@ if TYPE_CHECKING:
     from cograd.distributed._group import ProcessGroup
     from cograd.distributed._runtime import Runtime
 
-__all__ = ["call_site", "describe", "origin", "poll"]
+__all__ = ["call_site", "describe", "origin", "place", "poll"]
 
 _SPIN = 150  # tests before the first look at the clock: about 30 microseconds
 _YIELD = 5e-3  # seconds of yielding before sleeps begin, for messages of no size
-_NAP = 1e-3  # the longest sleep
+_NAP, _SHORT_NAP = 1e-3, 1e-4  # the longest sleeps: for small messages, for large ones
+_LARGE = 1 << 20  # bytes
 _SLOWEST = 2e8  # bytes per second of the slowest transfer that shall see no sleeps
 _LEFT_GRACE = 2.0  # seconds after which a rank that ended is not waited for
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 _inside: dict[str, bool] = {}
-origin = threading.local()  # ``text``: what the call is made for, such as a backward
+# What a call is made for, such as a backward: ``text``, and ``what`` that all ranks agree on.
+origin = threading.local()
 
 
-def call_site() -> str:
-    """File and line of the user's code that called into cograd."""
-    frame = sys._getframe(1)
+def place(depth: int = 1) -> tuple[str, int, str]:
+    """File and line of the user's code that called into cograd, and what for.
+
+    ``depth``: how many callers are surely cograd's own; looking at each costs time.
+    """
+    try:
+        frame: FrameType | None = sys._getframe(depth)
+    except ValueError:  # called by C++, as a hook of a backward thread is
+        frame = None
     while frame is not None:
         file = frame.f_code.co_filename
         own = _inside.get(file)
         if own is None:
             own = _inside[file] = os.path.abspath(file).startswith(_PACKAGE)
         if not own:
-            return f"{file}:{frame.f_lineno}{getattr(origin, 'text', '')}"
-        if frame.f_back is None:
-            break
+            return file, frame.f_lineno, getattr(origin, "text", "")
         frame = frame.f_back
-    return "?"
+    return "?", 0, getattr(origin, "text", "")
 
 
-def describe(text: str, shape: object, dtype: object, site: str) -> str:
+def call_site() -> str:
+    """The same as text."""
+    file, line, text = place()
+    return f"{file}:{line}{text}"
+
+
+def describe(text: str, shape: Sequence[int] | None, dtype: object, site: str) -> str:
     """A call in one line."""
-    tensor = "" if shape is None else f" of {list(shape)} {dtype}"  # type: ignore[call-overload]
+    tensor = "" if shape is None else f" of {list(shape)} {dtype}"
     return f"{text}{tensor} at {site}"
 
 
@@ -77,6 +90,7 @@ def poll(
     deadline = (began if started is None else started) + timeout
     yield_until = began + _YIELD + nbytes / _SLOWEST
     pause, next_look = 2e-5, began
+    longest = _NAP if nbytes < _LARGE else _SHORT_NAP
     alarm = runtime.board.alarm
     while not test():
         now = clock()
@@ -92,7 +106,7 @@ def poll(
             if now - began > _LEFT_GRACE:
                 _look_for_ended(runtime, group, text, peers)
         time.sleep(pause)
-        pause = min(pause * 1.5, _NAP)
+        pause = min(pause * 1.5, longest)
 
 
 def _expired(runtime: Runtime, group: ProcessGroup, text: str, timeout: float, fatal: bool) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import cograd
 from cograd.distributed import _runtime
+from cograd.distributed._board import spoken
 from cograd.distributed._names import DistBackendError
 from cograd.distributed._watch import poll
 
@@ -32,17 +33,19 @@ class Work:
     def __init__(
         self,
         group: ProcessGroup,
+        number: int,
         text: bytes,
         request: Any,
         keep: Any,
         finish: Callable[[], Any] | None,
+        result: Any,
         *,
-        result: Any = None,
         nbytes: int = 0,
         peers: list[int] | None = None,
     ) -> None:
         self._group = group
         self._runtime = group._runtime
+        self._number = number
         self._text = text
         self._request = request
         self._keep = keep  # what MPI reads and writes
@@ -110,6 +113,9 @@ class Work:
                 else:
                     self._future.set_exception(self._error)
 
+    def _describe(self) -> str:
+        return spoken(self._text.decode(errors="replace"), self._number)
+
     def wait(self, timeout: timedelta | float | None = None) -> bool:
         """Waits until the call is complete; returns True.
 
@@ -126,13 +132,13 @@ class Work:
         own = None if timeout is None else _seconds(timeout)
         left = group.timeout - (time.monotonic() - self._started)
         short = own is not None and own < left
-        runtime.board.busy()
+        runtime.board.enter(True, self._number, self._text)
         try:
             poll(
                 self._test,
                 runtime,
                 group,
-                self._text.decode,
+                self._describe,
                 timeout=own if short and own is not None else group.timeout,
                 started=None if short else self._started,
                 nbytes=self._nbytes,

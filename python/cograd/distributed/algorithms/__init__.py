@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Built on collectives: uneven inputs (``join``), hooks of DistributedDataParallel."""
 
-from __future__ import annotations
-
 from . import ddp_comm_hooks as ddp_comm_hooks
 from . import join as join
 from .join import Join, Joinable, JoinHook

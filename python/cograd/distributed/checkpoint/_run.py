@@ -15,6 +15,7 @@ from cograd.serialization import _Packer, _Unpacker
 
 from ._plan import CheckpointException, Chunk, Shard, describe, leaves, planned, replace_leaf
 from .filesystem import FileSystemReader, FileSystemWriter, entries
+from .stateful import Stateful
 
 __all__ = ["load", "save"]
 
@@ -94,6 +95,13 @@ def _described(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return tensors, values
 
 
+def _taken(state: dict[str, Any]) -> dict[str, Any]:
+    """With the state of the objects that have one in their place."""
+    if not isinstance(state, dict):
+        raise TypeError(f"state_dict must be a dict, got {type(state).__name__}")
+    return {k: v.state_dict() if isinstance(v, Stateful) else v for k, v in state.items()}
+
+
 def _part(value: Any, chunk: Chunk) -> Tensor:
     """The elements of this rank's tensor or shard that a chunk names."""
     tensor: Tensor = value.tensor if isinstance(value, Shard) else value
@@ -123,8 +131,9 @@ def save(
 
     Args:
         state_dict: nested dicts and lists of tensors, ``Shard``s, numbers, strings, bools and
-            None. Ranks may have different keys. Of a tensor that several ranks have at one key one
-            is written, and of another value that of the lowest rank.
+            None; at its top, objects with ``state_dict()`` and ``load_state_dict()``. Ranks may
+            have different keys. Of a tensor that several ranks have at one key one is written, and
+            of another value that of the lowest rank.
         checkpoint_id: a folder that all ranks see; one that has a checkpoint gets a new one.
         storage_writer: a FileSystemWriter, instead.
         planner: None.
@@ -143,10 +152,13 @@ def save(
     writer = _place("save", checkpoint_id, storage_writer, FileSystemWriter)
     ranks = _Ranks(process_group, no_dist)
 
+    state: dict[str, Any] = {}
+
     def prepared() -> tuple[Any, str]:
         if ranks.rank == 0:
             writer.prepare()
-        return _described(state_dict), uuid.uuid4().hex
+        state.update(_taken(state_dict))
+        return _described(state), uuid.uuid4().hex
 
     given = ranks.together("save()", prepared)
     whole, chunks = planned([tensors for (tensors, _), _ in given])
@@ -171,7 +183,7 @@ def save(
     def written() -> None:
         if not mine:
             return
-        found = {key: value for key, _, value in leaves(state_dict)}
+        found = {key: value for key, _, value in leaves(state)}
         tensors = {
             entry["entry"]: _part(found[chunk.key], chunk)
             for chunk, (_, entry) in zip(mine, entries(name, mine), strict=True)
@@ -200,7 +212,8 @@ def load(
 
     Args:
         state_dict: says what this rank wants. Tensors and ``Shard``s are written in place, other
-            values are replaced. What the checkpoint has beyond that is not read.
+            values are replaced, and objects with ``load_state_dict()`` get what theirs has become.
+            What the checkpoint has beyond that is not read.
         checkpoint_id: the folder.
         storage_reader: a FileSystemReader, instead.
         planner: None.
@@ -218,13 +231,19 @@ def load(
     assert index is not None
 
     def filled() -> None:
-        wanted = list(leaves(state_dict))
+        state = _taken(state_dict)
+        wanted = list(leaves(state))
         for key, _, value in wanted:
             with _sound(reader.path, key):
                 _check(reader.path, key, value, index)
         for key, path, value in wanted:
             with _sound(reader.path, key):
-                _fill(reader, index, state_dict, key, path, value)
+                _fill(reader, index, state, key, path, value)
+        for key, value in state_dict.items():
+            if isinstance(value, Stateful):
+                value.load_state_dict(state[key])
+            else:
+                state_dict[key] = state[key]
 
     ranks.together("load()", filled)
 

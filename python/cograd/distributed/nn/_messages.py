@@ -70,7 +70,9 @@ def _exchanged(name: str, sends: Any, receives: Any, group: Any, tag: int) -> tu
 
 
 def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
-    """Sends to rank ``dst``, which calls this module's ``recv``; returns when ``tensor`` may be written again.
+    """Sends to rank ``dst``, which calls ``recv`` of this module.
+
+    Returns when ``tensor`` may be written again.
 
     Args:
         tensor: the message.

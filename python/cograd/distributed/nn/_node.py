@@ -13,13 +13,14 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
+import weakref
 from typing import Any
 
 import cograd
 from cograd import _C, Tensor
 from cograd.autograd import forward_ad
 from cograd.autograd.function import Function
-from cograd.distributed import DistBackendError
+from cograd.distributed import DebugLevel, DistBackendError, get_debug_level
 from cograd.distributed._watch import call_site, origin
 
 from ._maps import Exchange, Map
@@ -61,6 +62,15 @@ class _Sent:
         )
 
 
+_numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+
+def _next_number(group: Any) -> int:
+    """Counts a group's collectives, for all its members alike."""
+    number = _numbers[group] = _numbers.get(group, 0) + 1
+    return number
+
+
 class _Call:
     """One communication of this rank, for its node."""
 
@@ -68,6 +78,7 @@ class _Call:
         """``recorded``: the program made it, and not a derivative of another one."""
         self.map = map.numbered() if isinstance(map, Exchange) else map
         self.recorded = recorded
+        self.number = 0 if isinstance(map, Exchange) else _next_number(map.group)
         self.place = call_site()
         self.done = False  # whether its backward has run
 
@@ -78,14 +89,18 @@ class _BackwardOf:
     def __init__(self, call: _Call) -> None:
         call.done = not cograd.is_grad_enabled()  # a recorded backward can run again
         self.text = f"the backward of {type(call.map).__name__}, {call.place}"
+        self.what = ""
+        if get_debug_level() is not DebugLevel.OFF:  # adjoints of two calls may look the same
+            self.what = f" in the backward of {type(call.map).__name__} {call.number}"
 
     def __enter__(self) -> None:
         self.before = getattr(origin, "text", "")
         if not self.before:  # of derivatives of derivatives, the outermost
-            origin.text = f" ({self.text})"
+            origin.text, origin.what = f" ({self.text})", self.what
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        origin.text = self.before
+        if not self.before:
+            origin.text = origin.what = ""
         if isinstance(error, DistBackendError) and not self.before:
             raise DistBackendError(
                 f"{error}\nThis was {self.text}. All ranks must run backward through the same "
@@ -240,7 +255,7 @@ def _is_tied(token: Tensor) -> None:
         sent.done = True
 
 
-class ordered:  # noqa: N801: used as a with statement
+class ordered:
     """Ties each differentiable communication within the block to the one before it.
 
     Backward from any of them then runs all that came before, on every rank in reverse order,

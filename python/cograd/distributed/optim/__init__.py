@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Optimizers whose state is divided among the ranks."""
 
-from __future__ import annotations
-
 from .zero_redundancy_optimizer import ZeroRedundancyOptimizer
 
 __all__ = ["ZeroRedundancyOptimizer"]

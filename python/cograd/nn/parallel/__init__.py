@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cograd import _absent
 
@@ -17,11 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 if not TYPE_CHECKING:
-    _missing = _absent.reporter(__name__)
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         # Processes are met with only by those who ask for them: `import cograd.nn` stays quick.
         if name in ("DistributedDataParallel", "distributed"):
-            module = importlib.import_module(f"{__name__}.distributed")
+            from importlib import import_module
+
+            module = import_module(f"{__name__}.distributed")
             return module if name == "distributed" else module.DistributedDataParallel
-        return _missing(name)
+        raise _absent.missing(__name__, name)
+
+    del TYPE_CHECKING, annotations

@@ -12,7 +12,7 @@ from cograd import Tensor
 
 __all__ = ["Bucket", "assign"]
 
-ALONE = 4 << 20  # bytes from which a gradient travels by itself: two copies cost more than a message
+ALONE = 4 << 20  # bytes of a gradient that travels by itself: copies would cost more
 
 
 def assign(

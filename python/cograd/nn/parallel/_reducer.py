@@ -140,7 +140,8 @@ class Reducer:
     def prepare_backward(self, outputs: Sequence[Tensor]) -> None:
         """Arms the hooks for a backward from ``outputs``, what forward gave."""
         self._armed = True
-        roots = list({t.grad_fn: None for t in outputs if t.grad_fn is not None})
+        needed = [t for t in outputs if t.requires_grad]
+        roots = list({graph.get_gradient_edge(t).node: None for t in needed})
         known = weakref.ref(self)
 
         def enter(gradients: Any) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -306,6 +306,19 @@ class DistributedDataParallel(Module, Joinable):
         self._comm_hook = (state, hook)
         self.reducer.comm_hook = self._comm_hook
 
+    def _set_static_graph(self) -> None:
+        """The same as ``static_graph=True`` at construction, before the first forward."""
+        if self._reducer is not None and self._reducer.iterations:
+            raise RuntimeError("_set_static_graph() must be called before the first iteration")
+        self.static_graph = True
+        if not self._alone:
+            self._make_reducer()
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Iterable[str]) -> None:
+        """Parameters and buffers, by their names in ``module``, that are not to be kept equal."""
+        module._ddp_params_and_buffers_to_ignore = list(names)
+
     def _get_ddp_logging_data(self) -> dict[str, Any]:
         """What this rank has done: sizes of buckets, and times of the last iteration in ns."""
         if self._reducer is None:
@@ -316,9 +329,7 @@ class DistributedDataParallel(Module, Joinable):
             "rank": cograd.distributed.get_rank(self.process_group),
             "iteration": reducer.iterations,
             "has_rebuilt_buckets": reducer.rebuilt,
-            "bucket_sizes": ", ".join(
-                str(bucket.nbytes) for bucket in reducer.buckets
-            ),
+            "bucket_sizes": ", ".join(str(bucket.nbytes) for bucket in reducer.buckets),
             "find_unused_parameters": self.find_unused_parameters,
             "gradient_as_bucket_view": self.gradient_as_bucket_view,
             "static_graph": self.static_graph,
@@ -438,7 +449,7 @@ def _check_annotations(hook: Callable[..., Any]) -> None:
     except (TypeError, ValueError):
         return
     bucket = parameters.get("bucket")
-    kinds = (inspect.Parameter.empty, cograd.distributed.GradBucket)
-    if bucket is not None and bucket.annotation not in kinds:
-        if not isinstance(bucket.annotation, str):
-            raise ValueError("Communication hook: bucket annotation should be dist.GradBucket.")
+    kind = inspect.Parameter.empty if bucket is None else bucket.annotation
+    known = (inspect.Parameter.empty, cograd.distributed.GradBucket)
+    if kind not in known and not isinstance(kind, str):
+        raise ValueError("Communication hook: bucket annotation should be dist.GradBucket.")
