@@ -192,7 +192,7 @@ def is_torchelastic_launched() -> bool:
     return False
 
 
-_PARTS = ("algorithms", "optim")  # imported when asked for
+_PARTS = ("algorithms", "checkpoint", "nn", "optim")  # imported when asked for
 
 
 if not TYPE_CHECKING:

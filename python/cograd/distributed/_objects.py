@@ -7,6 +7,7 @@ import pickle
 from typing import Any
 
 from cograd.distributed._group import ProcessGroup, group_rank, in_group
+from cograd.distributed._names import DistBackendError
 from cograd.distributed._watch import call_site, describe, poll
 
 __all__ = [
@@ -37,14 +38,33 @@ def _sizes(pg: ProcessGroup, name: str, detail: str, size: int) -> list[int]:
     return list(every)
 
 
+def _pickled(value: Any) -> bytes | Exception:
+    """Its bytes, or why there are none: the other ranks, which wait for them, are told."""
+    try:
+        return pickle.dumps(value)
+    except Exception as error:
+        return error
+
+
+def _check_pickled(name: str, pg: ProcessGroup, data: bytes | Exception, sizes: list[int]) -> bytes:
+    """Raises on every rank where one could not pickle its objects; the group stays usable."""
+    if isinstance(data, Exception):
+        raise data
+    failed = [rank for rank, size in zip(pg.ranks, sizes, strict=True) if size < 0]
+    if failed:
+        raise DistBackendError(f"{name}: rank {failed[0]} could not pickle its objects")
+    return data
+
+
 def _places(sizes: list[int]) -> list[int]:
     return [sum(sizes[:at]) for at in range(len(sizes))]
 
 
-def _all_bytes(pg: ProcessGroup, name: str, data: bytes) -> list[bytes]:
+def _all_bytes(pg: ProcessGroup, name: str, given: bytes | Exception) -> list[bytes]:
     """Every rank's bytes."""
     byte = pg._runtime.MPI.BYTE
-    sizes = _sizes(pg, name, "", len(data))
+    sizes = _sizes(pg, name, "", len(given) if isinstance(given, bytes) else -1)
+    data = _check_pickled(name, pg, given, sizes)
     places, every = _places(sizes), bytearray(sum(sizes))
     pg.collective(
         name,
@@ -88,7 +108,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: ProcessGroup | No
     if pg is None:
         return
     _check_list("all_gather_object", "object_list", object_list, pg.size())
-    every = _all_bytes(pg, "all_gather_object", pickle.dumps(obj))
+    every = _all_bytes(pg, "all_gather_object", _pickled(obj))
     for at, data in enumerate(every):
         object_list[at] = pickle.loads(data)
 
@@ -116,10 +136,12 @@ def gather_object(
         _check_list("gather_object", "object_gather_list", object_gather_list, pg.size())
     elif object_gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
-    data = pickle.dumps(obj)
+    given = _pickled(obj)
     byte = pg._runtime.MPI.BYTE
     detail = f"dst={pg.ranks[root]}"
-    sizes = _sizes(pg, "gather_object", detail, len(data))
+    size = len(given) if isinstance(given, bytes) else -1
+    sizes = _sizes(pg, "gather_object", detail, size)
+    data = _check_pickled("gather_object", pg, given, sizes)
     places = _places(sizes)
     every = bytearray(sum(sizes) if root == pg.rank() else 0)
     receive = [every, (sizes, places), byte] if root == pg.rank() else None
@@ -164,8 +186,9 @@ def broadcast_object_list(
         src = 0
     root = group_rank(name, pg, "src", src, group_src)
     detail = f"src={pg.ranks[root]}"
-    data = pickle.dumps(object_list) if root == pg.rank() else b""
-    size = _sizes(pg, name, detail, len(data))[root]
+    given = _pickled(object_list) if root == pg.rank() else b""
+    sizes = _sizes(pg, name, detail, len(given) if isinstance(given, bytes) else -1)
+    data, size = _check_pickled(name, pg, given, sizes), sizes[root]
     memory = bytearray(data) if root == pg.rank() else bytearray(size)
     byte = pg._runtime.MPI.BYTE
     pg.collective(
@@ -219,15 +242,15 @@ def scatter_object_list(
     if src is None and group_src is None:
         src = 0
     root = group_rank(name, pg, "src", src, group_src)
-    parts = [b""] * pg.size()
+    parts: list[bytes | Exception] = [b""] * pg.size()
     if root == pg.rank():
         _check_list(name, "scatter_object_input_list", scatter_object_input_list, pg.size())
-        parts = [pickle.dumps(obj) for obj in scatter_object_input_list or ()]
+        parts = [_pickled(obj) for obj in scatter_object_input_list or ()]
     mpi = pg._runtime.MPI
     detail = f"src={pg.ranks[root]}"
     sizes = memoryview(bytearray(8 * pg.size())).cast("q")
     for at, part in enumerate(parts):
-        sizes[at] = len(part)
+        sizes[at] = len(part) if isinstance(part, bytes) else -1
     pg.collective(
         name,
         None,
@@ -236,7 +259,11 @@ def scatter_object_list(
         detail=detail,
     )
     every = list(sizes)
-    data, own = b"".join(parts), bytearray(every[pg.rank()])
+    if min(every) < 0:
+        broken = next((part for part in parts if isinstance(part, Exception)), b"")
+        _check_pickled(name, pg, broken, [-1 if r == root else 0 for r in range(pg.size())])
+    data = b"".join(part for part in parts if isinstance(part, bytes))
+    own = bytearray(every[pg.rank()])
     send = [data, (every, _places(every)), mpi.BYTE] if root == pg.rank() else None
     pg.collective(
         name,
@@ -271,7 +298,8 @@ def send_object_list(
     if to == pg.rank():
         raise ValueError("Invalid destination rank: it is that of the current process.")
     runtime = pg._alive()
-    data = pickle.dumps(object_list)
+    given = _pickled(object_list)
+    data = given if isinstance(given, bytes) else b""  # nothing tells the receiver of a failure
     text = describe(f"{name}(dst={pg.ranks[to]})", None, None, call_site())
     runtime.board.enter(True, 0, text.encode()[:900])
     request = pg.comm.Isend([data, runtime.MPI.BYTE], to, runtime.tag_limit - _TAG)
@@ -289,6 +317,8 @@ def send_object_list(
         runtime.parked.append((request, data))
         raise
     runtime.board.leave()
+    if isinstance(given, Exception):
+        raise given
 
 
 def recv_object_list(
@@ -345,5 +375,7 @@ def recv_object_list(
         raise
     runtime.board.leave()
     sender: int = pg.ranks[status.Get_source()]
+    if not data:
+        raise DistBackendError(f"{name}: rank {sender} could not pickle its objects")
     _fill(name, object_list, pickle.loads(bytes(data)), sender)
     return sender

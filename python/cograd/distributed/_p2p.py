@@ -236,16 +236,16 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         raise ValueError("batch_isend_irecv: p2p_op_list is empty")
     if any(op.group is not p2p_op_list[0].group for op in p2p_op_list):
         raise ValueError("All ops need to use the same group.")
-    receives = [op for op in p2p_op_list if op.op is irecv]
     begun: dict[int, Work | None] = {}
-    for op in receives:
-        begun[id(op)] = irecv(op.tensor, group=op.group, tag=op.tag, group_src=op.group_peer)
+    for at, op in enumerate(p2p_op_list):
+        if op.op is irecv:
+            begun[at] = irecv(op.tensor, group=op.group, tag=op.tag, group_src=op.group_peer)
     works = []
-    for op in p2p_op_list:
+    for at, op in enumerate(p2p_op_list):
         if op.op is isend:
             work = isend(op.tensor, group=op.group, tag=op.tag, group_dst=op.group_peer)
         else:
-            work = begun[id(op)]
+            work = begun[at]
         if work is not None:
             works.append(work)
     return works

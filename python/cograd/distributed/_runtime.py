@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import faulthandler
 import importlib.util
 import os
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 from cograd.distributed._board import FAILED, GONE, LEFT, Board
@@ -112,8 +115,12 @@ def get() -> Runtime:
     return current
 
 
-def start() -> Runtime:
-    """Imports and starts MPI, once in a process."""
+def start(limit: float) -> Runtime:
+    """Imports and starts MPI, once in a process.
+
+    MPI itself waits without end for a rank that never starts, and does not return meanwhile: the
+    process ends with code 1 and its stack after ``limit`` seconds.
+    """
     global current
     if current is not None:
         current.check()
@@ -122,11 +129,26 @@ def start() -> Runtime:
         raise RuntimeError(
             "init_process_group: this process was forked from a rank of MPI and cannot become one"
         )
-    current = Runtime(_import())
+    with _ended_after(limit):
+        current = Runtime(_import())
     os.register_at_fork(after_in_child=_in_child)
     atexit.register(_at_exit, current)
     _hook_exceptions(current)
     return current
+
+
+@contextlib.contextmanager
+def _ended_after(limit: float) -> Iterator[None]:
+    try:
+        number = sys.__stderr__.fileno()  # type: ignore[union-attr]
+        faulthandler.dump_traceback_later(min(limit, 1e6), exit=True, file=number)
+    except (OSError, RuntimeError, ValueError, AttributeError):  # there is no stderr
+        yield
+        return
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def _import() -> Any:

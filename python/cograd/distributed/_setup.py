@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
 from collections.abc import Sequence
@@ -113,7 +114,7 @@ def init_process_group(
     if store is not None:
         raise ValueError("init_process_group: there is no store; mpiexec says who the ranks are")
     _names.set_debug_level_from_env()
-    runtime = _runtime.start()
+    runtime = _runtime.start(limit)
     _check_backend("init_process_group", backend)
     for what, given, actual in (
         ("world_size", world_size, runtime.size),
@@ -140,10 +141,12 @@ def init_process_group(
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
     """Ends a group (None: the default one and with it all others); MPI itself runs on.
 
-    Calls in progress are completed first. All members call it.
+    Calls in progress are completed first. All members call it; elsewhere it does nothing.
     """
     from cograd.distributed._group import group as world
 
+    if _is_outside(group):
+        return
     pg = resolve("destroy_process_group", group)
     runtime = pg._runtime
     if pg.comm is None:
@@ -305,6 +308,8 @@ def new_group(
         _agree(world, "new_group", ",".join(map(str, members)))
     if runtime.rank not in members:
         return GroupMember.NON_GROUP_MEMBER
+    if use_local_synchronization:
+        _meet(world, members, limit)
     mpi_group = world.comm.Get_group().Incl(members)
     comm = world.comm.Create_group(mpi_group, 7)
     name = f"{_made}" if not use_local_synchronization else "local:" + ",".join(map(str, members))
@@ -322,6 +327,53 @@ def _agree(world: ProcessGroup, name: str, what: str) -> None:
     if len(set(said)) > 1:
         lines = "\n".join(f"  rank {at}: {text}" for at, text in enumerate(said))
         raise DistBackendError(f"{name}: the ranks name different groups\n{lines}")
+
+
+_MEETING = 3  # below the largest tag
+
+
+def _meet(world: ProcessGroup, members: list[int], limit: float) -> None:
+    """Waits until all members have come: MPI's own making of a group knows no timeout.
+
+    They tell the first of them whom they name, and it tells them.
+    """
+    from cograd.distributed._names import DistBackendError
+
+    runtime, comm, rank = world._runtime, world.comm, world.rank()
+    first, tag, byte = members[0], runtime.tag_limit - _MEETING, runtime.MPI.BYTE
+    names = ",".join(map(str, members))
+    own = f"{hashlib.sha256(names.encode()).hexdigest()} {names}".encode()[:256].ljust(256)
+    others = [r for r in members if r != first] if rank == first else [first]
+    said = {r: bytearray(len(own)) for r in others}
+    text = f"new_group({names[:150]}) at {call_site()}"
+    runtime.board.enter(True, 0, text.encode(errors="replace")[:900])
+
+    def complete(requests: list[Any]) -> None:
+        try:
+            poll(
+                lambda: runtime.MPI.Request.Testall(requests),
+                runtime,
+                world,
+                lambda: text,
+                timeout=limit,
+                peers=others,
+            )
+        except BaseException:
+            runtime.parked.append((requests, own, said))
+            raise
+
+    if rank != first:
+        complete([comm.Isend([own, byte], first, tag)])
+    complete([comm.Irecv([raw, byte], r, tag) for r, raw in said.items()])
+    if rank == first:
+        complete([comm.Isend([own, byte], r, tag) for r in others])
+    runtime.board.leave()
+    for other, raw in said.items():
+        if raw != own:
+            raise DistBackendError(
+                f"new_group: the ranks name different groups: rank {rank} {names}, rank {other} "
+                f"{bytes(raw[65:]).decode().rstrip()}"
+            )
 
 
 def new_subgroups_by_enumeration(

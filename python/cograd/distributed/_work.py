@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import cograd
+from cograd.distributed import _runtime
 from cograd.distributed._board import spoken
 from cograd.distributed._names import DistBackendError
 from cograd.distributed._watch import poll
@@ -46,6 +49,8 @@ class Work:
         self._text = text
         self._request = request
         self._keep = keep  # what MPI reads and writes
+        self._lock = threading.RLock()
+        self._held: Any = list(_storages(keep))  # also when the tensors get other memory
         self._finish = finish
         self._result = result
         self._nbytes = nbytes
@@ -56,16 +61,38 @@ class Work:
         self._started = time.monotonic()
 
     def _test(self) -> bool:
+        if _runtime._forked:
+            self._runtime.check()
+        with self._lock:  # two threads must not test one request
+            return self._test_alone()
+
+    def _test_alone(self) -> bool:
         request = self._request
         if request is None:
             return True
-        if self._status is not None:
-            done = request.Test(self._status)
-        else:
-            done = request.Test()
+        try:
+            if self._status is not None:
+                done = request.Test(self._status)
+            else:
+                done = request.Test()
+        except self._runtime.MPI.Exception as error:
+            raise self._failed(error) from None
         if done:
             self._complete()
         return bool(done)
+
+    def _failed(self, error: Any) -> BaseException:
+        """What MPI says is this call's error, and the end of communication."""
+        self._runtime.parked.append((self._request, self._keep, self._held))
+        self._runtime.pending.pop(id(self), None)
+        self._request = self._finish = None
+        text = self._text.decode(errors="replace")
+        self._error = self._runtime.fail(
+            f"rank {self._runtime.rank}: MPI failed in {text}: {error.Get_error_string()}"
+        )
+        if self._future is not None:
+            self._future.set_exception(self._error)
+        return self._error
 
     def _complete(self) -> None:
         if self._request is None:
@@ -79,7 +106,7 @@ class Work:
             self._error = error
             raise
         finally:
-            self._keep = self._finish = None
+            self._keep = self._finish = self._held = None
             if self._future is not None:
                 if self._error is None:
                     self._future.set_result(self._result)
@@ -99,7 +126,8 @@ class Work:
         if self._error is not None:
             raise self._error
         if self._request is None:
-            return True
+            with self._lock:  # another thread may still bring in the results
+                return True
         runtime, group = self._runtime, self._group
         runtime.check(self._text)
         own = None if timeout is None else _seconds(timeout)
@@ -178,6 +206,14 @@ class Work:
         return self._future
 
 
+def _storages(keep: Any) -> Iterator[Any]:
+    if isinstance(keep, cograd.Tensor):
+        yield keep.untyped_storage()
+    elif isinstance(keep, (list, tuple)):
+        for part in keep:
+            yield from _storages(part)
+
+
 def _seconds(timeout: timedelta | float) -> float:
     if isinstance(timeout, timedelta):
         return timeout.total_seconds()
@@ -193,8 +229,6 @@ def progress() -> bool:
 
     For loops that compute while calls go on, as DistributedDataParallel does between its buckets.
     """
-    from cograd.distributed import _runtime
-
     runtime = _runtime.current
     if runtime is None:
         return True

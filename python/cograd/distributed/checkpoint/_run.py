@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import cograd.distributed as dist
@@ -233,9 +234,11 @@ def load(
         state = _taken(state_dict)
         wanted = list(leaves(state))
         for key, _, value in wanted:
-            _check(reader.path, key, value, index)
+            with _sound(reader.path, key):
+                _check(reader.path, key, value, index)
         for key, path, value in wanted:
-            _fill(reader, index, state, key, path, value)
+            with _sound(reader.path, key):
+                _fill(reader, index, state, key, path, value)
         for key, value in state_dict.items():
             if isinstance(value, Stateful):
                 value.load_state_dict(state[key])
@@ -243,6 +246,17 @@ def load(
                 state_dict[key] = state[key]
 
     ranks.together("load()", filled)
+
+
+@contextlib.contextmanager
+def _sound(path: str, key: str) -> Iterator[None]:
+    """Errors of what the files say there: whoever wrote them can have written anything."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as e:
+        raise CheckpointException(
+            f"load(): the checkpoint in {path} is damaged at '{key}': {type(e).__name__}: {e}"
+        ) from e
 
 
 def _check(path: str, key: str, value: Any, index: dict[str, Any]) -> None:

@@ -102,7 +102,7 @@ class FileSystemReader:
             raise CheckpointException(
                 f"load(): {self.path} has no {INDEX}: no checkpoint was finished there"
             ) from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CheckpointException(f"load(): {name} is damaged: {error}") from None
         if not isinstance(index, dict) or index.get("format") != _FORMAT:
             raise CheckpointException(f"load(): {name} is not the index of a checkpoint")
@@ -124,7 +124,7 @@ class FileSystemReader:
                     if length > _HEADER_LIMIT:
                         raise ValueError(f"its header would have {length} bytes")
                     header = json.loads(file.read(length))
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RecursionError) as error:
                 raise CheckpointException(f"load(): {path} cannot be read: {error}") from None
             self._files[name] = 8 + length, header
         return self._files[name]
@@ -136,6 +136,12 @@ class FileSystemReader:
             raise CheckpointException(f"load(): {path} has no tensor '{entry}'")
         first, last = header[entry]["data_offsets"]
         with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size - begin
+            if not 0 <= first <= last <= size:
+                raise CheckpointException(
+                    f"load(): {path} is damaged or cut off: '{entry}' is at bytes {first} to "
+                    f"{last} of {size}"
+                )
             file.seek(begin + first)
             data = file.read(last - first)
         if len(data) != last - first:

@@ -342,6 +342,12 @@ class Reducer:
             return
         if isinstance(result, (list, tuple)):
             result = result[0]
+        if not isinstance(result, Tensor) or result.numel() != bucket.numel:
+            got = list(result.shape) if isinstance(result, Tensor) else type(result).__name__
+            raise RuntimeError(
+                f"DDP communication hook: expected a Future of a tensor of {bucket.numel} "
+                f"elements, those of the bucket, got {got}"
+            )
         if result.data_ptr() != bucket.buffer.data_ptr():
             with cograd.no_grad():
                 bucket.buffer.copy_(result.reshape(-1))

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Misuse of cograd.distributed: every rank raises, none hangs, the memory is safe."""
+
+import pytest
+from mpi_ranks import needs_mpi, run_ranks
+
+pytestmark = needs_mpi
+
+
+@pytest.mark.parametrize(
+    ("name", "n"),
+    [
+        ("local_groups_differ", 3),
+        ("destroyed_by_all", 2),
+        ("other_memory_under_irecv", 2),
+        ("objects_that_cannot_be_pickled", 2),
+        ("one_receive_twice_in_a_batch", 2),
+        ("hooks_of_wrong_shapes", 2),
+        ("waited_for_by_threads", 2),
+        ("forked_with_a_handle", 2),
+        ("handles_that_nobody_keeps", 2),
+        ("parts_are_found", 1),
+    ],
+)
+def test_ends_well(name, n):
+    run_ranks(n, "review.py", name, timeout=40)
+
+
+def test_damaged_checkpoint(tmp_path):
+    run_ranks(2, "review.py", "damaged_checkpoint", str(tmp_path), timeout=40)
+
+
+def test_a_rank_raises_before_it_starts_mpi():
+    outcome = run_ranks(2, "review.py", "never_begins", timeout=30, ok=False)
+    assert outcome.code != 0 and "in init_process_group" in outcome.err
+
+
+def test_group_of_which_a_member_never_comes():
+    outcome = run_ranks(2, "review.py", "local_group_without_a_member", timeout=30, ok=False)
+    assert outcome.code != 0 and "in new_group(0,1)" in outcome.err
+
+
+def test_mpi_fails_in_a_handle():
+    outcome = run_ranks(2, "review.py", "irecv_of_too_much", timeout=30, ok=False)
+    assert outcome.code != 0 and "told" in outcome.out and "Traceback" not in outcome.err
