@@ -3,7 +3,8 @@
 # Builds libcograd.so for 64-bit Arm with Debian's cross compiler and runs the core's C++ tests
 # (tests/cpp) and a program of the C++ interface under qemu-user. Needs, on Debian or Ubuntu:
 #   apt-get install g++-aarch64-linux-gnu qemu-user
-# OpenBLAS is the aarch64 wheel of scipy-openblas32. Usage: tools/cross_aarch64.sh [test name ...]
+# OpenBLAS is the aarch64 wheel of scipy-openblas32; its run time needs zlib, which is Debian's,
+# unpacked beside it. Usage: tools/cross_aarch64.sh [test name ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-.venv/bin/python}
@@ -30,25 +31,36 @@ if [ ! -e "$blas/scipy_openblas32/lib/libscipy_openblas.so" ]; then
   "$PYTHON" -m zipfile -e "$OUT"/wheel/scipy_openblas32-*.whl "$blas"
 fi
 lib=$PWD/$blas/scipy_openblas32/lib
+zlib=$PWD/$OUT/zlib
+if [ ! -e "$zlib/lib/aarch64-linux-gnu/libz.so.1" ]; then
+  mkdir -p "$OUT/lists/partial" "$zlib"
+  arm=(-oAPT::Architecture=arm64 -oAPT::Architectures=arm64 -oDir::State::Lists="$PWD/$OUT/lists")
+  apt-get -qq "${arm[@]}" update
+  (cd "$OUT" && apt-get -qq "${arm[@]}" download zlib1g && dpkg -x zlib1g_*.deb "$zlib")
+fi
 
 cmake -G Ninja -S . -B "$OUT/build" \
   -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/aarch64-linux-gnu.cmake -DCOGRAD_PYTHON=OFF \
   -DCMAKE_BUILD_TYPE=Check -DCMAKE_CXX_FLAGS_CHECK="$OPTIMISATION -DNDEBUG" \
-  -DCOGRAD_KERNEL_OPTIMISATION="$OPTIMISATION" -DCOGRAD_WERROR=ON -DCOGRAD_PCH=ON -DOpenBLAS32_LIBRARY="$lib/libscipy_openblas.so" \
+  -DCOGRAD_KERNEL_OPTIMISATION="$OPTIMISATION" -DCOGRAD_WERROR=ON -DCOGRAD_PCH=ON \
+  -DOpenBLAS32_LIBRARY="$lib/libscipy_openblas.so" \
   -DOpenBLAS32_INCLUDE_DIR="$PWD/$blas/scipy_openblas32/include" -DOpenBLAS32_VERSION=cross >"$OUT/configure.log"
 cmake --build "$OUT/build" -j "$JOBS" ${KEEP_GOING:+-- -k 0}
 
+# Tests take out of an archive what they call: the link is quick.
 compile=(aarch64-linux-gnu-g++ -std=c++20 -O1 -pthread -Icsrc -Icsrc/include)
 objects=("$OUT"/build/CMakeFiles/cograd_*.dir)
-mapfile -t objects < <(find "${objects[@]}" -name '*.o' | sort)
-run() { LD_LIBRARY_PATH='' "${emulator[@]}" -E LD_LIBRARY_PATH="$lib:$PWD/$OUT/build/cograd/lib" "$@"; }
+rm -f "$OUT/objects.a"
+find "${objects[@]}" -name '*.o' | sort | xargs aarch64-linux-gnu-ar qcs "$OUT/objects.a"
+paths=$lib:$zlib/lib/aarch64-linux-gnu:$PWD/$OUT/build/cograd/lib
+run() { LD_LIBRARY_PATH='' "${emulator[@]}" -E LD_LIBRARY_PATH="$paths" "$@"; }
 
 # The kernels' tests see what libcograd.so hides, so they link its objects.
 for source in tests/cpp/*_test.cpp; do
   name=$(basename "$source" .cpp)
   [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
   printf '=== %s\n' "$name"
-  "${compile[@]}" "$source" "${objects[@]}" "$lib/libscipy_openblas.so" \
+  "${compile[@]}" "$source" "$OUT/objects.a" "$lib/libscipy_openblas.so" \
     -Wl,-rpath-link,"$lib" -ldl -o "$OUT/$name"
   run "$OUT/$name"
 done
