@@ -10,7 +10,8 @@ using DTypeLoops = LoopFn[kNumDTypes];
 using LoopTable = const DTypeLoops*;
 
 enum class Isa : uint8_t { base, v3, v4 };
-// The best level this processor and this build have; COGRAD_ISA=base or v3 in the environment lowers it.
+// The best level this processor and this build have; COGRAD_ISA=base or v3 in the environment
+// lowers it.
 Isa isa() noexcept;
 
 }  // namespace cograd::kernels

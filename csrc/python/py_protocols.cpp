@@ -24,10 +24,19 @@ PyObject* number_object(T v) {
     return PyFloat_FromDouble(static_cast<double>(v));
 }
 
+// A bool that nobody wrote (torch.empty) is any byte, which may not be read as a bool.
+template <class T>
+PyObject* element_object(const T* p) {
+  if constexpr (std::is_same_v<T, bool>)
+    return PyBool_FromLong(*reinterpret_cast<const unsigned char*>(p));
+  else
+    return number_object(*p);
+}
+
 template <class T>
 py::object nested_list(const Tensor& t, const T* p, int dim) {
   if (dim == t.dim()) {
-    PyObject* o = number_object(*p);
+    PyObject* o = element_object(p);
     if (o == nullptr) throw_python_error();
     return py::reinterpret_steal<py::object>(o);
   }
@@ -38,7 +47,7 @@ py::object nested_list(const Tensor& t, const T* p, int dim) {
   py::object hold = py::reinterpret_steal<py::object>(list);
   const bool last = dim + 1 == t.dim();
   for (int64_t i = 0; i < n; ++i, p += step) {
-    PyObject* o = last ? number_object(*p) : nested_list(t, p, dim + 1).release().ptr();
+    PyObject* o = last ? element_object(p) : nested_list(t, p, dim + 1).release().ptr();
     if (o == nullptr) throw_python_error();
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), o);
   }

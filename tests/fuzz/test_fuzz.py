@@ -130,6 +130,12 @@ def test_samples_without_a_last_dim_have_no_complex_view(shape):
     assert torch.equal(both, torch.view_as_complex(torch.arange(12.0).reshape(3, 2, 2)))
 
 
+def test_samples_that_are_no_matrices_have_no_product():
+    x = torch.ones(3, dtype=torch.int64)
+    seen = outcome(lambda: torch.vmap(torch.addmm)(x, x, x))
+    assert seen.startswith("RuntimeError"), seen
+
+
 class NoTruth:
     def __bool__(self):
         raise ZeroDivisionError

@@ -187,6 +187,8 @@ struct MatmulOp {
   static constexpr BatchRule kBatch = leading(2);
   static Tensor forward(Ctx<MatmulOp>& ctx, const Tensor& a, const Tensor& b, bool ta, bool tb) {
     check_product(a, b);
+    COGRAD_CHECK(a.dim() >= 2 && b.dim() >= 2, "matmul: expected matrices, got tensors of ",
+                 a.dim(), " and ", b.dim(), " dims");
     const IntList lead_a = a.sizes().first(static_cast<size_t>(a.dim()) - 2);
     const IntList lead_b = b.sizes().first(static_cast<size_t>(b.dim()) - 2);
     Dims batch;
