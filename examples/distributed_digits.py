@@ -47,7 +47,9 @@ class Timeline:
         """A communication hook: the mean over the ranks, with its time taken."""
         begin = time.time()
         mean = bucket.buffer().div_(dist.get_world_size(group))
-        future = dist.all_reduce(mean, group=group, async_op=True).get_future()
+        work = dist.all_reduce(mean, group=group, async_op=True)
+        assert work is not None
+        future = work.get_future()
 
         def finish(done):
             self.add("gradients", begin)
@@ -136,7 +138,7 @@ def draw(path, losses, alone, spans):
 
 def main():
     """Trains on all ranks, then on one, and compares."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Digits on several ranks.")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--out", default="distributed_digits.png")
     options = parser.parse_args()
@@ -148,14 +150,16 @@ def main():
     dataset, timeline = digits(), Timeline()
     model = DistributedDataParallel(network(), bucket_cap_mb=1.0)
     model.register_comm_hook(None, timeline.average)
+    loader, sampler = batches(dataset, ranks, rank)
     begin = time.time()
-    losses = train(model, *batches(dataset, ranks, rank), options.epochs, timeline)
+    losses = train(model, loader, sampler, options.epochs, timeline)
     seconds = time.time() - begin
     dist.all_reduce(losses, op=dist.ReduceOp.AVG)
     spans = [None] * ranks
     dist.all_gather_object(spans, timeline.spans)
     if rank == 0:
-        alone = train(network(), *batches(dataset, 1, 0), options.epochs, Timeline())
+        loader, sampler = batches(dataset, 1, 0)
+        alone = train(network(), loader, sampler, options.epochs, Timeline())
         apart = (losses - alone).abs().max().item()
         print(f"{ranks} ranks: loss {losses[0]:.4f} to {losses[-1]:.4f} in {seconds:.1f} s")
         print(f"largest difference from the losses of one rank: {apart:.1e}")

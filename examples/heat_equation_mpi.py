@@ -77,11 +77,15 @@ def reconstruct(measured, iterations):
         start.requires_grad_()
         found = residuals(start, measured)
         found.square().sum().backward()  # of this rank's part: the gradient is that of the sum
+        assert start.grad is not None
         gradient, start = start.grad / 2, start.detach()
         found = found.detach()
         history.append(dot(found, found).item())
         size = dot(gradient, gradient)
-        direction = -gradient + (direction * (size / before) if before is not None else 0)
+        if before is not None:
+            direction = direction * (size / before) - gradient
+        else:
+            direction = -gradient
         with torch.no_grad():  # which leaves forward mode
             _, change = jvp(lambda u: residuals(u, measured), (start,), (direction,))
         start = start - direction * (dot(gradient, direction) / dot(change, change))
@@ -108,9 +112,12 @@ def own_rows(whole):
 
 def on_first(rows):
     """All rows, on rank 0; None on the others."""
-    found = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
+    if dist.get_rank() > 0:
+        dist.gather_object(rows)
+        return None
+    found = [rows] * dist.get_world_size()  # to be written
     dist.gather_object(rows, found)
-    return None if found is None else torch.cat(found)
+    return torch.cat(found)
 
 
 def draw(path, truth, measured, found, history):
@@ -124,11 +131,11 @@ def draw(path, truth, measured, found, history):
     count = dist.get_world_size()
     names = ["before", f"measured {STEPS} steps later", "found, from the measurement"]
     for axis, whole, name in zip(axes, (truth, measured, found), names, strict=False):
-        image = axis.imshow(whole, cmap="inferno", vmin=0, vmax=1.1)
+        axis.imshow(whole, cmap="inferno", vmin=0, vmax=1.1)
         for rank in range(1, count):
             axis.axhline(SIZE * rank // count - 0.5, color="white", lw=0.8, ls=":")
         axis.set(title=name, xticks=[], yticks=[])
-    figure.colorbar(image, ax=axes[2], shrink=0.75, label="temperature")
+    figure.colorbar(axes[2].images[0], ax=axes[2], shrink=0.75, label="temperature")
     axes[3].semilogy(history)
     axes[3].set_box_aspect(0.75)
     axes[3].set(title=f"{count} ranks" if count > 1 else "1 rank", xlabel="iteration")
@@ -151,7 +158,7 @@ def main():
         measured = evolve(own_rows(truth)) + own_rows(noise)
     found, history = reconstruct(measured, options.iterations)
     measured, found = on_first(measured), on_first(found)
-    if dist.get_rank() == 0:
+    if measured is not None and found is not None:  # on rank 0
         print("ranks:", dist.get_world_size())
         print(f"loss: {history[0]:.6f} at first, {history[-1]:.9f} at last")
         print(f"error of the measurement: {(measured - truth).square().mean().sqrt().item():.9f}")

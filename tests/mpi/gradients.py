@@ -178,6 +178,47 @@ def check_messages():
     verify(relay, (3,))
 
 
+def diffused(rows, rank, n):
+    """Two steps over rows that are cut over `n` ranks, whose ends receive nothing."""
+    for _ in range(2):
+        above = rank - 1 if rank > 0 else None
+        below = rank + 1 if rank < n - 1 else None
+        first = F.sendrecv(rows[-1:], below, above)
+        last = F.sendrecv(rows[:1], above, below)
+        tall = torch.cat([first, rows, last])
+        rows = rows + 0.2 * (tall[:-2] + tall[2:] - 2 * rows) * rows
+    return rows
+
+
+def check_second_derivatives_at_the_ends_of_a_row():
+    n, me = dist.get_world_size(), dist.get_rank()
+    torch.manual_seed(0)
+    whole, own = torch.rand(8, 3, dtype=D), slice(me * 8 // n, (me + 1) * 8 // n)
+
+    def loss(x, ranks):
+        return (diffused(x, me if ranks > 1 else 0, ranks) ** 4).sum()
+
+    def by_grad(x, ranks):
+        x = x.clone().requires_grad_()
+        (g,) = torch.autograd.grad(loss(x, ranks), x, create_graph=True)
+        return torch.autograd.grad((g**2).sum(), x)[0]
+
+    def by_backward(x, ranks):
+        x = x.clone().requires_grad_()
+        loss(x, ranks).backward(create_graph=True)
+        g, x.grad = x.grad, None
+        (g**2).sum().backward()
+        return x.grad
+
+    def by_func(x, ranks):
+        grad = torch.func.grad
+        return grad(lambda x: (grad(lambda y: loss(y, ranks))(x) ** 2).sum())(x)
+
+    want = by_grad(whole, 1)
+    for f in (by_grad, by_backward, by_func):
+        torch.testing.assert_close(f(whole[own].clone(), n), want[own])
+
+
 def check_debug_mode_compares_messages():
     n, r = dist.get_world_size(), dist.get_rank()
     dist.set_debug_level(dist.DebugLevel.DETAIL)

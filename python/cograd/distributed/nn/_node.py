@@ -117,6 +117,7 @@ class _Communication(Function):
         ctx.call = call
         ctx.likes = [(tuple(t.shape), t.dtype) for t in tensors]
         ctx.sent = None
+        ctx.save_for_backward(token)
         results = call.map.run(tensors)
         if results:
             return results
@@ -131,9 +132,21 @@ class _Communication(Function):
             ctx.sent.done = True
         if isinstance(call.map, Exchange) and not call.map.source:
             grads = ()
+        given = call.map.pull(grads, ctx.likes)
+        (token,) = ctx.saved_tensors
+        if isinstance(call.map, Exchange) and cograd.is_grad_enabled() and token.requires_grad:
+            # What is received depends on this rank's inputs, for a derivative by them alone.
+            given = (*grads, *(depends_on(t, token) for t in given[len(grads) :]))
         with _BackwardOf(call):
-            results = communicate(call.map.adjoint(), call.map.pull(grads, ctx.likes))
-        return (None, None, *call.map.pulled(results))
+            results = communicate(call.map.adjoint(), given)
+        pulled = call.map.pulled(results)
+        if isinstance(call.map, Exchange) and not call.map.to and results[0].requires_grad:
+            # The adjoint only sends: its own backward is reached through the templates.
+            pulled = tuple(
+                depends_on(cograd.zeros(shape, dtype=dtype), results[0]) if needed else None
+                for (shape, dtype), needed in zip(ctx.likes, ctx.needs_input_grad[2:], strict=True)
+            )
+        return (None, None, *pulled)
 
     @staticmethod
     def jvp(ctx: Any, token: Tensor, _: None, *tangents: Tensor) -> Any:
@@ -172,6 +185,8 @@ def communicate(map: Map, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     recorded = cograd.is_grad_enabled() and not getattr(origin, "text", "")
     call, chain = _Call(map, recorded), getattr(_here, "chain", None)
     token = fresh_token()
+    if isinstance(map, Exchange) and cograd.is_grad_enabled():
+        token = _DependsOn.apply(token, *tensors)
     if chain is None:
         return _apply(token, call, tensors)
     results = _apply(chain._tied(token), call, tensors)
