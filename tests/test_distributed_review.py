@@ -13,6 +13,7 @@ pytestmark = needs_mpi
         ("local_groups_differ", 3),
         ("destroyed_by_all", 2),
         ("other_memory_under_irecv", 2),
+        ("memory_that_may_not_be_written", 2),
         ("objects_that_cannot_be_pickled", 2),
         ("one_receive_twice_in_a_batch", 2),
         ("hooks_of_wrong_shapes", 2),

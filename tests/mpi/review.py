@@ -83,6 +83,20 @@ def other_memory_under_irecv():
     assert all((other == 7).all() for other in others)
 
 
+def memory_that_may_not_be_written():
+    fixed = torch.frombuffer(bytes(8), dtype=torch.float32)
+    for call in (
+        lambda: dist.all_reduce(fixed),
+        lambda: dist.recv(fixed, 1 - rank),
+        lambda: dist.all_gather_into_tensor(fixed, torch.ones(1)),
+        lambda: dist.all_to_all_single(fixed, torch.ones(2)),
+    ):
+        caught(RuntimeError, "read-only", call)
+    given = fixed if rank == 0 else torch.ones(2)
+    dist.broadcast(given, 0)
+    assert given.tolist() == [0, 0]
+
+
 def objects_that_cannot_be_pickled():
     """All ranks raise, and the group goes on."""
     bad = (lambda: 1) if rank == 1 else 1

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import cograd
+from cograd._C import _check_written
 
 if TYPE_CHECKING:
     from cograd import Tensor
@@ -40,8 +41,9 @@ def check_list(name: str, argument: str, tensors: Any) -> list[Tensor]:
 
 
 def check_written(name: str, argument: str, tensor: Any) -> None:
-    """RuntimeError unless every element of a tensor has its own memory."""
+    """RuntimeError unless every element of a tensor has its own memory, which may be written."""
     check_tensor(name, argument, tensor)
+    _check_written(tensor, name)
     if tensor.is_contiguous():
         return
     sizes = zip(tensor.shape, tensor.stride(), strict=True)

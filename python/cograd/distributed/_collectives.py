@@ -75,7 +75,7 @@ def broadcast(
         ValueError: the source is not in the group.
         DistBackendError: when MPI fails, another rank fails, or the timeout passes.
     """
-    check_written("broadcast", "tensor", tensor)
+    check_tensor("broadcast", "tensor", tensor)
     pg = in_group("broadcast", group)
     if pg is None:
         return None
@@ -84,6 +84,7 @@ def broadcast(
     if root == pg.rank():
         memory, finish = source(tensor), None
     else:
+        check_written("broadcast", "tensor", tensor)
         place = target(tensor)
         memory, finish = place.memory, place.finish
     spec = message(mpi, memory)
