@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,24 @@ from cograd._C import _check_written
 if TYPE_CHECKING:
     from cograd import Tensor
 
-__all__ = ["check_lengths", "check_list", "check_same", "check_tensor", "check_written"]
+__all__ = [
+    "check_int",
+    "check_lengths",
+    "check_list",
+    "check_same",
+    "check_tensor",
+    "check_written",
+]
+
+
+def check_int(name: str, argument: str, value: Any) -> int:
+    """An int, of Python's or NumPy's; TypeError for what is none, a bool among them."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{name}: {argument} must be an int, got {type(value).__name__}")
 
 
 def check_tensor(name: str, argument: str, tensor: Any) -> None:

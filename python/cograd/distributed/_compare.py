@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cograd.distributed._names import DistBackendError
-from cograd.distributed._watch import poll
+from cograd.distributed._watch import complete
 
 if TYPE_CHECKING:
     from cograd.distributed._group import ProcessGroup
@@ -27,16 +27,12 @@ def compare(group: ProcessGroup, number: int, what: str, text: bytes) -> None:
     runtime.board.enter(True, number, text)
     if group._beside is None:
         group._beside, request = group.comm.Idup()
-        poll(request.Test, runtime, group, text.decode, timeout=group.timeout)
+        complete([request], None, runtime, group, text.decode, timeout=group.timeout)
     own = f"{number}\0{what}".encode()[:_SIZE].ljust(_SIZE, b"\0")
     every = bytearray(_SIZE * group.size())
     byte = runtime.MPI.BYTE
     request = group._beside.Iallgather([own, byte], [every, byte])
-    try:
-        poll(request.Test, runtime, group, text.decode, timeout=group.timeout)
-    except BaseException:
-        runtime.parked.append((request, own, every))
-        raise
+    complete([request], (own, every), runtime, group, text.decode, timeout=group.timeout)
     runtime.board.leave()
     calls = []
     for at in range(group.size()):

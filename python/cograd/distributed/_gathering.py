@@ -207,9 +207,7 @@ def gather(
     pg = in_group("gather", group)
     if pg is None:
         return None
-    if dst is None and group_dst is None:
-        dst = 0
-    root = group_rank("gather", pg, "dst", dst, group_dst)
+    root = group_rank("gather", pg, "dst", dst, group_dst, default=0)
     mpi = pg._runtime.MPI
     finish, receive, memory = None, None, None
     if root == pg.rank():
@@ -262,9 +260,7 @@ def scatter(
     pg = in_group("scatter", group)
     if pg is None:
         return None
-    if src is None and group_src is None:
-        src = 0
-    root = group_rank("scatter", pg, "src", src, group_src)
+    root = group_rank("scatter", pg, "src", src, group_src, default=0)
     mpi = pg._runtime.MPI
     send, values = None, None
     place = target(tensor)

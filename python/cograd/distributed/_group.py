@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cograd.distributed import _names, _runtime
 from cograd.distributed._board import spoken
+from cograd.distributed._checks import check_int
 from cograd.distributed._compare import compare
 from cograd.distributed._watch import describe, origin, place, poll
 from cograd.distributed._work import Work
@@ -273,15 +274,21 @@ def in_group(name: str, given: Any) -> ProcessGroup | None:
     return resolve(name, given)
 
 
-def group_rank(name: str, pg: ProcessGroup, which: str, given: Any, in_pg: Any) -> int:
-    """The rank in ``pg`` of an argument such as ``src`` (global) or ``group_src``."""
+def group_rank(
+    name: str, pg: ProcessGroup, which: str, given: Any, in_pg: Any, default: int | None = None
+) -> int:
+    """The rank in ``pg`` of an argument such as ``src`` (global) or ``group_src``.
+
+    ``default``: the global rank where neither is given; None if one must be.
+    """
     if given is not None and in_pg is not None:
         raise ValueError(f"{name}: can't specify both {which} and group_{which}")
+    if given is None and in_pg is None:
+        given = default
     value = given if in_pg is None else in_pg
     if value is None:
         raise ValueError(f"{name}: must specify {which} or group_{which}")
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}: {which} must be an int, got {type(value).__name__}")
+    value = check_int(name, which, value)
     if in_pg is not None:
         if not 0 <= value < pg.size():
             raise ValueError(f"{name}: Group rank {value} is not part of group {pg}")

@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import faulthandler
 import importlib.util
+import multiprocessing
 import os
 import sys
 import time
@@ -14,6 +15,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
+from cograd import _launcher
 from cograd.distributed._board import FAILED, GONE, LEFT, Board
 from cograd.distributed._names import DistBackendError
 
@@ -128,6 +130,13 @@ def start(limit: float) -> Runtime:
     if _forked_before():
         raise RuntimeError(
             "init_process_group: this process was forked from a rank of MPI and cannot become one"
+        )
+    if multiprocessing.parent_process() is not None and _launcher.position() is not None:
+        raise RuntimeError(
+            "init_process_group: this process was started by a rank of mpiexec through "
+            "multiprocessing and cannot be a rank itself; mpiexec starts the ranks, so call in the "
+            "rank what the process was to run (multiprocessing.spawn does so when nprocs is "
+            "mpiexec's -n)"
         )
     with _ended_after(limit):
         current = Runtime(_import())

@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from typing import Any, TypeVar
 
+from cograd import _launcher
+
 __all__ = [
     "ProcessContext",
     "ProcessException",
@@ -185,6 +187,9 @@ def start_processes(
 ) -> ProcessContext | None:
     """Calls ``fn(i, *args)`` in process ``i`` of ``nprocs``.
 
+    Under ``mpiexec -n nprocs`` these processes are there already, as long as no process group was
+    made: each calls ``fn`` with its own rank, and nothing is started.
+
     Args:
         join: wait for all; else the ``ProcessContext`` to wait with is returned.
         daemon: the processes end with this one.
@@ -199,6 +204,18 @@ def start_processes(
 _Context = TypeVar("_Context", bound=ProcessContext)
 
 
+def _is_rank(nprocs: int) -> bool:
+    """Whether mpiexec has started as many processes as are asked for, each to call this.
+
+    A program whose ranks are to start processes of their own has made its process group before.
+    """
+    position = _launcher.position()
+    if position is None or position[1] != nprocs or nprocs == 1:
+        return False
+    distributed = sys.modules.get("cograd.distributed")
+    return distributed is None or not distributed.is_initialized()
+
+
 def _start(
     kind: type[_Context],
     fn: Callable[..., Any],
@@ -208,6 +225,10 @@ def _start(
     daemon: bool,
     start_method: str,
 ) -> _Context | None:
+    if _is_rank(nprocs):
+        rank, _ = _launcher.position() or (0, 1)
+        fn(rank, *args)
+        return None if join else kind([], [])
     context: Any = multiprocessing.get_context(start_method)
     processes, errors = [], []
     try:
