@@ -265,6 +265,9 @@ def check_state(case):
         raise Wrong("a mode was left switched")
     if _C._vmap_depth() if callable(getattr(_C, "_vmap_depth", None)) else False:
         raise Wrong("a vmap was left open")
+    if torch.is_autocast_enabled("cpu"):  # a case may ask for it; casts are kept while it is on
+        torch.set_autocast_enabled("cpu", False)
+        torch.clear_autocast_cache()
 
 
 def run_and_check(case, base_nodes=0):
