@@ -94,7 +94,9 @@ def pure(function, args, words):
 
 
 def total(value):
-    """A float tensor that depends on all of the result's."""
+    """A float tensor that depends on all of the result's, which a minute must suffice to add."""
+    if not small(value):
+        raise Boom("too large")
     parts = [t for t in tensors_in(value, []) if t.is_floating_point() or t.is_complex()]
     parts = [t.real if t.is_complex() else t for t in parts]
     return sum((t.sum().to(torch.float64) for t in parts), torch.zeros((), dtype=torch.float64))
