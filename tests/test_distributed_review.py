@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Misuse of cograd.distributed: every rank raises, none hangs, the memory is safe."""
 
+import sys
+
 import pytest
 from mpi_ranks import needs_mpi, run_ranks
+
+from cograd.distributed.elastic.multiprocessing.errors import record
 
 pytestmark = needs_mpi
 
@@ -20,11 +24,36 @@ pytestmark = needs_mpi
         ("waited_for_by_threads", 2),
         ("forked_with_a_handle", 2),
         ("handles_that_nobody_keeps", 2),
+        ("mismatches_within_lists", 2),
         ("parts_are_found", 1),
     ],
 )
 def test_ends_well(name, n):
     run_ranks(n, "review.py", name, timeout=40)
+
+
+def test_calls_after_the_end():
+    outcome = run_ranks(2, "review.py", "calls_after_the_end", timeout=40)
+    assert outcome.out.split().count("let") == 2 and not outcome.err
+
+
+def test_error_whose_text_raises():
+    outcome = run_ranks(2, "review.py", "error_without_text", timeout=40, ok=False)
+    assert outcome.code != 0 and "rank 1 failed: Broken" in outcome.err
+    assert "excepthook" not in outcome.err
+
+
+def test_main_function_of_torchrun():
+    assert record(lambda x, y: x + y)(1, y=2) == 3
+    assert record(sys.exit)(0) is None
+    with pytest.raises(SystemExit):
+        record(sys.exit)(3)
+    with pytest.raises(ValueError, match="told"):
+        record(_raise)()
+
+
+def _raise():
+    raise ValueError("told")
 
 
 def test_damaged_checkpoint(tmp_path):

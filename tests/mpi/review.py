@@ -249,6 +249,58 @@ def damaged_checkpoint():
     dist.barrier()
 
 
+def mismatches_within_lists():
+    """Debug mode compares the shapes in lists, and what each sends with what the other expects."""
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    one, two = torch.zeros(1), torch.zeros(2)
+    lists = [one, two] if rank else [two, one]
+    told, name = dist.DistBackendError, "different collectives"
+    own = lists[rank]
+    caught(told, name, dist.reduce_scatter, own.clone(), [t.clone() for t in lists])
+    caught(told, name, dist.all_gather, [t.clone() for t in lists], own)
+    caught(told, name, dist.all_reduce_coalesced, [t.clone() for t in lists])
+    sizes = [1, 1] if rank else [1, 2]
+    given = [torch.zeros(n) for n in sizes]
+    caught(told, "rank 0 sends 2 elements to rank 1, which expects 1", dist.all_to_all,
+           [torch.zeros(1), torch.zeros(1)], given)  # fmt: skip
+    caught(told, "sends 2 elements", dist.all_to_all_single,
+           torch.zeros(2), torch.cat(given), [1, 1], sizes)  # fmt: skip
+    equal = [torch.zeros(2) for _ in range(2)]
+    dist.all_gather(equal, torch.ones(2))
+    dist.all_to_all(equal, [two, two])
+    dist.all_gather([torch.zeros(1), torch.zeros(2)], torch.zeros(rank + 1))
+    dist.barrier()
+
+
+class _Late:
+    def __del__(self):
+        for call in (dist.barrier, dist.destroy_process_group, lambda: self.work.is_completed()):
+            try:
+                call()
+            except RuntimeError as error:
+                assert "MPI has ended" in str(error), error
+        os.write(1, b"let go\n")
+
+
+def calls_after_the_end():
+    """What is let go when MPI is over cannot communicate, and cannot break the exit code."""
+    global late
+    late = _Late()
+    late.work = dist.irecv(torch.zeros(1), 1 - rank)
+
+
+def error_without_text():
+    """Its own __str__ raises."""
+
+    class Broken(Exception):
+        def __str__(self):
+            raise ValueError("no text")
+
+    if rank == 1:
+        raise Broken
+    dist.barrier()
+
+
 rank_before = int(os.environ.get("PMI_RANK", "0"))
 if sys.argv[1] != "never_begins":
     dist.init_process_group("mpi", timeout=LIMIT)

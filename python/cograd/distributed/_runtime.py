@@ -48,6 +48,11 @@ class Runtime:
 
     def check(self, call: bytes = b"") -> None:
         """Raises where ``call`` can no longer work: in a forked child, after a failure."""
+        if _ended:
+            raise RuntimeError(
+                "cograd.distributed: MPI has ended with the program; what is to communicate at its "
+                "end must do so before, or in a function given to atexit after init_process_group"
+            )
         if _forked:
             raise RuntimeError(
                 f"cograd.distributed: this process was forked from rank {self.rank}, and a forked "
@@ -100,6 +105,7 @@ def _unlink_segments() -> None:
 
 current: Runtime | None = None
 _forked = False
+_ended = False  # MPI_Finalize was called: any further call would end the process
 
 
 def available() -> bool:
@@ -257,11 +263,15 @@ def _reason(kind: Any, value: Any, trace: Any) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     place = "" if trace is None else f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-    text = str(value).partition("\n")[0]
+    try:
+        text = str(value).partition("\n")[0]
+    except Exception:  # that of the error's own __str__
+        text = ""
     return f"{kind.__name__}: {text}{place}" if text else f"{kind.__name__}{place}"
 
 
 def _at_exit(runtime: Runtime) -> None:
+    global _ended
     if os.getpid() != runtime.pid or runtime.MPI.Is_finalized():
         return
     if runtime.broken is not None and runtime.size > 1:
@@ -276,4 +286,5 @@ def _at_exit(runtime: Runtime) -> None:
         time.sleep(pause)
         pause = min(pause * 2, 2e-3)
     if not runtime.parked:
+        _ended = True
         runtime.MPI.Finalize()
