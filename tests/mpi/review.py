@@ -5,6 +5,7 @@ import gc
 import glob
 import json
 import os
+import subprocess
 import sys
 import threading
 from datetime import timedelta
@@ -270,6 +271,18 @@ def mismatches_within_lists():
     dist.all_to_all(equal, [two, two])
     dist.all_gather([torch.zeros(1), torch.zeros(2)], torch.zeros(rank + 1))
     dist.barrier()
+    spaces = torch.zeros(2, 3)
+    within = "cograd.distributed.nn.functional communicate there"
+    for call in (dist.all_reduce, lambda x: dist.broadcast(x, 0), lambda x: dist.send(x, 1 - rank)):
+        caught(RuntimeError, within, torch.func.vmap(call), spaces)
+
+
+def children():
+    """Of a rank; they cannot be ranks, and say so before MPI ends them."""
+    code = "import cograd.distributed as dist\ndist.init_process_group()\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "take PMI_FD, PMI_RANK and PMI_SIZE out" in done.stderr, done
+    torch.multiprocessing.spawn(print, nprocs=1)  # runs this file again, without a guard
 
 
 class _Late:

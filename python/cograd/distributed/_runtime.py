@@ -9,6 +9,7 @@ import faulthandler
 import importlib.util
 import multiprocessing
 import os
+import stat
 import sys
 import time
 import traceback
@@ -137,19 +138,41 @@ def start(limit: float) -> Runtime:
         raise RuntimeError(
             "init_process_group: this process was forked from a rank of MPI and cannot become one"
         )
-    if multiprocessing.parent_process() is not None and _launcher.position() is not None:
-        raise RuntimeError(
-            "init_process_group: this process was started by a rank of mpiexec through "
-            "multiprocessing and cannot be a rank itself; mpiexec starts the ranks, so call in the "
-            "rank what the process was to run (multiprocessing.spawn does so when nprocs is "
-            "mpiexec's -n)"
-        )
+    if _launcher.position() is not None:
+        _check_is_rank()
     with _ended_after(limit):
         current = Runtime(_import())
     os.register_at_fork(after_in_child=_in_child)
     atexit.register(_at_exit, current)
     _hook_exceptions(current)
     return current
+
+
+def _check_is_rank() -> None:
+    """RuntimeError in a process that a rank has started: MPI's own error would end it."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RuntimeError(
+            "init_process_group: this process was started by a rank of mpiexec through "
+            "multiprocessing (a DataLoader with workers, for one) and runs the program's main "
+            "module again; put what only ranks shall do below if __name__ == '__main__':"
+        )
+    if multiprocessing.parent_process() is not None:
+        raise RuntimeError(
+            "init_process_group: this process was started by a rank of mpiexec through "
+            "multiprocessing and cannot be a rank itself; mpiexec starts the ranks, so call in the "
+            "rank what the process was to run (multiprocessing.spawn does so when nprocs is "
+            "mpiexec's -n)"
+        )
+    number = os.environ.get("PMI_FD", "")
+    try:
+        if not number.isdecimal() or stat.S_ISSOCK(os.fstat(int(number)).st_mode):
+            return
+    except OSError:
+        pass
+    raise RuntimeError(
+        "init_process_group: this process was started by a rank of mpiexec and cannot be a rank "
+        "itself; to let it run alone take PMI_FD, PMI_RANK and PMI_SIZE out of its environment"
+    )
 
 
 @contextlib.contextmanager

@@ -406,6 +406,12 @@ class Reducer:
 
     def _unfinished(self) -> str:
         rank = cograd.distributed.get_rank()
+        if not any(self._left):
+            return (
+                "Expected to have finished reduction in the prior iteration before starting a new "
+                f"one. On rank {rank} an error ended its backward, and what was sent of its "
+                "gradients is not what the other ranks wait for: make the module anew."
+            )
         return (
             "Expected to have finished reduction in the prior iteration before starting a new one. "
             f"On rank {rank} these parameters got no gradient in it: {self._names(self._left)}. "
