@@ -27,8 +27,16 @@ def rank_variables(environment: Mapping[str, str]) -> dict[str, str]:
     for names in _LAUNCHERS:
         found = [environment.get(name, "") for name in names]
         if found[0].isdecimal() and found[1].isdecimal():
-            return {name: v for name, v in zip(_NAMES, found, strict=True) if v.isdecimal()}
+            said = {name: v for name, v in zip(_NAMES, found, strict=True) if v.isdecimal()}
+            return {**_on_machine(environment), **said}
     return {}
+
+
+def _on_machine(environment: Mapping[str, str]) -> dict[str, str]:
+    """Srun's rank on the machine, which its PMI does not say."""
+    local, of = environment.get("SLURM_LOCALID", ""), environment.get("SLURM_PROCID", "")
+    same = of == environment.get("PMI_RANK", of)  # not those of srun that started mpiexec
+    return {"LOCAL_RANK": local} if same and local.isdecimal() else {}
 
 
 def position() -> tuple[int, int] | None:

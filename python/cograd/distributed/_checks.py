@@ -20,6 +20,7 @@ __all__ = [
     "check_same",
     "check_tensor",
     "check_written",
+    "without_memory",
 ]
 
 
@@ -58,10 +59,23 @@ def check_list(name: str, argument: str, tensors: Any) -> list[Tensor]:
     return list(tensors)
 
 
+def without_memory(name: str, error: RuntimeError) -> RuntimeError:
+    """The error, or another one that says what communicates within vmap."""
+    if not str(error).startswith("vmap:"):
+        return error
+    return RuntimeError(
+        f"{name}: within vmap a tensor has one value for each sample and no memory of its own; the "
+        "functions of cograd.distributed.nn.functional communicate there"
+    )
+
+
 def check_written(name: str, argument: str, tensor: Any) -> None:
     """RuntimeError unless every element of a tensor has its own memory, which may be written."""
     check_tensor(name, argument, tensor)
-    _check_written(tensor, name)
+    try:
+        _check_written(tensor, name)
+    except RuntimeError as error:
+        raise without_memory(name, error) from None
     if tensor.is_contiguous():
         return
     sizes = zip(tensor.shape, tensor.stride(), strict=True)

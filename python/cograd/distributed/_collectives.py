@@ -16,6 +16,7 @@ from cograd.distributed._buffers import (
     target,
 )
 from cograd.distributed._checks import check_list, check_same, check_tensor, check_written
+from cograd.distributed._compare import with_shapes
 from cograd.distributed._dtypes import average_, operation
 from cograd.distributed._group import ProcessGroup, group_rank, in_group
 from cograd.distributed._names import DistBackendError, ReduceOp, seconds
@@ -183,7 +184,7 @@ def all_reduce_coalesced(
         keep=(place.memory, given),
         finish=reduced(place, op, pg.size()),
         async_op=async_op,
-        detail=op,
+        detail=with_shapes(op, given),
         result=given,
     )
 

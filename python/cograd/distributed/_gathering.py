@@ -24,6 +24,7 @@ from cograd.distributed._checks import (
     check_written,
 )
 from cograd.distributed._collectives import reduced
+from cograd.distributed._compare import compare_counts, with_shapes
 from cograd.distributed._dtypes import operation
 from cograd.distributed._group import ProcessGroup, group_rank, in_group
 from cograd.distributed._names import ReduceOp
@@ -108,6 +109,7 @@ def all_gather(
         keep=(values, place.memory, outputs),
         finish=place.finish,
         async_op=async_op,
+        detail="" if same else with_shapes("", outputs),
         result=[outputs],
         nbytes=place.memory.numel() * place.memory.element_size(),
     )
@@ -295,6 +297,7 @@ def _reduce_scatter(
     op: ReduceOp,
     async_op: bool,
     what: Tensor,
+    detail: Any,
 ) -> Work | None:
     mpi = pg._runtime.MPI
     place = target(output, reduced=True)
@@ -315,7 +318,7 @@ def _reduce_scatter(
         keep=(values, place.memory, output),
         finish=reduced(place, op, pg.size()),
         async_op=async_op,
-        detail=op,
+        detail=detail,
         result=output,
         nbytes=values.numel() * values.element_size(),
     )
@@ -355,7 +358,10 @@ def reduce_scatter(
         )
     values = flat_source(inputs, reduced=True)
     counts = [t.numel() for t in inputs]
-    return _reduce_scatter("reduce_scatter", pg, output, values, counts, op, async_op, values)
+    detail = with_shapes(op, inputs)
+    return _reduce_scatter(
+        "reduce_scatter", pg, output, values, counts, op, async_op, values, detail
+    )
 
 
 def reduce_scatter_tensor(
@@ -385,7 +391,7 @@ def reduce_scatter_tensor(
         return None
     _check_into(name, input, output, pg.size(), ("input", "output"))
     values = source(input, reduced=True)
-    return _reduce_scatter(name, pg, output, values, None, op, async_op, input)
+    return _reduce_scatter(name, pg, output, values, None, op, async_op, input, op)
 
 
 reduce_scatter_single = reduce_scatter_tensor
@@ -448,10 +454,15 @@ def _all_to_all(
     values = _apart(values, place.memory)
     send, receive = _counted(mpi, values, sent), _counted(mpi, place.memory, received)
     kind = cograd.empty(0, dtype=values.dtype)  # the shapes may differ, the dtype not
+
+    def start(comm: Any) -> Any:
+        compare_counts(pg, name, list(sent), list(received))
+        return comm.Ialltoallv(send, receive)
+
     return pg.collective(
         name,
         kind,
-        lambda comm: comm.Ialltoallv(send, receive),
+        start,
         keep=(values, place.memory, result),
         finish=place.finish,
         async_op=async_op,

@@ -44,6 +44,7 @@ __all__ = [
     "split_group",
 ]
 
+_world = group  # for functions with an argument of that name
 _groups: list[ProcessGroup] = []
 _made = 0  # groups made so far, counted alike on all ranks
 
@@ -145,16 +146,15 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
     Calls in progress are completed first. All members call it; elsewhere it does nothing.
     """
-    from cograd.distributed._group import group as world
-
     if _is_outside(group):
         return
     pg = resolve("destroy_process_group", group)
     runtime = pg._runtime
     if pg.comm is None:
         raise ValueError("Invalid process group specified or has been destroyed.")
-    whole = pg is world.WORLD
-    if runtime.broken is None and not _runtime._forked:
+    whole = pg is _world.WORLD
+    usable = runtime.broken is None and not (_runtime._forked or _runtime._ended)
+    if usable:
         runtime.board.enter(True, pg.sequence, b"destroy_process_group")
         poll(progress, runtime, pg, lambda: "destroy_process_group", timeout=pg.timeout)
         runtime.board.leave()
@@ -163,12 +163,12 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
             _groups.remove(one)
         comms = [one.comm, one._beside]
         one.comm = one._beside = None
-        if runtime.broken is None and not runtime.parked and not _runtime._forked:
+        if usable and runtime.broken is None and not runtime.parked:
             for comm in comms:
                 if comm is not None:
                     comm.Free()
     if whole:
-        world.WORLD = None
+        _world.WORLD = None
 
 
 def get_backend(group: ProcessGroup | None = None) -> Backend:

@@ -62,7 +62,7 @@ class Work:
         self._started = time.monotonic()
 
     def _test(self) -> bool:
-        if _runtime._forked:
+        if _runtime._forked or _runtime._ended:
             self._runtime.check()
         with self._lock:  # two threads must not test one request
             return self._test_alone()
@@ -130,6 +130,8 @@ class Work:
             raise self._error
         if self._request is None:
             with self._lock:  # another thread may still bring in the results
+                if self._error is not None:
+                    raise self._error
                 return True
         runtime, group = self._runtime, self._group
         runtime.check(self._text)

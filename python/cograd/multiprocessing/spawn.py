@@ -216,6 +216,22 @@ def _is_rank(nprocs: int) -> bool:
     return distributed is None or not distributed.is_initialized()
 
 
+def _warn_of_shared(args: Sequence[Any]) -> None:
+    """What the ranks shall share was made by each of them."""
+    for at, value in enumerate(args):
+        kind = type(value)
+        if kind.__module__.partition(".")[0] != "multiprocessing" and not (
+            hasattr(value, "is_shared") and value.is_shared()
+        ):
+            continue
+        warnings.warn(
+            f"spawn: args[{at}] is a {kind.__name__} to be shared, but the processes of mpiexec are "
+            "the ranks, and each has made its own: exchange objects by all_gather_object or "
+            "gather_object of cograd.distributed",
+            stacklevel=4,
+        )
+
+
 def _start(
     kind: type[_Context],
     fn: Callable[..., Any],
@@ -227,6 +243,7 @@ def _start(
 ) -> _Context | None:
     if _is_rank(nprocs):
         rank, _ = _launcher.position() or (0, 1)
+        _warn_of_shared(args)
         fn(rank, *args)
         return None if join else kind([], [])
     context: Any = multiprocessing.get_context(start_method)
