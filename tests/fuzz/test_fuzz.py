@@ -4,6 +4,7 @@
 import os
 import signal
 
+import numpy as np
 import pytest
 from children import is_error, outcome
 
@@ -129,6 +130,15 @@ def test_legendre_of_high_degree_goes_on_where_the_recurrence_ends():
 def test_arange_over_more_than_int64_counts(stop):
     with pytest.raises(RuntimeError, match="too long|overflow"):
         torch.arange(2**63 - 1, stop, -1)
+
+
+def test_more_bytes_than_int64_counts():
+    x = torch.ones(1).expand(2**61)
+    assert x.nbytes == 2**63
+    with pytest.raises(BufferError):
+        memoryview(x)
+    empty = torch.empty(0).as_strided((0, 2), (2**62, 1))
+    assert empty.numpy().shape == np.asarray(memoryview(empty)).shape == (0, 2)
 
 
 @pytest.mark.parametrize("shape", [(2,), (3,), (2, 3)])
