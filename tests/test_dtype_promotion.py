@@ -364,7 +364,9 @@ def test_all_half_values_round_trip():
     bits = np.arange(2**16, dtype=np.uint16)
     ref = bits.view(np.float16)
     t = torch.from_numpy(ref.copy())
-    np.testing.assert_array_equal(t.float().numpy(), ref.astype(np.float32))
+    with np.errstate(invalid="ignore"):  # NumPy says so of signalling NaN on Arm
+        wide = ref.astype(np.float32)
+    np.testing.assert_array_equal(t.float().numpy(), wide)
     np.testing.assert_array_equal(t.float().half().numpy(), ref)
     np.testing.assert_array_equal(t.double().half().numpy(), ref)
 

@@ -312,6 +312,9 @@ PyObject* device_object(Device d) { return py::cast(DeviceBox{d, kCpu}).release(
 PyObject* size_object(IntList sizes) {
   PyObject* out = size_type->tp_alloc(size_type, static_cast<Py_ssize_t>(sizes.size()));
   if (out == nullptr) throw_python_error();
+#if PY_VERSION_HEX >= 0x030E0000
+  reinterpret_cast<PyTupleObject*>(out)->ob_hash = -1;  // not yet computed; 0 would be a hash
+#endif
   for (size_t i = 0; i < sizes.size(); ++i) {
     PyObject* size = PyLong_FromLongLong(sizes[i]);
     if (size == nullptr) {
