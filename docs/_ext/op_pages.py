@@ -133,7 +133,7 @@ def gradient(records: list[Record], notes: Record) -> str:
     text = "Reverse and forward mode, to any order."
     if constants:
         text += f" None for {', '.join(_code(c) for c in constants)}."
-    if any(r["holomorphic"] for r in records):
+    if any(r["holomorphic"] and "complex64" in r["dtypes"] for r in records):
         text += " Holomorphic for complex numbers."
     return f"{text} {notes.get('gradient', '')}".strip()
 
@@ -165,7 +165,10 @@ def page(name: str, records: list[Record], notes: Record) -> str:
         lines += ["In NumPy's terms: " + "; ".join(f"`{ref}`" for ref in refs) + ".", ""]
     tables = dict.fromkeys("\n".join(arguments(r)) for r in records)
     lines += [t + "\n" for t in tables if t]
+    tensors = [a for a in first["args"] if a["kind"] in ("Tensor", "TensorOrScalar")]
     shape = notes.get("shape") or SHAPES.get(first["kind"])
+    if shape is SHAPES["elementwise"] and len(tensors) == 1:
+        shape = "The result has the input's shape."
     facts = {
         "Shapes": shape,
         "Dtypes": dtypes(first),
