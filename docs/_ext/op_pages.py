@@ -41,7 +41,6 @@ SHAPES = {
     "reduction": "Without `dim` all elements are taken; a `dim` that is reduced is removed, or "
     "stays with size 1 under `keepdim=True`.",
     "view": "The result shares the memory of its input.",
-    "index": "Negative indices count from the end where torch allows them.",
 }
 KINDS = {
     "Tensor": "Tensor",
