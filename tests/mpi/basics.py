@@ -7,6 +7,7 @@ import warnings
 from datetime import timedelta
 
 import checks
+import numpy as np
 from checks import raises
 
 import cograd as torch
@@ -417,6 +418,7 @@ def check_arguments():
         dist.broadcast(x, 0, group_src=0)
     with raises(TypeError, "must be an int"):
         dist.broadcast(x, 0.0)
+    dist.broadcast(x, np.int64(0))
     with raises(TypeError, "group must be a ProcessGroup"):
         dist.all_reduce(x, group=3)
     with raises(ValueError, "twice"):

@@ -454,6 +454,21 @@ def check_join():
     raises(ValueError, "at least one", Join, [])
 
 
+def check_join_leaves_unused_parameters_alone():
+    """A rank without inputs takes over the gradients of those that some rank used."""
+    rank = dist.get_rank()
+    for options in ({"find_unused_parameters": True}, {"static_graph": True}):
+        module = nn.ModuleDict({"used": nn.Linear(2, 1), "unused": nn.Linear(2, 1)})
+        module.forward = lambda x, part=module["used"]: part(x)
+        model = DDP(module, **options)
+        with model.join():
+            for _ in range(2 + rank):
+                model.zero_grad()
+                model(torch.ones(1, 2)).sum().backward()
+        assert module["unused"].weight.grad is None, options
+        assert (module["used"].weight.grad == 1 / dist.get_world_size()).all()
+
+
 def check_identical():
     """Two runs give the same bits, and all ranks have them."""
     runs = []

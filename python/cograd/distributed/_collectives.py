@@ -16,6 +16,7 @@ from cograd.distributed._buffers import (
     target,
 )
 from cograd.distributed._checks import check_list, check_same, check_tensor, check_written
+from cograd.distributed._compare import with_shapes
 from cograd.distributed._dtypes import average_, operation
 from cograd.distributed._group import ProcessGroup, group_rank, in_group
 from cograd.distributed._names import DistBackendError, ReduceOp, seconds
@@ -75,7 +76,7 @@ def broadcast(
         ValueError: the source is not in the group.
         DistBackendError: when MPI fails, another rank fails, or the timeout passes.
     """
-    check_written("broadcast", "tensor", tensor)
+    check_tensor("broadcast", "tensor", tensor)
     pg = in_group("broadcast", group)
     if pg is None:
         return None
@@ -84,6 +85,7 @@ def broadcast(
     if root == pg.rank():
         memory, finish = source(tensor), None
     else:
+        check_written("broadcast", "tensor", tensor)
         place = target(tensor)
         memory, finish = place.memory, place.finish
     spec = message(mpi, memory)
@@ -182,7 +184,7 @@ def all_reduce_coalesced(
         keep=(place.memory, given),
         finish=reduced(place, op, pg.size()),
         async_op=async_op,
-        detail=op,
+        detail=with_shapes(op, given),
         result=given,
     )
 

@@ -382,13 +382,18 @@ class Reducer:
             assert bucket.buffer is not None
             bucket.buffer.zero_()
             bucket.work = self._reduce(bucket)
+        known = self._known_used
         if self.find_unused or (self.static_graph and self.iterations == 0):
             used = cograd.zeros(len(self.parameters), dtype=cograd.int32)
             self.lane.sum(used).wait()
+            known = used.tolist()
+            if self.static_graph:
+                self._known_used = known
         for bucket in self.buckets:
             self._receive(bucket)
             for index, view in zip(bucket.members, bucket.views, strict=True):
-                self._hand_back(self.parameters[index], view)
+                if known is None or known[index]:
+                    self._hand_back(self.parameters[index], view)
             bucket.release()
         self.iterations += 1
 
@@ -401,6 +406,12 @@ class Reducer:
 
     def _unfinished(self) -> str:
         rank = cograd.distributed.get_rank()
+        if not any(self._left):
+            return (
+                "Expected to have finished reduction in the prior iteration before starting a new "
+                f"one. On rank {rank} an error ended its backward, and what was sent of its "
+                "gradients is not what the other ranks wait for: make the module anew."
+            )
         return (
             "Expected to have finished reduction in the prior iteration before starting a new one. "
             f"On rank {rank} these parameters got no gradient in it: {self._names(self._left)}. "

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What programs written for torchrun import; mpiexec starts and ends the ranks here."""
