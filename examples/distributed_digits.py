@@ -44,7 +44,7 @@ class Timeline:
         if self.recording:
             self.spans.append((what, begin, time.time()))
 
-    def average(self, group: Any, bucket: Any) -> Any:
+    def average(self, group: Any, bucket: dist.GradBucket) -> Any:
         """A communication hook: the mean over the ranks, with its time taken."""
         begin = time.time()
         mean = bucket.buffer().div_(dist.get_world_size(group))
