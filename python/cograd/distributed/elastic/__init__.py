@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What programs written for torchrun import; mpiexec starts and ends the ranks here."""
+
+__all__: list[str] = []
