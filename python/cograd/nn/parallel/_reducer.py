@@ -42,9 +42,10 @@ def _remove(handles: list[Any]) -> None:
 class Reducer:
     """One iteration's gradients: copied to buckets as they come, summed, handed back at the end.
 
-    A forward arms it. A backward to all leaves, or its first gradient, starts a run; a bucket travels when it and
-    all before it are full, so every rank sends the same ones in the same order. A second backward
-    through the same outputs is averaged as well: parameters that it does not reach are left out.
+    A forward arms it. A backward to all leaves, or its first gradient, starts a run; a bucket
+    travels when it and all before it are full, so every rank sends the same ones in the same order.
+    A second backward through the same outputs is averaged as well: parameters that it does not
+    reach are left out.
 
     Args:
         names: of the parameters, for messages.
