@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Everything a user or a developer types. Needs python3 (3.10-3.13, with venv and headers), a C++20
+# Everything a user or a developer types. Needs python3 (3.10-3.15, with venv and headers), a C++20
 # compiler and make; all else comes from the Python package index into .venv.
 PYTHON ?= python3
 VENV ?= .venv
@@ -29,7 +29,7 @@ SETTINGS := --config-settings=cmake.define.COGRAD_WERROR=$(if $(WERROR),ON,OFF) 
   --config-settings=cmake.define.COGRAD_PREBUILT=$(if $(PREBUILT),$(abspath $(PREBUILT)))
 BUILD := $(PIP) install $(PIP_ARGS) --no-build-isolation --no-deps --force-reinstall $(SETTINGS)
 
-.PHONY: help demo test smoke fuzz sanitize bench lint format wheel docs stubs install clean distclean
+.PHONY: help demo test smoke fuzz sanitize bench lint format wheel wheels docs stubs install clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -42,6 +42,7 @@ help:
 	@echo "make lint    ruff, clang-format, mypy, clang-tidy"
 	@echo "make format  apply ruff's and clang-format's fixes"
 	@echo "make wheel   build the manylinux wheel into dist/"
+	@echo "make wheels  the same for each CPython found, each installed and tried; the core is compiled once"
 	@echo "make docs    build the documentation into docs/_build/html; DOCS_VERSION=x: _build/site/x"
 	@echo "make pictures  put the examples' pictures and the last bench's figures into the docs"
 	@echo "make stubs   rewrite the generated type stubs, op pages and C++ headers"
@@ -107,8 +108,14 @@ lint: $(STAMPS)/deps-dev $(STAMPS)/installed
 format: $(STAMPS)/deps-dev
 	$(PY) tools/lint.py --fix
 
-wheel: $(STAMPS)/deps-dev
+wheel: $(STAMPS)/deps-wheel
 	$(PY) tools/wheel.py
+
+# PYTHONS: interpreters instead of those found; WHEELS_ARGS=--sdist: see tools/wheels.py.
+PYTHONS ?=
+WHEELS_ARGS ?=
+wheels: $(STAMPS)/deps-wheel
+	$(PY) tools/wheels.py $(WHEELS_ARGS) $(PYTHONS)
 
 # DOCS_BUILDER=dummy reads and resolves every page and writes none: minutes less.
 # DOCS_VERSION=0.1.0 (or =dev) builds into docs/_build/site/0.1.0, beside other versions.

@@ -101,6 +101,23 @@ def test_c(environment):
     assert "gradient: [2.0, 4.0, 6.0]" in environment("from_ctypes.py", cwd=folder)
 
 
+def test_c_program(environment):
+    """The interface in C11, strictly, in a process without Python."""
+    compiler = shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("there is no C compiler gcc or clang")
+    folder = copied(environment, "c")
+    code = "import cograd, scipy_openblas32 as b; print(cograd._C.__file__, b.get_lib_dir())"
+    module, blas = environment("-c", code).split()
+    package = Path(environment("-c", "import cograd; print(cograd.__file__)").strip()).parent
+    lib = Path(module).parent / "lib"
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{package / 'include'}"]
+    link = [f"-L{lib}", "-lcograd", "-lm", f"-Wl,-rpath,{lib}", f"-Wl,-rpath-link,{blas}"]
+    sources = ["program.c", "soft_dtw.c"]
+    run(compiler, *flags, *sources, *link, "-o", "program", cwd=folder)
+    assert "gradient: error" in run(folder / "program")
+
+
 def installed_package(environment, name):
     """Builds and installs an example's package; returns the environment to import it with."""
     folder = copied(environment, name)

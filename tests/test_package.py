@@ -276,6 +276,23 @@ def test_wheels_are_packed_in_one_way(tmp_path, monkeypatch):
         assert archive.getinfo("a/c.py").date_time == (2023, 11, 14, 22, 13, 20)
 
 
+@pytest.mark.skipif(not (ROOT / "tools" / "wheels.py").exists(), reason="no source checkout")
+def test_wheels_are_built_with_what_has_headers(tmp_path, monkeypatch):
+    pytest.importorskip("scipy_openblas32")
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    tool = importlib.import_module("wheels")
+    broken = tmp_path / "python3.14"
+    broken.write_text("#!/bin/sh\necho 3 14 0\n")
+    broken.chmod(0o755)
+    assert tool.minor(str(broken)) == 0  # no headers, or no lock
+    broken.write_text("#!/bin/sh\necho 3 14 1\n")
+    assert tool.interpreters([str(broken)]) == {14: str(broken)}
+    assert tool.minor(str(tmp_path / "none")) == 0
+    assert sys.version_info[1] not in tool.interpreters([])
+    with pytest.raises(SystemExit, match="headers"):
+        tool.interpreters([str(tmp_path / "none")])
+
+
 @needs_nm
 def test_binaries_do_not_say_where_they_were_built():
     if EDITABLE:

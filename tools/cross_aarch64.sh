@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds libcograd.so for 64-bit Arm with Debian's cross compiler and runs the core's C++ tests
-# (tests/cpp) and a program of the C++ interface under qemu-user. Needs, on Debian or Ubuntu:
+# (tests/cpp) and a program each of the C++ and the C interface under qemu-user. Needs, on Debian or
+# Ubuntu:
 #   apt-get install g++-aarch64-linux-gnu qemu-user
 # OpenBLAS is the aarch64 wheel of scipy-openblas32; its run time needs zlib, which is Debian's,
-# unpacked beside it. Usage: tools/cross_aarch64.sh [test name ...]
+# unpacked beside it. Usage: tools/cross_aarch64.sh [test name or "interfaces" ...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-.venv/bin/python}
@@ -12,9 +13,11 @@ PYTHON=${PYTHON:-.venv/bin/python}
 OUT=${OUT:-.cache/aarch64}
 JOBS=${JOBS:-$(nproc)}
 OPTIMISATION=${OPTIMISATION:--O1}
-emulator=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
+QEMU=${QEMU:-qemu-aarch64} # that of Debian 12, 7.2, asserts where a forked child starts threads
+names=$*
+emulator=("$QEMU" -L /usr/aarch64-linux-gnu)
 
-for tool in aarch64-linux-gnu-g++ qemu-aarch64; do
+for tool in aarch64-linux-gnu-g++ "$QEMU"; do
   command -v "$tool" >/dev/null || {
     echo "cross_aarch64.sh: $tool is not here: apt-get install g++-aarch64-linux-gnu qemu-user" >&2
     exit 1
@@ -55,18 +58,33 @@ find "${objects[@]}" -name '*.o' | sort | xargs aarch64-linux-gnu-ar qcs "$OUT/o
 paths=$lib:$zlib/lib/aarch64-linux-gnu:$PWD/$OUT/build/cograd/lib
 run() { LD_LIBRARY_PATH='' "${emulator[@]}" -E LD_LIBRARY_PATH="$paths" "$@"; }
 
+failed='' TIMEFORMAT='%R s'
+wanted() { [ -z "$names" ] || [[ " $names " == *" $1 "* ]]; }
+check() {
+  printf '=== %s\n' "$1"
+  shift
+  time run "$@" || failed+=" $(basename "$1")"
+}
+
 # The kernels' tests see what libcograd.so hides, so they link its objects.
 for source in tests/cpp/*_test.cpp; do
   name=$(basename "$source" .cpp)
-  [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
-  printf '=== %s\n' "$name"
+  wanted "$name" || continue
   "${compile[@]}" "$source" "$OUT/objects.a" "$lib/libscipy_openblas.so" \
-    -Wl,-rpath-link,"$lib" -ldl -o "$OUT/$name"
-  run "$OUT/$name"
+    -Wl,-rpath-link,"$lib:$zlib/lib/aarch64-linux-gnu" -ldl -o "$OUT/$name"
+  check "$name" "$OUT/$name"
 done
 
-# What an extension sees: the C++ interface, forward and backward.
-printf '=== program\n'
-"${compile[@]}" examples/extensions/standalone/train.cpp -L"$OUT/build/cograd/lib" -lcograd -Wl,-rpath-link,"$lib" \
-  -o "$OUT/program"
-run "$OUT/program"
+# What an extension sees: the interfaces of C++ and of C, forward and backward.
+if wanted interfaces; then
+  interface=(-L"$OUT/build/cograd/lib" -lcograd -Wl,-rpath-link,"$lib:$zlib/lib/aarch64-linux-gnu")
+  "${compile[@]}" examples/extensions/standalone/train.cpp "${interface[@]}" -o "$OUT/cpp_interface"
+  check "C++ interface" "$OUT/cpp_interface"
+  aarch64-linux-gnu-gcc -std=c11 -O1 -Icsrc/include examples/extensions/c/{program,soft_dtw}.c \
+    "${interface[@]}" -lm -o "$OUT/c_interface"
+  check "C interface" "$OUT/c_interface"
+fi
+[ -z "$failed" ] || {
+  echo "cross_aarch64.sh: failed:$failed" >&2
+  exit 1
+}

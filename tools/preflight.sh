@@ -11,13 +11,13 @@ say() {
 }
 
 if ! command -v "$python" >/dev/null 2>&1; then
-  say "no '$python' on the path; install Python 3.10 to 3.13 (Debian: apt-get install python3)"
+  say "no '$python' on the path; install Python 3.10 to 3.15 (Debian: apt-get install python3)"
 else
   "$python" - <<'PY' || status=1
 import os, sys, sysconfig
 bad = []
-if not (3, 10) <= sys.version_info[:2] <= (3, 13):
-    bad.append("Python %d.%d found, 3.10 to 3.13 needed; choose one with: make PYTHON=python3.12 ..."
+if not (3, 10) <= sys.version_info[:2] <= (3, 15):
+    bad.append("Python %d.%d found, 3.10 to 3.15 needed; choose one with: make PYTHON=python3.12 ..."
                % sys.version_info[:2])
 if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
     bad.append("Python.h not found; install Python's headers (Debian: apt-get install python3-dev)")

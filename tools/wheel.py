@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import struct
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 import zipfile
 import zlib
@@ -62,30 +64,43 @@ def repack(wheel: Path) -> None:
     wheel.write_bytes(bytes(body + directory) + b"PK\5\6" + end)
 
 
-def main() -> None:
-    """Builds into build/wheel, repairs into the output folder, prints what came out."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "dist")
-    args = parser.parse_args()
+def repaired(raw: Path, out: Path) -> Path:
+    """Gives a wheel its tag, packs it into a folder in place of the one for the same Python."""
+    env = dict(os.environ, LD_LIBRARY_PATH=scipy_openblas32.get_lib_dir())
+    env["PATH"] = f"{sysconfig.get_path('scripts')}{os.pathsep}{env['PATH']}"
+    auditwheel = [sys.executable, "-m", "auditwheel", "repair", "--exclude", "libscipy_openblas.so"]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [*auditwheel, "-w", folder, str(raw)], env=env, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise SystemExit(f"auditwheel failed for {raw}:\n{done.stderr}")
+        (wheel,) = Path(folder).glob("*.whl")
+        repack(wheel)
+        for old in out.glob("cograd-*.whl"):
+            if old.name.split("-")[2] == wheel.name.split("-")[2]:
+                old.unlink()
+        out.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(wheel, out))
+
+
+def build(out: Path) -> Path:
+    """Builds for this interpreter, from the source tree and its kept build folder."""
     raw = ROOT / "build" / "wheel"
     for old in raw.glob("cograd-*.whl"):
         old.unlink()
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps"]
     subprocess.run([*pip, "-w", str(raw), str(ROOT)], check=True)
     (wheel,) = raw.glob("cograd-*.whl")
+    return repaired(wheel, out)
 
-    env = dict(os.environ, LD_LIBRARY_PATH=scipy_openblas32.get_lib_dir())
-    env["PATH"] = f"{sysconfig.get_path('scripts')}{os.pathsep}{env['PATH']}"
-    auditwheel = [sys.executable, "-m", "auditwheel"]
-    repair = [*auditwheel, "repair", "--exclude", "libscipy_openblas.so", "-w", str(args.out)]
-    before = set(args.out.glob("cograd-*.whl"))
-    subprocess.run([*repair, str(wheel)], check=True, env=env, capture_output=True)
-    newest = max(args.out.glob("cograd-*.whl"), key=lambda p: p.stat().st_mtime)
-    repack(newest)
-    for old in before - {newest}:
-        if old.name.split("-")[2] == newest.name.split("-")[2]:
-            old.unlink()
-    print(f"{newest} ({newest.stat().st_size / 1e6:.2f} MB)")
+
+def main() -> None:
+    """Builds, and prints what came out."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "dist")
+    wheel = build(parser.parse_args().out)
+    print(f"{wheel} ({wheel.stat().st_size / 1e6:.2f} MB)")
 
 
 if __name__ == "__main__":

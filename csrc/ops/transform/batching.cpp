@@ -12,8 +12,6 @@ namespace cograd {
 
 namespace {
 
-using Rule = BatchRule::Rule;
-
 // f(parameter, tensor) for each tensor argument that is there.
 template <class F>
 void each_tensor(const OpRecord& r, const Value* args, F&& f) {
@@ -341,15 +339,15 @@ void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId lev
   }
   BatchCall c(r, args, here, out);
   switch (r.facts.batch.rule) {
-    case Rule::Pointwise:
+    case BatchRule::Rule::Pointwise:
       return pointwise(c);
-    case Rule::Leading:
+    case BatchRule::Rule::Leading:
       return fits_core(c) ? pointwise(c) : c.loop();
-    case Rule::ByDims:
+    case BatchRule::Rule::ByDims:
       return by_dims(c) ? void() : c.loop();
-    case Rule::ByShape:
+    case BatchRule::Rule::ByShape:
       return by_shape(c);
-    case Rule::Own:
+    case BatchRule::Rule::Own:
       return r.facts.batch.own(c);
     default:
       return c.loop();

@@ -45,6 +45,7 @@ class Runtime:
         self.tag_limit: int = self.world.Get_attr(mpi.TAG_UB)
         self.broken: str | None = None
         self.parked: list[Any] = []  # requests given up, with the memory that MPI may write to
+        self.names: dict[str, int] = {}  # of groups, with how many there were of each
         self.pending: dict[int, Any] = {}  # Work that nobody has waited for yet, by id
 
     def check(self, call: bytes = b"") -> None:

@@ -76,12 +76,14 @@ def poll(
     started: float | None = None,
     peers: list[int] | None = None,
     fatal: bool = True,
+    look: Callable[[], None] | None = None,
 ) -> None:
     """Calls ``test`` until it is true.
 
     Spins first, then yields the core (longer for larger messages: MPI moves data in ``test``),
     then sleeps in small steps. Raises DistBackendError after ``timeout`` seconds from ``started``,
     or when another rank has failed, or when one of ``peers`` (all members if None) has ended.
+    ``look`` is called now and then.
     """
     for _ in range(_SPIN):
         if test():
@@ -104,6 +106,8 @@ def poll(
             continue
         if now > next_look:
             next_look = now + 0.1
+            if look is not None:
+                look()
             if now - began > _LEFT_GRACE:
                 _look_for_ended(runtime, group, text, peers)
         time.sleep(pause)
