@@ -237,12 +237,20 @@ def check_second_derivatives_where_one_loss_is_linear():
 
         leaf = x.clone().requires_grad_()
         (g,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
-        (h,) = torch.autograd.grad(g.sum(), leaf)
+        (h,) = torch.autograd.grad(g.sum(), leaf, create_graph=True)
         plain = x.clone().requires_grad_()  # of all ranks together, by the same direction on each
         whole = seen(plain)
-        (want,) = torch.autograd.grad(3 * whole.square().sum(), plain)
+        (want,) = torch.autograd.grad(3 * whole.square().sum(), plain, create_graph=True)
         torch.testing.assert_close(h, want)
         torch.testing.assert_close(torch.func.hessian(loss)(x), torch.diag(want))
+
+        def along(x, loss=loss):
+            return torch.func.jvp(loss, (x,), (torch.ones_like(x),))[1]
+
+        torch.testing.assert_close(torch.func.grad(along)(x), want)
+        (third,) = torch.autograd.grad(h.sum(), leaf)
+        (want,) = torch.autograd.grad(want.sum(), plain)
+        torch.testing.assert_close(third, want)
 
 
 def check_second_derivatives_of_a_pipeline():

@@ -18,6 +18,7 @@ from cograd.distributed._buffers import (
 from cograd.distributed._checks import check_list, check_same, check_tensor, check_written
 from cograd.distributed._compare import with_shapes
 from cograd.distributed._dtypes import average_, operation
+from cograd.distributed._extremes import as_keys, is_ordered, keys
 from cograd.distributed._group import ProcessGroup, group_rank, in_group
 from cograd.distributed._names import DistBackendError, ReduceOp, seconds
 from cograd.distributed._watch import poll
@@ -140,6 +141,8 @@ def all_reduce(
         return None
     mpi = pg._runtime.MPI
     place = target(tensor, reduced=True, filled=True)
+    if is_ordered(op, place.memory.dtype):
+        place = as_keys(place, op)
     how = operation(mpi, "all_reduce", place.memory.dtype, op)
     spec = message(mpi, place.memory)
     return pg.collective(
@@ -176,10 +179,13 @@ def all_reduce_coalesced(
     values = flat_source(given, reduced=True)
     if values.data_ptr() != place.memory.data_ptr():
         place.memory.copy_(values)
+    if is_ordered(op, values.dtype):
+        place = as_keys(place, op)
+        how = operation(mpi, "all_reduce_coalesced", place.memory.dtype, op)
     spec = message(mpi, place.memory)
     return pg.collective(
         "all_reduce_coalesced",
-        place.memory,
+        values,
         lambda comm: comm.Iallreduce(mpi.IN_PLACE, spec, how),
         keep=(place.memory, given),
         finish=reduced(place, op, pg.size()),
@@ -220,9 +226,12 @@ def reduce(
     if root == pg.rank():
         check_written("reduce", "tensor", tensor)
         place = target(tensor, reduced=True, filled=True)
+        if is_ordered(op, place.memory.dtype):
+            place = as_keys(place, op)
         memory, finish = place.memory, reduced(place, op, pg.size())
     else:
         memory = source(tensor, reduced=True)
+        memory = keys(memory, op) if is_ordered(op, memory.dtype) else memory
     how = operation(mpi, "reduce", memory.dtype, op)
     spec = message(mpi, memory)
 

@@ -26,6 +26,7 @@ from cograd.distributed._checks import (
 from cograd.distributed._collectives import reduced
 from cograd.distributed._compare import compare_counts, with_shapes
 from cograd.distributed._dtypes import operation
+from cograd.distributed._extremes import as_keys, is_ordered, keys
 from cograd.distributed._group import ProcessGroup, group_rank, in_group
 from cograd.distributed._names import ReduceOp
 from cograd.distributed._work import Work
@@ -301,6 +302,8 @@ def _reduce_scatter(
 ) -> Work | None:
     mpi = pg._runtime.MPI
     place = target(output, reduced=True)
+    if is_ordered(op, values.dtype):
+        values, place = keys(values, op), as_keys(place, op, filled=False)
     how = operation(mpi, name, values.dtype, op)
     values = _apart(values, place.memory)
     parts = pg.size() if counts is None else 1

@@ -225,8 +225,8 @@ def _warn_of_shared(args: Sequence[Any]) -> None:
         ):
             continue
         warnings.warn(
-            f"spawn: args[{at}] is a {kind.__name__} to be shared, but the processes of mpiexec "
-            "are the ranks, and each has made its own: exchange objects by all_gather_object or "
+            f"spawn: args[{at}] is a {kind.__name__} to be shared, but the ranks are the processes "
+            "of mpiexec, and each has made its own: exchange objects by all_gather_object or "
             "gather_object of cograd.distributed",
             stacklevel=4,
         )

@@ -131,17 +131,17 @@ class _Communication(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        grads = grads[:-1]
+        *grads, tie = grads  # a derivative of a derivative is tied to the gradient of `itself`
         call: _Call = ctx.call
         if ctx.sent is not None:
             ctx.sent.done = True
         if isinstance(call.map, Exchange) and not call.map.source:
-            grads = ()
-        given = call.map.pull(grads, ctx.likes)
+            grads = []
+        given = call.map.pull(tuple(grads), ctx.likes)
         (itself,) = ctx.saved_tensors
         if cograd.is_grad_enabled() and itself.requires_grad:
             # Ranks whose loss is linear take part in the derivatives of those whose is not.
-            given = (depends_on(given[0], itself), *given[1:])
+            given = (depends_on(given[0], itself, tie), *given[1:])
         with _BackwardOf(call):
             results = communicate(call.map.adjoint(), given)
         pulled = call.map.pulled(results)
@@ -155,6 +155,9 @@ class _Communication(Function):
 
     @staticmethod
     def jvp(ctx: Any, token: Tensor, _: None, *tangents: Tensor) -> Any:
+        (itself,) = ctx.saved_tensors
+        if any(ctx.needs_input_grad[2:]):  # backward of the tangents runs that of the values, too
+            tangents = (_DependsOn.apply(tangents[0], itself), *tangents[1:])
         return _apply(token, _Call(ctx.call.map), tangents)
 
     @staticmethod
