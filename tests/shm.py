@@ -3,7 +3,7 @@
 
 import os
 
-OTHERS = ("sem.", "torch_", "mpich_shm_")  # of processes that other tests run meanwhile
+OTHERS = ("sem.", "torch_", "mpich_shm_", "ucx_shm_")  # of processes that other tests run meanwhile
 
 
 def segments():
