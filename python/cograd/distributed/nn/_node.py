@@ -131,13 +131,12 @@ class _Communication(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        *grads, tie = grads  # a derivative of a derivative is tied to the gradient of `itself`
+        tie = grads[-1]  # derivatives of derivatives are tied to the gradient of `itself`
         call: _Call = ctx.call
         if ctx.sent is not None:
             ctx.sent.done = True
-        if isinstance(call.map, Exchange) and not call.map.source:
-            grads = []
-        given = call.map.pull(tuple(grads), ctx.likes)
+        is_token = isinstance(call.map, Exchange) and not call.map.source
+        given = call.map.pull(() if is_token else grads[:-1], ctx.likes)
         (itself,) = ctx.saved_tensors
         if cograd.is_grad_enabled() and itself.requires_grad:
             # Ranks whose loss is linear take part in the derivatives of those whose is not.

@@ -123,8 +123,8 @@ class Reducer:
         """Orders the buckets as gradients came in rank 0's first iteration; True when it did."""
         if self._dtypes != (dtypes := [p.dtype for p in self.parameters]):  # by module.double()
             self._dtypes = dtypes
-            order = [index for bucket in self.buckets for index in bucket.members]
-            self._fill(assign(self.parameters, order, self.caps))
+            now = [index for bucket in self.buckets for index in bucket.members]
+            self._fill(assign(self.parameters, now, self.caps))
         if self.rebuilt or self.find_unused or self.iterations == 0:
             return False
         self.rebuilt = True

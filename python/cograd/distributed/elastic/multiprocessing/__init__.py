@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """See ``errors``."""
 
-__all__: list[str] = []
+from cograd.distributed.elastic.multiprocessing import errors
+
+__all__ = ["errors"]
