@@ -12,7 +12,7 @@ namespace cograd {
 
 namespace {
 
-using Rule = BatchRule::Rule;
+using Batching = BatchRule::Rule;
 
 // f(parameter, tensor) for each tensor argument that is there.
 template <class F>
@@ -341,15 +341,15 @@ void call_batched(const OpRecord& r, const Value* args, Result& out, LevelId lev
   }
   BatchCall c(r, args, here, out);
   switch (r.facts.batch.rule) {
-    case Rule::Pointwise:
+    case Batching::Pointwise:
       return pointwise(c);
-    case Rule::Leading:
+    case Batching::Leading:
       return fits_core(c) ? pointwise(c) : c.loop();
-    case Rule::ByDims:
+    case Batching::ByDims:
       return by_dims(c) ? void() : c.loop();
-    case Rule::ByShape:
+    case Batching::ByShape:
       return by_shape(c);
-    case Rule::Own:
+    case Batching::Own:
       return r.facts.batch.own(c);
     default:
       return c.loop();
