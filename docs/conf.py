@@ -25,6 +25,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "c_reference",
+    "formulas",
     "navigation",
     "op_pages",
     "plain_docstrings",
@@ -39,6 +40,8 @@ napoleon_google_docstring = True
 exclude_patterns = ["_build", "_ext"]
 
 html_theme = "furo"
+html_math_renderer = "mathml"
 html_title = f"cograd {release}"
 html_static_path = ["_static"]
+html_css_files = ["formulas.css"]
 html_js_files = ["versions.js"] if named else []

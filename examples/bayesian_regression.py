@@ -9,6 +9,7 @@ Usage: python examples/bayesian_regression.py [--steps N] [--out regression.png]
 """
 
 import argparse
+from typing import Any
 
 import cograd as torch
 from cograd import distributions as D
@@ -17,7 +18,7 @@ from cograd.func import grad_and_value, vmap
 SLOPE, INTERCEPT, SCALE = 1.5, -0.5, 0.3
 
 
-def make_data():
+def make_data() -> tuple[torch.Tensor, torch.Tensor]:
     """Forty points about a line; every eighth is wrong."""
     x = torch.linspace(-2, 2, 40)
     y = SLOPE * x + INTERCEPT + D.Normal(0.0, SCALE).sample(x.shape)
@@ -28,12 +29,12 @@ def make_data():
 to_scale = D.biject_to(D.HalfNormal(1.0).support)
 
 
-def unpack(z):
+def unpack(z: torch.Tensor) -> Any:
     """Slope, intercept and scale of three unconstrained numbers."""
     return z[..., 0], z[..., 1], to_scale(z[..., 2])
 
 
-def log_density(z, x, y):
+def log_density(z: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Of the parameters and the data, over the unconstrained numbers of one chain."""
     slope, intercept, scale = unpack(z)
     prior = D.Normal(0.0, 5.0).log_prob(slope) + D.Normal(0.0, 5.0).log_prob(intercept)
@@ -43,7 +44,14 @@ def log_density(z, x, y):
     return prior + noise.log_prob(y).sum()
 
 
-def sample(z, x, y, steps, leaps=12, stride=0.06):
+def sample(
+    z: torch.Tensor,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    steps: int,
+    leaps: int = 12,
+    stride: float = 0.06,
+) -> Any:
     """Chains of Hamiltonian Monte Carlo from the rows of z: (steps, chains, 3), and the rate."""
     slope_of = vmap(grad_and_value(log_density), in_dims=(0, None, None))
     gradient, value = slope_of(z, x, y)
@@ -68,7 +76,7 @@ def sample(z, x, y, steps, leaps=12, stride=0.06):
     return torch.stack(kept), accepted
 
 
-def r_hat(draws):
+def r_hat(draws: torch.Tensor) -> torch.Tensor:
     """Gelman and Rubin's ratio of the spread of all chains to that within one; near 1 is well."""
     n = draws.shape[0]
     within = draws.var(0).mean(0)
@@ -76,7 +84,7 @@ def r_hat(draws):
     return ((within * (n - 1) / n + between / n) / within).sqrt()
 
 
-def draw(path, x, y, draws):
+def draw(path: str, x: torch.Tensor, y: torch.Tensor, draws: torch.Tensor) -> None:
     """The data, lines of the posterior, and what least squares would say."""
     import matplotlib
 
@@ -104,7 +112,7 @@ def draw(path, x, y, draws):
     figure.savefig(path, dpi=100)
 
 
-def main():
+def main() -> None:
     """Samples, prints a summary and draws."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=400)

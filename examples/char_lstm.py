@@ -18,16 +18,16 @@ SENTENCE = "`backward` is written in terms of operations, so higher derivatives 
 class Writer(nn.Module):
     """Characters (N, L) to scores of the next ones (N, L, V)."""
 
-    def __init__(self, alphabet, size=128):
+    def __init__(self, alphabet: int, size: int = 128) -> None:
         super().__init__()
         self.embed = nn.Embedding(alphabet, 48)
         self.lstm = nn.LSTM(48, size, batch_first=True)
         self.out = nn.Linear(size, alphabet)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.out(self.lstm(self.embed(x))[0])
 
-    def cells(self, codes):
+    def cells(self, codes: torch.Tensor) -> torch.Tensor:
         """The cell state after each of the characters (L): (L, H)."""
         state, rows = None, []
         for code in codes:
@@ -35,7 +35,7 @@ class Writer(nn.Module):
             rows.append(state[1].flatten())
         return torch.stack(rows)
 
-    def write(self, text, begin, length):
+    def write(self, text: Text, begin: str, length: int) -> str:
         """``begin`` gone on with."""
         codes, state = text.encode(begin), None
         out, state = self.lstm(self.embed(torch.tensor([codes])))
@@ -45,7 +45,7 @@ class Writer(nn.Module):
         return text.decode(codes)
 
 
-def picture(path, losses, cells, sentence):
+def picture(path: str, losses: list[float], cells: torch.Tensor, sentence: str) -> None:
     """The loss, and the cells that change most along the sentence."""
     import matplotlib
 
@@ -66,7 +66,7 @@ def picture(path, losses, cells, sentence):
     fig.savefig(path, dpi=110)
 
 
-def main():
+def main() -> None:
     """Trains, writes, draws."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300)

@@ -19,7 +19,7 @@ SENTENCE = "A node is an operation that was recorded."
 class Writer(nn.Module):
     """Characters (N, L) to scores of the next ones (N, L, V); a character sees those before it."""
 
-    def __init__(self, alphabet, size=96, heads=4, layers=2):
+    def __init__(self, alphabet: int, size: int = 96, heads: int = 4, layers: int = 2) -> None:
         super().__init__()
         self.embed = nn.Embedding(alphabet, size)
         self.place = nn.Parameter(0.02 * torch.randn(LENGTH, size))
@@ -29,21 +29,21 @@ class Writer(nn.Module):
         self.blocks = nn.TransformerEncoder(layer, layers, nn.LayerNorm(size))
         self.out = nn.Linear(size, alphabet)
 
-    def start(self, x):
+    def start(self, x: torch.Tensor) -> torch.Tensor:
         return self.embed(x) + self.place[: x.shape[1]]
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
         return self.out(self.blocks(self.start(x), mask=mask, is_causal=True))
 
-    def attention(self, codes):
+    def attention(self, codes: torch.Tensor) -> torch.Tensor:
         """The weights of the first layer's heads for characters (L): (heads, L, L)."""
         layer = self.blocks.layers[0]
         x = layer.norm1(self.start(codes.unsqueeze(0)))
         mask = nn.Transformer.generate_square_subsequent_mask(len(codes))
         return layer.self_attn(x, x, x, attn_mask=mask, average_attn_weights=False)[1][0]
 
-    def write(self, text, begin, length):
+    def write(self, text: Text, begin: str, length: int) -> str:
         """``begin`` gone on with."""
         codes = text.encode(begin)
         for _ in range(length):
@@ -51,7 +51,7 @@ class Writer(nn.Module):
         return text.decode(codes)
 
 
-def picture(path, losses, weights, sentence):
+def picture(path: str, losses: list[float], weights: torch.Tensor, sentence: str) -> None:
     """The loss, and each head's weights."""
     import matplotlib
 
@@ -69,7 +69,7 @@ def picture(path, losses, weights, sentence):
     fig.savefig(path, dpi=110)
 
 
-def main():
+def main() -> None:
     """Trains, writes, draws."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300)

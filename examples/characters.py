@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A text of the repository as numbers, for the examples that learn to write it."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import cograd as torch
@@ -11,34 +12,36 @@ PAGES = ("architecture.md", "autograd.md", "transforms.md", "extending.md", "deb
 class Text:
     """The pages of the documentation as indices of their characters."""
 
-    def __init__(self, pages=PAGES):
+    def __init__(self, pages: Sequence[str] = PAGES) -> None:
         folder = Path(__file__).resolve().parent.parent / "docs"
         self.text = "\n".join((folder / page).read_text(encoding="utf-8") for page in pages)
         self.alphabet = sorted(set(self.text))
         self.codes = torch.tensor(self.encode(self.text))
 
-    def encode(self, text):
+    def encode(self, text: str) -> list[int]:
         """The index of each character."""
         place = {c: i for i, c in enumerate(self.alphabet)}
         return [place[c] for c in text]
 
-    def decode(self, codes):
+    def decode(self, codes: Iterable[int]) -> str:
         """The characters of indices."""
         return "".join(self.alphabet[i] for i in codes)
 
-    def batch(self, length, count):
+    def batch(self, length: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
         """``count`` pieces (count, length), and the same one character later."""
         begin = torch.randint(0, len(self.codes) - length - 1, (count, 1))
         at = begin + torch.arange(length)
         return self.codes[at], self.codes[at + 1]
 
-    def entropy(self):
+    def entropy(self) -> float:
         """What guessing by frequency alone costs, in nats a character."""
         share = torch.bincount(self.codes).double() / len(self.codes)
         return -(share * share.clamp(min=1e-12).log()).sum().item()
 
 
-def train(model, text, steps, length, count, rate):
+def train(
+    model: torch.nn.Module, text: Text, steps: int, length: int, count: int, rate: float
+) -> list[float]:
     """Adam on cross entropy; the losses."""
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     losses = []
@@ -56,6 +59,6 @@ def train(model, text, steps, length, count, rate):
     return losses
 
 
-def draw(scores, warmth=0.7):
+def draw(scores: torch.Tensor, warmth: float = 0.7) -> int:
     """An index drawn by softmax(scores / warmth)."""
-    return torch.multinomial((scores / warmth).softmax(-1), 1).item()
+    return int(torch.multinomial((scores / warmth).softmax(-1), 1))

@@ -10,6 +10,7 @@ Usage: python examples/cnn.py [--epochs N] [--out cnn.png] [--seed N]
 
 import argparse
 import sys
+from typing import Any
 
 import matplotlib
 
@@ -25,7 +26,7 @@ from sklearn.model_selection import train_test_split
 WANTED_ACCURACY = 0.975
 
 
-def network():
+def network() -> nn.Sequential:
     """1 x 16 x 16 pixels -> two convolutions with batch norm -> 10 scores."""
     return nn.Sequential(
         nn.Conv2d(1, 8, 5, padding=2),
@@ -42,19 +43,21 @@ def network():
     )
 
 
-def load():
+def load() -> Any:
     """Returns training and test images (N, 1, 16, 16) in [0, 1] and labels."""
     images, labels = load_digits(return_X_y=True)
     parts = train_test_split(images / 16, labels, test_size=360, random_state=0, stratify=labels)
     x_train, x_test, y_train, y_test = (torch.from_numpy(part) for part in parts)
 
-    def enlarged(x):
+    def enlarged(x: Any) -> torch.Tensor:
         return F.interpolate(x.float().reshape(-1, 1, 8, 8), scale_factor=2, mode="bicubic")
 
     return enlarged(x_train), y_train.long(), enlarged(x_test), y_test.long()
 
 
-def train(model, x, y, epochs, batch=64):
+def train(
+    model: nn.Module, x: torch.Tensor, y: torch.Tensor, epochs: int, batch: int = 64
+) -> list[float]:
     """Runs AdamW with one cycle of the learning rate; returns the loss of each step."""
     optimizer = torch.optim.AdamW(model.parameters())
     steps = epochs * ((len(x) + batch - 1) // batch)
@@ -72,15 +75,16 @@ def train(model, x, y, epochs, batch=64):
     return losses
 
 
-def saliency(model, images):
+def saliency(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
     """How much each pixel moves the score of the answer: |d score / d pixel|."""
     pixels = images.clone().requires_grad_()
     scores = model(pixels)
     scores.max(1).values.sum().backward()
+    assert pixels.grad is not None
     return pixels.grad.abs().squeeze(1)
 
 
-def draw(path, model, losses, images, accuracy):
+def draw(path: str, model: Any, losses: list[float], images: torch.Tensor, accuracy: float) -> None:
     """Writes the picture."""
     figure, axes = plt.subplots(4, 8, figsize=(11, 6.2), layout="constrained")
     filters = model[0].weight.detach()
@@ -109,7 +113,7 @@ def draw(path, model, losses, images, accuracy):
     print(f"wrote {path}")
 
 
-def main():
+def main() -> None:
     """Trains, tests and draws; exits with 1 if the accuracy is below what is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=12)

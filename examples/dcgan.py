@@ -11,6 +11,7 @@ Usage: python examples/dcgan.py [--epochs N] [--out dcgan.png] [--seed N]
 
 import argparse
 import time
+from typing import Any
 
 from sklearn.datasets import load_digits
 
@@ -21,14 +22,14 @@ from cograd.nn import functional as F
 LATENT = 32
 
 
-def load_images():
+def load_images() -> torch.Tensor:
     """1797 images of 28 x 28 pixels in [-1, 1]."""
     pixels, _ = load_digits(return_X_y=True)
     small = torch.tensor(pixels / 8 - 1, dtype=torch.float32).view(-1, 1, 8, 8)
     return F.interpolate(small, size=(28, 28), mode="bilinear", align_corners=False)
 
 
-def make_generator(width=16):
+def make_generator(width: int = 16) -> nn.Sequential:
     """32 numbers -> 7 x 7 -> 14 x 14 -> 28 x 28."""
     return nn.Sequential(
         nn.Linear(LATENT, 4 * width * 49, bias=False),
@@ -43,7 +44,7 @@ def make_generator(width=16):
     )
 
 
-def make_critic(width=16):
+def make_critic(width: int = 16) -> nn.Sequential:
     """28 x 28 -> 14 x 14 -> 7 x 7 -> log odds of being real."""
     return nn.Sequential(
         nn.Conv2d(1, width, 4, stride=2, padding=1),
@@ -56,7 +57,7 @@ def make_critic(width=16):
     )
 
 
-def initialise(module):
+def initialise(module: nn.Module) -> None:
     """Normal weights of deviation 0.02, as the paper has them."""
     if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d, nn.Linear)):
         nn.init.normal_(module.weight, 0.0, 0.02)
@@ -64,13 +65,20 @@ def initialise(module):
         nn.init.normal_(module.weight, 1.0, 0.02)
 
 
-def loss_of(scores, real):
+def loss_of(scores: torch.Tensor, real: bool) -> torch.Tensor:
     """The cross entropy of log odds where all images are real, or none is."""
     targets = torch.full_like(scores, 1.0 if real else 0.0)
     return F.binary_cross_entropy_with_logits(scores, targets)
 
 
-def train(generator, critic, images, epochs, fixed, batch=64):
+def train(
+    generator: nn.Module,
+    critic: nn.Module,
+    images: torch.Tensor,
+    epochs: int,
+    fixed: torch.Tensor,
+    batch: int = 64,
+) -> Any:
     """Both losses by epoch, and what the fixed numbers give at a few of them."""
     betas = (0.5, 0.999)
     of_generator = torch.optim.Adam(generator.parameters(), lr=1e-3, betas=betas)
@@ -97,7 +105,7 @@ def train(generator, critic, images, epochs, fixed, batch=64):
     return history, shown
 
 
-def sample(generator, z):
+def sample(generator: nn.Module, z: torch.Tensor) -> torch.Tensor:
     """Images of the generator as it is used, with the averages of batch normalisation."""
     generator.eval()
     with torch.no_grad():
@@ -106,18 +114,18 @@ def sample(generator, z):
     return images
 
 
-def tiled(images, side=6):
+def tiled(images: torch.Tensor, side: int = 6) -> Any:
     """A square of images as one."""
     return images[: side * side].view(side, side, 28, 28).permute(0, 2, 1, 3).reshape(28 * side, -1)
 
 
-def nearest(images, real):
+def nearest(images: torch.Tensor, real: torch.Tensor) -> float:
     """The mean root square distance of each image to the real one nearest to it."""
     distance = torch.cdist(images.flatten(1), real.flatten(1)) / 28
     return distance.min(1).values.mean().item()
 
 
-def draw(path, images, history, shown):
+def draw(path: str, images: torch.Tensor, history: Any, shown: Any) -> None:
     """What the generator makes by epoch, real images, and the losses."""
     import matplotlib
 
@@ -136,7 +144,7 @@ def draw(path, images, history, shown):
     figure.savefig(path, dpi=100)
 
 
-def main():
+def main() -> None:
     """Trains, prints what was reached and draws."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=25)

@@ -13,6 +13,7 @@ Usage: python examples/digits.py [--epochs N] [--out demo.png] [--seed N]
 import argparse
 import sys
 import time
+from typing import Any
 
 import matplotlib
 
@@ -34,19 +35,21 @@ class DenseTanh(torch.autograd.Function):
     """tanh(x W' + b) with a backward written by hand."""
 
     @staticmethod
-    def forward(ctx, x, weight, bias):
+    def forward(
+        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+    ) -> torch.Tensor:
         y = torch.tanh(x @ weight.t() + bias)
         ctx.save_for_backward(x, weight, y)
         return y
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
         x, weight, y = ctx.saved_tensors
         before_tanh = grad * (1 - y * y)
         return before_tanh @ weight, before_tanh.t() @ x, before_tanh.sum(0)
 
 
-def dense_tanh(x, weight, bias):
+def dense_tanh(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """The same layer in built-in operations: autograd finds the backward by itself."""
     return torch.tanh(x @ weight.t() + bias)
 
@@ -54,19 +57,19 @@ def dense_tanh(x, weight, bias):
 class Network(nn.Module):
     """64 pixels -> DenseTanh -> dense_tanh -> 10 scores."""
 
-    def __init__(self, hidden=128):
+    def __init__(self, hidden: int = 128) -> None:
         super().__init__()
         self.first = nn.Linear(64, hidden)
         self.second = nn.Linear(hidden, hidden)
         self.last = nn.Linear(hidden, 10)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = DenseTanh.apply(x, self.first.weight, self.first.bias)
         x = dense_tanh(x, self.second.weight, self.second.bias)
         return self.last(x)
 
 
-def check_same_gradients():
+def check_same_gradients() -> None:
     """Compares the two layers, and the Function with finite differences; raises if they differ."""
     x = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
@@ -83,7 +86,7 @@ def check_same_gradients():
     print("DenseTanh and dense_tanh give the same gradients; gradcheck and gradgradcheck agree")
 
 
-def load():
+def load() -> Any:
     """Returns training and test images (float32, in [0, 1]) and labels (int64)."""
     images, labels = load_digits(return_X_y=True)
     images = (images / 16).astype("float32")
@@ -92,7 +95,15 @@ def load():
     return x_train, y_train.long(), x_test, y_test.long()
 
 
-def train(model, x, y, x_test, y_test, epochs, batch=32):
+def train(
+    model: nn.Module,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    x_test: torch.Tensor,
+    y_test: torch.Tensor,
+    epochs: int,
+    batch: int = 32,
+) -> Any:
     """Runs Adam over shuffled, slightly noisy batches; returns both losses of every epoch."""
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=1e-4)
     history: dict[str, list[float]] = {"train": [], "test": []}
@@ -118,7 +129,16 @@ def train(model, x, y, x_test, y_test, epochs, batch=32):
     return history
 
 
-def draw(path, model, history, predicted, labels, accuracy, seconds, one_step):
+def draw(
+    path: str,
+    model: Any,
+    history: Any,
+    predicted: Any,
+    labels: Any,
+    accuracy: float,
+    seconds: float,
+    one_step: torch.Tensor,
+) -> None:
     """Writes the picture: loss curves, confusion matrix, graph of one step."""
     fig = plt.figure(figsize=(13, 8.2), layout="constrained")
     grid = fig.add_gridspec(2, 2, width_ratios=[1, 1.35])
@@ -159,7 +179,7 @@ def draw(path, model, history, predicted, labels, accuracy, seconds, one_step):
     print(f"wrote {path}")
 
 
-def main():
+def main() -> None:
     """Checks, trains, tests and draws; exits with 1 if the accuracy is below what is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=40)

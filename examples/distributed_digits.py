@@ -14,6 +14,7 @@ Without mpiexec the same program runs as one rank.
 import argparse
 import itertools
 import time
+from typing import Any
 
 import matplotlib
 
@@ -35,15 +36,15 @@ COLOURS = {"forward": "#7aa6d6", "backward": "#3b6ea5", "update": "#8f8f8f", "gr
 class Timeline:
     """Spans of time of one step: (what, begin, end) in seconds."""
 
-    def __init__(self):
-        self.spans = []
+    def __init__(self) -> None:
+        self.spans: list[tuple[str, float, float]] = []
         self.recording = False
 
-    def add(self, what, begin):
+    def add(self, what: str, begin: float) -> None:
         if self.recording:
             self.spans.append((what, begin, time.time()))
 
-    def average(self, group, bucket):
+    def average(self, group: Any, bucket: dist.GradBucket) -> Any:
         """A communication hook: the mean over the ranks, with its time taken."""
         begin = time.time()
         mean = bucket.buffer().div_(dist.get_world_size(group))
@@ -51,14 +52,14 @@ class Timeline:
         assert work is not None
         future = work.get_future()
 
-        def finish(done):
+        def finish(done: Any) -> Any:
             self.add("gradients", begin)
             return done.value()[0]
 
         return future.then(finish)
 
 
-def network():
+def network() -> nn.Module:
     """64 pixels to 10 scores; 1.2 million parameters in float64, where rounding does not show."""
     torch.manual_seed(0)
     sizes = [64, 768, 768, 768]
@@ -68,19 +69,19 @@ def network():
     return nn.Sequential(*layers, nn.Linear(sizes[-1], 10)).double()
 
 
-def digits():
+def digits() -> Any:
     """Images as float64 in [0, 1], and labels."""
     images, labels = load_digits(return_X_y=True)
     return TensorDataset(torch.from_numpy(images / 16), torch.from_numpy(labels).long())
 
 
-def batches(dataset, ranks, rank):
+def batches(dataset: Any, ranks: int, rank: int) -> Any:
     """Returns this rank's loader and its sampler."""
     sampler = DistributedSampler(dataset, ranks, rank, seed=1, drop_last=True)
     return DataLoader(dataset, BATCH // ranks, sampler=sampler, drop_last=True), sampler
 
 
-def train(model, loader, sampler, epochs, timeline):
+def train(model: nn.Module, loader: Any, sampler: Any, epochs: int, timeline: Any) -> torch.Tensor:
     """Runs SGD and returns the loss of every step on this rank."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     losses = []
@@ -102,7 +103,7 @@ def train(model, loader, sampler, epochs, timeline):
     return torch.stack(losses)
 
 
-def draw(path, losses, alone, spans):
+def draw(path: str, losses: Any, alone: Any, spans: Any) -> None:
     """Writes the picture: the loss curves and the timeline of one step on all ranks."""
     fig, (left, right) = plt.subplots(
         1, 2, figsize=(13, 1.8 + 0.9 * max(len(spans), 2)), width_ratios=[1, 1.6],
@@ -136,7 +137,7 @@ def draw(path, losses, alone, spans):
     fig.savefig(path, dpi=130)
 
 
-def main():
+def main() -> None:
     """Trains on all ranks, then on one, and compares."""
     parser = argparse.ArgumentParser(description="Digits on several ranks.")
     parser.add_argument("--epochs", type=int, default=8)

@@ -16,7 +16,7 @@ x = torch.cat([torch.rand(32, 1) * 2 - math.pi, torch.rand(32, 1) * 2 + 1])  # n
 y = x.sin()
 
 
-def network():
+def network() -> nn.Module:
     """One member."""
     return nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1))
 
@@ -26,12 +26,12 @@ params, buffers = stack_module_state(models)
 params = {name: p.detach() for name, p in params.items()}
 
 
-def predict(params, x):
+def predict(params: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
     """What one member says of x."""
     return functional_call(models[0], (params, {}), (x,))
 
 
-def loss(params):
+def loss(params: dict[str, torch.Tensor]) -> torch.Tensor:
     """That of one member."""
     return ((predict(params, x) - y) ** 2).mean()
 

@@ -9,29 +9,34 @@ Usage: python examples/gaussian_process.py [--out process.png] [--seed N]
 """
 
 import argparse
+from typing import Any
 
 import cograd as torch
 from cograd import distributions as D
 
 
-def truth(x):
+def truth(x: torch.Tensor) -> torch.Tensor:
     """The function that is to be found."""
     return torch.sin(3 * x) + 0.5 * x
 
 
-def kernel(a, b, length, height):
+def kernel(
+    a: torch.Tensor, b: torch.Tensor, length: torch.Tensor, height: torch.Tensor
+) -> torch.Tensor:
     """The covariance of values at the points a and b."""
     return height**2 * torch.exp(-0.5 * ((a[:, None] - b) / length) ** 2)
 
 
-def marginal(x, log_params):
+def marginal(x: torch.Tensor, log_params: torch.Tensor) -> D.MultivariateNormal:
     """The distribution of the noisy values at x."""
     length, height, noise = log_params.exp()
     covariance = kernel(x, x, length, height) + (noise**2 + 1e-8) * torch.eye(len(x), dtype=x.dtype)
     return D.MultivariateNormal(torch.zeros_like(x), covariance)
 
 
-def posterior(x, y, at, log_params):
+def posterior(
+    x: torch.Tensor, y: torch.Tensor, at: torch.Tensor, log_params: torch.Tensor
+) -> D.MultivariateNormal:
     """The distribution of the function's values at other points."""
     length, height, _ = log_params.exp()
     factor = marginal(x, log_params).scale_tril
@@ -42,12 +47,12 @@ def posterior(x, y, at, log_params):
     return D.MultivariateNormal(mean, covariance + 1e-8 * torch.eye(len(at), dtype=x.dtype))
 
 
-def fit(x, y, log_params):
+def fit(x: torch.Tensor, y: torch.Tensor, log_params: torch.Tensor) -> Any:
     """Maximises the marginal likelihood; the values on the way."""
     optimizer = torch.optim.LBFGS([log_params], line_search_fn="strong_wolfe", max_iter=60)
     history = []
 
-    def closure():
+    def closure() -> torch.Tensor:
         optimizer.zero_grad()
         loss = -marginal(x, log_params).log_prob(y)
         loss.backward()
@@ -58,7 +63,9 @@ def fit(x, y, log_params):
     return history
 
 
-def draw(path, x, y, at, before, after):
+def draw(
+    path: str, x: torch.Tensor, y: torch.Tensor, at: torch.Tensor, before: Any, after: Any
+) -> None:
     """Means, 95 % and draws, of the first and the learnt kernel."""
     import matplotlib
 
@@ -79,7 +86,7 @@ def draw(path, x, y, at, before, after):
     figure.savefig(path, dpi=100)
 
 
-def main():
+def main() -> None:
     """Learns, prints the kernel and draws."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default=None)

@@ -6,6 +6,7 @@ and matplotlib draws it.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -20,7 +21,7 @@ class Box:
     next: list["Box"] = field(default_factory=list)
 
 
-def read_graph(tensor, names):
+def read_graph(tensor: Any, names: Any) -> Any:
     """Returns the nodes behind `tensor`, in the order of a depth-first walk.
 
     Args:
@@ -47,7 +48,7 @@ def read_graph(tensor, names):
     return list(boxes.values())
 
 
-def layout(boxes):
+def layout(boxes: Any) -> Any:
     """Gives every box a depth (its longest way from the root) and an x within its row."""
     changed = True
     while changed:
@@ -76,7 +77,7 @@ def layout(boxes):
             box.x = place
 
 
-def _offset(user, box, heights):
+def _offset(user: Any, box: Any, heights: Any) -> Any:
     """Returns where `box` hangs below `user`: the tallest child straight, the others aside."""
     spine = max(user.next, key=lambda b: heights[id(b)])
     if box is spine and (len(user.next) == 1 or box.next):
@@ -86,7 +87,7 @@ def _offset(user, box, heights):
     return 1.0 * (user.next.index(box) - user.next.index(spine))
 
 
-def _spread(wished, gap):
+def _spread(wished: Any, gap: float) -> Any:
     """Moves sorted places apart to at least `gap` and keeps their middle where it was."""
     places = list(wished)
     for i in range(1, len(places)):
@@ -98,7 +99,7 @@ def _spread(wished, gap):
 COLORS = {"op": "#dfe8f2", "user": "#f6c393", "leaf": "#dcecd8"}
 
 
-def draw_graph(ax, tensor, names):
+def draw_graph(ax: Any, tensor: Any, names: Any) -> Any:
     """Draws the graph behind `tensor` into a matplotlib axes and returns its boxes."""
     boxes = read_graph(tensor, names)
     layout(boxes)

@@ -18,23 +18,23 @@ N = 128
 TIME = 0.01
 
 
-def evolve(u, time):
+def evolve(u: torch.Tensor, time: float) -> torch.Tensor:
     """The temperatures ``time`` later."""
     k = torch.fft.rfftfreq(N, d=1 / N, dtype=u.dtype)
     return torch.fft.irfft(torch.exp(-(k**2) * time) * torch.fft.rfft(u), n=N)
 
 
-def roughness(u):
+def roughness(u: torch.Tensor) -> torch.Tensor:
     """The mean square of the slope."""
     k = torch.fft.rfftfreq(N, d=1 / N, dtype=u.dtype)
     return (torch.fft.irfft(1j * k * torch.fft.rfft(u), n=N) ** 2).mean()
 
 
-def reconstruct(measured, weight, steps=200):
+def reconstruct(measured: torch.Tensor, weight: torch.Tensor, steps: int = 200) -> torch.Tensor:
     """Minimises misfit + weight * roughness by descent with momentum, from zero."""
     rate = N / 2 / (1 + weight * (N // 2) ** 2)  # the largest curvature is 1 / rate
 
-    def loss(u):
+    def loss(u: torch.Tensor) -> torch.Tensor:
         return ((evolve(u, TIME) - measured) ** 2).mean() + weight * roughness(u)
 
     u, velocity = torch.zeros_like(measured), torch.zeros_like(measured)
@@ -44,14 +44,14 @@ def reconstruct(measured, weight, steps=200):
     return u
 
 
-def main():
+def main() -> None:
     """Prints the errors of the measurement, of a first guess, and of the tuned reconstruction."""
     torch.manual_seed(0)
     x = torch.arange(N, dtype=torch.float64) * (2 * math.pi / N)
     truth = torch.exp(4 * (torch.cos(x - 2) - 1)) - 0.7 * torch.exp(9 * (torch.cos(x - 4) - 1))
     measured = evolve(truth, TIME) + 0.02 * torch.randn(N, dtype=torch.float64)
 
-    def error(weight):
+    def error(weight: torch.Tensor) -> torch.Tensor:
         return ((reconstruct(measured, weight.exp()) - truth) ** 2).mean().sqrt()
 
     print(f"error of the measurement: {((measured - truth) ** 2).mean().sqrt().item():.5f}")

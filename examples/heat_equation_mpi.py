@@ -11,6 +11,7 @@ Without mpiexec one rank has all rows, and finds the same.
 """
 
 import argparse
+from typing import Any
 
 import cograd as torch
 import cograd.distributed as dist
@@ -24,7 +25,7 @@ NOISE = 0.005
 WEIGHT = 5e-5  # of the roughness
 
 
-def with_halo(rows):
+def with_halo(rows: torch.Tensor) -> torch.Tensor:
     """The rows of this rank between the last one above and the first one below; zeros outside."""
     rank, last = dist.get_rank(), dist.get_world_size() - 1
     edges = ([(rows[:1], rank - 1)] if rank > 0 else []) + (
@@ -37,7 +38,7 @@ def with_halo(rows):
     return torch.cat([above, rows, below])
 
 
-def differences(rows):
+def differences(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The steps of the temperature down and to the right, across the edges, too."""
     tall = with_halo(rows)
     wide = torch.nn.functional.pad(rows, (1, 1))
@@ -45,7 +46,7 @@ def differences(rows):
     return tall[1:][top:] - tall[:-1][top:], wide[:, 1:] - wide[:, :-1]
 
 
-def evolve(rows):
+def evolve(rows: torch.Tensor) -> torch.Tensor:
     """The temperatures STEPS later."""
     for _ in range(STEPS):
         tall = with_halo(rows)
@@ -55,21 +56,21 @@ def evolve(rows):
     return rows
 
 
-def residuals(start, measured):
+def residuals(start: torch.Tensor, measured: torch.Tensor) -> torch.Tensor:
     """What the sum of squares of is to be small: misfit and roughness."""
     down, right = differences(start)
     parts = [evolve(start) - measured, WEIGHT**0.5 * down, WEIGHT**0.5 * right]
     return torch.cat([part.reshape(-1) for part in parts])
 
 
-def dot(a, b):
+def dot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """The product of two vectors that the ranks have in parts."""
     total = (a * b).sum()
     dist.all_reduce(total)
     return total
 
 
-def reconstruct(measured, iterations):
+def reconstruct(measured: torch.Tensor, iterations: int) -> Any:
     """(the start, the loss at each iteration)."""
     start = torch.zeros_like(measured)
     direction, before, history = torch.zeros_like(start), None, []
@@ -93,7 +94,7 @@ def reconstruct(measured, iterations):
     return start, history
 
 
-def plate():
+def plate() -> torch.Tensor:
     """Warm places on a cold plate: a ring, a cross and a bar."""
     y, x = torch.meshgrid(*[torch.arange(SIZE, dtype=torch.float64)] * 2, indexing="ij")
     radius = ((y - 20) ** 2 + (x - 20) ** 2).sqrt()
@@ -104,13 +105,13 @@ def plate():
     return ring.double() + cross.double() + 0.6 * bar.double()
 
 
-def own_rows(whole):
+def own_rows(whole: torch.Tensor) -> torch.Tensor:
     """This rank's rows."""
     rank, count = dist.get_rank(), dist.get_world_size()
     return whole[SIZE * rank // count : SIZE * (rank + 1) // count].clone()
 
 
-def on_first(rows):
+def on_first(rows: torch.Tensor) -> Any:
     """All rows, on rank 0; None on the others."""
     if dist.get_rank() > 0:
         dist.gather_object(rows)
@@ -120,7 +121,7 @@ def on_first(rows):
     return torch.cat(found)
 
 
-def draw(path, truth, measured, found, history):
+def draw(path: str, truth: Any, measured: Any, found: Any, history: list[float]) -> None:
     """The plate before, after, and before again as it was found; borders of ranks are dotted."""
     import matplotlib
 
@@ -144,7 +145,7 @@ def draw(path, truth, measured, found, history):
     figure.savefig(path, dpi=100)
 
 
-def main():
+def main() -> None:
     """Measures, looks back, and prints how far off both are."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default=None)

@@ -7,18 +7,22 @@ first, acceleration the second derivative by time. Usage: python examples/kepler
 """
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import cograd as torch
 from cograd.func import jacfwd, jvp, vmap
 
 warnings.filterwarnings("ignore", "vmap: Kepler")  # a loop over few samples is what is wanted
 
+Motion = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
 
 class Kepler(torch.autograd.Function):
     """The angle E with E - e sin(E) = m, for the eccentricity e and the time m."""
 
     @staticmethod
-    def forward(ctx, e, m):
+    def forward(ctx: Any, e: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
         angle = m + e * m.sin()
         while True:
             step = (angle - e * angle.sin() - m) / (1 - e * angle.cos())
@@ -29,29 +33,29 @@ class Kepler(torch.autograd.Function):
         return angle
 
     @staticmethod
-    def backward(ctx, g):
+    def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         e, angle = ctx.saved_tensors
         g = g / (1 - e * angle.cos())
         return g * angle.sin(), g
 
 
-def position(e, t):
+def position(e: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     """The place at time t on an orbit of unit size around the origin."""
     angle = Kepler.apply(e, t)
     return torch.stack([angle.cos() - e, (1 - e**2).sqrt() * angle.sin()])
 
 
-def velocity(e, t):
+def velocity(e: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     """The derivative of the place by time."""
     return jvp(lambda t: position(e, t), (t,), (torch.ones_like(t),))[1]
 
 
-def acceleration(e, t):
+def acceleration(e: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     """The derivative of the velocity by time."""
     return jvp(lambda t: velocity(e, t), (t,), (torch.ones_like(t),))[1]
 
 
-def of_all(f):
+def of_all(f: Motion) -> Motion:
     """For every eccentricity and time."""
     return vmap(vmap(f, (None, 0)), (0, None))
 
@@ -65,7 +69,7 @@ print(f"energy: off by {(energy + 0.5).abs().max().item():.0e} at most")
 print(f"Newton's law: off by {(force + place / distance**3).abs().max().item():.0e} at most")
 
 
-def misfit(guess):
+def misfit(guess: torch.Tensor) -> torch.Tensor:
     """How far the speeds are from those that these eccentricities give."""
     return (of_all(velocity)(guess, t) - speed).reshape(-1)
 

@@ -11,6 +11,7 @@ Afterwards the fit is drawn into legendre.png. Usage: python examples/legendre.p
 import argparse
 import math
 import time
+from typing import Any
 
 # ---------------------------------------------------------------------------------------------
 import cograd as torch
@@ -20,12 +21,12 @@ class LegendrePolynomial3(torch.autograd.Function):
     """P3(x) = (5 x^3 - 3 x) / 2."""
 
     @staticmethod
-    def forward(ctx, inputs):
+    def forward(ctx: Any, inputs: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(inputs)
         return 0.5 * (5 * inputs**3 - 3 * inputs)
 
     @staticmethod
-    def backward(ctx, grad_outputs):
+    def backward(ctx: Any, grad_outputs: torch.Tensor) -> torch.Tensor:
         (inputs,) = ctx.saved_tensors
         return grad_outputs * 1.5 * (5 * inputs**2 - 1)
 
@@ -61,7 +62,7 @@ print(f" totally costs {seconds} seconds.")
 # ---------------------------------------------------------------------------------------------
 
 
-def plot(path):
+def plot(path: str) -> None:
     """Draws the curve, the fit, its first shape and the loss."""
     import matplotlib
 

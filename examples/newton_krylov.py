@@ -6,16 +6,22 @@ by conjugate gradients, which need nothing but products H v: the tangent of the 
 Usage: python examples/newton_krylov.py
 """
 
+from collections.abc import Callable
+
 import cograd as torch
 from cograd.func import grad, linearize
 
+Function = Callable[[torch.Tensor], torch.Tensor]
 
-def rosenbrock(x):
+
+def rosenbrock(x: torch.Tensor) -> torch.Tensor:
     """Zero where all x are one."""
     return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
 
 
-def newton_direction(times_hessian, gradient, steps=200):
+def newton_direction(
+    times_hessian: Function, gradient: torch.Tensor, steps: int = 200
+) -> torch.Tensor:
     """Conjugate gradients for H p = -g; stops where H is not positive along the direction."""
     p, r = torch.zeros_like(gradient), -gradient
     d, size = r, r @ r
@@ -34,7 +40,7 @@ def newton_direction(times_hessian, gradient, steps=200):
     return p
 
 
-def minimise(f, x, steps=500):
+def minimise(f: Function, x: torch.Tensor, steps: int = 500) -> tuple[torch.Tensor, int]:
     """Newton steps from x, shortened until f falls: (the minimum, steps taken)."""
     for k in range(steps):
         gradient, times_hessian = linearize(grad(f), x)

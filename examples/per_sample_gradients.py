@@ -5,8 +5,12 @@ A few labels are wrong by far. The gradient of the mean loss follows them; the m
 that were clipped sample by sample hardly does. Usage: python examples/per_sample_gradients.py
 """
 
+from collections.abc import Callable
+
 import cograd as torch
 from cograd.func import functional_call, grad_and_value, vmap
+
+Params = dict[str, torch.Tensor]
 
 torch.manual_seed(0)
 slope = torch.tensor([1.5, -2.0, 0.5])
@@ -18,24 +22,24 @@ model = torch.nn.Linear(3, 1)
 start = {name: p.detach() for name, p in model.named_parameters()}
 
 
-def loss(params, x, y):
+def loss(params: Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The loss of one sample: no batch anywhere."""
     return (functional_call(model, params, (x,))[0] - y) ** 2
 
 
-def clipped_mean(gradients, largest=1.0):
+def clipped_mean(gradients: Params, largest: float = 1.0) -> Params:
     """The mean over samples (dim 0) of gradients shortened to a norm of at most `largest`."""
     norms = torch.stack([g.flatten(1).pow(2).sum(1) for g in gradients.values()]).sum(0).sqrt()
     scale = (largest / norms).clamp(max=1.0)
     return {name: torch.einsum("n...,n->...", g, scale) / len(g) for name, g in gradients.items()}
 
 
-def plain_mean(gradients):
+def plain_mean(gradients: Params) -> Params:
     """The gradient of the mean loss."""
     return {name: g.mean(0) for name, g in gradients.items()}
 
 
-def train(mean, steps=400, rate=0.05):
+def train(mean: Callable[[Params], Params], steps: int = 400, rate: float = 0.05) -> Params:
     """The parameters after steepest descent by means of the samples' gradients."""
     per_sample = vmap(grad_and_value(loss), (None, 0, 0))
     params = start

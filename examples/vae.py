@@ -10,6 +10,7 @@ Usage: python examples/vae.py [--epochs N] [--out vae.png] [--seed N]
 """
 
 import argparse
+from typing import Any
 
 from sklearn.datasets import load_digits
 
@@ -21,7 +22,7 @@ from cograd import nn
 class Autoencoder(nn.Module):
     """64 pixels -> 2 latent numbers -> 64 pixels."""
 
-    def __init__(self, hidden=128, latent=2):
+    def __init__(self, hidden: int = 128, latent: int = 2) -> None:
         super().__init__()
         self.encoder = nn.Sequential(
             nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 2 * latent)
@@ -37,23 +38,23 @@ class Autoencoder(nn.Module):
         self.log_noise = nn.Parameter(torch.tensor(-1.0))
         self.prior = D.Independent(D.Normal(torch.zeros(latent), torch.ones(latent)), 1)
 
-    def encode(self, x):
+    def encode(self, x: torch.Tensor) -> D.Independent:
         """What is known of the latent numbers after seeing the images."""
         mean, log_scale = self.encoder(x).chunk(2, -1)
         return D.Independent(D.Normal(mean, log_scale.exp()), 1)
 
-    def decode(self, z):
+    def decode(self, z: torch.Tensor) -> D.Independent:
         """What is known of the images after seeing the latent numbers."""
         return D.Independent(D.Normal(self.decoder(z), self.log_noise.exp()), 1)
 
-    def bound(self, x, weight=1.0):
+    def bound(self, x: torch.Tensor, weight: float = 1.0) -> torch.Tensor:
         """A lower bound of the mean log likelihood of an image, at the divergence's weight 1."""
         posterior = self.encode(x)
         likelihood = self.decode(posterior.rsample()).log_prob(x)
         return (likelihood - weight * D.kl_divergence(posterior, self.prior)).mean()
 
 
-def train(model, data, epochs, batch=128):
+def train(model: Autoencoder, data: torch.Tensor, epochs: int, batch: int = 128) -> list[float]:
     """The bound in each epoch. The divergence is let in slowly, so that no latent number idles."""
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     history = []
@@ -69,7 +70,14 @@ def train(model, data, epochs, batch=128):
     return history
 
 
-def draw(path, model, data, digits, history, side=14):
+def draw(
+    path: str,
+    model: Autoencoder,
+    data: torch.Tensor,
+    digits: Any,
+    history: list[float],
+    side: int = 14,
+) -> None:
     """The bound, the manifold of images and the latent numbers of the data."""
     import matplotlib
 
@@ -95,7 +103,7 @@ def draw(path, model, data, digits, history, side=14):
     figure.savefig(path, dpi=100)
 
 
-def main():
+def main() -> None:
     """Trains, prints what was reached and draws."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=80)

@@ -244,6 +244,8 @@ def test_other_devices_and_dtypes_warn():
         torch.autocast(5)
     with pytest.raises(TypeError, match="floating dtype"):
         torch.set_autocast_dtype("cpu", torch.int8)
+    with pytest.raises(TypeError, match="must be a dtype, not list"):
+        torch.set_autocast_gpu_dtype([torch.ones(2)])
     with torch.cuda.amp.autocast(), torch.cpu.amp.autocast():
         assert (x @ x).dtype == LOW
 

@@ -47,6 +47,16 @@ def test_config_command_honours_the_level():
     assert told["variables"]["COGRAD_ISA"] == "base"
 
 
+def test_a_reader_that_stops_is_no_error():
+    """As in `python -m cograd config | head`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "cograd", "config"]
+    result = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert result.returncode == 1 and result.stderr == b""
+
+
 def test_show_config(capsys):
     assert cograd.show_config() is None
     shown = capsys.readouterr().out

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shm import segments
 
 import cograd as torch
 from cograd.utils import data
@@ -37,11 +38,6 @@ def children():
         if int(fields[1]) == os.getpid() and fields[0] != "Z" and not helper:
             found.add(int(path.parent.name))
     return found
-
-
-def segments():
-    """Names in /dev/shm but for semaphores, which other processes make too."""
-    return {name for name in os.listdir("/dev/shm") if not name.startswith(("sem.", "torch_"))}
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import pytest
 from mpi_ranks import needs_mpi, run_ranks
 
 import cograd as torch
+from cograd.distributed import checkpoint as dcp
 
 ACROSS = ("load", "check_saved_and_loaded", "check_training_goes_on")
 
@@ -47,3 +48,25 @@ def test_killed_while_saving(tmp_path, stage):
     assert state["rows"].tolist() == [step] * 4
     dcp.save(state, checkpoint_id=tmp_path / "run")
     assert len(os.listdir(tmp_path / "run")) == 2  # what the crash left is gone
+
+
+def test_saved_again_while_it_is_read(tmp_path):
+    """The files that the index named are gone; those of the new one are read."""
+    state = {"a": torch.zeros(3)}
+    dcp.save({"a": torch.ones(3)}, checkpoint_id=tmp_path)
+
+    class Slow(dcp.FileSystemReader):
+        times = 0
+
+        def read_index(self):
+            index = super().read_index()
+            self.times += 1
+            if self.times < 3:
+                dcp.save({"a": torch.full((3,), 1.0 + self.times)}, checkpoint_id=self.path)
+            return index
+
+    dcp.load(state, storage_reader=Slow(tmp_path))
+    assert state["a"].tolist() == [3.0] * 3
+    os.unlink(next(tmp_path.glob("shard-*")))
+    with pytest.raises(dcp.CheckpointException, match="cannot be read"):
+        dcp.load(state, checkpoint_id=tmp_path)

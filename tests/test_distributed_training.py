@@ -61,6 +61,20 @@ def test_a_rank_that_raises_stops_the_others(where):
 
 
 @needs_mpi
+@pytest.mark.parametrize("how", ["spawn", "context", "torchrun"])
+def test_a_program_that_starts_its_own_ranks(how):
+    """Those that mpiexec started are the ranks."""
+    out = run_ranks(2, "spawned_program.py", "2", how).out
+    assert sorted(out.splitlines()) == [f"{how} rank {rank} of 2: 1.0" for rank in (0, 1)]
+
+
+@needs_mpi
+def test_processes_that_a_rank_starts_are_no_ranks():
+    out = run_ranks(2, "spawned_program.py", "2", "helpers").out
+    assert sorted(out.splitlines()) == [f"helper {i} refused" for i in (0, 0, 1, 1)]
+
+
+@needs_mpi
 @pytest.mark.parametrize("how", ["import cograd as torch", "python -m cograd run"])
 def test_a_program_written_for_torch(how, tmp_path):
     text = (PROGRAMS / "torch_program.py").read_text(encoding="utf-8")

@@ -308,3 +308,9 @@ def test_no_raw_product_of_sizes_is_left():
     # Of sizes that storage_bytes() has seen, on the way of every small op.
     allowed = ["tensor.h: *= sizes[i]", "tensor.h: *= sizes[i]"]
     assert found == allowed, found
+
+
+@pytest.mark.parametrize("op", ["_slice_backward", "_select_backward"])
+def test_gradients_of_slices_of_nothing(op):
+    with pytest.raises(RuntimeError, match="0-dim"):
+        getattr(torch._C._ops, op)(torch.ones(()), [], 0, 5)

@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import pytest
+from shm import segments
 
 import cograd as torch
 import cograd.multiprocessing as mp
@@ -20,11 +21,6 @@ from cograd import _C
 
 METHODS = ["fork", "spawn", "forkserver"]
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
-
-
-def segments():
-    """Names in /dev/shm but for semaphores, which other processes make too."""
-    return {name for name in os.listdir("/dev/shm") if not name.startswith(("sem.", "torch_"))}
 
 
 @pytest.fixture(autouse=True)

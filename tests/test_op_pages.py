@@ -73,3 +73,24 @@ def test_a_page_says_what_the_declaration_does():
     assert "bfloat16" in text
     assert "complex (complex64, complex128)" in text
     assert "broadcast" in text
+
+
+def test_every_page_says_its_shapes_and_dtypes():
+    texts = {n: op_pages.page(n, rs, NOTES.get(n, {})) for n, rs in PAGES.items()}
+    assert [n for n, text in texts.items() if "\nShapes\n: " not in text] == []
+    assert [n for n, text in texts.items() if "\nDtypes\n: " not in text] == []
+    assert "the input's shape" in texts["erf"] and "Holomorphic" not in texts["erf"]
+    assert "Holomorphic" in texts["exp"] and "common shape" in texts["add"]
+
+
+def test_formulas_can_be_drawn_without_the_network():
+    maths = pytest.importorskip("docutils.utils.math")
+    from docutils.utils.math import latex2mathml
+
+    formulas = [note["math"] for note in NOTES.values() if "math" in note]
+    assert len(formulas) > 90
+    for formula in formulas:
+        try:
+            assert "<math" in latex2mathml.tex2mathml(formula.strip(), as_block=True)
+        except maths.MathError as error:
+            pytest.fail(f"{error}: {formula}")

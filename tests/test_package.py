@@ -135,6 +135,29 @@ def test_makefile_installs_what_pyproject_asks_for():
     assert set(arrays("build-system", text)["requires"]) <= extra
 
 
+@pytest.mark.skipif(not (ROOT / "CMakeLists.txt").exists(), reason="no source checkout")
+@pytest.mark.parametrize("order,bytes", [("BIG_ENDIAN", 8), ("LITTLE_ENDIAN", 4)])
+def test_other_processors_are_refused_before_anything_is_compiled(tmp_path, order, bytes):
+    """CMake believes what it is told of a compiler that it is told not to try."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    cmake, ninja = (shutil.which(name, path=path) for name in ("cmake", "ninja"))
+    if cmake is None or ninja is None:
+        pytest.skip("CMake and Ninja are not installed")
+    told = {
+        "MAKE_PROGRAM": ninja,
+        "CXX_COMPILER_FORCED": 1,
+        "CXX_BYTE_ORDER": order,
+        "SIZEOF_VOID_P": bytes,
+    }
+    command = [cmake, "-G", "Ninja", "-S", ROOT, "-B", tmp_path / "build"]
+    command += [f"-DCMAKE_{name}={value}" for name, value in told.items()]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode != 0
+    said = " ".join(result.stderr.split())
+    assert "cograd needs a little-endian processor of 64 bits" in said
+    assert f"is {order} with pointers of {bytes} bytes" in said
+
+
 # ---------------------------------------------------------------------------- import
 
 

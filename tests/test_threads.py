@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Backward from several Python threads: shared leaves, shared graphs, modes and errors."""
 
+import ctypes
 import gc
 import sys
 import threading
@@ -293,6 +294,39 @@ def test_threads_that_end_leave_no_memory_behind():
     x = leaf([3.0])
     (x * x).sum().backward()
     assert same(x.grad, [6.0])
+
+
+class Heap(ctypes.Structure):
+    """What mallinfo2 gives."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in """arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks
+        keepcost""".split()
+    ]
+
+
+def test_what_a_thread_freed_graphs_with_goes_with_it():
+    measure = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if measure is None:
+        pytest.skip("this C library has no mallinfo2")
+    measure.restype = Heap
+
+    def work():
+        x = leaf([1.0])
+        torch.stack([x * 2 for _ in range(1000)]).sum().backward()  # all but one wait in a list
+
+    def used(threads):
+        for _ in range(threads):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        gc.collect()
+        heap = measure()
+        return heap.uordblks + heap.hblkhd
+
+    used(20)
+    assert used(0) + 40 * 4000 > used(40)
 
 
 def test_big_tensors_in_threads():

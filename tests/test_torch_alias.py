@@ -42,7 +42,7 @@ def test_every_module_is_the_same_object(tmp_path):
         assert DataLoader is cograd.utils.data.DataLoader
         assert lr_scheduler is cograd.optim.lr_scheduler
         for name, module in list(sys.modules.items()):
-            if name.startswith("torch."):
+            if name.startswith("torch.") and module.__name__ != "cograd._tracing":
                 assert module is sys.modules["cograd" + name[5:]], name
                 spec = module.__spec__  # None: a part of the binary
                 assert spec is None or spec.name == "cograd" + name[5:], name
@@ -74,6 +74,56 @@ def test_every_module_is_the_same_object(tmp_path):
         "2.13.0+cograd",
         "tensor([0.4963, 0.7682])",  # torch's first numbers of seed 0
     ]
+
+
+def test_names_that_packages_ask_of_tracers_and_compilers(tmp_path):
+    program(
+        tmp_path,
+        """
+        import pickle, torch, torch.onnx
+        import torch._dynamo
+        from torch._subclasses.fake_tensor import FakeTensor, is_fake
+        from torch.fx.experimental.proxy_tensor import get_proxy_mode
+        from torch.nn.modules.utils import _pair, _reverse_repeat_tuple, _triple
+        from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
+        x = torch.ones(2)
+        assert not is_fake(x) and not isinstance(x, FakeTensor) and get_proxy_mode() is None
+        assert torch.torch is torch and x.dtype != torch.complex32 == torch.chalf
+        assert not isinstance(2, (torch.SymInt, torch.SymFloat, torch.SymBool))
+        assert not torch.onnx.is_in_onnx_export() and not torch._dynamo.is_compiling()
+        assert _pair(3) == (3, 3) and _triple([1, 2, 3]) == (1, 2, 3)
+        assert _reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)
+        torch._dynamo.config.suppress_errors = True
+        with torch._dynamo.config.patch(capture_scalar_outputs=True):
+            assert torch._dynamo.config.suppress_errors
+        torch._dynamo.mark_dynamic(x, 0)
+        torch._dynamo.reset()
+        asked = []
+        def f(row):
+            asked.append(torch._C._are_functorch_transforms_active())
+            return row
+        f(x), torch.vmap(f)(x)
+        assert asked == [False, True]
+        torch._assert_async(x[0])
+        for call in (
+            lambda: torch._assert_async(x[0] - 1, "wrong"),
+            lambda: torch.zeros(2, dtype=torch.complex32),
+            lambda: torch.SymInt(3),
+            lambda: torch.onnx.export(None, x, "f"),
+            lambda: __import__("torch.fx"),
+        ):
+            try:
+                call()
+            except Exception as error:
+                print(type(error).__name__, str(error)[:60])
+        """,
+    )
+    out = run("-m", "cograd", "run", "program.py", cwd=tmp_path).stdout.splitlines()
+    assert out[0] == "RuntimeError wrong"
+    assert out[1].startswith("TypeError zeros(): argument 'dtype' does not take _Complex32")
+    assert out[2].startswith("NotImplementedError SymInt: graph capture is not offered")
+    assert out[3].startswith("AttributeError module 'cograd.onnx' has no attribute 'export': ")
+    assert out[4].startswith("ModuleNotFoundError No module named 'torch.fx': graph capture")
 
 
 def test_a_script_is_run_as_python_runs_it(tmp_path):

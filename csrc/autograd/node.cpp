@@ -2,7 +2,10 @@
 // Edges and the loop that frees chains of nodes without recursion.
 #include "autograd/node.h"
 
+#include <pthread.h>
+
 #include <cstdlib>
+#include <optional>
 
 #include "autograd/engine.h"
 
@@ -64,32 +67,53 @@ struct Doomed {
   void (*f)(void*) noexcept;
   void* p;
 };
-// Never destroyed: threads may free graphs while they end. Making it takes no memory.
-std::vector<Doomed>& doomed() noexcept {
-  alignas(std::vector<Doomed>) constinit thread_local unsigned char
-      room[sizeof(std::vector<Doomed>)] = {};
-  constinit thread_local std::vector<Doomed>* list = nullptr;
-  if (list == nullptr) list = new (room) std::vector<Doomed>;
-  return *list;
+// What waits on this thread. Only its array takes memory.
+struct Waiting {
+  Doomed* items = nullptr;
+  size_t size = 0, room = 0;
+};
+constinit thread_local Waiting waiting __attribute__((tls_model("initial-exec")));
+
+void free_waiting(void*) noexcept {
+  std::free(waiting.items);
+  waiting = {};
+}
+
+// Has pthreads free the array: that is after all destructors of thread_local objects, which may
+// free graphs, and again if another follows. To register a destructor there may be no memory for
+// would end the process.
+void free_with_thread() noexcept {
+  static const std::optional<pthread_key_t> key = [] {
+    pthread_key_t made;
+    return pthread_key_create(&made, free_waiting) == 0 ? std::optional(made) : std::nullopt;
+  }();
+  if (key) pthread_setspecific(*key, &waiting);
+}
+
+bool make_room() noexcept {
+  const size_t room = waiting.room == 0 ? 16 : 2 * waiting.room;
+  void* grown = std::realloc(waiting.items, room * sizeof(Doomed));
+  if (grown == nullptr) return false;
+  waiting.items = static_cast<Doomed*>(grown);
+  waiting.room = room;
+  free_with_thread();
+  return true;
 }
 }  // namespace
 
 void destroy_later(void (*f)(void*) noexcept, void* p) noexcept {
   ThreadState& ts = thread_state;
   if (ts.draining) {
-    try {
-      doomed().push_back({f, p});
-    } catch (const std::bad_alloc&) {
+    if (waiting.size == waiting.room && !make_room())
       f(p);  // on the stack, then: what it frees makes room for the list
-    }
+    else
+      waiting.items[waiting.size++] = {f, p};
     return;
   }
   ts.draining = true;
   f(p);
-  std::vector<Doomed>& list = doomed();
-  while (!list.empty()) {
-    const Doomed d = list.back();
-    list.pop_back();
+  while (waiting.size != 0) {
+    const Doomed d = waiting.items[--waiting.size];
     d.f(d.p);
   }
   ts.draining = false;

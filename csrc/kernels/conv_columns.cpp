@@ -23,12 +23,6 @@ void each_tap(const ConvShape& s, int64_t c0, int64_t c1, F&& f) {
         for (int64_t kx = 0; kx < s.kernel[2]; ++kx) f(c, kz, ky, kx, row++);
 }
 
-// The input's index under a tap, -1 outside.
-int64_t input_index(const ConvShape& s, int d, int64_t position, int64_t tap) {
-  const int64_t i = position * s.stride[d] - s.padding[d] + tap * s.dilation[d];
-  return i >= 0 && i < s.in[d] ? i : -1;
-}
-
 // Where a run under a tap begins in its image, -1 if its row is outside of the input.
 int64_t row_offset(const ConvShape& s, const ColumnRun& r, int64_t kz, int64_t ky) {
   const int64_t z = input_index(s, 0, r.z, kz), y = input_index(s, 1, r.y, ky);

@@ -7,6 +7,12 @@
 
 namespace cograd::kernels {
 
+// The input's index of dim `d` under a tap, -1 outside.
+inline int64_t input_index(const ConvShape& s, int d, int64_t position, int64_t tap) {
+  const int64_t i = position * s.stride[d] - s.padding[d] + tap * s.dilation[d];
+  return i >= 0 && i < s.in[d] ? i : -1;
+}
+
 // Positions of one row of the output, of one image, and where they stand among the columns.
 struct ColumnRun {
   int64_t image, z, y, x0, x1, at;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/conv_columns.h"
 #include "kernels/gemm.h"
 #include "tensor/threads.h"
 
@@ -21,10 +22,7 @@ constexpr int64_t kTasks = 8;               // that copies are cut into
 // What the positions of one dim read under one tap, -1 outside of the input.
 std::vector<int64_t> places_of(const ConvShape& s, int dim, int64_t tap) {
   std::vector<int64_t> at;
-  for (int64_t p = 0; p < s.out[dim]; ++p) {
-    const int64_t q = p * s.stride[dim] + tap * s.dilation[dim] - s.padding[dim];
-    at.push_back(q >= 0 && q < s.in[dim] ? q : -1);
-  }
+  for (int64_t p = 0; p < s.out[dim]; ++p) at.push_back(input_index(s, dim, p, tap));
   return at;
 }
 

@@ -179,6 +179,12 @@ const char* refuse_buffer(const Tensor& t, int flags) {
   return nullptr;
 }
 
+// Only of a dim that nobody walks along can there be too many.
+py::ssize_t byte_stride(const Tensor& t, int dim) {
+  py::ssize_t bytes = 0;
+  return __builtin_mul_overflow(t.stride(dim), t.itemsize(), &bytes) ? 0 : bytes;
+}
+
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   return guarded_int([&] {
     view->obj = nullptr;
@@ -188,15 +194,20 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
       PyErr_SetString(PyExc_BufferError, why);
       return -1;
     }
+    py::ssize_t bytes = 0;
+    if (__builtin_mul_overflow(t.numel(), t.itemsize(), &bytes)) {
+      PyErr_SetString(PyExc_BufferError, "the tensor has more bytes than a buffer can have");
+      return -1;
+    }
     auto* info = new BufferInfo;
     info->storage = t->storage;
     t->storage->retain();
     for (int i = 0; i < t.dim(); ++i) {
       info->shape[i] = t.size(i);
-      info->shape[kMaxDims + i] = t.stride(i) * t.itemsize();
+      info->shape[kMaxDims + i] = byte_stride(t, i);
     }
     view->buf = t.bytes();
-    view->len = t.numel() * t.itemsize();
+    view->len = bytes;
     view->itemsize = t.itemsize();
     view->readonly = t->storage->read_only ? 1 : 0;
     view->ndim = t.dim();
@@ -391,9 +402,8 @@ PyObject* ndarray_of(const Tensor& t) {
   COGRAD_CHECK_TYPE(t.dtype() != DType::BFloat16,
                     "numpy(): Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use "
                     "tensor.float().numpy()");
-  const int64_t item = t.itemsize();
   std::vector<py::ssize_t> strides;
-  for (const int64_t s : t.strides()) strides.push_back(s * item);
+  for (int i = 0; i < t.dim(); ++i) strides.push_back(byte_stride(t, i));
   const std::vector<py::ssize_t> sizes(t.sizes().begin(), t.sizes().end());
   py::array a(array_dtype(t.dtype()), sizes, strides, t.bytes(), storage_keeper(t));
   if (t->storage->read_only)

@@ -132,7 +132,10 @@ PyObject* get_false(PyObject*, void*) { Py_RETURN_FALSE; }
 PyObject* get_true(PyObject*, void*) { Py_RETURN_TRUE; }
 PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(unwrap(o).itemsize()); }
 PyObject* get_nbytes(PyObject* o, void*) {
-  return PyLong_FromLongLong(unwrap(o).itemsize() * unwrap(o).numel());
+  const int64_t item = unwrap(o).itemsize(), n = unwrap(o).numel();
+  int64_t bytes = 0;
+  if (!__builtin_mul_overflow(item, n, &bytes)) return PyLong_FromLongLong(bytes);
+  return guarded([&] { return (py::int_(item) * py::int_(n)).release().ptr(); });
 }
 PyObject* get_is_inference(PyObject* o, PyObject*) {
   return truth((unwrap(o)->flags & kInference) != 0);

@@ -624,6 +624,8 @@ void init_nodes(py::module_& m) {
   m.def("_follow_alias", &follow_alias);
   m.def("_live_nodes", &live_nodes);
   m.def("_increment_version", [](const Tensor& t) { t->bump_version(); });
+  // For what writes by the address: raises where an op in place without a graph would.
+  m.def("_check_written", [](const Tensor& t, const char* op) { check_inplace(t, op, false); });
   m.def("_set_taint", [](bool on) { return std::exchange(thread_state.taint, on); });
   m.def(
       "is_grad_enabled", [] { return thread_state.grad_enabled; },

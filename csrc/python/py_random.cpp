@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Generator and the default stream of random numbers.
 #include "ops/random/generator.h"
-#include "python/py_tensor.h"
+#include "python/py_class.h"
 
 namespace cograd::python {
 
@@ -90,6 +90,7 @@ void complete_new(py::handle cls) {
 void init_random(py::module_& m) {
   py::class_<Generator> generator(m, "Generator",
                                   "A stream of random numbers: a seed and a position.");
+  checked_new(generator);
   complete_new(generator);
   generator.def(py::init(&make_generator), py::arg("device") = "cpu")
       .def_property_readonly(

@@ -11,6 +11,7 @@
 
 #include "kernels/isa_names.h"
 #include "ops/linalg/linalg.h"
+#include "python/py_class.h"
 #include "python/py_interop.h"
 #include "tensor/interrupt.h"
 #include "tensor/threads.h"
@@ -372,7 +373,7 @@ void forbid_new(py::handle cls) {
     PyErr_Format(PyExc_TypeError, "cannot create '%s' instances", t->tp_name);
     return nullptr;
   };
-  PyType_Modified(type);
+  alloc_or_throw(cls);
 }
 
 void init_tensor(py::module_& m) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 
+#include "python/py_class.h"
 #include "python/py_overrides.h"
 #include "python/py_tensor.h"
 
@@ -192,6 +193,7 @@ PyTypeObject* device_type = nullptr;
 
 void init_device(py::module_& m) {
   py::class_<DeviceBox> cls(m, "device", "Where a tensor lives: device('cpu').");
+  checked_new(cls);
   device_type = reinterpret_cast<PyTypeObject*>(cls.ptr());
   cls  //
       .def(py::init(&device_from_text), py::arg("type"))

@@ -41,7 +41,6 @@ SHAPES = {
     "reduction": "Without `dim` all elements are taken; a `dim` that is reduced is removed, or "
     "stays with size 1 under `keepdim=True`.",
     "view": "The result shares the memory of its input.",
-    "index": "Negative indices count from the end where torch allows them.",
 }
 KINDS = {
     "Tensor": "Tensor",
@@ -133,7 +132,7 @@ def gradient(records: list[Record], notes: Record) -> str:
     text = "Reverse and forward mode, to any order."
     if constants:
         text += f" None for {', '.join(_code(c) for c in constants)}."
-    if any(r["holomorphic"] for r in records):
+    if any(r["holomorphic"] and "complex64" in r["dtypes"] for r in records):
         text += " Holomorphic for complex numbers."
     return f"{text} {notes.get('gradient', '')}".strip()
 
@@ -165,7 +164,10 @@ def page(name: str, records: list[Record], notes: Record) -> str:
         lines += ["In NumPy's terms: " + "; ".join(f"`{ref}`" for ref in refs) + ".", ""]
     tables = dict.fromkeys("\n".join(arguments(r)) for r in records)
     lines += [t + "\n" for t in tables if t]
+    tensors = [a for a in first["args"] if a["kind"] in ("Tensor", "TensorOrScalar")]
     shape = notes.get("shape") or SHAPES.get(first["kind"])
+    if shape is SHAPES["elementwise"] and len(tensors) == 1:
+        shape = "The result has the input's shape."
     facts = {
         "Shapes": shape,
         "Dtypes": dtypes(first),

@@ -140,6 +140,7 @@ _LAZY_MODULES = frozenset(
         "mtia",
         "multiprocessing",
         "nn",
+        "onnx",
         "ops",
         "optim",
         "profiler",
@@ -157,6 +158,9 @@ _LAZY_MODULES = frozenset(
 )
 _LAZY_NAMES = {
     "GradScaler": "amp.grad_scaler",
+    "SymBool": "_symbols",
+    "SymFloat": "_symbols",
+    "SymInt": "_symbols",
     "adaptive_max_pool1d": "nn.functional._top",
     "adjoint": "_numeric",
     "affine_grid_generator": "nn.functional._grid",
@@ -280,6 +284,12 @@ def __getattr__(name: str) -> _Any:
         value = getattr(import_module(f"cograd.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
+    if name == "_dynamo":
+        return import_module("cograd._dynamo")
+    if name.startswith("_foreach_") or name == "_assert_async":
+        found = vars(import_module("cograd._foreach" if name[1] == "f" else "cograd._native"))
+        if name in found:
+            return found[name]
     from cograd._absent import missing
 
     raise missing("cograd", name)

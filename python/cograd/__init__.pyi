@@ -23,6 +23,9 @@ _device = device
 from cograd.amp.grad_scaler import GradScaler as GradScaler
 from cograd._C import OutOfMemoryError as OutOfMemoryError
 from cograd._C import Size as Size
+from cograd._symbols import SymBool as SymBool
+from cograd._symbols import SymFloat as SymFloat
+from cograd._symbols import SymInt as SymInt
 from cograd._tensor.storage import TypedStorage as TypedStorage
 from cograd._C import UntypedStorage as UntypedStorage
 from cograd import __config__ as __config__
@@ -150,6 +153,7 @@ from cograd.autograd.grad_mode import no_grad as no_grad
 from cograd._numeric import norm_except_dim as norm_except_dim
 from cograd._numeric import nuclear_norm as nuclear_norm
 from cograd._dtypes import numel as numel
+from cograd import onnx as onnx
 from cograd import ops as ops
 from cograd import optim as optim
 from cograd import overrides as overrides

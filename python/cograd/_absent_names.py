@@ -73,7 +73,6 @@ INSTEAD = {
     "chalf": "cograd.cfloat: there is no complex dtype of half precision",
     "complex32": "cograd.complex64: there is no complex dtype of half precision",
     "nn.Container": "cograd.nn.Module",
-    "onnx": "the weights in state_dict(): export to ONNX is not offered",
 }
 
 NAMES = {
@@ -121,9 +120,9 @@ NAMES = {
             "Use Value fork wait import_ir_module import_ir_module_from_buffer "
             "merge_type_from_type_comment parse_ir parse_schema parse_type_comment"
         ),
-        "fx": "fx SymBool SymFloat SymInt sym_float sym_fresh_size sym_int sym_ite sym_max "
+        "fx": "fx sym_float sym_fresh_size sym_int sym_ite sym_max "
         "sym_min sym_not sym_sqrt sym_sum",
-        "export": "export onnx",
+        "export": "export",
         "gpu": (
             "Stream Event cudnn_affine_grid_generator cudnn_batch_norm cudnn_convolution "
             "cudnn_convolution_add_relu cudnn_convolution_relu cudnn_convolution_transpose "
@@ -238,5 +237,6 @@ WHOLE = {
     "distributed": "distributed",
     "mps": "gpu",
     "mtia": "gpu",
+    "onnx": "export",
     "xpu": "gpu",
 }

@@ -19,6 +19,8 @@ from cograd import _C, _absent
 __all__ = ["VERSION", "children_environment", "install_as_torch"]
 
 VERSION = "2.13.0+cograd"  # of the torch whose names and behaviour these are
+# Modules of torch's tracers that packages import to ask whether one is at work.
+_TRACERS = ("_subclasses.fake_tensor", "fx.experimental.proxy_tensor")
 _FOLDER = str(Path(__file__).parent / "_as_torch")
 
 
@@ -111,6 +113,9 @@ def install_as_torch() -> None:
     sys.modules["torch"] = cograd
     for name in [n for n in sys.modules if n.startswith("cograd.")]:
         sys.modules.setdefault("torch." + name.removeprefix("cograd."), sys.modules[name])
+    tracing = importlib.import_module("cograd._tracing")
+    for name in _TRACERS:  # put there whole: their packages stay absent
+        sys.modules.setdefault(f"torch.{name}", tracing)
     os.environ.update(children_environment(os.environ))
     if _FOLDER not in sys.path:  # what multiprocessing's spawn gives to its processes
         sys.path.insert(min(1, len(sys.path)), _FOLDER)
@@ -121,11 +126,14 @@ def install_as_torch() -> None:
 def _show_as_torch() -> None:
     """Versions and names as torch prints them."""
     from cograd._memory_format import layout, memory_format
+    from cograd._symbols import complex32
     from cograd.torch_version import TorchVersion
 
-    vars(cograd).update(__version__=TorchVersion(VERSION), __name__="torch")
+    vars(cograd).update(__version__=TorchVersion(VERSION), __name__="torch", torch=cograd)
+    vars(cograd).update(complex32=complex32, chalf=complex32)  # that dtypes are compared with
     _C._set_public_name("torch")
     for name in ("_log_api_usage_once", "_get_tracing_state"):  # that packages ask of torch._C
         setattr(_C, name, lambda *args: None)
+    _C._are_functorch_transforms_active = lambda: _C._vmap_depth() > 0  # type: ignore[attr-defined]
     for kind in (_C.Tensor, _C.Size, _C.dtype, _C.device, layout, memory_format):
         kind.__module__ = "torch"

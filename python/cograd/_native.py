@@ -13,6 +13,16 @@ from cograd import Tensor
 __all__ = ["from_file", "native_dropout", "native_layer_norm"]
 
 
+def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
+    """Raises unless ``input``, of one element, is nonzero.
+
+    Raises:
+        RuntimeError: it is zero, with ``assert_msg`` if there is one; or it has more elements.
+    """
+    if not input:
+        raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
+
+
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """Dropout and its mask: (input * mask / (1 - p), mask); without ``train`` the input itself.
 

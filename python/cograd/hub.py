@@ -6,6 +6,7 @@ from __future__ import annotations
 import builtins
 import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,8 @@ __all__ = [
     "load_state_dict_from_url",
     "set_dir",
 ]
+
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the hash in a file's name: resnet18-5c106cde.pth
 
 _dir: str | None = None
 

@@ -4,6 +4,7 @@
 import os
 import signal
 
+import numpy as np
 import pytest
 from children import is_error, outcome
 
@@ -89,6 +90,19 @@ def test_expand_reduced_takes_reductions_only(size):
     assert case("_C._ops._expand_reduced", "T((3, 2))", size, "1") == "ok 'RuntimeError'"
 
 
+@pytest.mark.parametrize("b", ["T((4,))", "T((1, 4))", "T((3, 4), 'int64')", "T(())"])
+def test_private_recurrence_takes_factors_of_its_shape_and_dtype(b):
+    assert case("_C._ops._linear_recurrence", "T((3, 4))", b) == "ok 'RuntimeError'"
+
+
+@pytest.mark.parametrize("by", [-(2**63), 2**63 - 1, 2**32, 3])
+def test_private_shift_by_all_places_or_more_gives_zeros(by):
+    x = torch.ones(3, requires_grad=True)
+    out = torch._C._ops._shift(x, 0, by)
+    (g,) = torch.autograd.grad(out.sum(), x)
+    assert out.tolist() == g.tolist() == [0.0] * 3
+
+
 def test_unsafe_view_takes_no_negative_sizes():
     assert case("_C._ops._unsafe_view", "T((1, 1))", "(-1, -1)") == "ok 'RuntimeError'"
 
@@ -116,6 +130,15 @@ def test_legendre_of_high_degree_goes_on_where_the_recurrence_ends():
 def test_arange_over_more_than_int64_counts(stop):
     with pytest.raises(RuntimeError, match="too long|overflow"):
         torch.arange(2**63 - 1, stop, -1)
+
+
+def test_more_bytes_than_int64_counts():
+    x = torch.ones(1).expand(2**61)
+    assert x.nbytes == 2**63
+    with pytest.raises(BufferError):
+        memoryview(x)
+    empty = torch.empty(0).as_strided((0, 2), (2**62, 1))
+    assert empty.numpy().shape == np.asarray(memoryview(empty)).shape == (0, 2)
 
 
 @pytest.mark.parametrize("shape", [(2,), (3,), (2, 3)])
@@ -199,3 +222,28 @@ def test_a_function_that_fails_after_forward_leaves_no_cycle():
 @pytest.mark.parametrize("name", ["exit with threads running", "fork in a hook"])
 def test_programs_that_end_badly(name):
     processes.case(sorted(processes.SCENARIOS).index(name))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [torch.Generator, lambda: torch.device("cpu"), torch.default_generator.clone_state]
+    + [
+        lambda: torch.ones(2).untyped_storage(),
+        lambda: torch.vmap(lambda x: x.neg())(torch.ones(2)),
+    ],
+)
+def test_bound_classes_raise_where_python_has_no_memory_for_an_object(make):
+    api = pytest.importorskip("_testcapi")
+
+    def starve():
+        for n in range(200):
+            api.set_nomemory(n, n + 1)
+            try:
+                make()
+            except Exception:  # of which kind is CPython's matter
+                pass
+            finally:
+                api.remove_mem_hooks()
+
+    make()
+    assert outcome(starve) == "ok None"

@@ -7,6 +7,7 @@ import warnings
 from datetime import timedelta
 
 import checks
+import numpy as np
 from checks import raises
 
 import cograd as torch
@@ -94,6 +95,32 @@ def check_all_reduce():
             work = dist.all_reduce(x := values(r, dtype), op, async_op=True)
             assert work.wait() and work.is_completed() and work.is_success()
             assert torch.allclose(x, want) and work.result()[0] is x
+
+
+def check_extremes():
+    """NaN is the extreme on every rank, whichever has it; zeros are ordered by their signs."""
+    r, n = me()
+    nan = float("nan")
+    for dtype in REALS:
+        for of in {0, n - 1}:
+            own = [nan if r == of else 1.0, -1.0 - r, 0.0 if r == of else -0.0, float("inf"), 2.0]
+            x = torch.tensor(own, dtype=dtype)
+            most = torch.tensor([nan, -1.0, 0.0, float("inf"), 2.0], dtype=dtype)
+            signs = [-0.0 if n > 1 else 0.0, float("inf"), 2.0]
+            least = torch.tensor([nan, -float(n), *signs], dtype=dtype)
+            for op, want in ((ReduceOp.MAX, most), (ReduceOp.MIN, least)):
+                for made in (x.clone(), torch.stack([x, x], 1)[:, 0]):
+                    dist.all_reduce(made, op)
+                    assert str(made.tolist()) == str(want.tolist()), (dtype, op, made)
+                made, parts = torch.empty(5, dtype=dtype), [x] * n
+                dist.reduce_scatter(made, parts, op)
+                assert str(made.tolist()) == str(want.tolist()), (dtype, op, made)
+                made = x.clone()
+                dist.reduce(made, n - 1, op)
+                assert str(made.tolist()) == str((want if r == n - 1 else x).tolist())
+                made, other = x.clone(), x[1:2].clone()
+                dist.all_reduce_coalesced([made, other], op)
+                assert str([*made.tolist(), other.item()]) == str([*want.tolist(), want[1].item()])
 
 
 def check_halves_are_rounded_once():
@@ -417,6 +444,7 @@ def check_arguments():
         dist.broadcast(x, 0, group_src=0)
     with raises(TypeError, "must be an int"):
         dist.broadcast(x, 0.0)
+    dist.broadcast(x, np.int64(0))
     with raises(TypeError, "group must be a ProcessGroup"):
         dist.all_reduce(x, group=3)
     with raises(ValueError, "twice"):

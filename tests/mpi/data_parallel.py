@@ -334,6 +334,30 @@ def check_odd_parameters():
                 close(a.grad, b.grad)
 
 
+def check_derivatives_by_inputs():
+    """Adversarial inputs and gradient penalties: nothing travels until parameters get gradients."""
+    x = torch.rand(4, 5, dtype=torch.float64) + dist.get_rank()
+
+    def loss(module, create_graph):
+        point = x.clone().requires_grad_()
+        (g,) = torch.autograd.grad(module(point).square().sum(), point, create_graph=create_graph)
+        return module(x + g).square().mean() + g.square().mean()
+
+    for options in ({}, {"find_unused_parameters": True}, {"static_graph": True}):
+        for create_graph in (False, True):
+            module = net(9)
+            model = DDP(module, **options)
+            module.double()  # buckets follow
+            for _ in range(3):
+                model.zero_grad()
+                loss(model, create_graph).backward()
+            alone = net(9).double()
+            loss(alone, create_graph).backward()
+            for ours, own in zip(module.parameters(), alone.parameters(), strict=True):
+                dist.all_reduce(own.grad, dist.ReduceOp.AVG)
+                close(ours.grad, own.grad, rtol=1e-12, atol=1e-12)
+
+
 def check_buffers():
     rank = dist.get_rank()
     model = DDP(nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)))
@@ -452,6 +476,21 @@ def check_join():
 
     raises(RuntimeError, "exhausted", uneven)
     raises(ValueError, "at least one", Join, [])
+
+
+def check_join_leaves_unused_parameters_alone():
+    """A rank without inputs takes over the gradients of those that some rank used."""
+    rank = dist.get_rank()
+    for options in ({"find_unused_parameters": True}, {"static_graph": True}):
+        module = nn.ModuleDict({"used": nn.Linear(2, 1), "unused": nn.Linear(2, 1)})
+        module.forward = lambda x, part=module["used"]: part(x)
+        model = DDP(module, **options)
+        with model.join():
+            for _ in range(2 + rank):
+                model.zero_grad()
+                model(torch.ones(1, 2)).sum().backward()
+        assert module["unused"].weight.grad is None, options
+        assert (module["used"].weight.grad == 1 / dist.get_world_size()).all()
 
 
 def check_identical():

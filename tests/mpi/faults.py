@@ -96,6 +96,16 @@ def different_calls():
         caught(dist.all_reduce, torch.ones(3))
 
 
+def calls_look_alike():
+    """As many bytes, but of another dtype: MPI adds them up."""
+    dist.all_reduce(torch.ones(2, 2) if rank else torch.ones(4))  # the same elements: fine
+    works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(50)]
+    assert all(work.wait() for work in works)
+    other = torch.ones(4, dtype=torch.int32) if rank == 1 else torch.ones(4)
+    caught(dist.all_reduce, other, async_op=False)
+    caught(dist.barrier)
+
+
 def sends_too_much():
     if rank == 1:
         dist.send(torch.ones(9), 0)

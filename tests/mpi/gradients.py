@@ -219,6 +219,64 @@ def check_second_derivatives_at_the_ends_of_a_row():
         torch.testing.assert_close(f(whole[own].clone(), n), want[own])
 
 
+def check_second_derivatives_where_one_loss_is_linear():
+    """Its gradients depend on nothing, and its rank takes part in the others' all the same."""
+    n, r = dist.get_world_size(), dist.get_rank()
+    x = torch.tensor([1.0, 2.0], dtype=D) + r
+    others = n * (n - 1) / 2
+    maps = {
+        F.all_reduce: lambda x: x * n + others - r * n,
+        lambda x: sum(F.all_gather(x)): lambda x: x * n + others - r * n,
+        lambda x: F.broadcast(x, n - 1): lambda x: x * 0 + (x + n - 1 - r) * (r == n - 1),
+        lambda x: F.sendrecv(x, (r + 1) % n, (r - 1) % n): lambda x: x * (r == n - 1),
+    }
+    for f, seen in maps.items():
+
+        def loss(x, f=f):
+            return (f(x) ** 3).sum() if r == 0 else f(x).sum()
+
+        leaf = x.clone().requires_grad_()
+        (g,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
+        (h,) = torch.autograd.grad(g.sum(), leaf, create_graph=True)
+        plain = x.clone().requires_grad_()  # of all ranks together, by the same direction on each
+        whole = seen(plain)
+        (want,) = torch.autograd.grad(3 * whole.square().sum(), plain, create_graph=True)
+        torch.testing.assert_close(h, want)
+        torch.testing.assert_close(torch.func.hessian(loss)(x), torch.diag(want))
+
+        def along(x, loss=loss):
+            return torch.func.jvp(loss, (x,), (torch.ones_like(x),))[1]
+
+        torch.testing.assert_close(torch.func.grad(along)(x), want)
+        (third,) = torch.autograd.grad(h.sum(), leaf)
+        (want,) = torch.autograd.grad(want.sum(), plain)
+        torch.testing.assert_close(third, want)
+
+
+def check_second_derivatives_of_a_pipeline():
+    """What is sent back by the adjoint of recv is differentiated again."""
+    n, r = dist.get_world_size(), dist.get_rank()
+
+    def loss(x):
+        with F.ordered() as chain:
+            h = x if r == 0 else F.recv(F.depends_on(torch.empty(3, dtype=D), x), r - 1) * x
+            if r == n - 1:
+                return h.sin().sum()
+            F.send(h.sin(), r + 1)
+            return chain.join((x * 0).sum())
+
+    def grad(x):
+        x = x.clone().requires_grad_()
+        return torch.autograd.grad(loss(x), x, create_graph=True)[0], x
+
+    x, u, v = (
+        torch.randn(3, dtype=D, generator=torch.Generator().manual_seed(i + r)) for i in (1, 20, 40)
+    )
+    want = difference(lambda x: pairing(grad(x)[0], u), x, v)
+    g, leaf = grad(x)
+    close(want, total(pairing(torch.autograd.grad(pairing(g, u), leaf)[0], v)), "pipeline")
+
+
 def check_debug_mode_compares_messages():
     n, r = dist.get_world_size(), dist.get_rank()
     dist.set_debug_level(dist.DebugLevel.DETAIL)

@@ -5,6 +5,7 @@ import gc
 import glob
 import json
 import os
+import subprocess
 import sys
 import threading
 from datetime import timedelta
@@ -81,6 +82,20 @@ def other_memory_under_irecv():
     dist.barrier()
     work.wait()
     assert all((other == 7).all() for other in others)
+
+
+def memory_that_may_not_be_written():
+    fixed = torch.frombuffer(bytes(8), dtype=torch.float32)
+    for call in (
+        lambda: dist.all_reduce(fixed),
+        lambda: dist.recv(fixed, 1 - rank),
+        lambda: dist.all_gather_into_tensor(fixed, torch.ones(1)),
+        lambda: dist.all_to_all_single(fixed, torch.ones(2)),
+    ):
+        caught(RuntimeError, "read-only", call)
+    given = fixed if rank == 0 else torch.ones(2)
+    dist.broadcast(given, 0)
+    assert given.tolist() == [0, 0]
 
 
 def objects_that_cannot_be_pickled():
@@ -232,6 +247,70 @@ def damaged_checkpoint():
                 file.write(len(text).to_bytes(8, "little") + text + raw[8 + length :])
         dist.barrier()
         caught(dcp.CheckpointException, "", dcp.load, _wanted(), checkpoint_id=folder)
+    dist.barrier()
+
+
+def mismatches_within_lists():
+    """Debug mode compares the shapes in lists, and what each sends with what the other expects."""
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    one, two = torch.zeros(1), torch.zeros(2)
+    lists = [one, two] if rank else [two, one]
+    told, name = dist.DistBackendError, "different collectives"
+    own = lists[rank]
+    caught(told, name, dist.reduce_scatter, own.clone(), [t.clone() for t in lists])
+    caught(told, name, dist.all_gather, [t.clone() for t in lists], own)
+    caught(told, name, dist.all_reduce_coalesced, [t.clone() for t in lists])
+    sizes = [1, 1] if rank else [1, 2]
+    given = [torch.zeros(n) for n in sizes]
+    caught(told, "rank 0 sends 2 elements to rank 1, which expects 1", dist.all_to_all,
+           [torch.zeros(1), torch.zeros(1)], given)  # fmt: skip
+    caught(told, "sends 2 elements", dist.all_to_all_single,
+           torch.zeros(2), torch.cat(given), [1, 1], sizes)  # fmt: skip
+    equal = [torch.zeros(2) for _ in range(2)]
+    dist.all_gather(equal, torch.ones(2))
+    dist.all_to_all(equal, [two, two])
+    dist.all_gather([torch.zeros(1), torch.zeros(2)], torch.zeros(rank + 1))
+    dist.barrier()
+    spaces = torch.zeros(2, 3)
+    within = "cograd.distributed.nn.functional communicate there"
+    for call in (dist.all_reduce, lambda x: dist.broadcast(x, 0), lambda x: dist.send(x, 1 - rank)):
+        caught(RuntimeError, within, torch.func.vmap(call), spaces)
+
+
+def children():
+    """Of a rank; they cannot be ranks, and say so before MPI ends them."""
+    code = "import cograd.distributed as dist\ndist.init_process_group()\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "take PMI_FD, PMI_RANK and PMI_SIZE out" in done.stderr, done
+    torch.multiprocessing.spawn(print, nprocs=1)  # runs this file again, without a guard
+
+
+class _Late:
+    def __del__(self):
+        for call in (dist.barrier, dist.destroy_process_group, lambda: self.work.is_completed()):
+            try:
+                call()
+            except RuntimeError as error:
+                assert "MPI has ended" in str(error), error
+        os.write(1, b"let go\n")
+
+
+def calls_after_the_end():
+    """What is let go when MPI is over cannot communicate, and cannot break the exit code."""
+    global late
+    late = _Late()
+    late.work = dist.irecv(torch.zeros(1), 1 - rank)
+
+
+def error_without_text():
+    """Its own __str__ raises."""
+
+    class Broken(Exception):
+        def __str__(self):
+            raise ValueError("no text")
+
+    if rank == 1:
+        raise Broken
     dist.barrier()
 
 

@@ -63,6 +63,10 @@ struct LinearRecurrence {
   static Tensor forward(Ctx<LinearRecurrence>& ctx, const Tensor& a, const Tensor& b, Dim dim,
                         bool reverse) {
     const int d = wrap_dim(dim, a.dim());
+    COGRAD_CHECK(!b.defined() || (same(a.sizes(), b.sizes()) && a.dtype() == b.dtype()),
+                 "_linear_recurrence(): expected a and b of one shape and dtype, got ",
+                 to_string(a.sizes()), " of ", dtype_name(a.dtype()), " and ", to_string(b.sizes()),
+                 " of ", dtype_name(b.dtype()));
     ctx->dim = d;
     ctx->reverse = reverse;
     ctx.save(b);
@@ -110,10 +114,11 @@ struct Shift {
   static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Shift>& ctx, const Tensor& x, Dim dim, int64_t by) {
     const int d = wrap_dim(dim, x.dim());
+    const int64_t n = x.dim() == 0 ? 1 : x.size(d);
+    by = std::clamp(by, -n, n);
     ctx->dim = d;
     ctx->by = static_cast<int>(by);
     Tensor out = zeros(x.sizes(), x.dtype());
-    const int64_t n = x.dim() == 0 ? 1 : x.size(d);
     const int64_t left = n - std::abs(by);
     if (x.dim() == 0 || left <= 0) return out;
     Dims sizes(x.sizes());

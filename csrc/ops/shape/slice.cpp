@@ -16,8 +16,15 @@ struct SliceArgs {
   int64_t step = 1;
 };
 
-void check_has_dims(const char* op, const Tensor& x) {
-  COGRAD_CHECK(x.dim() > 0, op, "() cannot be applied to a 0-dim tensor.");
+void check_has_dims(const char* op, int ndim) {
+  COGRAD_CHECK(ndim > 0, op, "() cannot be applied to a 0-dim tensor.");
+}
+
+// The dim of a gradient of `sizes` that was sliced.
+int sliced_dim(const char* op, Shape sizes, Dim dim) {
+  const int ndim = static_cast<int>(sizes.size());
+  check_has_dims(op, ndim);
+  return wrap_dim(dim, ndim);
 }
 
 // Zeros of `sizes` with g in a slice: the gradient of a slice, made in one pass.
@@ -31,7 +38,7 @@ struct SliceBackward {
   static constexpr BatchRule kBatch = by_shaped_dims();
   static Tensor forward(Ctx<SliceBackward>& ctx, const Tensor& g, Shape sizes, Dim dim,
                         std::optional<int64_t> start, std::optional<int64_t> end, int64_t step) {
-    const int d = wrap_dim(dim, static_cast<int>(sizes.size()));
+    const int d = sliced_dim("_slice_backward", sizes, dim);
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, start, end, step};
     Tensor out = zeros(sizes, g.dtype());
     const Tensor part = slice_region(out, d, slice_bounds(out.size(d), start, end, step), step);
@@ -53,7 +60,7 @@ struct Slice {
   static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<Slice>& ctx, const Tensor& x, Dim dim, std::optional<int64_t> start,
                         std::optional<int64_t> end, int64_t step) {
-    check_has_dims("slice", x);
+    check_has_dims("slice", x.dim());
     const int d = wrap_dim(dim, x.dim());
     const SliceBounds bounds = slice_bounds(x.size(d), start, end, step);
     if (ctx.recording()) *ctx.operator->() = {Dims(x.sizes()), d, start, end, step};
@@ -75,7 +82,7 @@ struct Narrow {
                                "T(5, 4), 0, 1, 3; T(3, 4), -1, -2, 2",
                                ""};
   static Tensor forward(const Tensor& x, Dim dim, int64_t start, int64_t length) {
-    check_has_dims("narrow", x);
+    check_has_dims("narrow", x.dim());
     COGRAD_CHECK(length >= 0, "narrow(): length must be non-negative.");
     const int64_t size = x.size(wrap_dim(dim, x.dim()));
     COGRAD_CHECK_INDEX(start >= -size && start <= size,
@@ -104,7 +111,7 @@ struct SelectBackward {
   static constexpr BatchRule kBatch = by_shaped_dims();
   static Tensor forward(Ctx<SelectBackward>& ctx, const Tensor& g, Shape sizes, Dim dim,
                         int64_t index) {
-    const int d = wrap_dim(dim, static_cast<int>(sizes.size()));
+    const int d = sliced_dim("_select_backward", sizes, dim);
     if (ctx.recording()) *ctx.operator->() = {Dims(), d, index};
     Tensor out = zeros(sizes, g.dtype());
     const Tensor part = select_region(out, d, check_select(out, d, index));

@@ -25,7 +25,7 @@ picture = torch.exp(-8 * ((x - 0.3) ** 2 + 0.2 * (y + 0.1) ** 2)).reshape(1, n, 
 grid = torch.stack([(y + 0 * x).reshape(-1), (x + 0 * y).reshape(-1)], dim=1)
 
 
-def turned(angle):
+def turned(angle: torch.Tensor) -> torch.Tensor:
     """The picture turned by an angle, [1, n * n]."""
     c, s = torch.cos(angle), torch.sin(angle)
     rows = c * grid[:, 0] + s * grid[:, 1]

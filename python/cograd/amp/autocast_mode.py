@@ -192,6 +192,11 @@ def get_autocast_dtype(device_type: str) -> _dtype:
 def set_autocast_dtype(device_type: str, dtype: _dtype) -> None:
     """Sets it, for this thread."""
     kind = _device_type(device_type, "set_autocast_dtype")
+    if not isinstance(dtype, _dtype):
+        raise TypeError(
+            "set_autocast_dtype(): argument 'dtype' (position 2) must be a dtype, not "
+            f"{type(dtype).__name__}"
+        )
     if kind == "cpu":
         _C._set_autocast_dtype(dtype)
     else:

@@ -7,6 +7,7 @@ of ``COMMANDS``.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -45,4 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"python -m cograd: no command {given[0]!r}\n", file=sys.stderr)
         print(_usage(), file=sys.stderr)
         return 2
-    return int(import_module(f"cograd.commands.{given[0]}").main(given[1:]))
+    command = import_module(f"cograd.commands.{given[0]}")
+    try:
+        status = int(command.main(given[1:]))
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # `... | head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1

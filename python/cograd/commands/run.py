@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from cograd._alias import children_environment
+from cograd._launcher import rank_variables
 
 __all__ = ["main"]
 
@@ -44,4 +45,5 @@ def main(arguments: Sequence[str]) -> int:
     flags: list[str] = getattr(subprocess, "_args_from_interpreter_flags")()  # noqa: B009
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(sys.executable, [sys.executable, *flags, *given], children_environment(os.environ))
+    environment = children_environment({**rank_variables(os.environ), **os.environ})
+    os.execve(sys.executable, [sys.executable, *flags, *given], environment)

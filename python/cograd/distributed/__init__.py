@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cograd import _absent
+from cograd import _absent, _launcher
 from cograd.distributed._collectives import (
     all_reduce,
     all_reduce_coalesced,
@@ -191,6 +191,8 @@ def is_torchelastic_launched() -> bool:
     """Always False: programs are started by mpiexec."""
     return False
 
+
+_launcher.announce()
 
 _PARTS = ("algorithms", "checkpoint", "nn", "optim")  # imported when asked for
 

@@ -14,10 +14,11 @@ from typing import Any
 __all__ = ["FAILED", "GONE", "LEFT", "RUNNING", "Board", "Entry", "spoken"]
 
 RUNNING, LEFT, FAILED, GONE = 0, 1, 2, 3  # GONE: has failed and come to its end
-_SIZE = 2048
+_SIZE = 2560
 _HEAD = struct.Struct("<qqqqdd")  # life, busy, number, length of text, time of life, time of text
 _LIFE = struct.Struct("<q")
-_TEXT, _REASON, _ALARM = 64, 1024, 2040
+_TEXT, _REASON, _ALARM, _CALLS = 64, 1024, 2040, 2048
+_CALL = struct.Struct("<QQ")  # which call of which group, what it is: the last 32 calls
 _ROOM = 900
 
 
@@ -85,6 +86,21 @@ class Board:
     def leave(self) -> None:
         """This rank's call has returned."""
         _LIFE.pack_into(self._own, 8, 0)
+
+    def note(self, call: int, what: int) -> None:
+        """What this rank calls: ``call`` counts, ``what`` is to be the same on all ranks."""
+        _CALL.pack_into(self._own, _CALLS + 16 * (call & 31), call, what)
+
+    def differs(self, rank: int, call: int, what: int) -> bool:
+        """Whether a near rank has noted something else for this call, so far as is known."""
+        raw = self._near.get(rank)
+        if raw is None:
+            return False
+        place = _CALLS + 16 * (call & 31)
+        found = _CALL.unpack_from(raw, place)
+        if found[0] != call or found[1] == what:
+            return False
+        return _CALL.unpack_from(raw, place) == found  # it was not about to be overwritten
 
     def gone(self) -> None:
         """This rank, which has failed, has nothing left to say."""

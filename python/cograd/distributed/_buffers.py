@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import cograd
 from cograd._C import _increment_version
+from cograd.distributed._checks import without_memory
 from cograd.distributed._dtypes import datatype, is_half
 
 if TYPE_CHECKING:
@@ -24,13 +25,20 @@ __all__ = [
 ]
 
 
+def _address(tensor: Tensor) -> int:
+    try:
+        return tensor.data_ptr()
+    except RuntimeError as error:
+        raise without_memory("cograd.distributed", error) from None
+
+
 def message(mpi: Any, tensor: Tensor, parts: int = 1) -> list[Any]:
     """Address, count and datatype of a contiguous tensor; the caller keeps the tensor alive.
 
     ``parts``: how many ranks' values it holds; the count is that of one.
     """
     count = tensor.numel()
-    memory = mpi.buffer.fromaddress(tensor.data_ptr(), count * tensor.element_size())
+    memory = mpi.buffer.fromaddress(_address(tensor), count * tensor.element_size())
     return [memory, count // parts, datatype(mpi, tensor.dtype)]
 
 
@@ -132,7 +140,7 @@ def flat_target(tensors: Sequence[Tensor], *, reduced: bool = False) -> Target:
 
 def overlap(a: Tensor, b: Tensor) -> bool:
     """Whether two contiguous tensors share memory."""
-    begin_a, begin_b = a.data_ptr(), b.data_ptr()
+    begin_a, begin_b = _address(a), _address(b)
     end_a = begin_a + a.numel() * a.element_size()
     end_b = begin_b + b.numel() * b.element_size()
     return begin_a < end_b and begin_b < end_a

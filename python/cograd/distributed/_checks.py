@@ -3,15 +3,35 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import cograd
+from cograd._C import _check_written
 
 if TYPE_CHECKING:
     from cograd import Tensor
 
-__all__ = ["check_lengths", "check_list", "check_same", "check_tensor", "check_written"]
+__all__ = [
+    "check_int",
+    "check_lengths",
+    "check_list",
+    "check_same",
+    "check_tensor",
+    "check_written",
+    "without_memory",
+]
+
+
+def check_int(name: str, argument: str, value: Any) -> int:
+    """An int, of Python's or NumPy's; TypeError for what is none, a bool among them."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{name}: {argument} must be an int, got {type(value).__name__}")
 
 
 def check_tensor(name: str, argument: str, tensor: Any) -> None:
@@ -39,9 +59,23 @@ def check_list(name: str, argument: str, tensors: Any) -> list[Tensor]:
     return list(tensors)
 
 
+def without_memory(name: str, error: RuntimeError) -> RuntimeError:
+    """The error, or another one that says what communicates within vmap."""
+    if not str(error).startswith("vmap:"):
+        return error
+    return RuntimeError(
+        f"{name}: within vmap a tensor has one value for each sample and no memory of its own; the "
+        "functions of cograd.distributed.nn.functional communicate there"
+    )
+
+
 def check_written(name: str, argument: str, tensor: Any) -> None:
-    """RuntimeError unless every element of a tensor has its own memory."""
+    """RuntimeError unless every element of a tensor has its own memory, which may be written."""
     check_tensor(name, argument, tensor)
+    try:
+        _check_written(tensor, name)
+    except RuntimeError as error:
+        raise without_memory(name, error) from None
     if tensor.is_contiguous():
         return
     sizes = zip(tensor.shape, tensor.stride(), strict=True)

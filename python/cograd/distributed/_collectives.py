@@ -16,7 +16,9 @@ from cograd.distributed._buffers import (
     target,
 )
 from cograd.distributed._checks import check_list, check_same, check_tensor, check_written
+from cograd.distributed._compare import with_shapes
 from cograd.distributed._dtypes import average_, operation
+from cograd.distributed._extremes import as_keys, is_ordered, keys
 from cograd.distributed._group import ProcessGroup, group_rank, in_group
 from cograd.distributed._names import DistBackendError, ReduceOp, seconds
 from cograd.distributed._watch import poll
@@ -75,7 +77,7 @@ def broadcast(
         ValueError: the source is not in the group.
         DistBackendError: when MPI fails, another rank fails, or the timeout passes.
     """
-    check_written("broadcast", "tensor", tensor)
+    check_tensor("broadcast", "tensor", tensor)
     pg = in_group("broadcast", group)
     if pg is None:
         return None
@@ -84,6 +86,7 @@ def broadcast(
     if root == pg.rank():
         memory, finish = source(tensor), None
     else:
+        check_written("broadcast", "tensor", tensor)
         place = target(tensor)
         memory, finish = place.memory, place.finish
     spec = message(mpi, memory)
@@ -138,6 +141,8 @@ def all_reduce(
         return None
     mpi = pg._runtime.MPI
     place = target(tensor, reduced=True, filled=True)
+    if is_ordered(op, place.memory.dtype):
+        place = as_keys(place, op)
     how = operation(mpi, "all_reduce", place.memory.dtype, op)
     spec = message(mpi, place.memory)
     return pg.collective(
@@ -174,15 +179,18 @@ def all_reduce_coalesced(
     values = flat_source(given, reduced=True)
     if values.data_ptr() != place.memory.data_ptr():
         place.memory.copy_(values)
+    if is_ordered(op, values.dtype):
+        place = as_keys(place, op)
+        how = operation(mpi, "all_reduce_coalesced", place.memory.dtype, op)
     spec = message(mpi, place.memory)
     return pg.collective(
         "all_reduce_coalesced",
-        place.memory,
+        values,
         lambda comm: comm.Iallreduce(mpi.IN_PLACE, spec, how),
         keep=(place.memory, given),
         finish=reduced(place, op, pg.size()),
         async_op=async_op,
-        detail=op,
+        detail=with_shapes(op, given),
         result=given,
     )
 
@@ -218,9 +226,12 @@ def reduce(
     if root == pg.rank():
         check_written("reduce", "tensor", tensor)
         place = target(tensor, reduced=True, filled=True)
+        if is_ordered(op, place.memory.dtype):
+            place = as_keys(place, op)
         memory, finish = place.memory, reduced(place, op, pg.size())
     else:
         memory = source(tensor, reduced=True)
+        memory = keys(memory, op) if is_ordered(op, memory.dtype) else memory
     how = operation(mpi, "reduce", memory.dtype, op)
     spec = message(mpi, memory)
 

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from cograd.distributed import _names
 from cograd.distributed._names import DistBackendError
-from cograd.distributed._watch import poll
+from cograd.distributed._watch import complete
 
 if TYPE_CHECKING:
+    from cograd import Tensor
     from cograd.distributed._group import ProcessGroup
 
-__all__ = ["compare"]
+__all__ = ["compare", "compare_counts", "with_shapes"]
 
 _SIZE = 1024
 
@@ -27,16 +30,12 @@ def compare(group: ProcessGroup, number: int, what: str, text: bytes) -> None:
     runtime.board.enter(True, number, text)
     if group._beside is None:
         group._beside, request = group.comm.Idup()
-        poll(request.Test, runtime, group, text.decode, timeout=group.timeout)
+        complete([request], None, runtime, group, text.decode, timeout=group.timeout)
     own = f"{number}\0{what}".encode()[:_SIZE].ljust(_SIZE, b"\0")
     every = bytearray(_SIZE * group.size())
     byte = runtime.MPI.BYTE
     request = group._beside.Iallgather([own, byte], [every, byte])
-    try:
-        poll(request.Test, runtime, group, text.decode, timeout=group.timeout)
-    except BaseException:
-        runtime.parked.append((request, own, every))
-        raise
+    complete([request], (own, every), runtime, group, text.decode, timeout=group.timeout)
     runtime.board.leave()
     calls = []
     for at in range(group.size()):
@@ -56,3 +55,33 @@ def compare(group: ProcessGroup, number: int, what: str, text: bytes) -> None:
         f"{group.ranks[0]} is at {calls[0][2]}, rank {group.ranks[other]} at {calls[other][2]}\n"
         + "\n".join(lines)
     )
+
+
+def with_shapes(detail: Any, tensors: Sequence[Tensor]) -> Any:
+    """In debug mode ``detail`` with the shapes of a list of tensors, which all ranks share."""
+    if _names._level is _names.DebugLevel.OFF:
+        return detail
+    own = detail.name if isinstance(detail, _names.ReduceOp) else detail
+    shapes = f"shapes {[list(t.shape) for t in tensors]}"
+    return f"{own}, {shapes}" if own else shapes
+
+
+def compare_counts(group: ProcessGroup, name: str, sent: list[int], received: list[int]) -> None:
+    """In debug mode raises on every rank unless each is sent what it expects, in elements."""
+    size = group.size()
+    if _names._level is _names.DebugLevel.OFF or size == 1:
+        return
+    runtime, kind = group._runtime, group._runtime.MPI.INT64_T
+    own = memoryview(bytearray(16 * size)).cast("q")
+    every = memoryview(bytearray(16 * size * size)).cast("q")
+    for at, count in enumerate(sent + received):
+        own[at] = count
+    request = group._beside.Iallgather([own, kind], [every, kind])
+    complete([request], (own, every), runtime, group, lambda: name, timeout=group.timeout)
+    for at, of in ((at, of) for at in range(size) for of in range(size)):
+        given, expected = every[2 * size * of + at], every[2 * size * at + size + of]
+        if given != expected:
+            raise DistBackendError(
+                f"{name}: rank {group.ranks[of]} sends {given} elements to rank "
+                f"{group.ranks[at]}, which expects {expected}"
+            )

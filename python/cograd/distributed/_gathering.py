@@ -24,7 +24,9 @@ from cograd.distributed._checks import (
     check_written,
 )
 from cograd.distributed._collectives import reduced
+from cograd.distributed._compare import compare_counts, with_shapes
 from cograd.distributed._dtypes import operation
+from cograd.distributed._extremes import as_keys, is_ordered, keys
 from cograd.distributed._group import ProcessGroup, group_rank, in_group
 from cograd.distributed._names import ReduceOp
 from cograd.distributed._work import Work
@@ -108,6 +110,7 @@ def all_gather(
         keep=(values, place.memory, outputs),
         finish=place.finish,
         async_op=async_op,
+        detail="" if same else with_shapes("", outputs),
         result=[outputs],
         nbytes=place.memory.numel() * place.memory.element_size(),
     )
@@ -207,9 +210,7 @@ def gather(
     pg = in_group("gather", group)
     if pg is None:
         return None
-    if dst is None and group_dst is None:
-        dst = 0
-    root = group_rank("gather", pg, "dst", dst, group_dst)
+    root = group_rank("gather", pg, "dst", dst, group_dst, default=0)
     mpi = pg._runtime.MPI
     finish, receive, memory = None, None, None
     if root == pg.rank():
@@ -262,9 +263,7 @@ def scatter(
     pg = in_group("scatter", group)
     if pg is None:
         return None
-    if src is None and group_src is None:
-        src = 0
-    root = group_rank("scatter", pg, "src", src, group_src)
+    root = group_rank("scatter", pg, "src", src, group_src, default=0)
     mpi = pg._runtime.MPI
     send, values = None, None
     place = target(tensor)
@@ -299,9 +298,12 @@ def _reduce_scatter(
     op: ReduceOp,
     async_op: bool,
     what: Tensor,
+    detail: Any,
 ) -> Work | None:
     mpi = pg._runtime.MPI
     place = target(output, reduced=True)
+    if is_ordered(op, values.dtype):
+        values, place = keys(values, op), as_keys(place, op, filled=False)
     how = operation(mpi, name, values.dtype, op)
     values = _apart(values, place.memory)
     parts = pg.size() if counts is None else 1
@@ -319,7 +321,7 @@ def _reduce_scatter(
         keep=(values, place.memory, output),
         finish=reduced(place, op, pg.size()),
         async_op=async_op,
-        detail=op,
+        detail=detail,
         result=output,
         nbytes=values.numel() * values.element_size(),
     )
@@ -359,7 +361,10 @@ def reduce_scatter(
         )
     values = flat_source(inputs, reduced=True)
     counts = [t.numel() for t in inputs]
-    return _reduce_scatter("reduce_scatter", pg, output, values, counts, op, async_op, values)
+    detail = with_shapes(op, inputs)
+    return _reduce_scatter(
+        "reduce_scatter", pg, output, values, counts, op, async_op, values, detail
+    )
 
 
 def reduce_scatter_tensor(
@@ -389,7 +394,7 @@ def reduce_scatter_tensor(
         return None
     _check_into(name, input, output, pg.size(), ("input", "output"))
     values = source(input, reduced=True)
-    return _reduce_scatter(name, pg, output, values, None, op, async_op, input)
+    return _reduce_scatter(name, pg, output, values, None, op, async_op, input, op)
 
 
 reduce_scatter_single = reduce_scatter_tensor
@@ -452,10 +457,15 @@ def _all_to_all(
     values = _apart(values, place.memory)
     send, receive = _counted(mpi, values, sent), _counted(mpi, place.memory, received)
     kind = cograd.empty(0, dtype=values.dtype)  # the shapes may differ, the dtype not
+
+    def start(comm: Any) -> Any:
+        compare_counts(pg, name, list(sent), list(received))
+        return comm.Ialltoallv(send, receive)
+
     return pg.collective(
         name,
         kind,
-        lambda comm: comm.Ialltoallv(send, receive),
+        start,
         keep=(values, place.memory, result),
         finish=place.finish,
         async_op=async_op,

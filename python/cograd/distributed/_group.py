@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import threading
 import warnings
+import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cograd.distributed import _names, _runtime
 from cograd.distributed._board import spoken
+from cograd.distributed._checks import check_int
 from cograd.distributed._compare import compare
 from cograd.distributed._watch import describe, origin, place, poll
 from cograd.distributed._work import Work
@@ -41,9 +43,13 @@ class ProcessGroup:
         self.group_desc = desc or "undefined"
         self.sequence = 0  # collectives begun
         self._rank: int = comm.rank
+        count = runtime.names[name] = runtime.names.get(name, 0) + 1
+        self._calls = zlib.crc32(f"{name}#{count}".encode()) << 32  # call 0 on the board
+        # A rank looks at the next one's calls: some rank sees where two of the group differ.
+        self._next = self.ranks[(self._rank + 1) % len(self.ranks)]
         self._beside: Any = None  # the communicator over which debug mode compares
         self._lock = threading.Lock()
-        self._texts: dict[Any, tuple[str, bytes]] = {}
+        self._texts: dict[Any, tuple[str, bytes, int]] = {}
 
     def rank(self) -> int:
         """This process's rank in the group."""
@@ -75,8 +81,11 @@ class ProcessGroup:
             raise ValueError(f"the process group {self.group_name} has been destroyed")
         return runtime
 
-    def _text(self, name: str, detail: object, tensor: Tensor | None) -> tuple[str, bytes]:
-        """What is called where: as ranks compare it, and as the board shows it."""
+    def _text(self, name: str, detail: object, tensor: Tensor | None) -> tuple[str, bytes, int]:
+        """What is called where: as ranks compare it, as the board shows it, as a number.
+
+        The number leaves out where, and a shape but for its elements.
+        """
         agreed = getattr(origin, "what", "")
         key = name, detail, place(4), agreed, tensor is not None and (tensor.shape, tensor.dtype)
         found = self._texts.get(key)
@@ -89,7 +98,9 @@ class ProcessGroup:
             call = (f"{name}({own})" if own else name) + agreed
             what = describe(call, shape, dtype, f"{file}:{line}{why}")
             shown = f"{what} (group {self.group_name})" if len(self.ranks) else what
-            found = self._texts[key] = what, shown.encode(errors="replace")[:900]
+            alike = f"{call} {tensor is not None and tensor.numel()} {dtype}"
+            number = zlib.crc32(alike.encode(errors="replace"))
+            found = self._texts[key] = what, shown.encode(errors="replace")[:900], number
         return found
 
     def collective(
@@ -120,18 +131,35 @@ class ProcessGroup:
             nbytes: the size of the message, when it is not the tensor's.
             timeout: seconds, when not the group's.
         """
-        what, text = self._text(name, detail, tensor)
+        what, text, alike = self._text(name, detail, tensor)
         runtime = self._alive(text)
         with self._lock:
             self.sequence = number = self.sequence + 1
             if _names._level is not _names.DebugLevel.OFF:
                 compare(self, number, what, text)
+            call = self._calls + number
+            runtime.board.note(call, alike)
             runtime.board.enter(not async_op, number, text)
             request = _begin(runtime, start, self.comm, text)
         if nbytes is None:
             nbytes = 0 if tensor is None else tensor.numel() * tensor.element_size()
+
+        def check() -> None:
+            if runtime.board.differs(self._next, call, alike):
+                self._fail_for_difference(text, number)
+
         return self._go(
-            request, number, text, keep, finish, async_op, result, nbytes, None, timeout
+            request, number, text, keep, check, finish, async_op, result, nbytes, None, timeout
+        )
+
+    def _fail_for_difference(self, text: bytes, number: int) -> None:
+        runtime = self._runtime
+        call = spoken(text.decode(errors="replace"), number)
+        raise runtime.fail(
+            f"rank {runtime.rank} ran {call}, and rank {self._next} something else as this call: "
+            "the results mean nothing. COGRAD_DISTRIBUTED_DEBUG=1 compares calls before data moves "
+            "and names both\nwhat the ranks of the group were doing:\n"
+            f"{runtime.board.describe(self.ranks)}"
         )
 
     def point_to_point(
@@ -148,13 +176,13 @@ class ProcessGroup:
         status: Any = None,
     ) -> Work | None:
         """Runs a send or a receive with ``peers`` (global ranks)."""
-        _, text = self._text(name, detail, tensor)
+        _, text, _ = self._text(name, detail, tensor)
         runtime = self._alive(text)
         runtime.board.enter(not async_op, 0, text)
         request = _begin(runtime, start, self.comm, text)
         nbytes = tensor.numel() * tensor.element_size()
         return self._go(
-            request, 0, text, keep, finish, async_op, tensor, nbytes, peers, None, status
+            request, 0, text, keep, None, finish, async_op, tensor, nbytes, peers, None, status
         )
 
     def _go(
@@ -163,6 +191,7 @@ class ProcessGroup:
         number: int,
         text: bytes,
         keep: Any,
+        check: Callable[[], None] | None,
         finish: Callable[[], Any] | None,
         async_op: bool,
         result: Any,
@@ -177,7 +206,7 @@ class ProcessGroup:
             work = Work(
                 self, number, text, request, keep, finish, value, nbytes=nbytes, peers=peers
             )
-            work._status = status
+            work._status, work._check = status, check
             runtime.pending[id(work)] = work
             if len(runtime.pending) > 64:  # handles that nobody keeps are let go once complete
                 next(iter(list(runtime.pending.values())))._test()
@@ -191,7 +220,10 @@ class ProcessGroup:
                 timeout=self.timeout if timeout is None else timeout,
                 nbytes=nbytes,
                 peers=peers,
+                look=check,
             )
+            if check is not None:
+                check()
         except BaseException as error:
             runtime.parked.append((request, keep))
             raise _translated(runtime, error, text) from None
@@ -273,15 +305,21 @@ def in_group(name: str, given: Any) -> ProcessGroup | None:
     return resolve(name, given)
 
 
-def group_rank(name: str, pg: ProcessGroup, which: str, given: Any, in_pg: Any) -> int:
-    """The rank in ``pg`` of an argument such as ``src`` (global) or ``group_src``."""
+def group_rank(
+    name: str, pg: ProcessGroup, which: str, given: Any, in_pg: Any, default: int | None = None
+) -> int:
+    """The rank in ``pg`` of an argument such as ``src`` (global) or ``group_src``.
+
+    ``default``: the global rank where neither is given; None if one must be.
+    """
     if given is not None and in_pg is not None:
         raise ValueError(f"{name}: can't specify both {which} and group_{which}")
+    if given is None and in_pg is None:
+        given = default
     value = given if in_pg is None else in_pg
     if value is None:
         raise ValueError(f"{name}: must specify {which} or group_{which}")
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}: {which} must be an int, got {type(value).__name__}")
+    value = check_int(name, which, value)
     if in_pg is not None:
         if not 0 <= value < pg.size():
             raise ValueError(f"{name}: Group rank {value} is not part of group {pg}")

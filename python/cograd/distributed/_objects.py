@@ -8,7 +8,7 @@ from typing import Any
 
 from cograd.distributed._group import ProcessGroup, group_rank, in_group
 from cograd.distributed._names import DistBackendError
-from cograd.distributed._watch import call_site, describe, poll
+from cograd.distributed._watch import call_site, complete, describe, poll
 
 __all__ = [
     "all_gather_object",
@@ -127,9 +127,7 @@ def gather_object(
     pg = in_group("gather_object", group)
     if pg is None:
         return
-    if dst is None and group_dst is None:
-        dst = 0
-    root = group_rank("gather_object", pg, "dst", dst, group_dst)
+    root = group_rank("gather_object", pg, "dst", dst, group_dst, default=0)
     if root == pg.rank():
         if object_gather_list is None:
             raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
@@ -182,9 +180,7 @@ def broadcast_object_list(
     if pg is None:
         return
     _check_list(name, "object_list", object_list)
-    if src is None and group_src is None:
-        src = 0
-    root = group_rank(name, pg, "src", src, group_src)
+    root = group_rank(name, pg, "src", src, group_src, default=0)
     detail = f"src={pg.ranks[root]}"
     given = _pickled(object_list) if root == pg.rank() else b""
     sizes = _sizes(pg, name, detail, len(given) if isinstance(given, bytes) else -1)
@@ -239,9 +235,7 @@ def scatter_object_list(
         raise ValueError(
             "Expected argument scatter_object_output_list to be a list of size at least 1."
         )
-    if src is None and group_src is None:
-        src = 0
-    root = group_rank(name, pg, "src", src, group_src)
+    root = group_rank(name, pg, "src", src, group_src, default=0)
     parts: list[bytes | Exception] = [b""] * pg.size()
     if root == pg.rank():
         _check_list(name, "scatter_object_input_list", scatter_object_input_list, pg.size())
@@ -259,9 +253,9 @@ def scatter_object_list(
         detail=detail,
     )
     every = list(sizes)
-    if min(every) < 0:
-        broken = next((part for part in parts if isinstance(part, Exception)), b"")
-        _check_pickled(name, pg, broken, [-1 if r == root else 0 for r in range(pg.size())])
+    broken = next((part for part in parts if isinstance(part, Exception)), b"")
+    sent = [min(every) if rank == root else 0 for rank in range(pg.size())]
+    _check_pickled(name, pg, broken, sent)
     data = b"".join(part for part in parts if isinstance(part, bytes))
     own = bytearray(every[pg.rank()])
     send = [data, (every, _places(every)), mpi.BYTE] if root == pg.rank() else None
@@ -303,19 +297,8 @@ def send_object_list(
     text = describe(f"{name}(dst={pg.ranks[to]})", None, None, call_site())
     runtime.board.enter(True, 0, text.encode()[:900])
     request = pg.comm.Isend([data, runtime.MPI.BYTE], to, runtime.tag_limit - _TAG)
-    try:
-        poll(
-            request.Test,
-            runtime,
-            pg,
-            lambda: text,
-            timeout=pg.timeout,
-            nbytes=len(data),
-            peers=[pg.ranks[to]],
-        )
-    except BaseException:
-        runtime.parked.append((request, data))
-        raise
+    waiting = {"timeout": pg.timeout, "nbytes": len(data), "peers": [pg.ranks[to]]}
+    complete([request], data, runtime, pg, lambda: text, **waiting)
     runtime.board.leave()
     if isinstance(given, Exception):
         raise given
@@ -360,19 +343,8 @@ def recv_object_list(
     poll(probe, runtime, pg, lambda: text, timeout=pg.timeout, peers=peers)
     data = bytearray(status.Get_count(mpi.BYTE))
     request = found[0].Irecv([data, mpi.BYTE])
-    try:
-        poll(
-            request.Test,
-            runtime,
-            pg,
-            lambda: text,
-            timeout=pg.timeout,
-            nbytes=len(data),
-            peers=peers,
-        )
-    except BaseException:
-        runtime.parked.append((request, data))
-        raise
+    waiting = {"timeout": pg.timeout, "nbytes": len(data), "peers": peers}
+    complete([request], data, runtime, pg, lambda: text, **waiting)
     runtime.board.leave()
     sender: int = pg.ranks[status.Get_source()]
     if not data:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cograd.distributed._buffers import message, source, target
-from cograd.distributed._checks import check_tensor, check_written
+from cograd.distributed._checks import check_int, check_tensor, check_written
 from cograd.distributed._group import ProcessGroup, group_rank, in_group, resolve
 from cograd.distributed._work import Work
 
@@ -20,12 +20,11 @@ RESERVED = 16  # tags that calls of this package use among themselves
 
 
 def _check_tag(name: str, pg: ProcessGroup, tag: Any) -> int:
-    if isinstance(tag, bool) or not isinstance(tag, int):
-        raise TypeError(f"{name}: tag must be an int, got {type(tag).__name__}")
+    found = check_int(name, "tag", tag)
     limit = pg._runtime.tag_limit - RESERVED
-    if not 0 <= tag <= limit:
-        raise ValueError(f"{name}: tag must be from 0 to {limit}, got {tag}")
-    return tag
+    if not 0 <= found <= limit:
+        raise ValueError(f"{name}: tag must be from 0 to {limit}, got {found}")
+    return found
 
 
 def _send(

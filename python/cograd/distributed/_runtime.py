@@ -7,13 +7,16 @@ import atexit
 import contextlib
 import faulthandler
 import importlib.util
+import multiprocessing
 import os
+import stat
 import sys
 import time
 import traceback
 from collections.abc import Iterator
 from typing import Any
 
+from cograd import _launcher
 from cograd.distributed._board import FAILED, GONE, LEFT, Board
 from cograd.distributed._names import DistBackendError
 
@@ -42,10 +45,16 @@ class Runtime:
         self.tag_limit: int = self.world.Get_attr(mpi.TAG_UB)
         self.broken: str | None = None
         self.parked: list[Any] = []  # requests given up, with the memory that MPI may write to
+        self.names: dict[str, int] = {}  # of groups, with how many there were of each
         self.pending: dict[int, Any] = {}  # Work that nobody has waited for yet, by id
 
     def check(self, call: bytes = b"") -> None:
         """Raises where ``call`` can no longer work: in a forked child, after a failure."""
+        if _ended:
+            raise RuntimeError(
+                "cograd.distributed: MPI has ended with the program; what is to communicate at its "
+                "end must do so before, or in a function given to atexit after init_process_group"
+            )
         if _forked:
             raise RuntimeError(
                 f"cograd.distributed: this process was forked from rank {self.rank}, and a forked "
@@ -98,6 +107,7 @@ def _unlink_segments() -> None:
 
 current: Runtime | None = None
 _forked = False
+_ended = False  # MPI_Finalize was called: any further call would end the process
 
 
 def available() -> bool:
@@ -129,12 +139,41 @@ def start(limit: float) -> Runtime:
         raise RuntimeError(
             "init_process_group: this process was forked from a rank of MPI and cannot become one"
         )
+    if _launcher.position() is not None:
+        _check_is_rank()
     with _ended_after(limit):
         current = Runtime(_import())
     os.register_at_fork(after_in_child=_in_child)
     atexit.register(_at_exit, current)
     _hook_exceptions(current)
     return current
+
+
+def _check_is_rank() -> None:
+    """RuntimeError in a process that a rank has started: MPI's own error would end it."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RuntimeError(
+            "init_process_group: this process was started by a rank of mpiexec through "
+            "multiprocessing (a DataLoader with workers, for one) and runs the program's main "
+            "module again; put what only ranks shall do below if __name__ == '__main__':"
+        )
+    if multiprocessing.parent_process() is not None:
+        raise RuntimeError(
+            "init_process_group: this process was started by a rank of mpiexec through "
+            "multiprocessing and cannot be a rank itself; mpiexec starts the ranks, so call in the "
+            "rank what the process was to run (multiprocessing.spawn does so when nprocs is "
+            "mpiexec's -n)"
+        )
+    number = os.environ.get("PMI_FD", "")
+    try:
+        if not number.isdecimal() or stat.S_ISSOCK(os.fstat(int(number)).st_mode):
+            return
+    except OSError:
+        pass
+    raise RuntimeError(
+        "init_process_group: this process was started by a rank of mpiexec and cannot be a rank "
+        "itself; to let it run alone take PMI_FD, PMI_RANK and PMI_SIZE out of its environment"
+    )
 
 
 @contextlib.contextmanager
@@ -248,11 +287,15 @@ def _reason(kind: Any, value: Any, trace: Any) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     place = "" if trace is None else f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-    text = str(value).partition("\n")[0]
+    try:
+        text = str(value).partition("\n")[0]
+    except Exception:  # that of the error's own __str__
+        text = ""
     return f"{kind.__name__}: {text}{place}" if text else f"{kind.__name__}{place}"
 
 
 def _at_exit(runtime: Runtime) -> None:
+    global _ended
     if os.getpid() != runtime.pid or runtime.MPI.Is_finalized():
         return
     if runtime.broken is not None and runtime.size > 1:
@@ -267,4 +310,5 @@ def _at_exit(runtime: Runtime) -> None:
         time.sleep(pause)
         pause = min(pause * 2, 2e-3)
     if not runtime.parked:
+        _ended = True
         runtime.MPI.Finalize()

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from cograd.distributed import _names, _runtime
+from cograd.distributed._checks import check_int
 from cograd.distributed._group import (
     GroupMember,
     ProcessGroup,
@@ -18,8 +19,9 @@ from cograd.distributed._group import (
     group,
     resolve,
 )
-from cograd.distributed._names import Backend, seconds
-from cograd.distributed._watch import call_site, poll
+from cograd.distributed._names import Backend, DistBackendError, seconds
+from cograd.distributed._objects import exchange
+from cograd.distributed._watch import call_site, complete, poll
 from cograd.distributed._work import progress
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "split_group",
 ]
 
+_world = group  # for functions with an argument of that name
 _groups: list[ProcessGroup] = []
 _made = 0  # groups made so far, counted alike on all ranks
 
@@ -143,16 +146,15 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
     Calls in progress are completed first. All members call it; elsewhere it does nothing.
     """
-    from cograd.distributed._group import group as world
-
     if _is_outside(group):
         return
     pg = resolve("destroy_process_group", group)
     runtime = pg._runtime
     if pg.comm is None:
         raise ValueError("Invalid process group specified or has been destroyed.")
-    whole = pg is world.WORLD
-    if runtime.broken is None and not _runtime._forked:
+    whole = pg is _world.WORLD
+    usable = runtime.broken is None and not (_runtime._forked or _runtime._ended)
+    if usable:
         runtime.board.enter(True, pg.sequence, b"destroy_process_group")
         poll(progress, runtime, pg, lambda: "destroy_process_group", timeout=pg.timeout)
         runtime.board.leave()
@@ -161,12 +163,12 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
             _groups.remove(one)
         comms = [one.comm, one._beside]
         one.comm = one._beside = None
-        if runtime.broken is None and not runtime.parked and not _runtime._forked:
+        if usable and runtime.broken is None and not runtime.parked:
             for comm in comms:
                 if comm is not None:
                     comm.Free()
     if whole:
-        world.WORLD = None
+        _world.WORLD = None
 
 
 def get_backend(group: ProcessGroup | None = None) -> Backend:
@@ -245,9 +247,8 @@ def get_pg_count() -> int:
 
 def _checked_ranks(name: str, ranks: Any, size: int) -> list[int]:
     found = []
-    for rank in ranks:
-        if isinstance(rank, bool) or not isinstance(rank, int):
-            raise TypeError(f"{name}: ranks must be ints, got {type(rank).__name__}")
+    for given in ranks:
+        rank = check_int(name, "each of ranks", given)
         if not 0 <= rank < size:
             raise ValueError(
                 f"{name}: The new group's rank should be within the world_size set by "
@@ -320,9 +321,6 @@ def new_group(
 
 def _agree(world: ProcessGroup, name: str, what: str) -> None:
     """Raises on every rank unless all say the same."""
-    from cograd.distributed._names import DistBackendError
-    from cograd.distributed._objects import exchange
-
     said = exchange(world, name, what)
     if len(set(said)) > 1:
         lines = "\n".join(f"  rank {at}: {text}" for at, text in enumerate(said))
@@ -337,8 +335,6 @@ def _meet(world: ProcessGroup, members: list[int], limit: float) -> None:
 
     They tell the first of them whom they name, and it tells them.
     """
-    from cograd.distributed._names import DistBackendError
-
     runtime, comm, rank = world._runtime, world.comm, world.rank()
     first, tag, byte = members[0], runtime.tag_limit - _MEETING, runtime.MPI.BYTE
     names = ",".join(map(str, members))
@@ -348,25 +344,15 @@ def _meet(world: ProcessGroup, members: list[int], limit: float) -> None:
     text = f"new_group({names[:150]}) at {call_site()}"
     runtime.board.enter(True, 0, text.encode(errors="replace")[:900])
 
-    def complete(requests: list[Any]) -> None:
-        try:
-            poll(
-                lambda: runtime.MPI.Request.Testall(requests),
-                runtime,
-                world,
-                lambda: text,
-                timeout=limit,
-                peers=others,
-            )
-        except BaseException:
-            runtime.parked.append((requests, own, said))
-            raise
+    def wait_for(requests: list[Any]) -> None:
+        waiting = {"timeout": limit, "peers": others}
+        complete(requests, (own, said), runtime, world, lambda: text, **waiting)
 
     if rank != first:
-        complete([comm.Isend([own, byte], first, tag)])
-    complete([comm.Irecv([raw, byte], r, tag) for r, raw in said.items()])
+        wait_for([comm.Isend([own, byte], first, tag)])
+    wait_for([comm.Irecv([raw, byte], r, tag) for r, raw in said.items()])
     if rank == first:
-        complete([comm.Isend([own, byte], r, tag) for r in others])
+        wait_for([comm.Isend([own, byte], r, tag) for r in others])
     runtime.board.leave()
     for other, raw in said.items():
         if raw != own:
@@ -418,8 +404,6 @@ def new_subgroups(
     pg = resolve("new_subgroups", group)
     runtime = pg._alive()
     if group_size is None:
-        from cograd.distributed._objects import exchange
-
         sizes = exchange(default_group(), "new_subgroups", str(len(runtime.board.near())))
         if len(set(sizes)) > 1:
             raise ValueError("new_subgroups: the machines have different numbers of ranks")

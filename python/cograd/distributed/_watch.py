@@ -9,15 +9,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cograd.distributed._board import LEFT
+from cograd.distributed._names import DistBackendError
 
 if TYPE_CHECKING:
     from cograd.distributed._group import ProcessGroup
     from cograd.distributed._runtime import Runtime
 
-__all__ = ["call_site", "describe", "origin", "place", "poll"]
+__all__ = ["call_site", "complete", "describe", "origin", "place", "poll"]
 
 _SPIN = 150  # tests before the first look at the clock: about 30 microseconds
 _YIELD = 5e-3  # seconds of yielding before sleeps begin, for messages of no size
@@ -75,12 +76,14 @@ def poll(
     started: float | None = None,
     peers: list[int] | None = None,
     fatal: bool = True,
+    look: Callable[[], None] | None = None,
 ) -> None:
     """Calls ``test`` until it is true.
 
     Spins first, then yields the core (longer for larger messages: MPI moves data in ``test``),
     then sleeps in small steps. Raises DistBackendError after ``timeout`` seconds from ``started``,
     or when another rank has failed, or when one of ``peers`` (all members if None) has ended.
+    ``look`` is called now and then.
     """
     for _ in range(_SPIN):
         if test():
@@ -103,15 +106,34 @@ def poll(
             continue
         if now > next_look:
             next_look = now + 0.1
+            if look is not None:
+                look()
             if now - began > _LEFT_GRACE:
                 _look_for_ended(runtime, group, text, peers)
         time.sleep(pause)
         pause = min(pause * 1.5, longest)
 
 
-def _expired(runtime: Runtime, group: ProcessGroup, text: str, timeout: float, fatal: bool) -> None:
-    from cograd.distributed._names import DistBackendError
+def complete(
+    requests: list[Any],
+    keep: Any,
+    runtime: Runtime,
+    group: ProcessGroup,
+    text: Callable[[], str],
+    **options: Any,
+) -> None:
+    """``poll`` until requests of MPI are complete; one that fails keeps its memory.
 
+    ``keep``: what MPI reads and writes; ``options``: those of ``poll``.
+    """
+    try:
+        poll(lambda: runtime.MPI.Request.Testall(requests), runtime, group, text, **options)
+    except BaseException:
+        runtime.parked.append((requests, keep))
+        raise
+
+
+def _expired(runtime: Runtime, group: ProcessGroup, text: str, timeout: float, fatal: bool) -> None:
     message = (
         f"rank {runtime.rank} waited {timeout:g} s (the timeout) in {text}\n"
         f"what the ranks of the group were doing:\n{runtime.board.describe(group.ranks)}"

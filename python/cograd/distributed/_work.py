@@ -56,12 +56,13 @@ class Work:
         self._nbytes = nbytes
         self._peers = peers
         self._status: Any = None
+        self._check: Callable[[], None] | None = None  # of what the others call
         self._error: BaseException | None = None
         self._future: Future[Any] | None = None
         self._started = time.monotonic()
 
     def _test(self) -> bool:
-        if _runtime._forked:
+        if _runtime._forked or _runtime._ended:
             self._runtime.check()
         with self._lock:  # two threads must not test one request
             return self._test_alone()
@@ -100,13 +101,15 @@ class Work:
         self._request = None
         self._runtime.pending.pop(id(self), None)
         try:
+            if self._check is not None:
+                self._check()
             if self._finish is not None:
                 self._finish()
         except BaseException as error:
             self._error = error
             raise
         finally:
-            self._keep = self._finish = self._held = None
+            self._keep = self._finish = self._held = self._check = None
             if self._future is not None:
                 if self._error is None:
                     self._future.set_result(self._result)
@@ -127,6 +130,8 @@ class Work:
             raise self._error
         if self._request is None:
             with self._lock:  # another thread may still bring in the results
+                if self._error is not None:
+                    raise self._error
                 return True
         runtime, group = self._runtime, self._group
         runtime.check(self._text)
@@ -145,6 +150,7 @@ class Work:
                 nbytes=self._nbytes,
                 peers=self._peers,
                 fatal=not short,
+                look=self._check,
             )
         except BaseException as error:
             if self._request is not None:

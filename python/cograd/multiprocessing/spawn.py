@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from typing import Any, TypeVar
 
+from cograd import _launcher
+
 __all__ = [
     "ProcessContext",
     "ProcessException",
@@ -185,6 +187,9 @@ def start_processes(
 ) -> ProcessContext | None:
     """Calls ``fn(i, *args)`` in process ``i`` of ``nprocs``.
 
+    Under ``mpiexec -n nprocs`` these processes are there already, as long as no process group was
+    made: each calls ``fn`` with its own rank, and nothing is started.
+
     Args:
         join: wait for all; else the ``ProcessContext`` to wait with is returned.
         daemon: the processes end with this one.
@@ -199,6 +204,34 @@ def start_processes(
 _Context = TypeVar("_Context", bound=ProcessContext)
 
 
+def _is_rank(nprocs: int) -> bool:
+    """Whether mpiexec has started as many processes as are asked for, each to call this.
+
+    A program whose ranks are to start processes of their own has made its process group before.
+    """
+    position = _launcher.position()
+    if position is None or position[1] != nprocs or nprocs == 1:
+        return False
+    distributed = sys.modules.get("cograd.distributed")
+    return distributed is None or not distributed.is_initialized()
+
+
+def _warn_of_shared(args: Sequence[Any]) -> None:
+    """What the ranks shall share was made by each of them."""
+    for at, value in enumerate(args):
+        kind = type(value)
+        if kind.__module__.partition(".")[0] != "multiprocessing" and not (
+            hasattr(value, "is_shared") and value.is_shared()
+        ):
+            continue
+        warnings.warn(
+            f"spawn: args[{at}] is a {kind.__name__} to be shared, but the ranks are the processes "
+            "of mpiexec, and each has made its own: exchange objects by all_gather_object or "
+            "gather_object of cograd.distributed",
+            stacklevel=4,
+        )
+
+
 def _start(
     kind: type[_Context],
     fn: Callable[..., Any],
@@ -208,6 +241,11 @@ def _start(
     daemon: bool,
     start_method: str,
 ) -> _Context | None:
+    if _is_rank(nprocs):
+        rank, _ = _launcher.position() or (0, 1)
+        _warn_of_shared(args)
+        fn(rank, *args)
+        return None if join else kind([], [])
     context: Any = multiprocessing.get_context(start_method)
     processes, errors = [], []
     try:

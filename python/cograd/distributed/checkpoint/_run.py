@@ -227,8 +227,9 @@ def load(
     _no_planner("load", planner)
     reader = _place("load", checkpoint_id, storage_reader, FileSystemReader)
     ranks = _Ranks(process_group, no_dist)
-    index = ranks.together("load()", lambda: reader.read_index() if ranks.rank == 0 else None)[0]
-    assert index is not None
+
+    def read() -> Any:
+        return ranks.together("load()", lambda: reader.read_index() if ranks.rank == 0 else None)[0]
 
     def filled() -> None:
         state = _taken(state_dict)
@@ -245,7 +246,15 @@ def load(
             else:
                 state_dict[key] = state[key]
 
-    ranks.together("load()", filled)
+    index = read()
+    while True:
+        try:
+            ranks.together("load()", filled)
+            return
+        except Exception:
+            before, index = index, read()
+            if index == before:  # else another program has saved here meanwhile
+                raise
 
 
 @contextlib.contextmanager

@@ -135,15 +135,18 @@ class FileSystemReader:
         if entry not in header:
             raise CheckpointException(f"load(): {path} has no tensor '{entry}'")
         first, last = header[entry]["data_offsets"]
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size - begin
-            if not 0 <= first <= last <= size:
-                raise CheckpointException(
-                    f"load(): {path} is damaged or cut off: '{entry}' is at bytes {first} to "
-                    f"{last} of {size}"
-                )
-            file.seek(begin + first)
-            data = file.read(last - first)
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size - begin
+                if not 0 <= first <= last <= size:
+                    raise CheckpointException(
+                        f"load(): {path} is damaged or cut off: '{entry}' is at bytes {first} to "
+                        f"{last} of {size}"
+                    )
+                file.seek(begin + first)
+                data = file.read(last - first)
+        except OSError as error:
+            raise CheckpointException(f"load(): {path} cannot be read: {error}") from None
         if len(data) != last - first:
             raise CheckpointException(f"load(): {path} is cut off in tensor '{entry}'")
         return _to_tensor(entry, {**header[entry], "data": data}, path)

@@ -110,33 +110,37 @@ class _BackwardOf:
 
 
 class _Communication(Function):
-    """A map run on this rank's tensors; one without results here gives a token."""
+    """A map run on this rank's tensors; one without results here gives a token.
+
+    One more output, of no elements, stands for the node itself.
+    """
 
     @staticmethod
     def forward(ctx: Any, token: Tensor, call: _Call, *tensors: Tensor) -> Any:
         ctx.call = call
         ctx.likes = [(tuple(t.shape), t.dtype) for t in tensors]
         ctx.sent = None
-        ctx.save_for_backward(token)
+        itself = cograd.empty(0)
+        ctx.save_for_backward(itself)
         results = call.map.run(tensors)
         if results:
-            return results
+            return (*results, itself)
         if call.recorded and any(ctx.needs_input_grad[2:]) and isinstance(call.map, Exchange):
             ctx.sent = _Sent(call.map.to, call.place)
-        return (cograd.empty(0),)
+        return cograd.empty(0), itself
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
+        tie = grads[-1]  # derivatives of derivatives are tied to the gradient of `itself`
         call: _Call = ctx.call
         if ctx.sent is not None:
             ctx.sent.done = True
-        if isinstance(call.map, Exchange) and not call.map.source:
-            grads = ()
-        given = call.map.pull(grads, ctx.likes)
-        (token,) = ctx.saved_tensors
-        if isinstance(call.map, Exchange) and cograd.is_grad_enabled() and token.requires_grad:
-            # What is received depends on this rank's inputs, for a derivative by them alone.
-            given = (*grads, *(depends_on(t, token) for t in given[len(grads) :]))
+        is_token = isinstance(call.map, Exchange) and not call.map.source
+        given = call.map.pull(() if is_token else grads[:-1], ctx.likes)
+        (itself,) = ctx.saved_tensors
+        if cograd.is_grad_enabled() and itself.requires_grad:
+            # Ranks whose loss is linear take part in the derivatives of those whose is not.
+            given = (depends_on(given[0], itself, tie), *given[1:])
         with _BackwardOf(call):
             results = communicate(call.map.adjoint(), given)
         pulled = call.map.pulled(results)
@@ -150,6 +154,9 @@ class _Communication(Function):
 
     @staticmethod
     def jvp(ctx: Any, token: Tensor, _: None, *tangents: Tensor) -> Any:
+        (itself,) = ctx.saved_tensors
+        if any(ctx.needs_input_grad[2:]):  # backward of the tangents runs that of the values, too
+            tangents = (_DependsOn.apply(tangents[0], itself), *tangents[1:])
         return _apply(token, _Call(ctx.call.map), tangents)
 
     @staticmethod
@@ -164,7 +171,7 @@ class _Communication(Function):
         results = _apply(token, call, moved)
         is_token = isinstance(call.map, Exchange) and not call.map.source
         dim = None if is_token else call.map.result_dim
-        return results, (dim,) * len(results)
+        return results, ((dim,) * (len(results) - 1) + (None,))
 
 
 # One class for each map, so that nodes and messages name the communication.
@@ -181,15 +188,13 @@ def _apply(token: Tensor, call: _Call, tensors: tuple[Tensor, ...]) -> tuple[Ten
 def communicate(map: Map, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The results of ``map``, recorded, and tied to the one before within ``ordered``."""
     if not any(t.is_floating_point() or t.is_complex() for t in tensors):
-        return _apply(cograd.empty(0), _Call(map), tensors)
+        return _apply(cograd.empty(0), _Call(map), tensors)[:-1]
     recorded = cograd.is_grad_enabled() and not getattr(origin, "text", "")
     call, chain = _Call(map, recorded), getattr(_here, "chain", None)
     token = fresh_token()
-    if isinstance(map, Exchange) and cograd.is_grad_enabled():
-        token = _DependsOn.apply(token, *tensors)
     if chain is None:
-        return _apply(token, call, tensors)
-    results = _apply(chain._tied(token), call, tensors)
+        return _apply(token, call, tensors)[:-1]
+    results = _apply(chain._tied(token), call, tensors)[:-1]
     chain._extend(results[0], call)
     return results
 
@@ -224,12 +229,19 @@ class _DependsOn(Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, *others: Tensor) -> Tensor:
-        ctx.others = len(others)
+        ctx.others = [(tuple(t.shape), t.dtype) for t in others]
         return tensor.view_as(tensor)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        return (grad, *[None] * ctx.others)
+        if not (cograd.is_grad_enabled() and grad.requires_grad):
+            return (grad, *[None] * len(ctx.others))
+        # A derivative of the others' gradients has to reach what this one came from.
+        tied = (
+            _DependsOn.apply(cograd.zeros(shape, dtype=dtype), grad) if needed else None
+            for (shape, dtype), needed in zip(ctx.others, ctx.needs_input_grad[1:], strict=True)
+        )
+        return (grad, *tied)
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *others: Tensor) -> Any:

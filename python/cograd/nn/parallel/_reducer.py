@@ -42,9 +42,10 @@ def _remove(handles: list[Any]) -> None:
 class Reducer:
     """One iteration's gradients: copied to buckets as they come, summed, handed back at the end.
 
-    A forward arms it. The first gradient of a backward starts a run; a bucket travels when it and
-    all before it are full, so every rank sends the same ones in the same order. A second backward
-    through the same outputs is averaged as well: parameters that it does not reach are left out.
+    A forward arms it. A backward to all leaves, or its first gradient, starts a run; a bucket
+    travels when it and all before it are full, so every rank sends the same ones in the same order.
+    A second backward through the same outputs is averaged as well: parameters that it does not
+    reach are left out.
 
     Args:
         names: of the parameters, for messages.
@@ -93,6 +94,7 @@ class Reducer:
         self._used_work: Any = None
         self._known_used: list[int] | None = None  # of a static graph, None: all
         self._scale = 1.0
+        self._dtypes = [p.dtype for p in self.parameters]
         self._nodes = {graph.get_gradient_edge(p).node: i for i, p in enumerate(self.parameters)}
         self._fill(assign(self.parameters, range(len(self.parameters) - 1, -1, -1), self.caps))
         handles = [
@@ -119,6 +121,10 @@ class Reducer:
 
     def rebuild(self) -> bool:
         """Orders the buckets as gradients came in rank 0's first iteration; True when it did."""
+        if self._dtypes != (dtypes := [p.dtype for p in self.parameters]):  # by module.double()
+            self._dtypes = dtypes
+            now = [index for bucket in self.buckets for index in bucket.members]
+            self._fill(assign(self.parameters, now, self.caps))
         if self.rebuilt or self.find_unused or self.iterations == 0:
             return False
         self.rebuilt = True
@@ -146,7 +152,8 @@ class Reducer:
 
         def enter(gradients: Any) -> None:
             found = known()
-            if found is not None and not found._running:
+            # A derivative by inputs, as of adversarial ones, leaves the parameters' .grad alone.
+            if found is not None and not found._running and cograd._C._is_checkpoint_valid():
                 found._start(late=not found._armed)
 
         for root in roots:
@@ -382,13 +389,18 @@ class Reducer:
             assert bucket.buffer is not None
             bucket.buffer.zero_()
             bucket.work = self._reduce(bucket)
+        known = self._known_used
         if self.find_unused or (self.static_graph and self.iterations == 0):
             used = cograd.zeros(len(self.parameters), dtype=cograd.int32)
             self.lane.sum(used).wait()
+            known = used.tolist()
+            if self.static_graph:
+                self._known_used = known
         for bucket in self.buckets:
             self._receive(bucket)
             for index, view in zip(bucket.members, bucket.views, strict=True):
-                self._hand_back(self.parameters[index], view)
+                if known is None or known[index]:
+                    self._hand_back(self.parameters[index], view)
             bucket.release()
         self.iterations += 1
 
@@ -401,6 +413,12 @@ class Reducer:
 
     def _unfinished(self) -> str:
         rank = cograd.distributed.get_rank()
+        if not any(self._left):
+            return (
+                "Expected to have finished reduction in the prior iteration before starting a new "
+                f"one. On rank {rank} an error ended its backward, and what was sent of its "
+                "gradients is not what the other ranks wait for: make the module anew."
+            )
         return (
             "Expected to have finished reduction in the prior iteration before starting a new one. "
             f"On rank {rank} these parameters got no gradient in it: {self._names(self._left)}. "

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What pybind11's classes lack: it writes to an object that Python had no memory for.
+#pragma once
+#include "python/py_tensor.h"
+
+namespace cograd::python {
+
+// Objects that C++ makes: without memory there is an exception. Only C++ may call it, so that the
+// class needs a __new__ that raises (forbid_new) or checked_new.
+inline void alloc_or_throw(py::handle cls) {
+  auto* type = reinterpret_cast<PyTypeObject*>(cls.ptr());
+  type->tp_alloc = [](PyTypeObject* t, Py_ssize_t items) -> PyObject* {
+    PyObject* o = PyType_GenericAlloc(t, items);
+    if (o == nullptr) throw_python_error();
+    return o;
+  };
+  PyType_Modified(type);
+}
+
+// For a class that Python makes objects of, too.
+inline void checked_new(py::handle cls) {
+  reinterpret_cast<PyTypeObject*>(cls.ptr())->tp_new = [](PyTypeObject* t, PyObject*, PyObject*) {
+    return guarded([&] {
+      PyObject* o = PyType_GenericAlloc(t, 0);  // not tp_alloc: of a subclass that is Python's
+      if (o == nullptr) throw_python_error();
+      reinterpret_cast<py::detail::instance*>(o)->allocate_layout();
+      return o;
+    });
+  };
+  alloc_or_throw(cls);
+}
+
+}  // namespace cograd::python

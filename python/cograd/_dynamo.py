@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What programs set and ask of torch._dynamo: switches that are kept, and no compiler."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from cograd.compiler import allow_in_graph, disable, is_compiling, list_backends, reset
+
+__all__ = [
+    "allow_in_graph",
+    "config",
+    "disable",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "maybe_mark_dynamic",
+    "reset",
+]
+
+
+class _Config:
+    """Switches of a compiler: those that a program sets can be read again."""
+
+    def patch(self, *args: Any, **kwargs: Any) -> Any:
+        """A context manager, or a decorator, that does nothing."""
+        return _Nothing()
+
+
+class _Nothing(contextlib.ContextDecorator):
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+config: Any = _Config()
+
+
+def graph_break(msg: str = "") -> None:
+    """Does nothing: there are no graphs to break."""
+
+
+def mark_dynamic(t: Any, index: Any, **options: Any) -> None:
+    """Does nothing: every size may change."""
+
+
+def mark_static(t: Any, index: Any = None) -> None:
+    """Does nothing: every size may change."""
+
+
+maybe_mark_dynamic = mark_dynamic

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""See ``errors``."""
+
+from cograd.distributed.elastic.multiprocessing import errors
+
+__all__ = ["errors"]
