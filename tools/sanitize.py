@@ -39,7 +39,8 @@ OPTIONS = {
         "PYTHONMALLOC": "malloc",
     },
     "tsan": {
-        "TSAN_OPTIONS": "halt_on_error=1:die_after_fork=0:second_deadlock_stack=1:history_size=5"
+        "TSAN_OPTIONS": "halt_on_error=1:die_after_fork=0:handle_segv=0:history_size=5"
+        ":second_deadlock_stack=1"
         f":suppressions={FUZZ / 'tsan.supp'}",
     },
 }
