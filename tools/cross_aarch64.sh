@@ -35,12 +35,8 @@ if [ ! -e "$blas/scipy_openblas32/lib/libscipy_openblas.so" ]; then
 fi
 lib=$PWD/$blas/scipy_openblas32/lib
 zlib=$PWD/$OUT/zlib
-if [ ! -e "$zlib/lib/aarch64-linux-gnu/libz.so.1" ]; then
-  mkdir -p "$OUT/lists/partial" "$zlib"
-  arm=(-oAPT::Architecture=arm64 -oAPT::Architectures=arm64 -oDir::State::Lists="$PWD/$OUT/lists")
-  apt-get -qq "${arm[@]}" update
-  (cd "$OUT" && apt-get -qq "${arm[@]}" download zlib1g && dpkg -x zlib1g_*.deb "$zlib")
-fi
+[ -e "$zlib/lib/aarch64-linux-gnu/libz.so.1" ] ||
+  tools/cross_aarch64_packages.sh "$PWD/$OUT" "$zlib" zlib1g
 
 cmake -G Ninja -S . -B "$OUT/build" \
   -DCMAKE_TOOLCHAIN_FILE=cmake/toolchains/aarch64-linux-gnu.cmake -DCOGRAD_PYTHON=OFF \

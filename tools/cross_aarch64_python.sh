@@ -16,14 +16,10 @@ tag=cpython-${version/./}-aarch64-linux-gnu
 # Debian's interpreter with what it loads, unpacked; a script in its place runs it in the emulator.
 root=${ROOT:-$OUT/root}
 if [ ! -e "$root/usr/bin/python$version.real" ]; then
-  mkdir -p "$OUT/lists/partial" "$OUT/debs" "$root"
-  arm=(-oAPT::Architecture=arm64 -oAPT::Architectures=arm64 -oDir::State::Lists="$OUT/lists")
-  apt-get -qq "${arm[@]}" update
-  (cd "$OUT/debs" && apt-get -qq "${arm[@]}" download libc6 libgcc-s1 libstdc++6 zlib1g libexpat1 libssl3 \
+  tools/cross_aarch64_packages.sh "$OUT" "$root" libc6 libgcc-s1 libstdc++6 zlib1g libexpat1 libssl3 \
     libffi8 libsqlite3-0 libbz2-1.0 liblzma5 libncursesw6 libtinfo6 libreadline8 libuuid1 libcrypt1 \
     "python$version" "python$version-minimal" "libpython$version-minimal" "libpython$version-stdlib" \
-    "libpython$version-dev")
-  for package in "$OUT"/debs/*.deb; do dpkg -x "$package" "$root"; done
+    "libpython$version-dev"
   cp "$root/usr/include/aarch64-linux-gnu/python$version/pyconfig.h" "$root/usr/include/python$version/"
   mv "$root/usr/bin/python$version" "$root/usr/bin/python$version.real"
   printf '#!/bin/sh\nexec %s -L %s -0 "$0" %s "$@"\n' "$QEMU" "$root" "$root/usr/bin/python$version.real" \

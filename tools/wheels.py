@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds and tries a wheel for each CPython: wheels.py [--out dist] [--sdist] [PYTHON ...].
 
-The first wheel is that of the interpreter this runs with. libcograd.so knows no Python, so the
-others XX arguments the interpreters are those found by name on PATH and in
-pyenv's folder. Each wheel is installed beside nothing but its dependencies, where
+The first wheel is that of the interpreter this runs with. libcograd.so knows no Python, so
+the others take it as it is. Without arguments the interpreters are those found by name on PATH and
+in pyenv's folder. Each wheel is installed beside nothing but its dependencies, where
 tools/wheel_smoke.py and `cograd doctor` run. --sdist builds the source archive too, from it alone
 in an empty folder a wheel, and says whether that has the same bytes as the tree's.
 """

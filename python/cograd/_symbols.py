@@ -10,25 +10,21 @@ from cograd import _absent
 __all__ = ["SymBool", "SymFloat", "SymInt", "complex32"]
 
 
-class SymInt:
+class _Symbol:
+    def __init__(self, *args: Any) -> None:
+        raise _absent.refused(type(self).__name__, "fx")
+
+
+class SymInt(_Symbol):
     """What a size would be an instance of while a graph is captured: nothing is."""
 
-    def __init__(self, *args: Any) -> None:
-        raise _absent.refused("SymInt", "fx")
 
-
-class SymFloat:
+class SymFloat(_Symbol):
     """What a number would be an instance of while a graph is captured: nothing is."""
 
-    def __init__(self, *args: Any) -> None:
-        raise _absent.refused("SymFloat", "fx")
 
-
-class SymBool:
+class SymBool(_Symbol):
     """What a condition would be an instance of while a graph is captured: nothing is."""
-
-    def __init__(self, *args: Any) -> None:
-        raise _absent.refused("SymBool", "fx")
 
 
 class _Complex32:

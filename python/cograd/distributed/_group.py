@@ -14,7 +14,7 @@ from cograd.distributed._board import spoken
 from cograd.distributed._checks import check_int
 from cograd.distributed._compare import compare
 from cograd.distributed._watch import describe, origin, place, poll
-from cograd.distributed._work import Work
+from cograd.distributed._work import Work, mpi_failed
 
 if TYPE_CHECKING:
     from cograd import Tensor
@@ -226,7 +226,9 @@ class ProcessGroup:
                 check()
         except BaseException as error:
             runtime.parked.append((request, keep))
-            raise _translated(runtime, error, text) from None
+            if isinstance(error, runtime.MPI.Exception):
+                raise mpi_failed(runtime, error, text) from None
+            raise
         if finish is not None:
             finish()
         runtime.board.leave()
@@ -237,16 +239,7 @@ def _begin(runtime: Runtime, start: Callable[[Any], Any], comm: Any, text: bytes
     try:
         return start(comm)
     except runtime.MPI.Exception as error:
-        raise _translated(runtime, error, text) from None
-
-
-def _translated(runtime: Runtime, error: BaseException, text: bytes) -> BaseException:
-    if isinstance(error, runtime.MPI.Exception):
-        return runtime.fail(
-            f"rank {runtime.rank}: MPI failed in {text.decode(errors='replace')}: "
-            f"{error.Get_error_string()}"
-        )
-    return error
+        raise mpi_failed(runtime, error, text) from None
 
 
 class _WorldMeta(type):

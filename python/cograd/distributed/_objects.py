@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from cograd.distributed._group import ProcessGroup, group_rank, in_group
 from cograd.distributed._names import DistBackendError
@@ -20,14 +21,34 @@ __all__ = [
     "send_object_list",
 ]
 
+T = TypeVar("T")
 _TAG = 2  # below the largest tag
 
 
-def _sizes(pg: ProcessGroup, name: str, detail: str, size: int) -> list[int]:
-    """The sizes in bytes that all ranks are going to send."""
+def _tried(make: Callable[[], T]) -> T | Exception:
+    """What ``make`` makes of objects, or why not: the other ranks, which wait for it, are told."""
+    try:
+        return make()
+    except Exception as error:
+        return error
+
+
+def _check_pickled(name: str, given: T | Exception, failed: list[int]) -> T:
+    """Raises on every rank where ranks could not pickle their objects; the group stays usable."""
+    if isinstance(given, Exception):
+        raise given
+    if failed:
+        raise DistBackendError(f"{name}: rank {failed[0]} could not pickle its objects")
+    return given
+
+
+def _sized(
+    pg: ProcessGroup, name: str, detail: str, given: bytes | Exception
+) -> tuple[bytes, list[int]]:
+    """The bytes that this rank is going to send, and how many each rank is."""
     mpi = pg._runtime.MPI
     own, every = memoryview(bytearray(8)).cast("q"), memoryview(bytearray(8 * pg.size())).cast("q")
-    own[0] = size
+    own[0] = len(given) if isinstance(given, bytes) else -1
     pg.collective(
         name,
         None,
@@ -35,25 +56,9 @@ def _sizes(pg: ProcessGroup, name: str, detail: str, size: int) -> list[int]:
         keep=(own, every),
         detail=detail,
     )
-    return list(every)
-
-
-def _pickled(value: Any) -> bytes | Exception:
-    """Its bytes, or why there are none: the other ranks, which wait for them, are told."""
-    try:
-        return pickle.dumps(value)
-    except Exception as error:
-        return error
-
-
-def _check_pickled(name: str, pg: ProcessGroup, data: bytes | Exception, sizes: list[int]) -> bytes:
-    """Raises on every rank where one could not pickle its objects; the group stays usable."""
-    if isinstance(data, Exception):
-        raise data
+    sizes = list(every)
     failed = [rank for rank, size in zip(pg.ranks, sizes, strict=True) if size < 0]
-    if failed:
-        raise DistBackendError(f"{name}: rank {failed[0]} could not pickle its objects")
-    return data
+    return _check_pickled(name, given, failed), sizes
 
 
 def _places(sizes: list[int]) -> list[int]:
@@ -63,8 +68,7 @@ def _places(sizes: list[int]) -> list[int]:
 def _all_bytes(pg: ProcessGroup, name: str, given: bytes | Exception) -> list[bytes]:
     """Every rank's bytes."""
     byte = pg._runtime.MPI.BYTE
-    sizes = _sizes(pg, name, "", len(given) if isinstance(given, bytes) else -1)
-    data = _check_pickled(name, pg, given, sizes)
+    data, sizes = _sized(pg, name, "", given)
     places, every = _places(sizes), bytearray(sum(sizes))
     pg.collective(
         name,
@@ -108,7 +112,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: ProcessGroup | No
     if pg is None:
         return
     _check_list("all_gather_object", "object_list", object_list, pg.size())
-    every = _all_bytes(pg, "all_gather_object", _pickled(obj))
+    every = _all_bytes(pg, "all_gather_object", _tried(lambda: pickle.dumps(obj)))
     for at, data in enumerate(every):
         object_list[at] = pickle.loads(data)
 
@@ -134,12 +138,9 @@ def gather_object(
         _check_list("gather_object", "object_gather_list", object_gather_list, pg.size())
     elif object_gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
-    given = _pickled(obj)
     byte = pg._runtime.MPI.BYTE
     detail = f"dst={pg.ranks[root]}"
-    size = len(given) if isinstance(given, bytes) else -1
-    sizes = _sizes(pg, "gather_object", detail, size)
-    data = _check_pickled("gather_object", pg, given, sizes)
+    data, sizes = _sized(pg, "gather_object", detail, _tried(lambda: pickle.dumps(obj)))
     places = _places(sizes)
     every = bytearray(sum(sizes) if root == pg.rank() else 0)
     receive = [every, (sizes, places), byte] if root == pg.rank() else None
@@ -182,10 +183,9 @@ def broadcast_object_list(
     _check_list(name, "object_list", object_list)
     root = group_rank(name, pg, "src", src, group_src, default=0)
     detail = f"src={pg.ranks[root]}"
-    given = _pickled(object_list) if root == pg.rank() else b""
-    sizes = _sizes(pg, name, detail, len(given) if isinstance(given, bytes) else -1)
-    data, size = _check_pickled(name, pg, given, sizes), sizes[root]
-    memory = bytearray(data) if root == pg.rank() else bytearray(size)
+    given = _tried(lambda: pickle.dumps(object_list)) if root == pg.rank() else b""
+    data, sizes = _sized(pg, name, detail, given)
+    memory = bytearray(data) if root == pg.rank() else bytearray(sizes[root])
     byte = pg._runtime.MPI.BYTE
     pg.collective(
         name,
@@ -193,7 +193,7 @@ def broadcast_object_list(
         lambda comm: comm.Ibcast([memory, byte], root),
         keep=memory,
         detail=f"{detail}, data",
-        nbytes=size,
+        nbytes=sizes[root],
     )
     if root != pg.rank():
         _fill(name, object_list, pickle.loads(bytes(memory)), pg.ranks[root])
@@ -236,15 +236,18 @@ def scatter_object_list(
             "Expected argument scatter_object_output_list to be a list of size at least 1."
         )
     root = group_rank(name, pg, "src", src, group_src, default=0)
-    parts: list[bytes | Exception] = [b""] * pg.size()
+    given: list[bytes] | Exception = []
     if root == pg.rank():
         _check_list(name, "scatter_object_input_list", scatter_object_input_list, pg.size())
-        parts = [_pickled(obj) for obj in scatter_object_input_list or ()]
+        given = _tried(lambda: [pickle.dumps(obj) for obj in scatter_object_input_list or ()])
     mpi = pg._runtime.MPI
     detail = f"src={pg.ranks[root]}"
     sizes = memoryview(bytearray(8 * pg.size())).cast("q")
-    for at, part in enumerate(parts):
-        sizes[at] = len(part) if isinstance(part, bytes) else -1
+    if isinstance(given, Exception):
+        sizes[0] = -1
+    else:
+        for at, part in enumerate(given):
+            sizes[at] = len(part)
     pg.collective(
         name,
         None,
@@ -253,11 +256,8 @@ def scatter_object_list(
         detail=detail,
     )
     every = list(sizes)
-    broken = next((part for part in parts if isinstance(part, Exception)), b"")
-    sent = [min(every) if rank == root else 0 for rank in range(pg.size())]
-    _check_pickled(name, pg, broken, sent)
-    data = b"".join(part for part in parts if isinstance(part, bytes))
-    own = bytearray(every[pg.rank()])
+    parts = _check_pickled(name, given, [pg.ranks[root]] if every[0] < 0 else [])
+    data, own = b"".join(parts), bytearray(every[pg.rank()])
     send = [data, (every, _places(every)), mpi.BYTE] if root == pg.rank() else None
     pg.collective(
         name,
@@ -292,7 +292,7 @@ def send_object_list(
     if to == pg.rank():
         raise ValueError("Invalid destination rank: it is that of the current process.")
     runtime = pg._alive()
-    given = _pickled(object_list)
+    given = _tried(lambda: pickle.dumps(object_list))
     data = given if isinstance(given, bytes) else b""  # nothing tells the receiver of a failure
     text = describe(f"{name}(dst={pg.ranks[to]})", None, None, call_site())
     runtime.board.enter(True, 0, text.encode()[:900])

@@ -17,9 +17,18 @@ from cograd.distributed._watch import poll
 
 if TYPE_CHECKING:
     from cograd.distributed._group import ProcessGroup
+    from cograd.distributed._runtime import Runtime
     from cograd.futures import Future
 
-__all__ = ["Work", "progress"]
+__all__ = ["Work", "mpi_failed", "progress"]
+
+
+def mpi_failed(runtime: Runtime, error: Any, call: bytes) -> BaseException:
+    """The end of communication after an error of MPI's in a call."""
+    return runtime.fail(
+        f"rank {runtime.rank}: MPI failed in {call.decode(errors='replace')}: "
+        f"{error.Get_error_string()}"
+    )
 
 
 class Work:
@@ -87,10 +96,7 @@ class Work:
         self._runtime.parked.append((self._request, self._keep, self._held))
         self._runtime.pending.pop(id(self), None)
         self._request = self._finish = None
-        text = self._text.decode(errors="replace")
-        self._error = self._runtime.fail(
-            f"rank {self._runtime.rank}: MPI failed in {text}: {error.Get_error_string()}"
-        )
+        self._error = mpi_failed(self._runtime, error, self._text)
         if self._future is not None:
             self._future.set_exception(self._error)
         return self._error
