@@ -3,7 +3,8 @@
 
 With the baseline's kernels and, for addresses, the processor's best or every level's it has:
 python tools/sanitize.py [asan] [tsan] [--all-levels] [--minutes M] [--tests FILE ...]
-The kernels' C++ tests alone, in minutes: python tools/sanitize.py kernels
+In minutes: the kernels' C++ tests alone, python tools/sanitize.py kernels; the engine and the
+layer of Python alone, with an installed build's objects of the ops, python tools/sanitize.py engine
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ test_autograd_hooks test_function_basic test_function_errors test_saved_hooks te
 test_vmap_values test_func test_threads test_parallel_backward test_reentrant""".split()
 THREADED = """test_threads test_parallel_backward test_reentrant test_autograd_modes
 test_data_workers""".split()
+ENGINE = """test_interop_lifetime test_autograd_backward test_autograd_hooks test_function_basic
+test_function_errors test_saved_hooks test_inplace_views test_indexing""".split()
+# Without the checks that take most of the compiler's time.
+QUICK = """address,shift,integer-divide-by-zero,signed-integer-overflow,bounds,bool,enum,
+pointer-overflow,nonnull-attribute""".replace("\n", "")
 FUZZ = ROOT / "tests" / "fuzz"
 OPTIONS = {
     # Leaks are looked for while Python lives (tests/fuzz/leaks.py), not at exit.
@@ -54,21 +60,37 @@ def library(name: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+def cmake(*arguments: str) -> None:
+    """Runs CMake, which may live beside the interpreter."""
+    path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    subprocess.run(["cmake", *arguments], cwd=ROOT, env=os.environ | path, check=True)
+
+
 def build(variant: str, levels: list[str]) -> None:
     """Into build/VARIANT, by the preset of that name."""
-    path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    configure = ["cmake", "--preset", variant, f"-DCOGRAD_ISA_LEVELS={';'.join(levels)}"]
-    for command in (configure, ["cmake", "--build", "--preset", variant]):
-        subprocess.run(command, cwd=ROOT, env=os.environ | path, check=True)
+    cmake("--preset", variant, f"-DCOGRAD_ISA_LEVELS={';'.join(levels)}")
+    cmake("--build", "--preset", variant)
+
+
+def run_engine(minutes: float, seed: int) -> int:
+    """Tensors, autograd and the layer of Python with the sanitizers, the rest as installed."""
+    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    installed = [p.parent for p in (ROOT / "build").glob(f"{tag}-{tag}-*/build.ninja")]
+    if len(installed) != 1:
+        print(f"sanitize.py: engine needs the build of `make install`, found {installed}")
+        return 1
+    options = [f"-DCOGRAD_OBJECTS={installed[0]}", f"-DCOGRAD_SANITIZE={QUICK}"]
+    cmake("--preset", "asan", "-B", "build/asan-engine", *options)
+    cmake("--build", "build/asan-engine")
+    level = levels_here(False)[-1]
+    failed = run_tests("asan", level, [f"tests/{n}.py" for n in ENGINE], "build/asan-engine")
+    fuzz = ["tests/fuzz", "ops", "functions", "lifetimes", "--minutes", str(minutes)]
+    return int(failed or run("asan", level, [*fuzz, "--seed", str(seed)], "build/asan-engine") != 0)
 
 
 def run_kernels(levels: list[str]) -> int:
     """The kernels' C++ tests with the address sanitizer: without ops and Python, so minutes."""
-    path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    configure = ["cmake", "--preset", "asan", f"-DCOGRAD_ISA_LEVELS={';'.join(levels)}"]
-    subprocess.run(
-        [*configure, "-B", "build/asan-kernels"], cwd=ROOT, env=os.environ | path, check=True
-    )
+    cmake("--preset", "asan", f"-DCOGRAD_ISA_LEVELS={';'.join(levels)}", "-B", "build/asan-kernels")
     sources = [
         *(ROOT / "csrc" / "kernels").glob("*.cpp"),
         *(ROOT / "csrc" / "tensor").glob("*.cpp"),
@@ -79,9 +101,8 @@ def run_kernels(levels: list[str]) -> int:
         for s in sources
         if "\nnamespace cograd::kernels::COGRAD_ISA" not in s.read_text(encoding="utf-8")
     ]
-    command = ["cmake", "--build", "build/asan-kernels", "--target", *names]
-    command += [f"cograd_{level}" for level in levels]
-    subprocess.run(command, cwd=ROOT, env=os.environ | path, check=True)
+    targets = [*names, *(f"cograd_{level}" for level in levels)]
+    cmake("--build", "build/asan-kernels", "--target", *targets)
     failed = 0
     env = os.environ | {
         # Programs fork with threads running, which the search for leaks cannot stop.
@@ -107,8 +128,8 @@ def levels_here(every: bool) -> list[str]:
     return has if every else sorted({has[0], has[-1]})
 
 
-def run(variant: str, level: str, arguments: list[str]) -> int:
-    """Python's exit status with the variant's package; reports are in build/VARIANT/reports."""
+def run(variant: str, level: str, arguments: list[str], folder: str = "") -> int:
+    """Python's exit status with the package in `folder` (build/VARIANT)."""
     name = " ".join([variant, level, *arguments])
     print(f"--- {name}", flush=True)
     # The C++ library as well: the sanitizer looks for __cxa_throw when it starts.
@@ -116,7 +137,7 @@ def run(variant: str, level: str, arguments: list[str]) -> int:
     env = os.environ | OPTIONS[variant] | {"PYTHON": sys.executable, "COGRAD_ISA": level}
     env["COGRAD_PRELOAD"] = preload
     env["PYTHONPATH"] = str(ROOT / "tests")
-    command = [str(ROOT / "tools" / "run_build.sh"), f"build/{variant}", *arguments]
+    command = [str(ROOT / "tools" / "run_build.sh"), folder or f"build/{variant}", *arguments]
     began = time.monotonic()
     status = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
     print(
@@ -126,9 +147,9 @@ def run(variant: str, level: str, arguments: list[str]) -> int:
     return status
 
 
-def run_tests(variant: str, level: str, files: list[str]) -> int:
+def run_tests(variant: str, level: str, files: list[str], folder: str = "") -> int:
     """Whether a test failed or a sanitizer reported; a report ends its worker, not the run."""
-    reports = ROOT / "build" / variant / "reports"
+    reports = ROOT / (folder or f"build/{variant}") / "reports"
     shutil.rmtree(reports, ignore_errors=True)
     reports.mkdir(parents=True)
     plugins = ["-p", "no:cacheprovider", "-p", "fuzz.leaks"]
@@ -138,7 +159,7 @@ def run_tests(variant: str, level: str, files: list[str]) -> int:
     saved = OPTIONS[variant][key]
     OPTIONS[variant][key] = f"{saved}:log_path={reports / 'report'}"
     try:
-        failed = run(variant, level, [*pytest, *files]) != 0
+        failed = run(variant, level, [*pytest, *files], folder) != 0
     finally:
         OPTIONS[variant][key] = saved
     for report in sorted(reports.iterdir()):
@@ -154,7 +175,7 @@ def run_tests(variant: str, level: str, files: list[str]) -> int:
 def main() -> int:
     """1 if a run failed; the others are made all the same."""
     parser = argparse.ArgumentParser(description="Builds and runs under sanitizers.")
-    parser.add_argument("variants", nargs="*", help="asan, tsan; or kernels")
+    parser.add_argument("variants", nargs="*", help="asan, tsan; or kernels, or engine")
     parser.add_argument("--minutes", type=float, default=10, help="of fuzzing at each level")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tests", nargs="*", help="files of tests instead of a part of the suite")
@@ -163,6 +184,8 @@ def main() -> int:
     failed, levels = 0, levels_here(given.all_levels)
     if given.variants == ["kernels"]:
         return run_kernels(levels)
+    if given.variants == ["engine"]:
+        return run_engine(given.minutes, given.seed)
     for variant in given.variants or list(OPTIONS):
         kernels = levels if variant == "asan" else levels[:1]  # races are no matter of kernels
         build(variant, kernels)
