@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """no_grad, enable_grad, set_grad_enabled and inference_mode in every form they are used."""
 
+import random
+import signal
 import threading
+import time
 
 import pytest
 from conftest import leaf, ones, same
 
 import cograd as torch
+from cograd import _C
 
 
 def recording():
@@ -339,3 +343,32 @@ def test_normal_leaf_may_be_updated_in_inference_mode():
     with torch.inference_mode():
         x.sub_(0.5)
     assert same(x, [0.5, 1.5]) and x.requires_grad and x._version == 1
+
+
+def test_interrupts_leave_no_mode():
+    def ring(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, ring)
+    rng = random.Random(1)
+    interrupts, end = 0, time.monotonic() + 0.5
+    try:
+        while time.monotonic() < end:
+            try:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 2e-5 + rng.random() / 1e4)
+                    while True:
+                        for mode in (torch.no_grad, torch.enable_grad, torch.inference_mode):
+                            with mode():
+                                pass
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                interrupts += 1
+            assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        _C._set_grad_enabled(True)
+        _C._set_inference_mode(False)
+    assert interrupts > 10

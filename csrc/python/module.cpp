@@ -72,6 +72,7 @@ PYBIND11_MODULE(_C, m) {
   init_ops(m);
   init_indexing(m);
   init_nodes(m);
+  init_grad_modes(m);
   init_function(m);
   init_gc(m);
   init_saved(m);

@@ -95,6 +95,7 @@ void init_tensor(py::module_& m);
 void init_ops(py::module_& m);
 void init_indexing(py::module_& m);
 void init_nodes(py::module_& m);
+void init_grad_modes(py::module_& m);
 void init_function(py::module_& m);
 void init_gc(py::module_& m);
 void init_saved(py::module_& m);

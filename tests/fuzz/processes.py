@@ -171,8 +171,7 @@ SCENARIOS = {
             except (RuntimeError, SystemError, ImportError) as e:
                 if not isinstance(e.__cause__ or e.__context__, KeyboardInterrupt): raise
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
-        torch.set_grad_enabled(True)
-        assert not torch.is_inference_mode_enabled(), "mode"
+        assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled(), "mode"
         got = program()
         assert got == want, (got, want)
         gc.collect()

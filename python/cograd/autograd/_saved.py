@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from cograd import _C
 from cograd._C import Tensor
+from cograd.autograd.grad_mode import no_grad
 
 
 class saved_tensors_hooks:
@@ -66,11 +67,8 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(tensor: Tensor) -> Tensor:
-            before = _C._set_grad_enabled(False)  # no history, but tangents stay
-            try:
+            with no_grad():  # no history, but tangents stay
                 return tensor.clone()
-            finally:
-                _C._set_grad_enabled(before)
 
         def unpack(packed: Tensor) -> Tensor:
             return packed
@@ -150,11 +148,8 @@ class _AllowMutationOnSavedContext:
             if handle is None or handle in self.cloned or handle not in self.original:
                 continue
             original = self.original.pop(handle)
-            enabled = _C._set_grad_enabled(False)
-            try:
+            with no_grad():
                 self.cloned[handle] = original.detach().clone()
-            finally:
-                _C._set_grad_enabled(enabled)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cograd import _C, _pytree
 from cograd._C import Tensor
+from cograd.autograd.grad_mode import no_grad
 
 __all__ = [
     "BackwardCFunction",
@@ -336,11 +337,9 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def wrapper(ctx: Any, *grads: Any) -> Any:
-        enabled = _C._set_grad_enabled(False)
-        try:
+        enabled = _C.is_grad_enabled()
+        with no_grad():
             outputs = fn(ctx, *grads)
-        finally:
-            _C._set_grad_enabled(enabled)
         if not enabled:
             return outputs
 

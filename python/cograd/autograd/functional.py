@@ -194,7 +194,7 @@ def _ones(values: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _mode(create_graph: bool) -> Any:
-    return cograd.set_grad_enabled(create_graph or cograd.is_grad_enabled())
+    return cograd.enable_grad() if create_graph or cograd.is_grad_enabled() else cograd.no_grad()
 
 
 # ---- products ------------------------------------------------------------------------------------

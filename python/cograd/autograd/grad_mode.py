@@ -101,21 +101,15 @@ class _NoArgMode(_Mode):
 class no_grad(_NoArgMode):
     """Ops are not recorded. Thread-local."""
 
-    def __enter__(self) -> None:
-        self.prev = _C._set_grad_enabled(False)
-
-    def __exit__(self, *exc: object) -> None:
-        _C._set_grad_enabled(self.prev)
+    __enter__ = _C._enter_no_grad
+    __exit__ = _C._exit_grad
 
 
 class enable_grad(_NoArgMode):
     """Ops are recorded, also inside ``no_grad``. Thread-local."""
 
-    def __enter__(self) -> None:
-        self.prev = _C._set_grad_enabled(True)
-
-    def __exit__(self, *exc: object) -> None:
-        _C._set_grad_enabled(self.prev)
+    __enter__ = _C._enter_enable_grad
+    __exit__ = _C._exit_grad
 
 
 class set_grad_enabled(_Mode):
@@ -173,13 +167,8 @@ class inference_mode(_Mode):
     def clone(self) -> inference_mode:
         return type(self)(self.mode)
 
-    def __enter__(self) -> None:
-        inference = _C._set_inference_mode(self.mode)
-        self.prev = (inference, _C._set_grad_enabled(not self.mode))
-
-    def __exit__(self, *exc: object) -> None:
-        _C._set_inference_mode(self.prev[0])
-        _C._set_grad_enabled(self.prev[1])
+    __enter__ = _C._enter_inference
+    __exit__ = _C._exit_inference
 
 
 class set_multithreading_enabled(_Mode):

@@ -298,7 +298,7 @@ def _alias_check(schema: Schema, tensors: Sequence[Argument]) -> str:
 def _mutable_body(schema: Schema) -> str:
     """The call of an op that writes its arguments: no graph, and versions are counted up."""
     mutated = [a for a in schema.arguments if a.mutated]
-    code = " _mode = _set_grad(False)\n try:\n"
+    code = " _mode = _grad_enabled()\n try:\n  _set_grad(False)\n"  # an interrupt ends within
     code += "  if _recorded and _mode:\n   _checks.no_grad_write(locals())\n"
     for i, a in enumerate(mutated):
         version = f"{a.name}._version" if a.type == "Tensor" else f"_checks.versions({a.name})"

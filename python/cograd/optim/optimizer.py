@@ -204,7 +204,7 @@ class Optimizer(Hooked):
             if group.get("capturable"):
                 refuse_capturable()
         for group in self.param_groups:
-            with cograd.set_grad_enabled(bool(group.get("differentiable"))):
+            with cograd.enable_grad() if group.get("differentiable") else cograd.no_grad():
                 self._update(group)
         return loss
 

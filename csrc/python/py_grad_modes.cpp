@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// __enter__ and __exit__ of the grad modes. In C an interrupt cannot come between the change of the
+// mode and the `with` statement that undoes it: the interpreter looks for signals in Python code.
+#include "python/py_nodes.h"
+
+namespace cograd::python {
+
+namespace {
+
+PyObject* previous_name() {
+  static PyObject* name = PyUnicode_InternFromString("prev");
+  return name;
+}
+
+// What __exit__ brings back, in `prev` of the manager.
+bool keep(PyObject* manager, PyObject* previous) noexcept {
+  const PyRef held(previous);
+  return previous != nullptr && PyObject_SetAttr(manager, previous_name(), previous) == 0;
+}
+
+template <bool On>
+PyObject* enter_grad(PyObject*, PyObject* manager) {
+  if (!keep(manager, PyBool_FromLong(thread_state.grad_enabled))) return nullptr;
+  thread_state.grad_enabled = On;
+  Py_RETURN_NONE;
+}
+
+PyObject* enter_inference(PyObject*, PyObject* manager) {
+  static PyObject* mode_name = PyUnicode_InternFromString("mode");
+  const PyRef mode(PyObject_GetAttr(manager, mode_name));
+  const int on = mode.get() == nullptr ? -1 : PyObject_IsTrue(mode.get());
+  if (on < 0) return nullptr;
+  PyObject* before = Py_BuildValue("(OO)", thread_state.inference ? Py_True : Py_False,
+                                   thread_state.grad_enabled ? Py_True : Py_False);
+  if (!keep(manager, before)) return nullptr;
+  thread_state.inference = on == 1;
+  thread_state.grad_enabled = on == 0;
+  Py_RETURN_NONE;
+}
+
+PyRef previous_of(PyObject* const* args, Py_ssize_t n) {
+  if (n >= 1) return PyRef(PyObject_GetAttr(args[0], previous_name()));
+  PyErr_SetString(PyExc_TypeError, "__exit__() needs a context manager");
+  return PyRef(nullptr);
+}
+
+PyObject* exit_grad(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  const PyRef previous = previous_of(args, n);
+  if (previous.get() == nullptr) return nullptr;
+  thread_state.grad_enabled = previous.get() == Py_True;
+  Py_RETURN_NONE;
+}
+
+PyObject* exit_inference(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  const PyRef previous = previous_of(args, n);
+  int inference = 0, grad = 0;
+  if (previous.get() == nullptr || !PyArg_ParseTuple(previous.get(), "pp", &inference, &grad))
+    return nullptr;
+  thread_state.inference = inference == 1;
+  thread_state.grad_enabled = grad == 1;
+  Py_RETURN_NONE;
+}
+
+template <class F>
+PyCFunction as_method(F f) {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+}
+
+PyMethodDef methods[] = {
+    {"_enter_no_grad", enter_grad<false>, METH_O, "Stops recording; keeps the mode in prev."},
+    {"_enter_enable_grad", enter_grad<true>, METH_O, "Starts recording; keeps the mode in prev."},
+    {"_exit_grad", as_method(exit_grad), METH_FASTCALL, "Brings back the mode in prev."},
+    {"_enter_inference", enter_inference, METH_O, "Sets the mode; keeps the modes in prev."},
+    {"_exit_inference", as_method(exit_inference), METH_FASTCALL, "Brings back those in prev."},
+    {nullptr, nullptr, 0, nullptr}};
+
+}  // namespace
+
+void init_grad_modes(py::module_& m) {
+  for (PyMethodDef* method = methods; method->ml_name != nullptr; ++method) {
+    const PyRef function(PyCFunction_New(method, nullptr));
+    // A method of the class that it is assigned to, as a function of Python's would be.
+    const PyRef bound(function.get() == nullptr ? nullptr : PyInstanceMethod_New(function.get()));
+    if (bound.get() == nullptr || PyModule_AddObjectRef(m.ptr(), method->ml_name, bound.get()) != 0)
+      throw_python_error();
+  }
+}
+
+}  // namespace cograd::python
