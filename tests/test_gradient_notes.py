@@ -72,6 +72,7 @@ copysign | c.copysign(x, y) | [0, 1, 1, -1] | [1, 0, -0.0, 1] -> [0, 1, -1, -1] 
 corrcoef | c.corrcoef(x) | [[1, 1], [1, 2]] -> not finite
 cosine_similarity | F.cosine_similarity(x, y, 0) | [0, 0] | [1, 0] -> [1e+08, 0] ; [0, 0]
 cosine_similarity | F.cosine_similarity(x, y, 0, 0) | [0, 0] | [1, 0] -> not finite
+cosine_similarity | F.cosine_similarity(x.half(), y.half(), 0) | [0, 0] | [1, 0] -> not finite
 cov | c.cov(x) | [[1]] -> [[nan]]
 cummax | x.cummax(0).values | [1, 1, 0] -> [1, 2, 0]
 cummin | x.cummin(0).values | [1, 1, 2] -> [1, 2, 0]
@@ -171,6 +172,7 @@ native_group_norm | c.native_group_norm(x, None, None, 1, 1, 2, 1, 0)[0] \
 nextafter | c.nextafter(x, y) | [1] | [2] -> [1] ; [0]
 F.binary_cross_entropy | F.binary_cross_entropy(x, y, None, None, None, 'sum') \
     | [0, 1, 0] | [0, 1, 1] -> [0, 0, -1e+12] ; [100, -100, 100]
+F.binary_cross_entropy | F.binary_cross_entropy(x.half(), T([1]).half()) | [0] -> not finite
 F.cross_entropy | F.cross_entropy(x, T([0, -100]), reduction='sum') \
     | [[0, 0], [0, 1]] -> [[-0.5, 0.5], [0, 0]]
 F.dropout | F.dropout(x, 1) | [1, 2] -> [0, 0]
