@@ -113,8 +113,9 @@ PyRef call_with_ctx(PyObject* callable, PyObject* ctx, PyObject* const* args, si
   v.push_back(nullptr);  // room for a bound self
   v.push_back(ctx);
   for (size_t i = 0; i < n; ++i) v.push_back(args[i]);
-  return PyRef(call_python(callable, v.data() + 1,
-                           positional_count(n + 1, names) | PY_VECTORCALL_ARGUMENTS_OFFSET, names));
+  return PyRef(PyObject_Vectorcall(callable, v.data() + 1,
+                                   positional_count(n + 1, names) | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                   names));
 }
 
 PyRef get_attribute(PyObject* o, PyObject* name) {
@@ -135,7 +136,8 @@ PyRef run_forward(Call& call) {
   } else {
     PyObject* owner = call.info.style == Style::Instance ? ctx : call.info.cls;
     const PyRef f = get_attribute(owner, forward);
-    out = PyRef(call_python(f.get(), call.args, positional_count(call.n, call.names), call.names));
+    out = PyRef(
+        PyObject_Vectorcall(f.get(), call.args, positional_count(call.n, call.names), call.names));
   }
   if (out.get() == nullptr) throw_python_error();
   if (call.info.style == Style::Setup) {
@@ -147,7 +149,8 @@ PyRef run_forward(Call& call) {
     }
     const PyRef f = get_attribute(call.info.cls, setup);
     PyObject* v[4] = {nullptr, ctx, inputs.get(), out.get()};
-    const PyRef done(call_python(f.get(), v + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    const PyRef done(
+        PyObject_Vectorcall(f.get(), v + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     if (done.get() == nullptr) throw_python_error();
   }
   call.core.leave();
@@ -358,7 +361,7 @@ void FunctionNode::call_backward(BackwardArgs& args) {
   PyRef result;
   if (info.style == Style::Instance) {
     const PyRef f = get_attribute(ctx, name);
-    result = PyRef(call_python(f.get(), raw.data(), raw.size(), nullptr));
+    result = PyRef(PyObject_Vectorcall(f.get(), raw.data(), raw.size(), nullptr));
   } else {
     const PyRef f = get_attribute(info.cls, name);
     result = call_with_ctx(f.get(), ctx, raw.data(), raw.size());

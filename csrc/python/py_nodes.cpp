@@ -221,7 +221,7 @@ class PyHook final : public Hook {
         break;
       case Kind::Accumulate: {
         const PyRef arg(wrap(call.values[0]));
-        const PyRef r = check(PyRef(call_python(f_.get(), arg.get())));
+        const PyRef r = check(PyRef(PyObject_CallOneArg(f_.get(), arg.get())));
         COGRAD_CHECK_TYPE(r.get() == Py_None || is_tensor(r.get()), "expected Variable, but hook '",
                           callable_name(f_.get()), "' returned '", Py_TYPE(r.get())->tp_name,
                           "': a post accumulate grad hook returns None");
@@ -256,7 +256,7 @@ class PyHook final : public Hook {
   }
   void call_tensor(HookCall& call) {
     const PyRef arg(wrap(call.values[0]));
-    const PyRef r = check(PyRef(call_python(f_.get(), arg.get())));
+    const PyRef r = check(PyRef(PyObject_CallOneArg(f_.get(), arg.get())));
     if (r.get() == Py_None) return;
     check_value(call.values[0], r.get());
     call.values[0] = unwrap(r.get());
@@ -280,13 +280,13 @@ class PyHook final : public Hook {
   }
   void call_pre(HookCall& call) {
     const PyRef arg = tuple_of(call.values);
-    replace(call.values, check(PyRef(call_python(f_.get(), arg.get()))).get());
+    replace(call.values, check(PyRef(PyObject_CallOneArg(f_.get(), arg.get()))).get());
   }
   void call_post(HookCall& call) {
     const PyRef results = tuple_of(call.values);
     const PyRef grads = tuple_of(*call.also);
     PyObject* const pair[2] = {results.get(), grads.get()};
-    replace(call.values, check(PyRef(call_python(f_.get(), pair, 2))).get());
+    replace(call.values, check(PyRef(PyObject_Vectorcall(f_.get(), pair, 2, nullptr))).get());
   }
   Kind kind_;
   PyRef f_;

@@ -22,7 +22,7 @@ class PyPacked final : public Packed {
   Tensor unpack(const Tensor& value) override {
     const Gil gil;
     const PyRef arg = value.defined() ? PyRef(wrap(value)) : PyRef::borrow(value_.get());
-    const PyRef r(call_python(unpack_.get(), arg.get()));
+    const PyRef r(PyObject_CallOneArg(unpack_.get(), arg.get()));
     if (r.get() == nullptr) throw_python_error();
     COGRAD_CHECK_TYPE(is_tensor(r.get()),
                       "Output of saved tensor unpack_hook expected to be a Tensor but got result "
@@ -48,7 +48,7 @@ class PySavedHook final : public SavedHook {
   std::unique_ptr<Packed> pack(const Tensor& t) override {
     const Gil gil;
     const PyRef arg(wrap(t));
-    const PyRef value(call_python(pack_.get(), arg.get()));
+    const PyRef value(PyObject_CallOneArg(pack_.get(), arg.get()));
     if (value.get() == nullptr) throw_python_error();
     return std::make_unique<PyPacked>(value.get(), unpack_.get());
   }

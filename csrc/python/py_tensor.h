@@ -51,8 +51,6 @@ template <class F>
 PyObject* guarded(F&& f) noexcept {
   try {
     return f();
-  } catch (abi::__forced_unwind&) {
-    wait_for_exit();
   } catch (...) {
     return translate_exception();
   }
@@ -61,8 +59,6 @@ template <class F>
 int guarded_int(F&& f) noexcept {
   try {
     return f();
-  } catch (abi::__forced_unwind&) {
-    wait_for_exit();
   } catch (...) {
     translate_exception();
     return -1;

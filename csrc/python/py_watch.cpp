@@ -123,7 +123,7 @@ void before_write(const Tensor& t, const char* op) {
   const PyRef arg(wrap(t));
   const PyRef name(PyUnicode_FromString(op));
   PyObject* const pair[2] = {arg.get(), name.get()};
-  const PyRef r(call_python(callback.get(), pair, 2));
+  const PyRef r(PyObject_Vectorcall(callback.get(), pair, 2, nullptr));
   if (r.get() == nullptr) throw_python_error();
 }
 

@@ -17,11 +17,12 @@ from fuzz.execute import Wrong
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 START = """
-import atexit, gc, os, random, signal, sys, threading, time
+import atexit, ctypes, gc, os, random, signal, sys, threading, time
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a hunt that ends leaves nothing
 sys.path.insert(0, {tests!r})
 import cograd as torch
 from cograd import _C
-from fuzz.programs import PROGRAMS
+from fuzz.programs import OF_OTHERS, PROGRAMS
 rng = random.Random({seed})
 torch.set_num_threads({threads})
 program = PROGRAMS[{seed} % len(PROGRAMS)]
@@ -32,17 +33,58 @@ def work():
         x = (x @ x).tanh() + x.exp().log()
     x.sum().backward()
     return program()
+program()  # a child that is forked while another thread imports waits for its module for ever
 """
 # Each prints "end" where the program gets that far; the second item is the status that is allowed.
 SCENARIOS = {
     "exit with threads running": (
         """
+        if program in OF_OTHERS:
+            program = PROGRAMS[0]
         def loop():
             while True:
                 work()
         for _ in range(3):
             threading.Thread(target=loop, daemon=True).start()
         time.sleep(rng.random() / 3)
+        print("end", flush=True)
+        """,
+        (0,),
+    ),
+    "exit while Python code runs below the core": (
+        """
+        gc.set_threshold(20, 2, 2)  # before Python 3.12 any allocation may collect
+        class Cycle:
+            def __init__(self):
+                self.self = self
+            def __del__(self):
+                time.sleep(0)
+        class Index:
+            def __index__(self):
+                time.sleep(0)
+                return 2
+        class Sequence(list):
+            def __getitem__(self, i):
+                time.sleep(0)
+                return list.__getitem__(self, i)
+        class Overrides(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, f, types, args=(), kwargs=None):
+                time.sleep(0)
+                return super().__torch_function__(f, types, args, kwargs or {})
+        def loop():
+            while True:
+                x = torch.ones(3, requires_grad=True)
+                x.name_of_mine = Cycle()
+                x.register_hook(lambda g: (time.sleep(0), g)[1])
+                y = torch.ones(4).reshape(Index(), Index())
+                y[Index():] = 3
+                torch.ones(3).as_subclass(Overrides) + 1
+                torch.cat(Sequence([x, x])).sum().backward()
+                torch.autograd.grad((x * x).sum(), [x])
+        for _ in range(4):
+            threading.Thread(target=loop, daemon=True).start()
+        time.sleep(0.1 + rng.random() / 5)
         print("end", flush=True)
         """,
         (0,),
@@ -91,6 +133,7 @@ SCENARIOS = {
                 work()
         threads = [threading.Thread(target=loop) for _ in range(2)]
         for t in threads: t.start()
+        codes = []
         for _ in range(5):
             time.sleep(rng.random() / 50)
             child = os.fork()
@@ -99,8 +142,9 @@ SCENARIOS = {
                 big.grad = None
                 work()
                 os._exit(7)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "child"
+            codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         stop.append(1)
+        assert codes == [7] * 5, codes
         for t in threads: t.join()
         print("end", flush=True)
         """,

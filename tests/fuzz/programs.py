@@ -211,3 +211,6 @@ PROGRAMS = [
     transforms, jacobians, layers, decompositions, joins, interop, files, printing, random_numbers,
     spectra, failures, long_chain,
 ]  # fmt: skip
+# Modules of safetensors and SciPy give up the interpreter lock and end the process where Python
+# (before 3.14) ends the thread that asks for it again.
+OF_OTHERS = (files, spectra)
