@@ -3,8 +3,9 @@
 
 What the declaration says (arguments, dtypes, forms, derivatives, the formula in NumPy's terms) is
 never repeated by hand. The notes hold what it can't say: `math` (LaTeX), `gradient` (where it is
-not defined and what is returned there), `shape`, `errors`, `source`, and an `example`, which
-tests/test_op_pages.py runs.
+not defined and what is returned there: a sentence, a word of DEFINED, or "=abs" for what abs says),
+`shape`, `errors`, `source`, and an `example`, which tests/test_op_pages.py runs.
+tests/test_gradient_notes.py runs backward where a sentence or a word makes a claim.
 """
 
 from __future__ import annotations
@@ -41,6 +42,13 @@ SHAPES = {
     "reduction": "Without `dim` all elements are taken; a `dim` that is reduced is removed, or "
     "stays with size 1 under `keepdim=True`.",
     "view": "The result shares the memory of its input.",
+}
+DEFINED = {
+    "linear": "Linear: defined everywhere.",
+    "polynomial": "A polynomial of the inputs: defined everywhere.",
+    "smooth": "Smooth: defined everywhere.",
+    "real": "Smooth: defined everywhere on the real line.",
+    "random": "0 everywhere: what is drawn counts as a constant.",
 }
 KINDS = {
     "Tensor": "Tensor",
@@ -124,8 +132,16 @@ def _code(text: str | None) -> str:
     return f"`{text}`" if text is not None else ""
 
 
+def defined(records: list[Record], note: str | None) -> str:
+    """Returns the note, or the word that follows from how the op's tangents are declared."""
+    rules = {r["tangent"] for r in records if r["differentiable"]}
+    if note is None and rules <= {"linear", "multilinear"}:
+        return "linear" if rules == {"linear"} else "polynomial"
+    return note or ""
+
+
 def gradient(records: list[Record], notes: Record) -> str:
-    """Returns the sentence about derivatives."""
+    """Returns the sentences about derivatives."""
     if not any(r["differentiable"] for r in records):
         return "None: the result does not require a gradient."
     constants = sorted({c for r in records for c in r["constants"]})
@@ -134,7 +150,8 @@ def gradient(records: list[Record], notes: Record) -> str:
         text += f" None for {', '.join(_code(c) for c in constants)}."
     if any(r["holomorphic"] and "complex64" in r["dtypes"] for r in records):
         text += " Holomorphic for complex numbers."
-    return f"{text} {notes.get('gradient', '')}".strip()
+    note = defined(records, notes.get("gradient"))
+    return f"{text} {DEFINED.get(note, note)}".strip()
 
 
 def errors(records: list[Record], notes: Record) -> list[str]:
@@ -201,11 +218,22 @@ def notes(path: Path = NOTES) -> dict[str, Record]:
     return tomllib.loads(path.read_text())
 
 
+def resolved(by_hand: dict[str, Record]) -> dict[str, Record]:
+    """Returns the notes with "=abs" replaced by what abs says of its gradient."""
+    found = {}
+    for name, note in by_hand.items():
+        same = note.get("gradient", "")
+        found[name] = dict(note)
+        if same.startswith("="):
+            found[name]["gradient"] = by_hand[same[1:]]["gradient"]
+    return found
+
+
 def write(folder: Path) -> None:
     """Writes the pages that changed into docs/api, and removes those of ops that are gone."""
     import cograd
 
-    found, by_hand = pages(cograd._C._op_table()), notes()
+    found, by_hand = pages(cograd._C._op_table()), resolved(notes())
     texts = {f"ops/{n}.md": page(n, rs, by_hand.get(n, {})) for n, rs in found.items()}
     texts["ops.md"] = index(found)
     (folder / "ops").mkdir(parents=True, exist_ok=True)
