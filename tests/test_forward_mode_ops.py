@@ -218,3 +218,20 @@ def test_levels_nest(record, sample):
         second = or_zeros(second, value)
         scale = 1 + second.abs().max().item() if second.numel() else 1
         close(second, want, rtol=1e-4, atol=1e-4 * scale)
+
+
+def test_a_tangent_is_not_lost_in_a_number():
+    x, q, one = torch.tensor([1.0, 3.0]), torch.tensor(0.25), torch.tensor(1.0)
+    for f in (torch.quantile, torch.nanquantile):
+        assert torch.func.jvp(lambda q, f=f: f(x, q), (q,), (one,))[1].item() == 2.0
+    taken = [
+        lambda q: torch.add(x, x, alpha=q),
+        lambda q: torch.full((2,), q),
+        lambda q: torch.linspace(0, q, 3),
+        lambda q: torch.nn.functional.leaky_relu(x, q),
+        lambda q: torch.nn.functional.layer_norm(x, (2,), eps=q),
+    ]
+    for f in taken:
+        f(q)  # as a number
+        with pytest.raises(TypeError, match="does not take"):
+            torch.func.jvp(f, (q,), (one,))

@@ -109,10 +109,15 @@ bool parse_tensors(PyObject* const* items, size_t n, Parsed& p, Value& v) {
   return true;
 }
 
+// Whether a derivative would be lost with the number alone.
+bool has_derivative(const Tensor& t) {
+  return requires_grad(t) || (transformed(t) && tangent_level(t) != nullptr);
+}
+
 bool parse_number(PyObject* o, Value& v) {
   Scalar s;
   if (!parse_scalar(o, &s)) {
-    if (!is_tensor(o) || unwrap(o).dim() != 0 || requires_grad(unwrap(o))) return false;
+    if (!is_tensor(o) || unwrap(o).dim() != 0 || has_derivative(unwrap(o))) return false;
     s = item(unwrap(o));
   }
   v.set_scalar(s);
