@@ -23,9 +23,7 @@ bool loses_derivative(std::span<const Tensor> inputs, std::span<const Tensor> ou
   const auto recorded = [](const Tensor& t) {
     return thread_state.grad_enabled && requires_grad(memory_of(t));
   };
-  const auto dual = [](const Tensor& t) {
-    return t.defined() && transformed(memory_of(t)) && tangent_level(memory_of(t)) != nullptr;
-  };
+  const auto dual = [](const Tensor& t) { return t.defined() && has_tangent_here(memory_of(t)); };
   const bool by_gradient = std::any_of(inputs.begin(), inputs.end(), recorded);
   const bool by_tangent = std::any_of(inputs.begin(), inputs.end(), dual);
   for (const Tensor& t : outputs)

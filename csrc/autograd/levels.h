@@ -102,6 +102,9 @@ class LevelsBelow {
 
 // The highest level that is seen here at which `t` has a tangent; null: none.
 COGRAD_API std::shared_ptr<TangentLevel> tangent_level(const Tensor& t);
+inline bool has_tangent_here(const Tensor& t) {
+  return transformed(t) && tangent_level(t) != nullptr;
+}
 // The tangent at a level, seen here or not; that of a view, if need be, by its base's.
 COGRAD_API Tensor tangent_of(const Tensor& t, LevelId level);
 // Gives `t` one, of its size, in its layout and dtype; a former one is replaced.

@@ -149,7 +149,7 @@ PyObject* export_capsule(const Tensor& t, [[maybe_unused]] uint64_t flags) {
 
 void check_export_request(const Tensor& t, const py::object& stream, const py::object& device) {
   check_one_value(t, "__dlpack__()");
-  if (transformed(t) && tangent_level(t) != nullptr)
+  if (has_tangent_here(t))
     fail_buffer(
         "Can't export a tensor that has a tangent, use tensor.detach(): what is computed outside "
         "would have none.");

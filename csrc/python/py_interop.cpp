@@ -90,7 +90,7 @@ void check_exportable(const char* op, const Tensor& t) {
   // With recording off nothing is lost by it, as in the forward of a Function.
   COGRAD_CHECK(!requires_grad(t) || !thread_state.grad_enabled, "Can't call ", op,
                "() on Tensor that requires grad. Use tensor.detach().", op, "() instead.");
-  COGRAD_CHECK(!transformed(t) || tangent_level(t) == nullptr, "Can't call ", op,
+  COGRAD_CHECK(!has_tangent_here(t), "Can't call ", op,
                "() on a Tensor that has a tangent: what is computed outside would have none. Use "
                "tensor.detach().",
                op, "() instead, or give a Function a jvp.");
@@ -164,7 +164,7 @@ bool is_f_contiguous(const Tensor& t) {
 const char* refuse_buffer(const Tensor& t, int flags) {
   if (requires_grad(t))
     return "Can't export a buffer of a Tensor that requires grad. Use tensor.detach() instead.";
-  if (transformed(t) && tangent_level(t) != nullptr)
+  if (has_tangent_here(t))
     return "Can't export a buffer of a Tensor that has a tangent. Use tensor.detach() instead.";
   if (t.dtype() == DType::BFloat16) return "the buffer protocol has no format for bfloat16";
   if ((flags & PyBUF_WRITABLE) != 0 && t->storage->read_only)

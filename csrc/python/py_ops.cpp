@@ -109,15 +109,11 @@ bool parse_tensors(PyObject* const* items, size_t n, Parsed& p, Value& v) {
   return true;
 }
 
-// Whether a derivative would be lost with the number alone.
-bool has_derivative(const Tensor& t) {
-  return requires_grad(t) || (transformed(t) && tangent_level(t) != nullptr);
-}
-
 bool parse_number(PyObject* o, Value& v) {
   Scalar s;
   if (!parse_scalar(o, &s)) {
-    if (!is_tensor(o) || unwrap(o).dim() != 0 || has_derivative(unwrap(o))) return false;
+    if (!is_tensor(o) || unwrap(o).dim() != 0) return false;
+    if (requires_grad(unwrap(o)) || has_tangent_here(unwrap(o))) return false;  // it would be lost
     s = item(unwrap(o));
   }
   v.set_scalar(s);
@@ -128,36 +124,35 @@ bool parse_number(PyObject* o, Value& v) {
 bool parse_list(ArgKind kind, PyObject* o, Parsed& p, Value& v) {
   if (!is_list_or_tuple(o)) return false;
   const HeldItems items(o);
-  const auto n = items.size();
   if (kind == ArgKind::Doubles) {
     std::vector<double>& list = p.doubles();
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < items.size(); ++i) {
       Scalar s;
       if (!parse_scalar(items[static_cast<Py_ssize_t>(i)], &s)) return false;
       list.push_back(s.to_double());
     }
-    v.set_list(COGRAD_FLOATS, list.data(), n);
+    v.set_list(COGRAD_FLOATS, list.data(), items.size());
     return true;
   }
   if (kind == ArgKind::Bools) {
     std::vector<uint8_t>& list = p.bools();
-    for (size_t i = 0; i < n; ++i) {
+    for (size_t i = 0; i < items.size(); ++i) {
       if (!PyBool_Check(items[static_cast<Py_ssize_t>(i)])) return false;
       list.push_back(items[static_cast<Py_ssize_t>(i)] == Py_True);
     }
-    v.set_list(COGRAD_BOOLEANS, list.data(), n);
+    v.set_list(COGRAD_BOOLEANS, list.data(), items.size());
     return true;
   }
   std::vector<cograd_string>& list = p.strings();
   p.hold(o);
-  for (size_t i = 0; i < n; ++i) {
+  for (size_t i = 0; i < items.size(); ++i) {
     if (!PyUnicode_Check(items[static_cast<Py_ssize_t>(i)])) return false;
     Py_ssize_t length = 0;
     const char* text = PyUnicode_AsUTF8AndSize(items[static_cast<Py_ssize_t>(i)], &length);
     if (text == nullptr) throw_python_error();
     list.push_back({text, static_cast<size_t>(length)});
   }
-  v.set_list(COGRAD_STRINGS, list.data(), n);
+  v.set_list(COGRAD_STRINGS, list.data(), items.size());
   return true;
 }
 
