@@ -182,9 +182,9 @@ SCENARIOS = {
     ),
     "killed": (
         """
-        threading.Thread(target=lambda: (time.sleep(rng.random() / 3), os.kill(os.getpid(), signal.SIGKILL))).start()
         shared = torch.ones(1000).share_memory_()
-        print("end", flush=True)
+        print("end", flush=True)  # first: a random time may be none
+        threading.Thread(target=lambda: (time.sleep(rng.random() / 3), os.kill(os.getpid(), signal.SIGKILL))).start()
         while True:
             work()
         """,
