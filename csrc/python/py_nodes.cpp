@@ -632,7 +632,6 @@ void init_nodes(py::module_& m) {
       "Whether ops are being recorded on this thread.");
   m.def("_set_grad_enabled", [](bool on) { return std::exchange(thread_state.grad_enabled, on); });
   m.def("is_inference_mode_enabled", [] { return thread_state.inference; });
-  m.def("_set_inference_mode", [](bool on) { return std::exchange(thread_state.inference, on); });
   m.def("_queue_callback", [](py::function f) {
     auto held = std::make_shared<PyRef>(PyRef::borrow(f.ptr()));
     COGRAD_CHECK(queue_callback([held] {
