@@ -18,7 +18,13 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Makes transforms by the class of a constraint."""
+    """Makes transforms from all real numbers to the region of a constraint.
+
+    ``biject_to(constraint)`` is bijective; ``transform_to(constraint)`` need not be, and may take
+    more numbers than it needs, which suits optimisation. Both are registries of this class, by the
+    classes of constraints; ``register`` adds to them. A constraint of which nothing is known raises
+    NotImplementedError.
+    """
 
     def __init__(self) -> None:
         self._registry: dict[Any, Callable[[Any], Any]] = {}

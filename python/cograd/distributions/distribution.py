@@ -18,6 +18,12 @@ __all__ = ["Distribution"]
 class Distribution:
     """A family of distributions: ``batch_shape`` of them, each over values of ``event_shape``.
 
+    Samples have the shape ``sample_shape + batch_shape + event_shape``; ``log_prob`` drops the
+    event's dims. ``rsample`` gives samples with gradients where ``has_rsample`` says so. A subclass
+    defines ``arg_constraints``, ``support``, ``log_prob`` and ``sample`` or ``rsample``; what it
+    leaves out raises NotImplementedError. ``log_prob`` and ``cdf`` raise ValueError for values that
+    do not fit the shapes or are outside of the support.
+
     Args:
         batch_shape: the shape of the independent, differently parametrised distributions.
         event_shape: the shape of one value.
