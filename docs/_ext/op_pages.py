@@ -10,6 +10,7 @@ tests/test_gradient_notes.py runs backward where a sentence or a word makes a cl
 
 from __future__ import annotations
 
+import importlib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -250,21 +251,22 @@ def names_in_examples() -> dict[str, Any]:
     """Returns what an example may use without an import."""
     import cograd
 
-    names = {"cograd": cograd, "nn": cograd.nn, "optim": cograd.optim}
+    names = {"cograd": cograd, "nn": cograd.nn, "optim": cograd.optim, "D": cograd.distributions}
     return {**names, "F": cograd.nn.functional}
 
 
-def class_examples() -> dict[str, list[str]]:
-    """Returns the lines that a class' docstring ends with, by its full name."""
-    import cograd
+def named(name: str) -> Any:
+    """Returns what a name below cograd stands for; modules are imported on the way."""
+    *path, last = name.split(".")
+    return getattr(importlib.import_module(".".join(["cograd", *path])), last)
 
-    found = {}
-    for name, note in notes(CLASS_EXAMPLES).items():
-        cls = cograd
-        for part in name.split("."):
-            cls = getattr(cls, part)
-        found[f"{cls.__module__}.{cls.__qualname__}"] = ["", *note["example"].splitlines(), ""]
-    return found
+
+def class_examples() -> dict[int, list[str]]:
+    """Returns the lines that a class', function's or object's docstring ends with, by its id."""
+    return {
+        id(named(name)): ["", *note["example"].splitlines(), ""]
+        for name, note in notes(CLASS_EXAMPLES).items()
+    }
 
 
 def setup(app: Any) -> dict[str, bool]:
@@ -275,8 +277,7 @@ def setup(app: Any) -> dict[str, bool]:
     def add_example(
         app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
     ) -> None:
-        if what == "class":
-            lines += examples.get(f"{obj.__module__}.{obj.__qualname__}", [])
+        lines += examples.get(id(obj), [])
 
     app.connect("autodoc-process-docstring", add_example, priority=800)
     return {"parallel_read_safe": True}

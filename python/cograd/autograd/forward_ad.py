@@ -33,7 +33,12 @@ if not TYPE_CHECKING:  # which would take it for an answer to every name
 
 
 class UnpackedDualTensor(NamedTuple):
-    """The value and the tangent (None: there is none) of a tensor at one level."""
+    """What ``unpack_dual`` gives: a named tuple of a tensor's value and tangent at one level.
+
+    Attributes:
+        primal: the value, without the tangent.
+        tangent: the tangent, or None where there is none.
+    """
 
     primal: Tensor
     tangent: Tensor | None
