@@ -41,6 +41,7 @@ enum TensorFlags : uint32_t {
   kViewInference = 2048,
   kDual = 4096,     // has, or had, a tangent at some level of forward mode
   kBatched = 8192,  // a handle on the samples of a vmap
+  kRewritten = 16384,  // written in place while recorded: what it owns may own it
 };
 inline constexpr uint32_t kViewKinds =
     kViewNoGrad | kViewMultiOutput | kViewCustomFunction | kViewOfNoGrad | kViewInference;
