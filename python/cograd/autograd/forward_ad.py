@@ -35,9 +35,7 @@ if not TYPE_CHECKING:  # which would take it for an answer to every name
 class UnpackedDualTensor(NamedTuple):
     """What ``unpack_dual`` gives: a named tuple of a tensor's value and tangent at one level.
 
-    Attributes:
-        primal: the value, without the tangent.
-        tangent: the tangent, or None where there is none.
+    ``primal`` is the value, without the tangent; ``tangent`` is None where there is none.
     """
 
     primal: Tensor

@@ -299,6 +299,7 @@ class ComposeTransform(Transform):
 
 
 identity_transform = ComposeTransform([])
+identity_transform.__doc__ = "The transform that leaves real numbers as they are."
 
 
 class IndependentTransform(Transform):

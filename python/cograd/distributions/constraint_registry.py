@@ -64,7 +64,23 @@ class ConstraintRegistry:
 
 
 biject_to = ConstraintRegistry()
+biject_to.__doc__ = """The bijection from real numbers to a region, with a log determinant.
+
+    ``biject_to(constraint)`` gives a ``Transform``; ``register`` of this ``ConstraintRegistry``
+    adds one.
+
+    Raises:
+        NotImplementedError: none is registered for the constraint, as for integers.
+    """
 transform_to = ConstraintRegistry()
+transform_to.__doc__ = """A transform from real numbers to a region, for optimisation.
+
+    As ``biject_to``, but its transforms need not be bijective: that of a simplex is softmax,
+    that of positive definite matrices takes more numbers than it needs.
+
+    Raises:
+        NotImplementedError: none is registered for the constraint, as for integers.
+    """
 
 
 def _both(*kinds: Any) -> Callable[[Any], Any]:

@@ -533,7 +533,11 @@ class _Stack(_Joined):
 
 #: A region that depends on other values; ``dependent(event_dim=1)`` says what is known.
 dependent = _Dependent()
+#: ``dependent_property(is_discrete=..., event_dim=...)`` decorates a method of a distribution: its
+#: constraint, and a dependent one of the class.
 dependent_property = _DependentProperty
+#: ``independent(base_constraint, reinterpreted_batch_ndims)``: the region of another one whose last
+#: batch dims count as those of events.
 independent = _IndependentConstraint
 #: The numbers 0 and 1.
 boolean = _Boolean()
@@ -543,6 +547,7 @@ one_hot = _OneHot()
 nonnegative_integer = _IntegerGreaterThan(0)
 #: The whole numbers 1, 2, ...
 positive_integer = _IntegerGreaterThan(1)
+#: ``integer_interval(lower_bound, upper_bound)``: the whole numbers between, both included.
 integer_interval = _IntegerInterval
 #: All real numbers, infinities included; NaN is none.
 real = _Real()
@@ -552,13 +557,19 @@ real_vector = independent(real, 1)
 positive = _GreaterThan(0.0)
 #: The numbers from 0 on.
 nonnegative = _GreaterThanEq(0.0)
+#: ``greater_than(lower_bound)``: the numbers above.
 greater_than = _GreaterThan
+#: ``greater_than_eq(lower_bound)``: the numbers from there on.
 greater_than_eq = _GreaterThanEq
+#: ``less_than(upper_bound)``: the numbers below.
 less_than = _LessThan
+#: ``multinomial(upper_bound)``: vectors of numbers from 0 on whose sum is at most that.
 multinomial = _Multinomial
 #: The numbers from 0 to 1, both included.
 unit_interval = _Interval(0.0, 1.0)
+#: ``interval(lower_bound, upper_bound)``: the numbers between, both included.
 interval = _Interval
+#: ``half_open_interval(lower_bound, upper_bound)``: the same without the upper one.
 half_open_interval = _HalfOpenInterval
 #: Vectors of numbers from 0 on whose sum is 1 within 1e-6.
 simplex = _Simplex()
@@ -576,5 +587,8 @@ symmetric = _Symmetric()
 positive_semidefinite = _PositiveSemidefinite()
 #: Symmetric matrices that have a Cholesky factor.
 positive_definite = _PositiveDefinite()
+#: ``cat(cseq, dim=0, lengths=None)``: parts along ``dim``, of 1 or ``lengths``, each with its
+#: constraint.
 cat = _Cat
+#: ``stack(cseq, dim=0)``: one slice of ``dim`` for each constraint.
 stack = _Stack
