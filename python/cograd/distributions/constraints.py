@@ -577,7 +577,7 @@ simplex = _Simplex()
 lower_triangular = _LowerTriangular()
 #: Lower triangular matrices with a positive diagonal.
 lower_cholesky = _LowerCholesky()
-#: Cholesky factors of correlation matrices: ``lower_cholesky`` with rows of length 1.
+#: Cholesky factors of correlation matrices, ``lower_cholesky`` with rows of length 1.
 corr_cholesky = _CorrCholesky()
 #: Matrices with as many rows as columns.
 square = _Square()
