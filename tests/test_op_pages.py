@@ -103,6 +103,13 @@ def test_a_page_says_what_the_declaration_does():
     assert "broadcast" in text
 
 
+def test_forms_with_the_same_arguments_share_a_table():
+    text = op_pages.page("conv2d", PAGES["conv2d"], {})
+    assert text.count("| argument |") == 1
+    assert "| `padding` | int or sequence of ints or str | `0` |" in text
+    assert op_pages.page("max", PAGES["max"], {}).count("| argument |") == 3
+
+
 def test_every_page_says_its_shapes_and_dtypes():
     texts = {n: op_pages.page(n, rs, NOTES.get(n, {})) for n, rs in PAGES.items()}
     assert [n for n, text in texts.items() if "\nShapes\n: " not in text] == []

@@ -118,15 +118,32 @@ def dtypes(r: Record) -> str:
     return "; ".join([*([", ".join(left)] if left else []), *words]) or "any"
 
 
-def arguments(r: Record) -> list[str]:
-    """Returns a table of the arguments."""
-    lines = ["| argument | type | default |", "|---|---|---|"]
-    for a in r["args"]:
+def arguments(records: list[Record]) -> list[str]:
+    """Returns a table of the arguments for each set of names; forms that share it share a table."""
+    tables: dict[tuple[str, ...], list[list[Record]]] = {}
+    for r in records:
+        if r["args"]:
+            tables.setdefault(tuple(a["name"] for a in r["args"]), []).append(r["args"])
+    head = ["| argument | type | default |", "|---|---|---|"]
+    return [
+        "\n".join([*head, *(_row([args[i] for args in forms]) for i in range(len(names)))])
+        for names, forms in tables.items()
+    ]
+
+
+def _row(forms: list[Record]) -> str:
+    """Returns the row of an argument that several forms of an op have."""
+    kinds, first = [], forms[0]
+    for a in forms:
         kind = a["type"] or KINDS.get(a["kind"], a["kind"])
-        kind += " or None" if a["nullable"] and a["default"] in (None, "None") else ""
-        note = ", keyword only" if a["keyword_only"] else ""
-        lines.append(f"| `{a['name']}` | {kind}{note} | {_code(a['default'])} |")
-    return lines if r["args"] else []
+        kinds.append(
+            kind + (" or None" if a["nullable"] and a["default"] in (None, "None") else "")
+        )
+    note = ", keyword only" if first["keyword_only"] else ""
+    return (
+        f"| `{first['name']}` | {' or '.join(dict.fromkeys(kinds))}{note} "
+        f"| {_code(first['default'])} |"
+    )
 
 
 def _code(text: str | None) -> str:
@@ -180,8 +197,7 @@ def page(name: str, records: list[Record], notes: Record) -> str:
     refs = dict.fromkeys(r["ref"] for r in records if r["ref"] and len(r["ref"]) < 160)
     if refs:
         lines += ["In NumPy's terms: " + "; ".join(f"`{ref}`" for ref in refs) + ".", ""]
-    tables = dict.fromkeys("\n".join(arguments(r)) for r in records)
-    lines += [t + "\n" for t in tables if t]
+    lines += [t + "\n" for t in arguments(records)]
     tensors = [a for a in first["args"] if a["kind"] in ("Tensor", "TensorOrScalar")]
     shape = notes.get("shape") or SHAPES.get(first["kind"])
     if shape is SHAPES["elementwise"] and len(tensors) == 1:
