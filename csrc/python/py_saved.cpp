@@ -293,7 +293,8 @@ void init_saved(py::module_& m) {
            py::arg("unpack_hook"), "Hands the slot to a pair of hooks; once.")
       .def("unpack", &RawSaved::unpack, "The tensor, as backward would get it.")
       .def_property_readonly("data", &RawSaved::data, "What pack_hook returned, or the tensor.")
-      .def_property_readonly("unpack_hook", &RawSaved::unpack_hook);
+      .def_property_readonly("unpack_hook", &RawSaved::unpack_hook,
+                             "The hook that unpacks the slot; None without hooks.");
   m.attr("_enter_saved_hooks") = as_method(py::cpp_function(&enter_saved_hooks));
   m.attr("_exit_saved_hooks") =
       as_method(py::cpp_function([](py::handle, const py::args&) { pop_saved_hook(); }));

@@ -46,6 +46,7 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
+        """How many dims of a value make an event, where input and output have as many."""
         if self.domain.event_dim == self.codomain.event_dim:
             return int(self.domain.event_dim)
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")

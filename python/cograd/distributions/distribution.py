@@ -108,10 +108,12 @@ class Distribution:
 
     @property
     def batch_shape(self) -> Size:
+        """The shape of the distributions side by side."""
         return self._batch_shape
 
     @property
     def event_shape(self) -> Size:
+        """The shape of one value."""
         return self._event_shape
 
     @property
@@ -126,18 +128,22 @@ class Distribution:
 
     @property
     def mean(self) -> Tensor:
+        """The mean of each element, of shape ``batch_shape + event_shape``."""
         raise NotImplementedError
 
     @property
     def mode(self) -> Tensor:
+        """The most probable value, of shape ``batch_shape + event_shape``."""
         raise NotImplementedError(f"{type(self)} does not implement mode")
 
     @property
     def variance(self) -> Tensor:
+        """The variance of each element, of shape ``batch_shape + event_shape``."""
         raise NotImplementedError
 
     @property
     def stddev(self) -> Tensor:
+        """The root of the variance."""
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
