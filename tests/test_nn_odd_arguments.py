@@ -293,3 +293,23 @@ def test_old_names_of_hardtanh():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         nn.Hardtanh(-2.0, 2.0)
+
+
+def test_arguments_that_torch_refuses():
+    x, v = torch.ones(2, 3), torch.ones(3)
+    with pytest.raises(RuntimeError, match="as many dims, but got 2, 1 and 2"):
+        F.triplet_margin_loss(x, v, x)
+    with pytest.raises(RuntimeError, match=r"\[2, 3\] does not broadcast to .* \[3\]"):
+        F.soft_margin_loss(v, x)
+    assert F.soft_margin_loss(x, v).item() == pytest.approx(math.log1p(math.exp(-1)))
+    for alpha in (0, 0.0):
+        with pytest.raises(RuntimeError, match="alpha"):
+            F.celu(v, alpha)
+    with pytest.raises(IndexError, match=r"range of \[-2, 1\], but got 5"):
+        F.glu(x, 5)
+    for n in (1, 2, 3):
+        pad = getattr(nn, f"CircularPad{n}d")(1)
+        assert pad(torch.ones([2] * (n + 1))).shape == (2,) + (4,) * n
+        for dims in (n, n + 3):
+            with pytest.raises(ValueError, match=f"expected {n + 1}D or {n + 2}D"):
+                pad(torch.ones([2] * dims))
