@@ -37,6 +37,7 @@ suppress_warnings = ["myst.xref_missing"]
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
+napoleon_custom_sections = ["Shape"]
 exclude_patterns = ["_build", "_ext"]
 
 html_theme = "furo"

@@ -271,3 +271,13 @@ def test_equal_rows_have_no_slope():
     assert F.pdist(x[:1]).shape == (0,)
     assert torch.cdist(x[:0], x).shape == (0, 3)
     assert torch.cdist(x[:, :0], x[:, :0]).tolist() == [[0.0] * 3] * 3
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_margin_losses_have_no_slope_at_the_margin(p):
+    x = torch.tensor([[1.0, 0.0], [0.5, 0.0]], requires_grad=True)
+    F.multi_margin_loss(x, torch.tensor([0, 0]), p=p, reduction="sum").backward()
+    assert x.grad.tolist() == [[0.0, 0.0], [-0.5, 0.5]]
+    x = torch.tensor([[1.0, 0.0], [0.5, 0.0]], requires_grad=True)
+    F.multilabel_margin_loss(x, torch.tensor([[0, -1], [0, -1]]), reduction="sum").backward()
+    assert x.grad.tolist() == [[0.0, 0.0], [-0.5, 0.5]]

@@ -293,3 +293,57 @@ def test_old_names_of_hardtanh():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         nn.Hardtanh(-2.0, 2.0)
+
+
+def test_arguments_that_torch_refuses():
+    x, v = torch.ones(2, 3), torch.ones(3)
+    with pytest.raises(RuntimeError, match="as many dims, but got 2, 1 and 2"):
+        F.triplet_margin_loss(x, v, x)
+    with pytest.raises(RuntimeError, match=r"\[2, 3\] does not broadcast to .* \[3\]"):
+        F.soft_margin_loss(v, x)
+    assert F.soft_margin_loss(x, v).item() == pytest.approx(math.log1p(math.exp(-1)))
+    for alpha in (0, 0.0):
+        with pytest.raises(RuntimeError, match="alpha"):
+            F.celu(v, alpha)
+    with pytest.raises(IndexError, match=r"range of \[-2, 1\], but got 5"):
+        F.glu(x, 5)
+    for n in (1, 2, 3):
+        pad = getattr(nn, f"CircularPad{n}d")(1)
+        assert pad(torch.ones([2] * (n + 1))).shape == (2,) + (4,) * n
+        for dims in (n, n + 3):
+            with pytest.raises(ValueError, match=f"expected {n + 1}D or {n + 2}D"):
+                pad(torch.ones([2] * dims))
+
+
+KINKS = [
+    (nn.ReLU(), [0.0], [0.0]),
+    (nn.ReLU6(), [0.0, 6.0], [0.0, 0.0]),
+    (nn.LeakyReLU(0.1), [0.0], [0.1]),
+    (nn.ELU(2.0), [0.0], [2.0]),
+    (nn.CELU(2.0), [0.0], [1.0]),
+    (nn.SELU(), [0.0], [1.7580993]),
+    (nn.Hardsigmoid(), [-3.0, 3.0], [0.0, 0.0]),
+    (nn.Hardswish(), [-3.0, 3.0], [0.0, 1.0]),
+    (nn.Hardtanh(-2, 1), [-2.0, 1.0], [0.0, 0.0]),
+    (nn.Threshold(1.0, 5.0), [1.0], [0.0]),
+    (nn.Softplus(1.0, 2.0), [2.5], [1.0]),
+    (nn.Softshrink(0.5), [-0.5, 0.5], [0.0, 0.0]),
+    (nn.Hardshrink(0.5), [-0.5, 0.5], [0.0, 0.0]),
+    (lambda x: nn.PReLU()(x), [0.0], [0.25]),
+    (nn.RReLU(0.2, 0.2), [0.0], [0.2]),
+    (nn.MaxPool1d(4), [[1.0] * 4], [[1.0, 0.0, 0.0, 0.0]]),
+    (nn.AdaptiveMaxPool1d(1), [[1.0] * 4], [[1.0, 0.0, 0.0, 0.0]]),
+    (nn.LPPool1d(2, 2), [[0.0, 0.0]], [[0.0, 0.0]]),
+    (lambda x: nn.L1Loss()(x, torch.ones(1)), [1.0], [0.0]),
+    (lambda x: nn.SmoothL1Loss(beta=0.0)(x, torch.ones(1)), [1.0], [0.0]),
+    (lambda x: nn.MarginRankingLoss()(x, torch.ones(1), torch.ones(1)), [1.0], [-1.0]),
+    (lambda x: nn.HingeEmbeddingLoss()(x, -torch.ones(1)), [1.0], [-1.0]),
+    (lambda x: nn.PairwiseDistance(eps=0.0)(x, torch.ones(1, 2)), [[1.0, 1.0]], [[0.0, 0.0]]),
+]
+
+
+@pytest.mark.parametrize("layer, x, want", KINKS)
+def test_gradients_at_kinks_are_those_of_the_reference(layer, x, want):
+    x = torch.tensor(x, requires_grad=True)
+    layer(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-6)

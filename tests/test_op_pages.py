@@ -3,6 +3,8 @@
 
 import doctest
 import importlib
+import inspect
+import re
 import sys
 import types
 from pathlib import Path
@@ -33,6 +35,21 @@ SMALLER += [
 # What compiles, or empties the user's cache: docs/cpp_extension.md and other tests run these.
 COMPILING = {"utils.cpp_extension.load", "utils.cpp_extension.load_inline"}
 COMPILING |= {"utils.cpp_extension.remove_extension_h_precompiler_headers"}
+SPACES = {
+    "nn": cograd.nn,
+    "nn.utils.parametrize": cograd.nn.utils.parametrize,
+    "nn.utils.prune": cograd.nn.utils.prune,
+    "nn.utils.rnn": cograd.nn.utils.rnn,
+    "optim": cograd.optim,
+    "optim.lr_scheduler": cograd.optim.lr_scheduler,
+    "optim.swa_utils": cograd.optim.swa_utils,
+}
+REFERENCE = {
+    f"{space}.{name}": getattr(module, name)
+    for space, module in SPACES.items()
+    for name in module.__all__
+    if isinstance(getattr(module, name), type)
+}
 KEYS = {"math", "gradient", "shape", "errors", "source", "example"}
 
 
@@ -68,6 +85,78 @@ def test_every_public_class_and_function_has_an_example():
 
 def public(space):
     return importlib.import_module(f"cograd.{space}").__all__
+
+
+def sections(text):
+    """The summary, and the lines of each section of a class' docstring by its title."""
+    lines = inspect.cleandoc(text).splitlines()
+    found, title = {"": lines[1:2]}, None
+    for line in lines:
+        if re.fullmatch(r"[A-Z]\w+:", line):
+            title = line[:-1]
+            found[title] = []
+        elif title and line.startswith("    "):
+            found[title].append(line[4:])
+    return lines[0], found
+
+
+def entries(lines):
+    """The names that a section explains; several may share an entry."""
+    heads = [re.match(r"(\w+(?:, \w+)*): \S", line) for line in lines]
+    return [name for head in heads if head for name in head[1].split(", ")]
+
+
+def parameters(cls):
+    """What the constructor takes by name; RNN, LSTM and GRU hand theirs to RNNBase."""
+    names = [n for n, p in inspect.signature(cls).parameters.items() if p.kind not in (2, 4)]
+    if cls in (cograd.nn.RNN, cograd.nn.LSTM, cograd.nn.GRU):
+        names = [*inspect.signature(cograd.nn.RNNBase).parameters][1:]
+        names += ["nonlinearity"] if cls is cograd.nn.RNN else []
+        names.remove("proj_size") if cls is not cograd.nn.LSTM else None
+    return names
+
+
+@pytest.mark.parametrize("name", REFERENCE)
+def test_class_reference(name):
+    """A summary, an entry for each argument and for nothing else, and the shapes of a layer."""
+    cls = REFERENCE[name]
+    assert "__doc__" in vars(cls)
+    assert vars(cls)["__doc__"]
+    summary, found = sections(cls.__doc__)
+    assert summary.endswith(".")
+    assert found[""] in ([], [""])
+    explained = entries(found.get("Args", []))
+    assert [n for n in parameters(cls) if n not in explained] == []
+    assert [n for n in explained if n not in [*parameters(cls), "args", "kwargs"]] == []
+    assert len(set(explained)) == len(explained)
+    # A line such as "p. The rest" or an entry "C." is an item of a list to docutils.
+    text = inspect.cleandoc(cls.__doc__)
+    assert re.findall(r"^ *\w[.)] |: \w\.$", text, re.MULTILINE) == []
+    if issubclass(cls, cograd.nn.Module) and cls.forward is not cograd.nn.Module.forward:
+        assert [line for line in found.get("Shape", []) if line.startswith("- ")]
+
+
+@pytest.mark.parametrize("name", [n for n in REFERENCE if n.startswith("nn.") and n in CLASSES])
+def test_class_reference_names_the_state(name):
+    """The shapes of all parameters and buffers that a layer has right after it was made."""
+    made = []
+    names = op_pages.names_in_examples()
+    before = cograd.nn.Module.__call__
+
+    def call(self, *args, **kwargs):
+        made.append(self)
+        return before(self, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch, cograd.random.fork_rng():
+        patch.setattr(cograd.nn.Module, "__call__", call)
+        for example in doctest.DocTestParser().get_examples(CLASSES[name]["example"]):
+            exec(compile(example.source, name, "single"), names)
+    shapes = "\n".join(sections(REFERENCE[name].__doc__)[1].get("Shape", []))
+    for module in [m for m in made if type(m) is REFERENCE[name]][:1]:
+        own = {**module._parameters, **module._buffers}
+        own = {re.sub(r"_l\d+(_reverse)?$", "_l0", k) for k, v in own.items() if v is not None}
+        own -= {"_random_samples"}
+        assert [key for key in own if not re.search(rf"\b{key}\b", shapes)] == []
 
 
 def check(name, text):

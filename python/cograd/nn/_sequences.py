@@ -31,9 +31,18 @@ class _Fields(NamedTuple):
 class PackedSequence(_Fields):
     """Sequences of different lengths, step by step, the longest first.
 
-    ``data`` (total, *) has the values of step 0 of all sequences, then those of step 1 of the
-    sequences that have one, and so on; ``batch_sizes`` (longest,) says how many each step has.
-    ``sorted_indices`` (N,) are the sequences in that order, ``unsorted_indices`` its inverse.
+    RNN, LSTM and GRU take and give them. Made by ``pack_padded_sequence`` and ``pack_sequence``,
+    not by hand.
+
+    Args:
+        data: (total, *): the values of step 0 of all sequences, then those of step 1 of the
+            sequences that have one, and so on.
+        batch_sizes: (longest), int64: how many sequences each step has.
+        sorted_indices: (N), the sequences in that order, None for the order they had.
+        unsorted_indices: its inverse, which follows if it is None.
+
+    Raises:
+        AssertionError: no ``batch_sizes``, and ``data`` is no pair.
     """
 
     __slots__ = ()

@@ -36,10 +36,12 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     Args:
         data: the values, any shape; shared, not copied. ``None`` makes an empty tensor.
-        requires_grad: whether gradients are recorded. True unless stated.
+        requires_grad: whether gradients are recorded; False is needed for integers and bool.
 
     Raises:
-        RuntimeError: ``data`` is of a Tensor subclass whose ``detach()`` changes its type.
+        TypeError: ``data`` is no tensor.
+        RuntimeError: integers or bool that would require grad, or ``data`` of a Tensor subclass
+            whose ``detach()`` changes its type.
     """
 
     __torch_function__ = cograd._C._disabled_torch_function_impl
@@ -100,7 +102,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that becomes a buffer of the module it is assigned to.
 
     Args:
-        data: the values, any shape. ``None`` makes an empty tensor.
+        data: the values, any shape; shared, not copied. ``None`` makes an empty tensor.
         persistent: whether the buffer is part of the module's ``state_dict``.
     """
 
@@ -119,7 +121,10 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
 
 class UninitializedTensorMixin:
-    """A tensor without a shape, until ``materialize`` gives it one."""
+    """A tensor without a shape, until ``materialize`` gives it one.
+
+    ``materialize`` makes it an instance of ``cls_to_become`` with undefined values.
+    """
 
     cls_to_become: type = Tensor
 
@@ -147,7 +152,18 @@ def is_lazy(param: Any) -> bool:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A Parameter whose shape is not known yet."""
+    """A Parameter whose shape is not known yet.
+
+    Lazy modules have them until the first call; ``materialize(shape)`` makes it a Parameter of
+    undefined values.
+
+    Args:
+        requires_grad: whether gradients are recorded.
+        device, dtype: of the values; None for the default.
+
+    Raises:
+        RuntimeError: its shape is asked for.
+    """
 
     cls_to_become = Parameter
 
@@ -173,7 +189,18 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
-    """A buffer whose shape is not known yet."""
+    """A buffer whose shape is not known yet.
+
+    ``materialize(shape)`` makes it a tensor of undefined values.
+
+    Args:
+        requires_grad: whether gradients are recorded.
+        device, dtype: of the values; None for the default.
+        persistent: whether it is part of the module's ``state_dict``.
+
+    Raises:
+        RuntimeError: its shape is asked for.
+    """
 
     cls_to_become = Tensor
 

@@ -26,6 +26,16 @@ class Adafactor(Optimizer):
     Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost
     (arXiv:1804.04235), with ``lr`` as the largest relative step and decoupled weight decay.
 
+    Each step::
+
+        b = t^beta2_decay
+        r = (1 - b) r + b mean_j g^2;  c = (1 - b) c + b mean_i g^2
+        u = g / sqrt(r c / mean(r))
+        p -= max(eps[1], rms(p)) min(lr, 1 / sqrt(t)) u / max(1, rms(u) / d)
+
+    g is the gradient (minus it with ``maximize``). Vectors keep the square itself. State: step (t),
+    row_var (r) and col_var (c), or variance.
+
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the largest relative step, a number or a tensor of one element.

@@ -77,9 +77,17 @@ def set_option(group: dict[str, Any], key: str, value: Any) -> None:
 class LRScheduler:
     """Base class: ``get_lr`` gives the learning rate of every group at ``self.last_epoch``.
 
+    ``step()`` is called after each epoch's optimizer steps, and sets 'lr' of every group; the
+    constructor makes the first step. Subclasses define ``get_lr``.
+
     Args:
         optimizer: whose groups' 'lr' is set.
-        last_epoch: -1 for a new schedule; to resume, the groups must have 'initial_lr'.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
+
+    Raises:
+        TypeError: ``optimizer`` is no Optimizer.
+        KeyError: a group without 'initial_lr' where it goes on.
     """
 
     _get_lr_called_within_step = False

@@ -51,8 +51,16 @@ class _Combined(LRScheduler):
 class SequentialLR(_Combined):
     """One schedule after the other; the next one begins at each of the epochs ``milestones``.
 
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        schedulers: the schedules, of the same optimizer.
+        milestones: epochs, rising, one fewer than schedules.
+        last_epoch: counted from, -1 for a new schedule.
+
     Raises:
-        ValueError: no schedules, several optimizers, or not one milestone less than schedules.
+        ValueError: no schedules, several optimizers, a ReduceLROnPlateau, or not one milestone less
+            than schedules.
+        TypeError: something that is no schedule.
     """
 
     def __init__(
@@ -108,8 +116,13 @@ class SequentialLR(_Combined):
 class ChainedScheduler(_Combined):
     """Several schedules at once, each of which changes what the one before left.
 
+    Args:
+        schedulers: the schedules, of one optimizer.
+        optimizer: theirs; None for that of the first.
+
     Raises:
-        ValueError: no schedules, or several optimizers.
+        ValueError: no schedules, several optimizers, or a ReduceLROnPlateau.
+        TypeError: something that is no schedule.
     """
 
     def __init__(

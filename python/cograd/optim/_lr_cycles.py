@@ -140,9 +140,22 @@ class CyclicLR(LRScheduler):
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine to ``eta_min`` in ``T_0`` epochs, then again in ``T_mult`` times as many.
 
+    lr = eta_min + (initial_lr - eta_min) (1 + cos(pi T_cur / T_i)) / 2, where T_cur counts from the
+    last restart and T_i is the length of this cosine. ``step(epoch)`` takes fractions of epochs.
+
     Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts (arXiv:1608.03983).
 
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        T_0: epochs of the first cosine, a positive int.
+        T_mult: what the length is multiplied by at a restart, a positive int.
+        eta_min: the least rate.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
+
     Raises:
+        TypeError: ``optimizer`` is no Optimizer.
+        KeyError: a group without 'initial_lr' where it goes on.
         ValueError: ``T_0`` or ``T_mult`` is no positive int, or ``eta_min`` no number.
     """
 

@@ -51,6 +51,14 @@ class Muon(Optimizer):
     is of Liu et al., Muon is Scalable for LLM Training (arXiv:2502.16982). For the matrices of
     hidden layers: biases and embeddings go to another optimizer.
 
+    Each step::
+
+        m = momentum m + (1 - momentum) g
+        p -= lr weight_decay p
+        p -= lr a orthogonal(momentum m + (1 - momentum) g, or m without nesterov)
+
+    a is the factor of ``adjust_lr_fn``. State: momentum_buffer (m).
+
     Args:
         params: matrices, (name, matrix) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.

@@ -22,8 +22,30 @@ def _linear(start: float, end: float, part: float) -> float:
 class OneCycleLR(LRScheduler):
     """From ``max_lr / div_factor`` up to ``max_lr``, then down to far below the start.
 
-    The length is ``total_steps`` or ``epochs * steps_per_epoch``; with ``cycle_momentum`` the
-    momentum (or Adam's first beta) goes the other way.
+    ``step`` is called after every batch. With ``cycle_momentum`` the momentum, or Adam's first
+    beta, goes the other way. Smith and Topin, Super-Convergence: Very Fast Training of Neural
+    Networks Using Large Learning Rates (arXiv:1708.07120).
+
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        max_lr: the largest rate, of all groups or one for each.
+        total_steps: the length; None for epochs * steps_per_epoch.
+        epochs, steps_per_epoch: the length as a product.
+        pct_start: the part of it that goes up, a float in [0, 1].
+        anneal_strategy: 'cos' or 'linear'.
+        cycle_momentum: whether the momentum moves too.
+        base_momentum: the least momentum, of all groups or one for each.
+        max_momentum: the largest.
+        div_factor: ``max_lr`` over the first rate.
+        final_div_factor: the first rate over the last.
+        three_phase: goes down as long as up, to the first rate, and then on to the last.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
+
+    Raises:
+        TypeError: ``optimizer`` is no Optimizer.
+        ValueError: no length, an option out of range, an optimizer without momentum with
+            ``cycle_momentum``, or more than ``total_steps`` steps.
     """
 
     def __init__(

@@ -21,6 +21,18 @@ class Adadelta(Optimizer):
 
     Zeiler, ADADELTA: An Adaptive Learning Rate Method (arXiv:1212.5701).
 
+    Each step::
+
+        v = rho v + (1 - rho) g^2
+        d = sqrt(u + eps) / sqrt(v + eps) * g
+        u = rho u + (1 - rho) d^2
+        p -= lr d
+
+    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+
+    State: step, square_avg (v), acc_delta (u). Parameters are floating or complex; complex ones
+    count as pairs of real ones.
+
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.

@@ -22,6 +22,16 @@ class Adagrad(Optimizer):
     Duchi, Hazan and Singer, Adaptive Subgradient Methods for Online Learning and Stochastic
     Optimization (2011).
 
+    Each step::
+
+        s = s + g^2
+        p -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(s) + eps)
+
+    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+
+    State: step (t), sum (s). Parameters are floating or complex; complex ones count as pairs of
+    real ones.
+
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.

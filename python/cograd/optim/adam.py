@@ -22,6 +22,17 @@ class Adam(Optimizer):
     Kingma and Ba, Adam: A Method for Stochastic Optimization (arXiv:1412.6980); amsgrad of Reddi et
     al., On the Convergence of Adam and Beyond (arXiv:1904.09237).
 
+    Each step::
+
+        m = beta1 m + (1 - beta1) g
+        v = beta2 v + (1 - beta2) g^2
+        p -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
+
+    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+
+    State: step (t), exp_avg (m), exp_avg_sq (v), and with ``amsgrad`` max_exp_avg_sq. Parameters
+    are floating or complex; complex ones count as pairs of real ones.
+
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.

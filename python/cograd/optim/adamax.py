@@ -21,6 +21,17 @@ class Adamax(Optimizer):
 
     Kingma and Ba, Adam: A Method for Stochastic Optimization, section 7.1 (arXiv:1412.6980).
 
+    Each step::
+
+        m = beta1 m + (1 - beta1) g
+        u = max(beta2 u, |g| + eps)
+        p -= lr / (1 - beta1^t) * m / u
+
+    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+
+    State: step (t), exp_avg (m), exp_inf (u). Parameters are floating or complex; complex ones
+    count as pairs of real ones.
+
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.

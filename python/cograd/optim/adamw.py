@@ -17,6 +17,18 @@ class AdamW(Adam):
 
     Loshchilov and Hutter, Decoupled Weight Decay Regularization (arXiv:1711.05101).
 
+    Each step::
+
+        p -= lr weight_decay p
+        m = beta1 m + (1 - beta1) g
+        v = beta2 v + (1 - beta2) g^2
+        p -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
+
+    g is the gradient (minus it with ``maximize``).
+
+    State: step (t), exp_avg (m), exp_avg_sq (v), and with ``amsgrad`` max_exp_avg_sq. Parameters
+    are floating or complex; complex ones count as pairs of real ones.
+
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.

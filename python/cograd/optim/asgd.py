@@ -22,6 +22,17 @@ class ASGD(Optimizer):
     Polyak and Juditsky, Acceleration of Stochastic Approximation by Averaging (1992). The mean is
     ``state[param]["ax"]``.
 
+    Each step::
+
+        p = p (1 - lambd eta) - eta g
+        ax = ax + mu (p - ax)
+        eta = lr / (1 + lambd lr t)^alpha;  mu = 1 / max(1, t - t0)
+
+    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+
+    State: step (t), eta, mu, ax. Parameters are floating or complex; complex ones count as pairs of
+    real ones.
+
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.

@@ -77,7 +77,19 @@ class _ByFunction(LRScheduler):
 
 
 class LambdaLR(_ByFunction):
-    """The initial rate times ``lr_lambda(epoch)``; one function, or one per group."""
+    """lr = initial_lr * lr_lambda(epoch).
+
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        lr_lambda: of the epoch to a factor, or a list with one function for each group.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
+
+    Raises:
+        TypeError: ``lr_lambda`` is no function.
+        KeyError: a group without 'initial_lr' where it goes on.
+        ValueError: a list of another length than groups.
+    """
 
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
@@ -89,7 +101,19 @@ class LambdaLR(_ByFunction):
 
 
 class MultiplicativeLR(_ByFunction):
-    """Times ``lr_lambda(epoch)`` every epoch; one function, or one per group."""
+    """lr is multiplied by lr_lambda(epoch) in every epoch from 1 on.
+
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        lr_lambda: of the epoch to a factor, or a list with one function for each group.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
+
+    Raises:
+        TypeError: ``lr_lambda`` is no function.
+        KeyError: a group without 'initial_lr' where it goes on.
+        ValueError: a list of another length than groups.
+    """
 
     def get_lr(self) -> list[Any]:
         """The learning rates at ``self.last_epoch``."""
@@ -103,7 +127,21 @@ class MultiplicativeLR(_ByFunction):
 
 
 class StepLR(LRScheduler):
-    """Times ``gamma`` every ``step_size`` epochs."""
+    """lr = initial_lr * gamma^floor(epoch / step_size).
+
+    Each step multiplies the present rate, so that other schedules' changes stay.
+
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        step_size: epochs between two steps.
+        gamma: what the rate is multiplied by.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
+
+    Raises:
+        TypeError: ``optimizer`` is no Optimizer.
+        KeyError: a group without 'initial_lr' where it goes on.
+    """
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -125,7 +163,21 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times ``gamma`` at each of the epochs ``milestones``."""
+    """lr is multiplied by ``gamma`` at each of the epochs ``milestones``.
+
+    A milestone that is listed twice counts twice.
+
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        milestones: epochs.
+        gamma: what the rate is multiplied by.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
+
+    Raises:
+        TypeError: ``optimizer`` is no Optimizer.
+        KeyError: a group without 'initial_lr' where it goes on.
+    """
 
     def __init__(
         self,
@@ -150,7 +202,20 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times ``factor`` until epoch ``total_iters``."""
+    """lr = initial_lr * factor before epoch ``total_iters``, initial_lr from there on.
+
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        factor: in [0, 1]; 0 cannot be taken back: ZeroDivisionError at ``total_iters``.
+        total_iters: the epoch at which the factor ends.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
+
+    Raises:
+        TypeError: ``optimizer`` is no Optimizer.
+        KeyError: a group without 'initial_lr' where it goes on.
+        ValueError: ``factor`` outside of [0, 1].
+    """
 
     def __init__(
         self,
@@ -180,7 +245,23 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Times a factor that goes from ``start_factor`` to ``end_factor`` in ``total_iters``."""
+    """lr = initial_lr * f, f going from ``start_factor`` to ``end_factor`` on a line.
+
+    f = start_factor + (end_factor - start_factor) min(epoch, total_iters) / total_iters.
+
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        start_factor: at epoch 0, in (0, 1].
+        end_factor: from ``total_iters`` on, in [0, 1].
+        total_iters: epochs of the way.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
+
+    Raises:
+        TypeError: ``optimizer`` is no Optimizer.
+        KeyError: a group without 'initial_lr' where it goes on.
+        ValueError: a factor out of its range.
+    """
 
     def __init__(
         self,
@@ -220,7 +301,18 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times ``gamma`` every epoch."""
+    """lr = initial_lr * gamma^epoch.
+
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        gamma: what the rate is multiplied by in each epoch.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
+
+    Raises:
+        TypeError: ``optimizer`` is no Optimizer.
+        KeyError: a group without 'initial_lr' where it goes on.
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -238,7 +330,19 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The initial rate times (1 - epoch / total_iters)^power, zero from ``total_iters`` on."""
+    """lr = initial_lr * (1 - epoch / total_iters)^power, 0 from ``total_iters`` on.
+
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        total_iters: epochs of the way.
+        power: of the polynomial; 1 is a line.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
+
+    Raises:
+        TypeError: ``optimizer`` is no Optimizer.
+        KeyError: a group without 'initial_lr' where it goes on.
+    """
 
     def __init__(
         self,
@@ -266,7 +370,22 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the initial rate to ``eta_min`` in ``T_max`` epochs."""
+    """lr = eta_min + (initial_lr - eta_min) (1 + cos(pi epoch / T_max)) / 2.
+
+    Half a cosine down in ``T_max`` epochs, then up again in as many. Loshchilov and Hutter, SGDR:
+    Stochastic Gradient Descent with Warm Restarts (arXiv:1608.03983), without restarts.
+
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        T_max: epochs of half a cosine.
+        eta_min: the least rate.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
+
+    Raises:
+        TypeError: ``optimizer`` is no Optimizer.
+        KeyError: a group without 'initial_lr' where it goes on.
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1

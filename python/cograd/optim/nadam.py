@@ -21,6 +21,19 @@ class NAdam(Optimizer):
 
     Dozat, Incorporating Nesterov Momentum into Adam (2016).
 
+    Each step::
+
+        m = beta1 m + (1 - beta1) g
+        v = beta2 v + (1 - beta2) g^2
+        mu_t = beta1 (1 - 0.96^(t momentum_decay) / 2)
+        c = lr mu_{t+1} / (1 - mu_1 ... mu_{t+1}) m + lr (1 - mu_t) / (1 - mu_1 ... mu_t) g
+        p -= c / (sqrt(v / (1 - beta2^t)) + eps)
+
+    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+
+    State: step (t), mu_product, exp_avg (m), exp_avg_sq (v). Parameters are floating or complex;
+    complex ones count as pairs of real ones.
+
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.

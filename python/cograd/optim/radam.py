@@ -21,6 +21,19 @@ class RAdam(Optimizer):
 
     Liu et al., On the Variance of the Adaptive Learning Rate and Beyond (arXiv:1908.03265).
 
+    Each step::
+
+        m = beta1 m + (1 - beta1) g
+        v = beta2 v + (1 - beta2) g^2
+        n = 2 / (1 - beta2) - 1;  r = n - 2 t beta2^t / (1 - beta2^t)
+        c = sqrt((r - 4) (r - 2) n / ((n - 4) (n - 2) r) * (1 - beta2^t)) / (sqrt(v) + eps)
+        p -= lr m / (1 - beta1^t) * (c if r > 5 else 1)
+
+    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+
+    State: step (t), exp_avg (m), exp_avg_sq (v). Parameters are floating or complex; complex ones
+    count as pairs of real ones.
+
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.

@@ -22,6 +22,18 @@ class RMSprop(Optimizer):
     Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5 (2012); centred as in
     Graves, Generating Sequences With Recurrent Neural Networks (arXiv:1308.0850).
 
+    Each step::
+
+        v = alpha v + (1 - alpha) g^2
+        b = momentum b + g / (sqrt(v) + eps)
+        p -= lr b
+
+    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added.
+
+    With ``centered`` v - a^2 takes the place of v, a being the running mean of g. State: step,
+    square_avg (v), grad_avg (a), momentum_buffer (b). Parameters are floating or complex; complex
+    ones count as pairs of real ones.
+
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.

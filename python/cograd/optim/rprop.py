@@ -22,6 +22,15 @@ class Rprop(Optimizer):
     Riedmiller and Braun, A Direct Adaptive Method for Faster Backpropagation Learning: The RPROP
     Algorithm (1993).
 
+    Each step::
+
+        s = s * etas[1] where g * g_before > 0, s * etas[0] where it is < 0, within step_sizes
+        p -= sign(g) s, and not at all where the sign turned
+
+    g is the gradient (minus it with ``maximize``); after a turn g_before is 0. State: step, prev
+    (g_before), step_size (s). Parameters are floating or complex; complex ones count as pairs of
+    real ones.
+
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the first step of every element, a number or a tensor of one element.

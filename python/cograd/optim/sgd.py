@@ -21,6 +21,17 @@ class SGD(Optimizer):
     Robbins and Monro, A Stochastic Approximation Method (1951); Nesterov's momentum in the form of
     Sutskever et al., On the importance of initialization and momentum in deep learning (2013).
 
+    Each step::
+
+        buf = momentum buf + (1 - dampening) g
+        p -= lr buf;  with nesterov p -= lr (g + momentum buf)
+
+    g is the gradient (minus it with ``maximize``), to which weight_decay times p is added. The
+    first buffer is g.
+
+    State: momentum_buffer (buf), with ``momentum`` alone. Parameters are floating or complex;
+    complex ones count as pairs of real ones.
+
     Args:
         params: tensors, (name, tensor) pairs, or dicts with 'params' and options of the group.
         lr: the learning rate, a number or a tensor of one element.

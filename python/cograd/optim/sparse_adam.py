@@ -13,8 +13,11 @@ __all__ = ["SparseAdam"]
 class SparseAdam(Optimizer):
     """Not offered: it is for gradients of a sparse layout, and every tensor here is dense.
 
+    Args:
+        params, args, kwargs: those of torch; none is looked at.
+
     Raises:
-        NotImplementedError: always.
+        NotImplementedError: always. Adam takes the same parameters.
     """
 
     def __init__(self, params: Any, *args: Any, **kwargs: Any) -> None:

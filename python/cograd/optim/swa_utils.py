@@ -100,8 +100,8 @@ def get_swa_avg_fn() -> Callable[..., Tensor]:
 class AveragedModel(Module):
     """A copy of a model whose parameters are averages of the model's.
 
-    Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization
-    (arXiv:1803.05407).
+    The first ``update_parameters`` copies them; later ones average. Izmailov et al., Averaging
+    Weights Leads to Wider Optima and Better Generalization (arXiv:1803.05407).
 
     Args:
         model: what is copied.
@@ -112,6 +112,10 @@ class AveragedModel(Module):
 
     Raises:
         AssertionError: both functions are given.
+
+    Shape:
+        - input and output: those of ``model``.
+        - n_averaged: (), int64, the models averaged so far.
     """
 
     n_averaged: Tensor
@@ -193,10 +197,21 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """From the rate at the beginning to ``swa_lr``, in ``anneal_epochs``.
+    """From the rate at the beginning to ``swa_lr``, in ``anneal_epochs``; then it stays.
+
+    Izmailov et al., Averaging Weights Leads to Wider Optima and Better Generalization
+    (arXiv:1803.05407).
+
+    Args:
+        optimizer: whose groups' 'lr' is set.
+        swa_lr: the last rate, of all groups or one for each.
+        anneal_epochs: epochs of the way, 0 for none.
+        anneal_strategy: 'cos' or 'linear'.
+        last_epoch: -1 for a new schedule, else the epoch to go on from, for which groups need
+            'initial_lr'.
 
     Raises:
-        ValueError: an unknown ``anneal_strategy`` ('cos' or 'linear'), or negative epochs.
+        ValueError: an unknown ``anneal_strategy``, or negative epochs.
     """
 
     def __init__(

@@ -100,6 +100,8 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
+    if alpha == 0:
+        raise RuntimeError("celu(): alpha divides the input, so it cannot be 0")
     return _write_back(celu, input, alpha) if inplace else cograd.celu(input, alpha)
 
 
@@ -158,7 +160,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half of ``input`` along ``dim`` times the sigmoid of the second."""
     if input.dim() == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
-    if input.shape[dim] % 2:
+    if input.size(dim) % 2:
         raise RuntimeError(
             f"Halving dimension must be even, but dimension {dim % input.dim()} is size "
             f"{input.shape[dim]}"

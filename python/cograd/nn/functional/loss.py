@@ -381,7 +381,13 @@ def soft_margin_loss(
     if _C._autocast_enabled():
         input, target = _C._autocast_wide(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
-    return reduce_loss(-logsigmoid(target * input), reduction)
+    losses = -logsigmoid(target * input)
+    if losses.shape != input.shape:
+        raise RuntimeError(
+            f"soft_margin_loss(): target of shape {list(target.shape)} does not broadcast to the "
+            f"input's shape {list(input.shape)}"
+        )
+    return reduce_loss(losses, reduction)
 
 
 def triplet_margin_loss(
@@ -402,6 +408,11 @@ def triplet_margin_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.dim() == positive.dim() == negative.dim():
+        raise RuntimeError(
+            "triplet_margin_loss(): anchor, positive and negative should have as many dims, but "
+            f"got {anchor.dim()}, {positive.dim()} and {negative.dim()}"
+        )
     near = pairwise_distance(anchor, positive, p, eps)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:

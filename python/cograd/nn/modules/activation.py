@@ -11,112 +11,236 @@ from cograd import Tensor
 
 from .. import functional as F
 from ..parameter import Parameter
+from ._activations import _AlongDim, _InPlace, _inplace_suffix, _Plain
 from .module import Module
 
 
-class _Plain(Module):
-    """An activation without options."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
-        output: Tensor = self._function(input)
-        return output
-
-
 class Tanh(_Plain):
-    """tanh(x)."""
+    """tanh(x) = (exp(x) - exp(-x)) / (exp(x) + exp(-x)), element by element.
+
+    Smooth: the derivative 1 - tanh(x)^2 is defined everywhere on the real line. See
+    ``nn.functional.tanh``.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating or complex; integers and bool become the default floating dtype.
+    """
 
     _function = staticmethod(F.tanh)
 
 
 class Sigmoid(_Plain):
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)), element by element.
+
+    Smooth: with y = sigmoid(x) the derivative is y (1 - y). See ``nn.functional.sigmoid``.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating or complex; integers and bool become the default floating dtype.
+    """
 
     _function = staticmethod(F.sigmoid)
 
 
 class LogSigmoid(_Plain):
-    """log(sigmoid(x))."""
+    """log(1 / (1 + exp(-x))), element by element, without overflow.
+
+    Smooth: the derivative is sigmoid(-x). See ``nn.functional.logsigmoid``.
+
+    Raises:
+        NotImplementedError: a complex input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating; integers and bool become the default floating dtype.
+    """
 
     _function = staticmethod(F.logsigmoid)
 
 
 class Softsign(_Plain):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|), element by element.
+
+    The derivative 1 / (1 + |x|)^2 is 1 at 0, from both sides. See ``nn.functional.softsign``.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating or complex; integers and bool become the default floating dtype.
+    """
 
     _function = staticmethod(F.softsign)
 
 
 class Tanhshrink(_Plain):
-    """x - tanh(x)."""
+    """x - tanh(x), element by element.
+
+    Smooth: the derivative is tanh(x)^2. See ``nn.functional.tanhshrink``.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating or complex; integers and bool become the default floating dtype.
+    """
 
     _function = staticmethod(F.tanhshrink)
 
 
-class _InPlace(Module):
-    """An activation whose only option is ``inplace``."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
-        output: Tensor = self._function(input, self.inplace)
-        return output
-
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
-
-
 class ReLU(_InPlace):
-    """max(x, 0)."""
+    """max(x, 0), element by element.
+
+    The kink at 0 gets the gradient 0; NaN stays NaN. Nair and Hinton, Rectified Linear Units
+    Improve Restricted Boltzmann Machines (2010). See ``nn.functional.relu``.
+
+    Args:
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        NotImplementedError: a complex or bool input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating or integer, kept.
+    """
 
     _function = staticmethod(F.relu)
 
 
 class ReLU6(_InPlace):
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6), element by element.
+
+    The kinks at 0 and 6 get the gradient 0. Krizhevsky, Convolutional Deep Belief Networks on
+    CIFAR-10 (2010). See ``nn.functional.relu6``.
+
+    Args:
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        NotImplementedError: a complex or bool input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating or integer, kept.
+    """
 
     _function = staticmethod(F.relu6)
 
 
 class SELU(_InPlace):
-    """Scaled exponential linear unit."""
+    """scale * x where x > 0, scale * alpha * (exp(x) - 1) elsewhere.
+
+    scale is 1.0507009873554805 and alpha 1.6732632423543772, with which activations of mean 0 and
+    variance 1 keep them. The kink at 0 gets the gradient of the exponential, scale * alpha, about
+    1.7581. Klambauer et al., Self-Normalizing Neural Networks (arXiv:1706.02515). See
+    ``nn.functional.selu``.
+
+    Args:
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        NotImplementedError: a complex input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating; integers and bool become the default floating dtype.
+    """
 
     _function = staticmethod(F.selu)
 
 
 class SiLU(_InPlace):
-    """x * sigmoid(x)."""
+    """x * sigmoid(x), element by element; also called swish.
+
+    Smooth: defined everywhere on the real line. Elfwing, Uchibe and Doya, Sigmoid-Weighted Linear
+    Units for Neural Network Function Approximation in Reinforcement Learning (arXiv:1702.03118).
+    See ``nn.functional.silu``.
+
+    Args:
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating or complex; integers and bool become the default floating dtype.
+    """
 
     _function = staticmethod(F.silu)
 
 
 class Mish(_InPlace):
-    """x * tanh(softplus(x))."""
+    """x * tanh(log(1 + exp(x))), element by element.
+
+    Smooth: the derivative at 0 is 0.6. Misra, Mish: A Self Regularized Non-Monotonic Activation
+    Function (arXiv:1908.08681). See ``nn.functional.mish``.
+
+    Args:
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        NotImplementedError: a complex input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating; integers and bool become the default floating dtype.
+    """
 
     _function = staticmethod(F.mish)
 
 
 class Hardsigmoid(_InPlace):
-    """relu6(x + 3) / 6."""
+    """min(max(x + 3, 0), 6) / 6: lines in place of a sigmoid.
+
+    The kinks at -3 and 3 get the gradient 0; between them it is 1 / 6. Howard et al., Searching for
+    MobileNetV3 (arXiv:1905.02244). See ``nn.functional.hardsigmoid``.
+
+    Args:
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        NotImplementedError: a complex input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating; integers and bool become the default floating dtype.
+    """
 
     _function = staticmethod(F.hardsigmoid)
 
 
 class Hardswish(_InPlace):
-    """x * relu6(x + 3) / 6."""
+    """x * min(max(x + 3, 0), 6) / 6, element by element.
+
+    The kinks get the gradient of what lies beyond them: 0 at -3 and 1 at 3. Howard et al.,
+    Searching for MobileNetV3 (arXiv:1905.02244). See ``nn.functional.hardswish``.
+
+    Args:
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        NotImplementedError: a complex input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating; integers and bool become the default floating dtype.
+    """
 
     _function = staticmethod(F.hardswish)
 
 
-def _inplace_suffix(module: Any) -> str:
-    return ", inplace=True" if module.inplace else ""
-
-
 class LeakyReLU(Module):
-    """x where positive, negative_slope * x elsewhere."""
+    """x where x > 0, negative_slope * x elsewhere.
+
+    The kink at 0 gets the gradient ``negative_slope``. Maas, Hannun and Ng, Rectifier
+    Nonlinearities Improve Neural Network Acoustic Models (2013). See ``nn.functional.leaky_relu``.
+
+    Args:
+        negative_slope: what x is multiplied by below 0, any number.
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        NotImplementedError: a complex input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating; integers and bool become the default floating dtype.
+    """
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
@@ -132,7 +256,23 @@ class LeakyReLU(Module):
 
 
 class ELU(Module):
-    """x where positive, alpha * (exp(x) - 1) elsewhere."""
+    """x where x > 0, alpha * (exp(x) - 1) elsewhere.
+
+    At 0 the gradient is that of the exponential, ``alpha``; for 1, the default, there is no kink.
+    Clevert, Unterthiner and Hochreiter, Fast and Accurate Deep Network Learning by Exponential
+    Linear Units (arXiv:1511.07289). See ``nn.functional.elu``.
+
+    Args:
+        alpha: minus the limit for x to -inf, any number.
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        NotImplementedError: a complex input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating; integers and bool become the default floating dtype.
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -148,7 +288,23 @@ class ELU(Module):
 
 
 class CELU(ELU):
-    """x where positive, alpha * (exp(x / alpha) - 1) elsewhere."""
+    """x where x > 0, alpha * (exp(x / alpha) - 1) elsewhere.
+
+    The derivative is continuous for every ``alpha``, and 1 at 0. Barron, Continuously
+    Differentiable Exponential Linear Units (arXiv:1704.07483). See ``nn.functional.celu``.
+
+    Args:
+        alpha: minus the limit for x to -inf, not 0.
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        NotImplementedError: a complex input.
+        RuntimeError: ``alpha`` is 0, when it is called.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating; integers and bool become the default floating dtype.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """(*) to (*)."""
@@ -156,7 +312,24 @@ class CELU(ELU):
 
 
 class Hardtanh(Module):
-    """x limited to [min_val, max_val]."""
+    """x limited to [min_val, max_val].
+
+    The kinks at both limits get the gradient 0, as does what lies beyond them. See
+    ``nn.functional.hardtanh``.
+
+    Args:
+        min_val, max_val: the limits.
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+        min_value, max_value: older names of the limits, which warn.
+
+    Raises:
+        AssertionError: ``max_val`` is not larger than ``min_val``.
+        NotImplementedError: a complex or bool input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating or integer, kept.
+    """
 
     def __init__(
         self,
@@ -194,7 +367,23 @@ class Hardtanh(Module):
 
 
 class Threshold(Module):
-    """x where it is above threshold, value elsewhere."""
+    """x where x > threshold, value elsewhere.
+
+    The jump at the threshold gets the gradient 0, as does what lies below it. See
+    ``nn.functional.threshold``.
+
+    Args:
+        threshold: the largest number that is replaced.
+        value: what it is replaced by.
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        NotImplementedError: a complex or bool input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating or integer, kept.
+    """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
@@ -211,7 +400,23 @@ class Threshold(Module):
 
 
 class GELU(Module):
-    """x * Phi(x), Phi the normal distribution function; approximate: 'none' or 'tanh'."""
+    """x * Phi(x), Phi the distribution function of the standard normal.
+
+    With approximate='tanh' Phi(x) is (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2. Both are
+    smooth. Hendrycks and Gimpel, Gaussian Error Linear Units (arXiv:1606.08415). See
+    ``nn.functional.gelu``.
+
+    Args:
+        approximate: 'none' or 'tanh'.
+
+    Raises:
+        RuntimeError: another ``approximate``, when it is called.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating.
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -226,7 +431,23 @@ class GELU(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta; x itself above threshold."""
+    """log(1 + exp(beta x)) / beta, and x itself where beta x > threshold.
+
+    The derivative is sigmoid(beta x), and 1 where the result is x. Dugas et al., Incorporating
+    Second-Order Functional Knowledge for Better Option Pricing (2000). See
+    ``nn.functional.softplus``.
+
+    Args:
+        beta: the larger, the nearer to ReLU; not 0, which gives inf and NaN.
+        threshold: of beta x; above it the difference is below what float32 resolves.
+
+    Raises:
+        NotImplementedError: a complex input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating; integers and bool become the default floating dtype.
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -242,7 +463,21 @@ class Softplus(Module):
 
 
 class Softshrink(Module):
-    """x moved towards zero by lambd."""
+    """x - lambd where x > lambd, x + lambd where x < -lambd, 0 between.
+
+    The kinks at -lambd and lambd get the gradient 0. See ``nn.functional.softshrink``.
+
+    Args:
+        lambd: what numbers are moved by towards 0, not negative.
+
+    Raises:
+        RuntimeError: a negative ``lambd``, when it is called.
+        NotImplementedError: a complex input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating; integers and bool become the default floating dtype.
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -257,7 +492,20 @@ class Softshrink(Module):
 
 
 class Hardshrink(Softshrink):
-    """x where |x| > lambd, zero elsewhere."""
+    """x where |x| > lambd, 0 elsewhere.
+
+    The jumps at -lambd and lambd get the gradient 0. See ``nn.functional.hardshrink``.
+
+    Args:
+        lambd: half the width of the interval that becomes 0.
+
+    Raises:
+        NotImplementedError: a complex input.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating; integers and bool become the default floating dtype.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """(*) to (*)."""
@@ -265,7 +513,25 @@ class Hardshrink(Softshrink):
 
 
 class PReLU(Module):
-    """x where positive, weight * x elsewhere; one weight, or one per channel (dim 1)."""
+    """x where x > 0, weight * x elsewhere, with a learned weight.
+
+    At 0 the gradient of the input is the weight, that of the weight 0. He et al., Delving Deep into
+    Rectifiers (arXiv:1502.01852). See ``nn.functional.prelu``.
+
+    Args:
+        num_parameters: 1, or the number C of channels.
+        init: where the weights begin.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        RuntimeError: another number of channels than weights, or another dtype than theirs.
+        NotImplementedError: a complex input.
+
+    Shape:
+        - input and output: (*) for one weight, (N, C, *) for C of them, which belong to dim 1.
+        - weight: (num_parameters).
+        - dtypes: floating, the weight's.
+    """
 
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
@@ -290,7 +556,23 @@ class PReLU(Module):
 
 
 class GLU(Module):
-    """a * sigmoid(b), where a and b are the halves of the input along dim."""
+    """a * sigmoid(b), where a and b are the halves of the input along ``dim``.
+
+    Smooth: defined everywhere on the real line. Dauphin et al., Language Modeling with Gated
+    Convolutional Networks (arXiv:1612.08083). See ``nn.functional.glu``.
+
+    Args:
+        dim: the dim that is halved, whose size is even.
+
+    Raises:
+        RuntimeError: an odd size at ``dim``, or an input without dims.
+        IndexError: no such dim.
+
+    Shape:
+        - input: (*, 2 M, *), 2 M at ``dim``.
+        - output: (*, M, *).
+        - dtypes: floating or complex; integers and bool become the default floating dtype.
+    """
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -304,36 +586,65 @@ class GLU(Module):
         return f"dim={self.dim}"
 
 
-class _AlongDim(Module):
-    """A function of the softmax family."""
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(*) to (*)."""
-        output: Tensor = self._function(input, self.dim, 5)
-        return output
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
-
-
 class Softmax(_AlongDim):
-    """exp(x) scaled to sum 1 along dim."""
+    """exp(x_i) / sum_j exp(x_j) along ``dim``: positive numbers of sum 1.
+
+    Smooth for finite numbers. An element inf, or -inf in all places, makes result and gradient NaN.
+    See ``nn.functional.softmax``.
+
+    Args:
+        dim: the dim that the sum goes over; None warns and takes 0 for 0, 1 and 3 dims, else 1.
+
+    Raises:
+        IndexError: no such dim.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (*), any shape that has ``dim``.
+        - dtypes: floating.
+    """
 
     _function = staticmethod(F.softmax)
 
 
 class LogSoftmax(_AlongDim):
-    """log(softmax(x)) along dim."""
+    """x_i - log(sum_j exp(x_j)) along ``dim``: the logarithms of Softmax.
+
+    Smooth for finite numbers. An element inf, or -inf in all places, makes result and gradient NaN.
+    See ``nn.functional.log_softmax``.
+
+    Args:
+        dim: the dim that the sum goes over; None warns and takes 0 for 0, 1 and 3 dims, else 1.
+
+    Raises:
+        IndexError: no such dim.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (*), any shape that has ``dim``.
+        - dtypes: floating.
+    """
 
     _function = staticmethod(F.log_softmax)
 
 
 class Softmin(_AlongDim):
-    """softmax(-x) along dim."""
+    """exp(-x_i) / sum_j exp(-x_j) along ``dim``: the least gets most.
+
+    Smooth for finite numbers. See ``nn.functional.softmin``.
+
+    Args:
+        dim: the dim that the sum goes over; None warns and takes 0 for 0, 1 and 3 dims, else 1.
+
+    Raises:
+        IndexError: no such dim.
+        NotImplementedError: an integer or complex input.
+        RuntimeError: a bool input.
+
+    Shape:
+        - input and output: (*), any shape that has ``dim``.
+        - dtypes: floating.
+    """
 
     _function = staticmethod(F.softmin)
 

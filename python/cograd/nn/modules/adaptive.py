@@ -23,16 +23,32 @@ class _ASMoutput(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """log_softmax over many classes of falling frequency (Grave et al. 2016).
+    """log_softmax over many classes of falling frequency, with the loss of targets.
 
     Frequent classes and one entry for each cluster of rare ones stand in the head; a cluster's
-    classes follow from a smaller projection.
+    classes follow from a smaller projection, of floor(in_features / div_value^(i + 1)) features.
+
+    Grave et al., Efficient softmax approximation for GPUs (arXiv:1609.04309).
 
     Args:
-        in_features: features of the input. n_classes: classes, the most frequent first.
-        cutoffs: the first class of each cluster, rising.
+        in_features: features of the input.
+        n_classes: classes, the most frequent first.
+        cutoffs: the first class of each cluster, rising, in [1, n_classes - 1].
         div_value: each cluster's projection has ``div_value`` times fewer features than the last.
         head_bias: whether the head has a bias.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: no cutoffs, or ones that do not rise within the classes.
+        RuntimeError: shapes that do not fit, or targets outside of the classes.
+
+    Shape:
+        - input: (N, in_features) or (in_features); target: (N) or (), in [0, n_classes).
+        - output: (N) or (), log-probabilities of the targets; loss: (), minus their mean.
+        - log_prob: (N, n_classes); predict: (N).
+        - head.weight: (cutoffs[0] + clusters, in_features); tail.i.0.weight: (inner, in_features);
+          tail.i.1.weight: (size of the cluster, inner).
+        - dtypes: floating, that of the weights.
     """
 
     def __init__(

@@ -20,15 +20,38 @@ __all__ = ["MultiheadAttention"]
 class MultiheadAttention(Module):
     """Attention of ``num_heads`` heads over projections of query, key and value.
 
+    Each head has softmax(Q K^T / sqrt(E / num_heads) + mask) V; the heads are joined and projected
+    by ``out_proj``.
+
+    Vaswani et al., Attention Is All You Need (arXiv:1706.03762). See
+    ``nn.functional.multi_head_attention_forward`` and
+    ``nn.functional.scaled_dot_product_attention``.
+
     Args:
         embed_dim: size E of the query and of the output.
-        num_heads: must divide ``embed_dim``.
+        num_heads: must divide E.
         dropout: probability with which attention weights are zeroed in training.
         bias: whether the projections have a bias.
-        add_bias_kv: append a learned key and value.
-        add_zero_attn: append a key and a value of zeros.
-        kdim, vdim: sizes of key and value, ``embed_dim`` unless given.
+        add_bias_kv: appends a learned key and value.
+        add_zero_attn: appends a key and a value of zeros.
+        kdim, vdim: sizes of key and value; None for E.
         batch_first: inputs are (N, L, E) rather than (L, N, E).
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: a size that is not positive.
+        AssertionError: ``num_heads`` does not divide E, or inputs of other dims or features.
+        RuntimeError: a mask of another shape, or ``is_causal`` without ``attn_mask``.
+
+    Shape:
+        - query and output: (L, N, E); key: (S, N, kdim); value: (S, N, vdim); or without N, or
+          batch first.
+        - key_padding_mask: (N, S); attn_mask: (L, S) or (N num_heads, L, S); True or -inf hides.
+        - weights returned: (N, L, S), per head (N, num_heads, L, S); None without ``need_weights``.
+        - in_proj_weight: (3 E, E), or q_proj_weight (E, E), k_proj_weight (E, kdim) and
+          v_proj_weight (E, vdim), which start Xavier-uniform; in_proj_bias: (3 E), zeros; bias_k,
+          bias_v: (1, 1, E).
+        - dtypes: floating, that of the weights.
     """
 
     def __init__(

@@ -154,16 +154,34 @@ def _expected(want: str, input: Tensor) -> ValueError:
 class BatchNorm1d(_BatchNorm):
     """Mean 0 and variance 1 of each channel of (N, C) or (N, C, L), over N and L.
 
+    y = (x - mean) / sqrt(var + eps) * weight + bias. In training mean and var (biased) are those of
+    the batch, and the running ones move by r = (1 - momentum) r + momentum b, b being the mean or
+    the unbiased variance of the batch. In evaluation the running ones are used, where there are
+    any.
+
+    Ioffe and Szegedy, Batch Normalization (arXiv:1502.03167). See ``nn.functional.batch_norm``.
+
     Args:
-        num_features: C.
+        num_features: C, the channels.
         eps: added to the variance.
-        momentum: how far the running statistics move towards those of a batch; None makes them
-            the means of all batches.
-        affine: whether there are a ``weight`` and a ``bias`` (C).
-        track_running_stats: whether there are ``running_mean`` and ``running_var``, which are used
-            in evaluation.
-        device: of the parameters.
-        dtype: of the parameters.
+        momentum: how far the running statistics move towards those of a batch; None makes them the
+            means of all batches.
+        affine: whether there are a ``weight`` and a ``bias``.
+        track_running_stats: whether there are running statistics; without them evaluation uses
+            those of the batch too.
+        device, dtype: of parameters and running statistics; None for the default.
+        bias: False leaves out the ``bias`` alone.
+
+    Raises:
+        ValueError: an input of other than 2 or 3 dims, or in training one value a channel.
+        RuntimeError: another number of channels than ``num_features``.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (N, C) or (N, C, L).
+        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
+        - running_mean, running_var: (C), which start as 0 and 1; num_batches_tracked: (), int64.
+        - dtypes: floating; parameters may be float32 for a float16 or bfloat16 input.
     """
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -172,7 +190,37 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Mean 0 and variance 1 of each channel of (N, C, H, W), over N, H and W."""
+    """Mean 0 and variance 1 of each channel of (N, C, H, W), over N, H and W.
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias. In training mean and var (biased) are those of
+    the batch, and the running ones move by r = (1 - momentum) r + momentum b, b being the mean or
+    the unbiased variance of the batch. In evaluation the running ones are used, where there are
+    any.
+
+    Ioffe and Szegedy, Batch Normalization (arXiv:1502.03167). See ``nn.functional.batch_norm``.
+
+    Args:
+        num_features: C, the channels.
+        eps: added to the variance.
+        momentum: how far the running statistics move towards those of a batch; None makes them the
+            means of all batches.
+        affine: whether there are a ``weight`` and a ``bias``.
+        track_running_stats: whether there are running statistics; without them evaluation uses
+            those of the batch too.
+        device, dtype: of parameters and running statistics; None for the default.
+        bias: False leaves out the ``bias`` alone.
+
+    Raises:
+        ValueError: an input of other than 4 dims, or in training one value a channel.
+        RuntimeError: another number of channels than ``num_features``.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (N, C, H, W).
+        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
+        - running_mean, running_var: (C), which start as 0 and 1; num_batches_tracked: (), int64.
+        - dtypes: floating; parameters may be float32 for a float16 or bfloat16 input.
+    """
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 4:
@@ -180,7 +228,37 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Mean 0 and variance 1 of each channel of (N, C, D, H, W)."""
+    """Mean 0 and variance 1 of each channel of (N, C, D, H, W), over N, D, H and W.
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias. In training mean and var (biased) are those of
+    the batch, and the running ones move by r = (1 - momentum) r + momentum b, b being the mean or
+    the unbiased variance of the batch. In evaluation the running ones are used, where there are
+    any.
+
+    Ioffe and Szegedy, Batch Normalization (arXiv:1502.03167). See ``nn.functional.batch_norm``.
+
+    Args:
+        num_features: C, the channels.
+        eps: added to the variance.
+        momentum: how far the running statistics move towards those of a batch; None makes them the
+            means of all batches.
+        affine: whether there are a ``weight`` and a ``bias``.
+        track_running_stats: whether there are running statistics; without them evaluation uses
+            those of the batch too.
+        device, dtype: of parameters and running statistics; None for the default.
+        bias: False leaves out the ``bias`` alone.
+
+    Raises:
+        ValueError: an input of other than 5 dims, or in training one value a channel.
+        RuntimeError: another number of channels than ``num_features``.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (N, C, D, H, W).
+        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
+        - running_mean, running_var: (C), which start as 0 and 1; num_batches_tracked: (), int64.
+        - dtypes: floating; parameters may be float32 for a float16 or bfloat16 input.
+    """
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 5:
@@ -190,16 +268,27 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch normalisation of (N, C, *) over the batches of all ranks of a process group.
 
-    In training, mean and variance are those of all ranks' values; every rank of the group must
-    call it, and run its backward. Without a process group it is ``BatchNorm``.
+    y = (x - mean) / sqrt(var + eps) * weight + bias. In training, mean and variance are those of
+    all ranks' values; every rank of the group must call it, and run its backward. Without a process
+    group, and in evaluation, it is ``BatchNorm``.
 
     Args:
-        num_features: C.
-        eps, momentum, affine, track_running_stats: see ``BatchNorm1d``.
+        num_features: C, the channels.
+        eps: added to the variance.
+        momentum: how far the running statistics move towards those of a batch; None makes them the
+            means of all batches.
+        affine: whether there are a ``weight`` and a ``bias``.
+        track_running_stats: whether there are running statistics, which evaluation uses.
         process_group: of ``distributed``; None: the default group, should there be one.
+        device, dtype: of parameters and running statistics; None for the default.
 
     Raises:
         ValueError: input of fewer than 2 dims, or fewer than 2 values a channel on all ranks.
+
+    Shape:
+        - input and output: (N, C, *), at least 2 dims.
+        - weight, bias, running_mean, running_var: (C); num_batches_tracked: (), int64.
+        - dtypes: floating.
     """
 
     def __init__(
@@ -331,25 +420,136 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Mean 0 and variance 1 of each channel of each sample of (N, C, L) or (C, L)."""
+    """Mean 0 and variance 1 of each channel of each sample, over L.
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation alike, mean and
+    var (biased) being those of a channel of a sample. With ``track_running_stats`` evaluation uses
+    running statistics, which training moves towards the mean of those of the samples.
+
+    Ulyanov, Vedaldi and Lempitsky, Instance Normalization (arXiv:1607.08022). See
+    ``nn.functional.instance_norm``.
+
+    Args:
+        num_features: C, the channels.
+        eps: added to the variance.
+        momentum: how far running statistics move in a step; None leaves them as they are.
+        affine: whether there are a ``weight`` and a ``bias``.
+        track_running_stats: whether there are running statistics.
+        device, dtype: of parameters and running statistics; None for the default.
+        bias: False leaves out the ``bias`` alone.
+
+    Raises:
+        ValueError: an input of other than 2 or 3 dims, one value a channel in training, or with
+            ``affine`` another number of channels, which only warns without.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (N, C, L) or (C, L).
+        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
+        - running_mean, running_var: (C), num_batches_tracked: (); None without
+          ``track_running_stats``.
+        - dtypes: floating.
+    """
 
     _dims = 1
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Mean 0 and variance 1 of each channel of each sample of (N, C, H, W) or (C, H, W)."""
+    """Mean 0 and variance 1 of each channel of each sample, over H and W.
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation alike, mean and
+    var (biased) being those of a channel of a sample. With ``track_running_stats`` evaluation uses
+    running statistics, which training moves towards the mean of those of the samples.
+
+    Ulyanov, Vedaldi and Lempitsky, Instance Normalization (arXiv:1607.08022). See
+    ``nn.functional.instance_norm``.
+
+    Args:
+        num_features: C, the channels.
+        eps: added to the variance.
+        momentum: how far running statistics move in a step; None leaves them as they are.
+        affine: whether there are a ``weight`` and a ``bias``.
+        track_running_stats: whether there are running statistics.
+        device, dtype: of parameters and running statistics; None for the default.
+        bias: False leaves out the ``bias`` alone.
+
+    Raises:
+        ValueError: an input of other than 3 or 4 dims, one value a channel in training, or with
+            ``affine`` another number of channels, which only warns without.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (N, C, H, W) or (C, H, W).
+        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
+        - running_mean, running_var: (C), num_batches_tracked: (); None without
+          ``track_running_stats``.
+        - dtypes: floating.
+    """
 
     _dims = 2
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Mean 0 and variance 1 of each channel of each sample of (N, C, D, H, W)."""
+    """Mean 0 and variance 1 of each channel of each sample, over D, H and W.
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation alike, mean and
+    var (biased) being those of a channel of a sample. With ``track_running_stats`` evaluation uses
+    running statistics, which training moves towards the mean of those of the samples.
+
+    Ulyanov, Vedaldi and Lempitsky, Instance Normalization (arXiv:1607.08022). See
+    ``nn.functional.instance_norm``.
+
+    Args:
+        num_features: C, the channels.
+        eps: added to the variance.
+        momentum: how far running statistics move in a step; None leaves them as they are.
+        affine: whether there are a ``weight`` and a ``bias``.
+        track_running_stats: whether there are running statistics.
+        device, dtype: of parameters and running statistics; None for the default.
+        bias: False leaves out the ``bias`` alone.
+
+    Raises:
+        ValueError: an input of other than 4 or 5 dims, one value a channel in training, or with
+            ``affine`` another number of channels, which only warns without.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (N, C, D, H, W) or (C, D, H, W).
+        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
+        - running_mean, running_var: (C), num_batches_tracked: (); None without
+          ``track_running_stats``.
+        - dtypes: floating.
+    """
 
     _dims = 3
 
 
 class GroupNorm(Module):
-    """Mean 0 and variance 1 over ``num_groups`` groups of channels of each sample."""
+    """Mean 0 and variance 1 over groups of channels of each sample.
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation alike: mean and
+    var (biased) are those of C / num_groups channels of a sample, weight and bias are of a channel.
+
+    Wu and He, Group Normalization (arXiv:1803.08494). See ``nn.functional.group_norm``.
+
+    Args:
+        num_groups: must divide C; 1 is LayerNorm over (C, *), C is InstanceNorm.
+        num_channels: C, the channels.
+        eps: added to the variance.
+        affine: whether there are a ``weight`` and a ``bias``.
+        device, dtype: of the parameters; None for the default.
+        bias: False leaves out the ``bias`` alone.
+
+    Raises:
+        ValueError: groups that do not divide the channels.
+        RuntimeError: an input of fewer than 2 dims or of other channels.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (N, C, *).
+        - weight, bias: (C), which start as 1 and 0; None without ``affine``.
+        - dtypes: floating.
+    """
 
     def __init__(
         self,
@@ -400,7 +600,29 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """Divides by (k + alpha * mean of squares of ``size`` neighbouring channels) ** beta."""
+    """x / (k + alpha * mean of squares of ``size`` channels around)^beta.
+
+    The window of channel c goes from c - size // 2 to c + (size - 1) // 2; channels beyond the ends
+    count as 0 in a mean over ``size``.
+
+    Krizhevsky, Sutskever and Hinton, ImageNet Classification with Deep Convolutional Neural
+    Networks (2012). See ``nn.functional.local_response_norm``.
+
+    Args:
+        size: channels in the mean, of the channel itself and of its neighbours.
+        alpha: of the mean of squares.
+        beta: the power.
+        k: added to the mean; 0 divides by 0 where all are 0.
+
+    Raises:
+        ValueError: an input of fewer than 3 dims.
+        RuntimeError: ``size`` is not positive.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (N, C, *), at least 3 dims.
+        - dtypes: floating.
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -419,7 +641,25 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """LocalResponseNorm of images (N, C, H, W)."""
+    """LocalResponseNorm of images, as torch has it for old models.
+
+    x / (k + alpha / size * sum of squares of the channels around)^beta. As in torch, the first
+    channel stays in the sum of all windows behind it, and the window of an even ``size`` is that of
+    the odd one below.
+
+    Args:
+        size: channels in the mean, of the channel itself and of its neighbours.
+        alpha: of the mean of squares.
+        beta: the power.
+        k: added to the mean; 0 divides by 0 where all are 0.
+
+    Raises:
+        AssertionError: an input of other than 4 dims.
+
+    Shape:
+        - input and output: (N, C, H, W).
+        - dtypes: floating.
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__()

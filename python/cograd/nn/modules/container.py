@@ -61,7 +61,21 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Calls its children one after the other; given as arguments or as one ordered dict."""
+    """Calls its children one after the other.
+
+    It may be indexed, sliced, added, repeated by ``*``, and changed as a list.
+
+    Args:
+        args: modules, named '0', '1', ..., or one OrderedDict of names and modules.
+
+    Raises:
+        TypeError: something that is not a module.
+        IndexError: an index out of range.
+
+    Shape:
+        - input: what the first child takes; output: what the last gives; without children the
+          input.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -144,7 +158,18 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list of modules."""
+    """A list of modules, whose parameters are those of the module that has it.
+
+    It has no ``forward``.
+
+    Args:
+        modules: an iterable of modules, named '0', '1', ...
+
+    Raises:
+        TypeError: no iterable, or something in it that is not a module.
+        IndexError: an index out of range.
+        NotImplementedError: it is called.
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -207,7 +232,18 @@ class ModuleList(_Numbered):
 
 
 class ModuleDict(Module):
-    """A dict of modules, in insertion order."""
+    """A dict of modules, in insertion order, whose parameters are the owner's too.
+
+    It has no ``forward``.
+
+    Args:
+        modules: a mapping, or an iterable of (name, module) pairs.
+
+    Raises:
+        TypeError: no mapping or pairs, a name that is no string, or something that is not a module.
+        KeyError: a name that is empty, has a dot, or is that of a method.
+        NotImplementedError: it is called.
+    """
 
     def __init__(self, modules: Any = None) -> None:
         super().__init__()

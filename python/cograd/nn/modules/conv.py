@@ -187,33 +187,114 @@ class _Conv(_ConvNd):
 
 
 class Conv1d(_Conv):
-    """Convolution of (N, C, L) or (C, L); ``weight`` is (O, C / groups, K), ``bias`` (O)."""
+    """Convolution of (N, C, L) or (C, L).
+
+    out[o] = bias[o] + sum over c of weight[o, c] * x[c], where * is cross-correlation; linear in
+    the input. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
+    (arXiv:1603.07285). See ``nn.functional.conv1d``.
+
+    Args:
+        in_channels: C, channels of the input.
+        out_channels: O, channels of the output.
+        kernel_size: an int or a tuple of one; so are the next three.
+        stride: how far the kernel moves, positive.
+        padding: elements added on either side, not negative; 'same' for outputs of the input's
+            size, 'valid' for none.
+        dilation: distance of the kernel's elements, positive.
+        groups: C and O are cut into as many parts, which do not see each other.
+        bias: whether there is a ``bias``.
+        padding_mode: what is added: 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: groups that do not divide C and O, an unknown padding or mode, or 'same' with a
+            stride.
+        RuntimeError: an input of other dims, channels or dtype, or smaller than the kernel.
+
+    Shape:
+        - input: (N, C, L) or (C, L).
+        - output: (N, O, Lout) or (O, Lout), Lout =
+          floor((n + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1 with n = L.
+        - weight: (O, C / groups, K), which starts as U(-k, k), k = 1 / sqrt((C / groups) K).
+        - bias: (O), which starts so too; None without.
+        - dtypes: floating or complex, the weight's.
+    """
 
     _dims = 1
 
 
 class Conv2d(_Conv):
-    """Convolution of (N, C, H, W) or (C, H, W); ``weight`` is (O, C / groups, KH, KW).
+    """Convolution of (N, C, H, W) or (C, H, W).
+
+    out[o] = bias[o] + sum over c of weight[o, c] * x[c], where * is cross-correlation; linear in
+    the input. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
+    (arXiv:1603.07285). See ``nn.functional.conv2d``.
 
     Args:
-        in_channels: C.
-        out_channels: O.
-        kernel_size: an int, or one for each dim; so are the next three.
-        stride: how far the kernel moves.
-        padding: elements added on either side, ``'same'`` or ``'valid'``.
-        dilation: distance of the kernel's elements.
+        in_channels: C, channels of the input.
+        out_channels: O, channels of the output.
+        kernel_size: an int for both dims, or (height, width); so are the next three.
+        stride: how far the kernel moves, positive.
+        padding: elements added on either side, not negative; 'same' for outputs of the input's
+            size, 'valid' for none.
+        dilation: distance of the kernel's elements, positive.
         groups: C and O are cut into as many parts, which do not see each other.
-        bias: whether a ``bias`` (O) is added.
-        padding_mode: ``'zeros'``, ``'reflect'``, ``'replicate'`` or ``'circular'``.
-        device: of the parameters.
-        dtype: of the parameters.
+        bias: whether there is a ``bias``.
+        padding_mode: what is added: 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: groups that do not divide C and O, an unknown padding or mode, or 'same' with a
+            stride.
+        RuntimeError: an input of other dims, channels or dtype, or smaller than the kernel.
+
+    Shape:
+        - input: (N, C, H, W) or (C, H, W).
+        - output: (N, O, Hout, Wout) or (O, Hout, Wout), each n of H and W becoming
+          floor((n + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1.
+        - weight: (O, C / groups, KH, KW), which starts as U(-k, k),
+          k = 1 / sqrt((C / groups) KH KW).
+        - bias: (O), which starts so too; None without.
+        - dtypes: floating or complex, the weight's.
     """
 
     _dims = 2
 
 
 class Conv3d(_Conv):
-    """Convolution of (N, C, D, H, W) or (C, D, H, W)."""
+    """Convolution of (N, C, D, H, W) or (C, D, H, W).
+
+    out[o] = bias[o] + sum over c of weight[o, c] * x[c], where * is cross-correlation; linear in
+    the input. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
+    (arXiv:1603.07285). See ``nn.functional.conv3d``.
+
+    Args:
+        in_channels: C, channels of the input.
+        out_channels: O, channels of the output.
+        kernel_size: an int for all dims, or (depth, height, width); so are the next three.
+        stride: how far the kernel moves, positive.
+        padding: elements added on either side, not negative; 'same' for outputs of the input's
+            size, 'valid' for none.
+        dilation: distance of the kernel's elements, positive.
+        groups: C and O are cut into as many parts, which do not see each other.
+        bias: whether there is a ``bias``.
+        padding_mode: what is added: 'zeros', 'reflect', 'replicate' or 'circular'.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: groups that do not divide C and O, an unknown padding or mode, or 'same' with a
+            stride.
+        RuntimeError: an input of other dims, channels or dtype, or smaller than the kernel.
+
+    Shape:
+        - input: (N, C, D, H, W) or (C, D, H, W).
+        - output: (N, O, Dout, Hout, Wout) or (O, Dout, Hout, Wout), each n of D, H and W becoming
+          floor((n + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1.
+        - weight: (O, C / groups, KD, KH, KW), which starts as U(-k, k),
+          k = 1 / sqrt((C / groups) KD KH KW).
+        - bias: (O), which starts so too; None without.
+        - dtypes: floating or complex, the weight's.
+    """
 
     _dims = 3
 
@@ -301,19 +382,119 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    """Transposed convolution of (N, C, L); ``weight`` is (C, O / groups, K)."""
+    """Transposed convolution of (N, C, L) or (C, L).
+
+    The gradient of Conv1d by its input, as a layer: each element of the input adds the kernel times
+    it to the output. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
+    (arXiv:1603.07285). See ``nn.functional.conv_transpose1d``.
+
+    Args:
+        in_channels: C, channels of the input.
+        out_channels: O, channels of the output.
+        kernel_size: an int or a tuple of one; so are the next three.
+        stride: distance of the places of two elements of the input.
+        padding: elements cut from either side of the output.
+        output_padding: elements added at one side, fewer than ``stride`` or ``dilation``; a size
+            given to the call takes its place.
+        groups: C and O are cut into as many parts, which do not see each other.
+        bias: whether there is a ``bias``.
+        dilation: distance of the kernel's elements.
+        padding_mode: 'zeros' alone.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: groups that do not divide C and O, another ``padding_mode``, or an
+            ``output_size`` that cannot be.
+        RuntimeError: an input of other dims, channels or dtype, or too large an ``output_padding``.
+
+    Shape:
+        - input: (N, C, L) or (C, L); output_size, which may be given: 1 or all sizes of the output.
+        - output: (N, O, Lout) or (O, Lout), Lout =
+          (n - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1 with n = L.
+        - weight: (C, O / groups, K), which starts as U(-k, k), k = 1 / sqrt((O / groups) K).
+        - bias: (O), which starts so too; None without.
+        - dtypes: floating or complex, the weight's.
+    """
 
     _dims = 1
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """Transposed convolution of (N, C, H, W); ``weight`` is (C, O / groups, KH, KW)."""
+    """Transposed convolution of (N, C, H, W) or (C, H, W).
+
+    The gradient of Conv2d by its input, as a layer: each element of the input adds the kernel times
+    it to the output. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
+    (arXiv:1603.07285). See ``nn.functional.conv_transpose2d``.
+
+    Args:
+        in_channels: C, channels of the input.
+        out_channels: O, channels of the output.
+        kernel_size: an int for both dims, or (height, width); so are the next three.
+        stride: distance of the places of two elements of the input.
+        padding: elements cut from either side of the output.
+        output_padding: elements added at one side, fewer than ``stride`` or ``dilation``; a size
+            given to the call takes its place.
+        groups: C and O are cut into as many parts, which do not see each other.
+        bias: whether there is a ``bias``.
+        dilation: distance of the kernel's elements.
+        padding_mode: 'zeros' alone.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: groups that do not divide C and O, another ``padding_mode``, or an
+            ``output_size`` that cannot be.
+        RuntimeError: an input of other dims, channels or dtype, or too large an ``output_padding``.
+
+    Shape:
+        - input: (N, C, H, W) or (C, H, W); output_size, which may be given: 2 or all sizes of the
+          output.
+        - output: (N, O, Hout, Wout) or (O, Hout, Wout), each n of H and W becoming
+          (n - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1.
+        - weight: (C, O / groups, KH, KW), which starts as U(-k, k),
+          k = 1 / sqrt((O / groups) KH KW).
+        - bias: (O), which starts so too; None without.
+        - dtypes: floating or complex, the weight's.
+    """
 
     _dims = 2
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """Transposed convolution of (N, C, D, H, W)."""
+    """Transposed convolution of (N, C, D, H, W) or (C, D, H, W).
+
+    The gradient of Conv3d by its input, as a layer: each element of the input adds the kernel times
+    it to the output. Dumoulin and Visin, A Guide to Convolution Arithmetic for Deep Learning
+    (arXiv:1603.07285). See ``nn.functional.conv_transpose3d``.
+
+    Args:
+        in_channels: C, channels of the input.
+        out_channels: O, channels of the output.
+        kernel_size: an int for all dims, or (depth, height, width); so are the next three.
+        stride: distance of the places of two elements of the input.
+        padding: elements cut from either side of the output.
+        output_padding: elements added at one side, fewer than ``stride`` or ``dilation``; a size
+            given to the call takes its place.
+        groups: C and O are cut into as many parts, which do not see each other.
+        bias: whether there is a ``bias``.
+        dilation: distance of the kernel's elements.
+        padding_mode: 'zeros' alone.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: groups that do not divide C and O, another ``padding_mode``, or an
+            ``output_size`` that cannot be.
+        RuntimeError: an input of other dims, channels or dtype, or too large an ``output_padding``.
+
+    Shape:
+        - input: (N, C, D, H, W) or (C, D, H, W); output_size, which may be given: 3 or all sizes of
+          the output.
+        - output: (N, O, Dout, Hout, Wout) or (O, Dout, Hout, Wout), each n of D, H and W becoming
+          (n - 1) stride - 2 padding + dilation (kernel_size - 1) + output_padding + 1.
+        - weight: (C, O / groups, KD, KH, KW), which starts as U(-k, k),
+          k = 1 / sqrt((O / groups) KD KH KW).
+        - bias: (O), which starts so too; None without.
+        - dtypes: floating or complex, the weight's.
+    """
 
     _dims = 3
 
@@ -322,7 +503,26 @@ _TRANSPOSED = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 
 
 class Unfold(Module):
-    """The blocks that a kernel sees of (N, C, H, W), as columns (N, C KH KW, L)."""
+    """The blocks that a kernel sees of images, as columns.
+
+    Linear: a pixel gets the sum of the gradients of its copies. See ``nn.functional.unfold``.
+
+    Args:
+        kernel_size: an int, or (height, width); so are the next three.
+        dilation: distance of the kernel's elements.
+        padding: zeros on either side.
+        stride: how far the kernel moves.
+
+    Raises:
+        RuntimeError: an input of other than 3 or 4 dims, or without room for the kernel.
+        NotImplementedError: a bool input.
+
+    Shape:
+        - input: (N, C, H, W) or (C, H, W).
+        - output: (N, C KH KW, P) or (C KH KW, P), P the product over H and W of
+          floor((n + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1.
+        - dtypes: any but bool.
+    """
 
     def __init__(
         self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
@@ -346,7 +546,28 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """The sums of columns (N, C KH KW, L) at their places in images (N, C, H, W)."""
+    """The sums of columns at their places in images; the adjoint of Unfold.
+
+    Fold of Unfold gives each pixel as often as blocks contain it. Linear. See
+    ``nn.functional.fold``.
+
+    Args:
+        output_size: H and W of the images.
+        kernel_size: an int, or (height, width); so are the next three.
+        dilation: distance of the kernel's elements.
+        padding: zeros on either side.
+        stride: how far the kernel moves.
+
+    Raises:
+        RuntimeError: an input of other dims, rows that KH KW does not divide, or another number of
+            columns.
+        NotImplementedError: a bool input.
+
+    Shape:
+        - input: (N, C KH KW, P) or (C KH KW, P), P as Unfold gives it.
+        - output: (N, C, H, W) or (C, H, W).
+        - dtypes: any but bool.
+    """
 
     def __init__(
         self,

@@ -17,9 +17,36 @@ __all__ = ["EmbeddingBag"]
 
 
 class EmbeddingBag(Module):
-    """Sums, means or maxima of the rows of a table, which starts as N(0, 1), bag by bag.
+    """Sums, means or maxima of rows of a table, bag by bag.
 
-    Arguments as those of functional.embedding_bag; the row ``padding_idx`` starts as zeros.
+    As Embedding and a reduction, without the rows in between. Of maxima that tie the first row gets
+    the gradient; an empty bag gives zeros. See ``nn.functional.embedding_bag``.
+
+    Args:
+        num_embeddings: V, the rows.
+        embedding_dim: D, their length.
+        max_norm: rows that are looked up and whose norm is larger are scaled to it in place, None
+            for none.
+        norm_type: the p of that norm.
+        scale_grad_by_freq: divides the gradient of a row by its count in the batch; not for 'max'.
+        mode: 'sum', 'mean' or 'max'.
+        sparse: refused: every gradient is dense.
+        _weight: the table to use, not copied.
+        include_last_offset: the last offset is the end of the last bag.
+        padding_idx: a row that starts as zeros, is left out of all bags and gets no gradient.
+        device, dtype: of the table; None for the default.
+
+    Raises:
+        AssertionError: ``padding_idx`` outside of the table, or a ``_weight`` of another shape.
+        ValueError: an unknown ``mode``, offsets that do not go with the dims, or
+            ``scale_grad_by_freq`` with 'max'.
+        NotImplementedError: ``sparse``, or weights with a ``mode`` other than 'sum'.
+
+    Shape:
+        - input: (B, n), or (n) with offsets (B), where bags begin; int64 or int32, in [0, V).
+        - per_sample_weights: input's shape, of 'sum' alone.
+        - output: (B, D).
+        - weight: (V, D), which starts as N(0, 1).
     """
 
     def __init__(

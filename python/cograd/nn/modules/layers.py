@@ -27,7 +27,23 @@ __all__ = [
 
 
 class Flatten(Module):
-    """Joins the dims ``start_dim`` to ``end_dim`` into one."""
+    """Joins the dims ``start_dim`` to ``end_dim`` into one.
+
+    A view where the strides allow it. See ``Tensor.flatten``.
+
+    Args:
+        start_dim: the first dim of those joined; 1 leaves the samples apart.
+        end_dim: the last one.
+
+    Raises:
+        IndexError: no such dim, as 1 for an input of one.
+        RuntimeError: ``start_dim`` comes after ``end_dim``.
+
+    Shape:
+        - input: (*, S1, ..., Sn, *), S1 at ``start_dim`` and Sn at ``end_dim``.
+        - output: (*, S1 ... Sn, *).
+        - dtypes: any.
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -44,7 +60,23 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Splits the dim ``dim`` into the sizes ``unflattened_size``."""
+    """Splits the dim ``dim`` into the sizes ``unflattened_size``.
+
+    See ``Tensor.unflatten``.
+
+    Args:
+        dim: the dim that is split, an int.
+        unflattened_size: tuple or list of ints; one may be -1 and follows from the others.
+
+    Raises:
+        TypeError: ``dim`` is no int, or the sizes no tuple or list of ints.
+        RuntimeError: sizes whose product is not S.
+
+    Shape:
+        - input: (*, S, *), S at ``dim``.
+        - output: (*, U1, ..., Un, *), of product S.
+        - dtypes: any.
+    """
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
@@ -74,9 +106,35 @@ class Unflatten(Module):
 
 
 class Embedding(Module):
-    """A table of ``num_embeddings`` rows looked up by index; ``weight`` starts as N(0, 1).
+    """A table of ``num_embeddings`` rows that are looked up by index.
 
-    The row ``padding_idx`` starts as zeros and gets no gradient.
+    output = weight[input]. The gradient of a row is the sum of those of its places, dense; that of
+    ``padding_idx`` is 0. See ``nn.functional.embedding``.
+
+    Args:
+        num_embeddings: V, the rows.
+        embedding_dim: D, their length.
+        padding_idx: a row that starts as zeros and gets no gradient; negative ones count from the
+            end.
+        max_norm: rows that are looked up and whose norm is larger are scaled to it in place, None
+            for none.
+        norm_type: the p of that norm.
+        scale_grad_by_freq: divides the gradient of a row by its count in the batch.
+        sparse: refused: every gradient is dense.
+        _weight: the table to use, not copied.
+        _freeze: whether the table requires no grad.
+        device, dtype: of the table; None for the default.
+
+    Raises:
+        AssertionError: ``padding_idx`` outside of the table, or a ``_weight`` of another shape.
+        IndexError: an index outside of the table.
+        RuntimeError: indices that are not int64 or int32.
+        NotImplementedError: ``sparse``, when it is called.
+
+    Shape:
+        - input: (*), int64 or int32, each in [0, V).
+        - output: (*, D).
+        - weight: (V, D), which starts as N(0, 1).
     """
 
     def __init__(
@@ -186,7 +244,30 @@ def _shape_of(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 class LayerNorm(Module):
-    """Mean 0 and variance 1 over the last dims ``normalized_shape``, then weight and bias."""
+    """Mean 0 and variance 1 over the last dims, ``normalized_shape``, of each sample.
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias, in training and in evaluation alike; var is
+    biased.
+
+    Ba, Kiros and Hinton, Layer Normalization (arXiv:1607.06450). See ``nn.functional.layer_norm``.
+
+    Args:
+        normalized_shape: sizes of the last dims, an int for one dim.
+        eps: added to the variance.
+        elementwise_affine: whether there are a ``weight`` and a ``bias``.
+        bias: False leaves out the ``bias`` alone.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        RuntimeError: an input that does not end in ``normalized_shape``, or an empty one.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (*, normalized_shape).
+        - weight, bias: normalized_shape, which start as 1 and 0; None without
+          ``elementwise_affine``.
+        - dtypes: floating.
+    """
 
     def __init__(
         self,
@@ -231,7 +312,28 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divides by the root mean square over ``normalized_shape``, then multiplies by weight."""
+    """x / sqrt(mean of |x|^2 + eps) * weight, the mean over ``normalized_shape``.
+
+    The same in training and in evaluation.
+
+    Zhang and Sennrich, Root Mean Square Layer Normalization (arXiv:1910.07467). See
+    ``nn.functional.rms_norm``.
+
+    Args:
+        normalized_shape: sizes of the last dims, an int for one dim.
+        eps: added to the mean; None for the machine epsilon of the dtype.
+        elementwise_affine: whether there is a ``weight``.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        RuntimeError: an input that does not end in ``normalized_shape``.
+        NotImplementedError: an integer or bool input.
+
+    Shape:
+        - input and output: (*, normalized_shape).
+        - weight: normalized_shape, which starts as 1; None without ``elementwise_affine``.
+        - dtypes: floating or complex.
+    """
 
     def __init__(
         self,
@@ -268,7 +370,26 @@ class RMSNorm(Module):
 
 
 class Dropout(Module):
-    """In training, zeroes elements with probability ``p`` and scales the others by 1/(1-p)."""
+    """In training, zeroes elements with probability ``p`` and divides the others by 1 - p.
+
+    In evaluation it returns its input. The gradient is that of the mask that was drawn: 0 for what
+    was zeroed, 1 / (1 - p) for the rest.
+
+    Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting (2014). See
+    ``nn.functional.dropout``.
+
+    Args:
+        p: probability of a zero, in [0, 1]; 1 gives zeros alone.
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        ValueError: ``p`` outside of [0, 1].
+        RuntimeError: an integer or bool input in training.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating or complex.
+    """
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -287,7 +408,25 @@ class Dropout(Module):
 
 
 class CosineSimilarity(Module):
-    """Cosine of the angle between two tensors along ``dim``."""
+    """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along ``dim``.
+
+    For a vector of zeros the result is 0 and its gradient x2 / (eps |x2|). See
+    ``nn.functional.cosine_similarity``.
+
+    Args:
+        dim: the dim of the vectors.
+        eps: the least norm that is divided by.
+
+    Raises:
+        RuntimeError: shapes that do not broadcast, or integers or bool.
+        IndexError: no such dim.
+        NotImplementedError: complex inputs.
+
+    Shape:
+        - x1, x2: (*1, D, *2), D at ``dim``, or shapes that broadcast to one.
+        - output: (*1, *2).
+        - dtypes: floating.
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
@@ -300,7 +439,23 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """p-norm of the difference over the last dim."""
+    """p-norm of x1 - x2 + eps over the last dim.
+
+    With ``eps`` of 0 the norm of 0 has the gradient 0. See ``nn.functional.pairwise_distance``.
+
+    Args:
+        p: of the norm, also inf; negative ones are taken.
+        eps: added to each difference, so that the gradient of the root is finite.
+        keepdim: keeps the last dim, with size 1.
+
+    Raises:
+        RuntimeError: shapes that do not broadcast.
+
+    Shape:
+        - x1, x2: (*, D) or (D), broadcast against each other.
+        - output: (*), or (*, 1) with ``keepdim``.
+        - dtypes: floating or complex.
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()

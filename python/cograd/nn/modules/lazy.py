@@ -40,7 +40,11 @@ __all__ = [
 
 
 class LazyModuleMixin:
-    """Makes a module wait for its first input; then it becomes a ``cls_to_become``."""
+    """Makes a module wait for its first input; then it becomes a ``cls_to_become``.
+
+    Until then its parameters are UninitializedParameter and have no shape. Loading a state_dict
+    gives them shapes too.
+    """
 
     cls_to_become: type[Module] | None = None
 
@@ -98,7 +102,23 @@ class LazyModuleMixin:
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """Linear whose ``in_features`` are those of its first input."""
+    """Linear whose ``in_features`` are those of its first input.
+
+    With the first call it becomes a Linear.
+
+    Args:
+        out_features: size of the last dim of the output.
+        bias: whether b is added.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        RuntimeError: the shape of a parameter is asked for before the first call.
+
+    Shape:
+        - input: (*, in_features); output: (*, out_features).
+        - weight: (out_features, in_features); bias: (out_features); without shape before the first
+          call.
+    """
 
     cls_to_become = Linear
     weight: Any
@@ -161,6 +181,14 @@ class _LazyConvMixin(LazyModuleMixin):
             self.reset_parameters()
 
 
+def _without(base: type[Any], argument: str, what: str) -> str:
+    """The docstring of ``base`` without one of its arguments, which ``what`` says the origin of."""
+    first = f"{base.__name__} whose {what}"
+    summary, _, rest = inspect.cleandoc(base.__doc__ or "").partition("\n")
+    kept = "\n".join(line for line in rest.split("\n") if not line.startswith(f"    {argument}:"))
+    return f"{first}\n\n{summary}\n{kept}" if summary else first
+
+
 def _lazy_conv(base: type[Any]) -> type[Any]:
     """The class of ``base`` without ``in_channels``."""
     parameters = [
@@ -186,7 +214,7 @@ def _lazy_conv(base: type[Any]) -> type[Any]:
 
     init.__signature__ = signature  # type: ignore[attr-defined]
     name = f"Lazy{base.__name__}"
-    doc = f"{base.__name__} whose ``in_channels`` are those of its first input."
+    doc = _without(base, "in_channels", "``in_channels`` are those of its first input.")
     members = {"__init__": init, "__doc__": doc, "cls_to_become": base, "__module__": __name__}
     return type(name, (_LazyConvMixin, base), members)
 
@@ -244,7 +272,7 @@ def _lazy_norm(base: type[Any]) -> type[Any]:
 
     init.__signature__ = signature  # type: ignore[attr-defined]
     name = f"Lazy{base.__name__}"
-    doc = f"{base.__name__} whose ``num_features`` are the channels of its first input."
+    doc = _without(base, "num_features", "``num_features`` are the channels of its first input.")
     members = {"__init__": init, "__doc__": doc, "cls_to_become": base, "__module__": __name__}
     return type(name, (_LazyNormMixin, base), members)
 

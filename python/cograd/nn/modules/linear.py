@@ -18,7 +18,14 @@ __all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Identity(Module):
-    """Returns its input; takes and ignores any arguments."""
+    """Returns its input; takes and ignores any arguments.
+
+    Args:
+        args, kwargs: ignored.
+
+    Shape:
+        - input and output: (*), any shape and dtype; the very same tensor.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -29,9 +36,25 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """x A^T + b, with ``weight`` A (out_features, in_features) and ``bias`` b (out_features).
+    """x A^T + b, with ``weight`` A and ``bias`` b.
 
-    Both start as U(-k, k), k = 1 / sqrt(in_features).
+    See ``nn.functional.linear``.
+
+    Args:
+        in_features: size of the last dim of the input.
+        out_features: size of the last dim of the output.
+        bias: whether b is added.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        RuntimeError: a last dim that is not ``in_features``, or a dtype that is not the weight's.
+
+    Shape:
+        - input: (*, in_features).
+        - output: (*, out_features).
+        - weight: (out_features, in_features), which starts as U(-k, k), k = 1 / sqrt(in_features).
+        - bias: (out_features), which starts so too; None without.
+        - dtypes: floating or complex, the weight's.
     """
 
     def __init__(
@@ -78,11 +101,47 @@ class Linear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """The output projection of MultiheadAttention, under the name torch prints."""
+    """The output projection of MultiheadAttention, under the name torch prints.
+
+    In all else it is Linear.
+
+    Args:
+        in_features: size of the last dim of the input.
+        out_features: size of the last dim of the output.
+        bias: whether a bias is added.
+        device, dtype: of the parameters; None for the default.
+
+    Shape:
+        - input: (*, in_features).
+        - output: (*, out_features).
+        - weight: (out_features, in_features); bias: (out_features).
+    """
 
 
 class Bilinear(Module):
-    """x1 A x2 + b, with ``weight`` A (out, in1, in2) and ``bias`` b (out)."""
+    """y_k = x1^T A_k x2 + b_k, with ``weight`` A and ``bias`` b.
+
+    See ``nn.functional.bilinear``.
+
+    Args:
+        in1_features: size of the last dim of x1, positive.
+        in2_features: size of the last dim of x2.
+        out_features: size of the last dim of the output.
+        bias: whether b is added.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: ``in1_features`` is not positive.
+        RuntimeError: sizes that do not fit, or a dtype that is not the weight's.
+
+    Shape:
+        - input1: (*, in1_features); input2: (*, in2_features), with the same dims before.
+        - output: (*, out_features).
+        - weight: (out_features, in1_features, in2_features), which starts as U(-k, k), k = 1 /
+          sqrt(in1_features).
+        - bias: (out_features), which starts so too; None without.
+        - dtypes: floating or complex, the weight's.
+    """
 
     def __init__(
         self,

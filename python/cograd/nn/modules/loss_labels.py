@@ -24,7 +24,27 @@ __all__ = [
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification; see functional.ctc_loss."""
+    """-log of the probability that log_probs read as the targets (without alignment).
+
+    It sums over all ways to spread labels and blanks over T steps. Inputs shorter than their target
+    cost inf. Graves et al., Connectionist Temporal Classification (2006). See
+    ``nn.functional.ctc_loss``.
+
+    Args:
+        blank: the class of no label, in [0, C).
+        reduction: 'mean' of each loss over its target's length, 'sum', or 'none'.
+        zero_infinity: makes infinite losses and their gradients 0.
+
+    Raises:
+        RuntimeError: a ``blank`` or label outside of [0, C), or a length beyond T or S.
+
+    Shape:
+        - log_probs: (T, N, C) or (T, C), logarithms as of log_softmax.
+        - targets: (N, S), or joined in one dim, integers in [0, C) that are not ``blank``.
+        - input_lengths, target_lengths: (N) or (), integers, at most T and S.
+        - output: (), or (N) for 'none'.
+        - dtypes: floating.
+    """
 
     def __init__(
         self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
@@ -53,7 +73,24 @@ class CTCLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Hinge loss of several labels against all other classes."""
+    """sum of max(0, 1 - x[y] + x[j]) / C over labels y and other classes j.
+
+    The kinks get the gradient 0. See ``nn.functional.multilabel_margin_loss``.
+
+    Args:
+        size_average: older name: False means 'sum'.
+        reduce: older name: False means 'none'.
+        reduction: 'mean' over samples, 'sum', or 'none'.
+
+    Raises:
+        RuntimeError: another shape of targets, or labels outside of [0, C).
+
+    Shape:
+        - input: (N, C) or (C).
+        - target: input's shape, int64: labels, ended by the first -1.
+        - output: (), or (N) for 'none'.
+        - dtypes: floating.
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(N, C), labels (N, C) ended by -1, to a scalar, or (N) with reduction 'none'."""
@@ -61,7 +98,27 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Binary cross entropy of each class's logit, averaged over classes."""
+    """BCEWithLogitsLoss of each class, averaged over the C classes.
+
+    -mean_c weight_c (t_c log(s(x_c)) + (1 - t_c) log(1 - s(x_c))), s the sigmoid. Smooth. See
+    ``nn.functional.multilabel_soft_margin_loss``.
+
+    Args:
+        weight: of each class, None for 1.
+        size_average: older name: False means 'sum'.
+        reduce: older name: False means 'none'.
+        reduction: 'mean' over samples, 'sum', or 'none'.
+
+    Raises:
+        ValueError: an unknown ``reduction``, when it is called.
+        RuntimeError: shapes that do not broadcast.
+
+    Shape:
+        - input, target: (N, C) or (C).
+        - output: (), or (N) for 'none'.
+        - weight: (C), a buffer.
+        - dtypes: floating.
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """(N, C), (N, C) to a scalar, or (N) with reduction 'none'."""
@@ -71,7 +128,29 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """Hinge loss of one class against all others."""
+    """sum over j != y of max(0, margin - x[y] + x[j])^p * weight[y] / C.
+
+    The kinks get the gradient 0. See ``nn.functional.multi_margin_loss``.
+
+    Args:
+        p: 1 or 2.
+        margin: by which x[y] should be larger than the others.
+        weight: of each class, None for 1.
+        size_average: older name: False means 'sum'.
+        reduce: older name: False means 'none'.
+        reduction: 'mean' over samples, 'sum', or 'none'.
+
+    Raises:
+        ValueError: another ``p``, or a ``weight`` that is not one-dimensional.
+        RuntimeError: another number of targets, or ones outside of [0, C).
+
+    Shape:
+        - input: (N, C) or (C).
+        - target: (N) or (), int64, in [0, C).
+        - output: (), or (N) for 'none'.
+        - weight: (C), a buffer.
+        - dtypes: floating.
+    """
 
     def __init__(
         self,
@@ -103,7 +182,25 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """NLLLoss under its old name, which warns."""
+    """NLLLoss under its old name, which warns.
+
+    Args:
+        weight: of each class, None for 1.
+        size_average: older name: False means 'sum'.
+        reduce: older name: False means 'none'.
+        ignore_index: a target that costs nothing and gets no gradient.
+        reduction: 'mean' over the weights of the targets, 'sum', or 'none'.
+
+    Raises:
+        IndexError: a target outside of [0, C).
+        ValueError: another number of targets than of samples.
+        RuntimeError: a ``weight`` of other than C elements, or targets of another dtype.
+
+    Shape:
+        - input: (N, C, H, W), log-probabilities.
+        - target: (N, H, W), int64 or uint8, in [0, C).
+        - output: (), or target's shape for 'none'.
+    """
 
     def __init__(
         self,
@@ -122,7 +219,25 @@ class NLLLoss2d(NLLLoss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin), d any function."""
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin), d any function.
+
+    The kink gets the gradient of the distances. See
+    ``nn.functional.triplet_margin_with_distance_loss``.
+
+    Args:
+        distance_function: of two tensors to (N); None for PairwiseDistance.
+        margin: by which the negative should be further, positive.
+        swap: takes the smaller of d(anchor, negative) and d(positive, negative).
+        reduction: 'mean' over all elements, 'sum', or 'none'.
+
+    Raises:
+        ValueError: ``margin`` is not positive.
+
+    Shape:
+        - anchor, positive, negative: (N, *), what the function takes.
+        - output: (), or (N) for 'none'.
+        - dtypes: those of the function.
+    """
 
     def __init__(
         self,

@@ -70,8 +70,20 @@ def _indent(text: str) -> str:
 class Module(StateMixin, HookMixin, AccessMixin):
     """Base class of layers and models: owns parameters, buffers and child modules.
 
-    Subclasses call ``super().__init__()``, assign parameters and modules as attributes and
-    define ``forward``. Calling the module runs ``forward`` and the hooks.
+    Subclasses call ``super().__init__()``, assign parameters and modules as attributes and define
+    ``forward``. Calling the module runs ``forward`` and the hooks. ``train()`` and ``eval()`` set
+    ``training`` of all modules below.
+
+    Args:
+        args, kwargs: refused, unless the class sets ``call_super_init``.
+
+    Raises:
+        TypeError: arguments.
+        NotImplementedError: it is called and has no ``forward``.
+        AttributeError: a parameter is assigned before ``super().__init__()``.
+
+    Shape:
+        - input and output: what ``forward`` takes and gives.
     """
 
     training: bool

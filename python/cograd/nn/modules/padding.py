@@ -64,19 +64,65 @@ class _ConstantPadNd(_PadNd):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """``value`` at the ends of the last dim; padding is an int or (left, right)."""
+    """``value`` before and behind the last dim.
+
+    Linear: the padding gets no gradient. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right), or an int for both; negative numbers cut.
+        value: what is put there.
+
+    Raises:
+        RuntimeError: a size that becomes negative.
+
+    Shape:
+        - input: (*, L), any number of dims.
+        - output: (*, left + L + right).
+        - dtypes: any.
+    """
 
     _dims = 1
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """``value`` around images; padding is an int or (left, right, top, bottom)."""
+    """``value`` before and behind the last two dims.
+
+    Linear: the padding gets no gradient. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right, top, bottom), or an int for all four; negative numbers cut.
+        value: what is put there.
+
+    Raises:
+        RuntimeError: fewer than 2 dims, or a size that becomes negative.
+
+    Shape:
+        - input: (*, H, W).
+        - output: (*, top + H + bottom, left + W + right).
+        - dtypes: any.
+    """
 
     _dims = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """``value`` around volumes; padding is an int or (left, right, top, bottom, front, back)."""
+    """``value`` before and behind the last three dims.
+
+    Linear: the padding gets no gradient. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right, top, bottom, front, back), or an int for all six; negative numbers
+            cut.
+        value: what is put there.
+
+    Raises:
+        RuntimeError: fewer than 3 dims, or a size that becomes negative.
+
+    Shape:
+        - input: (*, D, H, W).
+        - output: (*, front + D + back, top + H + bottom, left + W + right).
+        - dtypes: any.
+    """
 
     _dims = 3
 
@@ -91,81 +137,279 @@ class _ZeroPadNd(_ConstantPadNd):
 
 
 class ZeroPad1d(_ZeroPadNd):
-    """Zeros at the ends of the last dim."""
+    """Zeros before and behind the last dim.
+
+    Linear: the padding gets no gradient. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right), or an int for both; negative numbers cut.
+
+    Raises:
+        RuntimeError: a size that becomes negative.
+
+    Shape:
+        - input: (*, L), any number of dims.
+        - output: (*, left + L + right).
+        - dtypes: any.
+    """
 
     _dims = 1
 
 
 class ZeroPad2d(_ZeroPadNd):
-    """Zeros around images."""
+    """Zeros before and behind the last two dims.
+
+    Linear: the padding gets no gradient. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right, top, bottom), or an int for all four; negative numbers cut.
+
+    Raises:
+        RuntimeError: fewer than 2 dims, or a size that becomes negative.
+
+    Shape:
+        - input: (*, H, W).
+        - output: (*, top + H + bottom, left + W + right).
+        - dtypes: any.
+    """
 
     _dims = 2
 
 
 class ZeroPad3d(_ZeroPadNd):
-    """Zeros around volumes."""
+    """Zeros before and behind the last three dims.
+
+    Linear: the padding gets no gradient. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right, top, bottom, front, back), or an int for all six; negative numbers
+            cut.
+
+    Raises:
+        RuntimeError: fewer than 3 dims, or a size that becomes negative.
+
+    Shape:
+        - input: (*, D, H, W).
+        - output: (*, front + D + back, top + H + bottom, left + W + right).
+        - dtypes: any.
+    """
 
     _dims = 3
 
 
 class ReflectionPad1d(_PadNd):
-    """The input mirrored at the ends of its last dim."""
+    """The input mirrored at the ends of the last dim.
+
+    The element at the end is not repeated: ``a b c`` becomes ``c b a b c b a``. Linear: an element
+    gets the sum of the gradients of its copies. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right), or an int for both; negative numbers cut.
+
+    Raises:
+        RuntimeError: a padding as large as its dim, or larger.
+        NotImplementedError: an input of other than 2 or 3 dims.
+
+    Shape:
+        - input: (N, C, L) or (C, L).
+        - output: (N, C, left + L + right) or (C, left + L + right).
+        - dtypes: any.
+    """
 
     _dims = 1
     _mode = "reflect"
 
 
 class ReflectionPad2d(_PadNd):
-    """Images mirrored at their edges."""
+    """The input mirrored at the ends of the last two dims.
+
+    The element at the end is not repeated: ``a b c`` becomes ``c b a b c b a``. Linear: an element
+    gets the sum of the gradients of its copies. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right, top, bottom), or an int for all four; negative numbers cut.
+
+    Raises:
+        RuntimeError: a padding as large as its dim, or larger.
+        NotImplementedError: an input of other than 3 or 4 dims; of fewer than 2 it is RuntimeError.
+
+    Shape:
+        - input: (N, C, H, W) or (C, H, W).
+        - output: the same with H + top + bottom and W + left + right.
+        - dtypes: any.
+    """
 
     _dims = 2
     _mode = "reflect"
 
 
 class ReflectionPad3d(_PadNd):
-    """Volumes mirrored at their faces."""
+    """The input mirrored at the ends of the last three dims.
+
+    The element at the end is not repeated: ``a b c`` becomes ``c b a b c b a``. Linear: an element
+    gets the sum of the gradients of its copies. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right, top, bottom, front, back), or an int for all six; negative numbers
+            cut.
+
+    Raises:
+        RuntimeError: a padding as large as its dim, or larger.
+        NotImplementedError: an input of other than 4 or 5 dims; of fewer than 3 it is RuntimeError.
+
+    Shape:
+        - input: (N, C, D, H, W) or (C, D, H, W).
+        - output: the same with D + front + back, H + top + bottom and W + left + right.
+        - dtypes: any.
+    """
 
     _dims = 3
     _mode = "reflect"
 
 
 class ReplicationPad1d(_PadNd):
-    """The last elements repeated at the ends of the last dim."""
+    """The elements at the ends of the last dim, repeated.
+
+    ``a b c`` becomes ``a a a b c c c``. Linear: an element gets the sum of the gradients of its
+    copies. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right), or an int for both; negative numbers cut.
+
+    Raises:
+        RuntimeError: an empty dim that is padded.
+        NotImplementedError: an input of other than 2 or 3 dims.
+
+    Shape:
+        - input: (N, C, L) or (C, L).
+        - output: (N, C, left + L + right) or (C, left + L + right).
+        - dtypes: any.
+    """
 
     _dims = 1
     _mode = "replicate"
 
 
 class ReplicationPad2d(_PadNd):
-    """The edges of images repeated."""
+    """The elements at the ends of the last two dims, repeated.
+
+    ``a b c`` becomes ``a a a b c c c``. Linear: an element gets the sum of the gradients of its
+    copies. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right, top, bottom), or an int for all four; negative numbers cut.
+
+    Raises:
+        RuntimeError: an empty dim that is padded.
+        NotImplementedError: an input of other than 3 or 4 dims; of fewer than 2 it is RuntimeError.
+
+    Shape:
+        - input: (N, C, H, W) or (C, H, W).
+        - output: the same with H + top + bottom and W + left + right.
+        - dtypes: any.
+    """
 
     _dims = 2
     _mode = "replicate"
 
 
 class ReplicationPad3d(_PadNd):
-    """The faces of volumes repeated."""
+    """The elements at the ends of the last three dims, repeated.
+
+    ``a b c`` becomes ``a a a b c c c``. Linear: an element gets the sum of the gradients of its
+    copies. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right, top, bottom, front, back), or an int for all six; negative numbers
+            cut.
+
+    Raises:
+        RuntimeError: an empty dim that is padded.
+        NotImplementedError: an input of other than 4 or 5 dims; of fewer than 3 it is RuntimeError.
+
+    Shape:
+        - input: (N, C, D, H, W) or (C, D, H, W).
+        - output: the same with D + front + back, H + top + bottom and W + left + right.
+        - dtypes: any.
+    """
 
     _dims = 3
     _mode = "replicate"
 
 
-class CircularPad1d(_PadNd):
-    """The last dim continued from its other end."""
+class _CircularPadNd(_PadNd):
+    _mode = "circular"
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *) or (C, *) to the same with larger last dims."""
+        n = self._dims + 1
+        if input.dim() not in (n, n + 1):
+            raise ValueError(f"expected {n}D or {n + 1}D input (got {input.dim()}D input)")
+        return super().forward(input)
+
+
+class CircularPad1d(_CircularPadNd):
+    """The input continued from the other end of the last dim.
+
+    ``a b c`` becomes ``b c a b c a b``. Linear: an element gets the sum of the gradients of its
+    copies. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right), or an int for both; negative numbers cut.
+
+    Raises:
+        RuntimeError: a padding larger than its dim.
+        ValueError: an input of other than 2 or 3 dims.
+
+    Shape:
+        - input: (N, C, L) or (C, L).
+        - output: (N, C, left + L + right) or (C, left + L + right).
+        - dtypes: any.
+    """
 
     _dims = 1
-    _mode = "circular"
 
 
-class CircularPad2d(_PadNd):
-    """Images continued from their other edges."""
+class CircularPad2d(_CircularPadNd):
+    """The input continued from the other end of the last two dims.
+
+    ``a b c`` becomes ``b c a b c a b``. Linear: an element gets the sum of the gradients of its
+    copies. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right, top, bottom), or an int for all four; negative numbers cut.
+
+    Raises:
+        RuntimeError: a padding larger than its dim.
+        ValueError: an input of other than 3 or 4 dims.
+
+    Shape:
+        - input: (N, C, H, W) or (C, H, W).
+        - output: the same with H + top + bottom and W + left + right.
+        - dtypes: any.
+    """
 
     _dims = 2
-    _mode = "circular"
 
 
-class CircularPad3d(_PadNd):
-    """Volumes continued from their other faces."""
+class CircularPad3d(_CircularPadNd):
+    """The input continued from the other end of the last three dims.
+
+    ``a b c`` becomes ``b c a b c a b``. Linear: an element gets the sum of the gradients of its
+    copies. See ``nn.functional.pad``.
+
+    Args:
+        padding: (left, right, top, bottom, front, back), or an int for all six; negative numbers
+            cut.
+
+    Raises:
+        RuntimeError: a padding larger than its dim.
+        ValueError: an input of other than 4 or 5 dims.
+
+    Shape:
+        - input: (N, C, D, H, W) or (C, D, H, W).
+        - output: the same with D + front + back, H + top + bottom and W + left + right.
+        - dtypes: any.
+    """
 
     _dims = 3
-    _mode = "circular"

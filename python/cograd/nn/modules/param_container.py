@@ -33,7 +33,16 @@ def _line(key: Any, value: Any, type_text: str) -> str:
 
 
 class ParameterList(Module):
-    """A list of parameters; tensors put into it become parameters, other objects stay."""
+    """A list of parameters; tensors put into it become parameters, other objects stay.
+
+    Args:
+        values: an iterable of tensors and other objects.
+
+    Raises:
+        TypeError: no iterable, or a tensor.
+        IndexError: an index out of range.
+        RuntimeError: it is called.
+    """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -97,7 +106,18 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict of parameters in insertion order; tensors put into it become parameters."""
+    """A dict of parameters in insertion order; tensors put into it become parameters.
+
+    The keys of a mapping that is no OrderedDict or ParameterDict are sorted first, as in torch.
+
+    Args:
+        parameters: a mapping, or an iterable of (key, value) pairs.
+
+    Raises:
+        TypeError: no mapping or pairs, or a key that is no string.
+        KeyError: a key that it has not.
+        RuntimeError: it is called.
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()

@@ -36,13 +36,24 @@ class RNNBase(Module):
 
     Args:
         mode: 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'.
-        input_size, hidden_size: features of the input and of the state.
+        input_size: I, features of the input.
+        hidden_size: H, features of the state.
         num_layers: layers, each over the outputs of the one before.
         bias: whether there are ``bias_ih`` and ``bias_hh``.
         batch_first: inputs and outputs are (N, L, features) rather than (L, N, features).
         dropout: probability with which outputs of all layers but the last are zeroed in training.
         bidirectional: each layer has a second direction, from the last step to the first.
         proj_size: of an LSTM, the size to which outputs are projected; 0: they are not.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: an input of other than 2 or 3 dims or of another dtype, ``dropout`` outside of
+            [0, 1], or a size that is not positive.
+        RuntimeError: another number of features, a state of another shape, or L of 0.
+
+    Shape:
+        - input: (L, N, I), or as RNN says; output: (L, N, D H).
+        - parameters: as those of RNN, with 4 H rows for an LSTM and 3 H for a GRU.
     """
 
     mode: str
@@ -293,9 +304,40 @@ def _refuse_projection(kwargs: dict[str, Any]) -> None:
 
 
 class RNN(RNNBase):
-    """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), or relu of it.
+    """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), or relu of it, step by step.
 
-    Arguments as RNNBase's without ``mode``, with ``nonlinearity`` ('tanh' or 'relu') as the fourth.
+    All weights start as U(-k, k), k = 1 / sqrt(H). In evaluation there is no dropout. The kink of
+    relu gets the gradient 0.
+
+    Elman, Finding Structure in Time (1990).
+
+    Args:
+        input_size: I, features of the input.
+        hidden_size: H, features of the state.
+        num_layers: layers (1), each over the outputs of the one before.
+        nonlinearity: 'tanh' ('tanh') or 'relu'; keyword or fourth.
+        bias: whether there are ``bias_ih`` and ``bias_hh`` (True).
+        batch_first: inputs and outputs are (N, L, features) rather than (L, N, features) (False).
+        dropout: probability with which outputs of all layers but the last are zeroed in training
+            (0).
+        bidirectional: each layer has a second direction, from the last step to the first (False).
+        device, dtype: of the parameters; None for the default.
+        args, kwargs: the above in this order.
+
+    Raises:
+        ValueError: an input of other than 2 or 3 dims or of another dtype, ``dropout`` outside of
+            [0, 1], or a size that is not positive, an unknown ``nonlinearity``, or ``proj_size``.
+        RuntimeError: another number of features, a state of another shape, or L of 0.
+
+    Shape:
+        - input: (L, N, I), with ``batch_first`` (N, L, I), without batch (L, I), or a
+          PackedSequence.
+        - hx and the state returned: (D num_layers, N, H), without batch (D num_layers, H); zeros if
+          not given.
+        - output: (L, N, D H), or as the input is, D being 2 if ``bidirectional``, else 1.
+        - weight_ih_l0: (H, I), of later layers (H, D H); weight_hh_l0: (H, H); bias_ih_l0,
+          bias_hh_l0: (H); a layer k has ``_lk``, the second direction ``_lk_reverse``.
+        - dtypes: floating, that of the weights.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -313,11 +355,45 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; the state is a pair (h, c).
+    """Long short-term memory: gates decide what a cell keeps; the state is (h, c).
 
     i, f, o = sigmoid(...), g = tanh(...), c_t = f c_{t-1} + i g, h_t = o tanh(c_t), each gate of
-    W_ih x_t + b_ih + W_hh h_{t-1} + b_hh; with ``proj_size`` h_t = W_hr (o tanh(c_t)).
-    Arguments as RNNBase's without ``mode``.
+    W_ih x_t + b_ih + W_hh h_{t-1} + b_hh; with ``proj_size`` h_t = W_hr (o tanh(c_t)). The rows of
+    the weights are those of i, f, g, o. All weights start as U(-k, k), k = 1 / sqrt(H). In
+    evaluation there is no dropout.
+
+    Hochreiter and Schmidhuber, Long Short-Term Memory (1997); projections: Sak, Senior and Beaufays
+    (arXiv:1402.1128).
+
+    Args:
+        input_size: I, features of the input.
+        hidden_size: H, features of the state.
+        num_layers: layers (1), each over the outputs of the one before.
+        bias: whether there are ``bias_ih`` and ``bias_hh`` (True).
+        batch_first: inputs and outputs are (N, L, features) rather than (L, N, features) (False).
+        dropout: probability with which outputs of all layers but the last are zeroed in training
+            (0).
+        bidirectional: each layer has a second direction, from the last step to the first (False).
+        proj_size: P, the size to which h is projected, smaller than H (0: it is not, and P below is
+            H).
+        device, dtype: of the parameters; None for the default.
+        args, kwargs: the above in this order.
+
+    Raises:
+        ValueError: an input of other than 2 or 3 dims or of another dtype, ``dropout`` outside of
+            [0, 1], or a size that is not positive, or ``proj_size`` that is not smaller than H.
+        RuntimeError: another number of features, a state of another shape, or L of 0.
+
+    Shape:
+        - input: (L, N, I), with ``batch_first`` (N, L, I), without batch (L, I), or a
+          PackedSequence.
+        - hx and the state returned: a pair, h (D num_layers, N, P) and c (D num_layers, N, H),
+          without batch both without N; zeros if not given.
+        - output: (L, N, D P), or as the input is, D being 2 if ``bidirectional``, else 1.
+        - weight_ih_l0: (4 H, I), of later layers (4 H, D P); weight_hh_l0: (4 H, P); bias_ih_l0,
+          bias_hh_l0: (4 H); weight_hr_l0: (P, H) with ``proj_size``; a layer k has ``_lk``, the
+          second direction ``_lk_reverse``.
+        - dtypes: floating, that of the weights.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -363,10 +439,40 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units.
+    """Gated recurrent units: a gate r of what a step sees and a gate z of what it keeps.
 
-    r, z = sigmoid(...), n = tanh(W_in x_t + b_in + r (W_hn h_{t-1} + b_hn)),
-    h_t = (1 - z) n + z h_{t-1}. Arguments as RNNBase's without ``mode``.
+    r, z = sigmoid(W_i x_t + b_i + W_h h_{t-1} + b_h), n = tanh(W_in x_t + b_in + r (W_hn h_{t-1} +
+    b_hn)), h_t = (1 - z) n + z h_{t-1}. The rows of the weights are those of r, z, n. All weights
+    start as U(-k, k), k = 1 / sqrt(H). In evaluation there is no dropout.
+
+    Cho et al., Learning Phrase Representations using RNN Encoder-Decoder (arXiv:1406.1078).
+
+    Args:
+        input_size: I, features of the input.
+        hidden_size: H, features of the state.
+        num_layers: layers (1), each over the outputs of the one before.
+        bias: whether there are ``bias_ih`` and ``bias_hh`` (True).
+        batch_first: inputs and outputs are (N, L, features) rather than (L, N, features) (False).
+        dropout: probability with which outputs of all layers but the last are zeroed in training
+            (0).
+        bidirectional: each layer has a second direction, from the last step to the first (False).
+        device, dtype: of the parameters; None for the default.
+        args, kwargs: the above in this order.
+
+    Raises:
+        ValueError: an input of other than 2 or 3 dims or of another dtype, ``dropout`` outside of
+            [0, 1], or a size that is not positive, or ``proj_size``.
+        RuntimeError: another number of features, a state of another shape, or L of 0.
+
+    Shape:
+        - input: (L, N, I), with ``batch_first`` (N, L, I), without batch (L, I), or a
+          PackedSequence.
+        - hx and the state returned: (D num_layers, N, H), without batch (D num_layers, H); zeros if
+          not given.
+        - output: (L, N, D H), or as the input is, D being 2 if ``bidirectional``, else 1.
+        - weight_ih_l0: (3 H, I), of later layers (3 H, D H); weight_hh_l0: (3 H, H); bias_ih_l0,
+          bias_hh_l0: (3 H); a layer k has ``_lk``, the second direction ``_lk_reverse``.
+        - dtypes: floating, that of the weights.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -375,7 +481,20 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: ``weight_ih``, ``weight_hh`` and, with ``bias``, two biases."""
+    """What the cells share: ``weight_ih``, ``weight_hh`` and, with ``bias``, two biases.
+
+    All weights start as U(-k, k), k = 1 / sqrt(H).
+
+    Args:
+        input_size: I, features of the input.
+        hidden_size: H, features of the state.
+        bias: whether there are ``bias_ih`` and ``bias_hh``.
+        num_chunks: G, the rows of the weights over H: 1, 4 or 3.
+        device, dtype: of the parameters; None for the default.
+
+    Shape:
+        - weight_ih: (G H, I); weight_hh: (G H, H); bias_ih, bias_hh: (G H).
+    """
 
     def __init__(
         self,
@@ -429,7 +548,27 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of RNN: (N, I) and a state (N, H) to the new state; N may be missing."""
+    """One step of RNN: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu of it.
+
+    All weights start as U(-k, k), k = 1 / sqrt(H).
+
+    Args:
+        input_size: I, features of the input.
+        hidden_size: H, features of the state.
+        bias: whether there are ``bias_ih`` and ``bias_hh``.
+        nonlinearity: 'tanh' or 'relu'.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: an input or state of other than 1 or 2 dims.
+        RuntimeError: another number of features, or an unknown ``nonlinearity``, when it is called.
+
+    Shape:
+        - input: (N, I) or (I).
+        - hx and output: (N, H) or (H); zeros if not given.
+        - weight_ih: (H, I); weight_hh: (H, H); bias_ih, bias_hh: (H).
+        - dtypes: floating, that of the weights.
+    """
 
     def __init__(
         self,
@@ -456,7 +595,27 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of LSTM: (N, I) and states (h, c), each (N, H), to the new pair."""
+    """One step of LSTM: an input and the states (h, c) to the new pair.
+
+    i, f, o = sigmoid(...), g = tanh(...), c' = f c + i g, h' = o tanh(c'), each gate of W_ih x +
+    b_ih + W_hh h + b_hh. All weights start as U(-k, k), k = 1 / sqrt(H).
+
+    Args:
+        input_size: I, features of the input.
+        hidden_size: H, features of the state.
+        bias: whether there are ``bias_ih`` and ``bias_hh``.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: an input or state of other than 1 or 2 dims.
+        RuntimeError: another number of features.
+
+    Shape:
+        - input: (N, I) or (I).
+        - hx and output: pairs of (N, H) or (H); zeros if not given.
+        - weight_ih: (4 H, I); weight_hh: (4 H, H); bias_ih, bias_hh: (4 H).
+        - dtypes: floating, that of the weights.
+    """
 
     def __init__(
         self,
@@ -481,7 +640,27 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of GRU: (N, I) and a state (N, H) to the new state; N may be missing."""
+    """One step of GRU: an input and a state to the new state.
+
+    r, z = sigmoid(...), n = tanh(W_in x + b_in + r (W_hn h + b_hn)), h' = (1 - z) n + z h. All
+    weights start as U(-k, k), k = 1 / sqrt(H).
+
+    Args:
+        input_size: I, features of the input.
+        hidden_size: H, features of the state.
+        bias: whether there are ``bias_ih`` and ``bias_hh``.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        ValueError: an input or state of other than 1 or 2 dims.
+        RuntimeError: another number of features.
+
+    Shape:
+        - input: (N, I) or (I).
+        - hx and output: (N, H) or (H); zeros if not given.
+        - weight_ih: (3 H, I); weight_hh: (3 H, H); bias_ih, bias_hh: (3 H).
+        - dtypes: floating, that of the weights.
+    """
 
     def __init__(
         self,

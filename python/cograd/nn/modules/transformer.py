@@ -71,14 +71,34 @@ class _Layer(Module):
 class TransformerEncoderLayer(_Layer):
     """Self-attention and a feed-forward network, each with dropout, a sum and a LayerNorm.
 
+    x = norm1(x + attention(x)), x = norm2(x + linear2(activation(linear1(x)))); with ``norm_first``
+    x + attention(norm1(x)) and so on.
+
+    Vaswani et al., Attention Is All You Need (arXiv:1706.03762); ``norm_first`` as in Xiong et al.,
+    On Layer Normalization in the Transformer Architecture (arXiv:2002.04745).
+
     Args:
-        d_model: features. nhead: heads of the attention. dim_feedforward: features inside.
-        dropout: probability, three times.
+        d_model: E, features.
+        nhead: heads of the attention, which must divide E.
+        dim_feedforward: F, features inside.
+        dropout: probability, of attention weights and of the results of each part; in training
+            only.
         activation: 'relu', 'gelu' or a function.
         layer_norm_eps: eps of the LayerNorms.
         batch_first: inputs are (N, S, E) rather than (S, N, E).
         norm_first: the LayerNorms stand before attention and feed-forward, not after the sums.
         bias: whether linear layers and LayerNorms have one.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        AssertionError: ``nhead`` does not divide E.
+        RuntimeError: an unknown ``activation``, or shapes that do not fit.
+
+    Shape:
+        - src and output: (S, N, E), with ``batch_first`` (N, S, E), or (S, E).
+        - masks: those of MultiheadAttention; True or -inf hides.
+        - linear1: F x E; linear2: E x F; self_attn: a MultiheadAttention; norm1, norm2: (E).
+        - dtypes: floating, that of the weights.
     """
 
     def __init__(
@@ -142,7 +162,36 @@ class TransformerEncoderLayer(_Layer):
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention over the encoder's output, and a feed-forward network.
 
-    Arguments as TransformerEncoderLayer's.
+    x = norm1(x + attention(x)), x = norm2(x + attention(x, memory)), x = norm3(x +
+    linear2(activation(linear1(x)))); with ``norm_first`` each norm is taken of what goes in.
+
+    Vaswani et al., Attention Is All You Need (arXiv:1706.03762); ``norm_first`` as in Xiong et al.,
+    On Layer Normalization in the Transformer Architecture (arXiv:2002.04745).
+
+    Args:
+        d_model: E, features.
+        nhead: heads of the attention, which must divide E.
+        dim_feedforward: F, features inside.
+        dropout: probability, of attention weights and of the results of each part; in training
+            only.
+        activation: 'relu', 'gelu' or a function.
+        layer_norm_eps: eps of the LayerNorms.
+        batch_first: inputs are (N, S, E) rather than (S, N, E).
+        norm_first: the LayerNorms stand before attention and feed-forward, not after the sums.
+        bias: whether linear layers and LayerNorms have one.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        AssertionError: ``nhead`` does not divide E.
+        RuntimeError: an unknown ``activation``, or shapes that do not fit.
+
+    Shape:
+        - tgt and output: (T, N, E), memory: (S, N, E), with ``batch_first`` N first, or both
+          without N.
+        - masks: those of MultiheadAttention; True or -inf hides.
+        - linear1: F x E; linear2: E x F; self_attn, multihead_attn: MultiheadAttention; norm1,
+          norm2, norm3: (E).
+        - dtypes: floating, that of the weights.
     """
 
     def __init__(
@@ -229,9 +278,19 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """``num_layers`` copies of a layer, one over the output of the other, and a norm behind them.
+    """``num_layers`` copies of a layer, each over the output of the last, and a norm behind.
 
-    ``enable_nested_tensor`` and ``mask_check`` are taken and change nothing: padding stays.
+    The copies have parameters of their own, which start equal.
+
+    Args:
+        encoder_layer: what is copied.
+        num_layers: the number of copies.
+        norm: a module that the last output goes through, or None.
+        enable_nested_tensor, mask_check: taken and change nothing: padding stays.
+
+    Shape:
+        - src and output: (S, N, E), or as the layers have them.
+        - masks: those of MultiheadAttention; True or -inf hides.
     """
 
     def __init__(
@@ -269,7 +328,19 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """``num_layers`` copies of a layer, each over the output of the last, and a norm behind."""
+    """``num_layers`` copies of a layer, each over the output of the last, and a norm behind.
+
+    The copies have parameters of their own, which start equal.
+
+    Args:
+        decoder_layer: what is copied.
+        num_layers: the number of copies.
+        norm: a module that the last output goes through, or None.
+
+    Shape:
+        - tgt and output: (T, N, E), memory: (S, N, E), or as the layers have them.
+        - masks: those of MultiheadAttention; True or -inf hides.
+    """
 
     def __init__(
         self,
@@ -313,13 +384,38 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """Encoder and decoder (Vaswani et al., "Attention is all you need").
+    """An encoder of src and a decoder of tgt that looks at its output.
+
+    All matrices start as Xavier-uniform.
+
+    Vaswani et al., Attention Is All You Need (arXiv:1706.03762); ``norm_first`` as in Xiong et al.,
+    On Layer Normalization in the Transformer Architecture (arXiv:2002.04745).
 
     Args:
-        d_model, nhead: as those of TransformerEncoderLayer; dim_feedforward, dropout, activation,
-            layer_norm_eps, batch_first, norm_first and bias too.
+        d_model: E, features.
+        nhead: heads of the attention, which must divide E.
         num_encoder_layers, num_decoder_layers: layers of either.
-        custom_encoder, custom_decoder: modules in their place.
+        dim_feedforward: F, features inside.
+        dropout: probability, of attention weights and of the results of each part; in training
+            only.
+        activation: 'relu', 'gelu' or a function.
+        custom_encoder, custom_decoder: modules in their place, called with the masks.
+        layer_norm_eps: eps of the LayerNorms.
+        batch_first: inputs are (N, S, E) rather than (S, N, E).
+        norm_first: the LayerNorms stand before attention and feed-forward, not after the sums.
+        bias: whether linear layers and LayerNorms have one.
+        device, dtype: of the parameters; None for the default.
+
+    Raises:
+        AssertionError: ``nhead`` does not divide E.
+        RuntimeError: batches or features that differ, or an unknown ``activation``.
+
+    Shape:
+        - src: (S, N, E); tgt and output: (T, N, E); with ``batch_first`` N first, or both without
+          N.
+        - masks: those of MultiheadAttention; True or -inf hides;
+          ``generate_square_subsequent_mask`` makes a causal one.
+        - dtypes: floating, that of the weights.
     """
 
     def __init__(

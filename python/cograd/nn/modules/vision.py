@@ -29,7 +29,29 @@ __all__ = [
 
 
 class Upsample(Module):
-    """``nn.functional.interpolate`` as a layer."""
+    """``nn.functional.interpolate`` as a layer: another size of the last dims.
+
+    Of the modes 'linear' needs (N, C, L), 'bilinear' and 'bicubic' (N, C, H, W), 'trilinear' (N, C,
+    D, H, W); 'nearest', 'nearest-exact' and 'area' take all three. Linear in its input.
+
+    Args:
+        size: of the last dims, an int for all of them or one each.
+        scale_factor: what they are multiplied by, a number or one each; not with ``size``.
+        mode: see above.
+        align_corners: whether the outer elements of input and output lie at one place, of the
+            linear and cubic modes; None is False.
+        recompute_scale_factor: computes the factor anew from the sizes, which are whole.
+
+    Raises:
+        ValueError: neither or both of ``size`` and ``scale_factor``, or ``align_corners`` with
+            another mode.
+        NotImplementedError: other dims than the mode has, or a dtype that is not floating.
+
+    Shape:
+        - input: (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+        - output: (N, C, ``size``) or each last dim floor(size * scale_factor).
+        - dtypes: floating.
+    """
 
     def __init__(
         self,
@@ -69,21 +91,70 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Upsample of images with mode ``'nearest'``."""
+    """Upsample of images with mode 'nearest': each pixel is that below it.
+
+    See ``nn.functional.interpolate``.
+
+    Args:
+        size: of the last dims, an int for all of them or one each.
+        scale_factor: what they are multiplied by, a number or one each; not with ``size``.
+
+    Raises:
+        ValueError: neither or both of ``size`` and ``scale_factor``.
+        NotImplementedError: other dims than the mode has, or a dtype that is not floating.
+
+    Shape:
+        - input: (N, C, H, W).
+        - output: (N, C, ``size``) or (N, C, floor(H * factor), floor(W * factor)).
+        - dtypes: floating.
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Upsample of images with mode ``'bilinear'`` and aligned corners."""
+    """Upsample of images with mode 'bilinear' and aligned corners.
+
+    See ``nn.functional.interpolate``.
+
+    Args:
+        size: of the last dims, an int for all of them or one each.
+        scale_factor: what they are multiplied by, a number or one each; not with ``size``.
+
+    Raises:
+        ValueError: neither or both of ``size`` and ``scale_factor``.
+        NotImplementedError: other dims than the mode has, or a dtype that is not floating.
+
+    Shape:
+        - input: (N, C, H, W).
+        - output: (N, C, ``size``) or (N, C, floor(H * factor), floor(W * factor)).
+        - dtypes: floating.
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
 class PixelShuffle(Module):
-    """(*, C r^2, H, W) to (*, C, H r, W r)."""
+    """Spreads r^2 channels over an image r times as large in both directions.
+
+    out[c, h r + i, w r + j] = x[c r^2 + i r + j, h, w]. Shi et al., Real-Time Single Image and
+    Video Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural Network
+    (arXiv:1609.05158). See ``nn.functional.pixel_shuffle``.
+
+    Args:
+        upscale_factor: r, positive.
+
+    Raises:
+        RuntimeError: fewer than 3 dims, channels that r^2 does not divide, or a factor that is not
+            positive.
+
+    Shape:
+        - input: (*, C r^2, H, W).
+        - output: (*, C, H r, W r).
+        - dtypes: any.
+    """
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -99,7 +170,22 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """(*, C, H r, W r) to (*, C r^2, H, W)."""
+    """The inverse of PixelShuffle: blocks of r x r pixels become channels.
+
+    out[c r^2 + i r + j, h, w] = x[c, h r + i, w r + j]. See ``nn.functional.pixel_unshuffle``.
+
+    Args:
+        downscale_factor: r, positive.
+
+    Raises:
+        RuntimeError: fewer than 3 dims, a height or width that r does not divide, or a factor that
+            is not positive.
+
+    Shape:
+        - input: (*, C, H r, W r).
+        - output: (*, C r^2, H, W).
+        - dtypes: any.
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -115,7 +201,21 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Takes the channels of ``groups`` groups in turn."""
+    """Takes the channels of ``groups`` groups in turn.
+
+    Channel i of group g becomes channel i * groups + g. Zhang et al., ShuffleNet
+    (arXiv:1707.01083). See ``nn.functional.channel_shuffle``.
+
+    Args:
+        groups: must divide C.
+
+    Raises:
+        RuntimeError: fewer than 3 dims, or groups that do not divide the channels.
+
+    Shape:
+        - input and output: (N, C, *), at least 3 dims.
+        - dtypes: any.
+    """
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -131,7 +231,24 @@ class ChannelShuffle(Module):
 
 
 class Dropout1d(Dropout):
-    """In training, zeroes whole channels of (N, C, L) with probability ``p``."""
+    """In training, zeroes whole channels of (N, C, L) with probability ``p``.
+
+    The others are divided by 1 - p; in evaluation it returns its input. Tompson et al., Efficient
+    Object Localization Using Convolutional Networks (arXiv:1411.4280). See
+    ``nn.functional.dropout1d``.
+
+    Args:
+        p: probability of a zeroed channel, in [0, 1].
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        ValueError: ``p`` outside of [0, 1].
+        RuntimeError: an input of other than 2 or 3 dims.
+
+    Shape:
+        - input and output: (N, C, L) or (C, L).
+        - dtypes: floating or complex.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, L) or (C, L) to the same shape."""
@@ -139,7 +256,23 @@ class Dropout1d(Dropout):
 
 
 class Dropout2d(Dropout):
-    """In training, zeroes whole channels of (N, C, H, W) with probability ``p``."""
+    """In training, zeroes whole channels of (N, C, H, W) with probability ``p``.
+
+    The others are divided by 1 - p; in evaluation it returns its input. Of an input of 3 dims, (N,
+    C, L), the channels are those of dim 1, as in torch. Tompson et al., Efficient Object
+    Localization Using Convolutional Networks (arXiv:1411.4280). See ``nn.functional.dropout2d``.
+
+    Args:
+        p: probability of a zeroed channel, in [0, 1].
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        ValueError: ``p`` outside of [0, 1].
+
+    Shape:
+        - input and output: (N, C, H, W) or (N, C, L).
+        - dtypes: floating or complex.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, H, W) to the same shape."""
@@ -147,7 +280,23 @@ class Dropout2d(Dropout):
 
 
 class Dropout3d(Dropout):
-    """In training, zeroes whole channels of (N, C, D, H, W) with probability ``p``."""
+    """In training, zeroes whole channels of (N, C, D, H, W) with probability ``p``.
+
+    The others are divided by 1 - p; in evaluation it returns its input. Tompson et al., Efficient
+    Object Localization Using Convolutional Networks (arXiv:1411.4280). See
+    ``nn.functional.dropout3d``.
+
+    Args:
+        p: probability of a zeroed channel, in [0, 1].
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        ValueError: ``p`` outside of [0, 1].
+
+    Shape:
+        - input and output: (N, C, D, H, W) or (C, D, H, W).
+        - dtypes: floating or complex.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, D, H, W) to the same shape."""
@@ -155,7 +304,25 @@ class Dropout3d(Dropout):
 
 
 class AlphaDropout(Dropout):
-    """Dropout that keeps the mean and variance of SELU activations."""
+    """Dropout that keeps the mean and variance of SELU activations.
+
+    In training elements become -1.7580993408473766, the limit of SELU, with probability ``p``; then
+    all are scaled and moved so that mean 0 and variance 1 stay. In evaluation it returns its input.
+
+    Klambauer et al., Self-Normalizing Neural Networks (arXiv:1706.02515). See
+    ``nn.functional.alpha_dropout``.
+
+    Args:
+        p: probability, in [0, 1].
+        inplace: kept; it changes nothing.
+
+    Raises:
+        ValueError: ``p`` outside of [0, 1].
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """(*) to (*)."""
@@ -163,7 +330,24 @@ class AlphaDropout(Dropout):
 
 
 class FeatureAlphaDropout(Dropout):
-    """AlphaDropout of whole channels."""
+    """AlphaDropout of whole channels.
+
+    In training channels become -1.7580993408473766, the limit of SELU, with probability ``p``, and
+    all are scaled and moved as in AlphaDropout. In evaluation it returns its input. See
+    ``nn.functional.feature_alpha_dropout``.
+
+    Args:
+        p: probability, in [0, 1].
+        inplace: kept; it changes nothing.
+
+    Raises:
+        ValueError: ``p`` outside of [0, 1].
+        RuntimeError: an input of fewer than 2 dims.
+
+    Shape:
+        - input and output: (N, C, *), at least 2 dims.
+        - dtypes: floating.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *) to the same shape."""
@@ -171,7 +355,18 @@ class FeatureAlphaDropout(Dropout):
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
+    """exp(x_c) / sum_k exp(x_k) over the channels of images.
+
+    See ``nn.functional.softmax``.
+
+    Raises:
+        ValueError: an input of other than 3 or 4 dims.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (N, C, H, W) or (C, H, W).
+        - dtypes: floating.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, H, W) or (C, H, W) to the same shape."""
@@ -183,7 +378,26 @@ class Softmax2d(Module):
 
 
 class RReLU(Module):
-    """LeakyReLU with a slope that is drawn from U(lower, upper) for each element."""
+    """x where x > 0, a * x elsewhere, with a random slope a.
+
+    In training a is drawn from U(lower, upper) for each element, in evaluation it is (lower +
+    upper) / 2. At 0 the gradient is a.
+
+    Xu et al., Empirical Evaluation of Rectified Activations in Convolutional Network
+    (arXiv:1505.00853). See ``nn.functional.rrelu``.
+
+    Args:
+        lower, upper: ends of the range of slopes.
+        inplace: writes the result into the input; refused for a leaf that requires grad.
+
+    Raises:
+        RuntimeError: ``lower`` is larger than ``upper``, when it is called.
+        NotImplementedError: an input that is not floating.
+
+    Shape:
+        - input and output: (*), any shape.
+        - dtypes: floating.
+    """
 
     def __init__(
         self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False

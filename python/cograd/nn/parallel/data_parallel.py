@@ -15,7 +15,18 @@ __all__ = ["DataParallel", "data_parallel"]
 class DataParallel(Module):
     """Calls ``module``, whose parameters stand below ``module.`` in the state_dict.
 
-    Kernels use all cores already. ``device_ids`` and ``output_device`` may name the CPU only.
+    Kernels use all cores already: nothing is copied or cut up.
+
+    Args:
+        module: what is called.
+        device_ids, output_device: may name the CPU only.
+        dim: kept; it changes nothing.
+
+    Raises:
+        RuntimeError: a device other than the CPU.
+
+    Shape:
+        - input and output: those of ``module``.
     """
 
     def __init__(

@@ -15,7 +15,12 @@ from ..parameter import Parameter
 
 
 class WeightNorm:
-    """Computes a weight from its magnitude ``name_g`` and direction ``name_v`` before each call."""
+    """Computes a weight from its magnitude ``name_g`` and direction ``name_v`` before each call.
+
+    Args:
+        name: of the parameter.
+        dim: the dim that has a magnitude for each index, None for one magnitude.
+    """
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name = name
@@ -78,7 +83,17 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
 
 
 class SpectralNorm:
-    """Divides ``name_orig`` by its largest singular value before each call."""
+    """Divides ``name_orig`` by its largest singular value before each call.
+
+    Args:
+        name: of the parameter.
+        n_power_iterations: of each call in training, positive.
+        dim: that of the outputs.
+        eps: the least norm that is divided by.
+
+    Raises:
+        ValueError: ``n_power_iterations`` is not positive.
+    """
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
         if n_power_iterations <= 0:

@@ -54,6 +54,20 @@ class ParametrizationList(ModuleList):
 
     That is ``original``, or ``original0``, ``original1``, ... where the first one's
     ``right_inverse`` gives several tensors. Calling it gives the tensor.
+    ``register_parametrization`` makes them.
+
+    Args:
+        modules: the parametrizations, at least one, in the order of their calls.
+        original: the tensor, whose values the originals give back where there is a
+            ``right_inverse``.
+        unsafe: does not check that shape and dtype stay.
+
+    Raises:
+        ValueError: no modules, a ``right_inverse`` that gives something else than tensors, or
+            another shape or dtype.
+
+    Shape:
+        - output: the shape of ``original``, unless ``unsafe``.
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:

@@ -67,7 +67,11 @@ def _check_structured(t: Tensor, dim: int) -> None:
 
 
 class BasePruningMethod(ABC):
-    """A way to choose what is pruned; a hook that multiplies by the mask before each call."""
+    """A way to choose what is pruned; a hook that multiplies by the mask before each call.
+
+    Subclasses set ``PRUNING_TYPE`` and define ``compute_mask(t, default_mask)``; the class method
+    ``apply(module, name, ...)`` prunes.
+    """
 
     _tensor_name: str
     PRUNING_TYPE = "unstructured"
@@ -152,7 +156,15 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods, each pruning what the ones before have left."""
+    """Several methods, each pruning what the ones before have left.
+
+    Args:
+        args: pruning methods, or one iterable of them, of one parameter.
+
+    Raises:
+        TypeError: something that is no pruning method.
+        ValueError: a method of another parameter.
+    """
 
     def __init__(self, *args: Any) -> None:
         self._pruning_methods: tuple[Any, ...] = ()
@@ -226,7 +238,15 @@ class _Amount(BasePruningMethod):
 
 
 class RandomUnstructured(_Amount):
-    """Prunes a number or share ``amount`` of elements, any of them."""
+    """Prunes a number or share ``amount`` of elements, any of them.
+
+    Args:
+        amount: how many, an int, or a share in [0, 1].
+
+    Raises:
+        TypeError: ``amount`` is no number.
+        ValueError: ``amount`` is negative, a share above 1, or more than there are.
+    """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The mask with that many more zeros."""
@@ -235,7 +255,15 @@ class RandomUnstructured(_Amount):
 
 
 class L1Unstructured(_Amount):
-    """Prunes a number or share ``amount`` of elements, the smallest."""
+    """Prunes a number or share ``amount`` of elements, the smallest.
+
+    Args:
+        amount: how many, an int, or a share in [0, 1].
+
+    Raises:
+        TypeError: ``amount`` is no number.
+        ValueError: ``amount`` is negative, a share above 1, or more than there are.
+    """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The mask with that many more zeros."""
@@ -264,14 +292,37 @@ class _Channels(BasePruningMethod):
 
 
 class RandomStructured(_Channels):
-    """Prunes a number or share ``amount`` of channels along ``dim``, any of them."""
+    """Prunes a number or share ``amount`` of channels along ``dim``, any of them.
+
+    Args:
+        amount: how many, an int, or a share in [0, 1].
+        dim: the dim of the channels.
+
+    Raises:
+        TypeError: ``amount`` is no number.
+        ValueError: ``amount`` is negative, a share above 1, or more than there are; or a tensor of
+            one dim.
+        IndexError: no such dim.
+    """
 
     def _scores(self, t: Tensor) -> Tensor:
         return cograd.rand(t.shape[self.dim])
 
 
 class LnStructured(_Channels):
-    """Prunes a number or share ``amount`` of channels along ``dim``, of the smallest n-norm."""
+    """Prunes a number or share ``amount`` of channels along ``dim``, of the smallest n-norm.
+
+    Args:
+        amount: how many, an int, or a share in [0, 1].
+        n: of the norm: a number, inf, -inf, 'fro' or 'nuc'.
+        dim: the dim of the channels.
+
+    Raises:
+        TypeError: ``amount`` is no number.
+        ValueError: ``amount`` is negative, a share above 1, or more than there are; or a tensor of
+            one dim.
+        IndexError: no such dim.
+    """
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         super().__init__(amount, dim)
@@ -283,7 +334,14 @@ class LnStructured(_Channels):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes where a given mask is zero."""
+    """Prunes where a given mask is zero.
+
+    Args:
+        mask: of 0 and 1, of the shape of the parameter.
+
+    Raises:
+        AssertionError: a mask of another shape.
+    """
 
     PRUNING_TYPE = "global"
 
