@@ -93,7 +93,7 @@ def multi_margin_loss(
             f"multi_margin_loss: inconsistent target size, expected {x.shape[0]} but got "
             f"{list(target.shape)}"
         )
-    z = (margin - x.gather(1, y) + x).clamp(min=0)
+    z = (margin - x.gather(1, y) + x).relu()
     if p == 2:
         z = z * z
     if weight is not None:
@@ -128,7 +128,7 @@ def multilabel_margin_loss(
     given = (y < 0).to(cograd.int64).cumsum(1) == 0
     at = y.masked_fill(given.logical_not(), 0)
     labelled = cograd.zeros(x.shape, dtype=cograd.int64).scatter_add(1, at, given.to(cograd.int64))
-    pairs = (1 - x.gather(1, at).unsqueeze(2) + x.unsqueeze(1)).clamp(min=0)
+    pairs = (1 - x.gather(1, at).unsqueeze(2) + x.unsqueeze(1)).relu()
     counts = given.unsqueeze(2) & (labelled == 0).unsqueeze(1)
     losses = pairs.masked_fill(counts.logical_not(), 0).sum((1, 2)) / x.shape[1]
     if input.dim() == 1 and reduction == "none":
