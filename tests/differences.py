@@ -60,6 +60,10 @@ ELSEWHERE = {
     "test_backward_with_the_gil_held",
     "a header edited, `load` again in the same process": "test_cpp_extension_build.py::"
     "test_header_edit_between_loads_in_one_process",
+    "the lock of a build that was killed": "test_cpp_extension_build.py::"
+    "test_old_lock_file_does_not_matter",
+    "`generate_vmap_rule`, a result of arguments without samples alone": "test_function_vmap.py::"
+    "test_an_output_of_an_unbatched_input_alone_counts_once_for_each_sample",
     "`fork` after a product or backward on several threads": "test_reentrant.py::"
     "test_fork_after_use",
     "the program ends while daemon threads compute": "fuzz/test_fuzz.py::"

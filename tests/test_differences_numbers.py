@@ -66,6 +66,7 @@ def test_var_mean():
     "gradient of `logcumsumexp` at -inf",
     "gradient of `cumprod` at infinite factors",
     "gradient of `copysign` at infinity",
+    "gradient of `acosh` below 1, where the value is NaN",
     "gradient of `addcdiv` by a divisor of 1e200",
     "gradient of `clamp(x, low, high)`, `low == high > x`",
     "gradient of `kl_div` by targets of 0",
@@ -76,6 +77,7 @@ def test_gradients():
     assert slope(lambda x: x.logcumsumexp(0), [-inf, 0.0]) == [0, 1]
     assert slope(lambda x: x.cumprod(0)[-1], [2.0, inf]) == [inf, 2]
     assert slope(torch.copysign, [inf, inf], [1.0, -1.0])[0] == [1, -1]
+    assert math.isnan(slope(torch.acosh, -2.0))
     got = slope(lambda a, b: torch.addcdiv(T(0.0), a, b), 1e200, 1e200)[1]
     assert math.isclose(got, -1e-200)
     assert slope(torch.clamp, 0.0, 1.0, 1.0) == [0, 0, 1]
@@ -96,6 +98,8 @@ def test_nan_in_margin_losses():
     "`i0(inf)`, `i1(inf)`, `bessel_y0(inf)`",
     "`hermite_polynomial_h(1e300, 5)` and its kin",
     "`gammainc(nan, 0)`",
+    "`zeta(2, inf)`",
+    "Bessel functions of float16",
 )
 def test_special():
     assert math.isclose(special.ndtr(T(-20.5)).item(), 1.0764673258790459e-93, rel_tol=1e-12)
@@ -104,12 +108,23 @@ def test_special():
     assert [v.item() for v in ends] == [inf, inf, 0]
     assert special.hermite_polynomial_h(T(1e300), 5).item() == inf
     assert special.gammainc(T(nan), T(0.0)).isnan()
+    assert special.zeta(T(2.0), T(inf)).item() == 0
+    half = special.bessel_j0(torch.ones(1, dtype=torch.float16))
+    assert half.dtype is torch.float16 and half.item() == pytest.approx(0.7651977, rel=5e-4)
 
 
 @shows("`kthvalue` of equal elements: which one has the gradient")
 def test_kthvalue():
     got = slope(lambda x: x.kthvalue(2).values, [1.0, 1.0, 1.0])
     assert sorted(got) == [0, 0, 1] and got[0] == 0
+
+
+@shows("`topk`, and `sort` without `stable=True`, of equal elements", "`@` of bools")
+def test_equal_elements_and_bools():
+    x = torch.ones(1000)
+    assert x.sort()[1].tolist() == list(range(1000)) and x.topk(3)[1].tolist() == [0, 1, 2]
+    row = torch.tensor([[True, False]])
+    assert (row @ row.T).tolist() == [[True]]
 
 
 @shows("`uint16 + 1`, `uint16 + int32`, `uint64` sums")
