@@ -56,6 +56,36 @@ def test_ctc_of_nothing():
         F.ctc_loss(torch.zeros(0, 1, 3), torch.ones(1, 1, dtype=torch.int64), (0,), (1,))
 
 
+@pytest.mark.parametrize("loss", [F.smooth_l1_loss, F.huber_loss])
+def test_an_infinite_error_has_the_gradient_of_the_line(loss):
+    x = torch.tensor([math.inf, -math.inf, 0.25], requires_grad=True)
+    loss(x, torch.zeros(3), reduction="sum").backward()
+    assert x.grad.tolist() == [1, -1, 0.25]
+    bad = torch.tensor(math.nan, requires_grad=True)
+    loss(bad, torch.zeros(())).backward()
+    assert math.isnan(bad.grad.item())
+
+
+def test_negative_targets_of_kl_div_are_nan():
+    x = torch.zeros(3)
+    loss = F.kl_div(x, torch.tensor([-1.0, 0.0, 1.0]), reduction="none")
+    assert math.isnan(loss[0].item()) and loss[1:].tolist() == [0, 0]
+
+
+def test_an_infinite_variance_of_gaussian_nll_loss():
+    x, var = torch.tensor([1.0], requires_grad=True), torch.tensor([math.inf])
+    loss = F.gaussian_nll_loss(x, torch.zeros(1), var)
+    loss.backward()
+    assert loss.item() == math.inf and x.grad.tolist() == [0]
+
+
+def test_a_margin_that_is_just_kept_has_no_gradient():
+    for loss, target in ((F.multi_margin_loss, 0), (F.multilabel_margin_loss, [0, -1])):
+        x = torch.tensor([1.0, 0.0], requires_grad=True)
+        loss(x, torch.tensor(target)).backward()
+        assert x.grad.tolist() == [0, 0], loss.__name__
+
+
 def test_margins_are_kept():
     for kind, margin in (
         (nn.CosineEmbeddingLoss, 0.0),

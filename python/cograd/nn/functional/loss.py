@@ -157,8 +157,8 @@ def binary_cross_entropy_with_logits(
 
 
 def _xlogx(x: Tensor) -> Tensor:
-    """Gives x * log(x), 0 at 0."""
-    return x * cograd.where(x > 0, x, cograd.ones_like(x)).log()
+    """Gives x * log(x), 0 with a gradient of 0 at 0."""
+    return x * cograd.where(x != 0, x, cograd.ones_like(x)).log()
 
 
 def smooth_l1_loss(
@@ -178,8 +178,9 @@ def smooth_l1_loss(
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0.0:
         return l1_loss(input, target, reduction=reduction)
-    error = (input - target).abs()
-    loss = cograd.where(error < beta, 0.5 * error * error / beta, error - 0.5 * beta)
+    error = input - target
+    small = error.clamp(-beta, beta)  # no square: that of an infinite error has a gradient of NaN
+    loss = small / beta * (error - 0.5 * small)
     return reduce_loss(loss, reduction)
 
 
@@ -196,8 +197,9 @@ def huber_loss(
     _same_size(input, target)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    error = (input - target).abs()
-    loss = cograd.where(error < delta, 0.5 * error * error, delta * (error - 0.5 * delta))
+    error = input - target
+    small = error.clamp(-delta, delta)  # as in smooth_l1_loss
+    loss = small * (error - 0.5 * small)
     if weight is not None:
         if weight.shape != input.shape:
             raise ValueError("Weights and input must have the same size.")
@@ -295,7 +297,7 @@ def gaussian_nll_loss(
         raise ValueError(f"{reduction} is not valid")
     # The floor must not cut the gradient: var is clamped without recording.
     with cograd.no_grad():
-        correction = var.clamp(min=eps) - var
+        correction = (eps - var).clamp(min=0)
     floored = var + correction
     loss = 0.5 * (floored.log() + (input - target) ** 2 / floored)
     if full:

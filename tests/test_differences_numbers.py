@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""docs/differences.md: numbers, modules, files and names; see test_differences.py."""
+
+import inspect
+import io
+import math
+
+import numpy as np
+import pytest
+from differences import D, leaf, shows, slope
+
+import cograd as torch
+import cograd.nn.functional as F
+from cograd import distributions, nn, special
+
+inf, nan = math.inf, math.nan
+
+
+def T(*values, dtype=D):
+    return torch.tensor(values, dtype=dtype)
+
+
+@shows(
+    "`sigmoid` of -800 + i",
+    "`reciprocal` of 1e-320",
+    "gradients of `acos`, `asinh`, `atan` at 1e200 + 1e200i",
+)
+def test_complex():
+    assert T(-800 + 1j, dtype=torch.complex128).sigmoid().tolist() == [0]
+    assert T(1e-320, dtype=torch.complex128).reciprocal().tolist() == [complex(inf, 0)]
+    for f in (torch.acos, torch.asinh, torch.atan):
+        got = slope(lambda z, f=f: f(z).abs(), [1e200 + 1e200j], dtype=torch.complex128)
+        assert abs(got[0]) < 1e-150
+
+
+@shows(
+    "gradient of `linalg.det` at a singular matrix", "second derivative of `linalg.det` at rank 1"
+)
+def test_det():
+    got = slope(torch.linalg.det, [[1.0, 2.0], [2.0, 4.0]])
+    assert torch.allclose(T(*got), T([4.0, -2.0], [-2.0, 1.0]))
+    got = slope(
+        lambda x: torch.autograd.grad(torch.linalg.det(x), x, create_graph=True)[0][0, 0],
+        [[1.0] * 3] * 3,
+    )
+    assert torch.allclose(T(*got), T([0.0, 0.0, 0.0], [0.0, 1.0, -1.0], [0.0, -1.0, 1.0]))
+
+
+@shows("gradients of a full `svd`'s extra vectors")
+def test_extra_vectors():
+    x = torch.tensor([[1.0], [2.0]], dtype=D, requires_grad=True)
+    extra = torch.linalg.svd(x, full_matrices=True)[0][:, 1:]
+    (extra @ extra.T)[0, 0].backward()  # 1 - x0^2 / (x0^2 + x1^2)
+    assert torch.allclose(x.grad, T([-2 * 4 / 25], [2 * 2 / 25]))
+    two = torch.linalg.svd(leaf(1.0, 2.0, 3.0)[:, None], full_matrices=True)[0][:, 1:]
+    with pytest.raises(RuntimeError, match="rotation"):
+        two.sum().backward()
+
+
+@shows("`var_mean` of infinite elements")
+def test_var_mean():
+    assert torch.var_mean(T(inf, 1.0))[1].item() == inf
+
+
+@shows(
+    "gradient of `logcumsumexp` at -inf",
+    "gradient of `cumprod` at infinite factors",
+    "gradient of `copysign` at infinity",
+    "gradient of `acosh` below 1, where the value is NaN",
+    "gradient of `addcdiv` by a divisor of 1e200",
+    "gradient of `clamp(x, low, high)`, `low == high > x`",
+    "gradient of `kl_div` by targets of 0",
+    "gradient of `soft_margin_loss` by its target",
+    "`tanhshrink(1e-10)` of float64: gradient",
+)
+def test_gradients():
+    assert slope(lambda x: x.logcumsumexp(0), [-inf, 0.0]) == [0, 1]
+    assert slope(lambda x: x.cumprod(0)[-1], [2.0, inf]) == [inf, 2]
+    assert slope(torch.copysign, [inf, inf], [1.0, -1.0])[0] == [1, -1]
+    assert math.isnan(slope(torch.acosh, -2.0))
+    got = slope(lambda a, b: torch.addcdiv(T(0.0), a, b), 1e200, 1e200)[1]
+    assert math.isclose(got, -1e-200)
+    assert slope(torch.clamp, 0.0, 1.0, 1.0) == [0, 0, 1]
+    assert slope(lambda t: F.kl_div(T(3.0), t, reduction="sum"), [0.0]) == [-3]
+    assert slope(lambda t: F.soft_margin_loss(T(1.0), t), [0.0]) == [-0.5]
+    assert math.isclose(slope(F.tanhshrink, 1e-10), 1e-20)
+
+
+@shows("NaN in margin losses of classes")
+def test_nan_in_margin_losses():
+    x = T(0.0, nan)
+    assert F.multi_margin_loss(x, torch.tensor(0)).isnan()
+    assert F.multilabel_margin_loss(x, torch.tensor([0, -1])).isnan()
+
+
+@shows(
+    "`special.ndtr(-20.5)`, gradient of `log_ndtr(-inf)`",
+    "`i0(inf)`, `i1(inf)`, `bessel_y0(inf)`",
+    "`hermite_polynomial_h(1e300, 5)` and its kin",
+    "`gammainc(nan, 0)`",
+    "`zeta(2, inf)`",
+    "Bessel functions of float16",
+)
+def test_special():
+    assert math.isclose(special.ndtr(T(-20.5)).item(), 1.0764673258790459e-93, rel_tol=1e-12)
+    assert slope(special.log_ndtr, -inf) == inf
+    ends = [special.i0(T(inf)), special.i1(T(inf)), special.bessel_y0(T(inf))]
+    assert [v.item() for v in ends] == [inf, inf, 0]
+    assert special.hermite_polynomial_h(T(1e300), 5).item() == inf
+    assert special.gammainc(T(nan), T(0.0)).isnan()
+    assert special.zeta(T(2.0), T(inf)).item() == 0
+    half = special.bessel_j0(torch.ones(1, dtype=torch.float16))
+    assert half.dtype is torch.float16 and half.item() == pytest.approx(0.7651977, rel=5e-4)
+
+
+@shows("`kthvalue` of equal elements: which one has the gradient")
+def test_kthvalue():
+    got = slope(lambda x: x.kthvalue(2).values, [1.0, 1.0, 1.0])
+    assert sorted(got) == [0, 0, 1] and got[0] == 0
+
+
+@shows("`topk`, and `sort` without `stable=True`, of equal elements", "`@` of bools")
+def test_equal_elements_and_bools():
+    x = torch.ones(1000)
+    assert x.sort()[1].tolist() == list(range(1000)) and x.topk(3)[1].tolist() == [0, 1, 2]
+    row = torch.tensor([[True, False]])
+    assert (row @ row.T).tolist() == [[True]]
+
+
+@shows("`uint16 + 1`, `uint16 + int32`, `uint64` sums")
+def test_unsigned():
+    x = torch.tensor([65535], dtype=torch.uint16)
+    assert (x + 1).tolist() == [0]
+    assert (x + torch.tensor([1], dtype=torch.int32)).dtype is torch.int32
+    assert (torch.tensor([1], dtype=torch.uint64) + 2**63).tolist() == [2**63 + 1]
+
+
+@shows("numbers of a seed", "generator states")
+def test_random_numbers():
+    g = torch.Generator()
+    torch.manual_seed(0)
+    philox = torch.rand(1).item()
+    torch.set_rng("torch")
+    try:
+        torch.manual_seed(0)
+        assert torch.rand(1).item() == pytest.approx(0.49625659) != philox
+        assert torch.Generator().get_state().numel() == 5056
+    finally:
+        torch.set_rng("philox")
+    assert g.get_state().numel() == 16
+
+
+@shows(
+    "`Weibull(1, 0.5).mode`",
+    "`Pareto.cdf` below the support, unchecked",
+    "gradient of ContinuousBernoulli samples at 1/2",
+    "`kl_divergence(ContinuousBernoulli, Uniform(0, 1))`",
+    "`GeneralizedPareto.log_prob` in float64",
+    "`Normal.cdf(-20)`, `Laplace.cdf(-50)` in float64",
+)
+def test_distributions():
+    d, zero, one = distributions, T(0.0), T(1.0)
+    assert d.Weibull(1.0, 0.5).mode.item() == 0
+    assert d.Pareto(1.0, 1.0, validate_args=False).cdf(T(0.5)).item() == 0
+    p = leaf(0.5)
+    d.ContinuousBernoulli(p).rsample().backward()
+    assert p.grad.item() > 0
+    divergence = d.kl_divergence(d.ContinuousBernoulli(T(0.3)), d.Uniform(zero, one))
+    assert 0 < divergence.item() < 0.1
+    got = d.GeneralizedPareto(zero, one, T(0.5)).log_prob(one).item()
+    assert math.isclose(got, -3 * math.log(1.5))
+    assert math.isclose(d.Normal(zero, one).cdf(T(-20.0)).item(), 2.7536241e-89, rel_tol=1e-5)
+    assert math.isclose(d.Laplace(zero, one).cdf(T(-50.0)).item(), math.exp(-50) / 2)
+
+
+# modules, optimizers
+
+
+@shows("`Adam` of float16 parameters, small gradients")
+def test_adam_of_halves():
+    p = nn.Parameter(torch.ones(1, dtype=torch.float16))
+    p.grad = torch.full_like(p, 1e-4)
+    torch.optim.Adam([p], lr=0.1).step()
+    assert p.item() == pytest.approx(0.9, abs=1e-3)
+
+
+@shows("`SGD(differentiable=True)`: first momentum buffer")
+def test_momentum_keeps_its_history():
+    w = leaf(1.0)
+    p = leaf(1.0).clone()
+    optimizer = torch.optim.SGD([p], lr=0.1, momentum=0.9, differentiable=True)
+    p.grad = 2 * w
+    optimizer.step()
+    assert optimizer.state[p]["momentum_buffer"].requires_grad
+
+
+@shows("autocast: `GRU`", "autocast: `pad`, `index_copy`, `matrix_power`")
+def test_autocast():
+    x = torch.rand(1, 2, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert nn.GRU(2, 2)(x)[0].dtype is torch.bfloat16
+        assert F.pad(x.half(), (1, 1), mode="reflect").dtype is torch.float16
+        assert torch.linalg.matrix_power(x[0], 2).dtype is torch.float32
+        with pytest.raises(RuntimeError, match="dtype"):
+            torch.index_copy(x[0, 0], 0, torch.tensor([0]), torch.ones(1, dtype=torch.bfloat16))
+
+
+# files, interop, names
+
+
+@shows("`save` without a suffix, or to a stream", "damaged files")
+def test_files(tmp_path):
+    for place in (io.BytesIO(), tmp_path / "weights"):
+        torch.save({"a": torch.ones(1)}, place)
+        data = place.getvalue() if isinstance(place, io.BytesIO) else place.read_bytes()
+        assert data[8:9] == b"{"  # a safetensors header after its length
+    bad = tmp_path / "weights.pt"
+    bad.write_bytes(b"hello")
+    with pytest.raises(torch.serialization.FileError, match="weights.pt"):
+        torch.load(bad)
+
+
+@shows("`tensor(array[::-1])`")
+def test_arrays_with_negative_strides():
+    assert torch.tensor(np.arange(3)[::-1]).tolist() == [2, 1, 0]
+
+
+@shows("`__array_namespace__`")
+def test_array_namespace():
+    assert torch.ones(1).__array_namespace__().__name__ == "cograd.array_api"
+
+
+@shows("the name of its node")
+def test_name_of_a_compiled_function():
+    source = (
+        "struct Cube : cograd::autograd::Function<Cube> {"
+        "static cograd::Tensor forward(cograd::autograd::AutogradContext* ctx,"
+        " const cograd::Tensor& x) { return x * x * x; }"
+        "static cograd::autograd::tensor_list backward(cograd::autograd::AutogradContext* ctx,"
+        " cograd::autograd::tensor_list g) { return g; } };"
+    )
+    ops = torch.utils.cpp_extension.load_inline("differences_cube", source, functions="Cube")
+    assert ops.Cube(leaf(1.0)).grad_fn.name() == "CubeBackward"
+
+
+@shows("`repr` of dtypes and sizes", "`repr` of classes")
+def test_names_in_texts():
+    assert repr(torch.float32) == "cograd.float32" and repr(torch.Size([2])) == "cograd.Size([2])"
+    assert repr(nn.Linear) == "<class 'cograd.nn.modules.linear.Linear'>"
+
+
+@shows("a misspelt name")
+def test_neighbours_of_a_name():
+    with pytest.raises(AttributeError, match="did you mean 'zeros'"):
+        _ = torch.zeroes
+
+
+@shows("`inspect.signature(add)`")
+def test_signature():
+    assert str(inspect.signature(torch.add)) == "(input, other, *, alpha=1, out=None)"
+
+
+@shows("names of ops in a profile")
+def test_names_in_a_profile():
+    with torch.autograd.profiler.profile() as profile:
+        torch.add(torch.ones(1), 1)
+    assert "add" in {event.key for event in profile.key_averages()}
