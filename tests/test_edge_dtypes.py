@@ -195,3 +195,22 @@ def test_pads_that_leave_nothing_or_all(pad):
     assert list(y.shape) == sizes
     assert gradcheck(lambda x: F.pad(x, pad, value=2.0), (x,))
     assert F.pad(torch.zeros(2, 0, 3), pad[:2]).shape == (2, 0, 3 + sum(pad[:2]))
+
+
+@pytest.mark.parametrize("byte", [2, 7, 32, 128, 255])
+def test_bools_whose_bytes_are_not_0_or_1(byte):
+    """Views, files and NumPy bring such memory: what is not 0 is true."""
+    b = torch.full((4099,), byte, dtype=torch.uint8).view(torch.bool)
+    b[5] = False
+    x = torch.arange(4099)
+    for count in (b.sum(), b.float().sum(), (b + 0).sum(), b.cumsum(0)[-1], b.count_nonzero()):
+        assert count.item() == 4098
+    assert b.int().max().item() == b.to(torch.uint16).int().max().item() == 1
+    assert (b * 3.0).max().item() == 3
+    for rows in (b.nonzero()[:, 0], x[b], x.masked_select(b), torch.where(b)[0]):
+        assert torch.equal(rows, torch.cat([x[:5], x[6:]]))
+    square = b[:4096].view(64, 64)
+    assert square.nonzero().min().item() == 0 and square.nonzero().max().item() == 63
+    with pytest.raises(RuntimeError, match="got 4 and 4098"):
+        torch.zeros(4099).masked_scatter(b, torch.ones(4))
+    assert torch.zeros(4099).masked_scatter(b, torch.ones(4098)).sum().item() == 4098

@@ -4,6 +4,7 @@
 import gc
 import weakref
 
+import numpy as np
 import pytest
 from conftest import leaf, live_tensors, ones, resident_mb, same
 
@@ -629,6 +630,95 @@ def test_cycle_through_a_hook_is_collected():
     alive = build()
     gc.collect()
     assert alive() is None
+
+
+def test_a_result_that_dies_in_a_cycle_leaves_the_graph_to_the_others():
+    x = leaf([1.0, 2.0])
+
+    def forward():
+        holder = {"hidden": x.exp() * 3}
+        holder["self"] = holder
+        holder["hidden"].owner = holder
+        return (holder["hidden"] * 1).sum()
+
+    z = forward()
+    gc.collect()
+    z.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 3 * np.exp([1.0, 2.0]))
+
+
+class Reviving:
+    """In a cycle with a tensor; its finalizer makes something new of that."""
+
+    def __init__(self, tensor, make, kept):
+        self.tensor, self.make, self.kept, self.me = tensor, make, kept, self
+        tensor.owner = self
+
+    def __del__(self):
+        self.kept.append(self.make(self.tensor))
+
+
+def test_a_finalizer_may_revive_the_graph():
+    kept, x, calls = [], leaf([1.0, 2.0]), []
+    Reviving(x.exp() * 3, lambda y: (y * 1).sum(), kept)
+    hidden = leaf([1.0, 1.0])
+    hidden.grad = ones(2)
+    hidden.register_hook(lambda g: calls.append(1))
+    Reviving(hidden, lambda t: (t * 2).sum(), kept)
+    del hidden
+    gc.collect()
+    kept[0].backward()
+    np.testing.assert_allclose(x.grad.numpy(), 3 * np.exp([1.0, 2.0]))
+    kept[1].backward()
+    variable = kept[1].grad_fn.next_functions[0][0].next_functions[0][0].variable
+    assert same(variable.grad, [3, 3]) and calls == [1]
+
+
+def make_cycle(x):
+    a = x * 1
+    holder = [a]
+    holder.append(holder)
+    a.holder = holder
+    a.add_(x * a)
+
+
+@pytest.mark.parametrize("way", ["garbage", "finalizer", "callback"])
+def test_objects_of_a_collection_may_be_kept_beyond_it(way):
+    """gc.DEBUG_SAVEALL, get_objects() in a finalizer and in a callback: how leaks are looked for."""
+    x, kept = leaf([1.0, 2.0]), []
+
+    class Looks:
+        def __del__(self):
+            kept.extend(gc.get_objects())
+
+    def look(phase, info):
+        kept.extend(gc.get_objects())
+
+    try:
+        if way == "garbage":
+            gc.set_debug(gc.DEBUG_SAVEALL)
+        if way == "callback":
+            gc.callbacks.append(look)
+        for _ in range(5):
+            make_cycle(x)
+        if way == "finalizer":
+            looks = Looks()
+            looks.me, looks.y = looks, x * 2
+            del looks
+        z = (x * x).sum()
+        gc.collect()
+        kept.extend(gc.garbage)
+        other = [bytes(48) for _ in range(10_000)]  # where the freed ones would be
+        assert {type(o).__name__ for o in kept} >= {"Tensor", "_GraphProxy"} and other
+    finally:
+        gc.set_debug(0)
+        if look in gc.callbacks:
+            gc.callbacks.remove(look)
+        kept.clear()
+        gc.garbage.clear()
+    gc.collect()
+    z.backward()
+    assert same(x.grad, [2, 4])
 
 
 def test_cycle_that_is_still_reachable_is_not_collected():

@@ -377,3 +377,10 @@ def test_gradients_at_kinks_are_those_of_the_reference(layer, x, want):
     x = torch.tensor(x, requires_grad=True)
     layer(x).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", [2.0, -0.1, float("nan")])
+def test_binary_cross_entropy_refuses_targets_that_are_no_probabilities(target):
+    x = torch.tensor([0.5, 0.5])
+    with pytest.raises(RuntimeError, match="all elements of target should be between 0 and 1"):
+        F.binary_cross_entropy(x, torch.tensor([1.0, target]))

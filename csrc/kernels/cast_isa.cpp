@@ -75,7 +75,11 @@ __attribute__((noinline)) void cast_kernel(char* const* ptrs, int64_t n, const v
   using Loaded = typename Bytes<From>::type;
   const auto* in = reinterpret_cast<const Loaded*>(ptrs[1]);
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) out[i] = convert<To, Loaded, kFromFloat, kToFloat>(in[i]);
+  for (int64_t i = 0; i < n; ++i) {
+    Loaded v = in[i];
+    if constexpr (same_bool(From{})) v = v != 0;  // memory from elsewhere holds any byte
+    out[i] = convert<To, Loaded, kFromFloat, kToFloat>(v);
+  }
 }
 
 template <DType from, DType to>

@@ -26,17 +26,24 @@ void fill_where(char* const* ptrs, const int64_t* strides, int64_t n, const void
   }
 }
 
-// Sums bytes of 0 and 1; a byte counter would overflow, so blocks of 255 rows stay narrow.
+// Memory from elsewhere holds any byte where a bool is: what is not 0 is true.
+bool is_true(const bool* mask, int64_t i) {
+  return reinterpret_cast<const uint8_t*>(mask)[i] != 0;
+}
+
 int64_t count_true(const bool* mask, int64_t n) {
-  const auto* p = reinterpret_cast<const uint8_t*>(mask);
   int64_t total = 0, i = 0;
   for (; i + 8 <= n; i += 8) {
     uint64_t v;
-    std::memcpy(&v, p + i, 8);
-    // Bytes are 0 or 1: the multiplication adds them into the top byte.
-    total += static_cast<int64_t>((v * 0x0101010101010101u) >> 56);
+    std::memcpy(&v, mask + i, 8);
+    // The lowest bit of a byte becomes whether any of its bits is set.
+    v |= v >> 4;
+    v |= v >> 2;
+    v |= v >> 1;
+    // The multiplication adds the bytes, then 0 or 1, into the top one.
+    total += static_cast<int64_t>(((v & 0x0101010101010101u) * 0x0101010101010101u) >> 56);
   }
-  for (; i < n; ++i) total += p[i];
+  for (; i < n; ++i) total += is_true(mask, i);
   return total;
 }
 
@@ -68,11 +75,13 @@ void for_blocks(int64_t n, const Count& count, const F& f) {
 }
 
 template <class T>
-bool is_nonzero(T v) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-    return (v.bits & 0x7FFFu) != 0;
+bool is_nonzero(const T* x, int64_t i) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return is_true(x, i);
+  } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return (x[i].bits & 0x7FFFu) != 0;
   } else {
-    return !(v == T(0));
+    return !(x[i] == T(0));
   }
 }
 
@@ -80,7 +89,7 @@ template <class T>
 int64_t count_nonzero(const T* x, int64_t n) {
   if constexpr (std::is_same_v<T, bool>) return count_true(x, n);
   int64_t total = 0;
-  for (int64_t i = 0; i < n; ++i) total += is_nonzero(x[i]);
+  for (int64_t i = 0; i < n; ++i) total += is_nonzero(x, i);
   return total;
 }
 
@@ -143,7 +152,7 @@ void masked_select(int64_t itemsize, const void* src, const bool* mask, int64_t 
           // Writes every element and moves on for the kept ones: no branch to mispredict.
           for (int64_t k = 0; k < count; ++i) {
             q[k] = p[i];
-            k += mask[i];
+            k += is_true(mask, i);
           }
         });
   });
@@ -163,7 +172,7 @@ void masked_scatter(int64_t itemsize, void* self, const bool* mask, int64_t n, c
           const U* q = static_cast<const U*>(src) + at;
           U* p = static_cast<U*>(self);
           for (; lo < hi; ++lo) {
-            if (mask[lo]) p[lo] = *q++;
+            if (is_true(mask, lo)) p[lo] = *q++;
           }
         });
   });
@@ -194,7 +203,7 @@ void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t fou
           std::vector<int64_t> flat(static_cast<size_t>(count));
           for (int64_t k = 0; k < count; ++lo) {
             flat[static_cast<size_t>(k)] = lo;
-            k += is_nonzero(p[lo]);
+            k += is_nonzero(p, lo);
           }
           if (nd == 1) {
             std::copy(flat.begin(), flat.end(), out + at);

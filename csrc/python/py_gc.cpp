@@ -13,8 +13,9 @@ namespace cograd::python {
 namespace {
 
 struct Proxy {
-  PyObject_HEAD Node* node;
+  PyObject_HEAD Node* node;  // both null once the collection is over
   TensorImpl* tensor;
+  Py_ssize_t counted;  // references of C++ that its own count pretends to be
 };
 PyTypeObject* proxy_type = nullptr;
 
@@ -59,6 +60,8 @@ int proxy_traverse(PyObject* o, visitproc visit, void* arg) {
   Visits v(visit, arg);
   if (p->tensor != nullptr) {
     visit_tensor(p->tensor, v);
+  } else if (p->node == nullptr) {
+    return 0;
   } else if (p->node->is_accumulator()) {
     // All references on the accumulator together hold one on its tensor.
     v.tensor(static_cast<AccumulateGrad*>(p->node)->variable_impl());
@@ -72,6 +75,7 @@ int proxy_traverse(PyObject* o, visitproc visit, void* arg) {
 
 int proxy_clear(PyObject* o) {
   auto* p = reinterpret_cast<Proxy*>(o);
+  if (p->node == nullptr && p->tensor == nullptr) return 0;
   if (p->tensor != nullptr) {
     TensorImpl* t = p->tensor;
     const Tensor hold = Tensor::borrow(t);
@@ -80,10 +84,7 @@ int proxy_clear(PyObject* o) {
       grad.swap(t->meta->grad);
       if (t->meta->accumulator != nullptr) t->meta->accumulator->clear();
     }
-    if (Node* n = t->grad_fn) {
-      const NodeRef keep = NodeRef::borrow(n);
-      if (!n->is_python()) n->clear();
-    }
+    // Not its node, which other results may need: where that is garbage, its own proxy is cleared.
   } else if (!p->node->is_accumulator() && !p->node->is_python()) {
     const NodeRef hold = NodeRef::borrow(p->node);
     p->node->clear();
@@ -127,6 +128,7 @@ class Discover final : public GraphVisitor {
 };
 
 std::vector<PyObject*>* live_proxies = nullptr;
+bool counted_anew = false;  // in this collection
 
 void end_collection() {
   if (proxies == nullptr) return;
@@ -135,11 +137,12 @@ void end_collection() {
   for (PyObject* o : *live_proxies) {
     auto* p = reinterpret_cast<Proxy*>(o);
     if (p->node != nullptr)
-      nodes.emplace_back(p->node);
+      nodes.emplace_back(std::exchange(p->node, nullptr));
     else
-      tensors.push_back(Tensor::steal(p->tensor));
-    PyObject_GC_UnTrack(o);
-    Py_SET_REFCNT(o, 1);
+      tensors.push_back(Tensor::steal(std::exchange(p->tensor, nullptr)));
+    // Python code that ran meanwhile may hold the proxy: gc.get_objects() names it, gc.garbage too.
+    Py_SET_REFCNT(o, Py_REFCNT(o) - p->counted + 1);
+    if (Py_REFCNT(o) == 1) PyObject_GC_UnTrack(o);
     Py_DECREF(o);
   }
   delete live_proxies;
@@ -147,6 +150,20 @@ void end_collection() {
   live_proxies = nullptr;
   proxies = nullptr;
   end_graph_reading();
+}
+
+// Python's finalizers have run, which may have taken references from C++: the counts are brought up to
+// date before the collector looks what has come back to life. Proxies are the youngest objects, so
+// their finalizers run last; the first of them does it for all.
+void proxy_finalize(PyObject*) {
+  if (live_proxies == nullptr || std::exchange(counted_anew, true)) return;
+  for (PyObject* o : *live_proxies) {
+    auto* p = reinterpret_cast<Proxy*>(o);
+    const uint32_t refs = p->tensor != nullptr ? p->tensor->refs.load() : p->node->references();
+    const Py_ssize_t more = static_cast<Py_ssize_t>(refs) - 1 - p->counted;  // one is end_collection's
+    Py_SET_REFCNT(o, Py_REFCNT(o) + more);
+    p->counted += more;
+  }
 }
 
 // gc.get_objects. A collection may begin in a frame without __import__, as that of a named tuple.
@@ -169,6 +186,7 @@ void add_python_roots(Discover& discover) {
 void begin_collection() {
   end_collection();
   if (!begin_graph_reading()) return;  // everything counts as alive this time
+  counted_anew = false;
   proxies = new ProxyMap;
   live_proxies = new std::vector<PyObject*>;
   Discover discover(*proxies);
@@ -185,6 +203,7 @@ void begin_collection() {
     if (p == nullptr) throw_python_error();
     p->node = f.node;
     p->tensor = f.tensor;
+    p->counted = static_cast<Py_ssize_t>(refs);
     (*proxies)[key] = p;
     Py_SET_REFCNT(reinterpret_cast<PyObject*>(p), static_cast<Py_ssize_t>(refs));
     // Kept alive until the end, uncounted: clearing one piece of garbage may free another.
@@ -247,6 +266,7 @@ void init_gc(py::module_& m) {
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(proxy_dealloc)},
                                 {Py_tp_traverse, reinterpret_cast<void*>(proxy_traverse)},
                                 {Py_tp_clear, reinterpret_cast<void*>(proxy_clear)},
+                                {Py_tp_finalize, reinterpret_cast<void*>(proxy_finalize)},
                                 {0, nullptr}};
   static PyType_Spec spec = {
       "cograd._GraphProxy", sizeof(Proxy), 0,

@@ -154,16 +154,15 @@ COGRAD_ERROR_LOSS(L1Loss, L1Op, "l1_loss", "Absolute error, averaged, summed or 
                   COGRAD_REDUCED("np.abs(input - target)"))
 #undef COGRAD_ERROR_LOSS
 
-void check_probabilities(const Tensor& x) {
+void check_probabilities(const char* name, const Tensor& x) {
   if (x.numel() == 0) return;
   const Tensor low = fold(ReduceOp::Min, x, Reduction::Sum);
   const Tensor high = fold(ReduceOp::Max, x, Reduction::Sum);
   const double lo = *raw_cast(low, DType::Float64).data<double>();
   const double hi = *raw_cast(high, DType::Float64).data<double>();
   COGRAD_CHECK(lo >= 0 && hi <= 1,
-               "all elements of input should be between 0 and 1, got values "
-               "from ",
-               lo, " to ", hi);
+               "binary_cross_entropy(): all elements of ", name,
+               " should be between 0 and 1, got values from ", lo, " to ", hi);
 }
 
 struct BceOp {
@@ -213,7 +212,8 @@ struct BinaryCrossEntropy {
     COGRAD_CHECK(x.dtype() == t.dtype(), "Found dtype ", scalar_type_name(t.dtype()),
                  " for target but expected the input's ", scalar_type_name(x.dtype()));
     loss_dtype("binary_cross_entropy", x, t);
-    check_probabilities(x);
+    check_probabilities("input", x);
+    check_probabilities("target", t);
     const Tensor loss = apply<BceOp>(x, t);
     if (!weight.defined()) return reduced_loss(loss, r);
     Dims shape;
