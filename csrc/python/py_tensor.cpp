@@ -46,8 +46,9 @@ PyTensor* new_object(PyTypeObject* type) {
 
 // A leaf whose .grad has a history reaches itself through it: only the cycle collector, which sees
 // Python objects, can free it. Such an object must not go away silently.
-bool holds_cycle(const TensorImpl* t) {
-  return t->meta != nullptr && t->meta->grad.defined() && t->meta->grad->grad_fn != nullptr;
+bool holds_cycle(TensorImpl* t) {
+  const Tensor grad = grad_of(t);
+  return grad.defined() && grad->grad_fn != nullptr;
 }
 
 // Called with refcount 0. Keeps the object alive, owned by its tensor, if anything would be lost.

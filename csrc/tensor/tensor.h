@@ -11,6 +11,7 @@
 #include "cograd/error.h"
 #include "cograd/scalar.h"
 #include "tensor/dims.h"
+#include "tensor/published.h"
 #include "tensor/storage.h"
 
 namespace cograd {
@@ -64,7 +65,7 @@ struct COGRAD_API TensorImpl {
   Storage* storage = nullptr;
   TensorImpl* base = nullptr;  // what a differentiable view is a view of; never itself a view
   Node* grad_fn = nullptr;
-  AutogradMeta* meta = nullptr;
+  Published<AutogradMeta> meta;
   VersionCounter* own_version = nullptr;  // null: the storage's counter
   void* pyobj = nullptr;
   int64_t* sizes_ = inline_;
