@@ -43,5 +43,5 @@ html_theme = "furo"
 html_math_renderer = "mathml"
 html_title = f"cograd {release}"
 html_static_path = ["_static"]
-html_css_files = ["formulas.css"]
+html_css_files = ["pages.css"]
 html_js_files = ["versions.js"] if named else []

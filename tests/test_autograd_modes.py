@@ -348,16 +348,21 @@ def test_interrupts_leave_no_mode():
     def ring(*_):
         raise KeyboardInterrupt
 
+    packed = []
+    hooks = torch.autograd.graph.saved_tensors_hooks(packed.append, lambda t: t)
+    autocast = torch.autocast("cpu", enabled=True)
+    modes = [torch.no_grad, torch.enable_grad, torch.inference_mode]
+    modes += [lambda: hooks, lambda: autocast]
     before = signal.signal(signal.SIGALRM, ring)
     rng = random.Random(1)
-    interrupts, end = 0, time.monotonic() + 0.5
+    interrupts, end = 0, time.monotonic() + 0.7
     try:
         while time.monotonic() < end:
             try:
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 2e-5 + rng.random() / 1e4)
                     while True:
-                        for mode in (torch.no_grad, torch.enable_grad, torch.inference_mode):
+                        for mode in modes:
                             with mode():
                                 pass
                 finally:
@@ -365,6 +370,10 @@ def test_interrupts_leave_no_mode():
             except KeyboardInterrupt:
                 interrupts += 1
             assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+            assert not torch.is_autocast_enabled("cpu") and not autocast._before
+            x = leaf([1.0, 2.0])
+            (x * x).sum().backward()
+            assert not packed
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -21,14 +21,19 @@ import cograd as torch
 from cograd.utils import data
 
 METHODS = ["fork", "spawn", "forkserver"]
+# For what does not pickle: from 3.14 on Python's own choice is the fork server.
+FORK = {"multiprocessing_context": "fork"}
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This DataLoader will create", "ignore:.*use of fork.*:DeprecationWarning"
 )
 
 
 def children():
-    """Process numbers of the children of this process, multiprocessing's own helpers left out."""
-    found = set()
+    """Process numbers of the children of this process, multiprocessing's own helpers left out.
+
+    A worker that the fork server started is the server's child, which multiprocessing knows.
+    """
+    found = {process.pid for process in multiprocessing.active_children()}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
@@ -218,7 +223,7 @@ def test_seeds_of_workers():
 
     def draw(seed):
         g = torch.Generator().manual_seed(seed)
-        return list(data.DataLoader(Draw(), None, num_workers=2, generator=g))
+        return list(data.DataLoader(Draw(), None, num_workers=2, generator=g, **FORK))
 
     assert draw(1) == draw(1) != draw(2)
     assert len({tuple(row) for row in draw(3)}) == 4
@@ -273,7 +278,7 @@ def test_kinds_of_results():
         def __getitem__(self, i):
             return self.values[i]()
 
-    loader = data.DataLoader(Kinds(), None, num_workers=2, collate_fn=lambda v: v)
+    loader = data.DataLoader(Kinds(), None, num_workers=2, collate_fn=lambda v: v, **FORK)
     got = list(loader)
     for value, make in zip(got, Kinds.values, strict=True):
         want = make()
@@ -303,11 +308,12 @@ def test_indices_that_are_large_or_tensors():
         def __getitem__(self, i):
             return i
 
-    options = {"num_workers": 2, "collate_fn": list, "prefetch_factor": 3}
+    options = {"num_workers": 2, "collate_fn": list, "prefetch_factor": 3, **FORK}
     for batch in data.DataLoader(Sum(), batch_sampler=indices, **options):
         assert batch == indices[0]
     tensors = [torch.tensor([1, 2]), torch.tensor([3])]
-    got = list(data.DataLoader(Sum(), batch_sampler=tensors, num_workers=1, collate_fn=list))
+    options = {"num_workers": 1, "collate_fn": list, **FORK}
+    got = list(data.DataLoader(Sum(), batch_sampler=tensors, **options))
     assert [int(v) for b in got for v in b] == [1, 2, 3]
 
 
@@ -379,15 +385,15 @@ def test_exceptions_outside_of_samples():
 
     for options in ({"collate_fn": fail}, {"worker_init_fn": fail}):
         with pytest.raises(ValueError, match="broken function"):
-            list(data.DataLoader(Squares(), num_workers=1, **options))
+            list(data.DataLoader(Squares(), num_workers=1, **options, **FORK))
     with pytest.raises(Exception, match="pickle"):
-        list(data.DataLoader(Squares(), num_workers=1, collate_fn=lambda batch: lambda: 0))
+        list(data.DataLoader(Squares(), num_workers=1, collate_fn=lambda batch: lambda: 0, **FORK))
 
     class NoStream(data.IterableDataset):
         pass
 
     with pytest.raises(NotImplementedError, match="in DataLoader worker process"):
-        list(data.DataLoader(NoStream(), num_workers=2))
+        list(data.DataLoader(NoStream(), num_workers=2, **FORK))
 
     def broken_sampler():
         yield 0
@@ -402,6 +408,16 @@ def test_a_dataset_that_does_not_pickle():
         bad = data.TensorDataset(torch.zeros(3))
         bad.f = lambda: 0
         list(data.DataLoader(bad, num_workers=2, multiprocessing_context="spawn"))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have notes from 3.11 on")
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_an_error_of_pickling_says_what_to_do(method):
+    options = {"num_workers": 1, "multiprocessing_context": method}
+    with pytest.raises(Exception, match="pickle") as caught:
+        list(data.DataLoader(Squares(), collate_fn=lambda batch: batch, **options))
+    (note,) = caught.value.__notes__
+    assert repr(method) in note and 'multiprocessing_context="fork"' in note
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

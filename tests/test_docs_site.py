@@ -2,6 +2,7 @@
 """The documentation's site: the list of versions, and the sidebar that is made once."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,32 @@ def test_versions_are_listed_newest_first(tmp_path):
 def test_no_version_is_an_error(tmp_path):
     result = list_versions(tmp_path)
     assert result.returncode == 1 and "no version is here" in result.stderr
+
+
+MADE = {"ops.md", "c.md"}  # in docs/api, by the build, which makes a folder of ops' pages, too
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/api/*.md")]
+PAGES = sorted(p for p in PAGES if p.parent.name != "api" or p.name not in MADE)
+
+
+def anchors(text):
+    """What the headings of a page are called in links, as myst and GitHub call them."""
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    """Of pages written by hand: to files that are there, and to headings that they have."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    dead = []
+    for link in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if re.match(r"[a-z]+:", link) or (target.parent.name == "api" and target.name in MADE):
+            continue
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text())):
+            dead.append(link)
+    assert dead == []
 
 
 def test_the_sidebar_is_the_same_tree_seen_from_each_page(monkeypatch):

@@ -107,6 +107,8 @@ CASES = {
     ),
     "svdvals": (linalg.svdvals, tall),
     "svd_left": (lambda a: projector(linalg.svd(a, False)[0][..., :1]), tall),
+    "svd_null": (lambda a: projector(linalg.svd(a)[0][..., min(a.shape[-2:]) :]), tall),
+    "svd_null_rows": (lambda a: projector(linalg.svd(a)[2].mH[..., min(a.shape[-2:]) :]), wide),
     "svd_right": (lambda a: projector(linalg.svd(a, False)[2].mH[..., :1]), wide),
     "svd_pair": (
         lambda a: (s := linalg.svd(a, False))[0] @ s[2] * s[1].sum(-1)[..., None, None],

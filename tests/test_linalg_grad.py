@@ -41,6 +41,14 @@ def svd(x):
     return s, sign_free(u), sign_free(vh, -1)
 
 
+def null_spaces(x):
+    """Projectors on what the columns and the rows of x leave, and all of U, by a full svd."""
+    u, s, vh = L.svd(x)
+    k = s.shape[-1]
+    left, right = u[..., k:], vh[..., k:, :]
+    return left @ left.mT, right.mT @ right, sign_free(u[..., :k])
+
+
 A, AB, TALL, WIDE = (3, 3), (2, 3, 3), (4, 3), (3, 4)
 CASES = {
     "solve": (L.solve, [(A, 3), ((3, 2), 0)]),
@@ -68,6 +76,8 @@ CASES = {
     "svd": (svd, [(AB, 0)]),
     "svd tall": (svd, [(TALL, 0)]),
     "svd wide": (svd, [(WIDE, 0)]),
+    "svd full tall": (null_spaces, [((2, 5, 3), 0)]),
+    "svd full wide": (null_spaces, [((3, 5), 0)]),
     "svdvals": (L.svdvals, [((2, 4, 3), 0)]),
     "solve_triangular upper": (
         lambda a, b: L.solve_triangular(a, b, upper=True),
@@ -99,6 +109,21 @@ def test_gradients(name):
     inputs = [leaf(*shape, seed=i, shift=shift) for i, (shape, shift) in enumerate(shapes)]
     assert gradcheck(f, inputs)
     assert gradgradcheck(f, inputs)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a: L.svd(a)[0][..., 3:].square().sum(-1).sin().sum() + L.svd(a)[0].abs().sum(),
+        lambda a: L.svd(a.mT)[2][..., 3:, :].exp().sum(),
+        lambda a: torch.svd(a, some=False).U[..., 4].sum(),
+    ],
+)
+def test_a_gradient_that_depends_on_the_basis_of_a_null_space_is_refused(f):
+    a = leaf(5, 3)
+    with pytest.raises(RuntimeError, match="rotation among themselves.*full_matrices=False"):
+        f(a).backward()
+    assert a.grad is None
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])

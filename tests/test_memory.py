@@ -59,6 +59,18 @@ class Square(Function):
         return 2 * g * x
 
 
+class Product(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * y, g * x
+
+
 class Exp(Function):
     @staticmethod
     def forward(ctx, x):
@@ -435,6 +447,57 @@ def test_context_that_holds_the_final_result_does_not_grow():
         y.grad_fn.later = z
 
     assert_no_growth(step)
+
+
+@pytest.mark.beyond_torch
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a, b: a.add_(b * a),
+        lambda a, b: a.mul_((a * b).exp()),
+        lambda a, b: a[: MIB // 2].add_(b[: MIB // 2] * a[: MIB // 2]),
+        lambda a, b: a.view(4, -1).mul_(b.view(4, -1) * a.view(4, -1)),
+        lambda a, b: a.copy_(Product.apply(a, b)),
+    ],
+    ids=["itself", "two ops", "slice", "views", "copy of a Function"],
+)
+def test_write_by_an_op_that_saved_the_tensor_does_not_grow(write):
+    b = big()
+
+    def step():
+        a = torch.ones(MIB)
+        write(a, b)
+        assert a.requires_grad
+
+    assert_no_growth(step)
+
+
+@pytest.mark.beyond_torch
+def test_write_to_a_temporary_by_an_op_that_saved_it_does_not_grow():
+    b = big()
+
+    def step():
+        half = (b * 2)[: MIB // 2]
+        half.add_(half * half)
+        del half
+
+    assert_no_growth(step)
+
+
+def test_tensor_that_was_written_dies_with_its_graph():
+    with Collector():
+        x = leaf([1.0, 1.0, 1.0])
+        y = x * 2
+        y.mul_(3)
+        z = y * y
+        seen = weakref.ref(y.grad_fn)
+        before = live_tensors()
+        del y
+        z.sum().backward()
+        assert same(x.grad, [72, 72, 72])
+        del z
+        assert seen() is None
+        assert live_tensors() < before
 
 
 def test_plain_python_cycle_with_a_graph_does_not_grow():

@@ -2,7 +2,9 @@
 """The pages of the ops: each has an example, and each example prints what its page says."""
 
 import doctest
+import importlib
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,19 @@ import op_pages  # noqa: E402
 PAGES = op_pages.pages(cograd._C._op_table())
 NOTES = op_pages.notes()
 CLASSES = op_pages.notes(op_pages.CLASS_EXAMPLES)
+SMALLER = ["autograd", "autograd.forward_ad", "autograd.function", "autograd.functional"]
+SMALLER += ["autograd.graph", "autograd.profiler", "distributions", "distributions.constraints"]
+SMALLER += [
+    "distributions.utils",
+    "func",
+    "library",
+    "testing",
+    "utils.cpp_extension",
+    "utils.data",
+]
+# What compiles, or empties the user's cache: docs/cpp_extension.md and other tests run these.
+COMPILING = {"utils.cpp_extension.load", "utils.cpp_extension.load_inline"}
+COMPILING |= {"utils.cpp_extension.remove_extension_h_precompiler_headers"}
 KEYS = {"math", "gradient", "shape", "errors", "source", "example"}
 
 
@@ -31,16 +46,28 @@ def test_every_op_has_an_example():
     assert [n for n in PAGES if "example" not in NOTES.get(n, {})] == []
 
 
-def test_every_layer_and_optimizer_has_an_example():
-    spaces = {"nn": cograd.nn, "optim": cograd.optim}
-    spaces["optim.lr_scheduler"] = cograd.optim.lr_scheduler
+def test_every_public_class_and_function_has_an_example():
+    """Of nn and optim the classes; of the smaller modules all that is public."""
     wanted = [
         f"{space}.{name}"
-        for space, module in spaces.items()
-        for name in module.__all__
-        if isinstance(getattr(module, name), type)
+        for space in ("nn", "optim", "optim.lr_scheduler")
+        for name in public(space)
+        if isinstance(op_pages.named(f"{space}.{name}"), type)
     ]
-    assert [name for name in wanted if name not in CLASSES] == []
+    wanted += [f"{space}.{name}" for space in SMALLER for name in public(space)]
+    examples = {id(op_pages.named(name)) for name in CLASSES}
+    values = {name: op_pages.named(name) for name in wanted}
+    constants = (types.ModuleType, float)  # and FunctionMeta, which is type
+    lacking = {
+        name
+        for name, value in values.items()
+        if id(value) not in examples and value is not type and not isinstance(value, constants)
+    }
+    assert lacking == COMPILING
+
+
+def public(space):
+    return importlib.import_module(f"cograd.{space}").__all__
 
 
 def check(name, text):
@@ -62,7 +89,8 @@ def test_example(name):
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_class_example(name):
-    assert name in CLASSES[name]["example"]
+    assert name.split(".")[-1] in CLASSES[name]["example"]
+    assert op_pages.named(name) is not None
     check(name, CLASSES[name]["example"])
 
 
@@ -73,6 +101,13 @@ def test_a_page_says_what_the_declaration_does():
     assert "bfloat16" in text
     assert "complex (complex64, complex128)" in text
     assert "broadcast" in text
+
+
+def test_forms_with_the_same_arguments_share_a_table():
+    text = op_pages.page("conv2d", PAGES["conv2d"], {})
+    assert text.count("| argument |") == 1
+    assert "| `padding` | int or sequence of ints or str | `0` |" in text
+    assert op_pages.page("max", PAGES["max"], {}).count("| argument |") == 3
 
 
 def test_every_page_says_its_shapes_and_dtypes():

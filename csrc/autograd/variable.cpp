@@ -215,6 +215,7 @@ void check_inplace(const Tensor& t, const char* op, bool tracked) {
 void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
   TensorImpl* p = t.impl();
   if (!is_differentiable(p->dtype)) return;  // a converting copy: no gradient can flow
+  p->flags |= kRewritten;
   if (p->base == nullptr) {
     node->set_output(nr, t);
     node->retain();
@@ -229,7 +230,7 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
   auto* slices = new CopySlices(Tensor::borrow(base), t, NodeRef::borrow(node), edge);
   slices->set_output(0, Tensor::borrow(base));
   replace_history(base, slices, 0);
-  base->flags &= ~uint32_t{kRequiresGrad};
+  base->flags = (base->flags & ~uint32_t{kRequiresGrad}) | kRewritten;
   p->view_version = p->current_version() - 1;  // whatever it is: the history behind it is new
   grad_fn(p);  // makes the view's own node against the base's new history
 }

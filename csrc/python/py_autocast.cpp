@@ -7,6 +7,7 @@
 
 #include "autograd/watch.h"
 #include "ops/core/autocast.h"
+#include "python/py_class.h"
 #include "python/py_ops.h"
 
 namespace cograd::python {
@@ -41,6 +42,14 @@ struct ThreadAutocast {
 };
 thread_local ThreadAutocast here;
 
+DType autocast_type(py::handle dtype) {
+  DType type;
+  COGRAD_CHECK_TYPE(parse_dtype(dtype.ptr(), &type) && is_differentiable(type) && !is_complex(type),
+                    "set_autocast_dtype(): expected a floating dtype, got ",
+                    py::cast<std::string>(py::repr(dtype)));
+  return type;
+}
+
 bool casts(const Tensor& t, DType to) {
   if (!t.defined()) return false;
   const DType from = t.dtype();
@@ -68,6 +77,32 @@ Tensor cast_to(const Tensor& t, DType to) {
   Tensor made = call_op(cast, {tensor_value(t), type});
   here.casts[t.impl()] = {t, t->write_count(), made};
   return made;
+}
+
+// The manager's __enter__, in C++ for the same reason as the grad modes'. What __exit__ brings back
+// is put on the manager's list.
+py::object enter_autocast(const py::object& manager) {
+  auto before = py::cast<py::list>(manager.attr("_before"));
+  const bool cpu = py::cast<std::string>(manager.attr("device")) == "cpu";
+  const bool on = py::cast<bool>(manager.attr("_enabled"));
+  const py::object cache = manager.attr("_cache");
+  const bool keep = cache.is_none() ? here.cache : py::cast<bool>(cache);
+  const DType type = cpu && on ? autocast_type(manager.attr("fast_dtype")) : here.type;
+  before.append(py::make_tuple(
+      here.enabled, py::reinterpret_borrow<py::object>(dtype_object(here.type)), here.cache));
+  ++here.depth;
+  if (cpu) here.enable(on);
+  here.type = type;
+  here.cache = keep;
+  return manager;
+}
+
+void exit_autocast(const py::object& manager, const py::args&) {
+  const auto before = py::cast<py::tuple>(manager.attr("_before").attr("pop")());
+  here.enable(py::cast<bool>(before[0]));
+  here.type = autocast_type(before[1]);
+  here.cache = py::cast<bool>(before[2]);
+  if (--here.depth == 0) const auto dropped = std::exchange(here.casts, {});
 }
 
 }  // namespace
@@ -99,14 +134,9 @@ void init_autocast(py::module_& m) {
   m.def("_set_autocast_enabled", [](bool on) { here.enable(on); });
   m.def("_autocast_dtype",
         [] { return py::reinterpret_borrow<py::object>(dtype_object(here.type)); });
-  m.def("_set_autocast_dtype", [](py::handle dtype) {
-    DType type;
-    COGRAD_CHECK_TYPE(
-        parse_dtype(dtype.ptr(), &type) && is_differentiable(type) && !is_complex(type),
-        "set_autocast_dtype(): expected a floating dtype, got ",
-        py::cast<std::string>(py::repr(dtype)));
-    here.type = type;
-  });
+  m.def("_set_autocast_dtype", [](py::handle dtype) { here.type = autocast_type(dtype); });
+  m.attr("_enter_autocast") = as_method(py::cpp_function(&enter_autocast));
+  m.attr("_exit_autocast") = as_method(py::cpp_function(&exit_autocast));
   m.def(
       "_autocast_wide",
       [](const py::args& given) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What pybind11's classes lack: it writes to an object that Python had no memory for.
+// What pybind11's classes lack: it writes to an object that Python had no memory for, and its
+// functions are no methods of a class written in Python.
 #pragma once
 #include "python/py_tensor.h"
 
@@ -28,6 +29,13 @@ inline void checked_new(py::handle cls) {
     });
   };
   alloc_or_throw(cls);
+}
+
+// The function as a method of the Python class that it is assigned to.
+inline py::object as_method(py::handle function) {
+  PyObject* method = function ? PyInstanceMethod_New(function.ptr()) : nullptr;
+  if (method == nullptr) throw_python_error();
+  return py::reinterpret_steal<py::object>(method);
 }
 
 }  // namespace cograd::python

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // __enter__ and __exit__ of the grad modes. In C an interrupt cannot come between the change of the
 // mode and the `with` statement that undoes it: the interpreter looks for signals in Python code.
+#include "python/py_class.h"
 #include "python/py_nodes.h"
 
 namespace cograd::python {
@@ -62,16 +63,16 @@ PyObject* exit_inference(PyObject*, PyObject* const* args, Py_ssize_t n) {
 }
 
 template <class F>
-PyCFunction as_method(F f) {
+PyCFunction as_c_function(F f) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
 }
 
 PyMethodDef methods[] = {
     {"_enter_no_grad", enter_grad<false>, METH_O, "Stops recording; keeps the mode in prev."},
     {"_enter_enable_grad", enter_grad<true>, METH_O, "Starts recording; keeps the mode in prev."},
-    {"_exit_grad", as_method(exit_grad), METH_FASTCALL, "Brings back the mode in prev."},
+    {"_exit_grad", as_c_function(exit_grad), METH_FASTCALL, "Brings back the mode in prev."},
     {"_enter_inference", enter_inference, METH_O, "Sets the mode; keeps the modes in prev."},
-    {"_exit_inference", as_method(exit_inference), METH_FASTCALL, "Brings back those in prev."},
+    {"_exit_inference", as_c_function(exit_inference), METH_FASTCALL, "Brings back those in prev."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -79,10 +80,7 @@ PyMethodDef methods[] = {
 void init_grad_modes(py::module_& m) {
   for (PyMethodDef* method = methods; method->ml_name != nullptr; ++method) {
     const PyRef function(PyCFunction_New(method, nullptr));
-    // A method of the class that it is assigned to, as a function of Python's would be.
-    const PyRef bound(function.get() == nullptr ? nullptr : PyInstanceMethod_New(function.get()));
-    if (bound.get() == nullptr || PyModule_AddObjectRef(m.ptr(), method->ml_name, bound.get()) != 0)
-      throw_python_error();
+    m.attr(method->ml_name) = as_method(function.get());
   }
 }
 

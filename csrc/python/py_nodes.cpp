@@ -645,7 +645,8 @@ void init_nodes(py::module_& m) {
   m.def("set_num_backward_threads", &set_num_backward_threads, py::arg("n"),
         "Sets the threads that may work on one backward run; results do not depend on it.");
   m.def("_set_multithreading", &set_multithreading);
-  m.def("is_multithreading_enabled", &multithreading);
+  m.def("is_multithreading_enabled", &multithreading,
+        "Whether backward runs started on this thread may use more than one thread.");
   release_python_object = release_object;
 }
 

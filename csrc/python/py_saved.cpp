@@ -3,6 +3,7 @@
 // list of all that is saved.
 #include <cstring>
 
+#include "python/py_class.h"
 #include "python/py_function.h"
 #include "python/py_saved.h"
 
@@ -235,6 +236,14 @@ void restore_hooks(const py::object& previous) {
   thread_state.saved_hooks = hooks;
 }
 
+// __enter__ of saved_tensors_hooks, in C++ for the same reason as the grad modes'.
+void enter_saved_hooks(py::handle manager) {
+  const auto pack = py::cast<py::function>(manager.attr("pack_hook"));
+  const auto unpack = py::cast<py::function>(manager.attr("unpack_hook"));
+  const bool compose = py::cast<bool>(manager.attr("compose"));
+  push_saved_hook(std::make_shared<PySavedHook>(pack.ptr(), unpack.ptr()), compose);
+}
+
 }  // namespace
 
 Tensor held_tensor(const SavedTensor& s) {
@@ -284,14 +293,11 @@ void init_saved(py::module_& m) {
            py::arg("unpack_hook"), "Hands the slot to a pair of hooks; once.")
       .def("unpack", &RawSaved::unpack, "The tensor, as backward would get it.")
       .def_property_readonly("data", &RawSaved::data, "What pack_hook returned, or the tensor.")
-      .def_property_readonly("unpack_hook", &RawSaved::unpack_hook);
-  m.def(
-      "_push_saved_tensors_default_hooks",
-      [](const py::function& pack, const py::function& unpack, bool compose) {
-        push_saved_hook(std::make_shared<PySavedHook>(pack.ptr(), unpack.ptr()), compose);
-      },
-      py::arg("pack"), py::arg("unpack"), py::arg("compose") = false);
-  m.def("_pop_saved_tensors_default_hooks", &pop_saved_hook);
+      .def_property_readonly("unpack_hook", &RawSaved::unpack_hook,
+                             "The hook that unpacks the slot; None without hooks.");
+  m.attr("_enter_saved_hooks") = as_method(py::cpp_function(&enter_saved_hooks));
+  m.attr("_exit_saved_hooks") =
+      as_method(py::cpp_function([](py::handle, const py::args&) { pop_saved_hook(); }));
   m.def("_saved_tensors_hooks_disable", &disable_hooks);
   m.def("_saved_tensors_hooks_restore", &restore_hooks);
   m.def("_saved_memory", &saved_memory);

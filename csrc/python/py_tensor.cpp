@@ -44,9 +44,11 @@ PyTensor* new_object(PyTypeObject* type) {
   return p;
 }
 
-// A leaf whose .grad has a history reaches itself through it: only the cycle collector, which sees
-// Python objects, can free it. Such an object must not go away silently.
-bool holds_cycle(TensorImpl* t) {
+// A leaf whose .grad has a history reaches itself through it, and so may a tensor written by an op
+// whose graph saved it. Only the cycle collector, which sees Python objects, can free these: such
+// an object must not go away silently.
+bool may_hold_cycle(TensorImpl* t) {
+  if (t->grad_fn != nullptr && (t->flags & kRewritten) != 0) return true;
   const Tensor grad = grad_of(t);
   return grad.defined() && grad->grad_fn != nullptr;
 }
@@ -57,7 +59,7 @@ bool try_preserve(PyTensor* p) {
   if (t == nullptr || (t->flags & kOwnsPyObject) != 0) return false;
   if (t->refs.load(std::memory_order_acquire) == 1) return false;
   const bool state = (p->dict != nullptr && PyDict_GET_SIZE(p->dict) > 0) ||
-                     p->weakrefs != nullptr || Py_TYPE(p) != tensor_type || holds_cycle(t);
+                     p->weakrefs != nullptr || Py_TYPE(p) != tensor_type || may_hold_cycle(t);
   if (!state) return false;
   Py_SET_REFCNT(reinterpret_cast<PyObject*>(p), 1);
   ensure_tracked(reinterpret_cast<PyObject*>(p));

@@ -40,8 +40,9 @@ enum TensorFlags : uint32_t {
   kWrappedNumber = 512,  // a Python number turned 0-dim tensor: weak in type promotion
   kViewOfNoGrad = 1024,  // a view, made with grad mode on, of a kViewNoGrad one
   kViewInference = 2048,
-  kDual = 4096,     // has, or had, a tangent at some level of forward mode
-  kBatched = 8192,  // a handle on the samples of a vmap
+  kDual = 4096,        // has, or had, a tangent at some level of forward mode
+  kBatched = 8192,     // a handle on the samples of a vmap
+  kRewritten = 16384,  // written in place while recorded: what it owns may own it
 };
 inline constexpr uint32_t kViewKinds =
     kViewNoGrad | kViewMultiOutput | kViewCustomFunction | kViewOfNoGrad | kViewInference;

@@ -10,6 +10,7 @@ tests/test_gradient_notes.py runs backward where a sentence or a word makes a cl
 
 from __future__ import annotations
 
+import importlib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -117,15 +118,32 @@ def dtypes(r: Record) -> str:
     return "; ".join([*([", ".join(left)] if left else []), *words]) or "any"
 
 
-def arguments(r: Record) -> list[str]:
-    """Returns a table of the arguments."""
-    lines = ["| argument | type | default |", "|---|---|---|"]
-    for a in r["args"]:
+def arguments(records: list[Record]) -> list[str]:
+    """Returns a table of the arguments for each set of names; forms that share it share a table."""
+    tables: dict[tuple[str, ...], list[list[Record]]] = {}
+    for r in records:
+        if r["args"]:
+            tables.setdefault(tuple(a["name"] for a in r["args"]), []).append(r["args"])
+    head = ["| argument | type | default |", "|---|---|---|"]
+    return [
+        "\n".join([*head, *(_row([args[i] for args in forms]) for i in range(len(names)))])
+        for names, forms in tables.items()
+    ]
+
+
+def _row(forms: list[Record]) -> str:
+    """Returns the row of an argument that several forms of an op have."""
+    kinds, first = [], forms[0]
+    for a in forms:
         kind = a["type"] or KINDS.get(a["kind"], a["kind"])
-        kind += " or None" if a["nullable"] and a["default"] in (None, "None") else ""
-        note = ", keyword only" if a["keyword_only"] else ""
-        lines.append(f"| `{a['name']}` | {kind}{note} | {_code(a['default'])} |")
-    return lines if r["args"] else []
+        kinds.append(
+            kind + (" or None" if a["nullable"] and a["default"] in (None, "None") else "")
+        )
+    note = ", keyword only" if first["keyword_only"] else ""
+    return (
+        f"| `{first['name']}` | {' or '.join(dict.fromkeys(kinds))}{note} "
+        f"| {_code(first['default'])} |"
+    )
 
 
 def _code(text: str | None) -> str:
@@ -179,8 +197,7 @@ def page(name: str, records: list[Record], notes: Record) -> str:
     refs = dict.fromkeys(r["ref"] for r in records if r["ref"] and len(r["ref"]) < 160)
     if refs:
         lines += ["In NumPy's terms: " + "; ".join(f"`{ref}`" for ref in refs) + ".", ""]
-    tables = dict.fromkeys("\n".join(arguments(r)) for r in records)
-    lines += [t + "\n" for t in tables if t]
+    lines += [t + "\n" for t in arguments(records)]
     tensors = [a for a in first["args"] if a["kind"] in ("Tensor", "TensorOrScalar")]
     shape = notes.get("shape") or SHAPES.get(first["kind"])
     if shape is SHAPES["elementwise"] and len(tensors) == 1:
@@ -250,21 +267,22 @@ def names_in_examples() -> dict[str, Any]:
     """Returns what an example may use without an import."""
     import cograd
 
-    names = {"cograd": cograd, "nn": cograd.nn, "optim": cograd.optim}
+    names = {"cograd": cograd, "nn": cograd.nn, "optim": cograd.optim, "D": cograd.distributions}
     return {**names, "F": cograd.nn.functional}
 
 
-def class_examples() -> dict[str, list[str]]:
-    """Returns the lines that a class' docstring ends with, by its full name."""
-    import cograd
+def named(name: str) -> Any:
+    """Returns what a name below cograd stands for; modules are imported on the way."""
+    *path, last = name.split(".")
+    return getattr(importlib.import_module(".".join(["cograd", *path])), last)
 
-    found = {}
-    for name, note in notes(CLASS_EXAMPLES).items():
-        cls = cograd
-        for part in name.split("."):
-            cls = getattr(cls, part)
-        found[f"{cls.__module__}.{cls.__qualname__}"] = ["", *note["example"].splitlines(), ""]
-    return found
+
+def class_examples() -> dict[int, list[str]]:
+    """Returns the lines that a class', function's or object's docstring ends with, by its id."""
+    return {
+        id(named(name)): ["", *note["example"].splitlines(), ""]
+        for name, note in notes(CLASS_EXAMPLES).items()
+    }
 
 
 def setup(app: Any) -> dict[str, bool]:
@@ -275,8 +293,7 @@ def setup(app: Any) -> dict[str, bool]:
     def add_example(
         app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
     ) -> None:
-        if what == "class":
-            lines += examples.get(f"{obj.__module__}.{obj.__qualname__}", [])
+        lines += examples.get(id(obj), [])
 
     app.connect("autodoc-process-docstring", add_example, priority=800)
     return {"parallel_read_safe": True}

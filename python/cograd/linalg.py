@@ -204,12 +204,13 @@ def svd(
     Args:
         A: (*, m, n).
         full_matrices: whether U is (*, m, m) and Vh (*, n, n), or (*, m, k) and (*, k, n)
-            with k = min(m, n). Gradients of the columns beyond k are ignored.
+            with k = min(m, n).
         driver: must be None on the CPU.
 
     Gradients through U and Vh need distinct singular values, and positive ones unless m = n. Of
     complex matrices they need a result that does not depend on the phases that a column of U and
-    the row of Vh share: backward raises RuntimeError otherwise.
+    the row of Vh share: backward raises RuntimeError otherwise. So it does for a result that depends
+    on which basis the vectors beyond k are, and not on the space alone that they span.
     Raises LinAlgError for elements that are not finite.
     """
     return _ops.linalg_svd(A, full_matrices, driver=driver, out=out)

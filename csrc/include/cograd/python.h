@@ -3,12 +3,40 @@
 // Tensor, Scalar, DType, Device and lists of tensors or numbers pass as arguments and results, and
 // errors keep their Python exception classes. An op that needs no pybind11 needs only extension.h.
 #pragma once
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
-
+// The standard headers that pybind11 reads, so that they stay as optimised as the user's code.
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <typeindex>
+#include <unordered_map>
+#include <unordered_set>
+#include <valarray>
+#include <variant>
+#include <vector>
 
 #include "cograd/extension.h"
+
+// GCC spends most of a module's build on pybind11's own templates: at -O1 it takes a quarter less,
+// and a call of 600 ns costs 2 % more. The code around them keeps its level.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#pragma GCC push_options
+#pragma GCC optimize("O1")
+#define COGRAD_GLUE_OPTIONS_PUSHED
+#endif
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 namespace cograd {
 inline namespace abi1 {
@@ -173,3 +201,8 @@ struct type_caster<cograd::Device> {
 };
 
 }  // namespace pybind11::detail
+
+#ifdef COGRAD_GLUE_OPTIONS_PUSHED
+#pragma GCC pop_options
+#undef COGRAD_GLUE_OPTIONS_PUSHED
+#endif

@@ -72,8 +72,8 @@ struct SvdOp {
     if (!gs[0].defined() && !gs[1].defined() && !gs[2].defined()) return;
     const Tensor s = ctx.saved(1);
     const int64_t k = s.size(-1);
-    // The columns beyond the first k of a full decomposition are not determined by A.
-    const Tensor u = narrow(ctx.saved(0), -1, 0, k), vh = narrow(ctx.saved(2), -2, 0, k);
+    const Tensor whole_u = ctx.saved(0), whole_vh = ctx.saved(2);
+    const Tensor u = narrow(whole_u, -1, 0, k), vh = narrow(whole_vh, -2, 0, k);
     if (!gs[0].defined() && !gs[2].defined()) {
       ctx.grad(0) = matmul(u * unsqueeze(gs[1], -2), vh);
       return;
@@ -85,14 +85,14 @@ struct SvdOp {
     Tensor left, right, phase_u, phase_v;
     const bool phases = is_complex(u.dtype());
     if (gs[0].defined()) {
-      const Tensor gu = narrow(gs[0], -1, 0, k);
+      const Tensor gu = of_first(u, whole_u, gs[0]);
       const Tensor turn = matmul_hn(u, gu);
       if (phases) phase_u = imag(diagonal(turn, 0, -2, -1));
       core = core + skew(turn, on_diagonal) / e * row;
       if (u.size(-2) > k) left = (gu - matmul(u, turn)) / row;
     }
     if (gs[2].defined()) {
-      const Tensor gvh = narrow(gs[2], -2, 0, k);
+      const Tensor gvh = matrix_h(of_first(matrix_h(vh), matrix_h(whole_vh), matrix_h(gs[2])));
       const Tensor turn = matmul_nh(gvh, vh);
       if (phases) phase_v = imag(diagonal(turn, 0, -2, -1));
       core = core + column * (skew(matrix_h(turn), on_diagonal) / e);
@@ -106,6 +106,21 @@ struct SvdOp {
   }
 
  private:
+  // The gradient at the columns u, the first of `all`. Of the others A determines the space that
+  // they span: d(others) = -u d(u)^H others, up to a rotation among themselves.
+  static Tensor of_first(const Tensor& u, const Tensor& all, const Tensor& g) {
+    const int64_t k = u.size(-1), n = all.size(-1);
+    const Tensor first = narrow(g, -1, 0, k);
+    if (n == k || k == 0) return first;
+    const Tensor others = narrow(all, -1, k, n - k), go = narrow(g, -1, k, n - k);
+    const Tensor turn = matmul_hn(others, go);
+    check_phase(
+        "svd_backward: The singular vectors beyond the first min(m, n) of full_matrices=True are "
+        "specified up to a rotation among themselves. The specified loss function depends on this "
+        "rotation, making it ill-defined; use full_matrices=False.",
+        abs(turn - matrix_h(turn)) / (abs(turn) + 1.0));
+    return first - matmul(others, matmul_hn(go, u));
+  }
   // Pairs of vectors have a phase that A does not determine; only that of one against the other
   // depends on A. The turns are the imaginary parts of diag(U^H gU) and diag(gVh V).
   static Tensor of_phases(const Tensor& u, const Tensor& v, const Tensor& s) {

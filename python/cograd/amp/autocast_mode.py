@@ -11,7 +11,6 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, TypeVar
 
 import cograd
@@ -121,30 +120,8 @@ class autocast:
             self._enabled = False
         self._before: list[tuple[bool, _dtype, bool]] = []
 
-    def __enter__(self) -> autocast:
-        here = (_C._autocast_enabled(), _C._autocast_dtype(), _C._autocast_cache_enabled())
-        self._before.append(here)
-        _C._autocast_nest(1)
-        if self.device == "cpu":
-            _C._set_autocast_enabled(self._enabled)
-            if self._enabled:
-                _C._set_autocast_dtype(self.fast_dtype)
-        if self._cache is not None:
-            _C._set_autocast_cache_enabled(self._cache)
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        enabled, kind, cache = self._before.pop()
-        if _C._autocast_nest(-1) == 0:
-            _C._clear_autocast_cache()
-        _C._set_autocast_enabled(enabled)
-        _C._set_autocast_dtype(kind)
-        _C._set_autocast_cache_enabled(cache)
+    __enter__ = _C._enter_autocast
+    __exit__ = _C._exit_autocast
 
     def __call__(self, func: _F) -> _F:
         """Decorates ``func``: each call runs in a block of its own."""

@@ -107,7 +107,12 @@ def to_dot(value: Tensor | Node | Iterable[Any], params: dict[str, Tensor] | Non
 def to_mermaid(
     value: Tensor | Node | Iterable[Any], params: dict[str, Tensor] | None = None
 ) -> str:
-    """The graph of ``value`` as a Mermaid flowchart; arguments as for :func:`to_dot`."""
+    """The graph of ``value`` as a Mermaid flowchart, which many Markdown viewers draw.
+
+    Args:
+        value: a tensor, a node, or several; as for :func:`to_dot`.
+        params: tensors by the names that leaves get.
+    """
     boxes, edges = _describe(value, params)
     lines = ["flowchart TD"]
     for name, label, leaf in boxes:

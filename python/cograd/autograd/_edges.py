@@ -33,7 +33,10 @@ class GradientEdge(NamedTuple):
 
 
 class InputMetadata(NamedTuple):
-    """What a node expects of one gradient it receives."""
+    """What a node expects of one gradient it receives: its dtype, shape and device.
+
+    ``is_nested_tensor`` and ``is_cpp_nested_tensor`` are False: there are no nested tensors.
+    """
 
     dtype: Any
     shape: tuple[int, ...]

@@ -24,7 +24,10 @@ _Ints = npt.NDArray[np.int64]
 
 
 class ModuleCalls(list[tuple[str, int, int]]):
-    """Calls of modules: (path, first node, end), nodes counted by the thread that recorded."""
+    """Calls of modules, which ``record_modules`` notes and ``draw`` folds nodes by.
+
+    A list of (path, first node, end), nodes counted by the thread that recorded.
+    """
 
 
 class record_modules:

@@ -41,7 +41,11 @@ class SavedRecord:
 
 
 class SavedMemory(list[SavedRecord]):
-    """Records of saved tensors, largest first."""
+    """Records of saved tensors, largest first; ``str()`` gives a table.
+
+    A list of ``SavedRecord``; ``total_bytes`` counts shared storage once and ``spilled_bytes`` what
+    lies on disk.
+    """
 
     @property
     def total_bytes(self) -> int:
@@ -68,7 +72,11 @@ class SavedMemory(list[SavedRecord]):
 
 
 def saved_memory() -> SavedMemory:
-    """Every tensor that graphs reachable from Python objects keep for backward, largest first."""
+    """Every tensor that graphs reachable from Python objects keep for backward, largest first.
+
+    Returns a ``SavedMemory``, whose records say which node keeps what, and how many bytes that
+    keeps alive.
+    """
     raw = _C._saved_memory()
     raw.sort(key=lambda d: (-_size_of(d), d["sequence"]))
     seen: set[int] = set()

@@ -47,11 +47,8 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
         self.compose = compose
 
-    def __enter__(self) -> None:
-        _C._push_saved_tensors_default_hooks(self.pack_hook, self.unpack_hook, self.compose)
-
-    def __exit__(self, *args: object) -> None:
-        _C._pop_saved_tensors_default_hooks()
+    __enter__ = _C._enter_saved_hooks
+    __exit__ = _C._exit_saved_hooks
 
 
 class save_on_cpu(saved_tensors_hooks):

@@ -33,7 +33,10 @@ if not TYPE_CHECKING:  # which would take it for an answer to every name
 
 
 class UnpackedDualTensor(NamedTuple):
-    """The value and the tangent (None: there is none) of a tensor at one level."""
+    """What ``unpack_dual`` gives: a named tuple of a tensor's value and tangent at one level.
+
+    ``primal`` is the value, without the tangent; ``tangent`` is None where there is none.
+    """
 
     primal: Tensor
     tangent: Tensor | None

@@ -281,7 +281,13 @@ def _resolve_vjp(cls: Any) -> None:
 
 
 class InplaceFunction(Function):
-    """Old base class of Functions with an ``inplace`` option."""
+    """Old base class of Functions with an ``inplace`` option.
+
+    A ``Function`` that keeps ``inplace`` as an attribute and does nothing with it.
+
+    Args:
+        inplace: the attribute.
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         self.inplace = inplace

@@ -99,14 +99,18 @@ class _NoArgMode(_Mode):
 
 
 class no_grad(_NoArgMode):
-    """Ops are not recorded. Thread-local."""
+    """Ops are not recorded within the block, or within each call of what it decorates.
+
+    Results do not require grad and keep nothing for backward. Forward mode is not stopped. Of this
+    thread only; ``enable_grad`` inside records again.
+    """
 
     __enter__ = _C._enter_no_grad
     __exit__ = _C._exit_grad
 
 
 class enable_grad(_NoArgMode):
-    """Ops are recorded, also inside ``no_grad``. Thread-local."""
+    """Ops are recorded within the block or call, also in ``no_grad``. Of this thread only."""
 
     __enter__ = _C._enter_enable_grad
     __exit__ = _C._exit_grad

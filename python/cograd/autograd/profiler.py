@@ -50,7 +50,15 @@ class FunctionEvent:
 
 @dataclass(frozen=True)
 class FunctionEventAvg:
-    """All events of one name. Times in microseconds."""
+    """All events of one name. Times in microseconds.
+
+    Attributes:
+        key: the name.
+        kind: as of ``FunctionEvent``.
+        count: how many events.
+        cpu_time_total: the time within them.
+        self_cpu_time_total: without events nested inside on the same thread.
+    """
 
     key: str
     kind: str
@@ -74,7 +82,10 @@ _SORT = ("cpu_time", "cpu_time_total", "self_cpu_time_total", "count", "key")
 
 
 class EventList(list[Any]):
-    """Events, or their averages, with a table."""
+    """Events, or their averages, in a list; ``table()`` shows them as text.
+
+    What ``profile`` gives as ``function_events``, and ``key_averages()``, one entry for each name.
+    """
 
     def table(
         self,

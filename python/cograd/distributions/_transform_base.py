@@ -46,6 +46,7 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
+        """How many dims of a value make an event, where input and output have as many."""
         if self.domain.event_dim == self.codomain.event_dim:
             return int(self.domain.event_dim)
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
@@ -188,9 +189,15 @@ def _with_event_dim(constraint: Any, event_dim: int) -> Any:
 class ComposeTransform(Transform):
     """Transforms one after the other, ``parts[0]`` first.
 
+    ``log_abs_det_jacobian`` is the sum of the parts', ``sign`` their product; it is bijective if
+    all parts are. Without parts it is the identity, which ``identity_transform`` is.
+
     Args:
         parts: the transforms.
         cache_size: as of ``Transform``; each part gets it, too, where it is not 0.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
     """
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
@@ -293,15 +300,22 @@ class ComposeTransform(Transform):
 
 
 identity_transform = ComposeTransform([])
+identity_transform.__doc__ = "The transform that leaves real numbers as they are."
 
 
 class IndependentTransform(Transform):
     """A transform some of whose batch dims count as those of events.
 
+    Values are transformed as by ``base_transform``; ``log_abs_det_jacobian`` is summed over the
+    last ``reinterpreted_batch_ndims`` dims, and domain and codomain have as many event dims more.
+
     Args:
         base_transform: the transform.
         reinterpreted_batch_ndims: how many dims, on the right.
         cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: a value has fewer dims than an event.
     """
 
     def __init__(
@@ -364,13 +378,15 @@ def _check_dims(value: Tensor, least: int) -> None:
 class ReshapeTransform(Transform):
     """The last dims of a value, of ``in_shape``, reshaped to ``out_shape``.
 
+    Bijective, with a ``log_abs_det_jacobian`` of zeros, one for each event.
+
     Args:
         in_shape: the shape of an event before.
         out_shape: that of it after, with as many elements.
         cache_size: as of ``Transform``.
 
     Raises:
-        ValueError: the numbers of elements differ.
+        ValueError: the numbers of elements differ, or ``forward_shape`` gets another shape.
     """
 
     bijective = True

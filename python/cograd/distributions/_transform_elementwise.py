@@ -26,7 +26,16 @@ class _OfOneKind(Transform):
 
 
 class ExpTransform(_OfOneKind):
-    """``y = exp(x)``."""
+    """``y = exp(x)``; the inverse is the logarithm.
+
+    From ``real`` to ``positive``, bijective and increasing; ``log_abs_det_jacobian`` is ``x``.
+
+    Args:
+        cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    """
 
     domain = constraints.real
     codomain = constraints.positive
@@ -44,7 +53,18 @@ class ExpTransform(_OfOneKind):
 
 
 class PowerTransform(Transform):
-    """``y = x ** exponent`` of positive numbers."""
+    """``y = x ** exponent`` of positive numbers; the inverse has the exponent ``1 / exponent``.
+
+    From ``positive`` to ``positive``, bijective, of the exponent's sign; ``log_abs_det_jacobian``
+    is ``log(abs(exponent * y / x))``. Differentiable by ``exponent``, too.
+
+    Args:
+        exponent: number or tensor, not 0, which broadcasts with the values.
+        cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    """
 
     domain = constraints.positive
     codomain = constraints.positive
@@ -86,7 +106,17 @@ class PowerTransform(Transform):
 
 
 class SigmoidTransform(_OfOneKind):
-    """``y = 1 / (1 + exp(-x))``."""
+    """``y = 1 / (1 + exp(-x))``; the inverse is the log odds.
+
+    From ``real`` to ``unit_interval``, bijective and increasing; ``log_abs_det_jacobian`` is
+    ``-softplus(-x) - softplus(x)``. Results are kept off 0 and 1, so that the inverse is finite.
+
+    Args:
+        cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    """
 
     domain = constraints.real
     codomain = constraints.unit_interval
@@ -107,7 +137,17 @@ class SigmoidTransform(_OfOneKind):
 
 
 class SoftplusTransform(_OfOneKind):
-    """``y = log(1 + exp(x))``."""
+    """``y = log(1 + exp(x))``; the inverse is ``log(exp(y) - 1)``.
+
+    From ``real`` to ``positive``, bijective and increasing; ``log_abs_det_jacobian`` is
+    ``-softplus(-x)``.
+
+    Args:
+        cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    """
 
     domain = constraints.real
     codomain = constraints.positive
@@ -125,7 +165,18 @@ class SoftplusTransform(_OfOneKind):
 
 
 class TanhTransform(_OfOneKind):
-    """``y = tanh(x)``."""
+    """``y = tanh(x)``; the inverse is ``atanh(y)``.
+
+    From ``real`` to ``interval(-1.0, 1.0)``, bijective and increasing; ``log_abs_det_jacobian`` is
+    ``2 * (log(2) - x - softplus(-2 * x))``. Unlike ``log(1 - y ** 2)`` this does not cancel for
+    large x.
+
+    Args:
+        cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    """
 
     domain = constraints.real
     codomain = constraints.interval(-1.0, 1.0)
@@ -144,7 +195,17 @@ class TanhTransform(_OfOneKind):
 
 
 class AbsTransform(_OfOneKind):
-    """``y = |x|``; of its inverses the positive one."""
+    """``y = abs(x)``; of the two inverses the positive one.
+
+    From ``real`` to ``positive``, not bijective: ``log_abs_det_jacobian`` and ``sign`` raise
+    NotImplementedError.
+
+    Args:
+        cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    """
 
     domain = constraints.real
     codomain = constraints.positive
@@ -157,13 +218,20 @@ class AbsTransform(_OfOneKind):
 
 
 class AffineTransform(Transform):
-    """``y = loc + scale * x``.
+    """``y = loc + scale * x``; the inverse is ``(y - loc) / scale``.
+
+    From ``real`` to ``real``, bijective, of the sign of ``scale``; ``log_abs_det_jacobian`` is
+    ``log(abs(scale))``, summed over the last ``event_dim`` dims. Differentiable by ``loc`` and
+    ``scale``, too.
 
     Args:
-        loc: tensor or number.
-        scale: tensor or number.
+        loc: number or tensor, which broadcasts with the values.
+        scale: number or tensor, not 0, likewise.
         event_dim: how many dims on the right make an event.
         cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
     """
 
     bijective = True

@@ -25,7 +25,17 @@ def _at_least_vector(shape: Any) -> Any:
 
 
 class SoftmaxTransform(_OfOneKind):
-    """``y = softmax(x)``: not invertible, ``inv`` gives the logarithms."""
+    """``y = softmax(x)`` over the last dim; ``inv`` gives the logarithms.
+
+    From ``real_vector`` to ``simplex``. Not bijective: ``log_abs_det_jacobian`` raises
+    NotImplementedError. It suits optimisation; ``StickBreakingTransform`` is bijective.
+
+    Args:
+        cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    """
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -45,7 +55,16 @@ class SoftmaxTransform(_OfOneKind):
 class StickBreakingTransform(_OfOneKind):
     """n - 1 real numbers to n positive ones that sum to 1.
 
-    Each number says what share of the rest of a stick is broken off. Zeros give equal shares.
+    Each number says what share of the rest of a stick is broken off: with the shares
+    ``s = sigmoid(x - log(m))``, m counting down from n - 1 to 1, ``y[i] = s[i] * prod(1 - s[:i])``,
+    and the last element is the rest. Zeros give equal parts. From ``real_vector`` to ``simplex``,
+    bijective; shapes go from ``(..., n - 1)`` to ``(..., n)``.
+
+    Args:
+        cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
     """
 
     domain = constraints.real_vector
@@ -84,7 +103,17 @@ class StickBreakingTransform(_OfOneKind):
 
 
 class LowerCholeskyTransform(_OfOneKind):
-    """A matrix to a lower triangular one whose diagonal is ``exp`` of the matrix'."""
+    """A square matrix to the lower triangular one whose diagonal is ``exp`` of the matrix'.
+
+    From ``independent(real, 2)`` to ``lower_cholesky``; what is above the diagonal has no effect
+    and no gradient. Not bijective: ``log_abs_det_jacobian`` raises NotImplementedError.
+
+    Args:
+        cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -97,7 +126,17 @@ class LowerCholeskyTransform(_OfOneKind):
 
 
 class PositiveDefiniteTransform(_OfOneKind):
-    """A matrix to the product L L^T of what ``LowerCholeskyTransform`` makes of it."""
+    """A square matrix to L L^T, with L what ``LowerCholeskyTransform`` makes of it.
+
+    From ``independent(real, 2)`` to ``positive_definite``; the inverse is by the Cholesky factor.
+    Not bijective: ``log_abs_det_jacobian`` raises NotImplementedError.
+
+    Args:
+        cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -114,7 +153,14 @@ class CorrCholeskyTransform(_OfOneKind):
     """n (n - 1) / 2 real numbers to the Cholesky factor of an n x n correlation matrix.
 
     With r = tanh(x) row by row below the diagonal, what row i has at column j is r times the root
-    of what its squares up to j leave of 1; the diagonal has the rest.
+    of what its squares up to j leave of 1; the diagonal has the rest. Zeros give the identity. From
+    ``real_vector`` to ``corr_cholesky``, bijective.
+
+    Args:
+        cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: the number of elements is not n (n - 1) / 2 for any n.
     """
 
     domain = constraints.real_vector
@@ -169,11 +215,18 @@ def _check_parts(tseq: Sequence[Any], cache_size: int) -> list[Transform]:
 class CatTransform(Transform):
     """One transform for each of the parts, of given ``lengths``, along ``dim``.
 
+    Domain and codomain are ``cat`` of the parts', and it is bijective if they all are.
+    ``log_abs_det_jacobian`` joins the terms of the parts along ``dim``.
+
     Args:
         tseq: the transforms.
-        dim: the dim.
+        dim: the dim of the values.
         lengths: those of the parts; 1 each by default.
         cache_size: as of ``Transform``.
+
+    Raises:
+        TypeError: one of ``tseq`` is no transform.
+        ValueError: ``lengths`` are not as many, or a value has another size along ``dim``.
     """
 
     transforms: list[Transform]
@@ -248,10 +301,17 @@ class CatTransform(Transform):
 class StackTransform(Transform):
     """One transform for each slice of ``dim``.
 
+    Domain and codomain are ``stack`` of the slices', and it is bijective if they all are.
+    ``log_abs_det_jacobian`` stacks the terms of the slices along ``dim``.
+
     Args:
         tseq: the transforms.
-        dim: the dim.
+        dim: the dim of the values.
         cache_size: as of ``Transform``.
+
+    Raises:
+        TypeError: one of ``tseq`` is no transform.
+        ValueError: a value has not as many slices.
     """
 
     transforms: list[Transform]
@@ -299,11 +359,18 @@ class StackTransform(Transform):
 
 
 class CumulativeDistributionTransform(Transform):
-    """``y = distribution.cdf(x)``.
+    """``y = distribution.cdf(x)``; the inverse is ``icdf``.
+
+    From the distribution's support to ``unit_interval``, bijective and increasing;
+    ``log_abs_det_jacobian`` is ``distribution.log_prob(x)``. Values that follow the distribution
+    become uniform.
 
     Args:
         distribution: one that has ``cdf`` and, for the inverse, ``icdf``.
         cache_size: as of ``Transform``.
+
+    Raises:
+        ValueError: another ``cache_size`` than 0 or 1.
     """
 
     bijective = True

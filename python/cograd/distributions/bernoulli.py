@@ -17,7 +17,21 @@ __all__ = ["Bernoulli"]
 
 
 class Bernoulli(ProbsOrLogits, ExponentialFamily):
-    """1 with probability ``probs``, else 0; ``logits`` are log odds."""
+    """1 with probability ``probs``, else 0.
+
+    Mass ``probs ** x * (1 - probs) ** (1 - x)`` at 0 and 1; mean ``probs``, variance
+    ``probs * (1 - probs)``. The batch shape is that of the parameter; the event shape is ``()``.
+    There is no ``rsample``; ``log_prob`` is differentiable by ``probs`` or ``logits``, whichever is
+    given.
+
+    Args:
+        probs: number or tensor in [0, 1]: the probability of 1.
+        logits: or the log odds ``log(probs / (1 - probs))``, any number.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: not exactly one of ``probs`` and ``logits`` is given, or it is out of its range.
+    """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean

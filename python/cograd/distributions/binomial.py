@@ -17,7 +17,25 @@ __all__ = ["Binomial"]
 
 
 class Binomial(ProbsOrLogits, Distribution):
-    """The number of successes in ``total_count`` trials of probability ``probs``."""
+    """The number of successes in ``total_count`` trials of probability ``probs``.
+
+    Mass ``comb(total_count, x) * probs ** x * (1 - probs) ** (total_count - x)`` at 0, 1, ...,
+    ``total_count``; mean ``total_count * probs``, variance ``total_count * probs * (1 - probs)``.
+    The batch shape is what the parameters broadcast to; the event shape is ``()``. There is no
+    ``rsample``; ``log_prob`` is differentiable by ``probs`` or ``logits``, whichever is given.
+    ``entropy`` and ``enumerate_support`` raise NotImplementedError where not all counts of the
+    batch are equal.
+
+    Args:
+        total_count: number or tensor of whole numbers from 0 on.
+        probs: number or tensor in [0, 1]: the probability of a success.
+        logits: or the log odds ``log(probs / (1 - probs))``, any number.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: not exactly one of ``probs`` and ``logits`` is given, or a parameter is out of
+            its range.
+    """
 
     arg_constraints = {
         "total_count": constraints.nonnegative_integer,

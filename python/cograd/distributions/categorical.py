@@ -18,10 +18,19 @@ __all__ = ["Categorical"]
 class Categorical(ProbsOrLogits, Distribution):
     """Numbers 0, ..., K - 1 with the probabilities in the last dim of ``probs``.
 
-    ``probs`` need not sum to 1, nor ``logits``, the logarithms, be normalised.
+    Mass ``probs[x]``; as categories are no quantities, mean and variance are NaN. The batch shape
+    is that of the parameter without its last dim, the event shape is ``()``, and samples are int64.
+    There is no ``rsample``; ``log_prob`` is differentiable by ``probs`` or ``logits``, whichever is
+    given.
+
+    Args:
+        probs: tensor ``(..., K)`` of numbers from 0 on, which are divided by their sum over the
+            last dim.
+        logits: or their logarithms, ``(..., K)``, which are normalised likewise.
+        validate_args: as of ``Distribution``.
 
     Raises:
-        ValueError: both or neither of the two are given, or without a dim.
+        ValueError: not exactly one of the two is given, it has no dim, or it is out of its range.
     """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}

@@ -15,7 +15,21 @@ __all__ = ["Cauchy"]
 
 
 class Cauchy(LocScale):
-    """Median ``loc``, half width at half maximum ``scale``; there is no mean."""
+    """Median ``loc``, half width at half maximum ``scale``.
+
+    Density ``1 / (pi * scale * (1 + ((x - loc) / scale) ** 2))`` on all real numbers. There is no
+    mean, which is given as NaN, and no variance, which is given as infinite. The batch shape is
+    what both parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable by
+    ``loc`` and ``scale``.
+
+    Args:
+        loc: number or tensor: the median and the mode.
+        scale: number or tensor above 0.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     @property
     def mean(self) -> Tensor:

@@ -14,7 +14,20 @@ __all__ = ["Chi2"]
 
 
 class Chi2(Gamma):
-    """The sum of ``df`` squares of standard normal numbers."""
+    """The sum of the squares of ``df`` standard normal numbers.
+
+    Density ``x ** (df / 2 - 1) * exp(-x / 2) / (2 ** (df / 2) * gamma(df / 2))`` from 0 on; mean
+    ``df``, variance ``2 * df``. It is the ``Gamma`` of concentration ``df / 2`` and rate 1/2. The
+    batch shape is that of ``df``; the event shape is ``()``. ``rsample`` is differentiable by
+    ``df``. The gradient is implicit, as Gamma's.
+
+    Args:
+        df: number or tensor above 0: the degrees of freedom, not only whole ones.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     arg_constraints = {"df": constraints.positive}
 

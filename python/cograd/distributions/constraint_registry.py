@@ -18,7 +18,13 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Makes transforms by the class of a constraint."""
+    """Makes transforms from all real numbers to the region of a constraint.
+
+    ``biject_to(constraint)`` is bijective; ``transform_to(constraint)`` need not be, and may take
+    more numbers than it needs, which suits optimisation. Both are registries of this class, by the
+    classes of constraints; ``register`` adds to them. A constraint of which nothing is known raises
+    NotImplementedError.
+    """
 
     def __init__(self) -> None:
         self._registry: dict[Any, Callable[[Any], Any]] = {}
@@ -58,7 +64,23 @@ class ConstraintRegistry:
 
 
 biject_to = ConstraintRegistry()
+biject_to.__doc__ = """The bijection from real numbers to a region, with a log determinant.
+
+    ``biject_to(constraint)`` gives a ``Transform``; ``register`` of this ``ConstraintRegistry``
+    adds one.
+
+    Raises:
+        NotImplementedError: none is registered for the constraint, as for integers.
+    """
 transform_to = ConstraintRegistry()
+transform_to.__doc__ = """A transform from real numbers to a region, for optimisation.
+
+    As ``biject_to``, but its transforms need not be bijective: that of a simplex is softmax,
+    that of positive definite matrices takes more numbers than it needs.
+
+    Raises:
+        NotImplementedError: none is registered for the constraint, as for integers.
+    """
 
 
 def _both(*kinds: Any) -> Callable[[Any], Any]:

@@ -49,7 +49,12 @@ __all__ = [
 
 
 class Constraint:
-    """A region of values whose last ``event_dim`` dims make one event."""
+    """A region of values whose last ``event_dim`` dims make one event.
+
+    ``check(value)`` gives a bool for each event: the shape of ``value`` without these dims.
+    ``is_discrete`` says whether the values are isolated. A subclass has ``check``; ``biject_to``
+    and ``transform_to`` know how to reach the regions of this module.
+    """
 
     is_discrete: Any = False
     event_dim: Any = 0
@@ -65,7 +70,16 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """A region that depends on other values, so that nothing can be said of one alone."""
+    """A region that depends on other values, so that nothing can be said of one alone.
+
+    Args:
+        is_discrete: whether its values are isolated; unknown by default.
+        event_dim: the dims of an event; unknown by default.
+
+    Raises:
+        ValueError: by ``check``.
+        NotImplementedError: by ``is_discrete`` and ``event_dim`` where they are unknown.
+    """
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented):
         self._is_discrete = is_discrete
@@ -98,12 +112,23 @@ class _Dependent(Constraint):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether ``constraint`` depends on other values."""
+    """Whether ``constraint`` depends on other values, as ``dependent`` does.
+
+    Such a one has no ``check``: ask the distribution, whose property has the actual region.
+    """
     return isinstance(constraint, _Dependent)
 
 
 class _DependentProperty(property, _Dependent):
-    """A property of a distribution that is a constraint; of the class, a dependent one."""
+    """A property of a distribution that is a constraint; of the class, a dependent one.
+
+    Decorates a method of the instance that returns the constraint.
+
+    Args:
+        fn: the method.
+        is_discrete: as of ``dependent``, known without an instance.
+        event_dim: likewise.
+    """
 
     def __init__(
         self,
@@ -122,7 +147,17 @@ class _DependentProperty(property, _Dependent):
 
 
 class _IndependentConstraint(Constraint):
-    """A region in which some batch dims of another one count as those of events."""
+    """The region of another one in which some batch dims count as those of events.
+
+    An event is inside if all its parts are.
+
+    Args:
+        base_constraint: the region of a part.
+        reinterpreted_batch_ndims: how many dims, on the right.
+
+    Raises:
+        ValueError: by ``check``: the value has too few dims.
+    """
 
     def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
@@ -149,7 +184,16 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """The values that satisfy ``base_constraint`` for every component of a mixture."""
+    """The values that satisfy ``base_constraint`` for every component of a mixture.
+
+    The components are the last batch dim of the region; ``check`` has none for it.
+
+    Args:
+        base_constraint: the region of the components.
+
+    Raises:
+        TypeError: it is no ``Constraint``.
+    """
 
     def __init__(self, base_constraint: Any) -> None:
         if not isinstance(base_constraint, Constraint):
@@ -175,6 +219,8 @@ class MixtureSameFamilyConstraint(Constraint):
 
 
 class _Boolean(Constraint):
+    """The numbers 0 and 1."""
+
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
@@ -182,6 +228,8 @@ class _Boolean(Constraint):
 
 
 class _OneHot(Constraint):
+    """Vectors with a single 1 and zeros."""
+
     is_discrete = True
     event_dim = 1
 
@@ -191,6 +239,13 @@ class _OneHot(Constraint):
 
 
 class _IntegerInterval(Constraint):
+    """The whole numbers from ``lower_bound`` to ``upper_bound``, both included.
+
+    Args:
+        lower_bound: number or tensor.
+        upper_bound: number or tensor.
+    """
+
     is_discrete = True
     _shown = ("lower_bound", "upper_bound")
 
@@ -203,6 +258,8 @@ class _IntegerInterval(Constraint):
 
 
 class _IntegerLessThan(Constraint):
+    """The whole numbers up to ``upper_bound``."""
+
     is_discrete = True
     _shown = ("upper_bound",)
 
@@ -214,6 +271,8 @@ class _IntegerLessThan(Constraint):
 
 
 class _IntegerGreaterThan(Constraint):
+    """The whole numbers from ``lower_bound`` on."""
+
     is_discrete = True
     _shown = ("lower_bound",)
 
@@ -225,11 +284,19 @@ class _IntegerGreaterThan(Constraint):
 
 
 class _Real(Constraint):
+    """All real numbers, infinities included; NaN is none."""
+
     def check(self, value: Tensor) -> Tensor:
         return value == value
 
 
 class _GreaterThan(Constraint):
+    """The numbers above ``lower_bound``.
+
+    Args:
+        lower_bound: number or tensor.
+    """
+
     _shown = ("lower_bound",)
 
     def __init__(self, lower_bound: Any) -> None:
@@ -240,11 +307,23 @@ class _GreaterThan(Constraint):
 
 
 class _GreaterThanEq(_GreaterThan):
+    """The numbers from ``lower_bound`` on.
+
+    Args:
+        lower_bound: number or tensor.
+    """
+
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound <= value
 
 
 class _LessThan(Constraint):
+    """The numbers below ``upper_bound``.
+
+    Args:
+        upper_bound: number or tensor.
+    """
+
     _shown = ("upper_bound",)
 
     def __init__(self, upper_bound: Any) -> None:
@@ -255,6 +334,13 @@ class _LessThan(Constraint):
 
 
 class _Interval(Constraint):
+    """The numbers from ``lower_bound`` to ``upper_bound``, both included.
+
+    Args:
+        lower_bound: number or tensor.
+        upper_bound: number or tensor.
+    """
+
     _shown = ("lower_bound", "upper_bound")
 
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
@@ -266,11 +352,20 @@ class _Interval(Constraint):
 
 
 class _HalfOpenInterval(_Interval):
+    """The numbers from ``lower_bound`` on that are below ``upper_bound``.
+
+    Args:
+        lower_bound: number or tensor.
+        upper_bound: number or tensor.
+    """
+
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
 class _Simplex(Constraint):
+    """Vectors of numbers from 0 on whose sum is 1 within 1e-6."""
+
     event_dim = 1
 
     def check(self, value: Tensor) -> Tensor:
@@ -278,6 +373,12 @@ class _Simplex(Constraint):
 
 
 class _Multinomial(Constraint):
+    """Vectors of numbers from 0 on whose sum is at most ``upper_bound``; for counts.
+
+    Args:
+        upper_bound: an int.
+    """
+
     is_discrete = True
     event_dim = 1
 
@@ -289,6 +390,8 @@ class _Multinomial(Constraint):
 
 
 class _LowerTriangular(Constraint):
+    """Matrices with zeros above the diagonal."""
+
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
@@ -296,6 +399,8 @@ class _LowerTriangular(Constraint):
 
 
 class _LowerCholesky(Constraint):
+    """Lower triangular matrices with a positive diagonal."""
+
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
@@ -304,6 +409,8 @@ class _LowerCholesky(Constraint):
 
 
 class _CorrCholesky(Constraint):
+    """Cholesky factors of correlation matrices: ``lower_cholesky`` with rows of length 1."""
+
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
@@ -314,6 +421,8 @@ class _CorrCholesky(Constraint):
 
 
 class _Square(Constraint):
+    """Matrices with as many rows as columns."""
+
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
@@ -322,6 +431,8 @@ class _Square(Constraint):
 
 
 class _Symmetric(_Square):
+    """Square matrices that are ``isclose`` to their transpose at ``atol=1e-6``."""
+
     def check(self, value: Tensor) -> Tensor:
         square = super().check(value)
         if value.shape[-1] != value.shape[-2]:
@@ -330,6 +441,8 @@ class _Symmetric(_Square):
 
 
 class _PositiveSemidefinite(_Symmetric):
+    """Symmetric matrices without negative eigenvalues."""
+
     def check(self, value: Tensor) -> Tensor:
         symmetric = super().check(value)
         if value.shape[-1] != value.shape[-2]:
@@ -338,6 +451,8 @@ class _PositiveSemidefinite(_Symmetric):
 
 
 class _PositiveDefinite(_Symmetric):
+    """Symmetric matrices that have a Cholesky factor."""
+
     def check(self, value: Tensor) -> Tensor:
         symmetric = super().check(value)
         if value.shape[-1] != value.shape[-2]:
@@ -360,7 +475,17 @@ class _Joined(Constraint):
 
 
 class _Cat(_Joined):
-    """Parts of given ``lengths`` along ``dim``, each with its constraint."""
+    """Parts of given ``lengths`` along ``dim``, each with its constraint.
+
+    Args:
+        cseq: the constraints.
+        dim: the dim of the values.
+        lengths: those of the parts; 1 each by default.
+
+    Raises:
+        TypeError: one of ``cseq`` is no constraint.
+        ValueError: ``lengths`` are not as many.
+    """
 
     def __init__(
         self, cseq: Sequence[Any], dim: int = 0, lengths: Sequence[int] | None = None
@@ -383,7 +508,15 @@ class _Cat(_Joined):
 
 
 class _Stack(_Joined):
-    """One slice of ``dim`` for each constraint."""
+    """One slice of ``dim`` for each constraint.
+
+    Args:
+        cseq: the constraints.
+        dim: the dim of the values.
+
+    Raises:
+        TypeError: one of ``cseq`` is no constraint.
+    """
 
     def __init__(self, cseq: Sequence[Any], dim: int = 0) -> None:
         super().__init__(cseq, dim)
@@ -398,32 +531,64 @@ class _Stack(_Joined):
         return cograd.stack([c.check(v) for v, c in zip(parts, self.cseq)], self.dim)
 
 
+#: A region that depends on other values; ``dependent(event_dim=1)`` says what is known.
 dependent = _Dependent()
+#: ``dependent_property(is_discrete=..., event_dim=...)`` decorates a method of a distribution: its
+#: constraint, and a dependent one of the class.
 dependent_property = _DependentProperty
+#: ``independent(base_constraint, reinterpreted_batch_ndims)``: the region of another one whose last
+#: batch dims count as those of events.
 independent = _IndependentConstraint
+#: The numbers 0 and 1.
 boolean = _Boolean()
+#: Vectors with a single 1 and zeros.
 one_hot = _OneHot()
+#: The whole numbers 0, 1, ...
 nonnegative_integer = _IntegerGreaterThan(0)
+#: The whole numbers 1, 2, ...
 positive_integer = _IntegerGreaterThan(1)
+#: ``integer_interval(lower_bound, upper_bound)``: the whole numbers between, both included.
 integer_interval = _IntegerInterval
+#: All real numbers, infinities included; NaN is none.
 real = _Real()
+#: Vectors of real numbers.
 real_vector = independent(real, 1)
+#: The numbers above 0.
 positive = _GreaterThan(0.0)
+#: The numbers from 0 on.
 nonnegative = _GreaterThanEq(0.0)
+#: ``greater_than(lower_bound)``: the numbers above.
 greater_than = _GreaterThan
+#: ``greater_than_eq(lower_bound)``: the numbers from there on.
 greater_than_eq = _GreaterThanEq
+#: ``less_than(upper_bound)``: the numbers below.
 less_than = _LessThan
+#: ``multinomial(upper_bound)``: vectors of numbers from 0 on whose sum is at most that.
 multinomial = _Multinomial
+#: The numbers from 0 to 1, both included.
 unit_interval = _Interval(0.0, 1.0)
+#: ``interval(lower_bound, upper_bound)``: the numbers between, both included.
 interval = _Interval
+#: ``half_open_interval(lower_bound, upper_bound)``: the same without the upper one.
 half_open_interval = _HalfOpenInterval
+#: Vectors of numbers from 0 on whose sum is 1 within 1e-6.
 simplex = _Simplex()
+#: Matrices with zeros above the diagonal.
 lower_triangular = _LowerTriangular()
+#: Lower triangular matrices with a positive diagonal.
 lower_cholesky = _LowerCholesky()
+#: Cholesky factors of correlation matrices, ``lower_cholesky`` with rows of length 1.
 corr_cholesky = _CorrCholesky()
+#: Matrices with as many rows as columns.
 square = _Square()
+#: Square matrices that are ``isclose`` to their transpose at ``atol=1e-6``.
 symmetric = _Symmetric()
+#: Symmetric matrices without negative eigenvalues.
 positive_semidefinite = _PositiveSemidefinite()
+#: Symmetric matrices that have a Cholesky factor.
 positive_definite = _PositiveDefinite()
+#: ``cat(cseq, dim=0, lengths=None)``: parts along ``dim``, of 1 or ``lengths``, each with its
+#: constraint.
 cat = _Cat
+#: ``stack(cseq, dim=0)``: one slice of ``dim`` for each constraint.
 stack = _Stack

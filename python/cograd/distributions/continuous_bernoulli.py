@@ -18,11 +18,24 @@ __all__ = ["ContinuousBernoulli"]
 
 
 class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
-    """Density proportional to ``probs ** x * (1 - probs) ** (1 - x)`` on the unit interval.
+    """Numbers of the unit interval whose density is a Bernoulli variable's mass, normalised.
 
-    (Loaiza-Ganem and Cunningham, "The continuous Bernoulli", 2019.) All follows from the logits;
-    ``lims``, where other implementations change to series in ``probs``, is accepted and has no
-    effect.
+    With ``t = 2 * atanh(1 - 2 * probs)`` the density is
+    ``t / (1 - 2 * probs) * probs ** x * (1 - probs) ** (1 - x)`` on [0, 1]; mean
+    ``1 / t - probs / (1 - 2 * probs)``, variance
+    ``1 / t ** 2 - probs * (1 - probs) / (1 - 2 * probs) ** 2``; at ``probs`` of 1/2 it is uniform.
+    All is computed from the logits without cancellation. The batch shape is that of the parameter;
+    the event shape is ``()``. ``rsample`` is differentiable by ``probs`` or ``logits``, whichever
+    is given. Source: Loaiza-Ganem and Cunningham, "The continuous Bernoulli" (2019).
+
+    Args:
+        probs: number or tensor in [0, 1], kept an epsilon of its dtype away from both ends.
+        logits: or the log odds ``log(probs / (1 - probs))``, any number.
+        lims: accepted and without effect: where other implementations change to a series.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: not exactly one of ``probs`` and ``logits`` is given, or it is out of its range.
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}

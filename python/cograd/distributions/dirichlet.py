@@ -16,10 +16,20 @@ __all__ = ["Dirichlet"]
 
 
 class Dirichlet(ExponentialFamily):
-    """Positive vectors of sum 1, with density proportional to ``prod(x ** (concentration - 1))``.
+    """Positive vectors of sum 1.
+
+    With ``a = concentration`` the density is
+    ``gamma(sum(a)) / prod(gamma(a)) * prod(x ** (a - 1))`` over the first K - 1 elements; mean
+    ``a / sum(a)``, variance ``a * (sum(a) - a) / (sum(a) ** 2 * (sum(a) + 1))``. The batch shape is
+    ``concentration.shape[:-1]``, the event shape ``(K,)``. ``rsample`` is differentiable by
+    ``concentration``. The gradient is implicit (Jankowiak and Obermeyer 2018).
+
+    Args:
+        concentration: tensor ``(..., K)`` of numbers above 0.
+        validate_args: as of ``Distribution``.
 
     Raises:
-        ValueError: ``concentration`` has no dims.
+        ValueError: ``concentration`` has no dims, or an element that is not above 0.
     """
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}

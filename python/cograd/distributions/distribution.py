@@ -18,6 +18,12 @@ __all__ = ["Distribution"]
 class Distribution:
     """A family of distributions: ``batch_shape`` of them, each over values of ``event_shape``.
 
+    Samples have the shape ``sample_shape + batch_shape + event_shape``; ``log_prob`` drops the
+    event's dims. ``rsample`` gives samples with gradients where ``has_rsample`` says so. A subclass
+    defines ``arg_constraints``, ``support``, ``log_prob`` and ``sample`` or ``rsample``; what it
+    leaves out raises NotImplementedError. ``log_prob`` and ``cdf`` raise ValueError for values that
+    do not fit the shapes or are outside of the support.
+
     Args:
         batch_shape: the shape of the independent, differently parametrised distributions.
         event_shape: the shape of one value.
@@ -102,10 +108,12 @@ class Distribution:
 
     @property
     def batch_shape(self) -> Size:
+        """The shape of the distributions side by side."""
         return self._batch_shape
 
     @property
     def event_shape(self) -> Size:
+        """The shape of one value."""
         return self._event_shape
 
     @property
@@ -120,18 +128,22 @@ class Distribution:
 
     @property
     def mean(self) -> Tensor:
+        """The mean of each element, of shape ``batch_shape + event_shape``."""
         raise NotImplementedError
 
     @property
     def mode(self) -> Tensor:
+        """The most probable value, of shape ``batch_shape + event_shape``."""
         raise NotImplementedError(f"{type(self)} does not implement mode")
 
     @property
     def variance(self) -> Tensor:
+        """The variance of each element, of shape ``batch_shape + event_shape``."""
         raise NotImplementedError
 
     @property
     def stddev(self) -> Tensor:
+        """The root of the variance."""
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Any = ()) -> Tensor:

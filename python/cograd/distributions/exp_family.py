@@ -15,10 +15,16 @@ __all__ = ["ExponentialFamily"]
 
 
 class ExponentialFamily(Distribution):
-    """Distributions with density ``exp(<t(x), theta> - F(theta) + k(x))``.
+    """Base class of distributions with density ``exp(<t(x), theta> - F(theta) + k(x))``.
 
-    ``_natural_params`` are the theta, ``_log_normalizer`` is F, ``_mean_carrier_measure`` the mean
-    of k. The mean of t is F's gradient, from which ``entropy`` is computed.
+    A subclass gives theta as ``_natural_params``, F as ``_log_normalizer`` and the mean of k as
+    ``_mean_carrier_measure``. The mean of t is F's gradient, from which ``entropy`` is computed,
+    differentiable by the parameters.
+
+    Args:
+        batch_shape: as of ``Distribution``.
+        event_shape: as of ``Distribution``.
+        validate_args: as of ``Distribution``.
     """
 
     @property

@@ -16,7 +16,19 @@ __all__ = ["Exponential"]
 
 
 class Exponential(ExponentialFamily):
-    """Density ``rate * exp(-rate * x)``."""
+    """The time until the next of independent events that come at ``rate``.
+
+    Density ``rate * exp(-rate * x)`` from 0 on; mean ``1 / rate``, variance ``1 / rate ** 2``. The
+    batch shape is that of ``rate``; the event shape is ``()``. ``rsample`` is differentiable by
+    ``rate``.
+
+    Args:
+        rate: number or tensor above 0.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative

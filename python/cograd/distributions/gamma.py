@@ -20,7 +20,23 @@ def _standard_gamma(concentration: Tensor) -> Tensor:
 
 
 class Gamma(ExponentialFamily):
-    """Density proportional to ``x ** (concentration - 1) * exp(-rate * x)``."""
+    """Positive numbers; of whole ``concentration`` the sum of so many exponential ones.
+
+    With ``a = concentration`` the density is
+    ``rate ** a * x ** (a - 1) * exp(-rate * x) / gamma(a)`` from 0 on; mean ``a / rate``, variance
+    ``a / rate ** 2``. The batch shape is what both parameters broadcast to; the event shape is
+    ``()``. ``rsample`` is differentiable by ``concentration`` and ``rate``. The former gradient is
+    implicit: a sample keeps its level of the distribution function (Figurnov, Mohamed and Mnih
+    2018).
+
+    Args:
+        concentration: number or tensor above 0, often called shape.
+        rate: number or tensor above 0: the inverse of a scale.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     arg_constraints: Any = {
         "concentration": constraints.positive,

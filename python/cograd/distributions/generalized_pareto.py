@@ -16,9 +16,23 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """What exceeds ``loc``: survival ``(1 + concentration * z) ** (-1 / concentration)``.
+    """What exceeds a threshold ``loc``, with a tail that ``concentration`` makes heavy or finite.
 
-    Here ``z = (x - loc) / scale``; of concentration 0 the survival is ``exp(-z)``.
+    With ``z = (x - loc) / scale`` and ``c = concentration`` the density is
+    ``(1 + c * z) ** (-1 / c - 1) / scale`` from ``loc`` on, of c below 0 up to ``loc - scale / c``;
+    of c = 0 it is ``exp(-z) / scale``. Mean ``loc + scale / (1 - c)`` where ``c < 1``, else NaN;
+    variance ``scale ** 2 / ((1 - c) ** 2 * (1 - 2 * c))`` where ``c < 0.5``, else NaN. The batch
+    shape is what the parameters broadcast to; the event shape is ``()``. ``rsample`` is
+    differentiable by ``loc``, ``scale`` and ``concentration``.
+
+    Args:
+        loc: number or tensor: the least value.
+        scale: number or tensor above 0.
+        concentration: number or tensor; above 0 the tail falls like a power.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
     """
 
     arg_constraints = {

@@ -17,10 +17,20 @@ __all__ = ["Geometric"]
 
 
 class Geometric(ProbsOrLogits, Distribution):
-    """The number of failures before the first success, which has probability ``probs``.
+    """The number of failures before the first success.
+
+    Mass ``probs * (1 - probs) ** x`` at 0, 1, ...; mean ``1 / probs - 1``, variance
+    ``(1 - probs) / probs ** 2``. The batch shape is that of the parameter; the event shape is
+    ``()``. There is no ``rsample``; ``log_prob`` is differentiable by ``probs`` or ``logits``,
+    whichever is given.
+
+    Args:
+        probs: number or tensor in (0, 1]: the probability of a success.
+        logits: or the log odds ``log(probs / (1 - probs))``, any number.
+        validate_args: as of ``Distribution``.
 
     Raises:
-        ValueError: a probability is 0, or outside of the unit interval.
+        ValueError: not exactly one of ``probs`` and ``logits`` is given, or it is out of its range.
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}

@@ -19,7 +19,21 @@ __all__ = ["Gumbel"]
 
 
 class Gumbel(TransformedDistribution):
-    """``loc - scale * log(-log(u))`` of uniform u."""
+    """The largest of many numbers, in the limit: ``loc - scale * log(-log(u))`` of uniform u.
+
+    With ``z = (x - loc) / scale`` the density is ``exp(-z - exp(-z)) / scale`` on all real numbers;
+    mean ``loc + scale * euler_gamma`` with 0.5772... for Euler's constant, variance
+    ``(pi * scale) ** 2 / 6``. The batch shape is what both parameters broadcast to; the event shape
+    is ``()``. ``rsample`` is differentiable by ``loc`` and ``scale``.
+
+    Args:
+        loc: number or tensor: the mode.
+        scale: number or tensor above 0.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

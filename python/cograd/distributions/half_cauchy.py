@@ -15,7 +15,19 @@ __all__ = ["HalfCauchy"]
 
 
 class HalfCauchy(Half):
-    """The absolute value of Cauchy numbers about 0 of half width ``scale``."""
+    """The absolute value of Cauchy numbers about 0 of half width ``scale``.
+
+    Density ``2 / (pi * scale * (1 + (x / scale) ** 2))`` from 0 on; mean and variance are infinite.
+    The batch shape is that of ``scale``; the event shape is ``()``. ``rsample`` is differentiable
+    by ``scale``.
+
+    Args:
+        scale: number or tensor above 0: the median.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     base_dist: Cauchy
     _whole = Cauchy

@@ -17,9 +17,13 @@ __all__ = ["Independent"]
 class Independent(Distribution):
     """``base_distribution`` with its last batch dims taken as independent parts of one value.
 
+    The density is the product over these dims: ``log_prob`` and ``entropy`` are summed; mean,
+    variance, samples and their gradients are those of ``base_distribution``. The last
+    ``reinterpreted_batch_ndims`` dims of its batch shape stand in front of its event shape.
+
     Args:
         base_distribution: the distribution.
-        reinterpreted_batch_ndims: how many dims.
+        reinterpreted_batch_ndims: how many dims, from 0 to all of its batch dims.
         validate_args: as of ``Distribution``.
 
     Raises:

@@ -17,7 +17,23 @@ __all__ = ["InverseGamma"]
 
 
 class InverseGamma(TransformedDistribution):
-    """``1 / x`` of gamma variables of ``concentration`` and ``rate``."""
+    """``1 / x`` of gamma variables of ``concentration`` and ``rate``.
+
+    With ``a = concentration`` the density is
+    ``rate ** a / gamma(a) * x ** (-a - 1) * exp(-rate / x)`` above 0; mean ``rate / (a - 1)`` where
+    ``a > 1``, else infinite; variance ``rate ** 2 / ((a - 1) ** 2 * (a - 2))`` where ``a > 2``,
+    else infinite. The batch shape is what both parameters broadcast to; the event shape is ``()``.
+    ``rsample`` is differentiable by ``concentration`` and ``rate``. The former gradient is
+    implicit, as Gamma's.
+
+    Args:
+        concentration: number or tensor above 0.
+        rate: number or tensor above 0; for the inverse it is a scale.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive

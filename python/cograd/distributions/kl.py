@@ -18,10 +18,14 @@ _KL_MEMOIZE: dict[tuple[type, type], Callable[..., Any]] = {}
 
 
 def register_kl(type_p: Any, type_q: Any) -> Callable[[Any], Any]:
-    """Decorates a function that computes ``kl_divergence`` of two classes and their subclasses.
+    """Decorates a function ``f(p, q)`` that computes ``kl_divergence`` of two classes.
 
-    The pair of the most specific classes is chosen, of p before q; where q before p would choose
-    another one a warning says so.
+    It serves their subclasses, too: the pair of the most specific classes is chosen, of p before q;
+    where q before p would choose another one a warning says so.
+
+    Args:
+        type_p: the class of the first distribution.
+        type_q: that of the second.
 
     Raises:
         TypeError: an argument is no class.
@@ -69,7 +73,16 @@ def _dispatch_kl(type_p: type, type_q: type) -> Callable[..., Any]:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """The mean of ``log p(x) - log q(x)`` over values x of ``p``, of the batch shape.
+    """The mean of ``log p(x) - log q(x)`` over values x of ``p`` (Kullback, Leibler).
+
+    Not negative, 0 where both are the same, and infinite where ``p`` has values that ``q`` has not.
+    The formula is that of the most specific pair of classes that is registered; it is
+    differentiable by the parameters of both. The result has the shape that the batch shapes
+    broadcast to.
+
+    Args:
+        p: the distribution of the values.
+        q: the distribution that they are compared with.
 
     Raises:
         NotImplementedError: nothing is registered for these classes.

@@ -18,7 +18,23 @@ __all__ = ["Kumaraswamy"]
 
 
 class Kumaraswamy(TransformedDistribution):
-    """Survival ``(1 - x ** concentration1) ** concentration0`` on the unit interval."""
+    """Numbers of the unit interval, as ``Beta``'s but with a closed distribution function.
+
+    With ``a = concentration1`` and ``b = concentration0`` the density is
+    ``a * b * x ** (a - 1) * (1 - x ** a) ** (b - 1)`` on [0, 1]; mean ``b * beta(1 + 1 / a, b)``,
+    variance ``b * beta(1 + 2 / a, b) - (b * beta(1 + 1 / a, b)) ** 2``. The batch shape is what
+    both parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable by
+    ``concentration1`` and ``concentration0``. Source: Kumaraswamy, "A generalized probability
+    density function for double-bounded random processes" (1980).
+
+    Args:
+        concentration1: number or tensor above 0; larger ones draw the values towards 1.
+        concentration0: number or tensor above 0; larger ones draw them towards 0.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     arg_constraints = {
         "concentration1": constraints.positive,

@@ -14,7 +14,20 @@ __all__ = ["Laplace"]
 
 
 class Laplace(LocScale):
-    """Density ``exp(-|x - loc| / scale) / (2 * scale)``."""
+    """Numbers with exponential tails on both sides of ``loc``.
+
+    Density ``exp(-abs(x - loc) / scale) / (2 * scale)`` on all real numbers; mean ``loc``, variance
+    ``2 * scale ** 2``. The batch shape is what both parameters broadcast to; the event shape is
+    ``()``. ``rsample`` is differentiable by ``loc`` and ``scale``.
+
+    Args:
+        loc: number or tensor: mean, median and mode.
+        scale: number or tensor above 0: the mean distance from ``loc``.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     @property
     def variance(self) -> Tensor:

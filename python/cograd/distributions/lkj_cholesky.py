@@ -19,17 +19,22 @@ __all__ = ["LKJCholesky"]
 
 
 class LKJCholesky(Distribution):
-    """Cholesky factors of correlation matrices of density ``det ** (concentration - 1)``.
+    """Cholesky factors L of correlation matrices of density ``det(L L^T) ** (concentration - 1)``.
 
-    Samples are by the onion method (Lewandowski, Kurowicka and Joe 2009).
+    A correlation has mean 0 and variance ``1 / (2 * concentration + dim - 1)``; ``mean`` and
+    ``variance`` of the factors have no formula and raise NotImplementedError. The batch shape is
+    that of ``concentration``; the event shape is ``(dim, dim)``. There is no ``rsample``;
+    ``log_prob`` is differentiable by ``concentration``. Samples are by the onion method
+    (Lewandowski, Kurowicka and Joe 2009).
 
     Args:
-        dim: the matrices are ``dim`` x ``dim``.
-        concentration: 1 is uniform over correlation matrices.
+        dim: an int from 2 on: the matrices are ``dim`` x ``dim``.
+        concentration: number or tensor above 0; 1 is uniform over correlation matrices, larger ones
+            are nearer to the identity.
         validate_args: as of ``Distribution``.
 
     Raises:
-        ValueError: ``dim`` is below 2.
+        ValueError: ``dim`` is below 2, or ``concentration`` is not above 0.
     """
 
     arg_constraints = {"concentration": constraints.positive}

@@ -38,16 +38,20 @@ def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril
 class LowRankMultivariateNormal(Distribution):
     """Normal vectors with covariance ``cov_factor @ cov_factor.mT + diag(cov_diag)``.
 
-    With k columns of ``cov_factor`` solves are of size k only.
+    With ``S = cov_factor @ cov_factor.mT + diag(cov_diag)`` the density is
+    ``exp(-(x - loc) @ inv(S) @ (x - loc) / 2) / sqrt(det(2 * pi * S))`` on real vectors; mean
+    ``loc``, variance ``diag(S)``. With k columns of ``cov_factor`` solves are of size k only. The
+    batch shape is what the parameters without these dims broadcast to; the event shape is ``(d,)``.
+    ``rsample`` is differentiable by ``loc``, ``cov_factor`` and ``cov_diag``.
 
     Args:
         loc: means, ``(..., d)``.
         cov_factor: ``(..., d, k)``.
-        cov_diag: positive, ``(..., d)``.
+        cov_diag: above 0, ``(..., d)``.
         validate_args: as of ``Distribution``.
 
     Raises:
-        ValueError: dims are missing or do not fit.
+        ValueError: dims are missing or do not fit, or a parameter is out of its range.
     """
 
     arg_constraints = {

@@ -18,8 +18,13 @@ __all__ = ["MixtureSameFamily"]
 class MixtureSameFamily(Distribution):
     """The last batch dim of ``component_distribution`` mixed by ``mixture_distribution``.
 
+    The density is the sum of the components' with the probabilities as weights, and so is the mean;
+    the variance is the mean of the components' plus that of their means. The batch shape is the
+    components' without its last dim; the event shape is theirs. There is no ``rsample``;
+    ``log_prob`` is differentiable by the parameters of both distributions.
+
     Args:
-        mixture_distribution: a Categorical with one category for each component.
+        mixture_distribution: a ``Categorical`` with one category for each component.
         component_distribution: the components, along its last batch dim.
         validate_args: as of ``Distribution``.
 

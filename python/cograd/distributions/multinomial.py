@@ -19,8 +19,22 @@ __all__ = ["Multinomial"]
 class Multinomial(OfCategorical):
     """How often each of K categories came in ``total_count`` draws.
 
+    Mass ``gamma(total_count + 1) * prod(probs ** x / gamma(x + 1))`` at vectors of whole numbers of
+    sum ``total_count``; of each count, mean ``total_count * probs``, variance
+    ``total_count * probs * (1 - probs)``. The batch shape is that of the parameter without its last
+    dim; the event shape is ``(K,)``. There is no ``rsample``; ``log_prob`` is differentiable by
+    ``probs`` or ``logits``, whichever is given.
+
+    Args:
+        total_count: an int, the same for the whole batch.
+        probs: tensor ``(..., K)`` of numbers from 0 on, which are divided by their sum.
+        logits: or their logarithms, ``(..., K)``.
+        validate_args: as of ``Distribution``.
+
     Raises:
         NotImplementedError: ``total_count`` is no int.
+        ValueError: not exactly one of ``probs`` and ``logits`` is given, it has no dim, or is out
+            of range.
     """
 
     total_count: int

@@ -100,15 +100,22 @@ class _MatrixParameter(Distribution):
 class MultivariateNormal(_MatrixParameter):
     """Normal vectors with mean ``loc`` and one of covariance, precision and Cholesky factor.
 
+    With ``S = covariance_matrix`` the density is
+    ``exp(-(x - loc) @ inv(S) @ (x - loc) / 2) / sqrt(det(2 * pi * S))`` on real vectors; mean
+    ``loc``, variance ``diag(S)``. The batch shape is what the parameters without these dims
+    broadcast to; the event shape is ``(d,)``. ``rsample`` is differentiable by ``loc`` and the
+    matrix that is given.
+
     Args:
         loc: means, ``(..., d)``.
-        covariance_matrix: ``(..., d, d)``.
+        covariance_matrix: positive definite, ``(..., d, d)``; exactly one of the three is given.
         precision_matrix: its inverse.
         scale_tril: its lower triangular Cholesky factor, which is the cheapest to use.
         validate_args: as of ``Distribution``.
 
     Raises:
-        ValueError: not exactly one matrix is given, or dims are missing.
+        ValueError: not exactly one matrix is given, dims are missing, or a parameter is out of
+            range.
     """
 
     arg_constraints = {

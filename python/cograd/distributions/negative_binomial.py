@@ -18,7 +18,24 @@ __all__ = ["NegativeBinomial"]
 
 
 class NegativeBinomial(ProbsOrLogits, Distribution):
-    """The number of successes, of probability ``probs``, before ``total_count`` failures."""
+    """The number of successes before ``total_count`` failures.
+
+    With ``n = total_count`` the mass is
+    ``gamma(n + x) / (gamma(n) * gamma(x + 1)) * (1 - probs) ** n * probs ** x`` at 0, 1, ...; mean
+    ``n * probs / (1 - probs)``, variance ``n * probs / (1 - probs) ** 2``. The batch shape is what
+    the parameters broadcast to; the event shape is ``()``. There is no ``rsample``; ``log_prob`` is
+    differentiable by ``total_count`` and ``probs`` or ``logits``, whichever is given.
+
+    Args:
+        total_count: number or tensor from 0 on, not only whole ones.
+        probs: number or tensor in [0, 1): the probability of a success.
+        logits: or the log odds ``log(probs / (1 - probs))``, any number.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: not exactly one of ``probs`` and ``logits`` is given, or a parameter is out of
+            its range.
+    """
 
     arg_constraints = {
         "total_count": constraints.greater_than_eq(0),

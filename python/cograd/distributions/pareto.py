@@ -18,7 +18,22 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """Survival ``(scale / x) ** alpha`` from ``scale`` on."""
+    """Numbers from ``scale`` on that exceed x with probability ``(scale / x) ** alpha``.
+
+    Density ``alpha * scale ** alpha / x ** (alpha + 1)`` from ``scale`` on; mean
+    ``alpha * scale / (alpha - 1)`` where ``alpha > 1``, else infinite; variance
+    ``alpha * scale ** 2 / ((alpha - 1) ** 2 * (alpha - 2))`` where ``alpha > 2``, else infinite.
+    The batch shape is what both parameters broadcast to; the event shape is ``()``. ``rsample`` is
+    differentiable by ``scale`` and ``alpha``.
+
+    Args:
+        scale: number or tensor above 0: the least value.
+        alpha: number or tensor above 0: how fast the tail falls.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
 

@@ -16,7 +16,19 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """Whole numbers with mass ``rate ** k * exp(-rate) / k!``."""
+    """How many of independent events that come at ``rate`` come in a unit of time.
+
+    Mass ``rate ** x * exp(-rate) / gamma(x + 1)`` at 0, 1, ...; mean ``rate``, variance ``rate``.
+    The batch shape is that of ``rate``; the event shape is ``()``. There is no ``rsample``;
+    ``log_prob`` is differentiable by ``rate``.
+
+    Args:
+        rate: number or tensor from 0 on.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer

@@ -61,11 +61,22 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
 class RelaxedBernoulli(TransformedDistribution):
     """Numbers in (0, 1), near 0 and 1 at low temperatures, with gradients by reparametrisation.
 
+    With ``t = temperature`` and ``a = probs / (1 - probs)`` the density is
+    ``t * a * (x * (1 - x)) ** (-t - 1) / (a * x ** -t + (1 - x) ** -t) ** 2`` on (0, 1); mean and
+    variance have no formula and raise NotImplementedError. The batch shape is that of ``probs``;
+    the event shape is ``()``. ``rsample`` is differentiable by ``temperature`` and ``probs`` or
+    ``logits``, whichever is given. Source: Maddison, Mnih and Teh, "The concrete distribution"
+    (2017).
+
     Args:
-        temperature: towards 0 the samples become those of a Bernoulli variable.
-        probs: probabilities of 1.
-        logits: or their log odds.
+        temperature: number or tensor ``()`` above 0, which is not checked; towards 0 the samples
+            become those of a Bernoulli variable.
+        probs: number or tensor in [0, 1]: the probability of 1.
+        logits: or the log odds ``log(probs / (1 - probs))``, any number.
         validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: not exactly one of ``probs`` and ``logits`` is given, or it is out of its range.
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}

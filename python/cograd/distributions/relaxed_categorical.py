@@ -62,11 +62,24 @@ class ExpRelaxedCategorical(OfCategorical):
 class RelaxedOneHotCategorical(TransformedDistribution):
     """Points of a simplex, near its corners at low temperatures, with gradients.
 
+    With ``t = temperature`` the density is
+    ``gamma(K) * t ** (K - 1) * prod(probs / x ** (t + 1)) / sum(probs / x ** t) ** K`` over the
+    first K - 1 elements; mean and variance have no formula and raise NotImplementedError. The batch
+    shape is that of the parameter without its last dim; the event shape is ``(K,)``. ``rsample`` is
+    differentiable by ``temperature`` and ``probs`` or ``logits``, whichever is given. Source:
+    Maddison, Mnih and Teh, "The concrete distribution" (2017).
+
     Args:
-        temperature: towards 0 the samples become unit vectors.
-        probs: probabilities in the last dim.
-        logits: or their logarithms.
+        temperature: number or tensor ``()`` above 0, which is not checked; towards 0 the samples
+            become unit vectors.
+        probs: tensor ``(..., K)`` of numbers from 0 on, which are divided by their sum over the
+            last dim.
+        logits: or their logarithms, ``(..., K)``, which are normalised likewise.
         validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: not exactly one of ``probs`` and ``logits`` is given, it has no dim, or is out
+            of range.
     """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}

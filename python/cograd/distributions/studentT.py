@@ -18,7 +18,24 @@ __all__ = ["StudentT"]
 
 
 class StudentT(Distribution):
-    """Student's t with ``df`` degrees of freedom, moved by ``loc`` and stretched by ``scale``."""
+    """Student's t with ``df`` degrees of freedom, moved by ``loc`` and stretched by ``scale``.
+
+    With ``z = (x - loc) / scale`` the density is
+    ``(1 + z ** 2 / df) ** (-(df + 1) / 2) / (scale * sqrt(df) * beta(df / 2, 0.5))`` on all real
+    numbers; mean ``loc`` where ``df > 1``, else NaN; variance ``scale ** 2 * df / (df - 2)`` where
+    ``df > 2``, below infinite, and NaN for ``df`` up to 1. The batch shape is what the parameters
+    broadcast to; the event shape is ``()``. ``rsample`` is differentiable by ``df``, ``loc`` and
+    ``scale``. The first gradient is implicit, as Gamma's.
+
+    Args:
+        df: number or tensor above 0; for large ones it is the normal distribution.
+        loc: number or tensor: the median and the mode.
+        scale: number or tensor above 0.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     arg_constraints = {
         "df": constraints.positive,

@@ -19,7 +19,13 @@ __all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
-    """That of ``transforms`` applied to values of ``base_distribution``.
+    """The distribution of what ``transforms`` make of values of ``base_distribution``.
+
+    ``log_prob`` is that of the value before, less ``log_abs_det_jacobian`` of each transform;
+    ``cdf`` and ``icdf`` need monotonic transforms. Mean, variance and entropy have no formula and
+    raise NotImplementedError. The batch and event shape are what the transforms make of the base's:
+    dims that a transform takes as one event become part of it. ``rsample`` is there where the base
+    has it, with gradients by the parameters of the base and of the transforms.
 
     Args:
         base_distribution: the distribution before.

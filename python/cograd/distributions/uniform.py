@@ -16,7 +16,21 @@ __all__ = ["Uniform"]
 
 
 class Uniform(Distribution):
-    """Numbers uniform in [``low``, ``high``)."""
+    """Numbers uniform in [``low``, ``high``).
+
+    Density ``1 / (high - low)``, and 0 at ``high`` itself, which counts as part of the support;
+    mean ``(low + high) / 2``, variance ``(high - low) ** 2 / 12``. The batch shape is what both
+    parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable by ``low`` and
+    ``high``.
+
+    Args:
+        low: number or tensor.
+        high: number or tensor above ``low``.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: ``low`` is not below ``high`` everywhere.
+    """
 
     has_rsample = True
 

@@ -73,18 +73,28 @@ def _sum_rightmost(value: Any, dim: int) -> Any:
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Sigmoid of logits, or softmax over their last dim."""
+    """Probabilities of logits: the sigmoid, or softmax over the last dim.
+
+    Args:
+        logits: tensor of log odds or, along its last dim, of logarithms.
+        is_binary: whether each element is the log odds of an event of its own.
+    """
     return cograd.sigmoid(logits) if is_binary else F.softmax(logits, dim=-1)
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """``probs`` within [eps, 1 - eps] of its dtype."""
+    """``probs`` within [eps, 1 - eps] of its dtype, so that log odds are finite."""
     eps = cograd.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Log odds, or logarithms, of clamped probabilities."""
+    """Logits of probabilities, which ``clamp_probs`` keeps off 0 and 1.
+
+    Args:
+        probs: tensor of probabilities.
+        is_binary: True: log odds, ``log(p / (1 - p))``; False: logarithms.
+    """
     ps = clamp_probs(probs)
     return cograd.log(ps) - cograd.log1p(-ps) if is_binary else cograd.log(ps)
 

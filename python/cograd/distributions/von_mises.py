@@ -17,9 +17,22 @@ __all__ = ["VonMises"]
 
 
 class VonMises(Distribution):
-    """Angles with density proportional to ``exp(concentration * cos(x - loc))``.
+    """Angles that gather about ``loc``.
 
-    Samples are in [-pi, pi); they are not reparametrised.
+    With ``k = concentration`` the density is ``exp(k * cos(x - loc)) / (2 * pi * i0(k))`` on any
+    interval of length 2 pi; ``mean`` is the circular one, ``loc``, and ``variance`` the circular
+    one, 1 - i1(k) / i0(k). Samples are in [-pi, pi); ``log_prob`` takes any real number. The batch
+    shape is what both parameters broadcast to; the event shape is ``()``. There is no ``rsample``;
+    ``log_prob`` is differentiable by ``loc`` and ``concentration``. Source: Best and Fisher,
+    "Efficient simulation of the von Mises distribution" (1979).
+
+    Args:
+        loc: number or tensor, in radians.
+        concentration: number or tensor above 0; towards 0 the angles become uniform.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
     """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}

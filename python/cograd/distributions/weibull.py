@@ -18,7 +18,23 @@ __all__ = ["Weibull"]
 
 
 class Weibull(TransformedDistribution):
-    """Survival ``exp(-(x / scale) ** concentration)``."""
+    """Numbers that exceed x with probability ``exp(-(x / scale) ** concentration)``.
+
+    With ``k = concentration`` the density is
+    ``k / scale * (x / scale) ** (k - 1) * exp(-(x / scale) ** k)`` above 0; mean
+    ``scale * gamma(1 + 1 / k)``, variance
+    ``scale ** 2 * (gamma(1 + 2 / k) - gamma(1 + 1 / k) ** 2)``. The batch shape is what both
+    parameters broadcast to; the event shape is ``()``. ``rsample`` is differentiable by ``scale``
+    and ``concentration``.
+
+    Args:
+        scale: number or tensor above 0.
+        concentration: number or tensor above 0; of 1 it is the exponential distribution.
+        validate_args: as of ``Distribution``.
+
+    Raises:
+        ValueError: a parameter is out of its range.
+    """
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive

@@ -35,10 +35,18 @@ def _mvdigamma(a: Tensor, p: int) -> Tensor:
 
 
 class Wishart(_MatrixParameter, ExponentialFamily):
-    """Sums of ``df`` products x x^T of normal vectors of mean 0.
+    """Sums of ``df`` products x x^T of normal vectors of mean 0 and a given covariance.
+
+    With ``V = covariance_matrix`` and p its size, the density is
+    ``det(x) ** ((df - p - 1) / 2) * exp(-trace(inv(V) @ x) / 2) / c`` on positive definite
+    matrices, with ``c = 2 ** (df * p / 2) * det(V) ** (df / 2) * mvgamma(df / 2, p)`` of the
+    multivariate gamma function; mean ``df * V``, variance
+    ``df * (V ** 2 + outer(diag(V), diag(V)))`` of each element. The batch shape is what ``df`` and
+    the matrix without its last two dims broadcast to; the event shape is ``(p, p)``. ``rsample`` is
+    differentiable by ``df`` and the matrix that is given. Samples are by Bartlett's decomposition.
 
     Args:
-        df: degrees of freedom, above p - 1.
+        df: number or tensor above p - 1: the degrees of freedom.
         covariance_matrix: ``(..., p, p)``; exactly one of the three is given.
         precision_matrix: its inverse.
         scale_tril: its lower triangular Cholesky factor.
@@ -46,7 +54,7 @@ class Wishart(_MatrixParameter, ExponentialFamily):
 
     Raises:
         AssertionError: not exactly one matrix is given.
-        ValueError: ``df`` is too small, or dims are missing.
+        ValueError: ``df`` is too small, dims are missing, or a parameter is out of its range.
     """
 
     support = constraints.positive_definite

@@ -181,7 +181,15 @@ def jacfwd(
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The function that computes the Hessian of ``func``: ``jacfwd(jacrev(func))``."""
+    """The function that computes the Hessian of ``func``: ``jacfwd(jacrev(func))``.
+
+    For an input of shape s and an output of shape o the result has the shape ``o + s + s``; with a
+    tuple of ``argnums`` it is a tuple of tuples.
+
+    Args:
+        func: gives a tree of tensors.
+        argnums: by which positional arguments to differentiate, as for ``grad``.
+    """
     return jacfwd(jacrev(func, argnums), argnums)
 
 

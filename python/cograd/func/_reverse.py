@@ -154,7 +154,16 @@ def grad(
 def grad_and_value(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """As ``grad``, for a function that gives (gradient, value), or (gradient, (value, aux))."""
+    """As ``grad``, for a function that gives (gradient, value), or (gradient, (value, aux)).
+
+    Args:
+        func: gives one tensor without dimensions, or (that, aux) with ``has_aux``.
+        argnums: by which positional arguments to differentiate, as for ``grad``.
+        has_aux: the result is then (gradient, (value, aux)).
+
+    Raises:
+        RuntimeError: by the call: ``func`` gives no tensor, or one with dimensions.
+    """
 
     @functools.wraps(func, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Any:

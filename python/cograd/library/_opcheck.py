@@ -27,7 +27,10 @@ _GRADIENTS = (
 
 
 class OpCheckError(Exception):
-    """Raised by opcheck when an op does not behave as it is registered."""
+    """Raised by ``opcheck`` when an op does not behave as it is registered.
+
+    The message names the test that failed and what was seen.
+    """
 
 
 def _copied(value: Any, requires_grad: bool) -> Any:

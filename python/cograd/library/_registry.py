@@ -52,7 +52,18 @@ def _resolve(op: Any) -> CustomOpDef | ForeignOpDef:
 def register_autograd(
     op: Any, backward: Fn, /, *, setup_context: Fn | None = None, lib: Any = None
 ) -> None:
-    """Registers the gradient of an op; see ``CustomOpDef.register_autograd``."""
+    """Registers the gradient of an op; see ``CustomOpDef.register_autograd``.
+
+    Args:
+        op: an op of ``custom_op``, or its name, "namespace::name".
+        backward: ``backward(ctx, *grads)`` gives one gradient for each positional argument.
+        setup_context: ``setup_context(ctx, inputs, output)`` keeps what ``backward`` needs.
+        lib: accepted and without effect.
+
+    Raises:
+        ValueError: there is no such op.
+        RuntimeError: the op writes its arguments.
+    """
     _resolve(op).register_autograd(backward, setup_context=setup_context)
 
 
@@ -64,18 +75,39 @@ def register_kernel(
     *,
     lib: Any = None,
 ) -> Fn:
-    """Registers how an op computes on some devices; see ``CustomOpDef.register_kernel``."""
+    """Registers how an op computes on some devices; usable as a decorator.
+
+    Args:
+        op: an op, or its name.
+        device_types: "cpu" and the like, several of them, or None: on all.
+        func: the function, of the op's arguments.
+        lib: accepted and without effect.
+
+    Raises:
+        ValueError: there is no such op.
+    """
     return _resolve(op).register_kernel(device_types, func)
 
 
 def register_fake(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
-    """Keeps a function that makes outputs of the right shape; see ``CustomOpDef.register_fake``."""
+    """Keeps a function that makes outputs of the right shape, which ``opcheck`` compares.
+
+    Usable as a decorator; see ``CustomOpDef.register_fake``.
+
+    Args:
+        op: an op, or its name.
+        func: a function of the op's arguments that computes nothing.
+        lib: accepted and without effect.
+
+    Raises:
+        ValueError: there is no such op.
+    """
     definition = _resolve(op)
     return definition.register_fake if func is None else definition.register_fake(func)
 
 
 def impl_abstract(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
-    """The old name of ``register_fake``."""
+    """The old name of ``register_fake``; warns with FutureWarning."""
     warnings.warn(
         "library.impl_abstract is the old name of library.register_fake",
         FutureWarning,
@@ -85,14 +117,35 @@ def impl_abstract(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
 
 
 def register_vmap(op: Any, func: Fn | None = None, /, *, lib: Any = None) -> Fn:
-    """Registers a batching rule; see ``CustomOpDef.register_vmap``."""
+    """Registers how an op works on a batch of samples; usable as a decorator.
+
+    Args:
+        op: an op, or its name.
+        func: ``func(info, in_dims, *args)`` gives (outputs, their batch dims); ``info`` has
+            ``batch_size`` and ``randomness``.
+        lib: accepted and without effect.
+
+    Raises:
+        ValueError: there is no such op.
+    """
     return _resolve(op).register_vmap(func)
 
 
 def register_jvp(
     op: Any, func: Fn | None = None, /, *, setup_context: Fn | None = None, lib: Any = None
 ) -> Fn:
-    """Registers the rule for tangents; see ``CustomOpDef.register_jvp``."""
+    """Registers the tangents of an op's outputs, for forward mode; usable as a decorator.
+
+    Args:
+        op: an op, or its name.
+        func: ``func(ctx, *tangents)`` gives one tangent for each output.
+        setup_context: ``setup_context(ctx, inputs, output)`` keeps what ``func`` needs.
+        lib: accepted and without effect.
+
+    Raises:
+        ValueError: there is no such op.
+        RuntimeError: the op writes its arguments.
+    """
     return _resolve(op).register_jvp(func, setup_context=setup_context)
 
 
@@ -204,7 +257,18 @@ _kept: dict[str, Library] = {}  # of define() without a Library
 
 
 def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> None:
-    """Defines the op ``qualname`` with a schema without name, "(Tensor x) -> Tensor"."""
+    """Defines an op by its schema; ``impl`` says how it computes.
+
+    Args:
+        qualname: "namespace::name".
+        schema: the schema without the name, "(Tensor x, float a=1.0) -> Tensor".
+        lib: the ``Library`` that keeps the op; None: it stays until the end.
+        tags: kept as they are.
+
+    Raises:
+        ValueError: the name or the schema cannot be read.
+        RuntimeError: there is such an op already.
+    """
     namespace, name = _op_table.split(qualname)
     if lib is None:
         lib = _kept.setdefault(namespace, Library(namespace, "FRAGMENT"))
@@ -214,7 +278,17 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any 
 def impl(
     qualname: str, types: str | Sequence[str], func: Fn | None = None, *, lib: Any = None
 ) -> Any:
-    """Says how an op computes on devices ("cpu") or for dispatch keys; usable as a decorator."""
+    """Says how an op computes on devices or for dispatch keys; usable as a decorator.
+
+    Args:
+        qualname: "namespace::name".
+        types: "cpu", "default" (all devices), or a dispatch key as of ``Library.impl``; or several.
+        func: the function, of the op's arguments.
+        lib: the ``Library`` that keeps it.
+
+    Raises:
+        RuntimeError: no such op, or no such dispatch key.
+    """
     namespace, name = _op_table.split(qualname)
     library = lib or _kept.setdefault(namespace, Library(namespace, "FRAGMENT"))
 

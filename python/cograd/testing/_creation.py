@@ -81,9 +81,13 @@ def make_tensor(
 
     Args:
         shape: sizes, one by one or as one sequence.
+        dtype: of the result; also complex ones, whose parts are drawn each.
+        device: "cpu".
         low, high: -9 and 9 for floats, -9 and 10 for integers, 0 and 2 for bool.
+        requires_grad: whether the result does.
         noncontiguous: every second element of a tensor twice as long in the last dim.
         exclude_zero: replace zeros by the smallest positive value.
+        memory_format: of the result; not together with ``noncontiguous``.
 
     Raises:
         ValueError: an empty or impossible interval, or ``requires_grad`` for integers.

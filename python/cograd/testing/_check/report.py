@@ -10,7 +10,11 @@ __all__ = ["CheckError", "CheckReport", "CheckResult", "Fault", "Inapplicable", 
 
 
 class CheckError(AssertionError):
-    """Raised by ``check`` when it finds a fault; ``report`` holds all results."""
+    """Raised by ``check`` when it finds a fault; an AssertionError.
+
+    Attributes:
+        report: the ``CheckReport`` with all results; the message is its table.
+    """
 
     def __init__(self, report: CheckReport) -> None:
         super().__init__(str(report))
@@ -56,7 +60,14 @@ class CheckResult:
 
 @dataclass
 class CheckReport:
-    """All results of one audit; ``str()`` gives the table, ``bool()`` says whether it passed."""
+    """All results of one audit; ``str()`` gives the table, ``bool()`` says whether it passed.
+
+    Iterating gives each ``CheckResult``.
+
+    Attributes:
+        name: of the operation.
+        results: the results in the order of the checks.
+    """
 
     name: str
     results: list[CheckResult] = field(default_factory=list)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds and loads ops written in C++ and C, with torch's names.
 
+::
+
     from cograd.utils import cpp_extension
 
     ops = cpp_extension.load_inline(

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 
 class ExtensionError(RuntimeError):
-    """Building an extension failed; the base of the errors below."""
+    """Building an extension failed; a RuntimeError, and the base of the errors below."""
 
 
 class CompilerNotFoundError(ExtensionError):
-    """There is no compiler for one of the source files."""
+    """There is no compiler for one of the source files; set CC or CXX, or install one."""
 
 
 class CompileError(ExtensionError):

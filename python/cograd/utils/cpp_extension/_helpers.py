@@ -24,12 +24,20 @@ def get_cxx_compiler() -> str:
 
 
 def check_compiler_is_gcc(compiler: str) -> bool:
-    """Whether a compiler is GCC."""
+    """Whether a compiler is GCC, by what it says of its version.
+
+    Args:
+        compiler: its command.
+    """
     return _compiler.is_gcc(compiler)
 
 
 def check_compiler_ok_for_platform(compiler: str) -> bool:
-    """Whether a compiler can be used here: any that exists, since the ABI needs only C."""
+    """Whether a compiler can be used here: any that exists, since the ABI needs only C.
+
+    Args:
+        compiler: its command; the first word is looked up on the PATH.
+    """
     return shutil.which(compiler.split()[0]) is not None if compiler.strip() else False
 
 
@@ -65,7 +73,7 @@ def verify_ninja_availability() -> None:
 
 
 def remove_extension_h_precompiler_headers() -> None:
-    """Removes the precompiled headers from the cache."""
+    """Removes the precompiled headers from the cache of extensions, where there are any."""
     from cograd.utils.cpp_extension import _python
 
     path = os.path.join(_paths.build_root(), _python.FOLDER)

@@ -103,7 +103,10 @@ def cmake_prefix_path() -> str:
 
 
 def get_default_build_root() -> str:
-    """Returns the folder used when COGRAD_EXTENSIONS_DIR is not set: one per user."""
+    """Returns the folder used when COGRAD_EXTENSIONS_DIR is not set: one per user.
+
+    That is ``cograd_extensions`` in XDG_CACHE_HOME, else in ``.cache`` of the home folder.
+    """
     cache = os.environ.get("XDG_CACHE_HOME")
     if not cache or not os.path.isabs(cache):
         home = os.path.expanduser("~")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import pickle
 import select
 import signal
 import socket
@@ -39,6 +40,17 @@ def _stop_all() -> None:
         team.stop()
 
 
+def _say_what_pickles(error: BaseException, method: str) -> None:
+    """Adds to an error of pickling, from Python 3.11 on, what to do about it."""
+    pickling = isinstance(error, (AttributeError, TypeError, pickle.PicklingError))
+    if pickling and method != "fork" and hasattr(error, "add_note"):
+        error.add_note(
+            f"DataLoader: workers that are started by {method!r} get dataset, collate_fn and "
+            "worker_init_fn by pickling. Define them at the top of a module, or pass "
+            'multiprocessing_context="fork".'
+        )
+
+
 class _Worker:
     """A process, the parent's end of its socket, and what waits to be sent."""
 
@@ -49,8 +61,9 @@ class _Worker:
         try:
             self.process = context.Process(target=worker_loop, args=(options, other), daemon=True)
             self.process.start()
-        except BaseException:
+        except BaseException as error:
             self.end.close()
+            _say_what_pickles(error, context.get_start_method())
             raise
         finally:
             other.close()

@@ -31,7 +31,7 @@ class Dataset(Generic[_T_co]):
     """Samples by index. A subclass has ``__getitem__`` and, for most samplers, ``__len__``.
 
     It may have ``__getitems__``, which takes a list of indices and returns a list of samples; a
-    ``DataLoader`` then calls it once a batch.
+    ``DataLoader`` then calls it once a batch. ``a + b`` is the ``ConcatDataset`` of both.
     """
 
     def __getitem__(self, index: Any) -> _T_co:
@@ -45,7 +45,7 @@ class IterableDataset(Dataset[_T_co]):
     """Samples as a stream. A subclass has ``__iter__``.
 
     Every worker of a ``DataLoader`` iterates over its own copy; ``get_worker_info`` tells the
-    copies apart.
+    copies apart. ``a + b`` is the ``ChainDataset`` of both.
     """
 
     def __iter__(self) -> Iterator[_T_co]:
@@ -57,6 +57,11 @@ class IterableDataset(Dataset[_T_co]):
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Tensors along their first dim: sample ``i`` is the tuple of every ``tensor[i]``.
+
+    The samples are views of the tensors, and gradients flow through them.
+
+    Args:
+        tensors: tensors of one first size, at least one.
 
     Raises:
         AssertionError: the tensors differ in their first size.
@@ -78,6 +83,10 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 class StackDataset(Dataset[Any]):
     """Datasets of one length side by side: samples are tuples, or dicts for keyword arguments.
+
+    Args:
+        args: datasets, whose samples become tuples.
+        kwargs: or datasets by name, whose samples become dicts.
 
     Raises:
         ValueError: no dataset, datasets of several lengths, or both kinds of arguments.
@@ -130,10 +139,14 @@ def _samples(dataset: Any, indices: list[Any]) -> list[Any]:
 
 
 class ConcatDataset(Dataset[_T_co]):
-    """Datasets one after the other.
+    """Datasets one after the other; negative indices count from the end.
+
+    Args:
+        datasets: datasets with ``__len__``, at least one.
 
     Raises:
         AssertionError: no dataset, or an ``IterableDataset`` among them.
+        ValueError: by indexing: a negative index before the first sample.
     """
 
     datasets: list[Dataset[_T_co]]
@@ -176,7 +189,14 @@ class ConcatDataset(Dataset[_T_co]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Streams one after the other."""
+    """Streams one after the other; its length is the sum of theirs, if they have one.
+
+    Args:
+        datasets: an iterable of ``IterableDataset``.
+
+    Raises:
+        AssertionError: by iterating and by ``len``: another kind of dataset.
+    """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         self.datasets = datasets
@@ -200,7 +220,12 @@ def _check_stream(part: Any) -> None:
 
 
 class Subset(Dataset[_T_co]):
-    """The samples of ``dataset`` at ``indices``."""
+    """The samples of ``dataset`` at ``indices``, which are not copied.
+
+    Args:
+        dataset: what has the samples.
+        indices: a sequence of indices, in the order in which the subset has them; they may repeat.
+    """
 
     dataset: Dataset[_T_co]
     indices: Sequence[int]
@@ -249,11 +274,14 @@ def random_split(
     """Parts of ``dataset`` that do not overlap, drawn at random.
 
     Args:
-        lengths: the size of each part; or fractions of the whole that add up to 1.
+        dataset: what is split; each part is a ``Subset`` of it.
+        lengths: the size of each part; or fractions of the whole that add up to 1, which are
+            rounded down, and what is left goes to the first parts, one each.
         generator: what the permutation is drawn from; the default one if None.
 
     Raises:
-        ValueError: the lengths add up to another number than ``len(dataset)``.
+        ValueError: the lengths add up to another number than ``len(dataset)``, or a fraction is
+            outside of [0, 1].
     """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _split_sizes(len(dataset), lengths)  # type: ignore[arg-type]

@@ -14,12 +14,17 @@ __all__ = ["DistributedSampler"]
 
 
 class DistributedSampler(Sampler[int]):
-    """Every ``num_replicas``-th index from ``rank`` on.
+    """Every ``num_replicas``-th index from ``rank`` on, so that each process has its own part.
+
+    All processes give the same number of indices. Call ``set_epoch`` before each epoch: the order
+    depends on ``seed`` and the epoch alone, so that all processes agree on it.
 
     Args:
+        dataset: anything with a length.
         num_replicas: processes of the run; None: those of the default process group.
         rank: this process among them; None: its rank in that group.
-        shuffle: permute the indices by ``seed`` and the epoch given to ``set_epoch``.
+        shuffle: permute the indices by ``seed`` and the epoch.
+        seed: the same in all processes.
         drop_last: drop the tail where the indices do not divide; else some are repeated.
 
     Raises:

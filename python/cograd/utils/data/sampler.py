@@ -22,14 +22,22 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Sampler(Generic[_T_co]):
-    """Indices, or lists of them. A subclass has ``__iter__`` and may have ``__len__``."""
+    """Indices, or lists of them. A subclass has ``__iter__`` and may have ``__len__``.
+
+    Each iteration is an epoch; a ``DataLoader`` takes one as ``sampler``, or as ``batch_sampler``
+    if it gives lists.
+    """
 
     def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, ..., ``len(data_source) - 1``."""
+    """The indices 0, 1, ..., ``len(data_source) - 1``.
+
+    Args:
+        data_source: anything with a length.
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -54,12 +62,17 @@ def _check_positive(name: str, value: Any) -> None:
 class RandomSampler(Sampler[int]):
     """Indices in random order, or with replacement.
 
+    Without replacement each index comes once before any comes twice.
+
     Args:
+        data_source: anything with a length.
+        replacement: draw each index from all of them.
         num_samples: how many are drawn; ``len(data_source)`` if None.
         generator: what they are drawn from; if None, a new one with a seed of the default one.
 
     Raises:
-        TypeError, ValueError: arguments of the wrong kind.
+        TypeError: ``replacement`` is no bool.
+        ValueError: ``num_samples`` is no positive int.
     """
 
     def __init__(
@@ -108,7 +121,12 @@ def _integers(high: int, count: int, generator: Any) -> list[int]:
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in random order."""
+    """The given indices, each once, in random order.
+
+    Args:
+        indices: a sequence of indices.
+        generator: what the order is drawn from; the default one if None.
+    """
 
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
         self.indices = indices
@@ -124,6 +142,13 @@ class SubsetRandomSampler(Sampler[int]):
 
 class WeightedRandomSampler(Sampler[int]):
     """``num_samples`` indices of 0, ..., ``len(weights) - 1``, drawn with these weights.
+
+    Args:
+        weights: numbers from 0 on, in one dim; they need not sum to 1.
+        num_samples: how many are drawn.
+        replacement: whether an index may come again; without it there must be as many positive
+            weights.
+        generator: what they are drawn from; the default one if None.
 
     Raises:
         ValueError: weights of other than one dim, or other arguments of the wrong kind.
@@ -162,6 +187,8 @@ class BatchSampler(Sampler[list[int]]):
     """Lists of ``batch_size`` indices of another sampler.
 
     Args:
+        sampler: an iterable of indices; with a length if ``len`` is asked for.
+        batch_size: how many a list has, a positive int.
         drop_last: leave out a last list that is shorter.
 
     Raises:

@@ -26,7 +26,14 @@ def _numpy() -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """NumPy arrays and scalars inside of ``data`` as tensors; everything else as it is."""
+    """NumPy arrays and scalars inside of ``data`` as tensors; everything else as it is.
+
+    Mappings, named tuples and sequences keep their shape; a tuple becomes a list, and arrays of
+    text stay. What a ``DataLoader`` without batches does to each sample.
+
+    Args:
+        data: a sample.
+    """
     np = _numpy()
     if isinstance(data, Tensor):
         return data
@@ -142,8 +149,11 @@ default_collate_fn_map: CollateMap = {
 def default_collate(batch: Any) -> Any:
     """A list of samples as one batch: tensors are stacked, numbers become tensors.
 
-    NumPy arrays and numbers become tensors too, text stays a list; mappings, named tuples and
-    sequences keep their shape, and a tuple becomes a list.
+    NumPy arrays and numbers become tensors too, floats of Python float64 ones, and text stays a
+    list; mappings, named tuples and sequences keep their shape, and a tuple becomes a list.
+
+    Args:
+        batch: the samples, at least one, all of the structure of the first.
 
     Raises:
         TypeError: a sample holds something else.

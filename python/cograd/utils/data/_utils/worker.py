@@ -22,6 +22,7 @@ class WorkerInfo:
 
     Attributes:
         id: 0, ..., ``num_workers - 1``.
+        num_workers: how many workers there are.
         seed: what cograd, ``random`` and NumPy were seeded from in this worker.
         dataset: the worker's copy.
     """
@@ -36,7 +37,11 @@ _worker_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The ``WorkerInfo`` of this process; None where it is no worker."""
+    """The ``WorkerInfo`` of this process; None where it is no worker.
+
+    It has ``id``, ``num_workers``, ``seed`` and ``dataset``, the worker's copy: what an
+    ``IterableDataset`` needs to give each worker its own part.
+    """
     return _worker_info
 
 
