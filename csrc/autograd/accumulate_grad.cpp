@@ -6,10 +6,6 @@
 
 namespace cograd {
 
-AccumulateGrad* accumulator_of(TensorImpl* t) {
-  return &meta_of(t).accumulator.or_make([t] { return new AccumulateGrad(t); });
-}
-
 namespace {
 // Whose lock guards .grad: the node's of a result that retains it, else the leaf's accumulator's.
 Node* keeper_of(const TensorImpl* t, const AutogradMeta& m) noexcept {

@@ -175,6 +175,10 @@ namespace {
 }
 }  // namespace
 
+AccumulateGrad* accumulator_of(TensorImpl* t) {
+  return &meta_of(t).accumulator.or_make([t] { return new AccumulateGrad(t); });
+}
+
 Edge gradient_edge(TensorImpl* t) {
   if (is_batched(t)) [[unlikely]]
     return gradient_edge_of_handle(t);

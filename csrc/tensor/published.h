@@ -17,13 +17,10 @@ class Published {
   T* operator->() const noexcept { return *this; }
   // The object, made by `make` if there is none. Threads that come second get the first one's.
   template <class Make>
-  T& or_make(Make&& make) {
-    T* seen = *this;
-    if (seen != nullptr) return *seen;
-    std::unique_ptr<T> made(make());
-    if (p_.compare_exchange_strong(seen, made.get(), std::memory_order_acq_rel))
-      seen = made.release();
-    return *seen;
+  T& or_make(const Make& make) {
+    if (T* seen = *this; seen != nullptr) [[likely]]
+      return *seen;
+    return publish(make);
   }
   // For the thread that has the last reference on the owner.
   T* take() noexcept {
@@ -33,6 +30,14 @@ class Published {
   }
 
  private:
+  template <class Make>
+  [[gnu::noinline, gnu::cold]] T& publish(const Make& make) {
+    std::unique_ptr<T> made(make());
+    T* seen = nullptr;
+    if (p_.compare_exchange_strong(seen, made.get(), std::memory_order_acq_rel))
+      seen = made.release();
+    return *seen;
+  }
   std::atomic<T*> p_{nullptr};
 };
 
