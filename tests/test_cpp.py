@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kernels' own C++ tests (tests/cpp), compiled against the objects of the last build."""
+"""The C++ tests of kernels and threads (tests/cpp), compiled against the last build's objects."""
 
 import os
 import shutil

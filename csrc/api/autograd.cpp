@@ -75,7 +75,7 @@ cograd_status cograd_tensor_set_requires_grad(cograd_tensor t, int32_t value) no
 cograd_status cograd_tensor_grad(cograd_tensor t, cograd_tensor* out) noexcept {
   return guarded([&] {
     const Tensor& x = view_of(t, "grad");
-    put(out, "grad", x->meta == nullptr ? Tensor() : x->meta->grad);
+    put(out, "grad", grad_of(x.impl()));
   });
 }
 
@@ -130,7 +130,7 @@ cograd_status cograd_tensor_remove_hook(cograd_tensor t, uint64_t id) noexcept {
     const Tensor& x = view_of(t, "remove_hook");
     if (!requires_grad(x)) return;
     const NodeRef node(gradient_edge(x.impl()).node);
-    if (node) remove_hook(node->extra().tensor_hooks, id);
+    if (node) remove_hook(*node.get(), &NodeExtra::tensor_hooks, id);
   });
 }
 

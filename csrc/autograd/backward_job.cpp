@@ -76,7 +76,7 @@ std::vector<Tensor> BackwardJob::run() {
 void set_gradient(const Tensor& t, const Tensor& g) {
   if (is_batched(t)) return set_gradient(whole_of(t), g.defined() ? whole_like(t, g) : g);
   if (!g.defined()) {
-    if (t->meta != nullptr) Tensor dropped = std::move(t->meta->grad);
+    if (t->meta != nullptr) exchange_grad(t.impl(), Tensor());
     return;
   }
   COGRAD_CHECK(!g.is(t), "can't assign Variable as its own grad");
@@ -86,7 +86,7 @@ void set_gradient(const Tensor& t, const Tensor& g) {
   COGRAD_CHECK(same(g.sizes(), t.sizes()), "attempting to assign a gradient of size '",
                to_string(g.sizes()), "' to a tensor of size '", to_string(t.sizes()),
                "'. Please ensure that the gradient and the tensor are the same size");
-  meta_of(t.impl()).grad = g;
+  exchange_grad(t.impl(), g);
 }
 
 }  // namespace cograd

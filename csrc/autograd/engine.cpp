@@ -3,6 +3,7 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "autograd/run.h"
 
@@ -88,9 +89,8 @@ void Run::set_needs(Node* n, BackwardArgs& args, std::vector<bool>& more) {
 
 namespace {
 
-void call_tensor_hooks(NodeExtra& extra, std::span<Tensor> grads) {
-  const std::vector<HookEntry> hooks = extra.tensor_hooks;  // a hook may remove itself
-  for (const HookEntry& h : hooks) {
+void call_tensor_hooks(Node& n, std::span<Tensor> grads) {
+  for (const HookEntry& h : hooks_of(n, &NodeExtra::tensor_hooks)) {
     std::vector<Tensor> one{grads[h.output_nr]};
     HookCall call{one};
     h.hook->call(call);
@@ -98,11 +98,10 @@ void call_tensor_hooks(NodeExtra& extra, std::span<Tensor> grads) {
   }
 }
 
-void call_node_hooks(const std::vector<HookEntry>& list, std::span<Tensor> values,
+void call_node_hooks(Node& n, HookList list, std::span<Tensor> values,
                      const std::vector<Tensor>* also) {
-  if (list.empty()) return;
-  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
-  const std::vector<HookEntry> hooks = list;
+  const std::vector<HookEntry> hooks = hooks_of(n, list);
+  if (hooks.empty()) return;
   std::vector<Tensor> v(values.begin(), values.end());
   for (const HookEntry& h : hooks) {
     HookCall call{v, also};
@@ -111,16 +110,40 @@ void call_node_hooks(const std::vector<HookEntry>& list, std::span<Tensor> value
   for (size_t i = 0; i < values.size(); ++i) values[i] = std::move(v[i]);
 }
 
-void store_retained(NodeExtra& extra, std::span<Tensor> grads) {
-  for (const auto& r : extra.retained) {
+// The slot for the gradient of `r`; null if its tensor is gone, which takes itself off the list
+// before. To be called, and used, with the node's lock held.
+Tensor* slot_of(const NodeExtra& extra, const NodeExtra::Retained& r) {
+  for (const auto& there : extra.retained)
+    if (there.tensor == r.tensor && there.output_nr == r.output_nr) return &meta_of(r.tensor).grad;
+  return nullptr;
+}
+
+// Computed outside of the lock, and anew if another run has been there meanwhile. A later addition
+// into the slot must not reach the retained gradient: it holds a reference.
+void store_retained(Node& n, const NodeExtra& extra, std::span<Tensor> grads) {
+  std::vector<NodeExtra::Retained> list;
+  {
+    const std::lock_guard lock(n);
+    list = extra.retained;
+  }
+  for (const auto& r : list) {
     const Tensor& g = grads[r.output_nr];
     if (!g.defined()) continue;
-    AutogradMeta& m = meta_of(r.tensor);
-    // A later addition into the slot must not reach the retained gradient: it holds a reference.
-    if (!m.grad.defined())
-      m.grad = autograd_ops.clone(g);
-    else
-      m.grad = autograd_ops.add(m.grad, g);
+    Tensor before, sum;
+    for (bool stored = false; !stored;) {
+      before.reset();
+      {
+        const std::lock_guard lock(n);
+        const Tensor* slot = slot_of(extra, r);
+        if (slot == nullptr) break;
+        before = *slot;
+      }
+      sum = before.defined() ? autograd_ops.add(before, g) : autograd_ops.clone(g);
+      const std::lock_guard lock(n);
+      Tensor* slot = slot_of(extra, r);
+      stored = slot == nullptr || slot->is(before);
+      if (slot != nullptr && stored) slot->swap(sum);
+    }
   }
 }
 
@@ -173,10 +196,9 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
   std::span<Tensor> grad_span(grads.data(), grads.size());
 
   NodeExtra* extra = n->extra_or_null();
-  if (extra != nullptr && !extra->tensor_hooks.empty() && (mine.needed || mine.captured))
-    call_tensor_hooks(*extra, grad_span);
+  if (extra != nullptr && (mine.needed || mine.captured)) call_tensor_hooks(*n, grad_span);
   if (mine.captured) capture(n, grad_span);
-  if (extra != nullptr && !extra->retained.empty()) store_retained(*extra, grad_span);
+  if (extra != nullptr) store_retained(*n, *extra, grad_span);
   const auto edges = n->edges();
   if (!mine.needed) {
     for (const Edge& e : edges)
@@ -184,9 +206,9 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
         pass_on(n, static_cast<size_t>(&e - edges.data()), e, Tensor(), parallel);
     return;
   }
-  if (extra != nullptr) call_node_hooks(extra->pre_hooks, grad_span, nullptr);
+  if (extra != nullptr) call_node_hooks(*n, &NodeExtra::pre_hooks, grad_span, nullptr);
   std::vector<Tensor> kept;  // post hooks see the gradients that came in
-  if ((extra != nullptr && !extra->post_hooks.empty()) || (watch_ & kWatchInf) != 0)
+  if ((extra != nullptr && has_hooks(*n, &NodeExtra::post_hooks)) || (watch_ & kWatchInf) != 0)
     kept.assign(grads.begin(), grads.end());
 
   SmallVec<Tensor, 2> results(edges.size());
@@ -200,9 +222,7 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
   call_backward(n, args);
   grads.clear();
   if (!request_.keep_graph) n->release_saved();
-  extra = n->extra_or_null();
-  if (extra != nullptr && !extra->post_hooks.empty())
-    call_node_hooks(extra->post_hooks, args.out, &kept);
+  if (n->extra_or_null() != nullptr) call_node_hooks(*n, &NodeExtra::post_hooks, args.out, &kept);
   if ((watch_ & (kWatchNan | kWatchInf)) != 0) check_finite(n, args, watch_, kept);
   kept.clear();
   for (size_t i = 0; i < edges.size(); ++i)

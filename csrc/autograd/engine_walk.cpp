@@ -109,11 +109,9 @@ void Run::count_dependencies() {
 
 namespace {
 bool has_callbacks(Node& n) {
-  if (const NodeExtra* extra = n.extra_or_null()) {
-    if (!extra->tensor_hooks.empty() || !extra->pre_hooks.empty() || !extra->post_hooks.empty() ||
-        !extra->accumulate_hooks.empty())
-      return true;
-  }
+  for (const HookList list : {&NodeExtra::tensor_hooks, &NodeExtra::pre_hooks,
+                              &NodeExtra::post_hooks, &NodeExtra::accumulate_hooks})
+    if (has_hooks(n, list)) return true;
   for (size_t i = 0; i < n.num_saved(); ++i)
     if (n.saved_slot(i)->packed()) return true;
   return false;

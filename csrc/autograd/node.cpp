@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <cstdlib>
+#include <mutex>
 #include <optional>
 
 #include "autograd/engine.h"
@@ -33,9 +34,10 @@ Node::~Node() {
   for (Edge& e : edges())
     if (e.node != nullptr) e.node->release();
   if (edge_capacity_ > kInlineEdges) delete[] more_edges_;
-  if (extra_ == nullptr) return;
-  if (extra_->metadata != nullptr) release_python_object(extra_->metadata);
-  if (extra_->made_at != nullptr) release_python_object(extra_->made_at);
+  const std::unique_ptr<NodeExtra> extra(extra_.take());
+  if (extra == nullptr) return;
+  if (extra->metadata != nullptr) release_python_object(extra->metadata);
+  if (extra->made_at != nullptr) release_python_object(extra->made_at);
 }
 
 void Node::tell_made() noexcept {
@@ -58,8 +60,45 @@ void Node::add_edge(Node* node, uint32_t input_nr) {
 }
 
 NodeExtra& Node::extra() {
-  if (extra_ == nullptr) extra_ = std::make_unique<NodeExtra>();
-  return *extra_;
+  return extra_.or_make([] { return new NodeExtra; });
+}
+
+uint64_t add_hook(Node& n, HookList list, std::shared_ptr<Hook> hook, uint32_t output_nr) {
+  static std::atomic<uint64_t> next_id{1};
+  const uint64_t id = next_id.fetch_add(1, std::memory_order_relaxed);
+  NodeExtra& extra = n.extra();
+  const std::lock_guard lock(n);
+  (extra.*list).push_back({id, output_nr, std::move(hook)});
+  return id;
+}
+
+bool remove_hook(Node& n, HookList list, uint64_t id) noexcept {
+  NodeExtra* extra = n.extra_or_null();
+  if (extra == nullptr) return false;
+  std::shared_ptr<Hook> dropped;  // its end may run code: after the lock
+  const std::lock_guard lock(n);
+  std::vector<HookEntry>& hooks = extra->*list;
+  for (size_t i = 0; i < hooks.size(); ++i) {
+    if (hooks[i].id != id) continue;
+    dropped = std::move(hooks[i].hook);
+    hooks.erase(hooks.begin() + static_cast<std::ptrdiff_t>(i));
+    return true;
+  }
+  return false;
+}
+
+std::vector<HookEntry> hooks_of(Node& n, HookList list) {
+  NodeExtra* extra = n.extra_or_null();
+  if (extra == nullptr) return {};
+  const std::lock_guard lock(n);
+  return extra->*list;
+}
+
+bool has_hooks(Node& n, HookList list) noexcept {
+  NodeExtra* extra = n.extra_or_null();
+  if (extra == nullptr) return false;
+  const std::lock_guard lock(n);
+  return !(extra->*list).empty();
 }
 
 namespace {
@@ -126,9 +165,12 @@ void Node::visit(GraphVisitor& v) const {
   for (const Edge& e : edges())
     if (e.node != nullptr) v.node(e.node);
   if (extra_ == nullptr) return;
-  for (const auto* list :
-       {&extra_->tensor_hooks, &extra_->pre_hooks, &extra_->post_hooks, &extra_->accumulate_hooks})
-    for (const HookEntry& h : *list) h.hook->visit(v);
+  {
+    const std::lock_guard lock(const_cast<Node&>(*this));
+    for (const auto* list : {&extra_->tensor_hooks, &extra_->pre_hooks, &extra_->post_hooks,
+                             &extra_->accumulate_hooks})
+      for (const HookEntry& h : *list) h.hook->visit(v);
+  }
   if (extra_->metadata != nullptr) v.object(extra_->metadata);
   if (extra_->made_by) v.node(extra_->made_by.get());
 }
@@ -137,10 +179,12 @@ void Node::clear() noexcept {
   release_saved();
   if (extra_ != nullptr) {
     std::vector<HookEntry> dropped[4];
+    lock();
     dropped[0].swap(extra_->tensor_hooks);
     dropped[1].swap(extra_->pre_hooks);
     dropped[2].swap(extra_->post_hooks);
     dropped[3].swap(extra_->accumulate_hooks);
+    unlock();
     if (extra_->metadata != nullptr)
       release_python_object(std::exchange(extra_->metadata, nullptr));
     const NodeRef maker = std::exchange(extra_->made_by, NodeRef());

@@ -9,6 +9,7 @@
 
 #include "autograd/thread_state.h"
 #include "autograd/watch.h"
+#include "tensor/published.h"
 #include "tensor/tensor.h"
 
 namespace cograd {
@@ -148,7 +149,7 @@ class COGRAD_API Node {
     m.sizes = Dims(t.sizes());
   }
   NodeExtra& extra();
-  NodeExtra* extra_or_null() const noexcept { return extra_.get(); }
+  NodeExtra* extra_or_null() const noexcept { return extra_; }
 
   void lock() noexcept {
     while (lock_.test_and_set(std::memory_order_acquire)) {
@@ -181,7 +182,7 @@ class COGRAD_API Node {
   };
   OutputMeta output_;
   std::vector<OutputMeta> more_outputs_;
-  std::unique_ptr<NodeExtra> extra_;
+  Published<NodeExtra> extra_;  // owned
 };
 
 // Runs f(p) now, or, inside another node's destruction, when that has unwound: graphs of any depth
@@ -234,7 +235,7 @@ struct HookEntry {
   std::shared_ptr<Hook> hook;
 };
 
-// The rarely used parts of a node.
+// The rarely used parts of a node. The lists are guarded by its lock().
 struct NodeExtra {
   std::vector<HookEntry> tensor_hooks;  // see one output's gradient
   std::vector<HookEntry> pre_hooks;     // see all outputs' gradients
@@ -251,6 +252,15 @@ struct NodeExtra {
   NodeRef made_by;                 // the node that was running then
   int64_t profiled_ns = -1;        // time of the last profiled backward
 };
+// Which list of hooks, as in &NodeExtra::pre_hooks.
+using HookList = std::vector<HookEntry> NodeExtra::*;
+COGRAD_API uint64_t add_hook(Node& n, HookList list, std::shared_ptr<Hook> hook,
+                             uint32_t output_nr = 0);
+COGRAD_API bool remove_hook(Node& n, HookList list, uint64_t id) noexcept;
+// The hooks as they are now: calling one may change the list, and so may another thread.
+COGRAD_API std::vector<HookEntry> hooks_of(Node& n, HookList list);
+bool has_hooks(Node& n, HookList list) noexcept;
+
 // Set by the Python layer: drops a reference on a Python object, from any thread.
 COGRAD_API extern void (*release_python_object)(void*) noexcept;
 

@@ -2,6 +2,8 @@
 // History of tensors: leaves, results, views and in-place writes.
 #include "autograd/variable.h"
 
+#include <mutex>
+
 #include "autograd/batch.h"
 #include "autograd/copy_slices.h"
 
@@ -58,15 +60,26 @@ void note_inplace(const Tensor& t, const char* op) {
   log_write(t, (name.ends_with('_') ? name : name + "_").c_str());
 }
 
+void stop_retaining(Node& n, const TensorImpl* t) noexcept {
+  NodeExtra* extra = n.extra_or_null();
+  if (extra == nullptr) return;
+  const std::lock_guard lock(n);
+  std::erase_if(extra->retained, [t](auto& r) { return r.tensor == t; });
+}
+void start_retaining(Node& n, uint32_t nr, TensorImpl* t) {
+  NodeExtra& extra = n.extra();
+  const std::lock_guard lock(n);
+  extra.retained.push_back({nr, t});
+}
+
 void release_autograd(TensorImpl* t) noexcept {
   if (t->grad_fn != nullptr) {
-    if ((t->flags & kRetainsGrad) != 0 && t->grad_fn->extra_or_null() != nullptr)
-      std::erase_if(t->grad_fn->extra().retained, [t](auto& r) { return r.tensor == t; });
+    if ((t->flags & kRetainsGrad) != 0) stop_retaining(*t->grad_fn, t);
     std::exchange(t->grad_fn, nullptr)->release();
   }
   if (t->meta != nullptr) {
-    AutogradMeta* m = std::exchange(t->meta, nullptr);
-    delete m->accumulator;
+    AutogradMeta* m = t->meta.take();
+    delete m->accumulator.take();
     delete m;
   }
   if (t->base != nullptr) std::exchange(t->base, nullptr)->release();
@@ -77,17 +90,33 @@ const bool installed = [] {
   return true;
 }();
 
-// The tensor's .grad keeper moves with it when an in-place write gives it a new grad_fn.
-void replace_history(TensorImpl* t, Node* owned, uint32_t nr) {
-  Node* old = std::exchange(t->grad_fn, owned);
+// The tensor's .grad keeper moves with it when an in-place write gives it a new grad_fn. Returns
+// the former one.
+NodeRef replace_history(TensorImpl* t, Node* owned, uint32_t nr) {
+  NodeRef old(t->grad_fn);
+  __atomic_store_n(&t->grad_fn, owned, __ATOMIC_RELAXED);
   t->output_nr = nr;
-  if (old == nullptr) return;
-  if ((t->flags & kRetainsGrad) != 0) {
-    std::erase_if(old->extra().retained, [t](auto& r) { return r.tensor == t; });
-    if (owned != nullptr) owned->extra().retained.push_back({nr, t});
+  if (old && (t->flags & kRetainsGrad) != 0) {
+    stop_retaining(*old.get(), t);
+    if (owned != nullptr) start_retaining(*owned, nr, t);
   }
-  old->release();
+  return old;
 }
+
+// Held for the few instructions in which a view gets its new history.
+class Installing {
+ public:
+  Installing() noexcept {
+    while (flag_.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  ~Installing() { flag_.clear(std::memory_order_release); }
+  Installing(const Installing&) = delete;
+  Installing& operator=(const Installing&) = delete;
+
+ private:
+  static inline std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
+};
 
 }  // namespace
 
@@ -113,14 +142,19 @@ bool requires_grad_slow(const TensorImpl* t) noexcept {
 
 Node* grad_fn_of_view(TensorImpl* t) {
   if (is_batched(t)) return grad_fn(memory_of(Tensor::borrow(t)).impl());
-  if (t->grad_fn == nullptr && !requires_grad(t->base)) return nullptr;
-  if (t->view_version == t->current_version()) return t->grad_fn;
+  if (!has_maker(t) && !requires_grad(t->base)) return nullptr;
+  const std::atomic_ref known(t->view_version);
+  const uint32_t version = t->current_version();
+  if (known.load(std::memory_order_acquire) == version) return t->grad_fn;
   check_view_kind(t, true);
   GradGuard grad(true);
   const int64_t offset = (t->data - static_cast<char*>(t->storage->data)) / dtype_size(t->dtype);
   Tensor fresh = region_of_base(Tensor::borrow(t->base), t, offset);
-  replace_history(t, std::exchange(fresh->grad_fn, nullptr), 0);
-  t->view_version = t->current_version();
+  NodeRef old;  // dropped after the lock; that of `fresh` if another thread was first
+  const Installing lock;
+  if (known.load(std::memory_order_relaxed) == version) return t->grad_fn;
+  old = replace_history(t, std::exchange(fresh->grad_fn, nullptr), 0);
+  known.store(version, std::memory_order_release);
   return t->grad_fn;
 }
 
@@ -128,8 +162,7 @@ AutogradMeta::AutogradMeta() = default;
 AutogradMeta::~AutogradMeta() = default;
 
 AutogradMeta& meta_of(TensorImpl* t) {
-  if (t->meta == nullptr) t->meta = new AutogradMeta;
-  return *t->meta;
+  return t->meta.or_make([] { return new AutogradMeta; });
 }
 
 namespace {
@@ -143,9 +176,7 @@ namespace {
 }  // namespace
 
 AccumulateGrad* accumulator_of(TensorImpl* t) {
-  AutogradMeta& m = meta_of(t);
-  if (m.accumulator == nullptr) m.accumulator = new AccumulateGrad(t);
-  return m.accumulator;
+  return &meta_of(t).accumulator.or_make([t] { return new AccumulateGrad(t); });
 }
 
 Edge gradient_edge(TensorImpl* t) {
@@ -231,7 +262,7 @@ void retain_grad(const Tensor& t) {
   TensorImpl* p = t.impl();
   Node* fn = grad_fn(p);
   if (fn == nullptr || (p->flags & kRetainsGrad) != 0) return;
-  fn->extra().retained.push_back({p->output_nr, p});
+  start_retaining(*fn, p->output_nr, p);
   p->flags |= kRetainsGrad;
 }
 
@@ -290,7 +321,7 @@ void set_data(const Tensor& tensor, const Tensor& source) {
   t->own_version = version;
   if (fresh_view) t->view_version = t->current_version();
   if (t->meta != nullptr && t->meta->accumulator != nullptr)
-    reinterpret_cast<Node*>(t->meta->accumulator)->set_output(0, tensor);
+    t->meta->accumulator->set_output(0, tensor);
 }
 
 void detach_(const Tensor& t) {
@@ -304,23 +335,6 @@ void detach_(const Tensor& t) {
   if (p->meta != nullptr && p->meta->transform != nullptr) p->meta->transform->tangents.clear();
 }
 
-uint64_t add_hook(std::vector<HookEntry>& list, std::shared_ptr<Hook> hook, uint32_t output_nr) {
-  static std::atomic<uint64_t> next_id{1};
-  const uint64_t id = next_id.fetch_add(1, std::memory_order_relaxed);
-  list.push_back({id, output_nr, std::move(hook)});
-  return id;
-}
-
-bool remove_hook(std::vector<HookEntry>& list, uint64_t id) noexcept {
-  for (size_t i = 0; i < list.size(); ++i) {
-    if (list[i].id != id) continue;
-    std::shared_ptr<Hook> dropped = std::move(list[i].hook);  // may run code: out of the list first
-    list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
-    return true;
-  }
-  return false;
-}
-
 NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* id) {
   check_no_handle(t, "register_hook()");
   COGRAD_CHECK(requires_grad(t),
@@ -331,15 +345,8 @@ NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* i
     e.node->retain();
   }
   NodeRef node(e.node);
-  *id = add_hook(node->extra().tensor_hooks, std::move(hook), e.input_nr);
+  *id = add_hook(*node.get(), &NodeExtra::tensor_hooks, std::move(hook), e.input_nr);
   return node;
-}
-
-AccumulateGrad::AccumulateGrad(TensorImpl* variable) noexcept : variable_(variable) {
-  refs_.store(0, std::memory_order_relaxed);
-  sequence = ~uint64_t{0};  // leaves first: frees their gradients' buffers soonest
-  Tensor t = Tensor::borrow(variable);
-  set_output(0, t);
 }
 
 bool is_dense(const TensorImpl* t) {
@@ -359,77 +366,6 @@ bool is_dense(const TensorImpl* t) {
     if (!advanced) return false;
   }
   return true;
-}
-
-namespace {
-
-Tensor added(Tensor grad, const Tensor& g, bool create_graph) {
-  if (create_graph) return autograd_ops.add(grad, g);
-  if (transforms_open() && (transformed(grad) || transformed(g))) return autograd_ops.add(grad, g);
-  autograd_ops.add_(grad, g);
-  grad->bump_version();
-  return grad;
-}
-
-// The first gradient is taken over if nobody else sees it and it has the leaf's layout.
-Tensor first_gradient(const TensorImpl* leaf, Tensor g, bool create_graph) {
-  const bool dense = (leaf->flags & kContiguous) != 0 || is_dense(leaf);
-  const bool laid_out = dense ? same(g.strides(), leaf->strides()) : g.is_contiguous();
-  const bool own = g->refs.load(std::memory_order_acquire) == 1 && g->storage->unique() &&
-                   laid_out && g->base == nullptr;
-  if (own && (create_graph || !requires_grad(g))) return g;
-  if (transforms_open() && transformed(g)) return autograd_ops.contiguous_clone(g);
-  const Tensor source = create_graph ? g : detach(g);
-  return dense && (leaf->flags & kContiguous) == 0 ? autograd_ops.relayout(source, leaf->strides())
-                                                   : autograd_ops.contiguous_clone(source);
-}
-
-}  // namespace
-
-// The spin lock guards the slot only: the sums may be large, and a thread that waits for the
-// Python lock inside one must not be waited for with that lock held.
-void AccumulateGrad::accumulate(Tensor g, bool create_graph) {
-  Tensor& slot = variable_->meta->grad;
-  Tensor before;
-  lock();
-  before.swap(slot);
-  unlock();
-  Tensor sum = before;
-  try {
-    sum = before.defined() ? added(before, g, create_graph)
-                           : first_gradient(variable_, std::move(g), create_graph);
-    for (;;) {
-      Tensor meanwhile;  // what another thread left there
-      lock();
-      meanwhile.swap(slot);
-      if (!meanwhile.defined()) slot.swap(sum);
-      unlock();
-      if (!meanwhile.defined()) return;
-      before = meanwhile;
-      sum = added(sum, meanwhile, create_graph);
-    }
-  } catch (...) {
-    lock();
-    if (!slot.defined()) slot.swap(before);
-    unlock();
-    throw;
-  }
-}
-
-void AccumulateGrad::backward(BackwardArgs& args) {
-  if ((variable_->flags & kRequiresGrad) == 0) return;
-  COGRAD_CHECK(
-      !is_batched(args.grads[0]),
-      "vmap: backward() has a gradient for each sample for a tensor that is the same for all "
-      "of them. Use cograd.func.grad, or requires_grad_() on what the function got.");
-  if (args.grads[0].defined()) accumulate(std::move(args.grads[0]), args.create_graph);
-  if (extra_or_null() == nullptr || extra().accumulate_hooks.empty()) return;
-  const std::vector<HookEntry> hooks = extra().accumulate_hooks;  // a hook may remove itself
-  for (const HookEntry& h : hooks) {
-    std::vector<Tensor> self{variable()};
-    HookCall call{self};
-    h.hook->call(call);
-  }
 }
 
 }  // namespace cograd

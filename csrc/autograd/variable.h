@@ -11,7 +11,7 @@ struct TransformMeta;
 // What a tensor carries beyond grad_fn; made when first needed.
 struct AutogradMeta {
   Tensor grad;
-  AccumulateGrad* accumulator = nullptr;     // owned; its references count as the tensor's
+  Published<AccumulateGrad> accumulator;     // owned; its references count as the tensor's
   std::unique_ptr<TransformMeta> transform;  // null: it never took part in one
   AutogradMeta();
   ~AutogradMeta();
@@ -55,12 +55,16 @@ struct PartsGeometry {
   Dims sizes, strides;
 };
 
+// Another thread may be giving a view, which had a history, a newer one.
+inline bool has_maker(const TensorImpl* t) noexcept {
+  return __atomic_load_n(&t->grad_fn, __ATOMIC_RELAXED) != nullptr;
+}
 COGRAD_API bool requires_grad_slow(const TensorImpl* t) noexcept;
 // Whether gradients flow to `t`: a leaf that asks for them, a result, or a view of either.
 inline bool requires_grad(const TensorImpl* t) noexcept {
   if ((t->flags & (kRequiresGrad | kBatched)) != 0)
     return (t->flags & kBatched) == 0 || requires_grad_slow(t);
-  return t->grad_fn != nullptr || (t->base != nullptr && requires_grad_slow(t));
+  return has_maker(t) || (t->base != nullptr && requires_grad_slow(t));
 }
 inline bool requires_grad(const Tensor& t) noexcept {
   return t.defined() && requires_grad(t.impl());
@@ -80,6 +84,10 @@ COGRAD_API AutogradMeta& meta_of(TensorImpl* t);
 // Whether the elements fill their memory without gaps or overlap, in whatever order.
 COGRAD_API bool is_dense(const TensorImpl* t);
 COGRAD_API AccumulateGrad* accumulator_of(TensorImpl* t);
+// `.grad`, also while runs on other threads add to it.
+COGRAD_API Tensor grad_of(TensorImpl* t);
+// Puts `g` there, which may be undefined; the former one.
+COGRAD_API Tensor exchange_grad(TensorImpl* t, Tensor g);
 
 // Makes `t` the output `nr` of `node`, taking a new reference on it.
 inline void set_history(const Tensor& t, Node* node, uint32_t nr) {
@@ -129,9 +137,6 @@ COGRAD_API void set_data(const Tensor& t, const Tensor& source);
 
 // Registers a hook on the tensor's gradient; returns the node that holds it and sets its id.
 COGRAD_API NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* id);
-COGRAD_API uint64_t add_hook(std::vector<HookEntry>& list, std::shared_ptr<Hook> hook,
-                             uint32_t output_nr = 0);
-COGRAD_API bool remove_hook(std::vector<HookEntry>& list, uint64_t id) noexcept;
 
 // The end of every path: adds a gradient to its leaf's .grad. Lives inside the leaf's AutogradMeta;
 // a reference on the node is a reference on the leaf, so the two cannot form a cycle.

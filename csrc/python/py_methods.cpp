@@ -69,9 +69,9 @@ PyObject* get_grad(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
     const Tensor& handle = unwrap(o);
     const Tensor& t = memory_of(handle);
-    if (is_batched(handle) && t->meta != nullptr && t->meta->grad.defined())
-      return wrap(batched_like(handle, t->meta->grad));
-    if (t->meta == nullptr || !t->meta->grad.defined()) {
+    Tensor grad = grad_of(t.impl());
+    if (is_batched(handle) && grad.defined()) return wrap(batched_like(handle, grad));
+    if (!grad.defined()) {
       if (t->grad_fn != nullptr && (t->flags & kRetainsGrad) == 0 &&
           PyErr_WarnEx(PyExc_UserWarning,
                        "The .grad attribute of a Tensor that is not a leaf Tensor is being "
@@ -82,7 +82,7 @@ PyObject* get_grad(PyObject* o, void*) {
         return nullptr;
       Py_RETURN_NONE;
     }
-    return wrap(t->meta->grad);
+    return wrap(std::move(grad));
   });
 }
 int set_grad(PyObject* o, PyObject* value, void*) {

@@ -297,23 +297,22 @@ void check_callable(PyObject* hook, const char* what) {
                     Py_TYPE(hook)->tp_name);
 }
 
-enum class HookList : uint8_t { Tensor, Pre, Post, Accumulate };
+enum class HookKind : uint8_t { Tensor, Pre, Post, Accumulate };
 
-std::vector<HookEntry>& hook_list(Node* n, HookList which) {
-  NodeExtra& e = n->extra();
+HookList hook_list(HookKind which) {
   switch (which) {
-    case HookList::Tensor:
-      return e.tensor_hooks;
-    case HookList::Pre:
-      return e.pre_hooks;
-    case HookList::Post:
-      return e.post_hooks;
+    case HookKind::Tensor:
+      return &NodeExtra::tensor_hooks;
+    case HookKind::Pre:
+      return &NodeExtra::pre_hooks;
+    case HookKind::Post:
+      return &NodeExtra::post_hooks;
     default:
-      return e.accumulate_hooks;
+      return &NodeExtra::accumulate_hooks;
   }
 }
 
-PyObject* make_handle(Node* n, HookList which, uint64_t id) {
+PyObject* make_handle(Node* n, HookKind which, uint64_t id) {
   static PyObject* type = nullptr;
   if (type == nullptr)
     type = py::object(py::module_::import("cograd._handles").attr("_NodeHandle")).release().ptr();
@@ -326,8 +325,8 @@ PyObject* node_register_hook(PyObject* o, PyObject* hook) {
     check_callable(hook, "register_hook");
     Node* n = node_of(o);
     const uint64_t id =
-        add_hook(n->extra().post_hooks, std::make_shared<PyHook>(PyHook::Kind::Post, hook));
-    return make_handle(n, HookList::Post, id);
+        add_hook(*n, &NodeExtra::post_hooks, std::make_shared<PyHook>(PyHook::Kind::Post, hook));
+    return make_handle(n, HookKind::Post, id);
   });
 }
 PyObject* node_register_prehook(PyObject* o, PyObject* hook) {
@@ -335,8 +334,8 @@ PyObject* node_register_prehook(PyObject* o, PyObject* hook) {
     check_callable(hook, "register_prehook");
     Node* n = node_of(o);
     const uint64_t id =
-        add_hook(n->extra().pre_hooks, std::make_shared<PyHook>(PyHook::Kind::Pre, hook));
-    return make_handle(n, HookList::Pre, id);
+        add_hook(*n, &NodeExtra::pre_hooks, std::make_shared<PyHook>(PyHook::Kind::Pre, hook));
+    return make_handle(n, HookKind::Pre, id);
   });
 }
 
@@ -557,7 +556,7 @@ PyObject* tensor_register_hook(PyObject* self, PyObject* hook) {
     const NodeRef node =
         add_tensor_hook(unwrap(self), std::make_shared<PyHook>(PyHook::Kind::Tensor, hook), &id);
     ensure_tracked(self);
-    return make_handle(node.get(), HookList::Tensor, id);
+    return make_handle(node.get(), HookKind::Tensor, id);
   });
 }
 
@@ -569,10 +568,10 @@ PyObject* tensor_register_accumulate_hook(PyObject* self, PyObject* hook) {
                  "cannot register a hook on a tensor that doesn't require gradient");
     COGRAD_CHECK(is_leaf(t), "post accumulate grad hooks cannot be registered on non-leaf tensors");
     Node* n = accumulator_of(t.impl());
-    const uint64_t id = add_hook(n->extra().accumulate_hooks,
+    const uint64_t id = add_hook(*n, &NodeExtra::accumulate_hooks,
                                  std::make_shared<PyHook>(PyHook::Kind::Accumulate, hook));
     ensure_tracked(self);
-    return make_handle(n, HookList::Accumulate, id);
+    return make_handle(n, HookKind::Accumulate, id);
   });
 }
 
@@ -610,7 +609,7 @@ void init_nodes(py::module_& m) {
   m.attr("Node") = py::handle(reinterpret_cast<PyObject*>(node_type));
   m.def("_run_backward", &run_backward_py);
   m.def("_remove_hook", [](py::handle node, int which, uint64_t id) {
-    return remove_hook(hook_list(node_of(node.ptr()), static_cast<HookList>(which)), id);
+    return remove_hook(*node_of(node.ptr()), hook_list(static_cast<HookKind>(which)), id);
   });
   m.def("_gradient_edge", [](const Tensor& t) {
     const Edge e = gradient_edge(t.impl());

@@ -45,12 +45,6 @@ bool take_state(const Request& r, PyObject* param, OptimItem& item, int counters
   return true;
 }
 
-// The gradient, as `param.grad` finds it; undefined if there is none.
-const Tensor& gradient_of(const Tensor& param) {
-  static const Tensor none;
-  return param->meta == nullptr ? none : param->meta->grad;
-}
-
 // optim_step, timed where a profile is made.
 bool run_step(const Request& r, std::vector<OptimItem>& items) {
   const int64_t begin = watching(kWatchProfile) ? now_ns() : 0;
@@ -84,11 +78,11 @@ py::object step(const Request& r, PyObject* params, const py::list& fresh) {
     if (!is_tensor(o) || can_override(Py_TYPE(o), plain_type)) return py::bool_(false);
     const Tensor& param = unwrap(o);
     if (is_batched(param)) return py::bool_(false);
-    const Tensor& grad = gradient_of(param);
+    Tensor grad = grad_of(param.impl());
     if (!grad.defined()) continue;
     OptimItem& item = items.emplace_back();
     item.param = param;
-    item.grad = grad;
+    item.grad = std::move(grad);
     if (!take_state(r, o, item, counters, states)) missing.append(py::handle(o));
     if (next_fresh < fresh.size() && fresh[next_fresh].ptr() == o) {
       item.fresh = true;

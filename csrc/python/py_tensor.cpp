@@ -47,9 +47,10 @@ PyTensor* new_object(PyTypeObject* type) {
 // A leaf whose .grad has a history reaches itself through it, and so may a tensor written by an op
 // whose graph saved it. Only the cycle collector, which sees Python objects, can free these: such
 // an object must not go away silently.
-bool may_hold_cycle(const TensorImpl* t) {
+bool may_hold_cycle(TensorImpl* t) {
   if (t->grad_fn != nullptr && (t->flags & kRewritten) != 0) return true;
-  return t->meta != nullptr && t->meta->grad.defined() && t->meta->grad->grad_fn != nullptr;
+  const Tensor grad = grad_of(t);
+  return grad.defined() && grad->grad_fn != nullptr;
 }
 
 // Called with refcount 0. Keeps the object alive, owned by its tensor, if anything would be lost.

@@ -11,6 +11,7 @@
 #include "cograd/error.h"
 #include "cograd/scalar.h"
 #include "tensor/dims.h"
+#include "tensor/published.h"
 #include "tensor/storage.h"
 
 namespace cograd {
@@ -39,8 +40,8 @@ enum TensorFlags : uint32_t {
   kWrappedNumber = 512,  // a Python number turned 0-dim tensor: weak in type promotion
   kViewOfNoGrad = 1024,  // a view, made with grad mode on, of a kViewNoGrad one
   kViewInference = 2048,
-  kDual = 4096,     // has, or had, a tangent at some level of forward mode
-  kBatched = 8192,  // a handle on the samples of a vmap
+  kDual = 4096,        // has, or had, a tangent at some level of forward mode
+  kBatched = 8192,     // a handle on the samples of a vmap
   kRewritten = 16384,  // written in place while recorded: what it owns may own it
 };
 inline constexpr uint32_t kViewKinds =
@@ -65,7 +66,7 @@ struct COGRAD_API TensorImpl {
   Storage* storage = nullptr;
   TensorImpl* base = nullptr;  // what a differentiable view is a view of; never itself a view
   Node* grad_fn = nullptr;
-  AutogradMeta* meta = nullptr;
+  Published<AutogradMeta> meta;
   VersionCounter* own_version = nullptr;  // null: the storage's counter
   void* pyobj = nullptr;
   int64_t* sizes_ = inline_;

@@ -178,15 +178,18 @@ struct Unboxed<double> {
   }
 };
 
-// An op by its name, found at the first call.
+// An op by its name, found at the first call, which may come from several threads.
 class OpRef {
  public:
   constexpr explicit OpRef(const char* name) noexcept : name_(name) {}
   cograd_value call(const cograd_value* args, size_t n) {
-    if (__builtin_expect(op_ == nullptr, 0))
-      check(cograd_op_find(name_, __builtin_strlen(name_), &op_));
+    cograd_op op = __atomic_load_n(&op_, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(op == nullptr, 0)) {
+      check(cograd_op_find(name_, __builtin_strlen(name_), &op));
+      __atomic_store_n(&op_, op, __ATOMIC_RELEASE);
+    }
     cograd_value result;
-    check(cograd_op_call(op_, args, n, &result));
+    check(cograd_op_call(op, args, n, &result));
     return result;
   }
   cograd_value run_any(std::initializer_list<cograd_value> args) {
