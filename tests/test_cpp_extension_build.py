@@ -789,6 +789,44 @@ def test_helpers(monkeypatch, tmp_path):
     assert cpp_extension.get_default_build_root() == str(tmp_path / "cograd_extensions")
 
 
+def _planted(path):
+    path.mkdir()
+    path.chmod(0o777)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [None, _planted, lambda path: path.symlink_to(path.parent)],
+    ids=["new", "open", "link"],
+)
+def test_root_among_temporary_folders_is_private(monkeypatch, tmp_path, plant):
+    for name in ("XDG_CACHE_HOME", "COGRAD_EXTENSIONS_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    shared = tmp_path / f"cograd_extensions-{os.geteuid()}"
+    if plant is None:
+        assert cpp_extension.get_default_build_root() == str(shared)
+        assert cpp_extension.get_default_build_root() == str(shared)
+        assert stat.S_IMODE(shared.stat().st_mode) == 0o700
+        return
+    plant(shared)
+    with pytest.warns(RuntimeWarning, match="only you can write"):
+        root = cpp_extension.get_default_build_root()
+    assert root == cpp_extension.get_default_build_root() != str(shared)
+    assert stat.S_IMODE(os.lstat(root).st_mode) == 0o700
+
+
+def test_lock_that_is_a_link_is_not_followed(tmp_path):
+    victim = write(tmp_path / "victim", "text")
+    path = tmp_path / "key.lock"
+    path.symlink_to(victim)
+    with _lock.BuildLock(str(path)) as lock:
+        assert lock.broken
+    assert not _lock.BuildLock(str(path)).acquire_now()
+    assert victim.read_text() == "text"
+
+
 def test_wrapped_compiler_has_both_identities(tmp_path, monkeypatch):
     bin_folder, wrapper_folder = tmp_path / "bin", tmp_path / "wrap"
     real = write(bin_folder / "mycxx", "#!/bin/sh\nexit 0\n")
