@@ -13,6 +13,7 @@ from collections import Counter, OrderedDict
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch_files
 
@@ -73,6 +74,15 @@ def test_there_and_back():
     assert got[0] is got[1] and got[2] == math.inf and math.copysign(1, got[3]) == -1
 
 
+def in_torch(code):
+    """Runs the code by the Python that has torch."""
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    result = subprocess.run(
+        [TORCH, "-c", code], capture_output=True, text=True, env=env, check=False
+    )
+    assert result.returncode == 0, result.stderr
+
+
 @needs_torch
 def test_torch_reads_what_is_written(tmp_path):
     path = tmp_path / "all.pt"
@@ -94,11 +104,26 @@ for options in ({{}}, {{"mmap": True}}):
     torch.optim.Adam(model.parameters()).load_state_dict(obj["optimizer"])
     assert obj["state"]._metadata["1"] == {{"version": 2}}
 """
-    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    result = subprocess.run(
-        [TORCH, "-c", code], capture_output=True, text=True, env=env, check=False
-    )
-    assert result.returncode == 0, result.stderr
+    in_torch(code)
+
+
+ONE_START = """
+for name in ("shorter_first", "longer_first"):
+    short, long = torch.load(f"{folder}/{name}.pt", weights_only=True)
+    if name == "longer_first":
+        short, long = long, short
+    assert short.tolist() == [0, 1, 2, 3, 4] and long.tolist() == list(range(10)), name
+"""
+
+
+def test_arrays_of_one_start_and_two_lengths(tmp_path):
+    array = np.arange(10, dtype=np.float32)
+    short, long = torch.from_numpy(array[:5]), torch.from_numpy(array)
+    torch.save([short, long], tmp_path / "shorter_first.pt")
+    torch.save([long, short], tmp_path / "longer_first.pt")
+    exec(ONE_START, {"torch": torch, "folder": tmp_path})
+    if TORCH is not None:
+        in_torch(f"import torch\nfolder = {str(tmp_path)!r}\n{ONE_START}")
 
 
 def test_the_suffix_says_the_format(tmp_path):
