@@ -250,6 +250,49 @@ def test_deep_keys_are_refused():
     assert len(deep) == 1
 
 
+def doubled(depth):
+    """A tuple of two of a tuple of two of ...: 2**depth items of a few bytes each."""
+    return b")" + b"".join(b"q%ch%c\x86" % (n, n) for n in range(depth))
+
+
+def wide(depth, width):
+    text = b"(" + b"N" * width + b"t"
+    for n in range(depth):
+        text = b"(" + text + b"q%c" % n + b"h%c" % n * (width - 1) + b"t"
+    return text
+
+
+EXPANDED = TENSOR + STORAGE + b"K\x00\x8a\x06" + (2**40).to_bytes(6, "little")
+EXPANDED += b"\x85K\x00\x85\x89NtR"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (doubled(60) + b"Q.", "refers to a tuple"),
+        (b"ctorch\nSize\n" + doubled(60) + b"\x85R.", "size is no tuple of ints"),
+        (TENSOR + STORAGE + b"K\x00" + doubled(60) + b"K\x01\x85\x89NtR.", "size is no tuple"),
+        (
+            TENSOR.replace(b"v2", b"v3") + STORAGE + b"K\x00K\x01\x85K\x01\x85\x89N"
+            + doubled(60) + b"tR.", "dtype is a tuple",
+        ),
+        (b"}" + wide(3, 2000) + b"Ns.", "more than 4096 items"),
+        (b"(" + wide(3, 2000) + b"\x91.", "more than 4096 items"),
+        (b"ctorch\nSize\n" + EXPANDED + b"\x85R.", "size is no tuple of ints"),
+        (b"ccollections\nOrderedDict\n" + EXPANDED + b"\x85R.", "dict of something else"),
+    ],
+)  # fmt: skip
+def test_small_files_are_refused_quickly(text, message):
+    """Each would take longer than any test does."""
+    with pytest.raises(FileError, match=message):
+        torch.load(archive_of(text, **{"0": b"\0" * 16}))
+
+
+def test_keys_of_tuples_are_read():
+    keys = {(1, ("a", (2.5, None))): 1, frozenset([(1, 2), 3]): 2, tuple(range(4000)): 3}
+    assert through_file(keys) == keys
+
+
 def test_huge_expanded_tensors():
     text = TENSOR + STORAGE + b"K\x00"
     big = b"\x8a\x06" + (2**40).to_bytes(6, "little")
