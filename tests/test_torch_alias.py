@@ -173,12 +173,43 @@ def test_modules_and_commands(tmp_path):
     code = "import sys, torch; print(sys.warnoptions)"
     out = run("-W", "error", "-m", "cograd", "run", "-c", code, cwd=tmp_path).stdout
     assert out == "['error']\n"
+    out = run("-m", "cograd", "run", "-m", "torch.utils.collect_env", cwd=tmp_path)
+    assert "\nPython: 3." in out.stdout and not out.stderr
     assert (
         "can't open file" in run("-m", "cograd", "run", "no.py", cwd=tmp_path, check=False).stderr
     )
     assert run("-m", "cograd", "run", cwd=tmp_path, check=False).returncode == 2
     refused = run("-E", "-m", "cograd", "run", "x.py", cwd=tmp_path, check=False)
     assert refused.returncode == 2 and "PYTHONPATH" in refused.stderr
+
+
+def test_options_of_the_interpreter_are_kept(tmp_path):
+    text = """
+        import sys, torch
+        print(sys.flags.interactive, sys.flags.optimize, sys.stdout.write_through, sys.orig_argv)
+        print(sys.flags.utf8_mode, sys._xoptions, sys.warnoptions)
+    """
+    program(tmp_path, text)
+    before = ["-u", "-OX", "utf8=0", "-Xmine=5", "-Wignore", "-W", "error"]
+    out = run(*before, "-m", "cograd", "run", "program.py", "-u", cwd=tmp_path).stdout.splitlines()
+    assert out[0].startswith("0 1 True") and out[0].endswith(f"{[*before, 'program.py', '-u']}"[1:])
+    assert out[1] == "0 {'utf8': '0', 'mine': '5'} ['ignore', 'error']"
+    out = run("-quOm", "cograd", "run", "program.py", cwd=tmp_path).stdout
+    assert out.startswith("0 1 True") and "'-quO', 'program.py']" in out
+
+
+def test_a_reload_keeps_the_name(tmp_path):
+    program(
+        tmp_path,
+        """
+        import importlib, torch
+        version = torch.__version__
+        assert importlib.reload(torch) is torch and importlib.reload(torch) is torch
+        assert torch.__version__ == version and type(torch.__version__) is type(version)
+        assert torch.__name__ == "torch" and torch.torch is torch and torch.complex32
+        """,
+    )
+    run("-m", "cograd", "run", "program.py", cwd=tmp_path)
 
 
 def test_processes_inherit_it(tmp_path):
