@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from cograd.utils import cpp_extension
-from cograd.utils.cpp_extension import _cache, _compiler, _entry, _load, _lock, _process
+from cograd.utils.cpp_extension import _cache, _compiler, _entry, _job, _load, _lock, _process
 from cograd.utils.cpp_extension.__main__ import main
 
 pytestmark = pytest.mark.skipif(
@@ -825,6 +825,33 @@ def test_lock_that_is_a_link_is_not_followed(tmp_path):
         assert lock.broken
     assert not _lock.BuildLock(str(path)).acquire_now()
     assert victim.read_text() == "text"
+
+
+@pytest.mark.parametrize(
+    "flags", [["-L{}", "-lval"], ["-L", "{}", "-l", "val"], ["-L{}", "-l:libval.a"], "-L{} -lval"]
+)
+def test_a_library_that_is_searched_for_may_change(tmp_path, flags):
+    if isinstance(flags, str):
+        flags = flags.format(tmp_path)
+    else:
+        flags = [flag.format(tmp_path) for flag in flags]
+
+    def key():
+        return _job.Job("a", [], extra_ldflags=flags).key()
+
+    before = key()
+    library = write(tmp_path / "libval.a", "one")
+    first = key()
+    assert first != before and first == key()
+    write(library, "longer")
+    assert key() != first
+
+
+def test_libraries_of_the_environment_may_change(tmp_path, monkeypatch):
+    monkeypatch.setenv("LIBRARY_PATH", f"{tmp_path}:")
+    before = _job.Job("a", [], extra_ldflags=["-lval"]).key()
+    write(tmp_path / "libval.so", "one")
+    assert _job.Job("a", [], extra_ldflags=["-lval"]).key() != before
 
 
 def test_wrapped_compiler_has_both_identities(tmp_path, monkeypatch):

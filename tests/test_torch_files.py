@@ -139,6 +139,14 @@ def test_the_suffix_says_the_format(tmp_path):
         torch.save(1, tmp_path / "z", format="json")
 
 
+def test_names_that_are_no_text(tmp_path):
+    path = os.path.join(os.fsencode(tmp_path), b"\xff.pt")
+    torch.save(torch.ones(2), path)
+    assert torch.load(path).tolist() == [1, 1]
+    with zipfile.ZipFile(os.fsdecode(path)) as archive:
+        assert "archive/data.pkl" in archive.namelist()
+
+
 def test_bytes_of_storages_are_aligned(tmp_path):
     torch.save([torch.ones(3), torch.ones(5, dtype=torch.int8)], tmp_path / "x.pt")
     data = (tmp_path / "x.pt").read_bytes()

@@ -150,6 +150,10 @@ def write(obj: Any, file: Any, name: str) -> None:
     Raises:
         TypeError, pickle.PicklingError: ``obj`` holds something that cannot be pickled.
     """
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # a file's name need not be text
+        name = "archive"
     text = io.BytesIO()
     writer = _Writer(text)
     writer.dump(obj)
