@@ -212,6 +212,32 @@ def test_a_reload_keeps_the_name(tmp_path):
     run("-m", "cograd", "run", "program.py", cwd=tmp_path)
 
 
+def test_pickles_go_both_ways(tmp_path):
+    values = """
+        import copy, pickle
+        def values(torch):
+            x = torch.ones(2, dtype=torch.float16)
+            return [x, torch.bool, x.shape, torch.device("cpu"), torch.strided, torch.Size(),
+                    torch.channels_last, torch.nn.Linear(1, 1), torch.nn.Parameter(x)]
+        def check(found, torch):
+            want = values(torch)
+            assert [type(v) for v in found] == [type(v) for v in want]
+            assert found[1] is torch.bool and found[0].dtype is torch.float16
+            assert found[2:7] == want[2:7] and torch.equal(found[0], want[0])
+    """
+    program(tmp_path, values, "both.py")
+    write = "for n in range(6): pickle.dump(values(torch), open(f'{n}.pkl', 'wb'), n)"
+    read = "for n in range(6): check(pickle.load(open(f'{n}.pkl', 'rb')), torch)"
+    copies = "check(copy.deepcopy(values(torch)), torch)"
+    plain = "from both import *; import cograd as torch\n"
+    alias = "from both import *; import torch\n"
+    for end in (write, read, copies):
+        run("-Wignore", "-m", "cograd", "run", "-c", alias + end, cwd=tmp_path)
+    run("-Wignore", "-c", plain + read, cwd=tmp_path)
+    run("-Wignore", "-c", plain + write, cwd=tmp_path)
+    run("-Wignore", "-m", "cograd", "run", "-c", alias + read, cwd=tmp_path)
+
+
 def test_processes_inherit_it(tmp_path):
     program(
         tmp_path,

@@ -146,6 +146,7 @@ def show_as_torch() -> None:
     """Versions and names as torch prints them."""
     from cograd._memory_format import layout, memory_format
     from cograd._symbols import complex32
+    from cograd._tensor.pickle import pickle_without_module
     from cograd.torch_version import TorchVersion
 
     vars(cograd).update(__version__=TorchVersion(VERSION), __name__="torch", torch=cograd)
@@ -156,3 +157,4 @@ def show_as_torch() -> None:
     _C._are_functorch_transforms_active = lambda: _C._vmap_depth() > 0  # type: ignore[attr-defined]
     for kind in (_C.Tensor, _C.Size, _C.dtype, _C.device, layout, memory_format):
         kind.__module__ = "torch"
+    pickle_without_module()  # which plain cograd reads as well
