@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names that are absent answer; names of torch that do nothing here are there."""
 
+import _thread
+import difflib
 import importlib
 import inspect
+import pickle
 import re
+import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -196,3 +201,35 @@ def test_layout_policy_and_old_names():
     with pytest.warns(FutureWarning, match="register_fake"):
         torch.library.impl_abstract(double, lambda x: torch.empty_like(x))
     assert double(torch.ones(1)).item() == 2
+
+
+def test_near_names_are_looked_for_when_printed(monkeypatch):
+    looked = []
+    search = difflib.get_close_matches
+
+    def counting(*args, **kwargs):
+        looked.append(args[0])
+        return search(*args, **kwargs)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counting)
+    assert not hasattr(torch, "zeross") and getattr(torch, "zeross", None) is None
+    assert looked == []
+    with pytest.raises(AttributeError) as caught:
+        _ = torch.zeross
+    error = caught.value
+    assert error.name == "zeross" and error.obj is torch and looked == []
+    assert "did you mean" in str(error) and "'zeros'" in str(error)
+    last = traceback.format_exception_only(type(error), error)[-1]
+    assert last.startswith(f"AttributeError: {error}")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is AttributeError
+    assert (str(again), again.name) == (str(error), "zeross")
+
+
+def test_a_thread_without_frames_may_ask():
+    answers = []
+    _thread.start_new_thread(answers.extend, (map(hasattr, [torch], ["zeross"]),))
+    end = time.monotonic() + 20
+    while not answers and time.monotonic() < end:
+        time.sleep(0.01)
+    assert answers == [False]

@@ -4,6 +4,8 @@
 import contextlib
 import functools
 import gc
+import itertools
+import sys
 import weakref
 
 import pytest
@@ -494,3 +496,51 @@ def test_selective_with_wrong_arguments():
     x, w = matrices()
     with pytest.raises(TypeError, match="must return a CheckpointPolicy, got str"):
         checkpoint(product, x, w, use_reentrant=False, context_fn=contexts(lambda *a: "save"))
+
+
+# ---- interrupts ----------------------------------------------------------------------------------
+
+
+def test_an_interrupt_leaves_no_hook_on():
+    """Ctrl-C at the begin or the end of any Python function that a checkpoint runs."""
+
+    class Interrupt(BaseException):
+        pass
+
+    x = leaf([0.5, -1.0])
+    for countdown in itertools.count(1):
+        left = countdown
+
+        def tick(frame, event, arg):
+            nonlocal left
+            callback = frame.f_code.co_filename == weakref.__file__  # nobody hears what it raises
+            left -= event in ("call", "return") and not callback
+            if left == 0 and not callback:
+                raise Interrupt
+
+        caught = None
+        before = sys.getprofile()
+        sys.setprofile(tick)
+        try:
+            checkpoint(curve, x, use_reentrant=False).sum().backward()
+        except Interrupt as error:
+            caught = error  # whose traceback holds the frames
+        finally:
+            sys.setprofile(before)
+        assert (x * x).grad_fn._raw_saved_self.unpack_hook is None, countdown
+        assert not module.active.forwards and not module.active.refills, countdown
+        if caught is None:
+            break
+    assert countdown > 20
+    assert same(x.grad, expected(x))
+
+
+def test_a_context_that_swallows_does_not_keep_the_error():
+    def fails(x):
+        raise KeyError("x")
+
+    def contexts():
+        return contextlib.suppress(KeyError), contextlib.nullcontext()
+
+    with pytest.raises(KeyError):
+        checkpoint(fails, leaf([1.0]), use_reentrant=False, context_fn=contexts)

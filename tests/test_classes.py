@@ -154,6 +154,51 @@ def test_subclasses(classes):
     assert copy.copy(n).name == "n"
 
 
+def test_slots_of_subclasses_are_kept(classes):
+    class Slotted(classes.Stack):
+        __slots__ = ("count", "unset")
+
+    s = Slotted([torch.ones(1)])
+    s.count = 3
+    for again in (copy.copy(s), copy.deepcopy(s)):
+        assert type(again) is Slotted and len(again) == 1
+        assert again.count == 3 and not hasattr(again, "unset")
+    s.name = "n"
+    assert (copy.copy(s).name, copy.copy(s).count) == ("n", 3)
+
+
+def test_operands_of_other_types(classes):
+    class Other:
+        def __eq__(self, other):
+            return "asked"
+
+        def __radd__(self, other):
+            return "asked"
+
+    p, q = classes.Plain(), classes.Plain()
+    assert p == q and p + 2 == 2
+    q(1)
+    assert p != q
+    assert (p == 3) is False and (p != "x") is True
+    assert (p == Other()) == "asked" and p + Other() == "asked"
+    with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \+"):
+        _ = p + "x"
+
+
+def test_objects_made_while_one_is_being_made(classes):
+    """As a signal's handler does, or a finaliser that the collector runs."""
+    made = []
+
+    def work():
+        with torch.classes._lock:
+            made.append(classes.Plain())
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert made, "it waits for itself"
+
+
 def test_threads(classes):
     before = alive()
     shared = classes.Stack()

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from cograd.utils import cpp_extension
-from cograd.utils.cpp_extension import _cache, _compiler, _entry, _load, _lock, _process
+from cograd.utils.cpp_extension import _cache, _compiler, _entry, _job, _load, _lock, _process
 from cograd.utils.cpp_extension.__main__ import main
 
 pytestmark = pytest.mark.skipif(
@@ -787,6 +787,71 @@ def test_helpers(monkeypatch, tmp_path):
         cpp_extension.CUDAExtension("a", ["a.cu"])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cpp_extension.get_default_build_root() == str(tmp_path / "cograd_extensions")
+
+
+def _planted(path):
+    path.mkdir()
+    path.chmod(0o777)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [None, _planted, lambda path: path.symlink_to(path.parent)],
+    ids=["new", "open", "link"],
+)
+def test_root_among_temporary_folders_is_private(monkeypatch, tmp_path, plant):
+    for name in ("XDG_CACHE_HOME", "COGRAD_EXTENSIONS_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    shared = tmp_path / f"cograd_extensions-{os.geteuid()}"
+    if plant is None:
+        assert cpp_extension.get_default_build_root() == str(shared)
+        assert cpp_extension.get_default_build_root() == str(shared)
+        assert stat.S_IMODE(shared.stat().st_mode) == 0o700
+        return
+    plant(shared)
+    with pytest.warns(RuntimeWarning, match="only you can write"):
+        root = cpp_extension.get_default_build_root()
+    assert root == cpp_extension.get_default_build_root() != str(shared)
+    assert stat.S_IMODE(os.lstat(root).st_mode) == 0o700
+
+
+def test_lock_that_is_a_link_is_not_followed(tmp_path):
+    victim = write(tmp_path / "victim", "text")
+    path = tmp_path / "key.lock"
+    path.symlink_to(victim)
+    with _lock.BuildLock(str(path)) as lock:
+        assert lock.broken
+    assert not _lock.BuildLock(str(path)).acquire_now()
+    assert victim.read_text() == "text"
+
+
+@pytest.mark.parametrize(
+    "flags", [["-L{}", "-lval"], ["-L", "{}", "-l", "val"], ["-L{}", "-l:libval.a"], "-L{} -lval"]
+)
+def test_a_library_that_is_searched_for_may_change(tmp_path, flags):
+    if isinstance(flags, str):
+        flags = flags.format(tmp_path)
+    else:
+        flags = [flag.format(tmp_path) for flag in flags]
+
+    def key():
+        return _job.Job("a", [], extra_ldflags=flags).key()
+
+    before = key()
+    library = write(tmp_path / "libval.a", "one")
+    first = key()
+    assert first != before and first == key()
+    write(library, "longer")
+    assert key() != first
+
+
+def test_libraries_of_the_environment_may_change(tmp_path, monkeypatch):
+    monkeypatch.setenv("LIBRARY_PATH", f"{tmp_path}:")
+    before = _job.Job("a", [], extra_ldflags=["-lval"]).key()
+    write(tmp_path / "libval.so", "one")
+    assert _job.Job("a", [], extra_ldflags=["-lval"]).key() != before
 
 
 def test_wrapped_compiler_has_both_identities(tmp_path, monkeypatch):

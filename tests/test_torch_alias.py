@@ -173,12 +173,69 @@ def test_modules_and_commands(tmp_path):
     code = "import sys, torch; print(sys.warnoptions)"
     out = run("-W", "error", "-m", "cograd", "run", "-c", code, cwd=tmp_path).stdout
     assert out == "['error']\n"
+    out = run("-m", "cograd", "run", "-m", "torch.utils.collect_env", cwd=tmp_path)
+    assert "\nPython: 3." in out.stdout and not out.stderr
     assert (
         "can't open file" in run("-m", "cograd", "run", "no.py", cwd=tmp_path, check=False).stderr
     )
     assert run("-m", "cograd", "run", cwd=tmp_path, check=False).returncode == 2
     refused = run("-E", "-m", "cograd", "run", "x.py", cwd=tmp_path, check=False)
     assert refused.returncode == 2 and "PYTHONPATH" in refused.stderr
+
+
+def test_options_of_the_interpreter_are_kept(tmp_path):
+    text = """
+        import sys, torch
+        print(sys.flags.interactive, sys.flags.optimize, sys.stdout.write_through, sys.orig_argv)
+        print(sys.flags.utf8_mode, sys._xoptions, sys.warnoptions)
+    """
+    program(tmp_path, text)
+    before = ["-u", "-OX", "utf8=0", "-Xmine=5", "-Wignore", "-W", "error"]
+    out = run(*before, "-m", "cograd", "run", "program.py", "-u", cwd=tmp_path).stdout.splitlines()
+    assert out[0].startswith("0 1 True") and out[0].endswith(f"{[*before, 'program.py', '-u']}"[1:])
+    assert out[1] == "0 {'utf8': '0', 'mine': '5'} ['ignore', 'error']"
+    out = run("-quOm", "cograd", "run", "program.py", cwd=tmp_path).stdout
+    assert out.startswith("0 1 True") and "'-quO', 'program.py']" in out
+
+
+def test_a_reload_keeps_the_name(tmp_path):
+    program(
+        tmp_path,
+        """
+        import importlib, torch
+        version = torch.__version__
+        assert importlib.reload(torch) is torch and importlib.reload(torch) is torch
+        assert torch.__version__ == version and type(torch.__version__) is type(version)
+        assert torch.__name__ == "torch" and torch.torch is torch and torch.complex32
+        """,
+    )
+    run("-m", "cograd", "run", "program.py", cwd=tmp_path)
+
+
+def test_pickles_go_both_ways(tmp_path):
+    values = """
+        import copy, pickle
+        def values(torch):
+            x = torch.ones(2, dtype=torch.float16)
+            return [x, torch.bool, x.shape, torch.device("cpu"), torch.strided, torch.Size(),
+                    torch.channels_last, torch.nn.Linear(1, 1), torch.nn.Parameter(x)]
+        def check(found, torch):
+            want = values(torch)
+            assert [type(v) for v in found] == [type(v) for v in want]
+            assert found[1] is torch.bool and found[0].dtype is torch.float16
+            assert found[2:7] == want[2:7] and torch.equal(found[0], want[0])
+    """
+    program(tmp_path, values, "both.py")
+    write = "for n in range(6): pickle.dump(values(torch), open(f'{n}.pkl', 'wb'), n)"
+    read = "for n in range(6): check(pickle.load(open(f'{n}.pkl', 'rb')), torch)"
+    copies = "check(copy.deepcopy(values(torch)), torch)"
+    plain = "from both import *; import cograd as torch\n"
+    alias = "from both import *; import torch\n"
+    for end in (write, read, copies):
+        run("-Wignore", "-m", "cograd", "run", "-c", alias + end, cwd=tmp_path)
+    run("-Wignore", "-c", plain + read, cwd=tmp_path)
+    run("-Wignore", "-c", plain + write, cwd=tmp_path)
+    run("-Wignore", "-m", "cograd", "run", "-c", alias + read, cwd=tmp_path)
 
 
 def test_processes_inherit_it(tmp_path):

@@ -13,6 +13,7 @@ from collections import Counter, OrderedDict
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch_files
 
@@ -73,6 +74,15 @@ def test_there_and_back():
     assert got[0] is got[1] and got[2] == math.inf and math.copysign(1, got[3]) == -1
 
 
+def in_torch(code):
+    """Runs the code by the Python that has torch."""
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    result = subprocess.run(
+        [TORCH, "-c", code], capture_output=True, text=True, env=env, check=False
+    )
+    assert result.returncode == 0, result.stderr
+
+
 @needs_torch
 def test_torch_reads_what_is_written(tmp_path):
     path = tmp_path / "all.pt"
@@ -94,11 +104,26 @@ for options in ({{}}, {{"mmap": True}}):
     torch.optim.Adam(model.parameters()).load_state_dict(obj["optimizer"])
     assert obj["state"]._metadata["1"] == {{"version": 2}}
 """
-    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    result = subprocess.run(
-        [TORCH, "-c", code], capture_output=True, text=True, env=env, check=False
-    )
-    assert result.returncode == 0, result.stderr
+    in_torch(code)
+
+
+ONE_START = """
+for name in ("shorter_first", "longer_first"):
+    short, long = torch.load(f"{folder}/{name}.pt", weights_only=True)
+    if name == "longer_first":
+        short, long = long, short
+    assert short.tolist() == [0, 1, 2, 3, 4] and long.tolist() == list(range(10)), name
+"""
+
+
+def test_arrays_of_one_start_and_two_lengths(tmp_path):
+    array = np.arange(10, dtype=np.float32)
+    short, long = torch.from_numpy(array[:5]), torch.from_numpy(array)
+    torch.save([short, long], tmp_path / "shorter_first.pt")
+    torch.save([long, short], tmp_path / "longer_first.pt")
+    exec(ONE_START, {"torch": torch, "folder": tmp_path})
+    if TORCH is not None:
+        in_torch(f"import torch\nfolder = {str(tmp_path)!r}\n{ONE_START}")
 
 
 def test_the_suffix_says_the_format(tmp_path):
@@ -112,6 +137,14 @@ def test_the_suffix_says_the_format(tmp_path):
     assert zipfile.is_zipfile(tmp_path / "y")
     with pytest.raises(ValueError, match="'safetensors' or 'torch'"):
         torch.save(1, tmp_path / "z", format="json")
+
+
+def test_names_that_are_no_text(tmp_path):
+    path = os.path.join(os.fsencode(tmp_path), b"\xff.pt")
+    torch.save(torch.ones(2), path)
+    assert torch.load(path).tolist() == [1, 1]
+    with zipfile.ZipFile(os.fsdecode(path)) as archive:
+        assert "archive/data.pkl" in archive.namelist()
 
 
 def test_bytes_of_storages_are_aligned(tmp_path):
@@ -223,6 +256,49 @@ def test_deep_keys_are_refused():
         torch.load(archive_of(deep))
     deep = torch.load(archive_of(b")" + b"\x85" * 200_000 + b"."))
     assert len(deep) == 1
+
+
+def doubled(depth):
+    """A tuple of two of a tuple of two of ...: 2**depth items of a few bytes each."""
+    return b")" + b"".join(b"q%ch%c\x86" % (n, n) for n in range(depth))
+
+
+def wide(depth, width):
+    text = b"(" + b"N" * width + b"t"
+    for n in range(depth):
+        text = b"(" + text + b"q%c" % n + b"h%c" % n * (width - 1) + b"t"
+    return text
+
+
+EXPANDED = TENSOR + STORAGE + b"K\x00\x8a\x06" + (2**40).to_bytes(6, "little")
+EXPANDED += b"\x85K\x00\x85\x89NtR"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (doubled(60) + b"Q.", "refers to a tuple"),
+        (b"ctorch\nSize\n" + doubled(60) + b"\x85R.", "size is no tuple of ints"),
+        (TENSOR + STORAGE + b"K\x00" + doubled(60) + b"K\x01\x85\x89NtR.", "size is no tuple"),
+        (
+            TENSOR.replace(b"v2", b"v3") + STORAGE + b"K\x00K\x01\x85K\x01\x85\x89N"
+            + doubled(60) + b"tR.", "dtype is a tuple",
+        ),
+        (b"}" + wide(3, 2000) + b"Ns.", "more than 4096 items"),
+        (b"(" + wide(3, 2000) + b"\x91.", "more than 4096 items"),
+        (b"ctorch\nSize\n" + EXPANDED + b"\x85R.", "size is no tuple of ints"),
+        (b"ccollections\nOrderedDict\n" + EXPANDED + b"\x85R.", "dict of something else"),
+    ],
+)  # fmt: skip
+def test_small_files_are_refused_quickly(text, message):
+    """Each would take longer than any test does."""
+    with pytest.raises(FileError, match=message):
+        torch.load(archive_of(text, **{"0": b"\0" * 16}))
+
+
+def test_keys_of_tuples_are_read():
+    keys = {(1, ("a", (2.5, None))): 1, frozenset([(1, 2), 3]): 2, tuple(range(4000)): 3}
+    assert through_file(keys) == keys
 
 
 def test_huge_expanded_tensors():

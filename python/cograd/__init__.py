@@ -332,3 +332,9 @@ del _watch
 __all__ = sorted(
     {n for n, v in globals().items() if n[0] != "_" and type(v) is not type(_C)} | {*_LAZY_NAMES}
 )
+
+if _C._public_name() == "torch":  # a reload where it stands for torch
+    from cograd._alias import show_as_torch as _show_as_torch
+
+    _show_as_torch()
+    del _show_as_torch

@@ -50,11 +50,31 @@ def _near(names: Any, name: str) -> str:
     return ", ".join(repr(n) for n in found)
 
 
+class _Unknown(AttributeError):  # noqa: N818
+    """Looks for near names when it is printed: most are raised for a ``hasattr``."""
+
+    __module__ = "builtins"
+    __qualname__ = "AttributeError"
+
+    def __str__(self) -> str:
+        near = _near(dir(self.obj), self.name)
+        return f"{self.args[0]}; did you mean {near}?" if near else str(self.args[0])
+
+    def __reduce__(self) -> Any:
+        return AttributeError, (str(self),), {"name": self.name}
+
+
+_Unknown.__name__ = "AttributeError"
+
+
 def _by_from() -> bool:
     """Whether a ``from module import name`` asks, whose own error would drop the explanation."""
     from opcode import opmap
 
-    frame = sys._getframe(3)
+    try:
+        frame = sys._getframe(3)
+    except ValueError:  # a function of C asks, as the first of its thread
+        return False
     return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
@@ -66,11 +86,10 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
     reason = explain(module.partition(".")[2], name)
     if reason is not None:
         text += f": {reason}"
-    elif near := _near(dir(sys.modules[module]), name):
-        text += f"; did you mean {near}?"
+    unknown = _Unknown(text, name=name, obj=sys.modules[module])
     if _by_from():
-        return ImportError(text, name=module)
-    return AttributeError(text, name=name, obj=sys.modules[module])
+        return ImportError(str(unknown) if reason is None else text, name=module)
+    return unknown if reason is None else AttributeError(text, name=name, obj=unknown.obj)
 
 
 def refused(what: str, topic: str) -> NotImplementedError:

@@ -16,7 +16,7 @@ from typing import Any
 import cograd
 from cograd import _C, _absent
 
-__all__ = ["VERSION", "children_environment", "install_as_torch"]
+__all__ = ["VERSION", "children_environment", "install_as_torch", "show_as_torch"]
 
 VERSION = "2.13.0+cograd"  # of the torch whose names and behaviour these are
 # Modules of torch's tracers that packages import to ask whether one is at work.
@@ -36,6 +36,22 @@ class _AliasLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self._spec  # importlib has put the alias's there
+
+    def _ask(self, what: str) -> Any:
+        ask = getattr(getattr(self._spec, "loader", None), what, None)
+        return None if ask is None or self._spec is None else ask(self._spec.name)
+
+    def get_code(self, fullname: str) -> Any:
+        """What ``python -m`` runs; None for the parts of the binary."""
+        return self._ask("get_code")
+
+    def get_source(self, fullname: str) -> Any:
+        """The text, or None."""
+        return self._ask("get_source")
+
+    def is_package(self, fullname: str) -> bool:
+        """Whether there may be modules below it."""
+        return hasattr(self._real, "__path__")
 
 
 class _AliasFinder(MetaPathFinder):
@@ -59,7 +75,10 @@ class _AliasFinder(MetaPathFinder):
             text = f"No module named {fullname!r}: {reason}"
             raise ModuleNotFoundError(text, name=fullname) from None
         package = hasattr(real, "__path__")
-        return importlib.machinery.ModuleSpec(fullname, _AliasLoader(real), is_package=package)
+        origin = getattr(real.__spec__, "origin", None)
+        return importlib.machinery.ModuleSpec(
+            fullname, _AliasLoader(real), origin=origin, is_package=package
+        )
 
     def find_distributions(self, context: Any = None) -> Iterable[Any]:
         """What ``importlib.metadata.version("torch")`` asks for."""
@@ -119,14 +138,15 @@ def install_as_torch() -> None:
     os.environ.update(children_environment(os.environ))
     if _FOLDER not in sys.path:  # what multiprocessing's spawn gives to its processes
         sys.path.insert(min(1, len(sys.path)), _FOLDER)
-    _show_as_torch()
+    show_as_torch()
     cograd.set_rng("torch")
 
 
-def _show_as_torch() -> None:
+def show_as_torch() -> None:
     """Versions and names as torch prints them."""
     from cograd._memory_format import layout, memory_format
     from cograd._symbols import complex32
+    from cograd._tensor.pickle import pickle_without_module
     from cograd.torch_version import TorchVersion
 
     vars(cograd).update(__version__=TorchVersion(VERSION), __name__="torch", torch=cograd)
@@ -137,3 +157,4 @@ def _show_as_torch() -> None:
     _C._are_functorch_transforms_active = lambda: _C._vmap_depth() > 0  # type: ignore[attr-defined]
     for kind in (_C.Tensor, _C.Size, _C.dtype, _C.device, layout, memory_format):
         kind.__module__ = "torch"
+    pickle_without_module()  # which plain cograd reads as well

@@ -73,7 +73,7 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
 
     def __init__(self, file: Any) -> None:
         super().__init__(file, protocol=2)
-        self.storages: dict[int, tuple[str, UntypedStorage]] = {}
+        self.storages: dict[tuple[int, int], tuple[str, UntypedStorage]] = {}
         self._stored: dict[tuple[int, Any], _Stored] = {}
         self._globals: dict[str, _Global] = {}
 
@@ -94,10 +94,11 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
     def persistent_id(self, obj: Any) -> Any:
         if type(obj) is not _Stored:
             return None
-        place = obj.storage.data_ptr() or -id(obj.storage)
-        key = self.storages.setdefault(place, (str(len(self.storages)), obj.storage))[0]
         name = _NAMES.get(_dtype_name(obj.dtype))
         nbytes = obj.storage.nbytes()
+        # Arrays that begin at one address may differ in length: each is written then.
+        place = (obj.storage.data_ptr() or -id(obj.storage), nbytes)
+        key = self.storages.setdefault(place, (str(len(self.storages)), obj.storage))[0]
         if name is None:
             return ("storage", self._global("torch.storage", "UntypedStorage"), key, "cpu", nbytes)
         count = nbytes // obj.dtype.itemsize
@@ -149,6 +150,10 @@ def write(obj: Any, file: Any, name: str) -> None:
     Raises:
         TypeError, pickle.PicklingError: ``obj`` holds something that cannot be pickled.
     """
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # a file's name need not be text
+        name = "archive"
     text = io.BytesIO()
     writer = _Writer(text)
     writer.dump(obj)

@@ -25,6 +25,9 @@ __all__ = ["Unpickler", "load_all", "safe_globals"]
 safe_globals: dict[str, Any] = {}
 
 _MARK = object()
+_KEYS = (str, int, float, bool, bytes, complex, _C.dtype)
+_KEY_DEPTH = 4
+_KEY_ITEMS = 4096
 
 
 class _Kind:
@@ -44,7 +47,7 @@ class _Storage:
 
 def _ints(value: Any, what: str) -> tuple[int, ...]:
     if not isinstance(value, tuple) or not all(type(v) is int for v in value):
-        raise ValueError(f"a tensor's {what} is {value!r}")
+        raise ValueError(f"a tensor's {what} is no tuple of ints, but a {type(value).__name__}")
     return value
 
 
@@ -52,10 +55,10 @@ def _rebuild(storage: Any, offset: Any, size: Any, stride: Any, dtype: Any, grad
     if not isinstance(storage, _Storage) or type(offset) is not int:
         raise ValueError("a tensor without a storage")
     if not isinstance(dtype, _C.dtype):
-        raise ValueError(f"a tensor's dtype is {dtype!r}")
+        raise ValueError(f"a tensor's dtype is a {type(dtype).__name__}")
     shape, strides = _ints(size, "size"), _ints(stride, "stride")
     if any(abs(v) >= 1 << 62 for v in (offset, *shape, *strides)):
-        raise ValueError(f"a tensor of shape {shape} and stride {strides} at {offset}")
+        raise ValueError("a tensor's offset, size or stride is out of range")
     result: Tensor = _C._rebuild_tensor(storage.data, dtype, offset, shape, strides, grad is True)
     return result
 
@@ -126,13 +129,20 @@ def _numbers(kind: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
-def _check_key(key: Any, depth: int = 4) -> Any:
-    """Raises for keys whose hash would recurse without bound, or run code."""
-    if type(key) in (tuple, frozenset) and depth > 0:
-        for item in key:
-            _check_key(item, depth - 1)
-    elif key is not None and type(key) not in (str, int, float, bool, bytes, complex, _C.dtype):
-        raise ValueError(f"a key or an item of a set is a {type(key).__name__}")
+def _check_key(key: Any) -> Any:
+    """Raises for keys whose hash would take without bound, or run code."""
+    level, seen = [key], 0
+    for depth in range(_KEY_DEPTH + 1):
+        inner: list[Any] = []
+        for item in level:
+            if type(item) in (tuple, frozenset) and depth < _KEY_DEPTH:
+                seen += len(item)  # counted each time: a small file names one tuple many times
+                if seen > _KEY_ITEMS:
+                    raise ValueError(f"a key or an item of a set has more than {_KEY_ITEMS} items")
+                inner += item
+            elif item is not None and type(item) not in _KEYS:
+                raise ValueError(f"a key or an item of a set is a {type(item).__name__}")
+        level = inner
     return key
 
 
@@ -144,8 +154,10 @@ def _keys(items: Any) -> list[Any]:
 
 def _mapping(kind: Callable[..., Any]) -> Callable[..., Any]:
     def make(items: Any = ()) -> Any:
-        pairs = list(items.items()) if isinstance(items, dict) else list(items)
-        if not all(type(pair) in (tuple, list) and len(pair) == 2 for pair in pairs):
+        pairs = list(items.items()) if isinstance(items, dict) else items
+        if type(pairs) not in (list, tuple) or not all(
+            type(pair) in (tuple, list) and len(pair) == 2 for pair in pairs
+        ):
             raise ValueError("a dict of something else")
         return kind({_check_key(key): value for key, value in pairs})
 
@@ -161,7 +173,9 @@ _CALLED: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_parameter": _parameter,
     "torch._utils._rebuild_parameter_with_state": _parameter,
     "torch._tensor._rebuild_from_type_v2": _typed,
-    "torch.Size": lambda size=(): cograd.Size(_ints(tuple(size), "size")),
+    "torch.Size": lambda size=(): cograd.Size(
+        _ints(tuple(size) if type(size) is list else size, "size")
+    ),
     "torch.device": _numbers(lambda kind, index=None: cograd.device("cpu")),
     "collections.OrderedDict": _ORDERED,
     "collections.Counter": _COUNTER,
@@ -354,7 +368,9 @@ class Unpickler:
                 size = count * (1 if kind.dtype is None else kind.dtype.itemsize)
                 self._stack.append(_Storage(self._archive.storage(key, size), kind.dtype))
             case other:
-                raise ValueError(f"its pickle refers to {other!r}, expected a storage")
+                raise ValueError(
+                    f"its pickle refers to a {type(other).__name__}, expected a storage"
+                )
 
 
 def _long(data: bytes) -> int:

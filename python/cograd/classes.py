@@ -7,6 +7,7 @@ Python object holds it by a number and lets go of it when it dies itself.
 
 from __future__ import annotations
 
+import copyreg
 import inspect
 import threading
 import weakref
@@ -22,7 +23,16 @@ __all__ = ["Object", "load_library", "loaded_libraries"]
 
 _INDEX = "__class__"
 _namespaces: dict[str, Namespace] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal's or a collector's function may make objects as well
+# Operators for which Python asks the other operand where the first does not take it.
+_BINARY = {
+    f"__{prefix}{name}__"
+    for name in (
+        *("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "matmul", "truediv"),
+        *("floordiv", "mod", "divmod", "pow", "and", "or", "xor", "lshift", "rshift"),
+    )
+    for prefix in ("", "r", "i")
+}
 
 
 class Object:
@@ -67,8 +77,12 @@ class Object:
             )
         kind = self._qualified if "_qualified" in type(self).__dict__ else type(self)
         state = get(self)
-        own = {k: v for k, v in self.__dict__.items() if k != "_number"}
-        return _restore, (kind, state if isinstance(state, tuple) else (state,)), own or None
+        own: Any = {k: v for k, v in self.__dict__.items() if k != "_number"} or None
+        names = getattr(copyreg, "_slotnames")(type(self))  # noqa: B009
+        slots = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        if slots:
+            own = (own, slots)
+        return _restore, (kind, state if isinstance(state, tuple) else (state,)), own
 
 
 def _restore(kind: Any, state: tuple[Any, ...]) -> Object:
@@ -106,6 +120,8 @@ def _function(op: Any, name: str, result: str, owner: str, bound: bool) -> Calla
         def call(*args: Any, **kwargs: Any) -> Any:
             return op(*args, **kwargs)
 
+    if bound and name in _BINARY:
+        call = _operator(call)
     call.__name__ = name
     call.__qualname__ = f"{owner}.{name}"
     call.__doc__ = op.__doc__
@@ -114,6 +130,18 @@ def _function(op: Any, name: str, result: str, owner: str, bound: bool) -> Calla
     except (TypeError, ValueError):
         pass
     return call if bound else staticmethod(call)
+
+
+def _operator(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, giving NotImplemented for an operand that the C++ function does not take."""
+
+    def operator(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        except TypeError:
+            return NotImplemented
+
+    return operator
 
 
 def _build(namespace: str, name: str) -> type[Object]:

@@ -82,6 +82,8 @@ COGRAD_LIBRARY(t_classes, m) {
       .def(init<>())
       .def(
           "__call__", [](Plain& p, int64_t n) { return p.n += n; }, "n")
+      .def("__eq__", [](const Plain& p, const std::shared_ptr<Plain>& o) { return p.n == o->n; })
+      .def("__add__", [](const Plain& p, int64_t n) { return p.n + n; })
       .def("fail", [](Plain&) { throw std::out_of_range("far out"); });
   m.def("alive", [] { return alive.load(); });
   m.def("depth", [](const std::shared_ptr<Stack>& s) { return s->size(); }, "stack");

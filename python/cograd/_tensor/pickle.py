@@ -40,6 +40,31 @@ def _storage_reduce(self: UntypedStorage, protocol: Any) -> tuple[Any, ...]:
     return (_load_storage, (bytes(self),))
 
 
+def _by_name(name: str, *arguments: Any) -> Any:
+    """A dtype of that name, or what the class of that name makes."""
+    import cograd
+
+    found = getattr(cograd, name)
+    return found(*arguments) if arguments else found
+
+
+def pickle_without_module() -> None:
+    """Dtypes, sizes and the like are kept by name, whichever module their class claims to be of."""
+    from cograd._memory_format import layout, memory_format
+
+    def reduce_dtype(obj: Any) -> tuple[Any, ...]:
+        return _by_name, (str(obj).rpartition(".")[2],)
+
+    def reducer(name: str, argument: Any) -> Any:
+        return lambda obj: (_by_name, (name, argument(obj)))
+
+    copyreg.pickle(_C.dtype, reduce_dtype)
+    copyreg.pickle(_C.Size, reducer("Size", tuple))
+    copyreg.pickle(_C.device, reducer("device", str))
+    copyreg.pickle(layout, reducer("layout", str.__str__))
+    copyreg.pickle(memory_format, reducer("memory_format", str.__str__))
+
+
 def _state_of(obj: Tensor) -> Any:
     """Attributes set by the user, in the form that ``pickle`` and ``copy`` put back."""
     get = getattr(type(obj), "__getstate__", None)

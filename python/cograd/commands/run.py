@@ -10,7 +10,6 @@ the program starts.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 
@@ -42,8 +41,26 @@ def main(arguments: Sequence[str]) -> int:
     if given[0] not in ("-m", "-c", "-") and not os.path.exists(given[0]):
         print(f"python -m cograd run: can't open file {given[0]!r}", file=sys.stderr)
         return 2
-    flags: list[str] = getattr(subprocess, "_args_from_interpreter_flags")()  # noqa: B009
+    flags = _interpreter_options(sys.orig_argv)
     sys.stdout.flush()
     sys.stderr.flush()
     environment = children_environment({**rank_variables(os.environ), **os.environ})
     os.execve(sys.executable, [sys.executable, *flags, *given], environment)
+
+
+def _interpreter_options(command: Sequence[str]) -> list[str]:
+    """What a Python command line says before its ``-m``, ``-c`` or script."""
+    options: list[str] = []
+    rest = iter(command[1:])
+    for word in rest:
+        if not word.startswith("-") or word in ("-", "--"):
+            break
+        letters = "" if word.startswith("--") else word[1:]
+        end = next((n for n, letter in enumerate(letters) if letter in "mcXW"), None)
+        if end is not None and letters[end] in "mc":
+            options += [f"-{letters[:end]}"] if end else []
+            break
+        options.append(word)
+        if word == "--check-hash-based-pycs" or end == len(letters) - 1:  # its value follows
+            options += [value for value in [next(rest, None)] if value is not None]
+    return options

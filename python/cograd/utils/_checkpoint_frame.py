@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
 import traceback
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import cograd
@@ -206,11 +205,18 @@ def unpack_hook(frame: Frame) -> Callable[[Holder], Tensor]:
 def _recompute(frame: Frame, run: int) -> None:
     saver = frame.input_saver.grad_fn
     args = saver.arguments(saver.saved_tensors)
+    refill = _refilling(frame, run)
+    depth = len(active.refills)
+    # The hooks' own exit is not Python: an interrupt in one that is would leave them on.
     try:
-        with recomputation_hooks(frame, run), cograd.enable_grad():
+        active.refills.append(refill)
+        hooks = cograd.autograd.graph.saved_tensors_hooks(refill, lambda box: box[0])
+        with hooks, cograd.enable_grad():
             frame.recompute(*args)
     except StopRecomputation:
         pass
+    finally:
+        del active.refills[depth:]
     frame.is_recomputed[run] = True
     frame.check(run)
 
@@ -239,9 +245,8 @@ def _refill(frame: Frame, run: int, tensor: Tensor) -> Tensor:
     return value
 
 
-@contextlib.contextmanager
-def recomputation_hooks(frame: Frame, run: int) -> Iterator[None]:
-    """While it is active, what ops save goes to the holders of ``frame``."""
+def _refilling(frame: Frame, run: int) -> Callable[[Tensor], list[Tensor]]:
+    """The pack hook that gives what ops save to the holders of ``frame``."""
     target = weakref.ref(frame)
 
     def refill(tensor: Tensor) -> list[Tensor]:
@@ -249,9 +254,4 @@ def recomputation_hooks(frame: Frame, run: int) -> Iterator[None]:
         assert alive is not None
         return [_refill(alive, run, tensor)]  # boxed: hooks around these do not see it
 
-    active.refills.append(refill)
-    try:
-        with cograd.autograd.graph.saved_tensors_hooks(refill, lambda box: box[0]):
-            yield
-    finally:
-        active.refills.pop()
+    return refill

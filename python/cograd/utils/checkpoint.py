@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import cograd
@@ -258,7 +258,20 @@ def _runs_again() -> bool:
 _COMPARISONS: dict[str, Callable[[Tensor], Any] | None] = {"default": metadata, "none": None}
 
 
-def _frame_generator(
+class _Around:
+    """A context that cannot keep an exception from the caller."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    def __enter__(self) -> None:
+        self.context.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        self.context.__exit__(*raised)
+
+
+def _without_reentry(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -267,8 +280,8 @@ def _frame_generator(
     determinism_check: str,
     debug: bool,
     early_stop: bool,
-) -> Generator[None, None, None]:
-    """The non-re-entrant form, before and after the forward that runs at the ``yield``."""
+) -> Any:
+    """The non-re-entrant form; no generator, in which an interrupt would leave the hooks on."""
     if determinism_check not in _COMPARISONS:
         raise ValueError(
             f"determinism_check should be one of {list(_COMPARISONS)}, but got {determinism_check}"
@@ -276,9 +289,8 @@ def _frame_generator(
     debug = debug if _Settings.debug is None else _Settings.debug
     forward_context, recompute_context = context_fn()
     if not _runs_again():
-        with forward_context:
-            yield
-        return
+        with _Around(forward_context):
+            return function(*args, **kwargs)
     state = cograd.get_rng_state() if preserve_rng_state else None
     autocast = _Autocast()
 
@@ -298,16 +310,17 @@ def _frame_generator(
         dummy = cograd.empty((0,), requires_grad=True)
         frame.input_saver = _SaveInputs.apply(dummy, kwargs, *args)
     if frame.input_saver.grad_fn is None:  # ops are not being recorded
-        yield
-        return
+        return function(*args, **kwargs)
     hooks = cograd.autograd.graph.saved_tensors_hooks(pack_hook(frame), unpack_hook(frame))
-    active.forwards.append(frame)
+    depth = len(active.forwards)
     try:
-        with hooks, forward_context:
-            yield
+        active.forwards.append(frame)
+        with hooks, _Around(forward_context):
+            result = function(*args, **kwargs)
     finally:
-        active.forwards.pop()
+        del active.forwards[depth:]
     frame.forward_completed = True
+    return result
 
 
 def checkpoint(
@@ -360,23 +373,9 @@ def checkpoint(
                 "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
             )
         return CheckpointFunction.apply(function, preserve, *args)
-    steps = _frame_generator(
+    return _without_reentry(
         function, args, kwargs, preserve, context_fn, determinism_check, debug, early_stop
     )
-    next(steps)
-    try:
-        result = function(*args, **kwargs)
-    except BaseException as error:
-        try:
-            steps.throw(error)
-        except StopIteration:
-            pass
-        raise
-    try:
-        next(steps)
-    except StopIteration:
-        return result
-    raise AssertionError("unreachable")
 
 
 def checkpoint_sequential(

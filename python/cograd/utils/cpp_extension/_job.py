@@ -220,6 +220,7 @@ class Job:
         """Returns 80 bits over all inputs but the compiler and the included files."""
         binding = _paths.python_tag() if self.uses_python else ""
         linked = [_stamp(f) for f in self.ldflags if not f.startswith("-")]
+        linked += [_stamp(f) for f in _libraries(self.ldflags)]
         native = _cpu() if any("=native" in f for f in self.cflags) else ""
         flags = (self.cflags, self.ldflags, self.includes, linked, native)
         sources = [(s.label, s.path, s.language, digest(s.data)) for s in self.sources]
@@ -300,6 +301,21 @@ def _has_asan() -> bool:
             return any("libasan.so" in line or "libclang_rt.asan" in line for line in file)
     except OSError:
         return False
+
+
+def _libraries(flags: list[str]) -> list[str]:
+    """The files that the linker looks for: each `-l` in each `-L`, and in LIBRARY_PATH."""
+    words = iter(flags)
+    folders, names = [], []
+    for word in words:
+        if word[:2] in ("-L", "-l"):
+            value = word[2:] or next(words, "")
+            (folders if word[1] == "L" else names).append(value)
+    folders += [f for f in os.environ.get("LIBRARY_PATH", "").split(os.pathsep) if f]
+    files = [
+        [name[1:]] if name.startswith(":") else [f"lib{name}.so", f"lib{name}.a"] for name in names
+    ]
+    return [os.path.join(folder, file) for some in files for folder in folders for file in some]
 
 
 def _stamp(path: str) -> tuple[str, int, int]:

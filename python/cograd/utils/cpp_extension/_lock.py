@@ -19,6 +19,7 @@ from cograd.utils.cpp_extension._entry import is_alive
 
 SILENCE = 30.0  # seconds without a sign of life after which a holder counts as stuck
 _HOST = os.uname().nodename
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW  # a link's target is no lock
 _thread_locks: dict[str, threading.Lock] = {}
 _thread_locks_guard = threading.Lock()
 
@@ -54,7 +55,7 @@ class BuildLock:
         if not self._thread_lock.acquire(blocking=False):
             return False
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = os.open(self.path, _FLAGS, 0o644)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self._is_current(fd):
@@ -108,7 +109,13 @@ class BuildLock:
         start = time.monotonic()
         told = False
         while True:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fd = os.open(self.path, _FLAGS, 0o644)
+            except OSError as e:
+                if e.errno != errno.ELOOP:
+                    raise
+                self.broken = True  # a link, which nobody's lock is
+                return
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as e:
@@ -144,7 +151,7 @@ class BuildLock:
     def _is_current(self, fd: int) -> bool:
         """Whether the path still names the file that was opened: another may have broken it."""
         try:
-            named = os.stat(self.path)
+            named = os.lstat(self.path)
         except FileNotFoundError:
             return False
         opened = os.fstat(fd)
@@ -159,7 +166,7 @@ class BuildLock:
         if pid.isdigit() and host == _HOST and not is_alive(int(pid)):
             return True
         try:
-            return time.time() - os.stat(self.path).st_mtime > SILENCE
+            return time.time() - os.lstat(self.path).st_mtime > SILENCE
         except FileNotFoundError:
             return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
 import sys
 
 from cograd import _C
@@ -105,7 +106,8 @@ def cmake_prefix_path() -> str:
 def get_default_build_root() -> str:
     """Returns the folder used when COGRAD_EXTENSIONS_DIR is not set: one per user.
 
-    That is ``cograd_extensions`` in XDG_CACHE_HOME, else in ``.cache`` of the home folder.
+    That is ``cograd_extensions`` in XDG_CACHE_HOME, else in ``.cache`` of the home folder. Without
+    either it is a temporary folder that no other user can write to.
     """
     cache = os.environ.get("XDG_CACHE_HOME")
     if not cache or not os.path.isabs(cache):
@@ -113,10 +115,54 @@ def get_default_build_root() -> str:
         if os.path.isabs(home) and home != "/":
             cache = os.path.join(home, ".cache")
         else:
-            import tempfile
-
-            return os.path.join(tempfile.gettempdir(), f"cograd_extensions-{os.getuid()}")
+            return _shared_root()
     return os.path.join(cache, "cograd_extensions")
+
+
+def _shared_root() -> str:
+    """A folder among everybody's temporary ones, where this user alone can write."""
+    import tempfile
+
+    path = os.path.join(tempfile.gettempdir(), f"cograd_extensions-{os.geteuid()}")
+    try:
+        os.mkdir(path, 0o700)
+    except OSError:
+        pass  # it is there, or it cannot be made
+    return path if _is_private(path) else _root_of_process(path)
+
+
+def _is_private(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    return own and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+@functools.cache
+def _root_of_process(refused: str) -> str:
+    """A new folder that is removed at the end of the process."""
+    import atexit
+    import shutil
+    import tempfile
+    import warnings
+
+    folder = tempfile.mkdtemp(prefix="cograd_extensions-")
+    maker = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == maker:  # a forked child leaves it to its parent
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    warnings.warn(
+        f"cograd: {refused} is not a folder that only you can write to, so extensions are built "
+        f"for this process only; set {ROOT_VARIABLE} to a folder of your own",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return folder
 
 
 def build_root() -> str:
