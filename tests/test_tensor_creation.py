@@ -596,6 +596,12 @@ def test_bad_device_strings(text):
         torch.device(text)
 
 
+@pytest.mark.parametrize("index", [0, 1, -1])
+def test_device_of_an_index(index):
+    with pytest.raises(RuntimeError, match=f"got the index {index} of an accelerator.*CPU only"):
+        torch.device(index)
+
+
 def test_device_arguments():
     with pytest.raises(TypeError):
         torch.device(1.5)
