@@ -139,8 +139,9 @@ def draw(
     It takes graphs of a million nodes. Under anomaly mode a node knows the line that made it.
 
     ``.dot``/``.gv`` and ``.mmd``/``.md`` are text and always work. Other suffixes (svg, png, pdf)
-    need Graphviz: the ``dot`` program or the ``graphviz`` package that calls it. Without it, and for
-    a suffix that names no picture, a Mermaid file is written beside the wanted name, with a warning.
+    need Graphviz: the ``dot`` program or the ``graphviz`` package that calls it. Without it, and
+    for a suffix that names no picture, a Mermaid file is written beside the wanted name, with a
+    warning.
     """
     target = os.fspath(path)
     suffix = os.path.splitext(target)[1].lower().lstrip(".")
