@@ -7,6 +7,8 @@ import importlib
 import inspect
 import pickle
 import re
+import subprocess
+import sys
 import time
 import traceback
 from pathlib import Path
@@ -81,6 +83,15 @@ def test_misspelt_names(module, name, near):
     assert f"has no attribute {name!r}" in text
     assert ("did you mean" in text) == (near is not None) and (near is None or repr(near) in text)
     assert caught.value.name == name
+
+
+def test_misspelt_methods():
+    """Python names the near ones under an uncaught error, where dir() is short enough."""
+    code = "import cograd, sys; x = cograd.nn.Parameter(cograd.ones(2)); x.squeez()"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert "Did you mean: 'squeeze'?" in run.stderr
+    names = dir(torch.ones(2))
+    assert "add_" in names and "grad" in names and "to_sparse" not in names and len(names) < 740
 
 
 def test_from_imports_keep_the_explanation():

@@ -152,6 +152,16 @@ def test_unknown_function_is_explained():
     assert "functions names 'g', but the sources do not declare it" in str(info.value)
 
 
+def test_missing_namespace_is_explained():
+    with pytest.raises(cpp_extension.CompileError) as info:
+        cpp_extension.load_inline(
+            "t_namespace", "Tensor f(const Tensor& x) { return x * 2; }", functions=["f", "g"]
+        )
+    text = str(info.value)
+    assert "write cograd::Tensor, or `using namespace cograd;`" in text
+    assert "names 'g', but the sources do not declare it" in text and "names 'f'" not in text
+
+
 def test_duplicate_name_of_another_extension_is_refused(tmp_path):
     one = write(tmp_path / "one.cpp", value_source("t_shared", 1))
     two = write(tmp_path / "two.cpp", value_source("t_shared", 2))

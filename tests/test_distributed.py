@@ -157,6 +157,25 @@ def test_without_mpi4py():
     assert "pip install 'cograd[mpi]'" in done.stdout, done.stderr
 
 
+def test_without_an_mpi_library():
+    """What to do comes first; where mpi4py looked may take many lines."""
+    done = python(
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'mpi4py.MPI': raise ImportError('no libmpi.so.12')\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "import cograd.distributed as dist\n"
+        "for options in ({}, {'backend': 'nccl'}):\n"
+        "    try: dist.init_process_group(**options)\n"
+        "    except (ImportError, RuntimeError) as e: print(e)\n"
+    )
+    first, said, backend = done.stdout.splitlines()
+    assert "install one by pip install 'cograd[mpi]'" in first and "libmpi" not in first
+    assert said == "mpi4py said: no libmpi.so.12"
+    assert "'nccl' is not offered" in backend and "use 'mpi'" in backend
+
+
 def test_thread_level_is_checked():
     done = python(
         "import mpi4py; mpi4py.rc.thread_level = 'single'\n"

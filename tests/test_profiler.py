@@ -165,8 +165,20 @@ def test_draw_writes_files(tmp_path):
     assert (tmp_path / "g.dot").read_text() == to_dot(y)
     draw(y, tmp_path / "g.md")
     assert (tmp_path / "g.md").read_text().startswith("```mermaid")
-    written = draw(y, tmp_path / "g.svg")
-    assert written.endswith(".svg" if shutil.which("dot") else ".mmd")
+    if shutil.which("dot"):
+        assert draw(y, tmp_path / "g.svg").endswith(".svg")
+
+
+@pytest.mark.parametrize(
+    "name, reason", [("g.png", "needs Graphviz' program dot"), ("g.txt", ".txt is no picture")]
+)
+def test_draw_says_what_it_wrote_instead(tmp_path, monkeypatch, name, reason):
+    y = leaf([1.0]).exp()
+    monkeypatch.setenv("PATH", str(tmp_path))  # no Graphviz there
+    with pytest.warns(UserWarning, match=reason) as caught:
+        written = draw(y, tmp_path / name)
+    assert written == str(tmp_path / "g.mmd") and written in str(caught[0].message)
+    assert caught[0].filename == __file__ and (tmp_path / "g.mmd").read_text() == to_mermaid(y)
 
 
 def test_draw_needs_a_history():

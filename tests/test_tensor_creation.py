@@ -4,6 +4,7 @@
 import copy
 import math
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -407,6 +408,41 @@ def test_linspace_is_symmetric():
     assert torch.allclose(t, -t.flip(0), rtol=0, atol=1e-15)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_linspace_rounds_once(dtype):
+    """Each value is the rounded start + step * i, from the nearer end, as in torch."""
+    one = {torch.float32: np.float32, torch.float64: np.float64}[dtype]
+    rng = np.random.default_rng(5)
+    for n in (2, 3, 8, 29, 60, 501, 40_000):
+        start, end = (one(v) for v in rng.normal(size=2) * 100)
+        step = Fraction(float((end - start) / one(n - 1)))
+        got = torch.linspace(float(start), float(end), n, dtype=dtype).tolist()
+        for i in {0, 1, n // 2 - 1, n // 2, n - 2, n - 1, *rng.integers(0, n, 60).tolist()}:
+            below = Fraction(float(start)) + step * i
+            exact = below if i < n // 2 else Fraction(float(end)) - step * (n - 1 - i)
+            near = float(exact)  # of float32 a correctly rounded double, then rounded again
+            assert got[i] == float(one(near)), (n, i)
+    assert torch.linspace(0, 1, 12).double().sum().item() == 5.999999970197678  # torch's
+
+
+@pytest.mark.parametrize(
+    "dtype, values",
+    [
+        (torch.float16, [0.3388671875, 0.572265625, 1.466796875]),
+        (torch.bfloat16, [0.33984375, 0.57421875, 1.46875]),
+    ],
+)
+def test_linspace_of_halves(dtype, values):
+    """Halves round the product, then the sum; recorded from torch."""
+    assert torch.linspace(0.3, 1.7, 37, dtype=dtype)[[1, 7, 30]].tolist() == values
+
+
+def test_linspace_wider_than_its_dtype():
+    """The step overflows, which gives NaN in torch."""
+    got = torch.linspace(-3e38, 3e38, 5).tolist()
+    assert got == pytest.approx([-3e38, -1.5e38, 0, 1.5e38, 3e38], rel=1e-6)
+
+
 def test_logspace():
     np.testing.assert_allclose(torch.logspace(0, 3, 4).numpy(), [1, 10, 100, 1000], rtol=1e-5)
     assert torch.logspace(0, 3, 4, base=2).tolist() == [1, 2, 4, 8]
@@ -558,6 +594,12 @@ def test_device_object():
 def test_bad_device_strings(text):
     with pytest.raises(RuntimeError):
         torch.device(text)
+
+
+@pytest.mark.parametrize("index", [0, 1, -1])
+def test_device_of_an_index(index):
+    with pytest.raises(RuntimeError, match=f"got the index {index} of an accelerator.*CPU only"):
+        torch.device(index)
 
 
 def test_device_arguments():

@@ -602,6 +602,26 @@ class KeepsInputs(Identity):
         return x * 3
 
 
+@fault("leaks", where="forward", text="100 tensors")
+class KeepsResults(Identity):
+    kept = []
+
+    @staticmethod
+    def forward(ctx, x):
+        KeepsResults.kept.append(x.clone())
+        return x * 3
+
+
+@fault("leaks", where="forward and backward", text="100 tensors")
+class KeepsGradients(Identity):
+    kept = {}
+
+    @staticmethod
+    def backward(ctx, grad):
+        KeepsGradients.kept[len(KeepsGradients.kept)] = grad * 3
+        return grad * 3
+
+
 @fault("leaks", where="forward", text="a reference cycle", outcome="note")
 class ContextCycle(Identity):
     @staticmethod
@@ -809,6 +829,18 @@ def test_float32_only_operations():
             return -Single.backward(ctx, grad)
 
     assert "gradcheck" in failed(audit(Wrong, values(3)))
+
+
+def test_callables_of_float64_alone():
+    """Arguments of float32 are converted for every check but that of float32."""
+
+    def doubles(x):
+        if x.dtype is not torch.float64:
+            raise TypeError("float64 only")
+        return x * x
+
+    report = check(doubles, torch.rand(3, dtype=torch.float32))
+    assert report["pickle"].outcome == "pass" and report["float32"].outcome == "skip"
 
 
 def test_lower_precisions_when_asked():

@@ -99,6 +99,68 @@ def sampled(torch, make):
     return drawn
 
 
+def attended(torch, heads=4, **options):
+    """Attention with dropout and its gradients, in double."""
+    base = torch.arange(2 * 4 * 7 * 6, dtype=torch.float64).reshape(2, 4, 7, 6)
+    q, k, v = base[:, :, :5].sin(), base.cos(), (base * 0.7).sin()
+    leaves = [x.requires_grad_() for x in (q.clone(), k[:, :heads].clone(), v[:, :heads].clone())]
+    out = torch.nn.functional.scaled_dot_product_attention(*leaves, dropout_p=0.4, **options)
+    (out * (1 + torch.arange(6, dtype=torch.float64))).sum().backward()
+    return [out, *(x.grad for x in leaves)]
+
+
+def trained(torch, make, inputs):
+    """What a module in training gives for the same input twice, in double; then its gradients."""
+    module = make(torch.nn).double()
+    given = [torch.rand(size).double() for size in inputs]
+    first, second = (module(*given) for _ in range(2))
+    pick = (lambda y: y[0]) if isinstance(first, tuple) else (lambda y: y)
+    (pick(first) * pick(second)).sum().backward()
+    weights = [p.grad for p in module.parameters() if p.dim() == 2]
+    return [pick(first), pick(second), *weights]
+
+
+def attend(torch, **options):
+    """MultiheadAttention that gives no weights, as the layers of transformers use it."""
+
+    class Attend(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.MultiheadAttention(8, 2, dropout=0.3, **options)
+
+        def forward(self, x):
+            return self.inner(x, x, x, need_weights=False)[0]
+
+    return trained(torch, lambda nn: Attend(), [(5, 3, 8)])
+
+
+TRAINED = {
+    "TransformerEncoderLayer": (lambda nn: nn.TransformerEncoderLayer(8, 2, 16, 0.2), [(5, 3, 8)]),
+    "TransformerDecoderLayer": (
+        lambda nn: nn.TransformerDecoderLayer(8, 2, 16, 0.2, norm_first=True),
+        [(5, 3, 8), (6, 3, 8)],
+    ),
+    "Transformer": (
+        lambda nn: nn.Transformer(8, 2, 1, 1, 16, 0.2, batch_first=True),
+        [(3, 5, 8), (3, 6, 8)],
+    ),
+    "LSTM dropout": (lambda nn: nn.LSTM(4, 3, 2, dropout=0.5), [(5, 2, 4)]),
+    "GRU dropout": (lambda nn: nn.GRU(4, 3, 2, dropout=0.5), [(5, 2, 4)]),
+}
+
+
+def gumbel(torch, dtype=None, **options):
+    logits = torch.arange(60, dtype=dtype or torch.float32).reshape(5, 12).t().sin()
+    return torch.nn.functional.gumbel_softmax(logits, 0.7, **options)
+
+
+def sloped(torch, dtype, inplace=False):
+    """rrelu of numbers of both signs, which draws for some of them alone."""
+    x = torch.arange(-20.0, 20.0).to(dtype).reshape(5, 8).t()
+    y = torch.nn.functional.rrelu(x, 0.1, 0.9, True, inplace)
+    return [x, y]
+
+
 SAMPLED = {
     "Gamma": lambda d, a, b: d.Gamma(a / 4, b),
     "InverseGamma": lambda d, a, b: d.InverseGamma(a, b),
@@ -173,6 +235,27 @@ EXACT = {
     "bernoulli_ tensor": lambda t: t.empty(100).bernoulli_(t.arange(100) / 100.0),
     "dropout": lambda t: t.nn.functional.dropout(t.ones(700), 0.3),
     "dropout transposed": lambda t: t.nn.functional.dropout(t.ones(10, 50).t(), 0.3),
+    "dropout in place": lambda t: t.nn.functional.dropout(t.ones(700), 0.3, True, True),
+    "dropout in place transposed": lambda t: t.dropout_(t.ones(10, 50).t(), 0.3, True),
+    **{
+        f"dropout p={p}": lambda t, p=p: [
+            t.nn.functional.dropout(t.ones(50), p),
+            t.nn.functional.dropout(t.ones(50), p, True, True),
+            t.feature_dropout(t.ones(4, 5, 3), p, True),
+            t.alpha_dropout(t.ones(50), p, True),
+            t.nn.functional.dropout2d(t.ones(4, 5, 3, 3), p, True, True),
+            t.nn.functional.scaled_dot_product_attention(*[t.ones(2, 3, 4)] * 3, dropout_p=p),
+        ]
+        for p in (0.0, 1.0)
+    },
+    **{
+        f"native_dropout p={p}": lambda t, p=p: list(t.native_dropout(t.ones(10, 50).t(), p, True))
+        for p in (0.0, 0.3, 1.0)
+    },
+    "rrelu": lambda t: sloped(t, t.float32),
+    "rrelu64": lambda t: sloped(t, t.float64),
+    "rrelu bf16": lambda t: sloped(t, t.bfloat16),
+    "rrelu in place": lambda t: sloped(t, t.float32, True),
     "feature_dropout": lambda t: t.feature_dropout(t.ones(4, 5, 3), 0.5, True),
     "multinomial": lambda t: t.multinomial(t.tensor([[0.1, 0.2, 0.7], [1, 0, 5]]), 20, True),
     "multinomial distinct": lambda t: t.multinomial(t.arange(1.0, 50.0), 20),
@@ -201,6 +284,16 @@ CLOSE = {
     "log_normal_": lambda t: t.empty(50).log_normal_(0.3, 0.5),
     "geometric_": lambda t: t.empty(50).geometric_(0.3),
     "alpha_dropout": lambda t: t.alpha_dropout(t.ones(50), 0.3, True),
+    "gumbel_softmax": gumbel,
+    "gumbel_softmax 64": lambda t: gumbel(t, t.float64),
+    "gumbel_softmax hard": lambda t: gumbel(t, hard=True, dim=0),
+    "attention": attended,
+    "attention causal": lambda t: attended(t, is_causal=True),
+    "attention grouped": lambda t: attended(t, heads=2, enable_gqa=True),
+    "attention mask": lambda t: attended(t, attn_mask=t.arange(35).reshape(5, 7) % 3 > 0),
+    "MultiheadAttention": attend,
+    "MultiheadAttention batch_first": lambda t: attend(t, batch_first=True),
+    **{name: lambda t, case=case: trained(t, *case) for name, case in TRAINED.items()},
     "init": inits,
     "linear": lambda t: list(t.nn.Linear(20, 30).parameters()),
     "embedding": lambda t: list(t.nn.Embedding(11, 5).parameters()),

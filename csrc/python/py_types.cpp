@@ -202,6 +202,11 @@ void init_device(py::module_& m) {
            }),
            py::arg("type"), py::arg("index"))
       .def(py::init([](const DeviceBox& d) { return d; }))
+      .def(py::init([](py::int_ index) -> DeviceBox {
+             COGRAD_CHECK(false, "device(): got the index ", std::string(py::str(index)),
+                          " of an accelerator, but cograd runs on the CPU only; use device('cpu')");
+           }),
+           py::arg("index"))
       .def_property_readonly("type", &DeviceBox::name)
       .def_property_readonly("index",
                              [](const DeviceBox& b) {

@@ -33,7 +33,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
         raise RuntimeError(f"native_dropout(): p must be in [0, 1], but got {p}")
     if train is False:
         return input.clone(), cograd.ones_like(input, dtype=cograd.bool)
-    mask = cograd.rand(input.shape) >= p
+    mask = cograd.empty_like(input, dtype=cograd.bool).bernoulli_(1 - p)
     scale = 0.0 if p == 1 else 1 / (1 - p)
     return input * mask * scale, mask
 

@@ -191,6 +191,53 @@ struct Evenly {
   }
 };
 
+// from + step * i as torch computes it: one rounding, but halves round the product too. Of floats
+// the product is exact in double.
+template <class T>
+T counted_from(T from, T step, T i) {
+  if constexpr (std::is_same_v<T, double>)
+    return std::fma(step, i, from);
+  else if constexpr (std::is_same_v<T, float>)
+    return static_cast<float>(static_cast<double>(step) * static_cast<double>(i) +
+                              static_cast<double>(from));
+  else
+    return T(static_cast<float>(from) +
+             static_cast<float>(T(static_cast<float>(step) * static_cast<float>(i))));
+}
+
+// Evenly in the arithmetic of T, so that the bits are torch's; false where the step overflows.
+template <class T>
+bool fill_evenly(const Tensor& out, double a, double b) {
+  const int64_t n = out.numel();
+  const T start = to_element<T>(a), end = to_element<T>(b);
+  const T step = n > 1 ? T(T(end - start) / to_element<T>(static_cast<double>(n - 1))) : T(0);
+  if (!std::isfinite(static_cast<double>(step))) return false;
+  T* to = out.data<T>();
+  HeavyScope heavy(n);
+  parallel_for(0, n, 32768, [=](int64_t lo, int64_t hi) {
+    const int64_t middle = n == 1 ? 1 : std::clamp(n / 2, lo, hi);
+    for (int64_t i = lo; i < middle; ++i)
+      to[i] = counted_from(start, step, to_element<T>(static_cast<double>(i)));
+    for (int64_t i = middle; i < hi; ++i)
+      to[i] = counted_from(end, T(-step), to_element<T>(static_cast<double>(n - 1 - i)));
+  });
+  return true;
+}
+bool fill_evenly(const Tensor& out, double a, double b) {
+  switch (out.dtype()) {
+    case DType::Float16:
+      return fill_evenly<Half>(out, a, b);
+    case DType::BFloat16:
+      return fill_evenly<BFloat16>(out, a, b);
+    case DType::Float32:
+      return fill_evenly<float>(out, a, b);
+    case DType::Float64:
+      return fill_evenly<double>(out, a, b);
+    default:
+      return false;
+  }
+}
+
 // The dtype of a range between numbers; raises if it is asked to drop an imaginary part.
 DType range_dtype(const char* op, const CtxBase& ctx, std::optional<DType> asked, const Scalar& a,
                   const Scalar& b) {
@@ -218,7 +265,7 @@ struct Linspace {
     Tensor out = empty_checked("linspace", counted_sizes(ctx, steps), t);
     if (is_complex(t))
       fill_with_complex(out, Evenly(start.to_complex(), end.to_complex(), steps));
-    else
+    else if (!fill_evenly(out, end_of(start, t), end_of(end, t)))
       fill_with(out, Evenly(end_of(start, t), end_of(end, t), steps));
     return finish_factory(out, requires_grad);
   }

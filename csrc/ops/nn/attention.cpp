@@ -10,6 +10,7 @@
 #include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
+#include "ops/nn/dropout.h"
 #include "ops/random/fill.h"
 
 namespace cograd {
@@ -276,16 +277,13 @@ struct ScaledDotProductAttention {
     const Tensor m = mask.defined() && mask.dtype() != DType::Bool ? cast(mask, wide) : mask;
     const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
     if (grouped) check_groups(q, k, v);
-    if (fit(q, k, v, m, grouped))
+    // Blocks find the numbers of Philox by their place; torch's come one after the other.
+    const bool in_turn = dropout > 0 && default_generator().stream() == Stream::Torch;
+    if (!in_turn && fit(q, k, v, m, grouped))
       return cast(apply<AttentionOp>(q, k, v, dropout, causal, factor, m), t);
     k = repeated_heads(k, grouped ? group_of(q, k) : 1);
     v = repeated_heads(v, grouped ? group_of(q, v) : 1);
-    Tensor w = weights_of(q, k, m, causal, factor);
-    if (dropout > 0) {
-      const Tensor keep = empty(w.sizes(), w.dtype());
-      fill_bernoulli(keep, nullptr, 1 - dropout);
-      w = w * (dropout < 1 ? div(keep, 1 - dropout) : keep);
-    }
+    const Tensor w = dropped(weights_of(q, k, m, causal, factor), dropout, true);
     return cast(matmul(w, v), t);
   }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Dropout and its variants.
+#include "ops/nn/dropout.h"
+
 #include <cmath>
 
 #include "ops/core/ops.h"
@@ -42,6 +44,14 @@ void raw_masked_scale(const Tensor& out, const Tensor& x, const Tensor& mask, do
   }
 }
 
+// What is kept of each element; p = 1 uses no random numbers, as in torch.
+void fill_keep(const Tensor& mask, Generator* g, double p) {
+  if (p < 1)
+    fill_bernoulli(mask, g, 1 - p);
+  else
+    raw_fill(mask, Scalar(0));
+}
+
 struct MaskScale {
   double scale;
 };
@@ -81,7 +91,7 @@ struct NativeDropout {
                  dtype_name(x.dtype()));
     Tensor out = empty_preserving(x, x.dtype());
     const Tensor mask = empty_preserving(out, DType::Bool);
-    fill_bernoulli(mask, g, 1 - p);
+    fill_keep(mask, g, p);
     const double scale = p < 1 ? 1 / (1 - p) : 0;
     ctx->scale = scale;
     const bool as_out = same(x.strides(), out.strides());
@@ -104,7 +114,8 @@ void check_rate(ErrorKind kind, double p) {
 
 bool idle(const Tensor& x, double p, bool train) { return !train || p == 0 || x.numel() == 0; }
 
-// x itself when there is nothing to do, as in torch.
+}  // namespace
+
 Tensor dropped(const Tensor& x, double p, bool train) {
   if (idle(x, p, train)) return x;
   COGRAD_CHECK(is_differentiable(x.dtype()),
@@ -112,13 +123,15 @@ Tensor dropped(const Tensor& x, double p, bool train) {
   return apply<NativeDropout>(x, p, static_cast<Generator*>(nullptr));
 }
 
+namespace {
+
 // One draw per sample and channel: zeros whole features.
 Tensor feature_mask(const Tensor& x, double p) {
   COGRAD_CHECK(x.dim() >= 2, "Feature dropout requires at least 2 dimensions in the input");
   Dims sizes(x.sizes());
   for (size_t i = 2; i < sizes.size(); ++i) sizes[i] = 1;
   const Tensor mask = empty(sizes, real_dtype(x.dtype()));
-  fill_bernoulli(mask, nullptr, 1 - p);
+  fill_keep(mask, nullptr, p);
   return mask;
 }
 
@@ -194,7 +207,7 @@ struct AlphaDropout {
     check_rate(ErrorKind::Runtime, p);
     if (idle(x, p, train)) return x;
     const Tensor keep = empty(x.sizes(), real_dtype(x.dtype()));
-    fill_bernoulli(keep, nullptr, 1 - p);
+    fill_keep(keep, nullptr, p);
     return alpha_dropped(x, p, keep);
   }
 };

@@ -54,7 +54,16 @@ def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: Any = None) -> Te
     return self if dtype is None else self.to(dtype)
 
 
+_REFUSED = frozenset(" ".join(TENSOR.values()).split())
+
+
+def _dir(self: Tensor) -> list[str]:
+    """All names but those that raise: Python offers near names for at most 750."""
+    return [name for name in object.__dir__(self) if name not in _REFUSED]
+
+
 METHODS: dict[str, Any] = {
+    "__dir__": _dir,
     "has_names": _has_names,
     "names": property(_names, doc="None for each dim."),
     "to_dense": _to_dense,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,8 @@ from cograd._C import Node, Tensor
 from cograd.autograd._graph_page import ModuleCalls, page
 
 __all__ = ["draw", "to_dot", "to_mermaid"]
+
+_PICTURES = "svg png pdf jpg jpeg gif webp ps eps".split()  # that Graphviz draws
 
 
 def _human(count: int) -> str:
@@ -136,8 +139,9 @@ def draw(
     It takes graphs of a million nodes. Under anomaly mode a node knows the line that made it.
 
     ``.dot``/``.gv`` and ``.mmd``/``.md`` are text and always work. Other suffixes (svg, png, pdf)
-    need Graphviz: the ``dot`` program or the ``graphviz`` package that calls it. Without it a
-    Mermaid file is written beside the wanted name.
+    need Graphviz: the ``dot`` program or the ``graphviz`` package that calls it. Without it, and
+    for a suffix that names no picture, a Mermaid file is written beside the wanted name, with a
+    warning.
     """
     target = os.fspath(path)
     suffix = os.path.splitext(target)[1].lower().lstrip(".")
@@ -152,8 +156,16 @@ def draw(
     if suffix in ("dot", "gv", ""):
         return _write(target, to_dot(value, params))
     dot = shutil.which("dot")
-    if dot is None:
-        return _write(os.path.splitext(target)[0] + ".mmd", to_mermaid(value, params))
+    if dot is None or suffix not in _PICTURES:
+        instead = os.path.splitext(target)[0] + ".mmd"
+        known = ", ".join(f".{name}" for name in _PICTURES)
+        reason = (
+            f"{target!r} needs Graphviz' program dot, which is not on the path"
+            if suffix in _PICTURES
+            else f".{suffix} is no picture ({known}) or text (.html, .dot, .mmd, .md)"
+        )
+        warnings.warn(f"draw(): {reason}; wrote {instead!r} instead", stacklevel=2)
+        return _write(instead, to_mermaid(value, params))
     subprocess.run(
         [dot, f"-T{suffix}", "-o", target], input=to_dot(value, params), text=True, check=True
     )

@@ -205,8 +205,9 @@ def _import() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise ImportError(
-            f"cograd.distributed: mpi4py finds no MPI library ({error}); "
-            "pip install 'cograd[mpi]' brings one, or load the cluster's own"
+            "cograd.distributed: there is no MPI library: install one by pip install "
+            "'cograd[mpi]', or load the cluster's own, such as by module load mpi\n"
+            f"mpi4py said: {error}"
         ) from error
     if MPI.Is_finalized():
         raise RuntimeError("init_process_group: MPI was finalized in this process")

@@ -59,7 +59,10 @@ def _check_backend(name: str, backend: Any) -> None:
         if of_device and device != "cpu":
             continue  # for a device that is not there
         if which in ("nccl", "ucc", "xccl"):
-            raise RuntimeError(f"Distributed package doesn't have {which.upper()} built in")
+            raise RuntimeError(
+                f"{name}: Distributed package doesn't have {which.upper()} built in: backend "
+                f"{which!r} is not offered, as cograd runs on the CPU; use 'mpi', or pass none"
+            )
         if which not in ("mpi", "gloo"):
             raise ValueError(f"{name}: unknown backend {backend!r}, expected 'mpi' or 'gloo'")
         if which == "gloo" and _runtime.current is not None and _runtime.current.rank == 0:
@@ -117,6 +120,7 @@ def init_process_group(
     if store is not None:
         raise ValueError("init_process_group: there is no store; mpiexec says who the ranks are")
     _names.set_debug_level_from_env()
+    _check_backend("init_process_group", backend)  # before a lack of MPI can hide it
     runtime = _runtime.start(limit)
     _check_backend("init_process_group", backend)
     for what, given, actual in (

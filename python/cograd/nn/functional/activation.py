@@ -221,9 +221,8 @@ def gumbel_softmax(
 
     With ``hard`` the gradient is that of the soft sample.
     """
-    tiny = cograd.finfo(logits.dtype).tiny
-    noise = cograd.empty_like(logits).detach().uniform_(tiny, 1.0)
-    gumbels = -(-noise.log()).log()
+    noise = cograd.empty_like(logits, memory_format=cograd.contiguous_format).detach()
+    gumbels = -noise.exponential_().log()
     soft = softmax((logits + gumbels) / tau, dim)
     if not hard:
         return soft
@@ -262,6 +261,20 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     return _public_threshold(input, threshold, value, True)
 
 
+def _slopes(input: Tensor, lower: float, upper: float) -> Tensor:
+    """What ``rrelu`` multiplies by: drawn where ``input`` is not positive, else 1."""
+    falls = input <= 0
+    if cograd.get_rng() != "torch":
+        return cograd.where(falls, cograd.empty_like(input).uniform_(lower, upper), 1.0)
+    # torch draws doubles between bounds of the dtype that it computes in, and where x <= 0 alone.
+    wide = cograd.promote_types(input.dtype, cograd.float32)
+    low, high = cograd.tensor([lower, upper], dtype=wide).tolist()
+    drawn = cograd.rand(int(falls.sum()), dtype=cograd.float64) * (high - low) + low
+    factor = cograd.ones(input.shape, dtype=wide)
+    factor[falls] = drawn.to(wide)
+    return factor
+
+
 def rrelu(
     input: Tensor,
     lower: float = 1.0 / 8,
@@ -277,9 +290,10 @@ def rrelu(
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = cograd.empty_like(input).detach().uniform_(lower, upper)
-    factor = cograd.where(input.detach() <= 0, slope, 1.0)
-    return input.mul_(factor) if inplace else input * factor
+    factor = _slopes(input.detach(), lower, upper)
+    if inplace:
+        return input.mul_(factor)
+    return (input * factor).to(input.dtype)
 
 
 def rrelu_(

@@ -34,12 +34,7 @@ def _run(name: str, input: Tensor, p: float, training: bool, inplace: bool) -> T
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability ``p`` and scales the rest by 1 / (1 - p)."""
     _check(p)
-    if not training or p == 0.0:
-        return input
-    if inplace:
-        mask = cograd.rand_like(input) >= p
-        return input.mul_(mask.to(input.dtype) * (0.0 if p == 1.0 else 1.0 / (1.0 - p)))
-    return cograd._C._nn.dropout(input, p, training)
+    return cograd._C._nn.dropout(input, p, training, inplace)
 
 
 def alpha_dropout(

@@ -235,7 +235,19 @@ def check_reuse(audit: Audit) -> str:
 
 
 def _live_tensors() -> int:
-    return sum(issubclass(type(obj), Tensor) for obj in gc.get_objects())
+    """Tensors that Python's collector knows, or that an object it knows holds.
+
+    A tensor without history is none of the collector's, but the list or dict that keeps it is.
+    """
+    kinds: set[type] = {Tensor}
+    new = [Tensor]
+    while new:
+        new = [sub for kind in new for sub in type.__subclasses__(kind) if sub not in kinds]
+        kinds.update(new)
+    known = gc.get_objects()
+    found = {id(obj) for obj in known if type(obj) in kinds}
+    found |= {id(obj) for obj in gc.get_referents(*known) if type(obj) in kinds}
+    return len(found)
 
 
 class _Inputs:
@@ -379,10 +391,10 @@ def check_threads(audit: Audit) -> str:
 def check_pickle(audit: Audit) -> str:
     """Arguments and outputs come back from pickle; the callable does so by its name."""
     subject = audit.subject
-    leaves = subject.fresh()
+    leaves = audit.fresh()
     for i in subject.tensors:
         _round_trip(leaves[i], subject.names[i])
-    outputs = subject.run(subject.fresh())
+    outputs = subject.run(audit.fresh())
     for k, output in enumerate(outputs):
         _round_trip(output.detach(), subject.output_name(k, len(outputs)))
     name = getattr(subject.fn, "__qualname__", "")

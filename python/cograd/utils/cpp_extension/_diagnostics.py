@@ -29,6 +29,13 @@ _LINKER = re.compile(
     r"duplicate symbol|ld returned|error:|cc1\w*: |: fatal|: No such file|unrecognized"
 )
 
+_UNKNOWN = re.compile(
+    r"error: (?:unknown type name ['‘](\w+)['’]|['‘](\w+)['’] "
+    r"(?:does not name a type|was not declared|has not been declared))"
+)
+# What is written without its namespace most often.
+_PUBLIC = frozenset("ArrayRef IntArrayRef Scalar Tensor TensorOptions".split())
+
 
 class _Block:
     """A diagnostic: the context lines above it, its own lines, and what kind it is."""
@@ -129,17 +136,34 @@ def _where(job: Job) -> list[str]:
     return result
 
 
-def _hints(job: Job, output: str) -> list[str]:
+def _undeclared(job: Job, output: str) -> list[str]:
+    """Hints for names of cograd without their namespace, and for functions that are not there."""
     hints = []
-    if f"{GENERATED}:" in output:
-        missing = re.findall(r"functions:\d+:.*error: ['‘](\w+)['’] (?:was not|has not)", output)
-        for name in dict.fromkeys(missing):
+    unknown = (match.group(1) or match.group(2) for match in _UNKNOWN.finditer(output))
+    for name in dict.fromkeys(unknown):
+        if name in _PUBLIC:
+            hints.append(f"write cograd::{name}, or `using namespace cograd;` above its first use")
+    missing = re.findall(r"functions:\d+:.*error: ['‘](\w+)['’] (?:was not|has not)", output)
+    # One whose declaration has an error of its own is not missing: that error is the cause.
+    written = "" if not _blocks_elsewhere(output) else "\n".join(part for _, part in job.parts)
+    for name in dict.fromkeys(missing):
+        if not re.search(rf"\b{name}\s*\(", written):
             hints.append(f"functions names {name!r}, but the sources do not declare it")
-        if not missing:
-            hints.append(
-                "the error is in the code that registers `functions`: a parameter or result has a "
-                "type that cograd cannot convert, or the function is overloaded"
-            )
+    if f"{GENERATED}:" in output and not missing:
+        hints.append(
+            "the error is in the code that registers `functions`: a parameter or result has a "
+            "type that cograd cannot convert, or the function is overloaded"
+        )
+    return hints
+
+
+def _blocks_elsewhere(output: str) -> bool:
+    """Whether there are errors outside the code that registers functions."""
+    return any(b.kind == "error" and b.file != GENERATED for b in _blocks(output))
+
+
+def _hints(job: Job, output: str) -> list[str]:
+    hints = _undeclared(job, output)
     std = re.findall(r"error: ['‘](\w+)['’] is not a member of ['‘]std['’]", output)
     if std:
         headers = "<cmath>, <algorithm>, <memory> and the like are not among cograd's headers"
