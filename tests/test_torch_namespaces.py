@@ -190,3 +190,18 @@ def test_storages_and_types():
 def test_the_rest_answers(place, name, answer):
     with pytest.raises(AttributeError, match=answer):
         getattr(place, name)
+
+
+def test_the_old_name_of_schedules():
+    old = torch.optim.lr_scheduler._LRScheduler
+
+    class Halving(old):
+        def get_lr(self):
+            return [lr * 0.5**self.last_epoch for lr in self.base_lrs]
+
+    optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
+    schedule = Halving(optimizer)
+    optimizer.step()
+    schedule.step()
+    assert isinstance(schedule, torch.optim.lr_scheduler.LRScheduler)
+    assert optimizer.param_groups[0]["lr"] == 0.5
