@@ -38,6 +38,8 @@ def test_every_module_is_the_same_object(tmp_path):
         from torch.utils.data import DataLoader, Dataset
         from torch.optim import lr_scheduler
         import torch.distributions.kl
+        from torch.nn.modules.normalization import RMSNorm
+        assert RMSNorm is cograd.nn.RMSNorm
         assert torch is cograd and F is cograd.nn.functional
         assert DataLoader is cograd.utils.data.DataLoader
         assert lr_scheduler is cograd.optim.lr_scheduler

@@ -144,6 +144,7 @@ _LAZY_MODULES = frozenset(
         "ops",
         "optim",
         "profiler",
+        "return_types",
         "serialization",
         "signal",
         "special",

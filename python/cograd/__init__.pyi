@@ -172,6 +172,7 @@ from cograd.functional import resize_as_ as resize_as_
 from cograd._numeric import resolve_conj as resolve_conj
 from cograd._numeric import resolve_neg as resolve_neg
 from cograd._C import result_type as result_type
+from cograd import return_types as return_types
 from cograd._recurrent import rnn_relu as rnn_relu
 from cograd._recurrent import rnn_relu_cell as rnn_relu_cell
 from cograd._recurrent import rnn_tanh as rnn_tanh

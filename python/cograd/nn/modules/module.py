@@ -532,3 +532,5 @@ class Module(StateMixin, HookMixin, AccessMixin):
         for hooks in _HOOK_DICTS:
             self.__dict__.setdefault(hooks, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
+        if any(self.__dict__[hooks] for hooks in _HOOK_DICTS):  # torch keeps no such flag
+            self.__dict__["_hooked"] = True
