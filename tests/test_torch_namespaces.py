@@ -3,6 +3,7 @@
 
 import gzip
 import json
+import threading
 
 import pytest
 
@@ -205,3 +206,40 @@ def test_the_old_name_of_schedules():
     schedule.step()
     assert isinstance(schedule, torch.optim.lr_scheduler.LRScheduler)
     assert optimizer.param_groups[0]["lr"] == 0.5
+
+
+def test_a_device_as_a_scope():
+    def in_a_thread():
+        with torch.device("cpu") as device:
+            seen.append((torch.ones(1).device, device))
+
+    seen = []
+    with torch.device("cpu"), torch.device("cpu", 0):
+        thread = threading.Thread(target=in_a_thread)
+        thread.start()
+        thread.join()
+    assert seen == [(torch.device("cpu"), torch.device("cpu"))]
+    with pytest.raises(ZeroDivisionError), torch.device("cpu"):
+        1 / 0
+
+    @torch.device("cpu")
+    def two():
+        return torch.full((1,), 2.0)
+
+    assert two().item() == 2
+
+
+@pytest.mark.parametrize("name", ["meta", "cuda"])
+def test_devices_that_there_are_not(name):
+    module = torch.nn.Linear(1, 1)
+    text = f"there is no {name} device to use; pass device='cpu'"
+    for use in (
+        lambda: torch.device(name).__enter__(),
+        lambda: torch.device(name)(use),
+        lambda: torch.ones(1, device=name),
+        lambda: torch.nn.Linear(1, 1, device=name),
+        lambda: module.to(name),
+        lambda: module.to_empty(device=name),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            use()

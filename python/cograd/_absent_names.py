@@ -25,6 +25,7 @@ TOPICS = {
     "fx": "graph capture is not offered: see autograd.graph and func for what runs on real tensors",
     "export": "export of programs is not offered: save state_dict() and the code that builds it",
     "gpu": "there is one device, the CPU: cuda.is_available() is False; use device='cpu'",
+    "meta": "there is no meta device: build on the CPU, or use nn.utils.skip_init",
     "distributed": (
         "processes communicate by MPI through distributed: stores, rpc, meshes, FSDP and what "
         "needs several devices are not offered"
