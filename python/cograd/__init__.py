@@ -145,6 +145,7 @@ _LAZY_MODULES = frozenset(
         "ops",
         "optim",
         "profiler",
+        "quasirandom",
         "return_types",
         "serialization",
         "signal",
@@ -159,6 +160,7 @@ _LAZY_MODULES = frozenset(
     )
 )
 _LAZY_NAMES = {
+    "Future": "futures",
     "GradScaler": "amp.grad_scaler",
     "SymBool": "_symbols",
     "SymFloat": "_symbols",
@@ -286,8 +288,8 @@ def __getattr__(name: str) -> _Any:
         value = getattr(import_module(f"cograd.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
-    if name == "_dynamo":
-        return import_module("cograd._dynamo")
+    if name in ("_dynamo", "_utils", "_vmap_internals"):
+        return import_module(f"cograd.{name}")
     if name.startswith("_foreach_") or name == "_assert_async":
         found = vars(import_module("cograd._foreach" if name[1] == "f" else "cograd._native"))
         if name in found:

@@ -20,6 +20,7 @@ from cograd.random import Generator as Generator
 _dtype = dtype  # Tensor has attributes of these names
 _device = device
 
+from cograd.futures import Future as Future
 from cograd.amp.grad_scaler import GradScaler as GradScaler
 from cograd._C import OutOfMemoryError as OutOfMemoryError
 from cograd._C import Size as Size
@@ -166,6 +167,7 @@ from cograd._losses import poisson_nll_loss as poisson_nll_loss
 from cograd._tensor.str import printoptions as printoptions
 from cograd import profiler as profiler
 from cograd._C import promote_types as promote_types
+from cograd import quasirandom as quasirandom
 from cograd import random as random
 from cograd._numeric import range as range
 from cograd.functional import resize_as_ as resize_as_

@@ -61,11 +61,13 @@ def _by_from() -> bool:
 def missing(module: str, name: str) -> AttributeError | ImportError:
     """The exception for ``name``, which a module's ``__getattr__`` calls and raises."""
     text = f"module {module!r} has no attribute {name!r}"
-    if name.startswith("_"):
+    if name.startswith("__"):
         return AttributeError(text, name=name)
     reason = explain(module.partition(".")[2], name)
     if reason is not None:
         text += f": {reason}"
+    elif name.startswith("_"):
+        return AttributeError(text, name=name)
     elif near := _near(dir(sys.modules[module]), name):
         text += f"; did you mean {near}?"
     if _by_from():

@@ -31,6 +31,7 @@ from ._hooks import (
     register_module_parameter_registration_hook,
 )
 from ._state import StateMixin
+from ._state import _IncompatibleKeys as _IncompatibleKeys
 
 if TYPE_CHECKING:
     from typing_extensions import Self
