@@ -169,7 +169,7 @@ NAMES = {
     },
     "nn": {
         "quantized": "intrinsic qat quantizable quantized",
-        "internal": "LinearCrossEntropyLoss LinearCrossEntropyOptions",
+        "internal": "backends LinearCrossEntropyLoss LinearCrossEntropyOptions",
     },
     "nn.attention": {
         "compiler": "flex_attention varlen activate_flash_attention_impl "
@@ -185,7 +185,7 @@ NAMES = {
     },
     "nn.parallel": {
         "distributed": "DistributedDataParallelCPU comm",
-        "gpu": "gather parallel_apply replicate scatter",
+        "gpu": "gather parallel_apply replicate scatter _functions",
     },
     "utils": {
         "internal": "ThroughputBenchmark get_cpp_backtrace swap_tensors set_module backcompat "
@@ -212,6 +212,7 @@ NAMES = {
             "non_deterministic runtime_validation runtime_validation_disabled"
         )
     },
+    "autograd": {"internal": "_functions"},
     "autograd.graph": {
         "gpu": "set_override_stale_capture_stream set_warn_on_accumulate_grad_stream_mismatch"
     },
