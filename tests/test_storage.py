@@ -150,3 +150,27 @@ def test_to_copies_when_asked():
         assert y is not x
         assert y.data_ptr() != x.data_ptr()
         assert torch.equal(x, y)
+
+
+def test_a_storage_over_a_file(tmp_path):
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(10)))
+    own = torch.UntypedStorage.from_file(path, nbytes=6)
+    assert own.untyped() is own and own.tolist() == [0, 1, 2, 3, 4, 5]
+    own[0] = 9
+    assert path.read_bytes()[0] == 0
+    shared = torch.UntypedStorage.from_file(str(path), True, 12)
+    shared[11] = 7
+    assert path.read_bytes() == bytes(range(10)) + b"\0\7"
+    with pytest.raises(RuntimeError, match="has 12 bytes, expected at least 13"):
+        torch.UntypedStorage.from_file(path, False, 13)
+
+
+def test_a_slice_of_a_storage_is_the_same_memory():
+    raw = torch.arange(10, dtype=torch.uint8).untyped_storage()
+    part = raw[2:-3]
+    assert part.tolist() == [2, 3, 4, 5, 6] and raw[5:2].nbytes() == 0
+    torch.asarray(part, dtype=torch.uint8)[0] = 77
+    assert raw[2] == 77
+    with pytest.raises(RuntimeError, match="step of a slice must be 1, got 2"):
+        raw[::2]

@@ -158,3 +158,15 @@ def test_make_tensor_errors():
         make_tensor(2, dtype=torch.float32, device="cpu", low=math.nan)
     with pytest.raises(ValueError, match="only supports"):
         make_tensor(2, dtype=torch.uint8, device="cpu", low=300, high=400)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected"),
+    [(T(1.0), T(2.0)), (T([1.0]), T([1])), ([{"a": 1}], [{"a": 2}]), ([1], []), ({}, {"a": 1})],
+)
+def test_pytest_shows_the_tests_own_line(actual, expected):
+    with pytest.raises(AssertionError) as caught:
+        assert_close(actual, expected)
+    shown = caught.traceback.filter(caught)
+    assert [str(entry.path) for entry in shown] == [__file__]
+    assert len(caught.traceback) > 2

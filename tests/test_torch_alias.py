@@ -38,6 +38,8 @@ def test_every_module_is_the_same_object(tmp_path):
         from torch.utils.data import DataLoader, Dataset
         from torch.optim import lr_scheduler
         import torch.distributions.kl
+        from torch.nn.modules.normalization import RMSNorm
+        assert RMSNorm is cograd.nn.RMSNorm
         assert torch is cograd and F is cograd.nn.functional
         assert DataLoader is cograd.utils.data.DataLoader
         assert lr_scheduler is cograd.optim.lr_scheduler
@@ -367,3 +369,26 @@ def test_versions_compare_by_numbers(a, b, less):
     assert (version == b) == (not less and not version > b)
     assert version == a and hash(version) == hash(a) and version.startswith(a[:2])
     assert version != "words" and (version != (9, 9))
+
+
+def test_safetensors_finds_its_torch(tmp_path):
+    pytest.importorskip("safetensors")
+    program(
+        tmp_path,
+        """
+        import torch
+        from safetensors import safe_open
+        from safetensors.torch import load_file, load_model, save_file, save_model
+        save_file({"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2).bfloat16()}, "x.st")
+        found = load_file("x.st")
+        assert torch.equal(found["a"], torch.arange(6.0).reshape(2, 3))
+        assert found["b"].dtype is torch.bfloat16 and found["b"].tolist() == [1, 1]
+        with safe_open("x.st", "pt") as file:
+            assert file.get_slice("a")[:, 1:].tolist() == [[1, 2], [4, 5]]
+        model, twin = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+        save_model(model, "m.st")
+        assert load_model(twin, "m.st") == (set(), [])
+        assert torch.equal(model.weight, twin.weight)
+        """,
+    )
+    run("-m", "cograd", "run", "program.py", cwd=tmp_path)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Files of torch: read with a restricted unpickler, and written so that torch reads them."""
 
+import importlib
 import io
 import math
 import os
@@ -181,6 +182,41 @@ def test_modules_need_an_explicit_word(tmp_path):
     assert torch.equal(other(x), model(x))
     whole = torch.load(RECORDED / "module.pt", weights_only=False)  # of torch's classes
     assert isinstance(whole[0], nn.Linear) and whole(torch.ones(2, 3)).shape == (2, 4)
+
+
+def test_whole_objects_that_torch_has_written():
+    found = torch.load(RECORDED / "whole.pt", weights_only=False)
+    rows = torch_files.LAYERS.strip().splitlines()
+    assert len(found["layers"]) == len(rows)
+    for row, (module, inputs, expected) in zip(rows, found["layers"], strict=True):
+        assert type(module).__module__.startswith("cograd.nn."), row
+        torch.testing.assert_close(module(*inputs), expected, msg=row)
+        assert type(module).__name__ in repr(module) and module.state_dict() is not None
+    assert torch.equal(torch.rand(2, generator=found["generator"]), found["next"])
+    assert isinstance(found["max"], torch.return_types.max)
+    assert found["max"].values.tolist() == [2, 3] and found["max"].indices.tolist() == [1, 1]
+    assert found["lazy"](torch.ones(2, 5)).shape == (2, 3) and type(found["lazy"]) is nn.Linear
+    assert found["list"][0].item() == found["dict"]["a"].item() == 1
+    assert found["normal"].mean.item() == 0
+
+
+def test_hooks_of_loaded_modules_run():
+    rows = torch.load(RECORDED / "whole.pt", weights_only=False)["layers"]
+    module = next(m for m, _, _ in rows if "weight_g" in m.state_dict())
+    x = torch.ones(1, 3)
+    before = module(x)
+    with torch.no_grad():
+        module.weight_g.mul_(2)
+    torch.testing.assert_close(module(x) - module.bias, 2 * (before - module.bias))
+
+
+def test_torchs_places_of_layers():
+    from cograd.nn.modules import _places
+
+    for place, names in _places.PLACES.items():
+        module = importlib.import_module(f"cograd.nn.modules.{place}")
+        for name in names.split():
+            assert getattr(module, name) is getattr(nn, name)
 
 
 class Point:

@@ -3,6 +3,7 @@
 
 import gzip
 import json
+import threading
 
 import pytest
 
@@ -190,3 +191,184 @@ def test_storages_and_types():
 def test_the_rest_answers(place, name, answer):
     with pytest.raises(AttributeError, match=answer):
         getattr(place, name)
+
+
+def test_the_old_name_of_schedules():
+    old = torch.optim.lr_scheduler._LRScheduler
+
+    class Halving(old):
+        def get_lr(self):
+            return [lr * 0.5**self.last_epoch for lr in self.base_lrs]
+
+    optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
+    schedule = Halving(optimizer)
+    optimizer.step()
+    schedule.step()
+    assert isinstance(schedule, torch.optim.lr_scheduler.LRScheduler)
+    assert optimizer.param_groups[0]["lr"] == 0.5
+
+
+def test_a_device_as_a_scope():
+    def in_a_thread():
+        with torch.device("cpu") as device:
+            seen.append((torch.ones(1).device, device))
+
+    seen = []
+    with torch.device("cpu"), torch.device("cpu", 0):
+        thread = threading.Thread(target=in_a_thread)
+        thread.start()
+        thread.join()
+    assert seen == [(torch.device("cpu"), torch.device("cpu"))]
+    with pytest.raises(ZeroDivisionError), torch.device("cpu"):
+        1 / 0
+
+    @torch.device("cpu")
+    def two():
+        return torch.full((1,), 2.0)
+
+    assert two().item() == 2
+
+
+@pytest.mark.parametrize("name", ["meta", "cuda"])
+def test_devices_that_there_are_not(name):
+    module = torch.nn.Linear(1, 1)
+    text = f"there is no {name} device to use; pass device='cpu'"
+    for use in (
+        lambda: torch.device(name).__enter__(),
+        lambda: torch.device(name)(torch.ones),
+        lambda: torch.ones(1, device=name),
+        lambda: torch.nn.Linear(1, 1, device=name),
+        lambda: module.to(name),
+        lambda: module.to_empty(device=name),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            use()
+
+
+def test_small_names_of_torch(tmp_path):
+    from cograd import _utils, _vmap_internals
+    from cograd.autograd import profiler, profiler_util
+    from cograd.nn.modules import module, transformer
+
+    assert torch.Future is torch.futures.Future and torch.cuda._initialized is False
+    assert torch._tensor.Tensor is torch.Tensor and _vmap_internals.vmap is torch.vmap
+    assert profiler_util.EventList is profiler.EventList
+    keys = torch.nn.Linear(1, 1).load_state_dict({}, strict=False)
+    assert type(keys) is module._IncompatibleKeys and keys.missing_keys == ["weight", "bias"]
+    first, second = transformer._get_clones(torch.nn.Linear(1, 1), 2)
+    assert first is not second and torch.equal(first.weight, second.weight)
+    assert [torch.nn._reduction.get_enum(n) for n in ("none", "mean", "sum")] == [0, 1, 2]
+    with pytest.raises(ValueError, match="foo is not a valid value for reduction"):
+        torch.nn._reduction.get_enum("foo")
+    assert torch.optim.optimizer.ParamsT is not None
+    parts = [torch.ones(2, 2), torch.zeros(1)]
+    flat = _utils._flatten_dense_tensors(parts)
+    assert flat.tolist() == [1, 1, 1, 1, 0]
+    again = _utils._unflatten_dense_tensors(flat, parts)
+    assert [t.shape for t in again] == [(2, 2), (1,)]
+    again[0].fill_(3)
+    assert flat[0] == 3
+
+
+def test_initialisations_under_their_private_names():
+    init, t = torch.nn.init, torch.empty(4, 3)
+    assert init._calculate_correct_fan(t, "fan_in") == 3
+    assert init._calculate_correct_fan(t, "fan_out") == 4
+    assert init._no_grad_fill_(t, 2.0).eq(2).all() and init._no_grad_zero_(t).eq(0).all()
+    generators = [torch.Generator().manual_seed(1) for _ in range(2)]
+    for private, public, args in (
+        (init._no_grad_uniform_, init.uniform_, (1.0, 2.0)),
+        (init._no_grad_normal_, init.normal_, (1.0, 2.0)),
+        (init._no_grad_trunc_normal_, init.trunc_normal_, (0.0, 1.0, -1.0, 1.0)),
+    ):
+        got = [f(t.clone(), *args, generator=g) for f, g in zip((private, public), generators)]
+        assert torch.equal(*got) and got[0].std() > 0
+
+
+def test_switches_of_attention():
+    from cograd.nn.attention import SDPBackend, sdpa_kernel
+
+    q = torch.rand(1, 2, 3, 4)
+    plain = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH], set_priority=True):
+        assert torch.equal(torch.nn.functional.scaled_dot_product_attention(q, q, q), plain)
+    with pytest.raises(AssertionError, match="or a list of SDPBackend instances, got str"):
+        sdpa_kernel("math").__enter__()
+    with pytest.raises(AttributeError, match="there is no compiler"):
+        torch.nn.attention.flex_attention
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_gradients_of_convolutions(dims):
+    conv = getattr(torch.nn.functional, f"conv{dims}d")
+    of_input = getattr(torch.nn.grad, f"conv{dims}d_input")
+    of_weight = getattr(torch.nn.grad, f"conv{dims}d_weight")
+    options = (2, 1, 1, 2)
+    x = torch.randn(2, 4, *[5] * dims, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(6, 2, *[3] * dims, dtype=torch.float64, requires_grad=True)
+    out = conv(x, w, None, *options)
+    g = torch.randn_like(out, requires_grad=True)
+    want = torch.autograd.grad(out, (x, w), g)
+    torch.testing.assert_close(of_input(x.shape, w, g, *options), want[0])
+    torch.testing.assert_close(of_weight(x, w.shape, g, *options), want[1])
+    twice = torch.autograd.grad(of_input(x.shape, w, g, *options).pow(2).sum(), (w, g))
+    assert all(t.abs().sum() > 0 for t in twice)
+    with torch.no_grad():
+        assert not of_weight(x, w.shape, g, *options).requires_grad
+
+
+def test_scatter_and_gather_on_the_cpu():
+    from cograd.nn.parallel import scatter_gather
+
+    x = torch.arange(6.0).reshape(3, 2)
+    cpus = [torch.device("cpu")] * 2
+    (a, n), (b, m) = scatter_gather.scatter((x, 5), cpus)
+    assert n == m == 5 and torch.equal(scatter_gather.gather([a, b], "cpu"), x)
+    args, named = scatter_gather.scatter_kwargs((x,), {"k": [x]}, cpus)
+    assert args[1][0].shape == (1, 2) and torch.equal(named[0]["k"][0], x[:2])
+    both = scatter_gather.gather([{"y": (a,)}, {"y": (b,)}], "cpu")
+    assert torch.equal(both["y"][0], x)
+    with pytest.raises(RuntimeError, match="no cuda device"):
+        scatter_gather.scatter(x, ["cuda:0"])
+
+
+def test_functionalize_gives_the_same_results():
+    def f(x):
+        y = x * 2
+        y.add_(1)
+        return y.view(-1)
+
+    x = torch.ones(2, 2)
+    assert torch.equal(torch.func.functionalize(f, remove="mutations_and_views")(x), f(x))
+    torch.func.functionalize(lambda t: t.zero_())(x)
+    assert not x.any()
+    with pytest.raises(RuntimeError, match="invalid argument for remove=views"):
+        torch.func.functionalize(f, remove="views")
+
+
+# As torch 2.13 draws them: rows 5 and 6 of SobolEngine(3), and two of (3, scramble=True, seed=3).
+SOBOL = [[0.875, 0.875, 0.125], [0.625, 0.125, 0.875]]
+SCRAMBLED = [
+    [0.06846512854099274, 0.22452697157859802, 0.6991851925849915],
+    [0.5496887164190412, 0.7254597702994943, 0.3090891595929861],
+]
+
+
+def test_sobol_points():
+    pytest.importorskip("scipy", reason="SciPy has the direction numbers")
+    engine = torch.quasirandom.SobolEngine(3)
+    assert engine.draw(2).tolist() == [[0, 0, 0], [0.5, 0.5, 0.5]]
+    assert engine.fast_forward(3).draw(2).tolist() == SOBOL and engine.num_generated == 7
+    with pytest.raises(ValueError, match="7 points have been previously generated"):
+        engine.draw_base2(1)
+    assert engine.reset().draw_base2(3, dtype=torch.float64)[5:7].tolist() == SOBOL
+    before = torch.get_rng()
+    torch.set_rng("torch")
+    try:
+        mixed = torch.quasirandom.SobolEngine(3, scramble=True, seed=3)
+    finally:
+        torch.set_rng(before)
+    assert mixed.draw(2, dtype=torch.float64).tolist() == SCRAMBLED
+    assert torch.equal(mixed.reset().draw(2, out=torch.empty(0)), torch.tensor(SCRAMBLED))
+    with pytest.raises(ValueError, match=r"\[1, 21201\], got 0"):
+        torch.quasirandom.SobolEngine(0)

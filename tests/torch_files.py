@@ -37,3 +37,77 @@ def everything(torch, model=None, optimizer=None):
         "state": model.state_dict(),
         "optimizer": optimizer.state_dict(),
     }
+
+
+# Layers that torch keeps in other modules than cograd, or whose pickles hold hooks: layer | shapes.
+LAYERS = """
+nn.AlphaDropout() | 2,3
+nn.Dropout() | 2,3
+nn.Dropout1d() | 2,3
+nn.Dropout2d() | 2,3,2,2
+nn.Dropout3d() | 2,3,2,2,2
+nn.FeatureAlphaDropout() | 2,3
+nn.ChannelShuffle(2) | 1,4,2,2
+nn.CosineSimilarity() | 2,3 | 2,3
+nn.PairwiseDistance() | 2,3 | 2,3
+nn.CrossMapLRN2d(2) | 1,3,2,2
+nn.GroupNorm(2, 4) | 2,4
+nn.LayerNorm(3) | 2,3
+nn.LocalResponseNorm(2) | 1,3,4
+nn.RMSNorm(3) | 2,3
+nn.InstanceNorm2d(2, affine=True) | 2,2,3,3
+nn.Flatten() | 2,3,2
+nn.Unflatten(1, (1, 3)) | 2,3
+nn.Fold((3, 3), 2) | 1,4,4
+nn.Unfold(2) | 1,1,3,3
+nn.PixelShuffle(2) | 1,4,2,2
+nn.PixelUnshuffle(2) | 1,1,4,4
+nn.Upsample(scale_factor=2) | 1,1,2,2
+nn.UpsamplingBilinear2d(scale_factor=2) | 1,1,2,2
+nn.UpsamplingNearest2d(4) | 1,1,2,2
+nn.RReLU() | 2,3
+nn.Softmax2d() | 1,3,2,2
+nn.MultiLabelMarginLoss() | 3 | long 3
+nn.MultiMarginLoss() | 2,3 | long 2
+nn.TripletMarginWithDistanceLoss() | 2,3 | 2,3 | 2,3
+nn.Embedding(4, 2, padding_idx=0) | long 3
+nn.EmbeddingBag(4, 2) | long 2,3
+nn.MultiheadAttention(4, 2) | 3,2,4 | 3,2,4 | 3,2,4
+nn.TransformerEncoderLayer(4, 2, 8) | 3,1,4
+nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8, activation='gelu'), 1) | 3,1,4 | 2,1,4
+nn.LSTM(2, 3, num_layers=2, bidirectional=True) | 4,1,2
+nn.GRUCell(2, 3) | 4,2
+nn.Conv1d(1, 2, 2, padding='same', padding_mode='circular') | 1,1,5
+nn.ConvTranspose2d(1, 2, 2, stride=2) | 1,1,3,3
+nn.AdaptiveAvgPool2d((2, None)) | 1,1,4,4
+nn.ReflectionPad1d(1) | 1,1,3
+nn.utils.weight_norm(nn.Linear(3, 2)) | 2,3
+nn.utils.spectral_norm(nn.Linear(3, 2)) | 2,3
+"""
+
+
+def layers(torch):
+    """A module and its inputs for each row."""
+    for row in LAYERS.strip().splitlines():
+        text, *shapes = (part.strip() for part in row.split("|"))
+        inputs = []
+        for shape in shapes:
+            sizes = [int(n) for n in shape.split()[-1].split(",")]
+            numbers = torch.randint(0, 3, sizes) if "long" in shape else torch.randn(sizes)
+            inputs.append(numbers)
+        yield eval(text, {"nn": torch.nn}).eval(), inputs
+
+
+def whole_objects(torch):
+    """Objects that are no layers but are pickled with programs' models."""
+    generator = torch.Generator().manual_seed(5)
+    torch.rand(3, generator=generator)
+    return {
+        "generator": generator,
+        "next": torch.rand(2, generator=generator.clone_state()),
+        "max": torch.arange(4.0).reshape(2, 2).max(0),
+        "lazy": torch.nn.LazyLinear(3),
+        "list": torch.nn.ParameterList([torch.ones(1)]),
+        "dict": torch.nn.ParameterDict({"a": torch.nn.Parameter(torch.ones(1))}),
+        "normal": torch.distributions.Normal(0.0, 1.0),
+    }

@@ -48,6 +48,7 @@ from cograd._C import (
 )
 from cograd._version import __version__
 from cograd._memory_format import layout, memory_format
+from cograd import _device_scope as _device_scope
 
 half = float16
 float = float32
@@ -144,6 +145,8 @@ _LAZY_MODULES = frozenset(
         "ops",
         "optim",
         "profiler",
+        "quasirandom",
+        "return_types",
         "serialization",
         "signal",
         "special",
@@ -157,6 +160,7 @@ _LAZY_MODULES = frozenset(
     )
 )
 _LAZY_NAMES = {
+    "Future": "futures",
     "GradScaler": "amp.grad_scaler",
     "SymBool": "_symbols",
     "SymFloat": "_symbols",
@@ -284,8 +288,8 @@ def __getattr__(name: str) -> _Any:
         value = getattr(import_module(f"cograd.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
-    if name == "_dynamo":
-        return import_module("cograd._dynamo")
+    if name in ("_dynamo", "_utils", "_vmap_internals"):
+        return import_module(f"cograd.{name}")
     if name.startswith("_foreach_") or name == "_assert_async":
         found = vars(import_module("cograd._foreach" if name[1] == "f" else "cograd._native"))
         if name in found:

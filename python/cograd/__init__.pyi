@@ -20,6 +20,7 @@ from cograd.random import Generator as Generator
 _dtype = dtype  # Tensor has attributes of these names
 _device = device
 
+from cograd.futures import Future as Future
 from cograd.amp.grad_scaler import GradScaler as GradScaler
 from cograd._C import OutOfMemoryError as OutOfMemoryError
 from cograd._C import Size as Size
@@ -166,12 +167,14 @@ from cograd._losses import poisson_nll_loss as poisson_nll_loss
 from cograd._tensor.str import printoptions as printoptions
 from cograd import profiler as profiler
 from cograd._C import promote_types as promote_types
+from cograd import quasirandom as quasirandom
 from cograd import random as random
 from cograd._numeric import range as range
 from cograd.functional import resize_as_ as resize_as_
 from cograd._numeric import resolve_conj as resolve_conj
 from cograd._numeric import resolve_neg as resolve_neg
 from cograd._C import result_type as result_type
+from cograd import return_types as return_types
 from cograd._recurrent import rnn_relu as rnn_relu
 from cograd._recurrent import rnn_relu_cell as rnn_relu_cell
 from cograd._recurrent import rnn_tanh as rnn_tanh

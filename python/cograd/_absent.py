@@ -81,11 +81,13 @@ def _by_from() -> bool:
 def missing(module: str, name: str) -> AttributeError | ImportError:
     """The exception for ``name``, which a module's ``__getattr__`` calls and raises."""
     text = f"module {module!r} has no attribute {name!r}"
-    if name.startswith("_"):
+    if name.startswith("__"):
         return AttributeError(text, name=name)
     reason = explain(module.partition(".")[2], name)
     if reason is not None:
         text += f": {reason}"
+    elif name.startswith("_"):
+        return AttributeError(text, name=name)
     unknown = _Unknown(text, name=name, obj=sys.modules[module])
     if _by_from():
         return ImportError(str(unknown) if reason is None else text, name=module)

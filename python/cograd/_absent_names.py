@@ -25,6 +25,7 @@ TOPICS = {
     "fx": "graph capture is not offered: see autograd.graph and func for what runs on real tensors",
     "export": "export of programs is not offered: save state_dict() and the code that builds it",
     "gpu": "there is one device, the CPU: cuda.is_available() is False; use device='cpu'",
+    "meta": "there is no meta device: build on the CPU, or use nn.utils.skip_init",
     "distributed": (
         "processes communicate by MPI through distributed: stores, rpc, meshes, FSDP and what "
         "needs several devices are not offered"
@@ -140,8 +141,11 @@ NAMES = {
         ),
         "dispatcher": (
             "DispatchKey DispatchKeySet ExcludeDispatchKeyGuard Tag "
-            "prepare_multiprocessing_environment"
+            "prepare_multiprocessing_environment _decomp _functorch _higher_order_ops _ops "
+            "_prims_common"
         ),
+        "compiler": "_inductor",
+        "meta": "_subclasses",
         "copies": (
             "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy "
             "permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy "
@@ -150,39 +154,57 @@ NAMES = {
         ),
         "internal": (
             "AVG SUM AggregationType AcceleratorError BenchmarkConfig BenchmarkExecutionStats "
-            "BufferDict FatalError Future ModuleDict ParameterDict PyTorchFileReader "
+            "BufferDict FatalError ModuleDict ParameterDict PyTorchFileReader "
             "PyTorchFileWriter ThroughputBenchmark batch_norm_backward_elemt "
             "batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats "
             "batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats "
             "hash_tensor init_num_threads mkldnn_adaptive_avg_pool2d mkldnn_convolution "
             "mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d "
-            "mkldnn_rnn_layer native_channel_shuffle segment_reduce cpp"
+            "mkldnn_rnn_layer native_channel_shuffle segment_reduce cpp "
+            "get_file_path _classes _guards _jit_internal "
+            "_linalg_utils _lobpcg _logging _sources _tensor_docs _torch_docs "
+            "_weights_only_unpickler"
         ),
         "packages": "package monitor",
     },
     "nn": {
         "quantized": "intrinsic qat quantizable quantized",
-        "internal": "LinearCrossEntropyLoss LinearCrossEntropyOptions",
+        "internal": "backends LinearCrossEntropyLoss LinearCrossEntropyOptions",
+    },
+    "nn.attention": {
+        "compiler": "flex_attention varlen activate_flash_attention_impl "
+        "current_flash_attention_impl list_flash_attention_impls register_flash_attention_impl "
+        "restore_flash_attention_impl",
+        "internal": "SDPAParams WARN_FOR_UNFUSED_KERNELS bias can_use_efficient_attention "
+        "can_use_flash_attention",
     },
     "nn.functional": {
-        "internal": "grouped_mm scaled_grouped_mm scaled_mm linear_cross_entropy ScalingType "
+        "internal": "_canonical_mask _in_projection_packed _Reduction grouped_mm scaled_grouped_mm "
+        "scaled_mm linear_cross_entropy ScalingType "
         "SwizzleType native_channel_shuffle"
     },
     "nn.parallel": {
         "distributed": "DistributedDataParallelCPU comm",
-        "gpu": "gather parallel_apply replicate scatter",
+        "gpu": "gather parallel_apply replicate scatter _functions",
     },
     "utils": {
         "internal": "ThroughputBenchmark get_cpp_backtrace swap_tensors set_module backcompat "
-        "backend_registration cpp_backtrace deterministic throughput_benchmark weak "
+        "backend_registration cpp_backtrace deterministic throughput_benchmark weak _contextlib "
+        "_device _stats "
         "generate_methods_for_privateuse1_backend rename_privateuse1_backend",
+        "compiler": "_triton",
+        "dispatcher": "_python_dispatch",
         "export": "bundled_inputs mobile_optimizer model_dump show_pickle viz",
     },
     "utils.benchmark": {
         "internal": "CallgrindStats CopyIfCallgrind FunctionCount FunctionCounts Language "
         "ordered_unique set_torch_threads trim_sigfig unit_to_english",
     },
-    "profiler": {"internal": "DeviceType ExecutionTraceObserver KinetoStepTracker RecordScope itt"},
+    "storage": {"internal": "_LegacyStorage"},
+    "testing": {"internal": "_internal"},
+    "profiler": {
+        "internal": "_utils DeviceType ExecutionTraceObserver KinetoStepTracker RecordScope itt"
+    },
     "utils.data": {
         "datapipes": (
             "DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation datapipes "
@@ -190,6 +212,7 @@ NAMES = {
             "non_deterministic runtime_validation runtime_validation_disabled"
         )
     },
+    "autograd": {"internal": "_functions"},
     "autograd.graph": {
         "gpu": "set_override_stale_capture_stream set_warn_on_accumulate_grad_stream_mismatch"
     },
@@ -198,7 +221,7 @@ NAMES = {
         "internal": "KinetoStepTracker MemRecordsAcc",
     },
     "func": {
-        "dispatcher": "debug_unwrap functionalize",
+        "dispatcher": "debug_unwrap",
         "first_class_dims": "rearrange",
     },
     "library": {
@@ -226,7 +249,7 @@ NAMES = {
             "jit_module_from_flatbuffer load onednn_fusion_enabled optimize_for_inference "
             "optimized_execution run_frozen_optimizations save save_jit_module_to_flatbuffer "
             "set_fusion_strategy set_module strict_fusion trace trace_module fork wait "
-            "last_executed_optimized_graph export_opnames"
+            "last_executed_optimized_graph export_opnames _overload_method RecursiveScriptModule"
         )
     },
 }

@@ -3,14 +3,25 @@
 
 from __future__ import annotations
 
+import functools
 from collections import namedtuple
 from typing import Any
 
 
+@functools.cache
 def make(op: str, fields: str) -> Any:
     """A named tuple class for the results of ``op``; ``fields`` is "values, indices"."""
     names = [name.strip() for name in fields.split(",")]
     made = namedtuple(op, names, module="cograd.return_types")  # type: ignore[misc]
+    plain = made.__new__
+
+    def new(cls: Any, *values: Any, **named: Any) -> Any:
+        # torch's take one sequence, and its pickles a dict after it.
+        if values and isinstance(values[0], (list, tuple)):
+            values, named = tuple(values[0]), {}
+        return plain(cls, *values, **named)
+
+    made.__new__ = new  # type: ignore[method-assign]
     made.__repr__ = _repr  # type: ignore[method-assign]
     made.__reduce__ = _reduce  # type: ignore[method-assign]
     made._spec = (op, fields)  # type: ignore[attr-defined]

@@ -8,8 +8,6 @@ of this file are called.
 
 from __future__ import annotations
 
-import io
-import pickle
 import struct
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -19,7 +17,7 @@ import cograd
 from cograd import _C, Tensor
 from cograd._torch_files import STORAGES, Archive
 
-__all__ = ["Unpickler", "load_all", "safe_globals"]
+__all__ = ["Unpickler", "safe_globals"]
 
 # What a program allows besides, by "module.name": see serialization.add_safe_globals.
 safe_globals: dict[str, Any] = {}
@@ -429,36 +427,3 @@ _STEPS: dict[bytes, Callable[[Any], Any]] = {
     b"b": lambda u: u._build(),
     b"Q": lambda u: u._persistent(),
 }
-
-
-# ---- whole objects ------------------------------------------------------------------------------
-
-
-class _Everything(pickle.Unpickler):
-    """Python's own, for files that are trusted; torch's classes are cograd's."""
-
-    def __init__(self, archive: Archive) -> None:
-        super().__init__(io.BytesIO(archive.pickle()))
-        self._archive = archive
-
-    def find_class(self, module: str, name: str) -> Any:
-        path = f"{module}.{name}"
-        if path in _CALLED and module.startswith("torch"):
-            return _CALLED[path]
-        if (module == "torch" and name in STORAGES) or path in _VALUES:
-            found = _global(module, name)
-            return {_TENSOR: Tensor, _PARAMETER: cograd.nn.Parameter}.get(found, found)
-        if module.partition(".")[0] == "torch":
-            module = "cograd" + module[5:]
-        return super().find_class(module, name)
-
-    def persistent_load(self, pid: Any) -> Any:
-        reader = Unpickler(self._archive)
-        reader._stack = [pid]
-        reader._persistent()
-        return reader._pop()
-
-
-def load_all(archive: Archive) -> Any:
-    """The object of an archive, whatever it is: may run code that is in the file."""
-    return _Everything(archive).load()

@@ -111,3 +111,11 @@ def fork_rng(
         yield
     finally:
         set_rng_state(state)
+
+
+def _from_pickle(self: Generator, state: Any) -> None:
+    """The state alone, or behind seed and offset, as torch pickles it."""
+    self.set_state(state[-1] if isinstance(state, tuple) else state)
+
+
+Generator.__setstate__ = _from_pickle  # type: ignore[attr-defined]

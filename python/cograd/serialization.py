@@ -455,7 +455,8 @@ class _RefusedError(Exception):
 
 def _load_archive(file: Any, weights_only: bool, path: Any) -> Any:
     from cograd._torch_files import Archive
-    from cograd._torch_unpickler import Unpickler, load_all
+    from cograd._torch_objects import load_all
+    from cograd._torch_unpickler import Unpickler
 
     try:
         archive = Archive(file, path)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from cograd._C import Tensor as Tensor
 from cograd._tensor import methods
 
 methods.install()

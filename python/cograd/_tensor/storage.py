@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import cograd
 from cograd import _C
 from cograd._C import Size, Tensor, UntypedStorage
 
@@ -121,7 +123,15 @@ def _untyped_copy_(self: UntypedStorage, source: UntypedStorage) -> UntypedStora
     return self
 
 
-def _untyped_getitem(self: UntypedStorage, index: int) -> int:
+def _untyped_getitem(self: UntypedStorage, index: int | slice) -> int | UntypedStorage:
+    if isinstance(index, slice):
+        start, stop, step = index.indices(self.nbytes())
+        if step != 1:
+            raise RuntimeError(f"UntypedStorage: the step of a slice must be 1, got {step}")
+        if start >= stop:
+            return _C._ops.empty((0,), dtype=_C.uint8).untyped_storage()
+        part: Tensor = _C.frombuffer(self, dtype=_C.uint8, offset=start, count=stop - start)
+        return part.untyped_storage()
     return int(_elements(self, _C.uint8)[index].item())
 
 
@@ -132,6 +142,28 @@ def _untyped_setitem(self: UntypedStorage, index: int, value: int) -> None:
 def _untyped_tolist(self: UntypedStorage) -> list[int]:
     """The bytes as ints."""
     return list(memoryview(self))
+
+
+def _itself(self: UntypedStorage) -> UntypedStorage:
+    """This storage: it counts bytes already."""
+    return self
+
+
+def _from_file(
+    filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0
+) -> UntypedStorage:
+    """A storage over the first ``nbytes`` bytes of a file, mapped into memory.
+
+    Args:
+        filename: the file; with ``shared`` it is made, or made longer, where it is too short.
+        shared: True writes changes to the file; otherwise they stay in this process.
+        nbytes: how many bytes, not negative.
+
+    Raises:
+        RuntimeError: the file is missing or too short.
+    """
+    bytes_of_file: Tensor = cograd.from_file(filename, shared, nbytes, dtype=_C.uint8)
+    return bytes_of_file.untyped_storage()
 
 
 def _storage(self: Tensor) -> TypedStorage:
@@ -218,6 +250,8 @@ UNTYPED_METHODS: dict[str, Any] = {
     "copy_": _untyped_copy_,
     "device": property(_cpu),
     "fill_": _untyped_fill_,
+    "from_file": staticmethod(_from_file),
     "tolist": _untyped_tolist,
+    "untyped": _itself,
 }
 TENSOR_METHODS: dict[str, Any] = {"new": _new, "set_": _set_, "storage": _storage}

@@ -73,7 +73,7 @@ Inputs = Tensors | dict[Any, Tensor] | dict[Any, Tensor | graph.GradientEdge]
 if not TYPE_CHECKING:  # which would take it for an answer to every name
 
     def __getattr__(name: str) -> Any:
-        if name in ("functional", "profiler"):  # imported when first asked for
+        if name in ("functional", "profiler", "profiler_util"):  # imported when first asked for
             return import_module(f"cograd.autograd.{name}")
         if name in ("handle_torch_function", "has_torch_function", "is_tensor_like"):
             return getattr(import_module("cograd.overrides"), name)

@@ -58,6 +58,8 @@ __all__ = [
     "synchronize",
 ]
 
+_initialized = False  # that packages ask for
+
 has_half = False
 has_magma = False
 default_generators: tuple[Any, ...] = ()

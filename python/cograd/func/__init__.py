@@ -11,11 +11,13 @@ from cograd import _absent
 from cograd._vmap import vmap
 
 from ._forward import hessian, jacfwd, jvp, linearize
+from ._functionalize import functionalize
 from ._modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from ._reverse import grad, grad_and_value, jacrev, vjp
 
 __all__ = [
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",

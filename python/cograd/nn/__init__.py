@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 from cograd import _absent
 
+from . import attention as attention
 from . import functional as functional
+from . import grad as grad
 from . import init as init
 from . import modules
 from . import parallel as parallel

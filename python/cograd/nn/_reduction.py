@@ -15,6 +15,14 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     return "sum" if size_average is False else "mean"
 
 
+def get_enum(reduction: str) -> int:
+    """The number that torch's kernels have for a reduction: none 0, mean 1, sum 2."""
+    known = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
+    if reduction not in known:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return known[reduction]
+
+
 def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
     """``loss`` after its reduction: 'none', 'mean' or 'sum'."""
     if reduction == "mean":

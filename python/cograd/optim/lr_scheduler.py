@@ -417,5 +417,7 @@ class CosineAnnealingLR(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * part for base in self.base_lrs]
 
 
+_LRScheduler = LRScheduler  # its name before torch 2.0
+
 if not TYPE_CHECKING:
     __getattr__ = _absent.reporter(__name__)

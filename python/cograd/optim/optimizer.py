@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
 import cograd
 from cograd import _C, Tensor
@@ -24,12 +24,14 @@ from ._options import new_counter, number, plain, refuse_capturable, required
 
 __all__ = [
     "Optimizer",
+    "ParamsT",
     "register_optimizer_step_post_hook",
     "register_optimizer_step_pre_hook",
     "required",
 ]
 
 _Loss = TypeVar("_Loss")
+ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 _NO_STEP = cograd.tensor(0.0)  # stands in where an optimizer counts no steps
 
 

@@ -52,6 +52,7 @@ class _Options:
     def fail(
         self, text: str, path: tuple[Any, ...], kind: type[Exception] = AssertionError
     ) -> NoReturn:
+        __tracebackhide__ = True  # pytest shows the line of the test
         if isinstance(self.msg, str):
             raise kind(self.msg)
         if path:
@@ -125,6 +126,7 @@ def _tensor_text(
 
 
 def _attribute(options: _Options, path: Any, name: str, actual: Any, expected: Any) -> None:
+    __tracebackhide__ = True
     if actual != expected:
         text = f"The values for attribute '{name}' do not match: {actual} != {expected}."
         options.fail(text, path)
@@ -133,6 +135,7 @@ def _attribute(options: _Options, path: Any, name: str, actual: Any, expected: A
 def _compare_tensors(
     actual: Tensor, expected: Tensor, options: _Options, path: tuple[Any, ...]
 ) -> None:
+    __tracebackhide__ = True
     actual, expected = actual.detach(), expected.detach()
     _attribute(options, path, "shape", actual.shape, expected.shape)
     if options.check_device:
@@ -172,6 +175,7 @@ def _number(value: Any) -> Any:
 
 
 def _compare_numbers(actual: Any, expected: Any, options: _Options, path: tuple[Any, ...]) -> None:
+    __tracebackhide__ = True
     if isinstance(actual, bool) and isinstance(expected, bool):
         if actual is not expected:
             options.fail(f"Booleans mismatch: {actual} is not {expected}", path)
@@ -196,6 +200,7 @@ def _compare_numbers(actual: Any, expected: Any, options: _Options, path: tuple[
 
 
 def _compare_sequences(actual: Any, expected: Any, options: _Options, path: Any) -> None:
+    __tracebackhide__ = True
     if len(actual) != len(expected):
         options.fail(
             f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", path
@@ -205,6 +210,7 @@ def _compare_sequences(actual: Any, expected: Any, options: _Options, path: Any)
 
 
 def _compare_mappings(actual: Any, expected: Any, options: _Options, path: Any) -> None:
+    __tracebackhide__ = True
     missing = [key for key in expected if key not in actual]
     extra = [key for key in actual if key not in expected]
     if missing or extra:
@@ -232,6 +238,7 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _compare(actual: Any, expected: Any, options: _Options, path: tuple[Any, ...]) -> None:
+    __tracebackhide__ = True
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         _compare_mappings(actual, expected, options, path)
         return
@@ -291,6 +298,7 @@ def assert_close(
         AssertionError: the values differ. TypeError: they cannot be compared.
         ValueError: only one of ``rtol`` and ``atol`` is given.
     """
+    __tracebackhide__ = True
     if (rtol is None) != (atol is None):
         raise ValueError(
             "Both 'rtol' and 'atol' must be either specified or omitted, but got no "

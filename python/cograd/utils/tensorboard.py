@@ -6,6 +6,7 @@ tensorboardX is an extra, ``pip install cograd[tensorboard]``: it writes the fil
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import cograd
@@ -34,7 +35,8 @@ def _writer_class() -> Any:
     except ImportError as error:
         raise ImportError(
             "utils.tensorboard needs tensorboardX, which is not installed: "
-            "pip install 'cograd[tensorboard]'"
+            "pip install 'cograd[tensorboard]'. It writes the files that tensorboard shows; "
+            "tensorboard alone writes scalars only"
         ) from error
     return Writer
 
@@ -77,9 +79,11 @@ class SummaryWriter:
         return self.log_dir
 
     def add_graph(self, model: Any, *args: Any, **kwargs: Any) -> None:
-        """Not offered: raises NotImplementedError."""
-        raise NotImplementedError(
-            "SummaryWriter.add_graph(): there is no tracing; autograd.graph.draw shows the graph"
+        """Writes nothing, with a warning: there is no tracing."""
+        warnings.warn(
+            "SummaryWriter.add_graph(): nothing is written, there is no tracing; "
+            "autograd.graph.draw shows the graph",
+            stacklevel=2,
         )
 
     def __getattr__(self, name: str) -> Any:

@@ -14,5 +14,10 @@ model, optimizer = torch_files.trained(torch)
 everything = torch_files.everything(torch, model, optimizer)
 torch.save(everything, "all.pt")
 torch.save(model.eval(), "module.pt")
+rows = []
+for module, inputs in torch_files.layers(torch):
+    with torch.no_grad():
+        rows.append((module, inputs, module(*inputs)))
+torch.save({"layers": rows, **torch_files.whole_objects(torch)}, "whole.pt")
 torch.save(everything["base"], "legacy.pt", _use_new_zipfile_serialization=False)
 torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), "script.pt")

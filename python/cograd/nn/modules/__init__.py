@@ -2,6 +2,7 @@
 """The layers of cograd.nn."""
 
 from . import (
+    _places,
     activation,
     adaptive,
     attention,
@@ -62,3 +63,5 @@ __all__ += loss_labels.__all__
 __all__ += param_container.__all__
 __all__ += rnn.__all__
 __all__ += transformer.__all__
+
+_places.install(__name__)

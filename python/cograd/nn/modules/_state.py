@@ -336,3 +336,14 @@ class _BoundHook:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["hook"], state["module"])  # type: ignore[misc]
+
+
+class _LoadedHook:
+    """What torch pickles around a hook: ``with_module`` says whether the module comes first."""
+
+    hook: Hook
+    with_module = False
+    module: Any = None
+
+    def __call__(self, *args: Any) -> Any:
+        return self.hook(self.module, *args) if self.with_module else self.hook(*args)

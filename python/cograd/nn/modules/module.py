@@ -31,6 +31,7 @@ from ._hooks import (
     register_module_parameter_registration_hook,
 )
 from ._state import StateMixin
+from ._state import _IncompatibleKeys as _IncompatibleKeys
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -532,3 +533,5 @@ class Module(StateMixin, HookMixin, AccessMixin):
         for hooks in _HOOK_DICTS:
             self.__dict__.setdefault(hooks, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
+        if any(self.__dict__[hooks] for hooks in _HOOK_DICTS):  # torch keeps no such flag
+            self.__dict__["_hooked"] = True

@@ -24,6 +24,10 @@ if not TYPE_CHECKING:
 
             module = import_module(f"{__name__}.distributed")
             return module if name == "distributed" else module.DistributedDataParallel
+        if name == "scatter_gather":
+            from importlib import import_module
+
+            return import_module(f"{__name__}.scatter_gather")
         raise _absent.missing(__name__, name)
 
     del TYPE_CHECKING, annotations

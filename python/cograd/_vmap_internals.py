@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""vmap under the path that older programs import it by."""
+
+from cograd._vmap import vmap as vmap

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The switches of attention's kernels: accepted, there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from cograd import _absent
+
+__all__ = ["SDPBackend", "sdpa_kernel"]
+
+
+class SDPBackend(IntEnum):
+    """The kernels that torch chooses from."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+    def __repr__(self) -> str:
+        return f"<SDPBackend.{self.name}: {self.value}>"
+
+    def __str__(self) -> str:
+        return f"SDPBackend.{self.name}"
+
+
+@contextmanager
+def sdpa_kernel(
+    backends: list[SDPBackend] | SDPBackend, set_priority: bool = False
+) -> Iterator[dict[Any, Any]]:
+    """Context manager, or decorator, that changes nothing: attention has one kernel, by blocks.
+
+    Args:
+        backends: those that may be used; the kernel here is taken for any of them.
+        set_priority: whether their order counts.
+
+    Raises:
+        AssertionError: ``backends`` is neither an SDPBackend nor a list.
+    """
+    if not isinstance(backends, (list, SDPBackend)):
+        raise AssertionError(
+            "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
+            f"{type(backends).__name__}"
+        )
+    yield {}
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)
+    del TYPE_CHECKING

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SobolEngine: points that fill a cube evenly. The direction numbers are those of SciPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cograd
+from cograd import Tensor
+
+__all__ = ["SobolEngine"]
+
+
+class SobolEngine:
+    """The Sobol sequence in [0, 1)^dimension.
+
+    The points are torch's. Scrambled ones are for the same ``seed`` under ``set_rng("torch")``.
+
+    Args:
+        dimension: 1 to 21201.
+        scramble: whether the digits are mixed and shifted at random.
+        seed: of that; None draws from the default generator.
+
+    Raises:
+        ValueError: ``dimension`` is out of range.
+        ImportError: SciPy is not installed.
+    """
+
+    MAXBIT = 30
+    MAXDIM = 21201
+
+    def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None) -> None:
+        if not 1 <= dimension <= self.MAXDIM:
+            raise ValueError(
+                f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}], "
+                f"got {dimension}"
+            )
+        try:
+            from scipy.stats import qmc
+        except ImportError as error:
+            raise ImportError("quasirandom.SobolEngine needs SciPy: pip install scipy") from error
+        self.dimension = dimension
+        self.scramble = scramble
+        self.seed = seed
+        self.num_generated = 0
+        self._plain = qmc.Sobol(dimension, scramble=False, bits=self.MAXBIT)
+        self._powers = 2 ** cograd.arange(self.MAXBIT)
+        self._mix: Tensor | None = None
+        if scramble:
+            generator = None if seed is None else cograd.Generator().manual_seed(seed)
+            shape = (dimension, self.MAXBIT)
+            shift = cograd.randint(2, shape, generator=generator)
+            self._shift = (shift * self._powers).sum(1)
+            mix = cograd.randint(2, (*shape, self.MAXBIT), generator=generator).tril()
+            mix.diagonal(0, -2, -1).fill_(1)
+            self._mix = mix.double()
+
+    def _integers(self, n: int) -> Tensor:
+        """The next points times 2**MAXBIT."""
+        # One first: SciPy warns where the first points are no power of 2 in number.
+        parts = [k for k in ((min(n, 1), n - 1) if self.num_generated == 0 else (n,)) if k > 0]
+        rows = [cograd.from_numpy(self._plain.random(k)) for k in parts]
+        self.num_generated += n
+        points = (cograd.cat(rows) * 2**self.MAXBIT).long() if rows else self._none()
+        if self._mix is None or n == 0:
+            return points
+        digits = (points.unsqueeze(-1) // self._powers.flip(0)) % 2  # the highest first
+        # A matrix of 0 and 1 for each dim, in float64: sums of 30 digits are exact.
+        mixed = (self._mix @ digits.double().permute(1, 2, 0)).permute(2, 0, 1).long() % 2
+        return (mixed * self._powers.flip(0)).sum(-1) ^ self._shift
+
+    def _none(self) -> Tensor:
+        return cograd.empty((0, self.dimension), dtype=cograd.int64)
+
+    def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
+        """The next ``n`` points, (n, dimension), in ``dtype`` or the default dtype."""
+        dtype = cograd.get_default_dtype() if dtype is None else dtype
+        start = self.num_generated == 0
+        integers = self._integers(n)
+        result = integers.to(dtype) / 2**self.MAXBIT
+        if start and n > 0:  # in the default dtype first, as torch has it
+            result[0] = (integers[0].to(cograd.get_default_dtype()) / 2**self.MAXBIT).to(dtype)
+        return result if out is None else out.resize_as_(result).copy_(result)
+
+    def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
+        """The next 2**m points; ValueError where those drawn would be no power of 2 in number."""
+        total = self.num_generated + 2**m
+        if total & (total - 1):
+            raise ValueError(
+                "The balance properties of Sobol' points require n to be a power of 2. "
+                f"{self.num_generated} points have been previously generated, then: "
+                f"n={self.num_generated}+2**{m}={total}. Use draw() if that is wanted."
+            )
+        return self.draw(2**m, out, dtype)
+
+    def reset(self) -> SobolEngine:
+        """Goes back to the first point, of the same scrambling."""
+        self._plain.reset()
+        self.num_generated = 0
+        return self
+
+    def fast_forward(self, n: int) -> SobolEngine:
+        """Leaves out ``n`` points."""
+        self._plain.fast_forward(n)
+        self.num_generated += n
+        return self
+
+    def __repr__(self) -> str:
+        text = f"dimension={self.dimension}" + (", scramble=True" if self.scramble else "")
+        text += "" if self.seed is None else f", seed={self.seed}"
+        return f"SobolEngine({text})"
