@@ -57,7 +57,7 @@ class _Unknown(AttributeError):  # noqa: N818
     __qualname__ = "AttributeError"
 
     def __str__(self) -> str:
-        near = _near(dir(self.obj), self.name)
+        near = _near(dir(self.obj), self.name or "")
         return f"{self.args[0]}; did you mean {near}?" if near else str(self.args[0])
 
     def __reduce__(self) -> Any:

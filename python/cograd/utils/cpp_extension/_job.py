@@ -306,7 +306,8 @@ def _has_asan() -> bool:
 def _libraries(flags: list[str]) -> list[str]:
     """The files that the linker looks for: each `-l` in each `-L`, and in LIBRARY_PATH."""
     words = iter(flags)
-    folders, names = [], []
+    folders: list[str] = []
+    names: list[str] = []
     for word in words:
         if word[:2] in ("-L", "-l"):
             value = word[2:] or next(words, "")
