@@ -235,6 +235,14 @@ EXACT = {
     "bernoulli_ tensor": lambda t: t.empty(100).bernoulli_(t.arange(100) / 100.0),
     "dropout": lambda t: t.nn.functional.dropout(t.ones(700), 0.3),
     "dropout transposed": lambda t: t.nn.functional.dropout(t.ones(10, 50).t(), 0.3),
+    **{
+        f"dropout {name}": lambda t, name=name: [
+            t.nn.functional.dropout(t.rand(99).to(getattr(t, name)), p, True, inplace)
+            for p in (0.1, 0.3, 0.77)
+            for inplace in (False, True)
+        ]
+        for name in ("float16", "bfloat16", "float64")
+    },
     "dropout in place": lambda t: t.nn.functional.dropout(t.ones(700), 0.3, True, True),
     "dropout in place transposed": lambda t: t.dropout_(t.ones(10, 50).t(), 0.3, True),
     **{

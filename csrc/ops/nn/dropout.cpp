@@ -52,6 +52,15 @@ void fill_keep(const Tensor& mask, Generator* g, double p) {
     raw_fill(mask, Scalar(0));
 }
 
+// 1 / (1 - p); under torch's stream rounded to a half's dtype, in which torch keeps it.
+double scale_of(const Tensor& x, const Generator* g, double p) {
+  const double scale = p < 1 ? 1 / (1 - p) : 0;
+  if ((g != nullptr ? *g : default_generator()).stream() != Stream::Torch) return scale;
+  if (x.dtype() == DType::Float16) return Half(static_cast<float>(scale));
+  if (x.dtype() == DType::BFloat16) return BFloat16(static_cast<float>(scale));
+  return scale;
+}
+
 struct MaskScale {
   double scale;
 };
@@ -92,7 +101,7 @@ struct NativeDropout {
     Tensor out = empty_preserving(x, x.dtype());
     const Tensor mask = empty_preserving(out, DType::Bool);
     fill_keep(mask, g, p);
-    const double scale = p < 1 ? 1 / (1 - p) : 0;
+    const double scale = scale_of(x, g, p);
     ctx->scale = scale;
     const bool as_out = same(x.strides(), out.strides());
     const Tensor in = as_out ? x : empty_preserving(out, x.dtype());

@@ -34,7 +34,9 @@ def _run(name: str, input: Tensor, p: float, training: bool, inplace: bool) -> T
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability ``p`` and scales the rest by 1 / (1 - p)."""
     _check(p)
-    return cograd._C._nn.dropout(input, p, training, inplace)
+    if inplace:
+        return input.dropout_(p, training)
+    return cograd._C._nn.dropout(input, p, training)
 
 
 def alpha_dropout(
