@@ -61,7 +61,8 @@ void show_signatures(const py::handle& owner) {
 }  // namespace
 }  // namespace cograd::python
 
-PYBIND11_MODULE(_C, m) {
+// Its start waits for ever in a subinterpreter, whose threads PyGILState_Ensure() does not know.
+PYBIND11_MODULE(_C_of_main, m) {
   using namespace cograd::python;
   cograd::set_warn_handler(warn_user);
   m.doc() = "The compiled core of cograd.";
@@ -85,4 +86,11 @@ PYBIND11_MODULE(_C, m) {
   init_optim(m);
   init_backends(m);
   show_signatures(m);
+}
+
+extern "C" PYBIND11_EXPORT PyObject* PyInit__C();
+extern "C" PyObject* PyInit__C() {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return PyInit__C_of_main();
+  PyErr_SetString(PyExc_ImportError, "cograd._C can be imported in the main interpreter only");
+  return nullptr;
 }

@@ -97,8 +97,8 @@ py::object enter_autocast(const py::object& manager) {
   return manager;
 }
 
-void exit_autocast(const py::object& manager, const py::args&) {
-  const auto before = py::cast<py::tuple>(manager.attr("_before").attr("pop")());
+void exit_autocast(const py::object& manager) {
+  const auto before = py::cast<py::tuple>(take_before(manager));
   here.enable(py::cast<bool>(before[0]));
   here.type = autocast_type(before[1]);
   here.cache = py::cast<bool>(before[2]);
@@ -135,8 +135,8 @@ void init_autocast(py::module_& m) {
   m.def("_autocast_dtype",
         [] { return py::reinterpret_borrow<py::object>(dtype_object(here.type)); });
   m.def("_set_autocast_dtype", [](py::handle dtype) { here.type = autocast_type(dtype); });
-  m.attr("_enter_autocast") = as_method(py::cpp_function(&enter_autocast));
-  m.attr("_exit_autocast") = as_method(py::cpp_function(&exit_autocast));
+  m.attr("_enter_autocast") = enter_method(&enter_autocast);
+  m.attr("_exit_autocast") = exit_method(&exit_autocast);
   m.def(
       "_autocast_wide",
       [](const py::args& given) {

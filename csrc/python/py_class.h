@@ -38,4 +38,25 @@ inline py::object as_method(py::handle function) {
   return py::reinterpret_steal<py::object>(method);
 }
 
+// __enter__ and __exit__ in C++, as the grad modes': `f` takes the manager. The arguments of
+// __exit__ may come in any form, also by name.
+template <class F>
+py::object enter_method(F f) {
+  return as_method(py::cpp_function(std::move(f), py::name("__enter__")));
+}
+template <class F>
+py::object exit_method(F f) {
+  return as_method(py::cpp_function(
+      [f](const py::object& manager, const py::args&, const py::kwargs&) { f(manager); },
+      py::name("__exit__")));
+}
+
+// What __enter__ put on the manager's list `_before`, taken from it.
+inline py::object take_before(const py::object& manager) {
+  const auto before = py::cast<py::list>(manager.attr("_before"));
+  COGRAD_CHECK(!before.empty(), Py_TYPE(manager.ptr())->tp_name,
+               ".__exit__(): called without an __enter__() before it");
+  return before.attr("pop")();
+}
+
 }  // namespace cograd::python

@@ -19,6 +19,13 @@ bool keep(PyObject* manager, PyObject* previous) noexcept {
   return previous != nullptr && PyObject_SetAttr(manager, previous_name(), previous) == 0;
 }
 
+// `mode` of the manager, -1 with an exception.
+int mode_of(PyObject* manager) {
+  static PyObject* mode_name = PyUnicode_InternFromString("mode");
+  const PyRef mode(PyObject_GetAttr(manager, mode_name));
+  return mode.get() == nullptr ? -1 : PyObject_IsTrue(mode.get());
+}
+
 template <bool On>
 PyObject* enter_grad(PyObject*, PyObject* manager) {
   if (!keep(manager, PyBool_FromLong(thread_state.grad_enabled))) return nullptr;
@@ -26,10 +33,18 @@ PyObject* enter_grad(PyObject*, PyObject* manager) {
   Py_RETURN_NONE;
 }
 
+PyObject* enter_set_grad(PyObject*, PyObject* manager) {
+  const int on = mode_of(manager);
+  if (on < 0) return nullptr;
+  thread_state.grad_enabled = on == 1;
+  Py_RETURN_NONE;
+}
+
+// Of a manager whose constructor sets its mode.
+PyObject* enter_set(PyObject*, PyObject*) { Py_RETURN_NONE; }
+
 PyObject* enter_inference(PyObject*, PyObject* manager) {
-  static PyObject* mode_name = PyUnicode_InternFromString("mode");
-  const PyRef mode(PyObject_GetAttr(manager, mode_name));
-  const int on = mode.get() == nullptr ? -1 : PyObject_IsTrue(mode.get());
+  const int on = mode_of(manager);
   if (on < 0) return nullptr;
   PyObject* before = Py_BuildValue("(OO)", thread_state.inference ? Py_True : Py_False,
                                    thread_state.grad_enabled ? Py_True : Py_False);
@@ -39,20 +54,28 @@ PyObject* enter_inference(PyObject*, PyObject* manager) {
   Py_RETURN_NONE;
 }
 
+// The exception that __exit__ is given is of no interest; it may come by name, too.
 PyRef previous_of(PyObject* const* args, Py_ssize_t n) {
   if (n >= 1) return PyRef(PyObject_GetAttr(args[0], previous_name()));
   PyErr_SetString(PyExc_TypeError, "__exit__() needs a context manager");
   return PyRef(nullptr);
 }
 
-PyObject* exit_grad(PyObject*, PyObject* const* args, Py_ssize_t n) {
+PyObject* exit_grad(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject*) {
   const PyRef previous = previous_of(args, n);
   if (previous.get() == nullptr) return nullptr;
   thread_state.grad_enabled = previous.get() == Py_True;
   Py_RETURN_NONE;
 }
 
-PyObject* exit_inference(PyObject*, PyObject* const* args, Py_ssize_t n) {
+PyObject* exit_multithreading(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject*) {
+  const PyRef previous = previous_of(args, n);
+  if (previous.get() == nullptr) return nullptr;
+  set_multithreading(previous.get() == Py_True);
+  Py_RETURN_NONE;
+}
+
+PyObject* exit_inference(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject*) {
   const PyRef previous = previous_of(args, n);
   int inference = 0, grad = 0;
   if (previous.get() == nullptr || !PyArg_ParseTuple(previous.get(), "pp", &inference, &grad))
@@ -70,9 +93,15 @@ PyCFunction as_c_function(F f) {
 PyMethodDef methods[] = {
     {"_enter_no_grad", enter_grad<false>, METH_O, "Stops recording; keeps the mode in prev."},
     {"_enter_enable_grad", enter_grad<true>, METH_O, "Starts recording; keeps the mode in prev."},
-    {"_exit_grad", as_c_function(exit_grad), METH_FASTCALL, "Brings back the mode in prev."},
+    {"_enter_set_grad", enter_set_grad, METH_O, "Sets the mode."},
+    {"_enter_set", enter_set, METH_O, "Nothing: the constructor has set the mode."},
+    {"_exit_grad", as_c_function(exit_grad), METH_FASTCALL | METH_KEYWORDS,
+     "Brings back the mode in prev."},
+    {"_exit_multithreading", as_c_function(exit_multithreading), METH_FASTCALL | METH_KEYWORDS,
+     "Brings back the mode in prev."},
     {"_enter_inference", enter_inference, METH_O, "Sets the mode; keeps the modes in prev."},
-    {"_exit_inference", as_c_function(exit_inference), METH_FASTCALL, "Brings back those in prev."},
+    {"_exit_inference", as_c_function(exit_inference), METH_FASTCALL | METH_KEYWORDS,
+     "Brings back those in prev."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

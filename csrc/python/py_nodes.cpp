@@ -11,6 +11,7 @@
 #include "autograd/backward_job.h"
 #include "python/py_overrides.h"
 #include "python/py_saved.h"
+#include "python/py_signals.h"
 
 namespace cograd::python {
 
@@ -427,6 +428,7 @@ py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool cr
   job.request.accumulate = accumulate;
   job.request.keep_graph = keep;
   job.request.create_graph = create;
+  const BackwardCaller caller;
   const std::vector<Tensor> out = job.run();
   py::tuple result(out.size());
   for (size_t i = 0; i < out.size(); ++i)
@@ -439,10 +441,10 @@ void serve_python() {
   if (!Py_IsInitialized()) return;
   if (!PyGILState_Check()) {
     const Gil gil;
-    if (PyErr_CheckSignals() != 0) throw_python_error();
+    serve_signals();
     return;
   }
-  if (PyErr_CheckSignals() != 0) throw_python_error();
+  serve_signals();
   thread_local uint32_t calls = 0;
   if (++calls % 64 != 0) return;
   // Rarer than the interpreter's switch interval (5 ms): a lock given up and taken back sooner
@@ -544,6 +546,7 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
         COGRAD_CHECK(job.has_inputs(), "`inputs` argument to `backward()` cannot be empty.");
       }
     }
+    const BackwardCaller caller;
     job.run();
     Py_RETURN_NONE;
   });

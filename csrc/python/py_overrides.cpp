@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include "python/held.h"
+#include "python/py_class.h"
 
 namespace cograd::python {
 
@@ -200,13 +201,71 @@ PyObject* tensor_as_subclass(PyObject* self, PyObject* cls) {
   });
 }
 
+namespace {
+
+// The modes of this thread, innermost last. The list and the count change together, in C++, so that
+// no interrupt comes between.
+py::list mode_stack() {
+  static PyObject* const modes =
+      py::object(py::module_::import("cograd.overrides").attr("_modes")).release().ptr();
+  return py::cast<py::list>(py::handle(modes).attr("stack"));
+}
+
+py::object enter_mode(const py::object& mode) {
+  mode_stack().append(mode);
+  overrides_possible = true;
+  ++thread_overrides.modes;
+  return mode;
+}
+
+py::object pop_mode(const py::list& stack) {
+  const py::object mode = stack.attr("pop")();
+  --thread_overrides.modes;
+  return mode;
+}
+
+void exit_mode(const py::object& mode) {
+  const py::list stack = mode_stack();
+  COGRAD_CHECK(!stack.empty(), Py_TYPE(mode.ptr())->tp_name,
+               ".__exit__(): no mode is active on this thread");
+  pop_mode(stack);
+}
+
+// The innermost mode's method; while it runs, the next mode out is the innermost.
+py::object call_mode(const std::string& method, const py::object& func, const py::object& types,
+                     const py::object& args, const py::object& kwargs) {
+  struct Aside {
+    const py::list stack = mode_stack();
+    const py::object mode = pop_mode(stack);
+    ~Aside() {
+      if (PyList_Append(stack.ptr(), mode.ptr()) == 0)
+        ++thread_overrides.modes;
+      else
+        PyErr_WriteUnraisable(mode.ptr());
+    }
+  } const aside;
+  return aside.mode.attr(method.c_str())(func, types, args, kwargs);
+}
+
+void enter_off(const py::object& manager) {
+  const int level = py::cast<int>(manager.attr("_level"));
+  manager.attr("_before") = thread_overrides.off;
+  thread_overrides.off = std::max(level, thread_overrides.off);
+}
+
+void exit_off(const py::object& manager) {
+  thread_overrides.off = py::cast<int>(manager.attr("_before"));
+}
+
+}  // namespace
+
 void init_overrides(py::module_& m) {
   m.def("_overrides_possible", [] { overrides_possible = true; });
-  m.def("_overrides_enter_mode", [](int by) {
-    overrides_possible = true;
-    thread_overrides.modes += by;
-  });
-  m.def("_overrides_set_off", [](int off) { return std::exchange(thread_overrides.off, off); });
+  m.attr("_enter_function_mode") = enter_method(&enter_mode);
+  m.attr("_exit_function_mode") = exit_method(&exit_mode);
+  m.def("_call_function_mode", &call_mode);
+  m.attr("_enter_overrides_off") = enter_method(&enter_off);
+  m.attr("_exit_overrides_off") = exit_method(&exit_off);
   m.def("_overrides_off", [] { return thread_overrides.off; });
   m.def(
       "_disabled_torch_function_impl",

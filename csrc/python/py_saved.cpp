@@ -220,7 +220,7 @@ py::list saved_memory() {
   return out;
 }
 
-// disable_saved_tensors_hooks: returns what to hand back to _restore.
+// The former message, for restore_hooks; None: hooks were allowed.
 py::object disable_hooks(const std::string& message) {
   bool was = false;
   std::string previous;
@@ -236,12 +236,28 @@ void restore_hooks(const py::object& previous) {
   thread_state.saved_hooks = hooks;
 }
 
-// __enter__ of saved_tensors_hooks, in C++ for the same reason as the grad modes'.
-void enter_saved_hooks(py::handle manager) {
+void enter_hooks_disabled(const py::object& manager) {
+  auto before = py::cast<py::list>(manager.attr("_before"));
+  const py::object former = disable_hooks(py::cast<std::string>(manager.attr("error_message")));
+  try {
+    before.append(former);
+  } catch (...) {
+    restore_hooks(former);
+    throw;
+  }
+}
+
+void enter_saved_hooks(const py::object& manager) {
   const auto pack = py::cast<py::function>(manager.attr("pack_hook"));
   const auto unpack = py::cast<py::function>(manager.attr("unpack_hook"));
   const bool compose = py::cast<bool>(manager.attr("compose"));
   push_saved_hook(std::make_shared<PySavedHook>(pack.ptr(), unpack.ptr()), compose);
+}
+
+void exit_saved_hooks(const py::object& manager) {
+  COGRAD_CHECK(thread_state.saved_hooks != nullptr, Py_TYPE(manager.ptr())->tp_name,
+               ".__exit__(): no hooks of saved tensors are active on this thread");
+  pop_saved_hook();
 }
 
 }  // namespace
@@ -295,11 +311,11 @@ void init_saved(py::module_& m) {
       .def_property_readonly("data", &RawSaved::data, "What pack_hook returned, or the tensor.")
       .def_property_readonly("unpack_hook", &RawSaved::unpack_hook,
                              "The hook that unpacks the slot; None without hooks.");
-  m.attr("_enter_saved_hooks") = as_method(py::cpp_function(&enter_saved_hooks));
-  m.attr("_exit_saved_hooks") =
-      as_method(py::cpp_function([](py::handle, const py::args&) { pop_saved_hook(); }));
-  m.def("_saved_tensors_hooks_disable", &disable_hooks);
-  m.def("_saved_tensors_hooks_restore", &restore_hooks);
+  m.attr("_enter_saved_hooks") = enter_method(&enter_saved_hooks);
+  m.attr("_exit_saved_hooks") = exit_method(&exit_saved_hooks);
+  m.attr("_enter_hooks_disabled") = enter_method(&enter_hooks_disabled);
+  m.attr("_exit_hooks_disabled") =
+      exit_method([](const py::object& manager) { restore_hooks(take_before(manager)); });
   m.def("_saved_memory", &saved_memory);
   m.def("_raw_saved", [](py::handle node) { return raw_saved_tensors(node_of(node.ptr())); });
 }

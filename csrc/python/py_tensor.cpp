@@ -13,6 +13,7 @@
 #include "ops/linalg/linalg.h"
 #include "python/py_class.h"
 #include "python/py_interop.h"
+#include "python/py_signals.h"
 #include "tensor/interrupt.h"
 #include "tensor/threads.h"
 
@@ -408,7 +409,7 @@ void init_tensor(py::module_& m) {
   tensor_hooks.release_pyobj = release_pyobj;
   set_heavy_hooks(release_gil, restore_gil);
   interrupt_hook = [] {
-    if (PyGILState_Check() != 0 && PyErr_CheckSignals() < 0) throw_python_error();
+    if (PyGILState_Check() != 0) serve_signals();
   };
   m.def("get_num_threads", &num_threads, "Threads that loops and BLAS may use.");
   m.def("set_num_threads", &set_num_threads, py::arg("n"), "Sets the threads of loops and BLAS.");

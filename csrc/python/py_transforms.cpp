@@ -5,7 +5,7 @@
 #include "autograd/function_scope.h"
 #include "ops/transform/batching.h"
 #include "ops/transform/forward_mode.h"
-#include "python/py_tensor.h"
+#include "python/py_class.h"
 
 namespace cograd::python {
 
@@ -26,6 +26,11 @@ int enter() {
 }
 
 void leave(int64_t level) { leave_level(*level_at(level)); }
+
+void leave_innermost(const py::object&) {
+  COGRAD_CHECK(current_level() >= 0, "Trying to exit a forward AD level, but none is open.");
+  leave(current_level());
+}
 
 void check_tangent_size(const Tensor& primal, const Tensor& tangent) {
   COGRAD_CHECK(same(primal.sizes(), tangent.sizes()),
@@ -87,6 +92,15 @@ LevelId set_forward_mode(bool on) {
   return before;
 }
 void restore_forward_mode(LevelId before) { thread_state.ceiling = before; }
+
+void enter_forward_mode(const py::object& manager) {
+  const bool on = py::cast<bool>(manager.attr("mode"));
+  manager.attr("before") = thread_state.ceiling;
+  set_forward_mode(on);
+}
+void exit_forward_mode(const py::object& manager) {
+  restore_forward_mode(py::cast<LevelId>(manager.attr("before")));
+}
 
 // --- vmap --------------------------------------------------------------------------------------
 
@@ -256,11 +270,13 @@ void init_transforms(py::module_& m) {
   m.def("_dual_level", &current_level);
   m.def("_enter_dual_level", &enter);
   m.def("_exit_dual_level", &leave);
+  m.attr("_enter_dual_block") = enter_method([](const py::object&) { return enter(); });
+  m.attr("_exit_dual_block") = exit_method(&leave_innermost);
   m.def("_make_dual", &make_dual);
   m.def("_unpack_dual", &unpack_dual);
   m.def("_tangent_to_show", &tangent_to_show);
-  m.def("_set_forward_mode", &set_forward_mode);
-  m.def("_restore_forward_mode", &restore_forward_mode);
+  m.attr("_enter_forward_mode") = enter_method(&enter_forward_mode);
+  m.attr("_exit_forward_mode") = exit_method(&exit_forward_mode);
   m.def("_add_samples", &add_samples);
   m.def("_take_samples", &take_samples);
   m.def("_describe_samples", &describe_samples);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "python/py_autocast.h"
+#include "python/py_class.h"
 #include "python/py_ops.h"
 #include "python/py_saved.h"
 #include "tensor/memory_stats.h"
@@ -127,6 +128,30 @@ void before_write(const Tensor& t, const char* op) {
   if (r.get() == nullptr) throw_python_error();
 }
 
+// None ends the calls.
+void set_write_callback(const py::object& f) {
+  set_watch(kWatchCallback, !f.is_none());
+  PyObject* fresh = f.is_none() ? nullptr : f.inc_ref().ptr();
+  Py_XDECREF(std::exchange(write_callback, fresh));
+}
+
+py::object enter_mutation(const py::object& manager) {
+  COGRAD_CHECK(write_callback == nullptr,
+               "allow_mutation_on_saved_tensors contexts cannot be nested");
+  const py::object context = manager.attr("_context");
+  const py::object before_write = context.attr("before_write");
+  manager.attr("_hooks").attr("__enter__")();
+  set_write_callback(before_write);
+  return context;
+}
+
+// clear() is Python code, and comes when the state is as before.
+void exit_mutation(const py::object& manager) {
+  set_write_callback(py::none());
+  manager.attr("_hooks").attr("__exit__")();
+  manager.attr("_context").attr("clear")();
+}
+
 // --- ops called from Python ------------------------------------------------------------------
 
 bool finite(const Value& v) {
@@ -202,6 +227,66 @@ void set_anomaly(bool on, bool nan, bool forward, bool inf) {
   set_watch(kWatchInf, on && nan && inf);
 }
 
+py::tuple anomaly_state() {
+  return py::make_tuple(watching(kWatchNodes), watching(kWatchNan), watching(kWatchForward),
+                        watching(kWatchInf));
+}
+
+void enter_anomaly(const py::object& manager) {
+  const bool nan = py::cast<bool>(manager.attr("check_nan"));
+  const bool forward = py::cast<bool>(manager.attr("forward"));
+  const bool inf = py::cast<bool>(manager.attr("inf"));
+  manager.attr("prev") = anomaly_state();
+  set_anomaly(true, nan, forward, inf);
+}
+
+void exit_anomaly(const py::object& manager) {
+  bool on[4];
+  const auto before = py::cast<py::tuple>(manager.attr("prev"));
+  for (size_t i = 0; i < 4; ++i) on[i] = py::cast<bool>(before[i]);
+  set_anomaly(on[0], on[1], on[2], on[3]);
+}
+
+// --- autograd.profiler.profile -----------------------------------------------------------------
+
+py::object enter_profile(const py::object& manager) {
+  if (!py::cast<bool>(manager.attr("enabled"))) return manager;
+  COGRAD_CHECK(!py::cast<bool>(manager.attr("entered")),
+               "Profiler context manager is not reentrant");
+  COGRAD_CHECK(!watching(kWatchProfile), "Profiler is already enabled on this process");
+  const auto notes = py::cast<py::tuple>(manager.attr("_notes"));
+  const bool memory = py::cast<bool>(notes[0]), places = py::cast<bool>(notes[1]);
+  take_profile_events();
+  manager.attr("entered") = true;
+  manager.attr("_begin") = now_ns();
+  manager.attr("_active") = true;
+  note_in_profile(memory, places);
+  set_watch(kWatchProfile, true);
+  return manager;
+}
+
+void exit_profile(const py::object& manager) {
+  if (!py::cast<bool>(manager.attr("enabled"))) return;
+  COGRAD_CHECK(py::cast<bool>(manager.attr("_active")),
+               "Can't disable the profiler when it's not running: profile.__exit__() without an "
+               "__enter__() before it");
+  manager.attr("_active") = false;
+  set_watch(kWatchProfile, false);
+  note_in_profile(false, false);
+  manager.attr("_raw") = profile_events();
+}
+
+// Calls a method of profiler.profile, which is Python code: if it raises, its run does not go on.
+void call_or_stop(const py::object& manager, const char* method) {
+  try {
+    manager.attr(method)();
+  } catch (py::error_already_set&) {
+    const py::object run = manager.attr("_run");
+    if (!run.is_none() && py::cast<bool>(run.attr("_active"))) exit_profile(run);
+    throw;
+  }
+}
+
 }  // namespace
 
 void call_watched(const OpRecord* r, const Value* given, Result& out) {
@@ -243,20 +328,22 @@ void init_watch(py::module_& m) {
   m.def(
       "is_anomaly_check_nan_enabled", [] { return !watching(kWatchNodes) || watching(kWatchNan); },
       "Whether anomaly mode searches gradients for nan.");
-  m.def("_anomaly_state", [] {
-    return py::make_tuple(watching(kWatchNodes), watching(kWatchNan), watching(kWatchForward),
-                          watching(kWatchInf));
+  m.def("_anomaly_state", &anomaly_state);
+  m.attr("_enter_anomaly") = enter_method(&enter_anomaly);
+  m.attr("_exit_anomaly") = exit_method(&exit_anomaly);
+  m.def("_has_write_callback", [] { return write_callback != nullptr; });
+  m.attr("_enter_mutation") = enter_method(&enter_mutation);
+  m.attr("_exit_mutation") = exit_method(&exit_mutation);
+  m.attr("_enter_profile") = enter_method(&enter_profile);
+  m.attr("_exit_profile") = exit_method(&exit_profile);
+  m.attr("_enter_start") = enter_method([](const py::object& manager) {
+    call_or_stop(manager, "start");
+    return manager;
   });
-  m.def("_set_write_callback", [](const py::object& f) {
-    set_watch(kWatchCallback, !f.is_none());
-    PyObject* fresh = f.is_none() ? nullptr : f.inc_ref().ptr();
-    Py_XDECREF(std::exchange(write_callback, fresh));
-  });
-  m.def("_set_profiling", [](bool on) { set_watch(kWatchProfile, on); });
-  m.def("_note_in_profile", &note_in_profile);
+  m.attr("_exit_stop") =
+      exit_method([](const py::object& manager) { call_or_stop(manager, "stop"); });
   m.def("_live_bytes", &live_bytes, "Bytes of tensor data in blocks of their own.");
   m.def("_profiling", [] { return watching(kWatchProfile); });
-  m.def("_profile_events", &profile_events);
   m.def("_profile_now", &now_ns);
   m.def("_profile_add", [](const std::string& name, int64_t begin, int64_t end) {
     add_profile_event({ProfileEvent::Kind::User, name, 0, begin, end});

@@ -13,7 +13,6 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Any
 
 import cograd
@@ -86,13 +85,8 @@ def _call_mode(
     func: Callable[..., Any], types: tuple[type, ...], args: Any, kwargs: dict[str, Any]
 ) -> Any:
     """Asks the innermost mode; while it runs, the next one out is the innermost."""
-    mode = _modes.stack.pop()
-    _C._overrides_enter_mode(-1)
-    try:
-        return getattr(mode, _protocol_name(type(mode)))(func, types, args, kwargs)
-    finally:
-        _modes.stack.append(mode)
-        _C._overrides_enter_mode(1)
+    name = _protocol_name(type(_modes.stack[-1]))
+    return _C._call_function_mode(name, func, types, args, kwargs)
 
 
 def _dispatch(func: Callable[..., Any], candidates: Any, args: Any, kwargs: Any) -> Any:
@@ -194,13 +188,8 @@ class DisableTorchFunctionSubclass:
 
     _level = 1
 
-    def __enter__(self) -> None:
-        self._before = _C._overrides_set_off(max(self._level, _C._overrides_off()))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: Any, trace: TracebackType | None
-    ) -> None:
-        _C._overrides_set_off(self._before)
+    __enter__ = _C._enter_overrides_off
+    __exit__ = _C._exit_overrides_off
 
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
@@ -224,16 +213,8 @@ class TorchFunctionMode:
     ) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define __torch_function__")
 
-    def __enter__(self) -> Any:
-        _modes.stack.append(self)
-        _C._overrides_enter_mode(1)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: Any, trace: TracebackType | None
-    ) -> None:
-        _modes.stack.pop()
-        _C._overrides_enter_mode(-1)
+    __enter__ = _C._enter_function_mode
+    __exit__ = _C._exit_function_mode
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
@@ -295,11 +276,8 @@ def _default(
         raise TypeError(f"torch.{name}(): got a cograd.Tensor, but {_CONVERT}")
     if not related:
         return NotImplemented
-    _C._overrides_set_off(off or 1)
-    try:
-        result = func(*args, **(kwargs or {}))
-    finally:
-        _C._overrides_set_off(off)
+    kwargs = kwargs or {}
+    result = func(*args, **kwargs) if off else _disabled(func, types, args, kwargs)
     return result if func in get_default_nowrap_functions() else _convert(result, cls)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from cograd import _absent
+from cograd import _C, _absent
 from cograd.autograd.profiler import EventList, record_function
 from cograd.autograd.profiler import profile as _Run
 
@@ -180,7 +180,6 @@ class profile:
         self._accumulates = acc_events
         self._earlier = EventList()
         self._run: _Run | None = None
-        self._recording = False
         self._block: record_function | None = None
         self._metadata: dict[str, Any] = {}
 
@@ -189,13 +188,16 @@ class profile:
         """What this step's is."""
         return self._schedule(self.step_num) if self._schedule else ProfilerAction.RECORD
 
+    @property
+    def _recording(self) -> bool:
+        return self._run is not None and self._run._active
+
     def _begin_step(self) -> None:
         if self.current_action in _RECORDING and not self._recording:
             if self._accumulates and self._run is not None:
                 self._earlier += self._run.function_events
             self._run = _Run(**self._options)
             self._run.__enter__()
-            self._recording = True
         if self._schedule and self._recording:
             self._block = record_function(f"ProfilerStep#{self.step_num}")
             self._block.__enter__()
@@ -208,7 +210,6 @@ class profile:
         if self._recording and (saves or last):
             assert self._run is not None
             self._run.__exit__()
-            self._recording = False
             if self.on_trace_ready is not None:
                 self.on_trace_ready(self)
 
@@ -228,12 +229,9 @@ class profile:
         """Ends the last step; the trace is ready if it was recorded."""
         self._end_step(last=True)
 
-    def __enter__(self) -> profile:
-        self.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.stop()
+    # They call start and stop; where these are interrupted, nothing is recorded any more.
+    __enter__ = _C._enter_start
+    __exit__ = _C._exit_stop
 
     def events(self) -> EventList:
         """The events, in order of their beginning.

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Generator, MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from cograd import _C
 from cograd._C import Tensor
-from cograd.autograd.grad_mode import no_grad
+from cograd.autograd.grad_mode import _Mode, no_grad
 
 
 class saved_tensors_hooks:
@@ -73,18 +72,27 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(pack, unpack)
 
 
-@contextlib.contextmanager
-def disable_saved_tensors_hooks(error_message: str) -> Generator[None, None, None]:
+class disable_saved_tensors_hooks(_Mode):  # noqa: N801: torch's name
     """Entering :class:`saved_tensors_hooks` inside raises RuntimeError with this message.
 
+    A context manager; as a decorator, of each call.
+
+    Args:
+        error_message: what the exception says.
+
     Raises:
-        RuntimeError: hooks are active already.
+        RuntimeError: when it is entered and hooks are active already.
     """
-    previous = _C._saved_tensors_hooks_disable(error_message)
-    try:
-        yield
-    finally:
-        _C._saved_tensors_hooks_restore(previous)
+
+    def __init__(self, error_message: str) -> None:
+        self.error_message = error_message
+        self._before: list[str | None] = []
+
+    def clone(self) -> disable_saved_tensors_hooks:
+        return type(self)(self.error_message)
+
+    __enter__ = _C._enter_hooks_disabled
+    __exit__ = _C._exit_hooks_disabled
 
 
 class _Handle:
@@ -94,7 +102,6 @@ class _Handle:
 
 
 _Key = tuple[int, int, int]
-_mutation_allowed = False
 
 
 class _AllowMutationOnSavedContext:
@@ -130,7 +137,7 @@ class _AllowMutationOnSavedContext:
         found = self.cloned.get(handle)
         if found is None:
             found = self.original.get(handle)
-        if not _mutation_allowed or found is None:
+        if not _C._has_write_callback() or found is None:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context "
                 "in which the graph was originally recorded."
@@ -149,8 +156,7 @@ class _AllowMutationOnSavedContext:
                 self.cloned[handle] = original.detach().clone()
 
 
-@contextlib.contextmanager
-def allow_mutation_on_saved_tensors() -> Generator[_AllowMutationOnSavedContext, None, None]:
+class allow_mutation_on_saved_tensors(_Mode):  # noqa: N801: torch's name
     """Tensors saved for backward may be written in place: they are cloned before the write.
 
     Forward and backward must both run inside. Cannot be nested.
@@ -158,16 +164,10 @@ def allow_mutation_on_saved_tensors() -> Generator[_AllowMutationOnSavedContext,
     Returns:
         A context with the mappings ``original`` and ``cloned``, and ``clear()``.
     """
-    global _mutation_allowed
-    if _mutation_allowed:
-        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-    context = _AllowMutationOnSavedContext()
-    with saved_tensors_hooks(context.pack, context.unpack):
-        _mutation_allowed = True
-        _C._set_write_callback(context.before_write)
-        try:
-            yield context
-        finally:
-            _C._set_write_callback(None)
-            context.clear()
-            _mutation_allowed = False
+
+    def __init__(self) -> None:
+        self._context = _AllowMutationOnSavedContext()
+        self._hooks = saved_tensors_hooks(self._context.pack, self._context.unpack)
+
+    __enter__ = _C._enter_mutation
+    __exit__ = _C._exit_mutation

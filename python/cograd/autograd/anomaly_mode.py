@@ -99,12 +99,8 @@ class detect_anomaly:
         self.inf = inf
         warnings.warn(_WARNING, stacklevel=2)
 
-    def __enter__(self) -> None:
-        self.prev = _C._anomaly_state()
-        _C._set_anomaly(True, self.check_nan, self.forward, self.inf)
-
-    def __exit__(self, *exc: object) -> None:
-        _C._set_anomaly(*self.prev)
+    __enter__ = _C._enter_anomaly
+    __exit__ = _C._exit_anomaly
 
 
 class set_detect_anomaly:
@@ -121,11 +117,8 @@ class set_detect_anomaly:
         self.prev = _C._anomaly_state()
         _C._set_anomaly(mode, check_nan, forward, inf)
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        _C._set_anomaly(*self.prev)
+    __enter__ = _C._enter_set
+    __exit__ = _C._exit_anomaly
 
 
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:

@@ -76,11 +76,8 @@ class dual_level(_Mode):  # noqa: N801: torch's name
             value, tangent = unpack_dual(y)
     """
 
-    def __enter__(self) -> int:  # type: ignore[override]
-        return enter_dual_level()
-
-    def __exit__(self, *exc: object) -> None:
-        exit_dual_level()
+    __enter__ = _C._enter_dual_block
+    __exit__ = _C._exit_dual_block
 
 
 def _level(level: int | None, what: str) -> int:
@@ -131,11 +128,8 @@ class _set_fwd_grad_enabled(_Mode):  # noqa: N801: torch's name
     def clone(self) -> _set_fwd_grad_enabled:
         return type(self)(self.mode)
 
-    def __enter__(self) -> None:
-        self.before = _C._set_forward_mode(self.mode)
-
-    def __exit__(self, *exc: object) -> None:
-        _C._restore_forward_mode(self.before)
+    __enter__ = _C._enter_forward_mode
+    __exit__ = _C._exit_forward_mode
 
 
 def _is_fwd_grad_enabled() -> bool:

@@ -139,11 +139,8 @@ class set_grad_enabled(_Mode):
     def __repr__(self) -> str:
         return f"{type(self).__module__}.{type(self).__qualname__}(mode={self.mode})"
 
-    def __enter__(self) -> None:
-        _C._set_grad_enabled(self.mode)
-
-    def __exit__(self, *exc: object) -> None:
-        _C._set_grad_enabled(self.prev)
+    __enter__ = _C._enter_set_grad
+    __exit__ = _C._exit_grad
 
 
 class inference_mode(_Mode):
@@ -195,11 +192,8 @@ class set_multithreading_enabled(_Mode):
     def clone(self) -> set_multithreading_enabled:
         return type(self)(self.mode)
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        _C._set_multithreading(self.prev)
+    __enter__ = _C._enter_set
+    __exit__ = _C._exit_multithreading
 
 
 class enforce_grad_layout_policy:

@@ -268,32 +268,20 @@ class profile:
         self.enabled = enabled
         self._notes = (profile_memory, with_stack)
         self.entered = False
+        self._active = False
         self._begin = 0
+        self._raw: list[Any] | None = None  # the events, from __exit__ until they are asked for
         self._events: EventList | None = None
 
-    def __enter__(self) -> profile:
-        if not self.enabled:
-            return self
-        if self.entered:
-            raise RuntimeError("Profiler context manager is not reentrant")
-        if _C._profiling():
-            raise RuntimeError("Profiler is already enabled on this process")
-        self.entered = True
-        _C._profile_events()
-        _C._note_in_profile(*self._notes)
-        self._begin = _C._profile_now()
-        _C._set_profiling(True)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self.enabled:
-            _C._set_profiling(False)
-            _C._note_in_profile(False, False)
-            self._events = _with_self_times(_C._profile_events(), self._begin)
+    __enter__ = _C._enter_profile
+    __exit__ = _C._exit_profile
 
     @property
     def function_events(self) -> EventList:
         """The events, in order of their beginning."""
+        if self._raw is not None:
+            self._events = _with_self_times(self._raw, self._begin)
+            self._raw = None
         if self._events is None:
             raise RuntimeError("Profiler didn't finish running")
         return self._events
@@ -324,7 +312,8 @@ class profile:
         return self.function_events.self_cpu_time_total
 
     def __str__(self) -> str:
-        return "<unfinished autograd.profiler.profile>" if self._events is None else self.table()
+        finished = self._raw is not None or self._events is not None
+        return self.table() if finished else "<unfinished autograd.profiler.profile>"
 
     __repr__ = __str__
 
