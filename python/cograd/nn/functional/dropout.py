@@ -34,6 +34,8 @@ def _run(name: str, input: Tensor, p: float, training: bool, inplace: bool) -> T
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeroes elements with probability ``p`` and scales the rest by 1 / (1 - p)."""
     _check(p)
+    if not training or p == 0.0:  # vmap would take the op for one that draws
+        return input
     if inplace:
         return input.dropout_(p, training)
     return cograd._C._nn.dropout(input, p, training)
