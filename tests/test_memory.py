@@ -684,7 +684,7 @@ def make_cycle(x):
 
 @pytest.mark.parametrize("way", ["garbage", "finalizer", "callback"])
 def test_objects_of_a_collection_may_be_kept_beyond_it(way):
-    """gc.DEBUG_SAVEALL, get_objects() in a finalizer and in a callback: how leaks are looked for."""
+    """DEBUG_SAVEALL, get_objects() in a finalizer and in a callback: how leaks are looked for."""
     x, kept = leaf([1.0, 2.0]), []
 
     class Looks:

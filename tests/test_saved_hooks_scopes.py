@@ -125,16 +125,24 @@ def test_ops_recorded_by_a_pack_hook_go_to_the_hooks_that_do_not_run():
 def test_scope_is_left_on_the_thread_that_leaves_it():
     x = leaf([1.0, 2.0])
 
+    def leave_elsewhere():  # that thread has none
+        with pytest.raises(RuntimeError, match="no hooks of saved tensors are active"):
+            leave(scope)
+        refused.append(True)
+
     def pack(t):
-        worker = threading.Thread(target=leave, args=(scope,))  # it has none: nothing happens
+        worker = threading.Thread(target=leave_elsewhere)
         worker.start()
         worker.join()
         return t
+
+    refused = []
 
     scope = saved_tensors_hooks(pack, identity)
     with scope:
         (x * x).sum().backward()
     assert same(x.grad, [2, 4])
+    assert refused and all(refused)
 
 
 def test_save_on_cpu_left_in_a_hook():

@@ -27,9 +27,7 @@ void fill_where(char* const* ptrs, const int64_t* strides, int64_t n, const void
 }
 
 // Memory from elsewhere holds any byte where a bool is: what is not 0 is true.
-bool is_true(const bool* mask, int64_t i) {
-  return reinterpret_cast<const uint8_t*>(mask)[i] != 0;
-}
+bool is_true(const bool* mask, int64_t i) { return reinterpret_cast<const uint8_t*>(mask)[i] != 0; }
 
 int64_t count_true(const bool* mask, int64_t n) {
   int64_t total = 0, i = 0;

@@ -152,15 +152,16 @@ void end_collection() {
   end_graph_reading();
 }
 
-// Python's finalizers have run, which may have taken references from C++: the counts are brought up to
-// date before the collector looks what has come back to life. Proxies are the youngest objects, so
-// their finalizers run last; the first of them does it for all.
+// Python's finalizers have run, which may have taken references from C++: the counts are brought up
+// to date before the collector looks what has come back to life. Proxies are the youngest objects,
+// so their finalizers run last; the first of them does it for all.
 void proxy_finalize(PyObject*) {
   if (live_proxies == nullptr || std::exchange(counted_anew, true)) return;
   for (PyObject* o : *live_proxies) {
     auto* p = reinterpret_cast<Proxy*>(o);
     const uint32_t refs = p->tensor != nullptr ? p->tensor->refs.load() : p->node->references();
-    const Py_ssize_t more = static_cast<Py_ssize_t>(refs) - 1 - p->counted;  // one is end_collection's
+    const Py_ssize_t more =
+        static_cast<Py_ssize_t>(refs) - 1 - p->counted;  // one is end_collection's
     Py_SET_REFCNT(o, Py_REFCNT(o) + more);
     p->counted += more;
   }

@@ -48,7 +48,6 @@ from cograd._C import (
 )
 from cograd._version import __version__
 from cograd._memory_format import layout, memory_format
-from cograd import _device_scope as _device_scope
 
 half = float16
 float = float32

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Queries about dtypes and tensors: finfo, iinfo, promotion, type names."""
+"""Queries about dtypes and tensors: finfo, iinfo, promotion, type names. Devices as contexts."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from cograd import _C
 from cograd._C import Tensor, can_cast, dtype, promote_types, result_type
@@ -23,6 +24,9 @@ __all__ = [
     "set_default_dtype",
     "typename",
 ]
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _dtype_name(value: Any) -> str:
@@ -209,3 +213,27 @@ def _is_complex_method(self: Tensor) -> bool:
 
 
 Tensor.is_complex = _is_complex_method  # type: ignore[method-assign]
+
+
+# ``with device("cpu"):`` and ``@device("cpu")``: where new tensors go, which is the CPU anyway.
+
+
+def _enter_device(self: _C.device) -> _C.device:
+    """Nothing; RuntimeError for a device that there is not."""
+    _C._check_device(self)
+    return self
+
+
+def _exit_device(self: _C.device, *exc: object) -> None:
+    """Nothing."""
+
+
+def _on_device(self: _C.device, func: _F) -> _F:
+    """``func``; RuntimeError for a device that there is not."""
+    _C._check_device(self)
+    return func
+
+
+_C.device.__enter__ = _enter_device  # type: ignore[attr-defined, method-assign, unused-ignore]
+_C.device.__exit__ = _exit_device  # type: ignore[attr-defined, method-assign, unused-ignore]
+_C.device.__call__ = _on_device  # type: ignore[attr-defined, method-assign, unused-ignore]

@@ -21,7 +21,7 @@ def make(op: str, fields: str) -> Any:
             values, named = tuple(values[0]), {}
         return plain(cls, *values, **named)
 
-    made.__new__ = new  # type: ignore[method-assign]
+    made.__new__ = new  # type: ignore[assignment, method-assign]
     made.__repr__ = _repr  # type: ignore[method-assign]
     made.__reduce__ = _reduce  # type: ignore[method-assign]
     made._spec = (op, fields)  # type: ignore[attr-defined]

@@ -209,8 +209,8 @@ def svd(
 
     Gradients through U and Vh need distinct singular values, and positive ones unless m = n. Of
     complex matrices they need a result that does not depend on the phases that a column of U and
-    the row of Vh share: backward raises RuntimeError otherwise. So it does for a result that depends
-    on which basis the vectors beyond k are, and not on the space alone that they span.
+    the row of Vh share: backward raises RuntimeError otherwise. So it does for a result that
+    depends on which basis the vectors beyond k are, and not on the space alone that they span.
     Raises LinAlgError for elements that are not finite.
     """
     return _ops.linalg_svd(A, full_matrices, driver=driver, out=out)

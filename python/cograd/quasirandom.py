@@ -36,7 +36,7 @@ class SobolEngine:
                 f"got {dimension}"
             )
         try:
-            from scipy.stats import qmc
+            from scipy.stats import qmc  # type: ignore[import-untyped, unused-ignore]
         except ImportError as error:
             raise ImportError("quasirandom.SobolEngine needs SciPy: pip install scipy") from error
         self.dimension = dimension

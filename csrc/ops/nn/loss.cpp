@@ -160,8 +160,7 @@ void check_probabilities(const char* name, const Tensor& x) {
   const Tensor high = fold(ReduceOp::Max, x, Reduction::Sum);
   const double lo = *raw_cast(low, DType::Float64).data<double>();
   const double hi = *raw_cast(high, DType::Float64).data<double>();
-  COGRAD_CHECK(lo >= 0 && hi <= 1,
-               "binary_cross_entropy(): all elements of ", name,
+  COGRAD_CHECK(lo >= 0 && hi <= 1, "binary_cross_entropy(): all elements of ", name,
                " should be between 0 and 1, got values from ", lo, " to ", hi);
 }
 
