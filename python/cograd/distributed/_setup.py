@@ -120,8 +120,11 @@ def init_process_group(
     if store is not None:
         raise ValueError("init_process_group: there is no store; mpiexec says who the ranks are")
     _names.set_debug_level_from_env()
-    _check_backend("init_process_group", backend)  # before a lack of MPI can hide it
-    runtime = _runtime.start(limit)
+    try:
+        runtime = _runtime.start(limit)
+    except ImportError:
+        _check_backend("init_process_group", backend)  # one that would not help with MPI either
+        raise
     _check_backend("init_process_group", backend)
     for what, given, actual in (
         ("world_size", world_size, runtime.size),
