@@ -102,7 +102,12 @@ def calls_look_alike():
     works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(50)]
     assert all(work.wait() for work in works)
     other = torch.ones(4, dtype=torch.int32) if rank == 1 else torch.ones(4)
-    caught(dist.all_reduce, other, async_op=False)
+
+    def reduce_and_wait():  # a rank whose neighbour's call is its own is told by the next call
+        dist.all_reduce(other)
+        dist.barrier()
+
+    caught(reduce_and_wait)
     caught(dist.barrier)
 
 
