@@ -642,11 +642,7 @@ PyObject* wrap_result(const OpRecord* r, Result& result) {
   py::object& type = types[r];
   if (!type)
     type = py::module_::import("cograd._return_types").attr("make")(r->spec.name, r->spec.returns);
-  // As tuple.__new__ does: the class' own is Python code, for what users pass.
-  PyObject* made = PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(type.ptr()),
-                                       py::make_tuple(items).ptr(), nullptr);
-  if (made == nullptr) throw_python_error();
-  return made;
+  return named_tuple(type, items);
 }
 
 py::object foreign_op_object(const ForeignOp& op) {

@@ -7,6 +7,14 @@
 
 namespace cograd::python {
 
+// By tuple.__new__: that of the class itself is Python code, for what users pass.
+inline PyObject* named_tuple(py::handle type, const py::tuple& items) {
+  PyObject* made = PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(type.ptr()),
+                                       py::make_tuple(items).ptr(), nullptr);
+  if (made == nullptr) throw_python_error();
+  return made;
+}
+
 // The first record of that name that is a function or method; null if there is none.
 const OpRecord* find_op(std::string_view name, uint32_t flags = kFunction | kMethod | kInternal);
 
