@@ -242,6 +242,13 @@ def test_other_devices_and_dtypes_warn():
         torch.autocast("abacus")
     with pytest.raises(ValueError, match="type `str`"):
         torch.autocast(5)
+    with pytest.raises(TypeError, match=r"autocast\(\): argument 'dtype' .* not str"):
+        torch.autocast("cpu", "float16")
+    torch.set_autocast_enabled("cuda:0", True)
+    try:
+        assert torch.is_autocast_enabled("cuda")
+    finally:
+        torch.set_autocast_enabled("cuda", False)
     with pytest.raises(TypeError, match="floating dtype"):
         torch.set_autocast_dtype("cpu", torch.int8)
     with pytest.raises(TypeError, match="must be a dtype, not list"):

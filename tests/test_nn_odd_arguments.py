@@ -384,3 +384,14 @@ def test_binary_cross_entropy_refuses_targets_that_are_no_probabilities(target):
     x = torch.tensor([0.5, 0.5])
     with pytest.raises(RuntimeError, match="all elements of target should be between 0 and 1"):
         F.binary_cross_entropy(x, torch.tensor([1.0, target]))
+
+
+def test_global_average_pooling_takes_any_leading_dims():
+    for n, shape in ((2, (3, 4)), (2, (2, 3, 4, 5, 6)), (3, (3, 4, 5)), (3, (1, 2, 3, 4, 5, 6))):
+        x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+        pool = getattr(nn, f"AdaptiveAvgPool{n}d")
+        dims = tuple(range(-n, 0))
+        torch.testing.assert_close(pool(1)(x), x.mean(dims, keepdim=True))
+        assert torch.autograd.gradcheck(pool(1), x)
+        with pytest.raises(RuntimeError, match=f"adaptive_avg_pool{n}d"):
+            pool(2)(x)

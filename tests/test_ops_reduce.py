@@ -251,6 +251,31 @@ def test_var_is_stable():
     assert t.var().item() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("repeat", [1, 700])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_var_of_values_whose_squares_overflow(repeat, transposed):
+    # rows: squares beyond float32's range, sums beyond it, one such value among small ones
+    for rows in ([[0, 1e25, 1]], [[0, 3e38, -3e38]], [[3e38, 3e38, 3e38]], [[1, 2, 2e19]]):
+        x = np.repeat(np.array(rows * 19, np.float32), repeat, axis=1)
+        t = torch.tensor(np.ascontiguousarray(x.T)).T if transposed else torch.tensor(x)
+        std, mean = torch.std_mean(t, 1)
+        wide = x.astype(np.float64)
+        near = {"rtol": 2e-6, "atol": wide.max() * 1e-7}
+        np.testing.assert_allclose(std.numpy(), wide.std(1, ddof=1), **near)
+        np.testing.assert_allclose(mean.numpy(), wide.mean(1), **near)
+
+
+def test_var_that_overflows_is_infinite_and_of_infinite_values_nan():
+    for x in ([0, 1e155, 1], [1.7e308, -1.7e308], [1e200] * 1500 + [-1e200] * 1500):
+        t = torch.tensor(x, dtype=F8)
+        assert t.var().item() == INF == torch.stack([t, t], 1).std(0)[1].item()
+    for x in ([INF, 1], [INF, -INF], [NAN, 1], [1, 2] * 1000 + [INF]):
+        for dtype in (torch.float32, F8):
+            var, mean = torch.var_mean(torch.tensor(x, dtype=dtype))
+            assert math.isnan(var.item())
+            assert str(mean.item()) == str(sum(x) / len(x))
+
+
 @pytest.mark.parametrize("p", [0, 0.5, 1, 2, 3, INF, -INF, -1, "fro"])
 def test_norm_orders(p):
     x = rand(2, 3) + 2

@@ -50,19 +50,33 @@ COGRAD_INLINE Vec<A, kLanes<A>> vector_at(const ReduceLeaf& leaf, const char* x)
 
 void merge_var(VarState& s, double count, double mean, double m2) {
   if (count == 0) return;
+  if (s.count == 0) {
+    s = VarState{count, mean, m2};
+    return;
+  }
   const double total = s.count + count;
   const double delta = mean - s.mean;
   const double joined = s.mean + delta * (count / total);
   s.m2 += m2 + delta * delta * (s.count * count / total);
   // NaN by inf - inf: the sum of the means is infinite, or NaN rightly.
-  s.mean = s.count == 0 ? mean : joined == joined ? joined : s.mean + mean;
+  s.mean = joined == joined ? joined : s.mean + mean;
   s.count = total;
 }
 
-// A mean that was rounded to A, with what that left over; an infinite one leaves NaN.
-double whole_mean(double rounded, double rest) {
-  const double mean = rounded + rest;
-  return mean == mean ? mean : rounded;
+// A block whose squares overflow A, or that is not finite: Welford's method (1962) in double. An
+// infinite value leaves its sum as the mean.
+template <class A>
+void merge_extreme(VarState& s, const A* p, int64_t n) {
+  double mean = 0, m2 = 0, sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double v = static_cast<double>(p[i]);
+    const double d = v - mean;
+    mean += d / static_cast<double>(i + 1);
+    m2 += d * (v - mean);
+    sum += v;
+  }
+  const bool overflows = !(m2 >= 0) && std::isfinite(sum);
+  merge_var(s, static_cast<double>(n), mean == mean ? mean : sum, overflows ? kInf : m2);
 }
 
 template <class A>
@@ -86,10 +100,13 @@ struct Var {
       const A shift = static_cast<A>(sum_of(p, m, [](auto v) { return v; }) / count);
       double d1 = sum_of(p, m, [shift](auto v) { return v - shift; });
       const double d2 = sum_of(p, m, [shift](auto v) { return (v - shift) * (v - shift); });
+      if (!std::isfinite(d2)) {
+        merge_extreme(s, p, m);
+        continue;
+      }
       // d1 is what rounding the mean to A left over.
       d1 /= count;
-      merge_var(s, count, whole_mean(static_cast<double>(shift), d1),
-                std::max(d2 - count * d1 * d1, d2 * 0));
+      merge_var(s, count, static_cast<double>(shift) + d1, std::max(d2 - count * d1 * d1, 0.0));
     }
   }
   static void col(const ReduceLeaf& leaf, void* state, const char* x, int64_t m, int64_t rows,
@@ -102,14 +119,14 @@ struct Var {
       const char* base = x + j * leaf.itemsize;
       for (int64_t r = 0; r < rows; r += kRowsMax) {
         const int64_t k = std::min(kRowsMax, rows - r);
-        const char* p = base + r * row_stride;
+        const char* p0 = base + r * row_stride;
         V sum{}, d1{}, d2{};
         for (int64_t i = 0; i < k; ++i) {
-          sum += vector_at<A>(leaf, p + i * row_stride);
+          sum += vector_at<A>(leaf, p0 + i * row_stride);
         }
         const V shift = sum / static_cast<A>(k);
         for (int64_t i = 0; i < k; ++i) {
-          const V d = vector_at<A>(leaf, p + i * row_stride) - shift;
+          const V d = vector_at<A>(leaf, p0 + i * row_stride) - shift;
           d1 += d;
           d2 += d * d;
         }
@@ -117,8 +134,12 @@ struct Var {
         for (int i = 0; i < L; ++i) {
           const double e = static_cast<double>(d1[i]) / count;
           const double q = static_cast<double>(d2[i]);
-          merge_var(s[j + i], count, whole_mean(static_cast<double>(shift[i]), e),
-                    std::max(q - count * e * e, q * 0));
+          if (std::isfinite(q)) {
+            merge_var(s[j + i], count, static_cast<double>(shift[i]) + e,
+                      std::max(q - count * e * e, 0.0));
+          } else {
+            row(leaf, s + j + i, p0 + i * leaf.itemsize, k, row_stride, 0);
+          }
         }
       }
     }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // avg_pool and adaptive_avg_pool: means of windows, one dim after the other.
+#include <algorithm>
+
 #include "ops/core/autocast.h"
 #include "ops/nn/pool.h"
 #include "ops/nn/resample.h"
@@ -54,8 +56,21 @@ Tensor avg_pool(const char* op, const Tensor& x, IntList kernel, IntList stride,
   return divisor ? div(y, static_cast<double>(*divisor)) : y;
 }
 
+// One window over all of the last dims: a mean, which takes any dims before them, as in torch.
+template <int N>
+bool is_global(const Tensor& x, IntList output_size) {
+  if (N == 1 || x.dim() < N) return false;
+  const IntList in = x.sizes().last(N);
+  return std::all_of(output_size.begin(), output_size.end(), [](int64_t n) { return n == 1; }) &&
+         std::find(in.begin(), in.end(), 0) == in.end();
+}
+
 template <int N>
 Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
+  if (is_global<N>(x, pool_dims(op, output_size, "output_size", N))) {
+    const int64_t last[] = {-3, -2, -1};
+    return mean(x, IntList(last).last(N), true);
+  }
   const Dims out = adaptive_sizes(op, x, output_size, N);
   const IntList in = x.sizes().last(N);
   check_room(x, out);

@@ -93,6 +93,7 @@ class autocast:
 
     Raises:
         RuntimeError: an unknown device_type.
+        TypeError: a dtype that is none.
     """
 
     def __init__(
@@ -104,6 +105,11 @@ class autocast:
     ) -> None:
         self.device = _device_type(device_type, "autocast")
         self.fast_dtype = get_autocast_dtype(self.device) if dtype is None else dtype
+        if not isinstance(self.fast_dtype, _dtype):
+            raise TypeError(
+                "autocast(): argument 'dtype' (position 2) must be a dtype, not "
+                f"{type(dtype).__name__}"
+            )
         self._enabled = enabled
         self._cache = cache_enabled
         if self.device != "cpu":
@@ -153,10 +159,11 @@ def set_autocast_enabled(*args: Any) -> None:
     device_type, enabled = args if len(args) == 2 else ("cuda", *args)
     if not isinstance(enabled, bool):
         raise TypeError(f"set_autocast_enabled(): expected a bool, got {type(enabled).__name__}")
-    if _device_type(device_type, "set_autocast_enabled") == "cpu":
+    kind = _device_type(device_type, "set_autocast_enabled")
+    if kind == "cpu":
         _C._set_autocast_enabled(enabled)
     else:
-        _absent.enabled[device_type] = enabled
+        _absent.enabled[kind] = enabled
 
 
 def get_autocast_dtype(device_type: str) -> _dtype:

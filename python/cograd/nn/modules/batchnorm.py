@@ -654,7 +654,7 @@ class CrossMapLRN2d(Module):
         k: added to the mean; 0 divides by 0 where all are 0.
 
     Raises:
-        AssertionError: an input of other than 4 dims.
+        ValueError: an input of other than 4 dims.
 
     Shape:
         - input and output: (N, C, H, W).
@@ -671,7 +671,7 @@ class CrossMapLRN2d(Module):
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, H, W) to the same shape."""
         if input.dim() != 4:
-            raise AssertionError(
+            raise ValueError(
                 f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead."
             )
         half = int((self.size - 1) / 2 + 1) - 1

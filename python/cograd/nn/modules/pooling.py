@@ -503,7 +503,8 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
         output_size: (Hout, Wout), or an int for both; None keeps a size.
 
     Raises:
-        RuntimeError: an input of other than 3 or 4 dims, a negative size, or more sizes than 2.
+        RuntimeError: an input of other than 3 or 4 dims unless the sizes are 1, a negative size, or
+            more sizes than 2.
         NotImplementedError: an input that is not floating.
 
     Shape:
@@ -525,7 +526,8 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
         output_size: (Dout, Hout, Wout), or an int for all; None keeps a size.
 
     Raises:
-        RuntimeError: an input of other than 4 or 5 dims, a negative size, or more sizes than 3.
+        RuntimeError: an input of other than 4 or 5 dims unless the sizes are 1, a negative size, or
+            more sizes than 3.
         NotImplementedError: an input that is not floating.
 
     Shape:
