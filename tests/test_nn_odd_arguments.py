@@ -66,6 +66,18 @@ def test_an_infinite_error_has_the_gradient_of_the_line(loss):
     assert math.isnan(bad.grad.item())
 
 
+@pytest.mark.parametrize(
+    ("dtype", "beta"),
+    [(torch.float16, 1e-8), (torch.float16, 1e-5), (torch.float32, 1e-50), (torch.float64, 5e-324)],
+)
+def test_smooth_l1_loss_of_a_beta_that_vanishes_is_l1_loss(dtype, beta):
+    x = torch.tensor([0.01, -1, 0], dtype=dtype, requires_grad=True)
+    loss = F.smooth_l1_loss(x, torch.zeros(3, dtype=dtype), reduction="none", beta=beta)
+    loss.sum().backward()
+    torch.testing.assert_close(loss, x.abs(), atol=beta, rtol=0)
+    assert x.grad.tolist() == [1, -1, 0]
+
+
 def test_negative_targets_of_kl_div_are_nan():
     x = torch.zeros(3)
     loss = F.kl_div(x, torch.tensor([-1.0, 0.0, 1.0]), reduction="none")

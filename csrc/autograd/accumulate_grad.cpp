@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "autograd/batch.h"
+#include "autograd/engine.h"
 
 namespace cograd {
 
@@ -67,33 +68,55 @@ Tensor first_gradient(const TensorImpl* leaf, Tensor g, bool create_graph) {
 
 }  // namespace
 
-// The spin lock guards the slot only: the sums may be large, and a thread that waits for the
-// Python lock inside one must not be waited for with that lock held.
+// One thread at a time adds, others wait without the interpreter's lock, which the sum may need.
+// What a signal handler adds within the sum of its own thread does not wait.
+class AccumulateGrad::Turn {
+ public:
+  explicit Turn(std::atomic<const void*>& adding) : adding_(adding) {
+    const void* there = nullptr;
+    if (adding_.compare_exchange_strong(there, &here)) return;
+    mine_ = there != &here;
+    if (mine_) wait(there);
+  }
+  ~Turn() {
+    if (!mine_) return;
+    adding_.store(nullptr);
+    adding_.notify_one();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  void wait(const void* there) {
+    const Unlocked lock;
+    do {
+      if (there != nullptr) adding_.wait(there);
+      there = nullptr;
+    } while (!adding_.compare_exchange_strong(there, &here));
+  }
+  static thread_local char here;
+  std::atomic<const void*>& adding_;
+  bool mine_ = true;
+};
+thread_local char AccumulateGrad::Turn::here = 0;
+
+// The slot keeps the former gradient until the sum is there. Whoever takes an in-place sum's
+// tensor out meanwhile has the sum; any other sum is made anew.
 void AccumulateGrad::accumulate(Tensor g, bool create_graph) {
+  const Turn turn(adding_);
   Tensor& slot = variable_->meta->grad;
-  Tensor before;
-  lock();
-  before.swap(slot);
-  unlock();
-  Tensor sum = before;
-  try {
-    sum = before.defined() ? added(before, g, create_graph)
-                           : first_gradient(variable_, std::move(g), create_graph);
-    for (;;) {
-      Tensor meanwhile;  // what another thread left there
-      lock();
-      meanwhile.swap(slot);
-      if (!meanwhile.defined()) slot.swap(sum);
-      unlock();
-      if (!meanwhile.defined()) return;
-      before = meanwhile;
-      sum = added(sum, meanwhile, create_graph);
-    }
-  } catch (...) {
+  for (bool stored = false; !stored;) {
     lock();
-    if (!slot.defined()) slot.swap(before);
+    const Tensor before = slot;
     unlock();
-    throw;
+    Tensor sum = before.defined() ? added(before, g, create_graph)
+                                  : first_gradient(variable_, std::move(g), create_graph);
+    if (before.defined() && sum.is(before)) return;
+    if (!before.defined()) g = sum;
+    lock();
+    stored = slot.is(before);
+    if (stored) slot.swap(sum);
+    unlock();
   }
 }
 

@@ -152,8 +152,10 @@ class COGRAD_API AccumulateGrad final : public Node {
   TensorImpl* variable_impl() const noexcept { return variable_; }
 
  private:
+  class Turn;
   void accumulate(Tensor g, bool create_graph);
   TensorImpl* variable_;
+  std::atomic<const void*> adding_{nullptr};  // the thread whose turn it is
 };
 
 }  // namespace cograd

@@ -376,9 +376,13 @@ void widen(const char* x, int64_t n, int64_t stride, void* out) {
     for (; i + L <= n; i += L) store<A, L>(o + i, load(p + i));
   }
   for (; i < n; ++i) {
-    T v;
-    std::memcpy(&v, x + i * stride, sizeof v);
-    o[i] = static_cast<A>(v);
+    if constexpr (std::is_same_v<T, bool>) {
+      o[i] = x[i * stride] != 0;
+    } else {
+      T v;
+      std::memcpy(&v, x + i * stride, sizeof v);
+      o[i] = static_cast<A>(v);
+    }
   }
 }
 

@@ -26,7 +26,7 @@ void load_row(const T* x, int64_t n, int64_t step, bool descending, E* out) {
   using K = SortKey<T>;
   const K flip = descending ? static_cast<K>(~K{0}) : K{0};
   for (int64_t i = 0; i < n; ++i) {
-    out[i] = make_entry(static_cast<K>(sort_key(x[i * step]) ^ flip), i);
+    out[i] = make_entry(static_cast<K>(key_at(x + i * step) ^ flip), i);
   }
 }
 
@@ -114,7 +114,7 @@ void select_row(const T* x, int64_t n, int64_t step, int64_t k, bool largest, E*
     std::make_heap(out, out + k);
     K worst = key_of(out[0]);
     for (int64_t i = k; i < n; ++i) {
-      const auto key = static_cast<K>(sort_key(x[i * step]) ^ flip);
+      const auto key = static_cast<K>(key_at(x + i * step) ^ flip);
       if (key >= worst) continue;
       std::pop_heap(out, out + k);
       out[k - 1] = make_entry(key, i);

@@ -34,6 +34,14 @@ auto sort_key(T v) {
 }
 template <class T>
 using SortKey = decltype(sort_key(T{}));
+// Memory from elsewhere holds any byte where a bool is: what is not 0 is true.
+template <class T>
+SortKey<T> key_at(const T* p) {
+  if constexpr (std::is_same_v<T, bool>)
+    return *reinterpret_cast<const uint8_t*>(p) != 0;
+  else
+    return sort_key(*p);
+}
 
 // A key and where it came from. 32-bit keys share a word with a 32-bit position, so that entries
 // compare as one number and no two are equal.

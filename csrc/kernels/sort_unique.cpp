@@ -27,7 +27,7 @@ template <class T>
 int64_t unique_sorted(const T* x, int64_t n, T* values, int64_t* inverse, int64_t* counts) {
   using E = SortEntry<T>;
   const auto a = sort_buffer<E>(n), b = sort_buffer<E>(n);
-  for (int64_t i = 0; i < n; ++i) a[static_cast<size_t>(i)] = make_entry(sort_key(x[i]), i);
+  for (int64_t i = 0; i < n; ++i) a[static_cast<size_t>(i)] = make_entry(key_at(x + i), i);
   const E* sorted = radix_sort(a.get(), b.get(), n);
   int64_t found = 0, start = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -46,7 +46,7 @@ template <class T>
 int64_t unique_runs(const T* x, int64_t n, T* values, int64_t* inverse, int64_t* counts) {
   int64_t found = 0;
   for (int64_t i = 0; i < n; ++i) {
-    if (i == 0 || !same<T>(sort_key(x[i]), sort_key(x[i - 1]))) {
+    if (i == 0 || !same<T>(key_at(x + i), key_at(x + i - 1))) {
       values[found] = x[i];
       if (counts != nullptr) counts[found] = 0;
       ++found;
@@ -60,7 +60,7 @@ int64_t unique_runs(const T* x, int64_t n, T* values, int64_t* inverse, int64_t*
 template <class T>
 int compare_rows(const T* a, const T* b, int64_t cols) {
   for (int64_t j = 0; j < cols; ++j) {
-    const auto ka = sort_key(a[j]), kb = sort_key(b[j]);
+    const auto ka = key_at(a + j), kb = key_at(b + j);
     if (ka != kb) return ka < kb ? -1 : 1;
   }
   return 0;

@@ -166,9 +166,11 @@ void pad_block(Stages& s, const Layout& l, int k, int64_t n, int64_t padded) {
   move_elements(s.block[k] + n * size, size, s.block[k], 0, padded - n, size);
 }
 
+// number_at: an operand of stride 0 and 16 bits that is `number` instead.
 __attribute__((noinline, noclone)) void run_staged(KernelFn kernel, const Layout& l,
                                                    char* const* ptrs, const int64_t* strides,
-                                                   int64_t n, const void* params) {
+                                                   int64_t n, const void* params,
+                                                   int number_at = 0, float number = 0) {
   bool direct[kStages];
   for (int k = 0; k < l.nops; ++k) direct[k] = l.form[k] == Form::plain && strides[k] == l.size[k];
   Stages s;
@@ -176,6 +178,8 @@ __attribute__((noinline, noclone)) void run_staged(KernelFn kernel, const Layout
     if (strides[k] != 0) continue;
     const int64_t filled = n < kBlock ? n : kBlock;
     load_block(s, l, k, ptrs[k], 0, filled);
+    float* block = reinterpret_cast<float*>(s.block[k]);
+    for (int64_t i = 0; k == number_at && i < filled; ++i) block[i] = number;
   }
   char* p[kStages];
   for (int64_t i = 0; i < n; i += kBlock) {

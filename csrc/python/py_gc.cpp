@@ -22,6 +22,11 @@ PyTypeObject* proxy_type = nullptr;
 using ProxyMap = std::unordered_map<const void*, Proxy*>;
 ProxyMap* proxies = nullptr;  // only during a full collection
 
+Py_ssize_t references_of(const Proxy& p) {
+  return static_cast<Py_ssize_t>(p.tensor != nullptr ? p.tensor->refs.load()
+                                                     : p.node->references());
+}
+
 // Forwards every owned reference to the collector's visit function.
 class Visits final : public GraphVisitor {
  public:
@@ -37,7 +42,9 @@ class Visits final : public GraphVisitor {
   void see(const void* p) {
     if (proxies == nullptr) return;
     const auto it = proxies->find(p);
-    if (it != proxies->end()) object(it->second);
+    // What a finalizer has taken a reference of since the count lives, so nobody may own all of it.
+    if (it != proxies->end() && references_of(*it->second) - 1 <= it->second->counted)
+      object(it->second);
   }
   visitproc visit_;
   void* arg_;
@@ -153,15 +160,13 @@ void end_collection() {
 }
 
 // Python's finalizers have run, which may have taken references from C++: the counts are brought up
-// to date before the collector looks what has come back to life. Proxies are the youngest objects,
-// so their finalizers run last; the first of them does it for all.
+// to date before the collector looks what has come back to life. The first proxy's finalizer does it
+// for all; those of generation 1 run after it, and what they take Visits sees.
 void proxy_finalize(PyObject*) {
   if (live_proxies == nullptr || std::exchange(counted_anew, true)) return;
   for (PyObject* o : *live_proxies) {
     auto* p = reinterpret_cast<Proxy*>(o);
-    const uint32_t refs = p->tensor != nullptr ? p->tensor->refs.load() : p->node->references();
-    const Py_ssize_t more =
-        static_cast<Py_ssize_t>(refs) - 1 - p->counted;  // one is end_collection's
+    const Py_ssize_t more = references_of(*p) - 1 - p->counted;  // one is end_collection's
     Py_SET_REFCNT(o, Py_REFCNT(o) + more);
     p->counted += more;
   }

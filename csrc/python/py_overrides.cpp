@@ -206,8 +206,9 @@ namespace {
 // The modes of this thread, innermost last. The list and the count change together, in C++, so that
 // no interrupt comes between.
 py::list mode_stack() {
-  static PyObject* const modes =
-      py::object(py::module_::import("cograd.overrides").attr("_modes")).release().ptr();
+  static PyObject* modes = nullptr;  // not by its initialiser: an import lets other threads run
+  if (modes == nullptr)
+    modes = py::object(py::module_::import("cograd.overrides").attr("_modes")).release().ptr();
   return py::cast<py::list>(py::handle(modes).attr("stack"));
 }
 

@@ -238,7 +238,11 @@ void restore_hooks(const py::object& previous) {
 
 void enter_hooks_disabled(const py::object& manager) {
   auto before = py::cast<py::list>(manager.attr("_before"));
-  const py::object former = disable_hooks(py::cast<std::string>(manager.attr("error_message")));
+  const py::object message = manager.attr("error_message");
+  COGRAD_CHECK_TYPE(PyUnicode_Check(message.ptr()),
+                    "disable_saved_tensors_hooks(): error_message must be a str, got ",
+                    Py_TYPE(message.ptr())->tp_name);
+  const py::object former = disable_hooks(py::cast<std::string>(message));
   try {
     before.append(former);
   } catch (...) {
@@ -248,8 +252,10 @@ void enter_hooks_disabled(const py::object& manager) {
 }
 
 void enter_saved_hooks(const py::object& manager) {
-  const auto pack = py::cast<py::function>(manager.attr("pack_hook"));
-  const auto unpack = py::cast<py::function>(manager.attr("unpack_hook"));
+  const py::object pack = manager.attr("pack_hook"), unpack = manager.attr("unpack_hook");
+  COGRAD_CHECK_TYPE(PyCallable_Check(pack.ptr()) && PyCallable_Check(unpack.ptr()),
+                    "saved_tensors_hooks(): pack_hook and unpack_hook must be callable, got ",
+                    Py_TYPE(pack.ptr())->tp_name, " and ", Py_TYPE(unpack.ptr())->tp_name);
   const bool compose = py::cast<bool>(manager.attr("compose"));
   push_saved_hook(std::make_shared<PySavedHook>(pack.ptr(), unpack.ptr()), compose);
 }

@@ -203,6 +203,10 @@ void init_device(py::module_& m) {
            py::arg("type"), py::arg("index"))
       .def(py::init([](const DeviceBox& d) { return d; }))
       .def(py::init([](py::int_ index) -> DeviceBox {
+             COGRAD_CHECK_TYPE(!PyBool_Check(index.ptr()),
+                               "device(): expected a str, a device or an index, got a bool");
+             COGRAD_CHECK(!(index < py::int_(0)), "device(): index must not be negative, got ",
+                          std::string(py::str(index)));
              COGRAD_CHECK(false, "device(): got the index ", std::string(py::str(index)),
                           " of an accelerator, but cograd runs on the CPU only; use device('cpu')");
            }),
@@ -441,6 +445,8 @@ Scalar item(const Tensor& t) {
                " elements cannot be converted to Scalar");
   return dispatch_values(t.dtype(), [&](auto tag) -> Scalar {
     using T = typename decltype(tag)::type;
+    // Memory from elsewhere holds any byte where a bool is.
+    if constexpr (std::is_same_v<T, bool>) return Scalar(*t.bytes() != 0);
     const T v = *t.data<T>();
     if constexpr (std::is_same_v<T, bool> || is_complex_type<T> || std::is_same_v<T, uint64_t>)
       return Scalar(v);

@@ -232,10 +232,17 @@ py::tuple anomaly_state() {
                         watching(kWatchInf));
 }
 
+bool anomaly_option(const py::object& manager, const char* name) {
+  const py::object given = manager.attr(name);
+  COGRAD_CHECK_TYPE(PyBool_Check(given.ptr()), "detect_anomaly(): ", name, " must be a bool, got ",
+                    Py_TYPE(given.ptr())->tp_name);
+  return given.ptr() == Py_True;
+}
+
 void enter_anomaly(const py::object& manager) {
-  const bool nan = py::cast<bool>(manager.attr("check_nan"));
-  const bool forward = py::cast<bool>(manager.attr("forward"));
-  const bool inf = py::cast<bool>(manager.attr("inf"));
+  const bool nan = anomaly_option(manager, "check_nan");
+  const bool forward = anomaly_option(manager, "forward");
+  const bool inf = anomaly_option(manager, "inf");
   manager.attr("prev") = anomaly_state();
   set_anomaly(true, nan, forward, inf);
 }

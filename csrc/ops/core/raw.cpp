@@ -177,6 +177,25 @@ Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, c
 
 namespace {
 
+bool is_narrow(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
+
+// Where torch computes with a number of full precision beside 16-bit floats.
+bool keeps_number(kernels::BinaryOp op) {
+  using kernels::BinaryOp;
+  switch (op) {
+    case BinaryOp::mul:
+    case BinaryOp::div:
+    case BinaryOp::div_floor:
+    case BinaryOp::div_trunc:
+    case BinaryOp::floor_divide:
+    case BinaryOp::pow_tensor:
+    case BinaryOp::xlogy:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // A tensor with a number on one side: the number is one element with stride 0.
 Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
                           const TensorOrScalar& b, Rule rule, const char* name,
@@ -188,6 +207,14 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
                       (x->flags & kWrappedNumber) == 0;
   const DType compute =
       strong ? x.dtype() : computed_dtype(result_type(x, TensorOrScalar(s)), rule);
+  if (is_narrow(compute) && keeps_number(op)) [[unlikely]] {
+    if (params == nullptr) {
+      kernels::ElementParams own;
+      return binary_with_scalar(ctx, op, a, b, rule, name, &own);
+    }
+    params->number_at = left ? 1 : 2;
+    params->number = static_cast<float>(s.to_double());
+  }
   const LoopFn fn = kernels::binary_loop(op, compute);
   if (fn == nullptr) [[unlikely]]
     return unsigned_binary(ctx, op, a, b, compute, rule, name, params);
@@ -233,6 +260,14 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
   const Tensor& tb = b.tensor();
   const bool same_type = ta.dtype() == tb.dtype();
   const DType compute = computed_dtype(same_type ? ta.dtype() : result_type(a, b), rule);
+  if (!same_type && is_narrow(compute) && keeps_number(op) && (ta.dim() == 0) != (tb.dim() == 0)) {
+    const Tensor& number = ta.dim() == 0 ? ta : tb;
+    if (number.dtype() != compute) {
+      const Scalar s(*raw_cast(number, DType::Float64).data<double>());
+      return binary_op(ctx, op, ta.dim() == 0 ? TensorOrScalar(s) : a,
+                       ta.dim() == 0 ? b : TensorOrScalar(s), rule, name, params);
+    }
+  }
   const LoopFn fn = kernels::binary_loop(op, compute);
   if (fn == nullptr) [[unlikely]] {
     Tensor out = unsigned_binary(ctx, op, a, b, compute, rule, name, params);

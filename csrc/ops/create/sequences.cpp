@@ -191,15 +191,11 @@ struct Evenly {
   }
 };
 
-// from + step * i as torch computes it: one rounding, but halves round the product too. Of floats
-// the product is exact in double.
+// from + step * i as torch computes it: one rounding, but halves round the product too.
 template <class T>
 T counted_from(T from, T step, T i) {
-  if constexpr (std::is_same_v<T, double>)
+  if constexpr (std::is_floating_point_v<T>)
     return std::fma(step, i, from);
-  else if constexpr (std::is_same_v<T, float>)
-    return static_cast<float>(static_cast<double>(step) * static_cast<double>(i) +
-                              static_cast<double>(from));
   else
     return T(static_cast<float>(from) +
              static_cast<float>(T(static_cast<float>(step) * static_cast<float>(i))));

@@ -298,6 +298,14 @@ void scalar_or_loop(char* const* ptrs, const int64_t* strides, int64_t n, const 
   loop<choose<Op, T, R, T>(), kLayout<Op, T, R, T, Form::plain>>(ptrs, strides, n, params);
 }
 
+// Rows of 16-bit floats, of which one operand may be a number that is none.
+template <KernelFn kKernel, const Layout& kLayout>
+void narrow_loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
+  const auto* p = static_cast<const ElementParams*>(params);
+  if (p == nullptr) return run_staged(kKernel, kLayout, ptrs, strides, n, params);
+  run_staged(kKernel, kLayout, ptrs, strides, n, params, p->number_at, p->number);
+}
+
 // One row of a table. R is T, or bool for rows with a bool output.
 template <class Op, bool kBoolOut, bool kBoolFirst = false>
 struct Loops {
@@ -319,7 +327,7 @@ struct Loops {
     if constexpr (NarrowLoop<Op>::kOwn)
       return NarrowLoop<Op>::template run<kForm>;
     else
-      return loop<choose<Op, float, R, First>(), kLayout<Op, float, R, First, kForm>>;
+      return narrow_loop<choose<Op, float, R, First>(), kLayout<Op, float, R, First, kForm>>;
   }
   static constexpr void fill(LoopFn* row) {
     put<DType::Bool, bool>(row);

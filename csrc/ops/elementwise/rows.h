@@ -3,6 +3,7 @@
 // rows.cpp, which registers the rows, and by the files of ops that choose among rows.
 #pragma once
 #include <cmath>
+#include <optional>
 
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
@@ -345,21 +346,23 @@ struct RowGradient : Forward {
   template <size_t I>
   static Tensor fused(Ctx<Row>& ctx, const Tensor& g, const Kept& kept) {
     Tensor boxed;  // at most one operand is a number
+    std::optional<ElementParams> e;
+    if constexpr (Forward::kParams > 0) e = Forward::element(*ctx.operator->());
     const Tensor* named[4];
     size_t n = 0;
     for (size_t i = 0; i < Forward::kInputs; ++i) {
       if ((Forward::kGrad[I].saves & (1 << i)) == 0) continue;
-      if (!kept.in[i].is_tensor()) boxed = wrapped_number(kept.in[i].number(), g.dtype());
+      if (!kept.in[i].is_tensor()) {
+        boxed = wrapped_number(kept.in[i].number(), g.dtype());
+        if (!e) e.emplace();
+        e->number_at = static_cast<int>(n) + 2;  // after the result and g
+        e->number = static_cast<float>(kept.in[i].number().to_double());
+      }
       named[n++] = kept.in[i].is_tensor() ? &kept.in[i].tensor() : &boxed;
     }
     if ((Forward::kGrad[I].saves & Y) != 0) named[n++] = &kept.y;
     const kernels::LoopFn loop = gradient_loop(Row::kKernel, I, g.dtype());
-    if constexpr (Forward::kParams > 0) {
-      const ElementParams e = Forward::element(*ctx.operator->());
-      return fused_backward(loop, g, {named, n}, &e);
-    } else {
-      return fused_backward(loop, g, {named, n}, nullptr);
-    }
+    return fused_backward(loop, g, {named, n}, e ? &*e : nullptr);
   }
   template <size_t I>
   static Tensor formula([[maybe_unused]] const typename Forward::State& s, const Tensor& g,

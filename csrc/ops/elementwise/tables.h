@@ -18,6 +18,9 @@ struct ElementParams {
   int64_t i[3] = {0, 0, 0};
   // Set to 1 (never trapped) when an integer was divided by zero; may be null.
   int* division_by_zero = nullptr;
+  // Among 16-bit floats: the operand (the result is 0) that is a number, which stays a float.
+  int number_at = 0;
+  float number = 0;
 
   template <class T>
     requires std::is_arithmetic_v<T>

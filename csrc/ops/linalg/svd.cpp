@@ -2,6 +2,9 @@
 // The singular value decomposition and the pseudoinverse. Gradients: J. Townsend, "Differentiating
 // the singular value decomposition" (2016); G. H. Golub, V. Pereyra, "The differentiation of
 // pseudo-inverses and nonlinear least squares problems whose variables separate" (1973), 4.12.
+#include <algorithm>
+
+#include "autograd/probing.h"
 #include "kernels/lapack.h"
 #include "ops/core/autocast.h"
 #include "ops/linalg/linalg.h"
@@ -113,13 +116,27 @@ struct SvdOp {
     const Tensor first = narrow(g, -1, 0, k);
     if (n == k || k == 0) return first;
     const Tensor others = narrow(all, -1, k, n - k), go = narrow(g, -1, k, n - k);
-    const Tensor turn = matmul_hn(others, go);
-    check_phase(
-        "svd_backward: The singular vectors beyond the first min(m, n) of full_matrices=True are "
-        "specified up to a rotation among themselves. The specified loss function depends on this "
-        "rotation, making it ill-defined; use full_matrices=False.",
-        abs(turn - matrix_h(turn)) / (abs(turn) + 1.0));
+    check_rotation(matmul_hn(others, go), go);
     return first - matmul(others, matmul_hn(go, u));
+  }
+  // A loss that does not tell rotations apart turns the others by a Hermitian matrix, up to what
+  // rounding leaves of the gradient `go` at them.
+  static void check_rotation(const Tensor& turn, const Tensor& go) {
+    constexpr double kTolerance = 1e-3;
+    if (probing_backward() || transformed(turn) || transformed(go) || turn.numel() == 0) return;
+    const GradGuard no_grad(false);
+    const Tensor off = raw_cast(raw_contiguous(abs(turn - matrix_h(turn))), DType::Float64);
+    const Tensor sizes = raw_cast(raw_contiguous(abs(go)), DType::Float64);
+    const int64_t count = turn.size(-2) * turn.size(-1), each = go.size(-2) * go.size(-1);
+    const double *o = off.data<double>(), *g = sizes.data<double>();
+    for (int64_t left = off.numel() / count; left > 0; --left, o += count, g += each) {
+      const double size = *std::max_element(g, g + each);  // NaN is no rotation
+      COGRAD_CHECK(
+          !std::any_of(o, o + count, [=](double x) { return x > kTolerance * size; }),
+          "svd_backward: The singular vectors beyond the first min(m, n) of full_matrices=True are "
+          "specified up to a rotation among themselves. The specified loss function depends on "
+          "this rotation, making it ill-defined; use full_matrices=False.");
+    }
   }
   // Pairs of vectors have a phase that A does not determine; only that of one against the other
   // depends on A. The turns are the imaginary parts of diag(U^H gU) and diag(gVh V).

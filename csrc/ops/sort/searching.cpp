@@ -44,9 +44,13 @@ Tensor sorter_of(const Tensor& sorted, const Tensor& sorter) {
   return out;
 }
 
+// Bools are compared as bytes, which raw_cast makes 0 and 1.
+DType compared(DType t) { return t == DType::Bool ? DType::UInt8 : t; }
+
 Tensor search(const Tensor& sorted, const Tensor& values, bool right, bool out_int32,
               const Tensor& sorter) {
-  const DType common = promote_types(sorted.dtype(), values.dtype()), t = signed_twin(common);
+  const DType common = compared(promote_types(sorted.dtype(), values.dtype()));
+  const DType t = signed_twin(common);
   const Tensor keys = raw_contiguous(in_signed_order(raw_cast(sorted, common)));
   const Tensor in = raw_contiguous(in_signed_order(raw_cast(values, common)));
   Tensor out = empty(values.sizes(), out_int32 ? DType::Int32 : DType::Int64);
@@ -129,7 +133,7 @@ struct IsIn {
                         bool invert) {
     const Tensor x = as_tensor(elements);
     const Tensor tests = as_tensor(test_elements);
-    const DType common = result_type(x, tests), t = signed_twin(common);
+    const DType common = compared(result_type(x, tests)), t = signed_twin(common);
     const Tensor in = raw_contiguous(in_signed_order(raw_cast(x, common)));
     const Tensor among = raw_contiguous(in_signed_order(raw_cast(tests, common)));
     Tensor out = empty(x.sizes(), DType::Bool);
