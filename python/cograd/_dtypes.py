@@ -236,4 +236,4 @@ def _on_device(self: _C.device, func: _F) -> _F:
 
 _C.device.__enter__ = _enter_device  # type: ignore[attr-defined, method-assign, unused-ignore]
 _C.device.__exit__ = _exit_device  # type: ignore[attr-defined, method-assign, unused-ignore]
-_C.device.__call__ = _on_device  # type: ignore[attr-defined, method-assign, unused-ignore]
+_C.device.__call__ = _on_device  # type: ignore[assignment, method-assign, unused-ignore]
