@@ -412,3 +412,32 @@ def test_sobol_points():
     assert torch.equal(mixed.reset().draw(2, out=torch.empty(0)), torch.tensor(SCRAMBLED))
     with pytest.raises(ValueError, match=r"\[1, 21201\], got 0"):
         torch.quasirandom.SobolEngine(0)
+
+
+@pytest.mark.parametrize("drawn", [0, 3])
+@pytest.mark.parametrize("scramble", [False, True])
+def test_sobol_engine_refuses_before_it_draws(drawn, scramble):
+    pytest.importorskip("scipy", reason="SciPy has the direction numbers")
+    engine = torch.quasirandom.SobolEngine(2, scramble, seed=3)
+    want = engine.draw(5)[drawn:]
+    engine.reset().fast_forward(drawn)
+    for dtype in (torch.float16, torch.bfloat16, torch.int64, torch.complex64):
+        with pytest.raises(
+            NotImplementedError, match=r"draw\(\): dtype must be float32 .*" + str(dtype)
+        ):
+            engine.draw(4, dtype=dtype)
+    for method in (engine.draw, engine.fast_forward):
+        with pytest.raises(RuntimeError, match=method.__name__ + r"\(\): n must be .*, got -3"):
+            method(-3)
+        with pytest.raises(ValueError, match=rf"2\*\*30 points, .* and {drawn} have been"):
+            method(2**30 + 1)
+    assert engine.fast_forward(0) is engine and engine.num_generated == drawn
+    assert torch.equal(engine.draw(5 - drawn), want)
+
+
+def test_sobol_first_point_is_of_any_dtype():
+    """As torch has it, which takes the first point from the default dtype."""
+    pytest.importorskip("scipy", reason="SciPy has the direction numbers")
+    for dtype in (torch.float16, torch.int64):
+        found = torch.quasirandom.SobolEngine(2).draw(dtype=dtype)
+        assert found.dtype == dtype and found.tolist() == [[0, 0]]
