@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """profiler, hub, storage, types and utils.model_zoo: torch's namespaces as far as they go here."""
 
+import collections
 import gzip
 import json
 import threading
@@ -370,6 +371,38 @@ def test_scatter_and_gather_on_the_cpu():
     assert torch.equal(both["y"][0], x)
     with pytest.raises(RuntimeError, match="no cuda device"):
         scatter_gather.scatter(x, ["cuda:0"])
+
+
+def test_gather_refuses_what_does_not_fit():
+    from cograd.nn.parallel.scatter_gather import gather
+
+    x = torch.ones(2)
+    for parts, kind, match in (
+        ([{"a": x}, {"a": x, "b": x}], ValueError, "dicts of the same keys, got {'a'} and"),
+        ([{"a": x, "b": x}, {"a": x}], ValueError, "dicts of the same keys, got .* and {'a'}"),
+        ([{"a": x}, {"b": x}], ValueError, "dicts of the same keys, got {'a'} and {'b'}"),
+        ([[x], [x, x]], ValueError, "sequences of one length, got 1 and 2"),
+        ([(x, x), (x,)], ValueError, "sequences of one length, got 2 and 1"),
+        (["ab", "cd"], TypeError, "hold tensors, None, .* got str"),
+        ([[b"ab"], [b"cd"]], TypeError, "hold tensors, None, .* got bytes"),
+        ([1, 2], TypeError, "hold tensors, None, .* got int"),
+        ([x, [x]], TypeError, "parts of one kind, got Tensor and list"),
+        ([], IndexError, "empty"),
+    ):
+        with pytest.raises(kind, match=r"gather\(\): outputs .*" + match):
+            gather(parts, "cpu")
+
+
+def test_gather_of_other_containers():
+    from cograd.nn.parallel.scatter_gather import gather
+
+    Pair = collections.namedtuple("Pair", "a b")
+    x, n = torch.ones(2), torch.tensor(1.0)
+    both = gather([Pair([x], n), Pair([x], n)], "cpu")
+    assert type(both) is Pair and both.a[0].tolist() == [1] * 4 and both.b.tolist() == [1, 1]
+    queues = gather([collections.deque([x]), collections.deque([x])], "cpu")
+    assert type(queues) is collections.deque and queues[0].shape == (4,)
+    assert gather([None, None], "cpu") is None and gather([[None], [None]], "cpu") == [None]
 
 
 def test_functionalize_gives_the_same_results():

@@ -73,9 +73,9 @@ class SobolEngine:
     def _none(self) -> Tensor:
         return cograd.empty((0, self.dimension), dtype=cograd.int64)
 
-    def _count(self, op: str, n: Any) -> int:
+    def _count(self, op: str, n: int) -> int:
         """``n``, checked before anything is drawn."""
-        n = int(operator.index(n))
+        n = operator.index(n)
         if n < 0:
             raise RuntimeError(f"SobolEngine.{op}(): n must be at least 0, got {n}")
         if self.num_generated + n > 2**self.MAXBIT:
