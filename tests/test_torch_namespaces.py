@@ -299,6 +299,30 @@ def test_switches_of_attention():
         torch.nn.attention.flex_attention
 
 
+def test_backends_of_attention_are_no_numbers():
+    from cograd.nn.attention import SDPBackend
+
+    assert SDPBackend.MATH != 0 and not isinstance(SDPBackend.MATH, int)
+    assert int(SDPBackend.ERROR) == -1 and SDPBackend(0) is SDPBackend.MATH
+    assert list("abc")[SDPBackend.FLASH_ATTENTION] == "b"
+    assert (repr(SDPBackend.MATH), str(SDPBackend.MATH)) == (
+        "<SDPBackend.MATH: 0>",
+        "SDPBackend.MATH",
+    )
+    with pytest.raises(TypeError, match="'<' not supported"):
+        SDPBackend.MATH < SDPBackend.FLASH_ATTENTION
+
+
+def test_result_classes_say_how_many_fields_they_have():
+    """As torch's, which structs of C have."""
+    x = torch.rand(3, 3)
+    for result, count in ((x.max(0), 2), (torch.histogram(x, 3), 2), (torch.linalg.svd(x), 3)):
+        for kind in (result, type(result)):
+            assert kind.n_fields == kind.n_sequence_fields == count
+            assert kind.n_unnamed_fields == 0
+    assert all(k.n_fields == len(k._fields) for k in torch.return_types.all_return_types)
+
+
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_gradients_of_convolutions(dims):
     conv = getattr(torch.nn.functional, f"conv{dims}d")
