@@ -6,6 +6,8 @@ import gc
 import math
 import pickle
 import re
+import subprocess
+import sys
 import warnings
 import weakref
 from pathlib import Path
@@ -88,16 +90,31 @@ def test_switches_without_effect():
         torch.use_deterministic_algorithms(False)
 
 
-@shows("ops without a batching rule under `vmap`, as `index_put`")
-@pytest.mark.filterwarnings("ignore:vmap")
-def test_sample_by_sample():
-    def f(x, i):
-        y = x.clone()
-        y[i] = 1
-        return y
+WRITES = """
+import warnings
+import cograd as torch
 
-    found = torch.func.vmap(f)(torch.zeros(2, 2), torch.tensor([0, 1]))
-    assert found.tolist() == [[1, 0], [0, 1]]
+def f(x, i):
+    y = x.clone()
+    y[i] = 1
+    return y
+
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    for _ in range(3):
+        found = torch.func.vmap(f)(torch.zeros(2, 2), torch.tensor([0, 1]))
+assert found.tolist() == [[1, 0], [0, 1]]
+print(*(w.message for w in seen), sep="\\n")
+"""
+
+
+@shows("ops without a batching rule under `vmap`, as `index_put`")
+def test_sample_by_sample():
+    """In a process of its own: a process is warned once."""
+    command = [sys.executable, "-c", WRITES]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("vmap: index_put() has no batching rule and runs sample by sample")
 
 
 @shows("`resize_`, or an `out=` that grows, of memory with views")
@@ -249,9 +266,14 @@ def test_tangent_of_a_backward():
 
 
 @shows("`vmap` of a Function without a rule")
-@pytest.mark.filterwarnings("ignore:vmap")
 def test_function_under_vmap():
-    assert torch.func.vmap(Cube.apply)(torch.tensor([1.0, 2.0])).tolist() == [1, 8]
+    class CubeOfDifferences(Cube):  # a name that no other test has been warned of
+        pass
+
+    cubes = torch.func.vmap(CubeOfDifferences.apply)
+    with pytest.warns(UserWarning, match="vmap: CubeOfDifferences has no vmap rule") as seen:
+        found = [cubes(torch.tensor([1.0, 2.0])).tolist() for _ in range(3)]
+    assert len(seen) == 1 and found == [[1, 8]] * 3
 
 
 @shows("two levels of `dual_level`")

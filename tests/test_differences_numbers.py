@@ -127,12 +127,25 @@ def test_equal_elements_and_bools():
     assert (row @ row.T).tolist() == [[True]]
 
 
+@shows("`linspace(-3e38, 3e38, 5)`")
+def test_linspace_over_all_numbers():
+    got = torch.linspace(-3e38, 3e38, 5)
+    assert got.tolist() == pytest.approx([-3e38, -1.5e38, 0, 1.5e38, 3e38], rel=1e-6)
+
+
 @shows("`uint16 + 1`, `uint16 + int32`, `uint64` sums")
 def test_unsigned():
     x = torch.tensor([65535], dtype=torch.uint16)
     assert (x + 1).tolist() == [0]
     assert (x + torch.tensor([1], dtype=torch.int32)).dtype is torch.int32
     assert (torch.tensor([1], dtype=torch.uint64) + 2**63).tolist() == [2**63 + 1]
+
+
+@shows("`SobolEngine(2).fast_forward(-1)`")
+def test_sobol_goes_forward():
+    pytest.importorskip("scipy", reason="SciPy has the direction numbers")
+    with pytest.raises(RuntimeError, match=r"fast_forward\(\): n must be at least 0, got -1"):
+        torch.quasirandom.SobolEngine(2).fast_forward(-1)
 
 
 @shows("numbers of a seed", "generator states")

@@ -3,6 +3,7 @@
 
 import json
 import shutil
+import threading
 
 import pytest
 from conftest import leaf
@@ -32,6 +33,33 @@ def profiled():
         loss = Triple.apply(y).sum()
         loss.backward()
     return prof, loss
+
+
+def test_events_asked_for_by_two_threads():
+    """Another thread reads the events between this one's question whether there are new ones and
+    its reading of them."""
+    found = []
+
+    class Raced(profiler.profile):
+        @property
+        def _raw(self):
+            raw = vars(self).get("raw")
+            if raw is not None and not found:
+                found.append(None)
+                thread = threading.Thread(target=lambda: found.append(self.function_events))
+                thread.start()
+                thread.join()
+            return raw
+
+        @_raw.setter
+        def _raw(self, value):
+            vars(self)["raw"] = value
+
+    with Raced() as prof:
+        torch.ones(2).exp()
+    events = prof.function_events
+    assert events is found[1] is prof.function_events
+    assert [e.name for e in events] == ["ones", "exp"]
 
 
 def test_events_of_ops_nodes_and_blocks():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """profiler, hub, storage, types and utils.model_zoo: torch's namespaces as far as they go here."""
 
+import collections
 import gzip
 import json
 import threading
@@ -298,6 +299,30 @@ def test_switches_of_attention():
         torch.nn.attention.flex_attention
 
 
+def test_backends_of_attention_are_no_numbers():
+    from cograd.nn.attention import SDPBackend
+
+    assert SDPBackend.MATH != 0 and not isinstance(SDPBackend.MATH, int)
+    assert int(SDPBackend.ERROR) == -1 and SDPBackend(0) is SDPBackend.MATH
+    assert list("abc")[SDPBackend.FLASH_ATTENTION] == "b"
+    assert (repr(SDPBackend.MATH), str(SDPBackend.MATH)) == (
+        "<SDPBackend.MATH: 0>",
+        "SDPBackend.MATH",
+    )
+    with pytest.raises(TypeError, match="'<' not supported"):
+        SDPBackend.MATH < SDPBackend.FLASH_ATTENTION
+
+
+def test_result_classes_say_how_many_fields_they_have():
+    """As torch's, which structs of C have."""
+    x = torch.rand(3, 3)
+    for result, count in ((x.max(0), 2), (torch.histogram(x, 3), 2), (torch.linalg.svd(x), 3)):
+        for kind in (result, type(result)):
+            assert kind.n_fields == kind.n_sequence_fields == count
+            assert kind.n_unnamed_fields == 0
+    assert all(k.n_fields == len(k._fields) for k in torch.return_types.all_return_types)
+
+
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_gradients_of_convolutions(dims):
     conv = getattr(torch.nn.functional, f"conv{dims}d")
@@ -311,10 +336,50 @@ def test_gradients_of_convolutions(dims):
     want = torch.autograd.grad(out, (x, w), g)
     torch.testing.assert_close(of_input(x.shape, w, g, *options), want[0])
     torch.testing.assert_close(of_weight(x, w.shape, g, *options), want[1])
-    twice = torch.autograd.grad(of_input(x.shape, w, g, *options).pow(2).sum(), (w, g))
-    assert all(t.abs().sum() > 0 for t in twice)
     with torch.no_grad():
         assert not of_weight(x, w.shape, g, *options).requires_grad
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_gradients_of_convolutions_are_differentiated_again(dims):
+    of_input = getattr(torch.nn.grad, f"conv{dims}d_input")
+    of_weight = getattr(torch.nn.grad, f"conv{dims}d_weight")
+    options = (2, 1, 1, 2)
+    x = torch.randn(1, 2, *[3] * dims, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(2, 1, *[2] * dims, dtype=torch.float64, requires_grad=True)
+    g = torch.randn(1, 2, *[2] * dims, dtype=torch.float64, requires_grad=True)
+    for f, first in (
+        (lambda w, g: of_input(x.shape, w, g, *options), w),
+        (lambda x, g: of_weight(x, w.shape, g, *options), x),
+    ):
+        assert torch.autograd.gradcheck(f, (first, g), check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(f, (first, g))
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_gradients_of_convolutions_per_sample(dims):
+    of_input = getattr(torch.nn.grad, f"conv{dims}d_input")
+    of_weight = getattr(torch.nn.grad, f"conv{dims}d_weight")
+    x, w = torch.randn(4, 1, 2, *[5] * dims), torch.randn(4, 3, 2, *[3] * dims)
+    g = torch.randn(4, 1, 3, *[3] * dims)
+    for f, a in (
+        (lambda x, g: of_weight(x, w.shape[1:], g), x),
+        (lambda w, g: of_input(x.shape[1:], w, g), w),
+    ):
+        want = torch.stack([f(a[i], g[i]) for i in range(4)])
+        torch.testing.assert_close(torch.vmap(f)(a, g), want)
+        want = torch.stack([f(a[0], g[i]) for i in range(4)])
+        torch.testing.assert_close(torch.vmap(f, (None, 0))(a[0], g), want)
+        want = torch.stack([f(a[i], g[0]) for i in range(4)])
+        torch.testing.assert_close(torch.vmap(f, (0, None))(a, g[0]), want)
+
+
+def test_gradients_of_convolutions_want_one_dtype():
+    x, w, g = torch.randn(1, 2, 5), torch.randn(3, 2, 3), torch.randn(1, 3, 3)
+    with pytest.raises(RuntimeError, match=r"conv1d_weight\(\): .*grad_output .*input.*float64"):
+        torch.nn.grad.conv1d_weight(x.double(), w.shape, g)
+    with pytest.raises(RuntimeError, match=r"conv1d_input\(\): .*grad_output .*weight.*float32"):
+        torch.nn.grad.conv1d_input(x.shape, w, g.double())
 
 
 def test_scatter_and_gather_on_the_cpu():
@@ -330,6 +395,38 @@ def test_scatter_and_gather_on_the_cpu():
     assert torch.equal(both["y"][0], x)
     with pytest.raises(RuntimeError, match="no cuda device"):
         scatter_gather.scatter(x, ["cuda:0"])
+
+
+def test_gather_refuses_what_does_not_fit():
+    from cograd.nn.parallel.scatter_gather import gather
+
+    x = torch.ones(2)
+    for parts, kind, match in (
+        ([{"a": x}, {"a": x, "b": x}], ValueError, "dicts of the same keys, got {'a'} and"),
+        ([{"a": x, "b": x}, {"a": x}], ValueError, "dicts of the same keys, got .* and {'a'}"),
+        ([{"a": x}, {"b": x}], ValueError, "dicts of the same keys, got {'a'} and {'b'}"),
+        ([[x], [x, x]], ValueError, "sequences of one length, got 1 and 2"),
+        ([(x, x), (x,)], ValueError, "sequences of one length, got 2 and 1"),
+        (["ab", "cd"], TypeError, "hold tensors, None, .* got str"),
+        ([[b"ab"], [b"cd"]], TypeError, "hold tensors, None, .* got bytes"),
+        ([1, 2], TypeError, "hold tensors, None, .* got int"),
+        ([x, [x]], TypeError, "parts of one kind, got Tensor and list"),
+        ([], IndexError, "empty"),
+    ):
+        with pytest.raises(kind, match=r"gather\(\): outputs .*" + match):
+            gather(parts, "cpu")
+
+
+def test_gather_of_other_containers():
+    from cograd.nn.parallel.scatter_gather import gather
+
+    Pair = collections.namedtuple("Pair", "a b")
+    x, n = torch.ones(2), torch.tensor(1.0)
+    both = gather([Pair([x], n), Pair([x], n)], "cpu")
+    assert type(both) is Pair and both.a[0].tolist() == [1] * 4 and both.b.tolist() == [1, 1]
+    queues = gather([collections.deque([x]), collections.deque([x])], "cpu")
+    assert type(queues) is collections.deque and queues[0].shape == (4,)
+    assert gather([None, None], "cpu") is None and gather([[None], [None]], "cpu") == [None]
 
 
 def test_functionalize_gives_the_same_results():
@@ -372,3 +469,32 @@ def test_sobol_points():
     assert torch.equal(mixed.reset().draw(2, out=torch.empty(0)), torch.tensor(SCRAMBLED))
     with pytest.raises(ValueError, match=r"\[1, 21201\], got 0"):
         torch.quasirandom.SobolEngine(0)
+
+
+@pytest.mark.parametrize("drawn", [0, 3])
+@pytest.mark.parametrize("scramble", [False, True])
+def test_sobol_engine_refuses_before_it_draws(drawn, scramble):
+    pytest.importorskip("scipy", reason="SciPy has the direction numbers")
+    engine = torch.quasirandom.SobolEngine(2, scramble, seed=3)
+    want = engine.draw(5)[drawn:]
+    engine.reset().fast_forward(drawn)
+    for dtype in (torch.float16, torch.bfloat16, torch.int64, torch.complex64):
+        with pytest.raises(
+            NotImplementedError, match=r"draw\(\): dtype must be float32 .*" + str(dtype)
+        ):
+            engine.draw(4, dtype=dtype)
+    for method in (engine.draw, engine.fast_forward):
+        with pytest.raises(RuntimeError, match=method.__name__ + r"\(\): n must be .*, got -3"):
+            method(-3)
+        with pytest.raises(ValueError, match=rf"2\*\*30 points, .* and {drawn} have been"):
+            method(2**30 + 1)
+    assert engine.fast_forward(0) is engine and engine.num_generated == drawn
+    assert torch.equal(engine.draw(5 - drawn), want)
+
+
+def test_sobol_first_point_is_of_any_dtype():
+    """As torch has it, which takes the first point from the default dtype."""
+    pytest.importorskip("scipy", reason="SciPy has the direction numbers")
+    for dtype in (torch.float16, torch.int64):
+        found = torch.quasirandom.SobolEngine(2).draw(dtype=dtype)
+        assert found.dtype == dtype and found.tolist() == [[0, 0]]

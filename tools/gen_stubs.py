@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the stubs _C.pyi and __init__.pyi: gen_stubs.py [--check].
+"""Writes the stubs _C.pyi, __init__.pyi and return_types.pyi: gen_stubs.py [--check].
 
 Operations come from the table, `cograd._C._op_table()`: a list of dicts with the keys `name`,
 `namespace` ("" or "_nn"), `signature` (Python text, "input, dim=None, *, dtype=None"), `args` (a
@@ -96,6 +96,7 @@ ATTRIBUTES = {
     "index": ("_int | None", False),
     "type": ("str", False),
 }
+RESULT_FIELDS = {"histogramdd.bin_edges": "tuple[Tensor, ...]"}  # the others: Tensor
 ARITHMETIC = [
     "add",
     "sub",
@@ -137,7 +138,13 @@ SLOTS = {
 FLAGS = "is_complex is_conj is_floating_point is_inference is_neg is_pinned is_shared is_signed"
 COUNTS = "data_ptr dim element_size ndimension nelement numel storage_offset"
 FACTORY = "dtype: _dtype | None = None, device: _device | str | None = None"
+LEAVES = "(manager: object, *exc: object, **named: object) -> None"
+# The functions of C that are __enter__ of Python's managers: all others return None.
+RETURNS_MANAGER = {"_enter_autocast", "_enter_function_mode", "_enter_profile", "_enter_start"}
 HAND: dict[str, list[str]] = {
+    "DisableTorchFunctionSubclass.__enter__": ["(self) -> None"],
+    "DisableTorchFunctionSubclass.__exit__": ["(self, *exc: object, **named: object) -> None"],
+    "Node.__call__": ["(self, *args: Any) -> Any"],
     "Node.name": ["(self) -> str"],
     "Node.register_hook": ["(self, fn: Callable[..., Any]) -> RemovableHandle"],
     "Node.register_prehook": ["(self, fn: Callable[..., Any]) -> RemovableHandle"],
@@ -156,6 +163,11 @@ HAND: dict[str, list[str]] = {
     **{f"Tensor.{name}": ["(self) -> _bool"] for name in FLAGS.split()},
     **{f"Tensor.{name}": ["(self) -> _int"] for name in COUNTS.split()},
     "Generator.manual_seed": ["(self, seed: _int) -> Generator"],
+    "Size.__add__": ["(self, other: tuple[_int, ...], /) -> Size"],
+    "Size.__getitem__": [
+        "(self, index: SupportsIndex, /) -> _int",
+        "(self, index: slice, /) -> Size",
+    ],
     "Size.numel": ["(self) -> _int"],
     "Tensor.__dlpack__": ["(self, *args: Any, **kwargs: Any) -> Any"],
     "Tensor.__dlpack_device__": ["(self) -> tuple[_int, _int]"],
@@ -193,10 +205,18 @@ HAND: dict[str, list[str]] = {
     "Tensor.type": ["(self) -> str", "(self, dtype: Any, non_blocking: _bool = False) -> Tensor"],
     "Tensor.untyped_storage": ["(self) -> UntypedStorage"],
     "UntypedStorage.__buffer__": ["(self, flags: _int, /) -> memoryview"],
+    "UntypedStorage.__getitem__": [
+        "(self, index: _int) -> _int",
+        "(self, index: slice) -> UntypedStorage",
+    ],
+    "UntypedStorage.__len__": ["(self) -> _int"],
+    "UntypedStorage.__setitem__": ["(self, index: _int | slice, value: _int) -> None"],
     "UntypedStorage.clone": ["(self) -> UntypedStorage"],
+    "_enter_dual_block": ["(manager: object) -> _int"],
     "_storage_from_bytes": ["(source: Any) -> UntypedStorage"],
     "_untyped_storage": ["(tensor: Tensor) -> UntypedStorage"],
     "as_tensor": ["(data: Any, dtype: _dtype | None = None, device: Any = None) -> Tensor"],
+    "device.__call__": ["(self, func: _T) -> _T"],
     "from_numpy": ["(ndarray: Any) -> Tensor"],
     "get_default_dtype": ["() -> dtype"],
     "promote_types": ["(type1: dtype, type2: dtype) -> dtype"],
@@ -212,7 +232,9 @@ HEAD = """# SPDX-License-Identifier: BSD-3-Clause
 # The module's own int, float and bool are dtypes, hence the underscores.
 from builtins import bool as _bool, complex as _complex, float as _float, int as _int
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, SupportsFloat, SupportsIndex, SupportsInt, TypeVar, overload
+from typing import (
+    Any, ClassVar, NamedTuple, SupportsFloat, SupportsIndex, SupportsInt, TypeVar, overload
+)
 
 from numpy import ndarray
 from typing_extensions import Self
@@ -405,10 +427,21 @@ def annotated(function: Any, *, method: bool) -> str:
     return f"({', '.join(parts)}) -> {hint(inspect.signature(function).return_annotation)}"
 
 
+def manager_method(name: str, function: object) -> str:
+    """Returns the signature of an `_enter_...` or `_exit_...` that classes take for theirs."""
+    if not name.startswith(("_enter_", "_exit_")) or name in (inspect.getdoc(function) or ""):
+        return ""  # a function that is called by its own name says that in its docstring
+    if name.startswith("_exit_"):
+        return LEAVES
+    return "(manager: _T) -> _T" if name in RETURNS_MANAGER else "(manager: object) -> None"
+
+
 def introspected(name: str, function: object, *, method: bool, owner: str = "") -> list[str]:
     """Returns signatures of something bound by hand, from its docstring where it parses."""
     if by_hand := HAND.get(f"{owner}.{name}" if owner else name):
         return by_hand
+    if found := manager_method(name, function):
+        return [found]
     if inspect.isfunction(function):
         return [annotated(function, method=method)]
     doc = inspect.getdoc(function) or ""
@@ -483,16 +516,30 @@ def class_stub(name: str, cls: type, table_methods: dict[str, list[str]]) -> lis
     return lines if len(lines) > 1 else [lines[0] + " ..."]
 
 
+LENGTHS = """class _Lengths:
+    n_fields: ClassVar[_int]
+    n_sequence_fields: ClassVar[_int]
+    n_unnamed_fields: ClassVar[_int]
+    def __new__(cls, *values: Any, **named: Any) -> Self: ...
+"""
+
+
+def named_tuple(op: str, fields: dict[str, str]) -> list[str]:
+    """Returns the lines of the class of an op's results, made of one sequence or of each."""
+    lines = [f"class _{op}_fields(NamedTuple):"]
+    lines += [f"    {name}: {hint}" for name, hint in fields.items()]
+    return [*lines, f"class _{op}_result(_Lengths, _{op}_fields): ...", ""]
+
+
 def stub(module: Any, table: list[Record]) -> str:
     """Returns the text of _C.pyi."""
     head = HEAD
     if not hasattr(module, "Generator"):
         head = head.replace("_Number =", "from cograd.random import Generator\n\n_Number =")
     lines = [head]
+    lines.append(LENGTHS)
     for r in {r["name"]: r for r in table if r.get("returns")}.values():
-        lines.append(f"class _{r['name']}_result(NamedTuple):")
-        lines += [f"    {f.strip()}: Tensor" for f in r["returns"].split(",")]
-        lines.append("")
+        lines += named_tuple(r["name"], {f.strip(): "Tensor" for f in r["returns"].split(",")})
     classes = {n: v for n, v in vars(module).items() if isinstance(v, type)}
     for name, cls in sorted(classes.items()):
         own = methods(table) if name == "Tensor" else {}
@@ -554,19 +601,39 @@ def package_stub(package: Any, module: Any, table: list[Record]) -> str:
     return "\n".join([head, *imports, "", *body]) + "\n"
 
 
+def results_stub(kinds: Iterable[Any], table: list[Record]) -> str:
+    """Returns the text of return_types.pyi: the classes of _C.pyi, and those made in Python."""
+    ops = {r["name"] for r in table if r.get("returns")}
+    head = [*HEAD.splitlines()[:2], "from typing import Any, NamedTuple", ""]
+    head += ["from cograd import Tensor", "from cograd._C import _Lengths"]
+    lines = ["", "all_return_types: list[Any]", ""]
+    for kind in kinds:
+        name = kind.__name__
+        if name in ops:
+            head.append(f"from cograd._C import _{name}_result")
+            lines.append(f"{name} = _{name}_result")
+            continue
+        hints = {f: RESULT_FIELDS.get(f"{name}.{f}", "Tensor") for f in kind._fields}
+        lines += named_tuple(name, hints)
+        lines[-1] = f"{name} = _{name}_result"
+    return "\n".join([*head, *lines])
+
+
 def main() -> int:
-    """Writes or compares the two files."""
+    """Writes or compares the three files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     import cograd
     from cograd import _C
+    from cograd.return_types import all_return_types
 
     table: list[Record] = _C._op_table()
     status = 0
     texts = {
         STUB: stub(_C, table),
         STUB.with_name("__init__.pyi"): package_stub(cograd, _C, table),
+        STUB.with_name("return_types.pyi"): results_stub(all_return_types, table),
     }
     for path, text in texts.items():
         if args.check:

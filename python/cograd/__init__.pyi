@@ -4,7 +4,9 @@
 # The module's own int, float and bool are dtypes, hence the underscores.
 from builtins import bool as _bool, complex as _complex, float as _float, int as _int
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, SupportsFloat, SupportsIndex, SupportsInt, TypeVar, overload
+from typing import (
+    Any, ClassVar, NamedTuple, SupportsFloat, SupportsIndex, SupportsInt, TypeVar, overload
+)
 
 from numpy import ndarray
 from typing_extensions import Self

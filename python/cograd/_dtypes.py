@@ -29,7 +29,8 @@ __all__ = [
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def _dtype_name(value: Any) -> str:
+def dtype_name(value: Any) -> str:
+    """The name without the package: float32."""
     return str(value).rsplit(".", 1)[-1]
 
 
@@ -40,7 +41,7 @@ class _TypeInfo:
 
     def __init__(self, type: Any) -> None:
         self._type = type
-        self.dtype = _dtype_name(type)
+        self.dtype = dtype_name(type)
         for name, value in _C._dtype_info(type).items():
             setattr(self, name, value)
 
@@ -103,7 +104,7 @@ class finfo(_TypeInfo):
         type = _as_dtype("finfo", type)
         if not (type.is_floating_point or type.is_complex):
             raise TypeError(
-                f"finfo() requires a floating point dtype, got {_dtype_name(type)}; "
+                f"finfo() requires a floating point dtype, got {dtype_name(type)}; "
                 "use iinfo for integer dtypes"
             )
         super().__init__(type.to_real())
@@ -128,7 +129,7 @@ class iinfo(_TypeInfo):
         type = _as_dtype("iinfo", type)
         if type.is_floating_point or type.is_complex or type == _C.bool:
             raise TypeError(
-                f"iinfo() requires an integer dtype, got {_dtype_name(type)}"
+                f"iinfo() requires an integer dtype, got {dtype_name(type)}"
                 + ("; use finfo for floating dtypes" if type.is_floating_point else "")
             )
         super().__init__(type)
@@ -236,4 +237,4 @@ def _on_device(self: _C.device, func: _F) -> _F:
 
 _C.device.__enter__ = _enter_device  # type: ignore[attr-defined, method-assign, unused-ignore]
 _C.device.__exit__ = _exit_device  # type: ignore[attr-defined, method-assign, unused-ignore]
-_C.device.__call__ = _on_device  # type: ignore[attr-defined, method-assign, unused-ignore]
+_C.device.__call__ = _on_device  # type: ignore[assignment, method-assign, unused-ignore]

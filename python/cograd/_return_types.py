@@ -25,6 +25,8 @@ def make(op: str, fields: str) -> Any:
     made.__repr__ = _repr  # type: ignore[method-assign]
     made.__reduce__ = _reduce  # type: ignore[method-assign]
     made._spec = (op, fields)  # type: ignore[attr-defined]
+    made.n_fields = made.n_sequence_fields = len(names)  # type: ignore[attr-defined]
+    made.n_unnamed_fields = 0  # type: ignore[attr-defined]
     return made
 
 

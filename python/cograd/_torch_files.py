@@ -19,6 +19,7 @@ from typing import Any
 import cograd
 from cograd import _C, Tensor
 from cograd._C import UntypedStorage
+from cograd._dtypes import dtype_name
 
 __all__ = ["Archive", "write"]
 
@@ -52,10 +53,6 @@ class _Global:
         raise TypeError(f"{self.module}.{self.name} stands for a name in a file")
 
 
-def _dtype_name(dtype: Any) -> str:
-    return str(dtype).rpartition(".")[2]
-
-
 class _Stored:
     """One storage, as elements of a dtype, in the place of its persistent id."""
 
@@ -82,7 +79,7 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
         if type(obj) is _C.dtype:
-            obj = self._global("torch", _dtype_name(obj))
+            obj = self._global("torch", dtype_name(obj))
         if type(obj) is not _Global:
             super().save(obj, save_persistent_id)
         elif (known := self.memo.get(id(obj))) is not None:
@@ -94,7 +91,7 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
     def persistent_id(self, obj: Any) -> Any:
         if type(obj) is not _Stored:
             return None
-        name = _NAMES.get(_dtype_name(obj.dtype))
+        name = _NAMES.get(dtype_name(obj.dtype))
         nbytes = obj.storage.nbytes()
         # Arrays that begin at one address may differ in length: each is written then.
         place = (obj.storage.data_ptr() or -id(obj.storage), nbytes)
@@ -123,7 +120,7 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
         storage = t.untyped_storage()
         stored = self._stored.setdefault((id(storage), t.dtype), _Stored(storage, t.dtype))
         parts = (stored, t.storage_offset(), tuple(t.shape), tuple(t.stride()), t.requires_grad)
-        if _dtype_name(t.dtype) in _NAMES:
+        if dtype_name(t.dtype) in _NAMES:
             return self._global("torch._utils", "_rebuild_tensor_v2"), (*parts, OrderedDict())
         rebuild = self._global("torch._utils", "_rebuild_tensor_v3")
         return rebuild, (*parts, OrderedDict(), t.dtype)

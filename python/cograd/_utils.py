@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import cograd
 from cograd import Tensor
@@ -11,7 +11,7 @@ from cograd import Tensor
 __all__: list[str] = []
 
 
-def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
+def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
     """One vector of the elements of all, in a new memory."""
     return cograd.cat([t.reshape(-1) for t in tensors])
 

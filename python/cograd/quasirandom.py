@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import cograd
@@ -72,14 +73,37 @@ class SobolEngine:
     def _none(self) -> Tensor:
         return cograd.empty((0, self.dimension), dtype=cograd.int64)
 
+    def _count(self, op: str, n: int) -> int:
+        """``n``, checked before anything is drawn."""
+        n = operator.index(n)
+        if n < 0:
+            raise RuntimeError(f"SobolEngine.{op}(): n must be at least 0, got {n}")
+        if self.num_generated + n > 2**self.MAXBIT:
+            raise ValueError(
+                f"SobolEngine.{op}(): there are 2**{self.MAXBIT} points, n is {n} and "
+                f"{self.num_generated} have been generated"
+            )
+        return n
+
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
-        """The next ``n`` points, (n, dimension), in ``dtype`` or the default dtype."""
+        """The next ``n`` points, (n, dimension), in ``dtype`` or the default dtype.
+
+        Raises:
+            NotImplementedError: the dtype is neither float32 nor float64.
+            RuntimeError: ``n`` is negative.
+            ValueError: there are not that many points left.
+        """
+        n = self._count("draw", n)
         dtype = cograd.get_default_dtype() if dtype is None else dtype
         start = self.num_generated == 0
+        if dtype not in (cograd.float32, cograd.float64) and not (start and n == 1):
+            raise NotImplementedError(
+                f"SobolEngine.draw(): dtype must be float32 or float64, got {dtype}"
+            )
         integers = self._integers(n)
-        result = integers.to(dtype) / 2**self.MAXBIT
+        result = (integers.double() / 2**self.MAXBIT).to(dtype)
         if start and n > 0:  # in the default dtype first, as torch has it
-            result[0] = (integers[0].to(cograd.get_default_dtype()) / 2**self.MAXBIT).to(dtype)
+            result[0] = (integers[0].double() / 2**self.MAXBIT).to(cograd.get_default_dtype())
         return result if out is None else out.resize_as_(result).copy_(result)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
@@ -100,9 +124,11 @@ class SobolEngine:
         return self
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Leaves out ``n`` points."""
-        self._plain.fast_forward(n)
-        self.num_generated += n
+        """Leaves out ``n`` points; RuntimeError where ``n`` is negative."""
+        n = self._count("fast_forward", n)
+        if n > 0:  # SciPy's wants that of a new engine
+            self._plain.fast_forward(n)
+            self.num_generated += n
         return self
 
     def __repr__(self) -> str:

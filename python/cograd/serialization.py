@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import cograd
 from cograd import _C, Tensor, _absent
+from cograd._dtypes import dtype_name
 
 __all__ = [
     "FILE_LIKE",
@@ -61,10 +62,6 @@ class FileError(RuntimeError):
     """A file that ``load`` cannot read: damaged, or of another kind. The message names it."""
 
 
-def _dtype_name(dtype: Any) -> str:
-    return str(dtype).rsplit(".", 1)[-1]
-
-
 def _raw_array(tensor: Tensor) -> Any:
     """The elements as a C-contiguous little-endian NumPy array; bfloat16 as int16."""
     import numpy
@@ -84,7 +81,7 @@ def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
     spec = getattr(safetensors, "TensorSpec", None)
     entries: dict[str, Any] = {}
     for key, tensor in tensors.items():
-        name, array = _dtype_name(tensor.dtype), arrays[key]
+        name, array = dtype_name(tensor.dtype), arrays[key]
         if spec is None:  # releases before 0.8 take the bytes themselves
             shape = list(tensor.shape)
             entries[key] = {"dtype": name, "shape": shape, "data": array.tobytes()}
@@ -151,7 +148,7 @@ class _Packer:
         parts = tensor.dtype == cograd.complex128
         stored = cograd.view_as_real(tensor.detach()) if parts else tensor
         if key is None:
-            if _dtype_name(stored.dtype) not in _NAMES:
+            if dtype_name(stored.dtype) not in _NAMES:
                 raise TypeError(f"save(): dtype {tensor.dtype} at '{path}' is not supported")
             key = self._fresh_key(path or "tensor")
             self.tensors[key] = stored

@@ -11,6 +11,7 @@ from typing_extensions import assert_type
 
 import cograd as torch
 from cograd import Tensor
+from cograd._C import DisableTorchFunctionSubclass
 
 x = torch.randn(4, 2, requires_grad=True)
 assert_type(x, Tensor)
@@ -101,5 +102,39 @@ assert_type(plain(1), str)
 assert_type(torch.compile(plain)(1), str)
 assert_type(torch.func.grad(torch.sin), Callable[..., Any])
 assert_type(torch.vmap(torch.sin), Callable[..., Any])
-with torch.no_grad(), torch.autocast("cpu"), torch.inference_mode():
+assert_type(torch.device("cpu")(plain)(1), str)
+
+
+class Watch(torch.overrides.TorchFunctionMode):
+    """What a subclass enters is of its own type."""
+
+
+with torch.autocast("cpu") as autocast, Watch() as watch, torch.device("cpu") as device:
+    assert_type(autocast, torch.autocast)
+    assert_type(watch, Watch)
+    assert_type(device, torch.device)
+with torch.autograd.profiler.profile() as timed, torch.profiler.profile() as profile:
+    assert_type(timed, torch.autograd.profiler.profile)
+    assert_type(profile, torch.profiler.profile)
+with torch.autograd.forward_ad.dual_level() as level:
+    assert_type(level, int)
+with torch.autograd.graph.allow_mutation_on_saved_tensors() as context:
+    assert_type(list(context.cloned.values()), list[Tensor])
+assert_type(torch.no_grad().__enter__(), None)
+assert_type(torch.no_grad().__exit__(None, None, None), None)
+with torch.inference_mode(), DisableTorchFunctionSubclass():
     pass
+
+# sequences, and the classes of results
+storage = x.untyped_storage()
+assert_type(storage[0], int)
+assert_type(storage[:4], torch.UntypedStorage)
+assert_type(len(storage), int)
+storage[:4] = 0
+assert_type(x.shape[:1], torch.Size)
+assert_type(x.shape[0], int)
+assert_type(x.shape + (1,), torch.Size)
+assert_type(x.max(0), torch.return_types.max)
+assert_type(torch.return_types.max((x, x)).indices, Tensor)
+assert_type(torch.return_types.max.n_fields, int)
+assert_type(torch.return_types.histogram(x, x).bin_edges, Tensor)

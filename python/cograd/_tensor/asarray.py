@@ -7,11 +7,7 @@ from typing import Any
 
 from cograd import _C
 from cograd._C import Tensor, from_dlpack, from_numpy, frombuffer, tensor
-
-
-def dtype_name(dtype: Any) -> str:
-    """The name without the package: float32."""
-    return str(dtype).rsplit(".", 1)[-1]
+from cograd._dtypes import dtype_name
 
 
 def is_ndarray(obj: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from cograd import _C
@@ -169,5 +169,10 @@ class allow_mutation_on_saved_tensors(_Mode):  # noqa: N801: torch's name
         self._context = _AllowMutationOnSavedContext()
         self._hooks = saved_tensors_hooks(self._context.pack, self._context.unpack)
 
-    __enter__ = _C._enter_mutation
+    if TYPE_CHECKING:
+
+        def __enter__(self) -> _AllowMutationOnSavedContext: ...  # type: ignore[override]
+
+    else:
+        __enter__ = _C._enter_mutation
     __exit__ = _C._exit_mutation

@@ -76,7 +76,12 @@ class dual_level(_Mode):  # noqa: N801: torch's name
             value, tangent = unpack_dual(y)
     """
 
-    __enter__ = _C._enter_dual_block
+    if TYPE_CHECKING:
+
+        def __enter__(self) -> int: ...  # type: ignore[override]
+
+    else:
+        __enter__ = _C._enter_dual_block
     __exit__ = _C._exit_dual_block
 
 

@@ -271,7 +271,7 @@ class profile:
         self._active = False
         self._begin = 0
         self._raw: list[Any] | None = None  # the events, from __exit__ until they are asked for
-        self._events: EventList | None = None
+        self._sorted: list[EventList] = []  # made of them; of two threads' that ask, the first
 
     __enter__ = _C._enter_profile
     __exit__ = _C._exit_profile
@@ -279,12 +279,13 @@ class profile:
     @property
     def function_events(self) -> EventList:
         """The events, in order of their beginning."""
-        if self._raw is not None:
-            self._events = _with_self_times(self._raw, self._begin)
+        raw = self._raw  # read once: another thread may set it to None
+        if raw is not None:
+            self._sorted.append(_with_self_times(raw, self._begin))
             self._raw = None
-        if self._events is None:
+        if not self._sorted:
             raise RuntimeError("Profiler didn't finish running")
-        return self._events
+        return self._sorted[0]
 
     def key_averages(self, *_: Any, **__: Any) -> EventList:
         """One entry per name."""
@@ -312,7 +313,7 @@ class profile:
         return self.function_events.self_cpu_time_total
 
     def __str__(self) -> str:
-        finished = self._raw is not None or self._events is not None
+        finished = self._raw is not None or bool(self._sorted)
         return self.table() if finished else "<unfinished autograd.profiler.profile>"
 
     __repr__ = __str__

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import cograd
 from cograd._C import _increment_version
+from cograd._utils import _flatten_dense_tensors
 from cograd.distributed._checks import without_memory
 from cograd.distributed._dtypes import datatype, is_half
 
@@ -112,7 +113,7 @@ def flat_source(tensors: Sequence[Tensor], *, reduced: bool = False) -> Tensor:
     """The values of several tensors one after the other, without a copy where they lie so."""
     if not (reduced and is_half(tensors[0].dtype)) and adjacent(tensors):
         return _joined(tensors)
-    return cograd.cat([source(t, reduced=reduced).detach().reshape(-1) for t in tensors])
+    return _flatten_dense_tensors(source(t, reduced=reduced).detach() for t in tensors)
 
 
 def flat_target(tensors: Sequence[Tensor], *, reduced: bool = False) -> Target:

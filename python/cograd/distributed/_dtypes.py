@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import cograd
+from cograd._dtypes import dtype_name
 from cograd.distributed._names import ReduceOp, supports_complex
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def datatype(mpi: Any, dtype: cograd.dtype) -> Any:
     """The MPI datatype that moves elements of ``dtype``."""
     found = _datatypes.get(dtype)
     if found is None:
-        name = _MPI_NAMES.get(str(dtype).rpartition(".")[2])
+        name = _MPI_NAMES.get(dtype_name(dtype))
         if name is None:
             raise TypeError(f"cograd.distributed: {dtype} cannot be sent")
         found = _datatypes[dtype] = getattr(mpi, name)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import cograd
 from cograd import _C, Tensor
+from cograd._dtypes import dtype_name
 from cograd.overrides import handle_torch_function, has_torch_function_unary
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -52,11 +53,6 @@ def as_ints(op: str, name: str, value: Any) -> list[int]:
     return [as_int(op, name, value)]
 
 
-def dtype_name(x: Tensor) -> str:
-    """Like "float32"."""
-    return str(x.dtype).rpartition(".")[2]
-
-
 def promoted(op: str, x: Tensor, *, to_complex: bool = False) -> Tensor:
     """``x`` as float32, float64 or complex; integers become the default dtype."""
     if x.is_complex():
@@ -66,7 +62,7 @@ def promoted(op: str, x: Tensor, *, to_complex: bool = False) -> Tensor:
     dtype = x.dtype if x.is_floating_point() else cograd.get_default_dtype()
     if dtype not in _WIDE:
         raise RuntimeError(
-            f"{op}(): Unsupported dtype {dtype_name(x)}; expected float32, float64 or complex"
+            f"{op}(): Unsupported dtype {dtype_name(x.dtype)}; expected float32, float64 or complex"
         )
     return x.to(_COMPLEX_OF[dtype] if to_complex else dtype)
 
@@ -75,7 +71,7 @@ def check_real(op: str, x: Tensor) -> None:
     """Raises for complex input."""
     if x.is_complex():
         real = "real-valued" if op.endswith(("2", "n")) else "real"
-        raise RuntimeError(f"{op} expects a {real} input tensor, but got {dtype_name(x)}")
+        raise RuntimeError(f"{op} expects a {real} input tensor, but got {dtype_name(x.dtype)}")
 
 
 def check_out(op: str, out: Tensor | None, *, is_complex: bool) -> None:
@@ -86,7 +82,7 @@ def check_out(op: str, out: Tensor | None, *, is_complex: bool) -> None:
         raise TypeError(f"{op}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if not (out.is_complex() if is_complex else out.is_floating_point()):
         kind = "complex" if is_complex else "floating point"
-        raise RuntimeError(f"{op} expects a {kind} output tensor, but got {dtype_name(out)}")
+        raise RuntimeError(f"{op} expects a {kind} output tensor, but got {dtype_name(out.dtype)}")
 
 
 def stored(result: Tensor, out: Tensor | None) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor, from_numpy
+from cograd._dtypes import dtype_name
 from cograd.autograd import Function
 
 Dims = tuple[int, ...]
@@ -50,10 +51,6 @@ def _run(
     return from_numpy(result.astype(dtype, order="C", copy=False))
 
 
-def _name(x: Tensor) -> str:
-    return str(x.dtype).rpartition(".")[2]
-
-
 def _bin_weights(like: Tensor, dim: int, n: int, interior: float) -> Tensor:
     """1 for the bins that a half spectrum has once (0 and n/2), ``interior`` for the others."""
     bins = n // 2 + 1
@@ -87,7 +84,7 @@ class FftC2C(_Transform):
 
     @staticmethod
     def forward(x: Tensor, dims: Dims, forward: bool, norm: str) -> Tensor:
-        dtype = _NAME_OF_PARTS.get(_name(x), _name(x))
+        dtype = _NAME_OF_PARTS.get(dtype_name(x.dtype), dtype_name(x.dtype))
         return _run("fft" if forward else "ifft", x, dims, dtype, norm=norm)
 
     @staticmethod
@@ -110,7 +107,7 @@ class FftR2C(_Transform):
 
     @staticmethod
     def forward(x: Tensor, dims: Dims, norm: str) -> Tensor:
-        return _run("rfft", x, dims, _NAME_OF_PARTS[_name(x)], norm=norm)
+        return _run("rfft", x, dims, _NAME_OF_PARTS[dtype_name(x.dtype)], norm=norm)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:

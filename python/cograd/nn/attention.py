@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import IntEnum
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from cograd import _absent
@@ -13,7 +13,7 @@ from cograd import _absent
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
 
-class SDPBackend(IntEnum):
+class SDPBackend(Enum):
     """The kernels that torch chooses from."""
 
     ERROR = -1
@@ -22,6 +22,11 @@ class SDPBackend(IntEnum):
     EFFICIENT_ATTENTION = 2
     CUDNN_ATTENTION = 3
     OVERRIDEABLE = 4
+
+    def __int__(self) -> int:
+        return self.value
+
+    __index__ = __int__
 
     def __repr__(self) -> str:
         return f"<SDPBackend.{self.name}: {self.value}>"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import cograd
 from cograd import Tensor
@@ -21,26 +21,33 @@ __all__ = [
 ]
 
 
-def _pull(conv: Callable[[Tensor], Tensor], at: Tensor, grad_output: Tensor) -> Tensor:
-    again = cograd.is_grad_enabled()
-    with cograd.enable_grad():
-        (grad,) = cograd.autograd.grad(conv(at), at, grad_output, create_graph=again)
-    return grad
+def _pull(
+    op: str, conv: Callable[[Tensor], Tensor], size: Any, other: Tensor, grad_output: Tensor
+) -> Tensor:
+    if grad_output.dtype != other.dtype:
+        kind = "weight" if op.endswith("input") else "input"
+        raise RuntimeError(
+            f"{op}(): expected grad_output of the dtype of {kind}, {other.dtype}, "
+            f"got {grad_output.dtype}"
+        )
+    # Convolution is linear: its gradient is the same at every point, under vmap too.
+    at = cograd.zeros(tuple(size), dtype=other.dtype)
+    (grad,) = cograd.func.vjp(conv, at)[1](grad_output)
+    return cast(Tensor, grad)
 
 
 def _of_input(
     conv: Callable[..., Tensor], size: Any, weight: Tensor, grad_output: Tensor, options: Any
 ) -> Tensor:
-    # Convolution is linear: its gradient is the same at every input.
-    at = cograd.zeros(tuple(size), dtype=weight.dtype, requires_grad=True)
-    return _pull(lambda x: conv(x, weight, None, *options), at, grad_output)
+    op = conv.__name__ + "_input"
+    return _pull(op, lambda x: conv(x, weight, None, *options), size, weight, grad_output)
 
 
 def _of_weight(
     conv: Callable[..., Tensor], size: Any, input: Tensor, grad_output: Tensor, options: Any
 ) -> Tensor:
-    at = cograd.zeros(tuple(size), dtype=input.dtype, requires_grad=True)
-    return _pull(lambda w: conv(input, w, None, *options), at, grad_output)
+    op = conv.__name__ + "_weight"
+    return _pull(op, lambda w: conv(input, w, None, *options), size, input, grad_output)
 
 
 def conv1d_input(

@@ -19,6 +19,7 @@ from typing import Any
 import cograd
 import cograd.distributed as dist
 from cograd import Tensor
+from cograd._utils import _flatten_dense_tensors
 from cograd.autograd.function import Function
 from cograd.distributed import ReduceOp
 
@@ -301,7 +302,7 @@ def all_to_all(
         raise ValueError(f"all_to_all(): expected tensors of one dtype, got {dtypes}")
     sends = tuple(t.numel() for t in input_tensor_list)
     receives = tuple(t.numel() for t in output_tensor_list)
-    rows = cograd.cat([t.reshape(-1) for t in input_tensor_list])
+    rows = _flatten_dense_tensors(input_tensor_list)
     parts = _one(_maps.AllToAll(group, sends, receives), rows).split(receives)
     return tuple(p.reshape(t.shape) for p, t in zip(parts, output_tensor_list, strict=True))
 

@@ -200,6 +200,7 @@ class NLLLoss2d(NLLLoss):
         - input: (N, C, H, W), log-probabilities.
         - target: (N, H, W), int64 or uint8, in [0, C).
         - output: (), or target's shape for 'none'.
+        - weight: (C), a buffer.
     """
 
     def __init__(

@@ -53,7 +53,8 @@ class RNNBase(Module):
 
     Shape:
         - input: (L, N, I), or as RNN says; output: (L, N, D H).
-        - parameters: as those of RNN, with 4 H rows for an LSTM and 3 H for a GRU.
+        - weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0: as those of RNN, with 4 H rows for an
+          LSTM and 3 H for a GRU; weight_hr_l0: (proj_size, H), where that is not 0.
     """
 
     mode: str

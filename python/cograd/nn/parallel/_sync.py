@@ -8,6 +8,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
+from cograd._utils import _flatten_dense_tensors
 
 __all__ = ["broadcast_tensors", "verify_parameters"]
 
@@ -40,7 +41,7 @@ def _broadcast_flat(tensors: list[Tensor], source: int, group: Any) -> None:
         size += tensor.numel() * tensor.element_size()
         if size < _CHUNK and index + 1 < len(tensors):
             continue
-        flat = cograd.cat([t.reshape(-1) for t in chunk])
+        flat = _flatten_dense_tensors(chunk)
         cograd.distributed.broadcast(flat, source, group=group)
         for target, values in zip(chunk, flat.split([t.numel() for t in chunk]), strict=True):
             target.copy_(values.view(target.shape))

@@ -51,17 +51,43 @@ def scatter_kwargs(
 
 
 def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
-    """The parts together again; RuntimeError for a device that is not the CPU."""
+    """The parts together again: tensors are joined, containers item by item.
+
+    Raises:
+        RuntimeError: for a device that is not the CPU.
+        ValueError: dicts of other keys, or sequences of other lengths.
+        TypeError: parts of several kinds, or such that cannot be joined.
+    """
     _C._check_device(target_device)
-    first = outputs[0]
-    if isinstance(first, Tensor):
-        if all(t.dim() == 0 for t in outputs):
-            return cograd.stack(list(outputs))
-        return cograd.cat(list(outputs), dim)
+    if not outputs:
+        raise IndexError("gather(): outputs is empty, expected a part for each device")
+    return _gathered(list(outputs), dim)
+
+
+def _gathered(parts: list[Any], dim: int) -> Any:
+    first = parts[0]
     if first is None:
         return None
-    if isinstance(first, dict):
-        return type(first)(
-            (key, gather([o[key] for o in outputs], target_device, dim)) for key in first
+    kind = next((k for k in (Tensor, dict, Sequence) if isinstance(first, k)), None)
+    if kind is None or isinstance(first, (str, bytes)):
+        raise TypeError(
+            "gather(): outputs must hold tensors, None, or dicts and sequences of those, got "
+            + type(first).__name__
         )
-    return _like(first, [gather(items, target_device, dim) for items in zip(*outputs)])
+    for part in parts:
+        if not isinstance(part, kind):
+            kinds = f"{type(first).__name__} and {type(part).__name__}"
+            raise TypeError(f"gather(): outputs must hold parts of one kind, got {kinds}")
+    if kind is Tensor:
+        return cograd.cat(parts, dim) if any(t.dim() for t in parts) else cograd.stack(parts)
+    if kind is dict:
+        _check_alike("dicts of the same keys", [set(part) for part in parts])
+        return type(first)((key, _gathered([part[key] for part in parts], dim)) for key in first)
+    _check_alike("sequences of one length", [len(part) for part in parts])
+    return _like(first, [_gathered(list(items), dim) for items in zip(*parts, strict=True)])
+
+
+def _check_alike(wanted: str, found: list[Any]) -> None:
+    for other in found:
+        if other != found[0]:
+            raise ValueError(f"gather(): outputs must hold {wanted}, got {found[0]} and {other}")

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import cograd
 from cograd import Tensor
+from cograd._utils import _flatten_dense_tensors
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All parameters, flattened and joined; a differentiable copy of shape (n,)."""
-    return cograd.cat([param.reshape(-1) for param in parameters])
+    return _flatten_dense_tensors(parameters)
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:

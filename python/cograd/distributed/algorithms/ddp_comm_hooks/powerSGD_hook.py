@@ -10,6 +10,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
+from cograd._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from cograd.distributed.grad_bucket import GradBucket
 from cograd.futures import Future
 
@@ -125,9 +126,8 @@ def _worth(state: PowerSGDState, matrix: Tensor) -> bool:
 
 def _joint(parts: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
     """One flat tensor with the values of all, and views of it in their shapes."""
-    flat = cograd.cat([part.reshape(-1) for part in parts])
-    pieces = flat.split([part.numel() for part in parts])
-    return flat, [piece.view(part.shape) for piece, part in zip(pieces, parts, strict=True)]
+    flat = _flatten_dense_tensors(parts)
+    return flat, list(_unflatten_dense_tensors(flat, parts))
 
 
 def _run(state: PowerSGDState, index: int, matrices: list[Tensor], plain: list[Tensor]) -> None:
