@@ -235,3 +235,27 @@ def test_empty_views_copy_and_pickle(t):
     for made in (copy.deepcopy(t), copy.copy(t), pickle.loads(pickle.dumps(t))):
         assert made.shape == t.shape and made.stride() == t.stride()
         assert made.storage_offset() == t.storage_offset() and made.numel() == 0
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_pickled_parameters_keep_attributes(protocol):
+    p = torch.nn.Parameter(torch.ones(2), requires_grad=False)
+    p.no_decay, p.tags = True, ["a"]
+    made = pickle.loads(pickle.dumps(p, protocol))
+    assert made.no_decay is True and made.tags == ["a"] and type(made) is torch.nn.Parameter
+    assert not made.requires_grad and vars(pickle.loads(pickle.dumps(torch.nn.Parameter(p)))) == {}
+
+
+def test_names_in_pickles_of_the_alias():
+    from cograd._tensor.pickle import _by_name
+
+    assert _by_name("float32") is torch.float32 and _by_name("strided") is torch.strided
+    assert _by_name("layout", "cograd.strided") is torch.strided  # of older ones
+    assert _by_name("memory_format", "cograd.channels_last") is torch.channels_last
+    assert _by_name("Size", (1, 2)) == torch.Size([1, 2])
+    assert _by_name("device", "cpu") == torch.device("cpu")
+    for arguments in (("load", "f"), ("ones", 3), ("Tensor",), ("nn",), ("Size",), ("layout",),
+                      ("strided", 1), ("layout", "torch.load"), ("layout", "float32"),
+                      ("__builtins__",), ([],)):  # fmt: skip
+        with pytest.raises((pickle.UnpicklingError, TypeError)):
+            _by_name(*arguments)

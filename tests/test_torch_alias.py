@@ -8,6 +8,8 @@ import textwrap
 
 import pytest
 
+import cograd
+
 
 def run(*arguments, cwd, check=True, **env):
     result = subprocess.run(
@@ -226,6 +228,7 @@ def test_pickles_go_both_ways(tmp_path):
             assert [type(v) for v in found] == [type(v) for v in want]
             assert found[1] is torch.bool and found[0].dtype is torch.float16
             assert found[2:7] == want[2:7] and torch.equal(found[0], want[0])
+            assert found[4] is torch.strided and found[6] is torch.channels_last
     """
     program(tmp_path, values, "both.py")
     write = "for n in range(6): pickle.dump(values(torch), open(f'{n}.pkl', 'wb'), n)"
@@ -351,9 +354,14 @@ def test_saved_files_are_archives(tmp_path):
         torch.save(model.state_dict(), "weights.safetensors")
         assert not zipfile.is_zipfile("weights.safetensors")
         model.load_state_dict(torch.load("weights", map_location="cuda:0"))
+        model.weight.no_decay = True
+        torch.save([torch.strided, torch.Size([1]), torch.bool, torch.Tensor, model.weight], "all")
         """,
     )
     run("-m", "cograd", "run", "program.py", cwd=tmp_path)
+    found = cograd.load(tmp_path / "all")
+    assert found[0] is cograd.strided and found[1:4] == [(1,), cograd.bool, cograd.Tensor]
+    assert found[4].no_decay and type(found[4]) is cograd.nn.Parameter
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,40 @@ def everything(torch, model=None, optimizer=None):
     }
 
 
+def with_attributes(torch):
+    """Tensors that a program has marked, of each kind that is written in a way of its own."""
+    found = {
+        "tensor": torch.arange(3.0, requires_grad=True),
+        "uint16": torch.arange(3).to(torch.uint16),
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+        "buffer": torch.nn.Buffer(torch.ones(2)),
+    }
+    for name, t in found.items():
+        t.no_decay, t.tags, t.other = name, [1, {"a": None}], torch.full((2,), 5.0)
+    return found
+
+
+def values(torch):
+    """What is no tensor, number or container, and still is data."""
+    base = torch.arange(3.0)
+    return {
+        "base": base,
+        "storage": base.storage(),
+        "again": base.storage(),
+        "layout": torch.strided,
+        "keys": {torch.Size([1]): 2, (torch.Size([]),): 3, torch.device("cpu"): 4},
+        "classes": [
+            torch.nn.Parameter,
+            torch.Tensor,
+            torch.Size,
+            torch.storage.UntypedStorage,
+            torch.storage.TypedStorage,
+            OrderedDict,
+            set,
+        ],
+    }
+
+
 # Layers that torch keeps in other modules than cograd, or whose pickles hold hooks: layer | shapes.
 LAYERS = """
 nn.AlphaDropout() | 2,3

@@ -20,6 +20,10 @@ import cograd
 from cograd import _C, Tensor
 from cograd._C import UntypedStorage
 from cograd._dtypes import dtype_name
+from cograd._memory_format import layout, memory_format
+from cograd._tensor.pickle import _state_of
+from cograd.nn.parameter import Parameter, is_lazy
+from cograd.storage import TypedStorage
 
 __all__ = ["Archive", "write"]
 
@@ -39,6 +43,14 @@ STORAGES = {
     "ComplexDoubleStorage": "complex128",
 }
 _NAMES = {dtype: name for name, dtype in STORAGES.items()}
+# Classes that are elsewhere in torch.
+_CLASSES = {
+    Tensor: ("torch", "Tensor"),
+    Parameter: ("torch.nn.parameter", "Parameter"),
+    cograd.Size: ("torch", "Size"),
+    UntypedStorage: ("torch.storage", "UntypedStorage"),
+    TypedStorage: ("torch.storage", "TypedStorage"),
+}
 _ALIGNMENT = 64
 
 
@@ -78,8 +90,10 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
         return self._globals.setdefault(f"{module}.{name}", _Global(module, name))
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
-        if type(obj) is _C.dtype:
+        if type(obj) in (_C.dtype, memory_format):
             obj = self._global("torch", dtype_name(obj))
+        elif isinstance(obj, type) and obj in _CLASSES:
+            obj = self._global(*_CLASSES[obj])
         if type(obj) is not _Global:
             super().save(obj, save_persistent_id)
         elif (known := self.memo.get(id(obj))) is not None:
@@ -89,6 +103,8 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
             self.memoize(obj)
 
     def persistent_id(self, obj: Any) -> Any:
+        if type(obj) is TypedStorage:
+            obj = _Stored(obj.untyped(), obj.dtype)
         if type(obj) is not _Stored:
             return None
         name = _NAMES.get(dtype_name(obj.dtype))
@@ -107,16 +123,30 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
             return self._global("torch", "Size"), (tuple(obj),)
         if kind is cograd.device:
             return self._global("torch", "device"), (str(obj),)
-        if isinstance(obj, Tensor) and kind.__module__.partition(".")[0] in ("cograd", "torch"):
+        if kind is layout:
+            name = f"torch.{_dtype_name(obj)}"
+            return self._global("torch.serialization", "_get_layout"), (name,)
+        ours = kind.__module__.partition(".")[0] in ("cograd", "torch")
+        if isinstance(obj, Tensor) and ours and not is_lazy(obj):
             return self._tensor(obj)
         return NotImplemented
 
     def _tensor(self, t: Tensor) -> Any:
-        from cograd.nn.parameter import Parameter
-
+        state = _state_of(t)
         if isinstance(t, Parameter):
             parts: tuple[Any, ...] = (t.detach(), t.requires_grad, OrderedDict())
-            return self._global("torch._utils", "_rebuild_parameter"), parts
+            if state is None:
+                return self._global("torch._utils", "_rebuild_parameter"), parts
+            rebuild = self._global("torch._utils", "_rebuild_parameter_with_state")
+            return rebuild, (*parts, state)
+        rebuild, parts = self._plain(t)
+        if state is None:
+            return rebuild, parts
+        typed = self._global("torch._tensor", "_rebuild_from_type_v2")
+        return typed, (rebuild, Tensor, parts, state)
+
+    def _plain(self, t: Tensor) -> tuple[_Global, tuple[Any, ...]]:
+        """A tensor without its attributes."""
         storage = t.untyped_storage()
         stored = self._stored.setdefault((id(storage), t.dtype), _Stored(storage, t.dtype))
         parts = (stored, t.storage_offset(), tuple(t.shape), tuple(t.stride()), t.requires_grad)
@@ -192,6 +222,7 @@ class Archive:
         if order != b"little":
             raise ValueError(f"its byte order is {order!r}, only b'little' can be read")
         self._storages: dict[str, UntypedStorage] = {}
+        self._typed: dict[tuple[str, Any], TypedStorage] = {}
 
     def _info(self, record: str) -> zipfile.ZipInfo:
         info = self._entries.get(f"{self.name}/{record}")
@@ -224,6 +255,15 @@ class Archive:
         if found.nbytes() != nbytes:
             raise ValueError(f"storage {key!r} has {found.nbytes()} bytes, expected {nbytes}")
         return found
+
+    def typed_storage(self, key: str, dtype: Any, count: int) -> TypedStorage:
+        """The storage of that key as ``count`` elements; every call gives the same one.
+
+        Raises:
+            ValueError: there is none, or it has another number of bytes.
+        """
+        untyped = self.storage(key, count * dtype.itemsize)
+        return self._typed.setdefault((key, dtype), TypedStorage(untyped, dtype))
 
     def _load(self, record: str) -> UntypedStorage:
         import numpy

@@ -7,10 +7,12 @@ import io
 import pickle
 from typing import Any
 
-import cograd
-from cograd import Tensor
-from cograd import _torch_unpickler as restricted
+from cograd import _C, Tensor, _torch_names
+from cograd._tensor.pickle import _put_state
 from cograd._torch_files import STORAGES, Archive
+from cograd._torch_unpickler import stored
+from cograd.nn.parameter import Parameter
+from cograd.storage import TypedStorage
 
 __all__ = ["load_all"]
 
@@ -22,6 +24,21 @@ class _Idle:
         pass
 
 
+def _parameter_with_state(data: Tensor, grad: bool, hooks: Any, state: Any) -> Parameter:
+    result = Parameter(data, grad)
+    _put_state(result, state)
+    return result
+
+
+def _from_type(func: Any, kind: Any, arguments: Any, state: Any) -> Tensor:
+    """A tensor of any class, with its attributes."""
+    made: Tensor = func(*arguments)
+    if type(made) is not kind:
+        made = _C._alias_as(kind, made, made.requires_grad)
+    _put_state(made, state)
+    return made
+
+
 # Names that pickles of torch have for what is elsewhere here, and is no public name of either.
 # The layers are not among them: torch.nn.modules.X is a module here too.
 _PLACES = {
@@ -30,6 +47,12 @@ _PLACES = {
     "torch.nn.utils.spectral_norm.SpectralNormLoadStateDictPreHook": (__name__, "_Idle"),
     "torch.nn.utils.spectral_norm.SpectralNormStateDictHook": (__name__, "_Idle"),
     "torch.nn.utils.weight_norm.WeightNorm": ("cograd.nn.utils._hooked", "WeightNorm"),
+}
+# Functions of torch that are called otherwise than in files that are not trusted.
+_FUNCTIONS = {
+    "torch._tensor._rebuild_from_type_v2": _from_type,
+    "torch._utils._rebuild_parameter_with_state": _parameter_with_state,
+    "torch.device": _torch_names.MAKERS[_C.device],  # all are the CPU
 }
 
 
@@ -42,23 +65,20 @@ class _Everything(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         path = f"{module}.{name}"
-        if path in restricted._CALLED and module.startswith("torch"):
-            return restricted._CALLED[path]
-        if (module == "torch" and name in STORAGES) or path in restricted._VALUES:
-            found = restricted._global(module, name)
-            kinds = {restricted._TENSOR: Tensor, restricted._PARAMETER: cograd.nn.Parameter}
-            return kinds.get(found, found)
+        if path in _FUNCTIONS:
+            return _FUNCTIONS[path]
+        if path in _torch_names.FUNCTIONS and module.startswith("torch"):
+            return _torch_names.FUNCTIONS[path].call
+        if module == "torch" and name in STORAGES:
+            return _torch_names.StorageType(name)
         if path in _PLACES:
             module, name = _PLACES[path]
         elif module.partition(".")[0] == "torch":
             module = "cograd" + module[5:]
         return super().find_class(module, name)
 
-    def persistent_load(self, pid: Any) -> Any:
-        reader = restricted.Unpickler(self._archive)
-        reader._stack = [pid]
-        reader._persistent()
-        return reader._pop()
+    def persistent_load(self, pid: Any) -> TypedStorage:
+        return stored(self._archive, pid)
 
 
 def load_all(archive: Archive) -> Any:

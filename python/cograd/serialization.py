@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 import cograd
 from cograd import _C, Tensor, _absent
 from cograd._dtypes import dtype_name
+from cograd._file_keys import Filler
 
 __all__ = [
     "FILE_LIKE",
@@ -333,9 +334,10 @@ def _to_tensor(key: str, entry: dict[str, Any], name: str) -> Tensor:
 class _Unpacker:
     """Rebuilds the object that ``_Packer`` took apart."""
 
-    def __init__(self, tensors: dict[str, Tensor], name: str) -> None:
+    def __init__(self, tensors: dict[str, Tensor], name: str, size: float = math.inf) -> None:
         self.tensors = tensors
         self.name = name
+        self.filler = Filler(size)
         self.built: dict[tuple[str, Any], Tensor] = {}
 
     def unpack(self, node: Any) -> Any:
@@ -352,8 +354,9 @@ class _Unpacker:
             items = [self.unpack(item) for item in node["v"]]
             return items if kind == "list" else tuple(items)
         if kind in ("dict", "ordered"):
-            pairs = [(self.unpack(key), self.unpack(item)) for key, item in node["v"]]
-            result: Any = dict(pairs) if kind == "dict" else OrderedDict(pairs)
+            keys = [self.unpack(key) for key, _ in node["v"]]
+            result: Any = {} if kind == "dict" else OrderedDict()
+            self.filler.put(result, keys, [self.unpack(item) for _, item in node["v"]])
             if "m" in node:
                 result._metadata = self.unpack(node["m"])
             return result
@@ -390,9 +393,9 @@ def load(
 ) -> Any:
     """Reads what ``save`` or torch.save wrote; of other safetensors files, a dict of their tensors.
 
-    Of torch's archives tensors of every dtype that exists here, Parameters, numbers, strings,
-    containers, Size, dtype and device are made, and nothing else. What was on another device comes
-    to the CPU.
+    Of torch's archives tensors of every dtype that exists here, Parameters, their attributes,
+    storages, numbers, strings, containers, Size, dtype, device and layout are made, and nothing
+    else. What was on another device comes to the CPU.
 
     Args:
         f: a path, or a binary file open for reading.
@@ -470,7 +473,7 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
     Args:
         safe_globals: classes and functions, or pairs of one and the name it has in the file.
     """
-    from cograd._torch_unpickler import safe_globals as table
+    from cograd._torch_names import safe_globals as table
 
     for item in safe_globals:
         value, name = item if isinstance(item, tuple) else (item, None)
@@ -479,14 +482,14 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 def get_safe_globals() -> list[Any]:
     """What ``add_safe_globals`` was given."""
-    from cograd._torch_unpickler import safe_globals as table
+    from cograd._torch_names import safe_globals as table
 
     return list(table.values())
 
 
 def clear_safe_globals() -> None:
     """Forgets them."""
-    from cograd._torch_unpickler import safe_globals as table
+    from cograd._torch_names import safe_globals as table
 
     table.clear()
 
@@ -494,7 +497,7 @@ def clear_safe_globals() -> None:
 @contextlib.contextmanager
 def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
     """``add_safe_globals`` for the time of a with block."""
-    from cograd._torch_unpickler import safe_globals as table
+    from cograd._torch_names import safe_globals as table
 
     before = dict(table)
     add_safe_globals(safe_globals)
@@ -515,7 +518,8 @@ def _load(content: bytes, name: str) -> Any:
             f"load(): '{name}' has format version {metadata.get('version')}, "
             f"this cograd reads version {_VERSION}"
         )
-    return _Unpacker(tensors, f"'{name}'").unpack(json.loads(metadata["structure"]))
+    unpacker = _Unpacker(tensors, f"'{name}'", len(metadata["structure"]))
+    return unpacker.unpack(json.loads(metadata["structure"]))
 
 
 if not TYPE_CHECKING:

@@ -179,21 +179,13 @@ namespace {
 
 bool is_narrow(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
 
-// Where torch computes with a number of full precision beside 16-bit floats.
-bool keeps_number(kernels::BinaryOp op) {
+// Where torch computes with a number of full precision beside 16-bit floats; on the left its
+// quotient is a product with the reciprocal.
+bool keeps_number(kernels::BinaryOp op, bool left) {
   using kernels::BinaryOp;
-  switch (op) {
-    case BinaryOp::mul:
-    case BinaryOp::div:
-    case BinaryOp::div_floor:
-    case BinaryOp::div_trunc:
-    case BinaryOp::floor_divide:
-    case BinaryOp::pow_tensor:
-    case BinaryOp::xlogy:
-      return true;
-    default:
-      return false;
-  }
+  const bool quotient =
+      op == BinaryOp::div_floor || op == BinaryOp::div_trunc || op == BinaryOp::floor_divide;
+  return op == BinaryOp::mul || op == BinaryOp::div || (quotient && !left);
 }
 
 // A tensor with a number on one side: the number is one element with stride 0.
@@ -207,7 +199,7 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
                       (x->flags & kWrappedNumber) == 0;
   const DType compute =
       strong ? x.dtype() : computed_dtype(result_type(x, TensorOrScalar(s)), rule);
-  if (is_narrow(compute) && keeps_number(op)) [[unlikely]] {
+  if (is_narrow(compute) && keeps_number(op, left)) [[unlikely]] {
     if (params == nullptr) {
       kernels::ElementParams own;
       return binary_with_scalar(ctx, op, a, b, rule, name, &own);
@@ -260,7 +252,8 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
   const Tensor& tb = b.tensor();
   const bool same_type = ta.dtype() == tb.dtype();
   const DType compute = computed_dtype(same_type ? ta.dtype() : result_type(a, b), rule);
-  if (!same_type && is_narrow(compute) && keeps_number(op) && (ta.dim() == 0) != (tb.dim() == 0)) {
+  if (!same_type && is_narrow(compute) && keeps_number(op, ta.dim() == 0) &&
+      (ta.dim() == 0) != (tb.dim() == 0)) {
     const Tensor& number = ta.dim() == 0 ? ta : tb;
     if (number.dtype() != compute) {
       const Scalar s(*raw_cast(number, DType::Float64).data<double>());

@@ -41,28 +41,45 @@ def _storage_reduce(self: UntypedStorage, protocol: Any) -> tuple[Any, ...]:
 
 
 def _by_name(name: str, *arguments: Any) -> Any:
-    """A dtype of that name, or what the class of that name makes."""
-    import cograd
+    """A dtype, layout or memory format of that name, or what Size or device makes.
 
-    found = getattr(cograd, name)
-    return found(*arguments) if arguments else found
+    Raises:
+        pickle.UnpicklingError: another name.
+    """
+    import pickle
+
+    import cograd
+    from cograd._memory_format import layout, memory_format
+
+    if len(arguments) == 1 and name in ("Size", "device"):
+        return getattr(_C, name)(arguments[0])
+    kinds: tuple[type, ...] = (_C.dtype, layout, memory_format)
+    if len(arguments) == 1 and name in ("layout", "memory_format"):  # of older pickles
+        kinds, name = (layout, memory_format), str(arguments[0]).rpartition(".")[2]
+        arguments = ()
+    found = None if arguments else vars(cograd).get(name)
+    if not isinstance(found, kinds):
+        raise pickle.UnpicklingError(
+            f"the pickle names {name!r}, expected a dtype, layout or memory format, or 'Size' or "
+            "'device' with an argument"
+        )
+    return found
 
 
 def pickle_without_module() -> None:
     """Dtypes, sizes and the like are kept by name, whichever module their class claims to be of."""
     from cograd._memory_format import layout, memory_format
 
-    def reduce_dtype(obj: Any) -> tuple[Any, ...]:
+    def reduce_name(obj: Any) -> tuple[Any, ...]:
         return _by_name, (str(obj).rpartition(".")[2],)
 
     def reducer(name: str, argument: Any) -> Any:
         return lambda obj: (_by_name, (name, argument(obj)))
 
-    copyreg.pickle(_C.dtype, reduce_dtype)
+    for kind in (_C.dtype, layout, memory_format):
+        copyreg.pickle(kind, reduce_name)
     copyreg.pickle(_C.Size, reducer("Size", tuple))
     copyreg.pickle(_C.device, reducer("device", str))
-    copyreg.pickle(layout, reducer("layout", str.__str__))
-    copyreg.pickle(memory_format, reducer("memory_format", str.__str__))
 
 
 def _state_of(obj: Tensor) -> Any:

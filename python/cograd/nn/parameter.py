@@ -8,6 +8,7 @@ from typing import Any
 
 import cograd
 from cograd import Tensor
+from cograd._tensor.pickle import _state_of
 from cograd.overrides import refuse_torch
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
@@ -79,7 +80,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         data = cograd.Tensor._make_subclass(Tensor, self.detach(), False)
-        return (_rebuild_parameter, (data, self.requires_grad))
+        made = (_rebuild_parameter, (data, self.requires_grad))
+        state = _state_of(self)
+        return made if state is None else (*made, state)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return "Parameter containing:\n" + super().__repr__()

@@ -19,5 +19,9 @@ for module, inputs in torch_files.layers(torch):
     with torch.no_grad():
         rows.append((module, inputs, module(*inputs)))
 torch.save({"layers": rows, **torch_files.whole_objects(torch)}, "whole.pt")
+torch.save([torch_files.with_attributes(torch), torch_files.values(torch)], "values.pt")
+linear = torch.nn.Linear(2, 2)
+linear.weight.no_decay = True
+torch.save(linear, "marked.pt")
 torch.save(everything["base"], "legacy.pt", _use_new_zipfile_serialization=False)
 torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), "script.pt")
