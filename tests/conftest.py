@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True, scope="module")
 def light_collections():
-    """Leaves what pytest holds out of collections: its 50,000 items make each take half a second."""
+    """Leaves what pytest holds out of collections: with 50,000 items each takes half a second."""
     gc.collect()
     gc.freeze()
 

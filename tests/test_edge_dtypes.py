@@ -214,3 +214,56 @@ def test_bools_whose_bytes_are_not_0_or_1(byte):
     with pytest.raises(RuntimeError, match="got 4 and 4098"):
         torch.zeros(4099).masked_scatter(b, torch.ones(4))
     assert torch.zeros(4099).masked_scatter(b, torch.ones(4098)).sum().item() == 4098
+    one = b[:1][0]
+    assert (int(one), float(one), one.item(), [5, 6][one]) == (1, 1.0, True, 6)
+    assert b[:5].prod().item() == 1 and b[4:7].min(0).indices.item() == 1
+    odd = torch.tensor([byte, 1, 0, byte], dtype=torch.uint8).view(torch.bool)
+    values, inverse, counts = odd.unique(return_inverse=True, return_counts=True)
+    assert values.tolist() == [False, True]
+    assert inverse.tolist() == [1, 1, 0, 1] and counts.tolist() == [1, 3]
+    assert torch.unique_consecutive(odd).tolist() == [True, False, True]
+    assert odd.argsort(stable=True).tolist() == [2, 0, 1, 3]
+    assert odd.mode().values.item() is True
+    assert torch.isin(odd, torch.tensor([True])).tolist() == [True, True, False, True]
+    assert torch.isin(torch.tensor([True, False]), odd[:1]).tolist() == [True, False]
+    assert torch.searchsorted(torch.tensor([False, True]), odd).tolist() == [1, 1, 0, 1]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("number", [0.1, 0.7, -1.3, 1e-8, 70000.0, 1e6])
+@pytest.mark.parametrize("shape", [(5,), (700,), (40, 30), (1,), ()])
+def test_a_number_beside_halves_keeps_its_precision(dtype, number, shape):
+    """Products and quotients; 1e6 and 1e-8 have no float16 of their own, 0.1 and 0.7 are rounded."""
+    x = (torch.rand(shape) * 3 + 1).to(dtype)
+    wide = x.float()
+    views = [x, x.movedim(0, -1) if shape else x, x.expand(2, *shape)]
+    views.append(x.unsqueeze(0)[..., ::2] if shape else x)
+    for view in views:
+        wide = view.float()
+        single = torch.tensor(number, dtype=torch.float32)
+        assert torch.equal(view * number, (wide * single).to(dtype))
+        assert torch.equal(number * view, (wide * single).to(dtype))
+        assert torch.equal(view / number, (wide / single).to(dtype))
+        assert torch.equal(number / view, (single / wide).to(dtype))
+        floor = torch.div(view, number, rounding_mode="floor")
+        assert torch.equal(floor, torch.div(wide, single, rounding_mode="floor").to(dtype))
+        if view.dim() > 0:
+            boxed = torch.tensor(number, dtype=F8)
+            assert torch.equal(view * boxed, view * number)
+            assert torch.equal(boxed / view, number / view)
+    assert torch.equal(x.clone().div_(number), x / number)
+    assert torch.equal(torch.mul(x, number, out=torch.empty_like(x)), x * number)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_gradients_beside_a_number_keep_its_precision(dtype):
+    x = torch.tensor([60000.0, 2.0], dtype=dtype, requires_grad=True)
+    (x / 1e6).sum().backward()
+    assert torch.equal(x.grad, torch.full((2,), 1e-6).to(dtype))
+    x.grad = None
+    (x * 0.7).sum().backward()
+    assert torch.equal(x.grad, torch.full((2,), 0.7).to(dtype))
+    y = torch.tensor([1e3, 2e3], dtype=dtype, requires_grad=True)
+    (1e6 / y).sum().backward()
+    torch.testing.assert_close(y.grad.float(), torch.tensor([-1.0, -0.25]), rtol=1e-2, atol=0)
+    assert torch.func.vmap(lambda v: v / 1e6)(x.detach()).tolist() == (x.detach() / 1e6).tolist()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Gradients of linalg, first and second order, against differences of values."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -124,6 +126,21 @@ def test_a_gradient_that_depends_on_the_basis_of_a_null_space_is_refused(f):
     with pytest.raises(RuntimeError, match="rotation among themselves.*full_matrices=False"):
         f(a).backward()
     assert a.grad is None
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_whether_a_gradient_depends_on_a_basis_is_told_at_any_scale(scale):
+    a = leaf(5, 3)
+    with pytest.raises(RuntimeError, match="rotation among themselves"):
+        (L.svd(a)[0][:, 3:].sum() * scale).backward()
+    tall = torch.randn(60, 4, requires_grad=True)
+    weight = torch.randn(60, 60)
+    u = L.svd(tall)[0][:, 4:]
+    p = u @ u.mT
+    ((p @ weight @ p).square().sum() * scale).backward()
+    assert tall.grad.isfinite().all()
+    (L.svd(a)[0][:, 3:].sum() * math.nan).backward()
+    assert a.grad.isnan().all()
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])

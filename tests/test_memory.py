@@ -674,6 +674,33 @@ def test_a_finalizer_may_revive_the_graph():
     assert same(variable.grad, [3, 3]) and calls == [1]
 
 
+@pytest.mark.parametrize("older", [False, True])
+def test_a_graph_that_an_older_finalizer_revives_is_whole(older):
+    """Finalizers of generation 1 run after those of the collector's own proxies."""
+    kept = []
+
+    class Squares:
+        def __del__(self):
+            kept.append((self.t * self.t).sum())
+
+    gc.disable()
+    try:
+        reviver = Squares()
+        if older:
+            gc.collect(0)
+        x = leaf([2.0, 2.0])
+        t = x * 3
+        reviver.t, t.reviver = t, reviver
+        del reviver, t
+        gc.collect()
+    finally:
+        gc.enable()
+    kept[0].backward()
+    assert same(x.grad, [36, 36])
+    kept.clear()
+    gc.collect()
+
+
 def make_cycle(x):
     a = x * 1
     holder = [a]

@@ -407,3 +407,12 @@ def test_global_average_pooling_takes_any_leading_dims():
         assert torch.autograd.gradcheck(pool(1), x)
         with pytest.raises(RuntimeError, match=f"adaptive_avg_pool{n}d"):
             pool(2)(x)
+
+
+def test_probabilities_of_all_samples_are_looked_at():
+    p, good = torch.tensor([0.2, 0.7]), torch.tensor([[0.5, 0.4], [0.5, 1.0]])
+    assert torch.vmap(lambda t: F.binary_cross_entropy(p, t))(good).shape == (2,)
+    bad = torch.tensor([[0.5, 0.4], [0.5, 1.5]])
+    for f in (lambda t: F.binary_cross_entropy(p, t), lambda t: F.binary_cross_entropy(t, p)):
+        with pytest.raises(RuntimeError, match="between 0 and 1, got values from 0.4.* to 1.5"):
+            torch.vmap(f)(bad)

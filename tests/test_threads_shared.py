@@ -76,6 +76,48 @@ def test_a_shared_module_gets_every_threads_gradient():
         assert torch.allclose(p.grad, g * 40 * 8, rtol=1e-12)
 
 
+def test_grad_is_there_while_another_thread_adds_to_it():
+    x = torch.ones(1_000_000, requires_grad=True)
+    x.sum().backward()
+    seen = []
+
+    def add():
+        for _ in range(60):
+            (x * 2).sum().backward()
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    while thread.is_alive():
+        seen.append(x.grad is None)
+    thread.join()
+    assert seen and not any(seen)
+    assert (x.grad == 1 + 2 * 60).all()
+
+
+def test_a_cleared_grad_holds_what_came_afterwards_only():
+    x = torch.ones(300_000, requires_grad=True)
+    x.sum().backward()
+    taken, ended = [], threading.Event()
+
+    def add():
+        for _ in range(100):
+            (x * 2).sum().backward()
+        ended.set()
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    while not ended.is_set():
+        before = x.grad
+        x.grad = None
+        taken.append(before)
+    thread.join()
+    taken.append(x.grad)
+    # Each addition is in a tensor that was taken out, or between the two reads in none.
+    total = sum(int(g[0].item()) for g in taken if g is not None)
+    assert total <= 1 + 2 * 100
+    assert all(bool((g == g[0]).all()) for g in taken if g is not None)
+
+
 def test_transforms_of_several_threads_do_not_meet():
     x = torch.linspace(0.1, 1.0, 6, dtype=torch.float64)
 

@@ -181,7 +181,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tests", nargs="*", help="files of tests instead of a part of the suite")
     parser.add_argument("--all-levels", action="store_true", help="not baseline and best alone")
-    parser.add_argument("--quick", action="store_true", help="asan without the checks slow to build")
+    parser.add_argument(
+        "--quick", action="store_true", help="asan without the checks slow to build"
+    )
     given = parser.parse_args()
     failed, levels = 0, levels_here(given.all_levels)
     if given.variants == ["kernels"]:

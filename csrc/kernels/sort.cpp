@@ -34,7 +34,12 @@ template <class T, class E>
 void store_row(const T* x, const E* entries, int64_t n, int64_t step, T* values, int64_t* indices) {
   for (int64_t i = 0; i < n; ++i) {
     const int64_t from = index_of(entries[i]);
-    if (values != nullptr) values[i * step] = x[from * step];
+    if (values != nullptr) {
+      if constexpr (std::is_same_v<T, bool>)
+        values[i * step] = key_at(x + from * step) != 0;
+      else
+        values[i * step] = x[from * step];
+    }
     if (indices != nullptr) indices[i * step] = from;
   }
 }

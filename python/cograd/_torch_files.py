@@ -124,7 +124,7 @@ class _Writer(_PythonPickler):  # type: ignore[misc]
         if kind is cograd.device:
             return self._global("torch", "device"), (str(obj),)
         if kind is layout:
-            name = f"torch.{_dtype_name(obj)}"
+            name = f"torch.{dtype_name(obj)}"
             return self._global("torch.serialization", "_get_layout"), (name,)
         ours = kind.__module__.partition(".")[0] in ("cograd", "torch")
         if isinstance(obj, Tensor) and ours and not is_lazy(obj):

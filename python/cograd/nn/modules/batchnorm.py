@@ -671,9 +671,7 @@ class CrossMapLRN2d(Module):
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, H, W) to the same shape."""
         if input.dim() != 4:
-            raise ValueError(
-                f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead."
-            )
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
         half = int((self.size - 1) / 2 + 1) - 1
         squares = input * input
         sums = F.pad(squares, (0, 0, 0, 0, half, half)).unfold(1, 2 * half + 1, 1).sum(-1)
