@@ -127,6 +127,12 @@ def test_equal_elements_and_bools():
     assert (row @ row.T).tolist() == [[True]]
 
 
+@shows("`1e6 / x` of float16")
+def test_a_quotient_of_halves_is_rounded_once():
+    got = 1e6 / torch.tensor([60000.0], dtype=torch.float16)
+    assert got.item() == torch.tensor(1e6 / 60000.0, dtype=torch.float16).item() == 16.671875
+
+
 @shows("`linspace(-3e38, 3e38, 5)`")
 def test_linspace_over_all_numbers():
     got = torch.linspace(-3e38, 3e38, 5)

@@ -485,6 +485,26 @@ def test_write_to_a_temporary_by_an_op_that_saved_it_does_not_grow():
     assert_no_growth(step)
 
 
+@pytest.mark.beyond_torch
+def test_write_through_another_view_of_a_temporary_does_not_grow():
+    """The base has no Python object when it is written, nor when its last view's ends."""
+    b = big()
+
+    def step():
+        a = b * 2
+        v, w = a[None], a[None]
+        del a
+        w.add_(v * v)
+
+    def slices():
+        v = (b * 2)[: MIB // 2]
+        w = v[: MIB // 4]
+        v.mul_((w * w).sum())
+
+    assert_no_growth(step)
+    assert_no_growth(slices)
+
+
 def test_tensor_that_was_written_dies_with_its_graph():
     with Collector():
         x = leaf([1.0, 1.0, 1.0])

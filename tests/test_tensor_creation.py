@@ -596,10 +596,17 @@ def test_bad_device_strings(text):
         torch.device(text)
 
 
-@pytest.mark.parametrize("index", [0, 1, -1])
+@pytest.mark.parametrize("index", [0, 1])
 def test_device_of_an_index(index):
     with pytest.raises(RuntimeError, match=f"got the index {index} of an accelerator.*CPU only"):
         torch.device(index)
+
+
+def test_what_is_no_index_of_a_device():
+    with pytest.raises(RuntimeError, match="index must not be negative, got -1"):
+        torch.device(-1)
+    with pytest.raises(TypeError, match="got a bool"):
+        torch.device(True)
 
 
 def test_device_arguments():

@@ -604,10 +604,11 @@ class KeepsInputs(Identity):
 
 @fault("leaks", where="forward", text="100 tensors")
 class KeepsResults(Identity):
-    kept = []
+    kept = None  # made by the first call: a list that stood in a frozen generation is not seen
 
     @staticmethod
     def forward(ctx, x):
+        KeepsResults.kept = KeepsResults.kept or []
         KeepsResults.kept.append(x.clone())
         return x * 3
 

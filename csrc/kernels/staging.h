@@ -169,8 +169,8 @@ void pad_block(Stages& s, const Layout& l, int k, int64_t n, int64_t padded) {
 // number_at: an operand of stride 0 and 16 bits that is `number` instead.
 __attribute__((noinline, noclone)) void run_staged(KernelFn kernel, const Layout& l,
                                                    char* const* ptrs, const int64_t* strides,
-                                                   int64_t n, const void* params,
-                                                   int number_at = 0, float number = 0) {
+                                                   int64_t n, const void* params, int number_at = 0,
+                                                   float number = 0) {
   bool direct[kStages];
   for (int k = 0; k < l.nops; ++k) direct[k] = l.form[k] == Form::plain && strides[k] == l.size[k];
   Stages s;

@@ -160,8 +160,8 @@ void end_collection() {
 }
 
 // Python's finalizers have run, which may have taken references from C++: the counts are brought up
-// to date before the collector looks what has come back to life. The first proxy's finalizer does it
-// for all; those of generation 1 run after it, and what they take Visits sees.
+// to date before the collector looks what has come back to life. The first proxy's finalizer does
+// it for all; those of generation 1 run after it, and what they take Visits sees.
 void proxy_finalize(PyObject*) {
   if (live_proxies == nullptr || std::exchange(counted_anew, true)) return;
   for (PyObject* o : *live_proxies) {

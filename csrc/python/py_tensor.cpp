@@ -69,9 +69,20 @@ bool try_preserve(PyTensor* p) {
   return true;
 }
 
+// A base that was written through its views, and has no object: dropping one made here keeps it.
+void preserve_base(const TensorImpl* t) noexcept {
+  TensorImpl* base = t == nullptr ? nullptr : t->base;
+  if (base == nullptr || base->pyobj != nullptr || (base->flags & kRewritten) == 0) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Py_XDECREF(guarded([&] { return wrap(Tensor::borrow(base)); }));
+  PyErr_Restore(type, value, traceback);
+}
+
 void tensor_dealloc(PyObject* o) {
   PyTensor* p = self_of(o);
   if (try_preserve(p)) return;
+  preserve_base(p->impl);
   PyTypeObject* type = Py_TYPE(o);
   if (type != tensor_type) {
     if (PyObject_CallFinalizerFromDealloc(o) < 0) return;

@@ -24,8 +24,8 @@ _DEPTH = 4
 _ITEMS = 4096
 _BITS = 4096  # of an int, whose hash is computed anew every time
 _TOGETHER = 16  # keys between two looks at the clock
-_SECONDS = 0.25
-_SECONDS_A_BYTE = 2e-6  # ten times what keys take that do not collide
+_SECONDS = 1.0
+_SECONDS_A_BYTE = 5e-6  # over fifteen times what keys take that do not collide
 
 
 def _check_plain(key: Any) -> None:
