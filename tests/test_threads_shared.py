@@ -2,8 +2,11 @@
 """What Python threads share beside graphs: tensors' objects, modules, transforms, ops' names."""
 
 import gc
+import os
+import signal
 import sys
 import threading
+import time
 import weakref
 
 import pytest
@@ -116,6 +119,33 @@ def test_a_cleared_grad_holds_what_came_afterwards_only():
     total = sum(int(g[0].item()) for g in taken if g is not None)
     assert total <= 1 + 2 * 100
     assert all(bool((g == g[0]).all()) for g in taken if g is not None)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+def test_a_child_adds_where_a_thread_of_its_parent_was_adding():
+    x = torch.ones(2_000_000, requires_grad=True)
+    x.sum().backward()
+    ended = threading.Event()
+
+    def add():
+        while not ended.is_set():
+            (x * 2).sum().backward()
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    try:
+        for _ in range(20):
+            time.sleep(0.003)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)  # ends a child that waits for ever
+                (x * 2).sum().backward()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_transforms_of_several_threads_do_not_meet():

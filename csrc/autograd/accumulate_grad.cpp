@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The slot of .grad, and the node that adds to it.
+#include <pthread.h>
+
 #include <mutex>
 
 #include "autograd/batch.h"
@@ -68,37 +70,58 @@ Tensor first_gradient(const TensorImpl* leaf, Tensor g, bool create_graph) {
 
 }  // namespace
 
+namespace {
+
+// Counts forks: a child's threads are not those that its parent's marks name.
+std::atomic<uint64_t> forks{1};
+
+// This thread of this process; never 0.
+uint64_t this_thread() noexcept {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
+  static std::atomic<uint32_t> count{0};
+  thread_local const uint32_t number = count.fetch_add(1);
+  (void)registered;
+  return forks.load(std::memory_order_relaxed) << 32 | number;
+}
+
+}  // namespace
+
 // One thread at a time adds, others wait without the interpreter's lock, which the sum may need.
 // What a signal handler adds within the sum of its own thread does not wait.
 class AccumulateGrad::Turn {
  public:
-  explicit Turn(std::atomic<const void*>& adding) : adding_(adding) {
-    const void* there = nullptr;
-    if (adding_.compare_exchange_strong(there, &here)) return;
-    mine_ = there != &here;
+  explicit Turn(std::atomic<uint64_t>& adding) : adding_(adding) {
+    uint64_t there = 0;
+    if (take(there)) return;
+    mine_ = there != here_;
     if (mine_) wait(there);
   }
   ~Turn() {
     if (!mine_) return;
-    adding_.store(nullptr);
+    adding_.store(0);
     adding_.notify_one();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
  private:
-  void wait(const void* there) {
+  // Free, or held by a thread that a fork has left behind.
+  bool take(uint64_t& there) noexcept {
+    there = 0;
+    while (!adding_.compare_exchange_strong(there, here_))
+      if (there >> 32 == here_ >> 32) return false;
+    return true;
+  }
+  void wait(uint64_t there) {
     const Unlocked lock;
     do {
-      if (there != nullptr) adding_.wait(there);
-      there = nullptr;
-    } while (!adding_.compare_exchange_strong(there, &here));
+      adding_.wait(there);
+    } while (!take(there));
   }
-  static thread_local char here;
-  std::atomic<const void*>& adding_;
+  std::atomic<uint64_t>& adding_;
+  const uint64_t here_ = this_thread();
   bool mine_ = true;
 };
-thread_local char AccumulateGrad::Turn::here = 0;
 
 // The slot keeps the former gradient until the sum is there. Whoever takes an in-place sum's
 // tensor out meanwhile has the sum; any other sum is made anew.

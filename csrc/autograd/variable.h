@@ -155,7 +155,7 @@ class COGRAD_API AccumulateGrad final : public Node {
   class Turn;
   void accumulate(Tensor g, bool create_graph);
   TensorImpl* variable_;
-  std::atomic<const void*> adding_{nullptr};  // the thread whose turn it is
+  std::atomic<uint64_t> adding_{0};  // the thread whose turn it is
 };
 
 }  // namespace cograd
