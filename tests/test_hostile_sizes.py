@@ -182,6 +182,7 @@ QUICK = {
     "ones(4, 4)[:: 2**62].shape": "[1, 4]",
     "ones(4).roll(TOP)": "ok",
     "rot90(ones(2, 2), TOP)": "ok",
+    "rot90(ones(2, 2, requires_grad=True), LOW).shape": "[2, 2]",
     "matrix_power(ones(2, 2), TOP)": "ok",
 }
 

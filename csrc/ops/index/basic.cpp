@@ -46,7 +46,8 @@ struct BasicView {
       ctx->strides = index.region_strides();
       ctx->offset = index.region_offset();
     }
-    return make_view(x, index.sizes, index.strides, x.bytes() + index.offset * x.itemsize());
+    return make_view(x, index.sizes, index.strides,
+                     x.bytes() + checked_mul(index.offset, x.itemsize()));
   }
   static void batch(BatchCall& c) {
     const Tensor whole = c.samples(c.arg(0).tensor());

@@ -104,7 +104,7 @@ struct Rot90 {
     const int b = wrap_dim(dims[1], x.dim());
     COGRAD_CHECK(a != b, "expected rotation dims to be different, but got dim0 = ", dims[0],
                  " and dim1 = ", dims[1]);
-    *ctx.operator->() = {-k, dims};
+    *ctx.operator->() = {-(k % 4), dims};
     switch (((k % 4) + 4) % 4) {
       case 1:
         return turned(flip(x, Dims{b}), a, b);
