@@ -132,10 +132,14 @@ void AccumulateGrad::accumulate(Tensor g, bool create_graph) {
     lock();
     const Tensor before = slot;
     unlock();
-    Tensor sum = before.defined() ? added(before, g, create_graph)
-                                  : first_gradient(variable_, std::move(g), create_graph);
-    if (before.defined() && sum.is(before)) return;
-    if (!before.defined()) g = sum;
+    Tensor sum;
+    if (before.defined()) {
+      sum = added(before, g, create_graph);
+      if (sum.is(before)) return;
+    } else {
+      sum = first_gradient(variable_, std::move(g), create_graph);
+      g = sum;
+    }
     lock();
     stored = slot.is(before);
     if (stored) slot.swap(sum);
