@@ -70,8 +70,9 @@ bool try_preserve(PyTensor* p) {
 }
 
 // A base that was written through its views, and has no object: dropping one made here keeps it.
+// Making it may start a collection, which must not meet the object that dies.
 void preserve_base(const TensorImpl* t) noexcept {
-  TensorImpl* base = t == nullptr ? nullptr : t->base;
+  TensorImpl* base = t->base;
   if (base == nullptr || base->pyobj != nullptr || (base->flags & kRewritten) == 0) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -82,7 +83,6 @@ void preserve_base(const TensorImpl* t) noexcept {
 void tensor_dealloc(PyObject* o) {
   PyTensor* p = self_of(o);
   if (try_preserve(p)) return;
-  preserve_base(p->impl);
   PyTypeObject* type = Py_TYPE(o);
   if (type != tensor_type) {
     if (PyObject_CallFinalizerFromDealloc(o) < 0) return;
@@ -96,6 +96,7 @@ void tensor_dealloc(PyObject* o) {
   Py_CLEAR(p->dict);
   if (TensorImpl* t = std::exchange(p->impl, nullptr)) {
     t->pyobj = nullptr;
+    preserve_base(t);
     t->release();
   }
   if (type == tensor_type && free_count < kFreeMax)

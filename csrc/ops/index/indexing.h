@@ -94,7 +94,7 @@ class COGRAD_API BasicIndex {
       detail::fail(ErrorKind::Index, "too many indices for tensor of dimension ", x_.dim());
   }
   void advance(int64_t steps) {
-    offset += scaled_stride(x_->strides_[dim_], steps);
+    offset = checked_add(offset, scaled_stride(x_->strides_[dim_], steps));
     if (!x_.is_contiguous()) region_offset_ += steps * whole_strides_[static_cast<size_t>(dim_)];
   }
   void push(int64_t size, int64_t step) {
