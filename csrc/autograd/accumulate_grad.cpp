@@ -68,10 +68,6 @@ Tensor first_gradient(const TensorImpl* leaf, Tensor g, bool create_graph) {
                                                    : autograd_ops.contiguous_clone(source);
 }
 
-}  // namespace
-
-namespace {
-
 // Counts forks: a child's threads are not those that its parent's marks name.
 std::atomic<uint64_t> forks{1};
 

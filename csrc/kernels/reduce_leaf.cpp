@@ -375,15 +375,7 @@ void widen(const char* x, int64_t n, int64_t stride, void* out) {
     const T* p = reinterpret_cast<const T*>(x);
     for (; i + L <= n; i += L) store<A, L>(o + i, load(p + i));
   }
-  for (; i < n; ++i) {
-    if constexpr (std::is_same_v<T, bool>) {
-      o[i] = x[i * stride] != 0;
-    } else {
-      T v;
-      std::memcpy(&v, x + i * stride, sizeof v);
-      o[i] = static_cast<A>(v);
-    }
-  }
+  for (; i < n; ++i) o[i] = widened<T>(x + i * stride);
 }
 
 template <template <class> class Leaf>

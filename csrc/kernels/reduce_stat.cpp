@@ -119,14 +119,14 @@ struct Var {
       const char* base = x + j * leaf.itemsize;
       for (int64_t r = 0; r < rows; r += kRowsMax) {
         const int64_t k = std::min(kRowsMax, rows - r);
-        const char* p0 = base + r * row_stride;
+        const char* p = base + r * row_stride;
         V sum{}, d1{}, d2{};
         for (int64_t i = 0; i < k; ++i) {
-          sum += vector_at<A>(leaf, p0 + i * row_stride);
+          sum += vector_at<A>(leaf, p + i * row_stride);
         }
         const V shift = sum / static_cast<A>(k);
         for (int64_t i = 0; i < k; ++i) {
-          const V d = vector_at<A>(leaf, p0 + i * row_stride) - shift;
+          const V d = vector_at<A>(leaf, p + i * row_stride) - shift;
           d1 += d;
           d2 += d * d;
         }
@@ -138,7 +138,7 @@ struct Var {
             merge_var(s[j + i], count, static_cast<double>(shift[i]) + e,
                       std::max(q - count * e * e, 0.0));
           } else {
-            row(leaf, s + j + i, p0 + i * leaf.itemsize, k, row_stride, 0);
+            row(leaf, s + j + i, p + i * leaf.itemsize, k, row_stride, 0);
           }
         }
       }

@@ -117,13 +117,14 @@ COGRAD_INLINE void store(T* p, Vec<Acc<T>, L> v) {
   }
 }
 
-// Memory from elsewhere holds any byte where a bool is: what is not 0 is true.
+// The element at any address. Memory from elsewhere holds any byte where a bool is: what is not 0
+// is true.
 template <class T>
-COGRAD_INLINE Acc<T> widened(const T* p) {
-  if constexpr (std::is_same_v<T, bool>)
-    return *reinterpret_cast<const uint8_t*>(p) != 0;
-  else
-    return static_cast<Acc<T>>(*p);
+COGRAD_INLINE Acc<T> widened(const void* p) {
+  std::conditional_t<std::is_same_v<T, bool>, uint8_t, T> v;
+  std::memcpy(&v, p, sizeof v);
+  if constexpr (std::is_same_v<T, bool>) v = v != 0;
+  return static_cast<Acc<T>>(v);
 }
 
 // Conversion of n contiguous elements to and from accumulator type.
@@ -133,7 +134,7 @@ void widen_row(const T* x, int64_t n, Acc<T>* out) {
   constexpr int L = kLanes<A>;
   int64_t i = 0;
   for (; i + L <= n; i += L) store<A, L>(out + i, load(x + i));
-  for (; i < n; ++i) out[i] = widened(x + i);
+  for (; i < n; ++i) out[i] = widened<T>(x + i);
 }
 template <class T>
 void narrow_row(const Acc<T>* x, int64_t n, T* out) {

@@ -445,15 +445,14 @@ Scalar item(const Tensor& t) {
                " elements cannot be converted to Scalar");
   return dispatch_values(t.dtype(), [&](auto tag) -> Scalar {
     using T = typename decltype(tag)::type;
-    // Memory from elsewhere holds any byte where a bool is.
-    if constexpr (std::is_same_v<T, bool>) return Scalar(*t.bytes() != 0);
-    const T v = *t.data<T>();
-    if constexpr (std::is_same_v<T, bool> || is_complex_type<T> || std::is_same_v<T, uint64_t>)
-      return Scalar(v);
+    if constexpr (std::is_same_v<T, bool>)  // memory from elsewhere holds any byte there
+      return Scalar(*t.bytes() != 0);
+    else if constexpr (is_complex_type<T> || std::is_same_v<T, uint64_t>)
+      return Scalar(*t.data<T>());
     else if constexpr (std::is_integral_v<T>)
-      return Scalar(static_cast<long long>(v));
+      return Scalar(static_cast<long long>(*t.data<T>()));
     else
-      return Scalar(static_cast<double>(v));
+      return Scalar(static_cast<double>(*t.data<T>()));
   });
 }
 

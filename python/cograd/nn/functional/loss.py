@@ -176,17 +176,20 @@ def smooth_l1_loss(
     reduction = legacy_reduction(size_average, reduce, reduction)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    error = input - target
-    if beta == 0.0 or _vanishes(beta, error):
+    if beta == 0.0 or _vanishes(beta, input, target):
         return l1_loss(input, target, reduction=reduction)
+    error = input - target
     small = error.clamp(-beta, beta)  # no square: that of an infinite error has a gradient of NaN
     loss = (error / beta).clamp(-1, 1) * (error - 0.5 * small)
     return reduce_loss(loss, reduction)
 
 
-def _vanishes(value: float, beside: Tensor) -> bool:
-    """Whether ``value`` is below the normal numbers of the dtype, where its reciprocal fails."""
-    return value < 1e-4 and beside.is_floating_point() and value < cograd.finfo(beside.dtype).tiny
+def _vanishes(value: float, a: Tensor, b: Tensor) -> bool:
+    """Whether ``value`` is below the normal numbers of their dtype, where its reciprocal fails."""
+    if value >= 1e-4:
+        return False
+    dtype = cograd.result_type(a, b)
+    return dtype.is_floating_point and value < cograd.finfo(dtype).tiny
 
 
 def huber_loss(
