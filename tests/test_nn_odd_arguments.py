@@ -337,6 +337,23 @@ def test_old_names_of_hardtanh():
         nn.Hardtanh(-2.0, 2.0)
 
 
+def test_limits_that_are_no_numbers_are_not_compared():
+    # NumPy's comparison of a scalar with a list reads the list after its items ended it.
+    class Number(float):
+        def __lt__(self, other):
+            raise AssertionError("compared")
+
+    x = torch.ones(2)
+    for call in (F.hardtanh, F.rrelu, nn.Hardtanh):
+        args = () if call is nn.Hardtanh else (x,)
+        with pytest.raises(TypeError):
+            call(*args, Number(2), [1.0])
+        with pytest.raises(TypeError):
+            call(*args, [1.0], Number(2))
+        assert call(*args, Number(1), Number(2)) is not None
+    assert F.hardtanh(x, torch.tensor(2.0), np.float32(3)).tolist() == [2.0, 2.0]
+
+
 def test_arguments_that_torch_refuses():
     x, v = torch.ones(2, 3), torch.ones(3)
     with pytest.raises(RuntimeError, match="as many dims, but got 2, 1 and 2"):

@@ -596,6 +596,22 @@ def test_bad_device_strings(text):
         torch.device(text)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d: torch.device(d),
+        lambda d: torch.device(d, 0),
+        lambda d: torch.ones(1).to(d),
+        lambda d: torch.ones(1).new_zeros(2, device=d),
+        lambda d: torch.zeros(2, device=d),
+        lambda d: torch.Generator(d),
+    ],
+)
+def test_a_device_string_with_half_a_surrogate_pair(call):
+    with pytest.raises(RuntimeError, match=r"device.*error unpacking string as utf-8"):
+        call("\ud800")
+
+
 @pytest.mark.parametrize("index", [0, 1])
 def test_device_of_an_index(index):
     with pytest.raises(RuntimeError, match=f"got the index {index} of an accelerator.*CPU only"):

@@ -237,3 +237,84 @@ def test_a_written_sample_has_history_outside():
     vmap(lambda a: a.mul_(2).sum())(whole)
     whole.sum().backward()
     assert torch.equal(t.grad, torch.full_like(X, 2))
+
+
+# --- the tensor that is mapped changes meanwhile ------------------------------------------------
+
+
+def other_data(x):
+    x.data = torch.zeros(1, dtype=torch.float64)
+
+
+def data_of_its_kind(x):
+    x.data = torch.zeros(2, 3, 3, 5)
+
+
+def swapped(x):
+    with torch.no_grad():
+        x.transpose_(1, 2)
+
+
+def squeezed(x):
+    with torch.no_grad():
+        x.unsqueeze_(0)
+
+
+def reshaped(x):
+    x.data = x.data.view(9, 2, 5)
+
+
+CHANGES = (other_data, data_of_its_kind, swapped, squeezed, reshaped)
+USES = {
+    "itself": lambda v: v,
+    "slice": lambda v: v[..., :4],
+    "first": lambda v: v[:1],
+    "expand": lambda v: v[None].expand(9, *v.shape),
+    "transpose": lambda v: v.mT,
+    "reshape": lambda v: v.reshape(-1),
+    "unbind": lambda v: v.unbind(0)[0],
+    "clone": lambda v: v.clone(),
+    "product": lambda v: v * 2,
+    "in place": lambda v: v.mul_(2),
+    "sum": lambda v: v.sum(),
+    "matrix product": lambda v: v @ v.mT,
+    "detach": lambda v: v.detach(),
+    "loop": lambda v: torch.stack([row * 2 for row in v]),
+}
+
+
+@pytest.mark.parametrize("levels", (1, 2))
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
+def test_a_mapped_tensor_of_another_geometry_raises(change, use, levels):
+    x = torch.rand(2, 3, 3, 5).requires_grad_()  # without, vmap maps an alias
+    changed = []
+
+    def f(v):
+        if not changed:
+            changed.append(change(x))
+        return USES[use](v)
+
+    for _ in range(levels):
+        f = vmap(f)
+    with pytest.raises(RuntimeError, match="replaced while a vmap ran over it: a sample of shape"):
+        f(x)
+
+
+def test_a_handle_of_an_outer_vmap_keeps_its_geometry_for_the_inner_one():
+    def outer(v):
+        def inner(w):
+            v.transpose_(0, 1)
+            return w.sum()
+
+        return vmap(inner)(v)
+
+    with pytest.raises(RuntimeError, match="replaced while a vmap ran over it"):
+        vmap(outer)(torch.rand(2, 3, 4, 5))
+
+
+def test_a_mapped_tensor_may_change_after_the_vmap():
+    x = torch.rand(2, 3).requires_grad_()
+    y = vmap(lambda v: v * 2)(x)
+    other_data(x)
+    assert y.shape == (2, 3)

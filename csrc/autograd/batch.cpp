@@ -17,7 +17,23 @@ std::vector<VmapLevel>& my_vmaps() noexcept {
   return levels;
 }
 
-const TransformMeta& meta_of_handle(const Tensor& t) { return *t->meta->transform; }
+const TransformMeta& meta_of_handle(const Tensor& t) noexcept { return *t->meta->transform; }
+const Tensor& unchecked_whole(const Tensor& handle) noexcept {
+  return meta_of_handle(handle).whole;
+}
+
+// Not where the function that is vmapped gave the tensor behind it other memory, or other dims.
+bool is_sample_of(const TensorImpl& handle, const TensorImpl& whole, int dim) noexcept {
+  if (handle.storage != whole.storage || handle.data != whole.data ||
+      handle.dtype != whole.dtype || handle.ndim + 1 != whole.ndim)
+    return false;
+  for (int i = 0; i < handle.ndim; ++i) {
+    const int at = i < dim ? i : i + 1;
+    if (handle.sizes_[i] != whole.sizes_[at] || handle.strides_[i] != whole.strides_[at])
+      return false;
+  }
+  return true;
+}
 
 Tensor moved(const Tensor& t, int from, int to) {
   if (from == to) return t;
@@ -83,13 +99,22 @@ LevelId highest_batch_level(std::span<const Tensor> list) noexcept {
   for (const Tensor& t : list) level = std::max(level, batch_level(t));
   return level;
 }
-const Tensor& whole_of(const Tensor& handle) { return meta_of_handle(handle).whole; }
+const Tensor& whole_of(const Tensor& handle) {
+  const TransformMeta& m = meta_of_handle(handle);
+  COGRAD_CHECK(is_sample_of(*handle.impl(), *m.whole.impl(), m.batch_dim),
+               "vmap: the data, dtype, shape or strides of a tensor were replaced while a vmap ran "
+               "over it: a sample of shape ",
+               to_string(handle.sizes()), " is none of the tensor of shape ",
+               to_string(m.whole.sizes()),
+               " any more. Change the tensor before the vmap, or after.");
+  return m.whole;
+}
 int batch_dim(const Tensor& handle) { return meta_of_handle(handle).batch_dim; }
 Tensor samples_first(const Tensor& handle) { return moved(whole_of(handle), batch_dim(handle), 0); }
 
-const Tensor& memory_of(const Tensor& t) {
+const Tensor& memory_of(const Tensor& t) noexcept {
   const Tensor* at = &t;
-  while (is_batched(*at)) at = &whole_of(*at);
+  while (is_batched(*at)) at = &unchecked_whole(*at);
   return *at;
 }
 
@@ -120,7 +145,7 @@ namespace {
 
 bool has_samples(const Tensor& t, LevelId level) noexcept {
   const Tensor* at = &t;
-  while (is_batched(*at) && batch_level(*at) != level) at = &whole_of(*at);
+  while (is_batched(*at) && batch_level(*at) != level) at = &unchecked_whole(*at);
   return is_batched(*at);
 }
 
@@ -211,7 +236,7 @@ void warn_once(const std::string& text) {
 }
 
 bool has_more_samples(const Tensor& a, const Tensor& b) noexcept {
-  for (const Tensor* t = &a; is_batched(*t); t = &whole_of(*t))
+  for (const Tensor* t = &a; is_batched(*t); t = &unchecked_whole(*t))
     if (!has_samples(b, batch_level(*t))) return true;
   return false;
 }

@@ -43,13 +43,14 @@ inline bool has_samples(std::span<const Tensor> list) noexcept {
     if (is_batched(t)) return true;
   return false;
 }
-// Of a handle: what it is a handle of, and which of its dims counts the samples.
+// Of a handle: what it is a handle of, and which of its dims counts the samples. Raises where the
+// tensor behind it got another geometry or memory since.
 COGRAD_API const Tensor& whole_of(const Tensor& handle);
 COGRAD_API int batch_dim(const Tensor& handle);
 // The same with the samples in dim 0.
 COGRAD_API Tensor samples_first(const Tensor& handle);
 // The innermost whole, which is no handle; `t` itself if it is none.
-COGRAD_API const Tensor& memory_of(const Tensor& t);
+COGRAD_API const Tensor& memory_of(const Tensor& t) noexcept;
 
 // A handle; `whole` may be one of an outer level.
 COGRAD_API Tensor make_batched(const Tensor& whole, int dim, LevelId level);

@@ -242,7 +242,8 @@ void enter_hooks_disabled(const py::object& manager) {
   COGRAD_CHECK_TYPE(PyUnicode_Check(message.ptr()),
                     "disable_saved_tensors_hooks(): error_message must be a str, got ",
                     Py_TYPE(message.ptr())->tp_name);
-  const py::object former = disable_hooks(py::cast<std::string>(message));
+  const py::object former = 
+      disable_hooks(utf8_text(message.ptr(), "disable_saved_tensors_hooks()"));
   try {
     before.append(former);
   } catch (...) {

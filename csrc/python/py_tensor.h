@@ -70,6 +70,9 @@ void forbid_new(py::handle cls);
 // A pending Python error becomes a C++ exception that carries it, traceback and all.
 [[noreturn]] inline void throw_python_error() { throw py::error_already_set(); }
 
+// Of a str; raises RuntimeError, naming `who`, where UTF-8 has no bytes for it.
+std::string utf8_text(PyObject* text, const char* who);
+
 // dtype, device and Size objects.
 PyObject* dtype_object(DType t) noexcept;  // borrowed
 bool is_dtype(PyObject* o) noexcept;

@@ -244,8 +244,8 @@ void init_transforms(py::module_& m) {
   forbid_new(vmap_scope);
   vmap_scope.def("__enter__", [](VmapScope& s) { return s.enter(); })
       .def("__exit__", [](VmapScope& s, const py::args&) { s.exit(); });
-  m.def("_vmap_scope", [](int64_t size, std::string randomness) {
-    return std::make_unique<VmapScope>(size, std::move(randomness));
+  m.def("_vmap_scope", [](int64_t size, const py::str& randomness) {
+    return std::make_unique<VmapScope>(size, utf8_text(randomness.ptr(), "vmap(): randomness"));
   });
   py::class_<ForwardLevel> forward_level(m, "_ForwardLevel");
   forbid_new(forward_level);

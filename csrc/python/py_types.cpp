@@ -196,9 +196,12 @@ void init_device(py::module_& m) {
   checked_new(cls);
   device_type = reinterpret_cast<PyTypeObject*>(cls.ptr());
   cls  //
-      .def(py::init(&device_from_text), py::arg("type"))
-      .def(py::init([](const std::string& s, int index) {
-             return device_from_text(s + ":" + std::to_string(index));
+      .def(py::init([](const py::str& s) {
+             return device_from_text(utf8_text(s.ptr(), "device()"));
+           }),
+           py::arg("type"))
+      .def(py::init([](const py::str& s, int index) {
+             return device_from_text(utf8_text(s.ptr(), "device()") + ":" + std::to_string(index));
            }),
            py::arg("type"), py::arg("index"))
       .def(py::init([](const DeviceBox& d) { return d; }))
@@ -306,10 +309,22 @@ bool parse_dtype(PyObject* o, DType* out) noexcept {
   return true;
 }
 
+std::string utf8_text(PyObject* text, const char* who) {
+  Py_ssize_t length = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text, &length);
+  if (bytes == nullptr && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError) != 0) {
+    PyErr_Clear();
+    detail::fail(ErrorKind::Runtime, who,
+                 ": error unpacking string as utf-8: it has a surrogate without its other half");
+  }
+  if (bytes == nullptr) throw_python_error();
+  return {bytes, static_cast<size_t>(length)};
+}
+
 bool is_device(PyObject* o) noexcept { return PyObject_TypeCheck(o, device_type) != 0; }
 bool parse_device(PyObject* o, Device* out) {
   if (PyUnicode_Check(o)) {
-    *out = usable(device_from_text(py::cast<std::string>(py::handle(o))));
+    *out = usable(device_from_text(utf8_text(o, "device")));
     return true;
   }
   if (!is_device(o)) return false;

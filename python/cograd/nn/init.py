@@ -117,6 +117,7 @@ def trunc_normal_(
 
     By inversion of the distribution function; under ``set_rng("torch")`` by rejection, as torch.
     """
+    mean, std, a, b = float(mean), float(std), float(a), float(b)
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "

@@ -124,7 +124,7 @@ def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
     """``input`` limited to [min_val, max_val]."""
-    if min_val > max_val:
+    if float(min_val) > float(max_val):  # of a list NumPy's scalars compare every item
         raise ValueError("min_val cannot be greater than max_val")
     if inplace:
         return _write_back(hardtanh, input, min_val, max_val)
@@ -286,7 +286,7 @@ def rrelu(
 
     Unless ``training`` the slope is the mean of the two.
     """
-    if lower > upper:
+    if float(lower) > float(upper):
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)

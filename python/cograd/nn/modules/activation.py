@@ -355,7 +355,7 @@ class Hardtanh(Module):
         self.min_val = min_val
         self.max_val = max_val
         self.inplace = inplace
-        if self.max_val <= self.min_val:
+        if float(self.max_val) <= float(self.min_val):
             raise AssertionError(f"max_val ({max_val}) must be larger than min_val ({min_val})")
 
     def forward(self, input: Tensor) -> Tensor:
