@@ -7,6 +7,7 @@ import gc
 import pickle
 import re
 import threading
+import types
 import warnings
 import weakref
 import zlib
@@ -37,6 +38,8 @@ class Attribute:
 
     def __getattr__(self, name):
         def use(self, *value):
+            if isinstance(self, types.ModuleType):
+                raise TypeError("modules stay as they are")
             if value:
                 setattr(self, name, value[0])
             return getattr(self, name)
