@@ -32,4 +32,8 @@ class CopySlices final : public Node {
   int64_t offset_;
 };
 
+// The elements of `t`, a view of `base` or of what is laid out as it, `bytes` behind the first of
+// the base's storage; either may be of the complex parts of the other.
+Tensor region_of_base(const Tensor& base, const TensorImpl* t, int64_t bytes);
+
 }  // namespace cograd

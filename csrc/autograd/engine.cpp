@@ -12,6 +12,8 @@ namespace cograd {
 EngineHooks engine_hooks;
 constinit thread_local Run* current_run __attribute__((tls_model("initial-exec"))) = nullptr;
 constinit thread_local Node* current_node __attribute__((tls_model("initial-exec"))) = nullptr;
+constinit thread_local std::span<const Tensor> current_gradients
+    __attribute__((tls_model("initial-exec")));
 
 namespace {
 
@@ -98,6 +100,24 @@ void call_tensor_hooks(Node& n, std::span<Tensor> grads) {
   }
 }
 
+// What users have seen, hooks or a backward of theirs, they may have given other data meanwhile.
+[[gnu::noinline, gnu::cold]] void fail_changed(const Node& n, size_t i, const Tensor& g) {
+  detail::fail(ErrorKind::Runtime, "the gradient of output ", i, " of ", n.name(),
+               " has become a tensor of shape ", to_string(g.sizes()), " and dtype ",
+               dtype_name(g.dtype()), " where ", to_string(n.output(i).sizes), " and ",
+               dtype_name(n.output(i).dtype),
+               " are expected: a hook, or a backward that kept it, has changed it in place "
+               "(`g.data = `, resize_, ...). Return a new tensor instead.");
+}
+void check_gradients(const Node& n, std::span<const Tensor> grads) {
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (!grads[i].defined()) continue;
+    const OutputMeta& meta = n.output(i);
+    if (!same(grads[i].sizes(), meta.sizes) || grads[i].dtype() != meta.dtype) [[unlikely]]
+      fail_changed(n, i, grads[i]);
+  }
+}
+
 void call_node_hooks(Node& n, HookList list, std::span<Tensor> values,
                      const std::vector<Tensor>* also) {
   const std::vector<HookEntry> hooks = hooks_of(n, list);
@@ -173,9 +193,14 @@ void check_finite(const Node* n, const BackwardArgs& args, uint32_t watch,
 void Run::call_backward(Node* n, BackwardArgs& args) {
   struct Restore {
     Node* before = current_node;
-    ~Restore() { current_node = before; }
+    std::span<const Tensor> gradients = current_gradients;
+    ~Restore() {
+      current_node = before;
+      current_gradients = gradients;
+    }
   } restore;
   current_node = n;
+  current_gradients = args.grads;
   cograd::call_backward(*n, args);
 }
 
@@ -197,6 +222,7 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
 
   NodeExtra* extra = n->extra_or_null();
   if (extra != nullptr && (mine.needed || mine.captured)) call_tensor_hooks(*n, grad_span);
+  if (mine.needed || mine.captured) check_gradients(*n, grad_span);
   if (mine.captured) capture(n, grad_span);
   if (extra != nullptr) store_retained(*n, *extra, grad_span);
   const auto edges = n->edges();
@@ -206,7 +232,10 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
         pass_on(n, static_cast<size_t>(&e - edges.data()), e, Tensor(), parallel);
     return;
   }
-  if (extra != nullptr) call_node_hooks(*n, &NodeExtra::pre_hooks, grad_span, nullptr);
+  if (extra != nullptr && has_hooks(*n, &NodeExtra::pre_hooks)) {
+    call_node_hooks(*n, &NodeExtra::pre_hooks, grad_span, nullptr);
+    check_gradients(*n, grad_span);
+  }
   std::vector<Tensor> kept;  // post hooks see the gradients that came in
   if ((extra != nullptr && has_hooks(*n, &NodeExtra::post_hooks)) || (watch_ & kWatchInf) != 0)
     kept.assign(grads.begin(), grads.end());
@@ -251,7 +280,11 @@ void Run::place_roots() {
   for (size_t i = 0; i < request_.roots.size(); ++i) {
     const Edge& root = request_.roots[i];
     Books& b = books(root.node);
-    add(b.slot(root.input_nr, root.node->num_outputs()), std::move(request_.grads[i]));
+    Tensor g = std::move(request_.grads[i]);
+    // Not the caller's tensor, which may be given other data meanwhile.
+    if (!request_.create_graph && g.defined() && !transforms_open())
+      g = Tensor::steal(g->alias());
+    add(b.slot(root.input_nr, root.node->num_outputs()), std::move(g));
   }
 }
 
@@ -332,6 +365,7 @@ std::vector<Tensor> run_backward(BackwardRequest request) {
 }
 
 Node* running_node() noexcept { return current_node; }
+std::span<const Tensor> running_gradients() noexcept { return current_gradients; }
 
 int64_t running_id() noexcept {
   return current_run == nullptr ? -1 : static_cast<int64_t>(current_run->id());

@@ -67,6 +67,8 @@ COGRAD_API bool reading_graphs_here() noexcept;
 
 // The node that is running on this thread, or null.
 COGRAD_API Node* running_node() noexcept;
+// The gradients that it got.
+COGRAD_API std::span<const Tensor> running_gradients() noexcept;
 // The id of the backward that is running on this thread, or -1; whether it will run `node`.
 COGRAD_API int64_t running_id() noexcept;
 COGRAD_API bool will_run(Node* node);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tangents of tensors: where they are kept, how views share them, when they end.
-#include "autograd/batch.h"
-
 #include <algorithm>
+
+#include "autograd/batch.h"
+#include "autograd/copy_slices.h"
 
 namespace cograd {
 
@@ -37,9 +38,8 @@ std::shared_ptr<TangentLevel> highest_of(const TensorImpl* t) {
 Tensor part_for_view(const TensorImpl* view, const Tensor& whole) {
   const TensorImpl* base = view->base;
   if (view->storage != base->storage || !same(whole.strides(), base->strides())) return {};
-  const int64_t offset = (view->data - base->data) / dtype_size(base->dtype);
-  return autograd_ops.as_strided(whole, view->sizes(), view->strides(),
-                                 whole.storage_offset() + offset);
+  const int64_t start = whole.bytes() - static_cast<char*>(whole->storage->data);
+  return region_of_base(whole, view, start + (view->data - base->data));
 }
 
 // Whether elements share memory, or might: judged by strides alone.

@@ -2,7 +2,10 @@
 // Unpacking of saved tensors and its errors.
 #include "autograd/saved_tensor.h"
 
+#include "autograd/batch.h"
+#include "autograd/in_use.h"
 #include "autograd/levels.h"
+#include "tensor/threads.h"
 
 namespace cograd {
 
@@ -207,6 +210,22 @@ void pack_layers(PackedSlot& slot, Tensor value, SavedHookScope* s) {
 
 }  // namespace
 
+namespace {
+// What only the op that saves it knows stays so: a hook may keep what it gets, and change that.
+Tensor shown_to_hooks(const Tensor& t) {
+  if (t->pyobj != nullptr || is_batched(t)) return t;
+  Node* maker = grad_fn(t.impl());
+  if (maker == nullptr && requires_grad(t)) return t;
+  Tensor shown = detach(t);
+  copy_tangents(t, shown);
+  if (maker == nullptr) return shown;
+  maker->retain();
+  shown->grad_fn = maker;
+  shown->output_nr = t->output_nr;
+  return shown;
+}
+}  // namespace
+
 void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope) {
   struct Release {
     void operator()(PackedSlot* p) const noexcept { p->release(); }
@@ -226,7 +245,7 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope)
       LevelId ceiling;
       ~Restore() { thread_state.ceiling = ceiling; }
     } const restore{ceiling};
-    pack_layers(*slot, t, scope);
+    pack_layers(*slot, output ? t : shown_to_hooks(t), scope);
   }
   slot->refs.fetch_add(1, std::memory_order_relaxed);
   tensor_.reset();
@@ -266,8 +285,19 @@ void SavedTensor::visit_packed(GraphVisitor& v) const {
   if (packed_->edge.node != nullptr) v.node(packed_->edge.node);
 }
 
+namespace {
+// The same memory and geometry, whatever becomes of the user's tensor while a backward computes:
+// other threads run beside loops of `size` elements, and hooks may run before any.
+Tensor for_kernels(Tensor t, int64_t size) {
+  if (thread_state.grad_enabled || t.numel() < size || transforms_open()) [[likely]]
+    return t;
+  return Tensor::steal(t->alias());
+}
+}  // namespace
+
 Tensor PackedSlot::unpack(Node* owner) {
   Tensor t;
+  const UnpacksSaved unpacks(owner);
   for (size_t i = layers.size(); i-- > 0;) t = layers[i]->unpack(t);
   COGRAD_CHECK(t.defined(), "a saved tensor unpack hook returned no tensor for one of shape ",
                to_string(sizes), " that ", owner->name(), " saved");
@@ -280,10 +310,10 @@ Tensor PackedSlot::unpack(Node* owner) {
     if (contiguous && !t.is_contiguous()) t = autograd_ops.contiguous_clone(t);
   }
   Node* maker = is_output ? owner : edge.node;
-  if (maker == nullptr && !requires_grad(t)) return t;
+  if (maker == nullptr && !requires_grad(t)) return for_kernels(std::move(t), 0);
   if (maker != nullptr && maker->is_accumulator()) {
     const Tensor leaf = static_cast<AccumulateGrad*>(maker)->variable();
-    if (leaf.is(t)) return t;
+    if (leaf.is(t)) return for_kernels(std::move(t), 0);
   }
   const Tensor given = std::exchange(t, detach(t));
   copy_tangents(given, t);
@@ -316,7 +346,7 @@ Tensor unpack_saved(Node* owner, SavedTensor& s) {
   if (!t.defined()) return t;
   if (t->current_version() != ids.version) [[unlikely]]
     t = accept_other_version(std::move(t), is_output, ids.output_nr, owner, ids.version);
-  if (!is_output) return t;
+  if (!is_output) return for_kernels(std::move(t), kHeavyWork);
   Tensor out = Tensor::steal(t->alias());
   if (transforms_open()) [[unlikely]]
     copy_tangents(t, out);

@@ -6,6 +6,7 @@
 
 #include "autograd/batch.h"
 #include "autograd/copy_slices.h"
+#include "autograd/in_use.h"
 
 namespace cograd {
 
@@ -123,7 +124,10 @@ class Installing {
 namespace {
 
 // The view `t` of its base, where one of them may be the parts of the other's complex numbers.
-Tensor region_of_base(const Tensor& base, const TensorImpl* t, int64_t offset) {
+}  // namespace
+
+Tensor region_of_base(const Tensor& base, const TensorImpl* t, int64_t bytes) {
+  const int64_t offset = bytes / dtype_size(is_complex(t->dtype) ? base.dtype() : t->dtype);
   if (is_complex(base.dtype()) == is_complex(t->dtype))
     return autograd_ops.as_strided(base, t->sizes(), t->strides(), offset);
   if (is_complex(base.dtype()))
@@ -131,10 +135,8 @@ Tensor region_of_base(const Tensor& base, const TensorImpl* t, int64_t offset) {
                                    offset);
   const PartsGeometry parts(t->sizes(), t->strides());
   return autograd_ops.complex_from_parts(
-      autograd_ops.as_strided(base, parts.sizes, parts.strides, 2 * offset));
+      autograd_ops.as_strided(base, parts.sizes, parts.strides, offset));
 }
-
-}  // namespace
 
 bool requires_grad_slow(const TensorImpl* t) noexcept {
   return requires_grad(is_batched(t) ? t->meta->transform->whole.impl() : t->base);
@@ -148,8 +150,8 @@ Node* grad_fn_of_view(TensorImpl* t) {
   if (known.load(std::memory_order_acquire) == version) return t->grad_fn;
   check_view_kind(t, true);
   GradGuard grad(true);
-  const int64_t offset = (t->data - static_cast<char*>(t->storage->data)) / dtype_size(t->dtype);
-  Tensor fresh = region_of_base(Tensor::borrow(t->base), t, offset);
+  Tensor fresh = region_of_base(Tensor::borrow(t->base), t,
+                                t->data - static_cast<char*>(t->storage->data));
   NodeRef old;  // dropped after the lock; that of `fresh` if another thread was first
   const Installing lock;
   if (known.load(std::memory_order_relaxed) == version) return t->grad_fn;
@@ -294,12 +296,28 @@ uint32_t geometry_number(const TensorImpl* t) noexcept {
 }
 }  // namespace
 
+// A tangent has the geometry of its tensor: rules work that out once, for both.
+static void check_tangent_stays(const Tensor& t, const TensorImpl* s) {
+  if (!transforms_open() || !has_tangent(t)) return;
+  const bool by_base = t->base != nullptr && (t->base->flags & kDual) != 0;
+  COGRAD_CHECK(!by_base && same(t.sizes(), s->sizes()) && t.dtype() == s->dtype &&
+                   same(t.strides(), s->strides()),
+               "forward AD: x.data = y: x, of shape ", to_string(t.sizes()), " and dtype ",
+               dtype_name(t.dtype()),
+               ", has a tangent or is a view of what has one; y must have its shape, strides and "
+               "dtype, got ",
+               to_string(s->sizes()), " and ", dtype_name(s->dtype),
+               ". Give the new values a tangent of their own by make_dual().");
+}
+
 void set_data(const Tensor& tensor, const Tensor& source) {
   TensorImpl* t = tensor.impl();
   const TensorImpl* s = source.impl();
   if (t == s) return;
   check_no_handle(tensor, "x.data = y");
   check_no_handle(source, "x.data = y");
+  check_not_in_use(t, "x.data = y", false);
+  check_tangent_stays(tensor, s);
   // A counter of its own from here on, which goes on where the former was.
   auto* version = new VersionCounter;
   version->value.store(t->write_count(), std::memory_order_relaxed);

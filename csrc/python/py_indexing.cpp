@@ -329,6 +329,7 @@ PyObject* tensor_getitem(PyObject* self, PyObject* key) {
     }
     const Tensor& x = unwrap(self);
     const py::object made = settle(key);
+    const TensorInUse use(x, "__getitem__");
     const Key k(x, made ? made.ptr() : key);
     if (!k.advanced()) [[likely]]
       return wrap(k.flips().empty() ? k.view() : k.indexed());
@@ -349,6 +350,7 @@ int tensor_setitem(PyObject* self, PyObject* key, PyObject* value) {
     }
     const Tensor& x = unwrap(self);
     const py::object made = settle(key);
+    const TensorInUse use(x, "__setitem__");
     const Key k(x, made ? made.ptr() : key);
     if (k.advanced()) {
       const Tensor target = k.indexed();

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Attributes and hand-written methods of Tensor.
+#include <chrono>
+#include <thread>
+
 #include "autograd/backward_job.h"
 #include "ops/core/strides.h"
 #include "python/py_nodes.h"
@@ -104,6 +107,21 @@ int set_grad(PyObject* o, PyObject* value, void*) {
 PyObject* get_data(PyObject* o, void*) {
   return guarded([&] { return wrap(variable_data(unwrap(o))); });
 }
+// Calls of other threads may be reading `t`, without the interpreter's lock.
+void wait_for_calls(const Tensor& t, const char* what) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::seconds(10);
+  while (in_use_elsewhere(t.impl())) {
+    COGRAD_CHECK(Clock::now() < end, what,
+                 ": the tensor is an argument of a call on another thread, which has not ended in "
+                 "10 seconds");
+    {
+      const py::gil_scoped_release released;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    if (PyErr_CheckSignals() != 0) throw_python_error();
+  }
+}
 // t.data = other: takes over the other's memory and geometry, keeps identity and autograd state.
 int set_data(PyObject* o, PyObject* value, void*) {
   return guarded_int([&] {
@@ -116,6 +134,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
     COGRAD_CHECK(t.dtype() == s.dtype() || !requires_grad(t) || is_differentiable(s.dtype()),
                  "data set to a tensor that requires gradients must be floating point or complex "
                  "dtype");
+    wait_for_calls(t, "x.data = y");
     cograd::set_data(t, s);
     return 0;
   });

@@ -395,10 +395,18 @@ std::string signature_text(const OpGroup& g, const OpRecord& r) {
   return nullptr;
 }
 
+// --- what a call uses --------------------------------------------------------------------------
+
+bool any_is(TensorList list, const TensorImpl* t) noexcept {
+  return std::any_of(list.begin(), list.end(),
+                     [t](const Tensor& one) { return is_or_stands_for(one, t); });
+}
+
 // out= of an op that may have several results: a tensor, or a sequence of them, which is returned
 // named as the op's results are.
 PyObject* run_outs(const OpRecord& r, Parsed& p) {
   if (is_tensor(p.out)) {
+    const ArgumentsInUse use(&r, p.values, {&unwrap(p.out), 1});
     call_into(r, {&unwrap(p.out), 1}, p.values);
     Py_INCREF(p.out);
     return p.out;
@@ -408,6 +416,7 @@ PyObject* run_outs(const OpRecord& r, Parsed& p) {
                                   static_cast<size_t>(PySequence_Fast_GET_SIZE(p.out)), p, list),
                     r.spec.name, "(): out= must be a tuple of tensors");
   const TensorList outs = list.tensors();
+  const ArgumentsInUse use(&r, p.values, outs);
   call_into(r, outs, p.values);
   Result result;
   result.kind = Result::Kind::Tuple;
@@ -428,7 +437,9 @@ PyObject* run(const OpGroup& g, const OpRecord& r, PyObject* const* args, Parsed
   }
   if (p.out != nullptr && r.call_out == nullptr) return run_outs(r, p);
   if (p.out != nullptr) {
-    r.call_out(unwrap(p.out), p.values);
+    const Tensor& out = unwrap(p.out);
+    const ArgumentsInUse use(&r, p.values, {&out, 1});
+    r.call_out(out, p.values);
     Py_INCREF(p.out);
     return p.out;
   }
@@ -587,6 +598,14 @@ py::object make_op(const OpGroup* g) {
 }
 
 }  // namespace
+
+bool ArgumentsInUse::has(const TensorImpl* t) const noexcept {
+  for (size_t i = 0; i < record_->args.size(); ++i) {
+    if (args_[i].has_tensor() && is_or_stands_for(args_[i].tensor(), t)) return true;
+    if (args_[i].kind == COGRAD_TENSORS && any_is(args_[i].tensors(), t)) return true;
+  }
+  return any_is(outs_, t);
+}
 
 const OpRecord* find_op(std::string_view name, uint32_t flags) {
   for (const OpRecord* r : op_table())

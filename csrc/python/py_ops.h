@@ -3,6 +3,7 @@
 #pragma once
 #include "api/registration.h"
 #include "python/py_autocast.h"
+#include "python/py_in_use.h"
 #include "python/py_tensor.h"
 
 namespace cograd::python {
@@ -32,7 +33,12 @@ inline Value scalar_value(const Scalar& s) noexcept {
 inline void call_plain(const OpRecord* r, const Value* args, Result& out) {
   if (r->foreign != nullptr) [[unlikely]]
     return api::call_foreign(*r->foreign, args, out);
+  const ArgumentsInUse use(r, args);
   r->call(args, out);
+}
+inline void inplace_plain(const OpRecord* r, const Tensor& self, const Value* args) {
+  const ArgumentsInUse use(r, args);
+  r->call_inplace(self, args);
 }
 // A record called by Python code; autocast, anomaly mode and the profiler see it.
 void call_watched(const OpRecord* r, const Value* args, Result& out);
@@ -45,7 +51,7 @@ inline void call_record(const OpRecord* r, const Value* args, Result& out) {
 inline void inplace_record(const OpRecord* r, const Tensor& self, const Value* args) {
   if (watching(kWatchForward | kWatchProfile)) [[unlikely]]
     return inplace_watched(r, self, args);
-  r->call_inplace(self, args);
+  inplace_plain(r, self, args);
 }
 
 // A record called with boxed arguments from C++ code of this layer.

@@ -128,7 +128,7 @@ PyObject* tensor_iter(PyObject* self) {
     args[0] = tensor_value(unwrap(self));
     for (size_t i = 1; i < unbind->args.size(); ++i) args[i] = unbind->args[i].default_value;
     Result result;
-    unbind->call(args, result);
+    call_plain(unbind, args, result);
     const py::object rows = py::reinterpret_steal<py::object>(wrap_result(unbind, result));
     return PyObject_GetIter(rows.ptr());
   });

@@ -307,7 +307,7 @@ void call_watched(const OpRecord* r, const Value* given, Result& out) {
       });
 }
 void inplace_watched(const OpRecord* r, const Tensor& self, const Value* args) {
-  watched(r, args, [&] { r->call_inplace(self, args); }, [&] { check_result(r, "_", self, 0); });
+  watched(r, args, [&] { inplace_plain(r, self, args); }, [&] { check_result(r, "_", self, 0); });
 }
 
 PyObject* made_at_frames(const Node* n) {

@@ -19,6 +19,9 @@ Pairing pairing(const Tensor& a, const Tensor& b) {
   if (is_batched(b)) return pairing(whole_like(b, a), memory_of(b));
   const Tensor x = raw_contiguous(raw_cast(detach(a), DType::Complex128));
   const Tensor y = raw_contiguous(raw_cast(detach(b), DType::Complex128));
+  COGRAD_CHECK(x.numel() == y.numel(), "the check of a backward: a gradient of shape ",
+               to_string(b.sizes()), " meets a tensor of shape ", to_string(a.sizes()),
+               ", which a hook has changed meanwhile");
   const auto* p = x.data<Complex<double>>();
   const auto* q = y.data<Complex<double>>();
   Pairing sum;

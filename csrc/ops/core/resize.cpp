@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "autograd/in_use.h"
 #include "autograd/variable.h"
 #include "ops/core/strides.h"
 #include "tensor/warn.h"
@@ -44,6 +45,12 @@ void grow_storage(TensorImpl* p, int64_t nbytes) {
 
 }  // namespace
 
+void check_unused(const char* op, const Tensor& t) {
+  check_not_in_use(t.impl(), op, true);
+  COGRAD_CHECK(!in_use_elsewhere(t.impl()), op,
+               "(): the tensor is an argument of a call on another thread");
+}
+
 void take_geometry(const Tensor& t, IntList sizes, IntList strides, char* data) {
   TensorImpl* p = t.impl();
   p->set_ndim(static_cast<int>(sizes.size()));
@@ -60,6 +67,7 @@ void check_growth(const char* op, const Tensor& t, IntList sizes) {
 
 void resize_dense(const char* op, const Tensor& t, IntList sizes, IntList strides) {
   check_growth(op, t, sizes);
+  check_unused(op, t);
   const Dims own_sizes(sizes), own_strides(strides);  // they may be t's own
   const int64_t needed = bytes_needed(op, t, sizes);
   if (needed > t->storage->nbytes) grow_storage(t.impl(), needed);

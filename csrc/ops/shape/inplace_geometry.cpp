@@ -71,6 +71,7 @@ bool add_resize(const char* name, const char* args, const char* doc, OpRecord::C
 
 void change_geometry(const Tensor& self, const char* op, const Value* args, MakeView make) {
   if (!is_batched(self)) check_untransformed(self, (std::string(op) + "_").c_str());
+  check_unused((std::string(op) + "_").c_str(), self);
   const bool tracked = thread_state.grad_enabled && requires_grad(self);
   check_inplace(memory_of(self), (std::string(op) + "_").c_str(), tracked);
   const Tensor view = make(args);

@@ -122,7 +122,9 @@ bool TangentCall::fits_opaque() const {
   bool opaque = false, same_strides = true;
   for (const ArgInfo& a : r_.args) opaque |= a.kind == ArgKind::Opaque;
   each([&](size_t, size_t edge, const Tensor* t) {
-    if (tangents_[edge].defined()) same_strides &= same(tangents_[edge].strides(), t->strides());
+    const Tensor& own = tangents_[edge];
+    if (own.defined())
+      same_strides &= same(own.strides(), t->strides()) && same(own.sizes(), t->sizes());
   });
   return !opaque || same_strides;
 }

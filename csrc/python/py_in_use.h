@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What calls from Python use while they run; see autograd/in_use.h.
+#pragma once
+#include "autograd/batch.h"
+#include "autograd/in_use.h"
+#include "ops/core/registry.h"
+
+namespace cograd::python {
+
+inline bool is_or_stands_for(const Tensor& t, const TensorImpl* other) noexcept {
+  return t.defined() && (t.impl() == other || memory_of(t).impl() == other);
+}
+
+// The arguments of an op, that which it writes in place among them, and those of out=.
+class ArgumentsInUse final : public InUse {
+ public:
+  ArgumentsInUse(const OpRecord* r, const Value* args, TensorList outs = {}) noexcept
+      : record_(r), args_(args), outs_(outs) {}
+
+ private:
+  bool has(const TensorImpl* t) const noexcept override;
+  const char* name() const noexcept override { return record_->spec.name; }
+
+  const OpRecord* record_;
+  const Value* args_;
+  TensorList outs_;
+};
+
+// A tensor that Python code of the user's may meet in the middle of a call.
+class TensorInUse final : public InUse {
+ public:
+  TensorInUse(const Tensor& t, const char* name) noexcept : tensor_(t), name_(name) {}
+
+ private:
+  bool has(const TensorImpl* t) const noexcept override { return is_or_stands_for(tensor_, t); }
+  const char* name() const noexcept override { return name_; }
+
+  const Tensor& tensor_;
+  const char* name_;
+};
+
+}  // namespace cograd::python
