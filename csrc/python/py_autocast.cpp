@@ -75,7 +75,8 @@ Tensor cast_to(const Tensor& t, DType to) {
       known->second.cast.dtype() == to)
     return known->second.cast;
   Tensor made = call_op(cast, {tensor_value(t), type});
-  here.casts[t.impl()] = {t, t->write_count(), made};
+  // What was there is dropped last: its nodes may run code that changes the cache.
+  const auto dropped = std::exchange(here.casts[t.impl()], {t, t->write_count(), made});
   return made;
 }
 

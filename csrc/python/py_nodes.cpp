@@ -29,11 +29,9 @@ PyNodeObject* box_of(PyObject* o) { return reinterpret_cast<PyNodeObject*>(o); }
 void node_dealloc(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
   PyObject_GC_UnTrack(o);
+  const NodeRef n(std::exchange(box_of(o)->node, nullptr));
+  if (n) n->extra().python_wrapper = nullptr;  // callbacks of weakrefs must not get what dies
   if (box_of(o)->weakrefs != nullptr) PyObject_ClearWeakRefs(o);
-  if (Node* n = std::exchange(box_of(o)->node, nullptr)) {
-    n->extra().python_wrapper = nullptr;
-    n->release();
-  }
   type->tp_free(o);
   Py_DECREF(type);
 }
@@ -48,7 +46,7 @@ PyTypeObject* wrapper_type(const std::string& name) {
   PyTypeObject*& type = types[name];
   if (type != nullptr) return type;
   static std::map<std::string, std::string> full_names;  // the spec's name must outlive the type
-  const std::string& full = full_names[name] = "cograd." + name;
+  const std::string& full = full_names.try_emplace(name, "cograd." + name).first->second;
   static PyMemberDef members[] = {
       {"__weaklistoffset__", T_PYSSIZET, offsetof(PyNodeObject, weakrefs), READONLY, nullptr},
       {nullptr, 0, 0, 0, nullptr}};
@@ -60,9 +58,11 @@ PyTypeObject* wrapper_type(const std::string& name) {
                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                       slots};
   PyObject* bases = PyTuple_Pack(1, node_type);
-  type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases));
+  const PyRef made(bases == nullptr ? nullptr : PyType_FromSpecWithBases(&spec, bases));
   Py_XDECREF(bases);
-  if (type == nullptr) throw_python_error();
+  if (made.get() == nullptr) throw_python_error();
+  // A finalizer that ran meanwhile may have made the type: that one is in use.
+  if (type == nullptr) type = reinterpret_cast<PyTypeObject*>(Py_NewRef(made.get()));
   return type;
 }
 
@@ -82,11 +82,13 @@ PyObject* node_next_functions(PyObject* o, void*) {
 PyObject* node_metadata(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
     NodeExtra& e = node_of(o)->extra();
-    if (e.metadata == nullptr) e.metadata = PyDict_New();
-    auto* d = static_cast<PyObject*>(e.metadata);
-    if (d != nullptr) fill_metadata(node_of(o), d);
-    Py_XINCREF(d);
-    return d;
+    if (e.metadata == nullptr) {
+      PyRef made(PyDict_New());
+      if (e.metadata == nullptr) e.metadata = made.take();  // unless a finalizer asked for it
+    }
+    PyRef d = PyRef::borrow(static_cast<PyObject*>(e.metadata));
+    if (d.get() != nullptr) fill_metadata(node_of(o), d.get());
+    return d.take();
   });
 }
 PyObject* node_variable(PyObject* o, void*) {
@@ -315,9 +317,9 @@ HookList hook_list(HookKind which) {
 
 PyObject* make_handle(Node* n, HookKind which, uint64_t id) {
   static PyObject* type = nullptr;
+  const auto node = py::reinterpret_steal<py::object>(node_object(n));
   if (type == nullptr)
     type = py::object(py::module_::import("cograd._handles").attr("_NodeHandle")).release().ptr();
-  py::object node = py::reinterpret_steal<py::object>(node_object(n));
   return py::handle(type)(node, static_cast<int>(which), id).release().ptr();
 }
 
@@ -508,11 +510,16 @@ PyObject* node_object(Node* n) {
     Py_INCREF(o);
     return o;
   }
+  NodeRef hold = NodeRef::borrow(n);  // making objects may run finalizers
   auto* o = PyObject_GC_New(PyNodeObject, wrapper_type(n->name()));
   if (o == nullptr) throw_python_error();
-  n->retain();
-  o->node = n;
+  o->node = nullptr;
   o->weakrefs = nullptr;
+  if (extra.python_wrapper != nullptr) {  // one of them got the node's object
+    Py_DECREF(reinterpret_cast<PyObject*>(o));
+    return Py_NewRef(static_cast<PyObject*>(extra.python_wrapper));
+  }
+  o->node = hold.take();
   extra.python_wrapper = o;
   PyObject_GC_Track(o);
   return reinterpret_cast<PyObject*>(o);

@@ -659,8 +659,11 @@ PyObject* wrap_result(const OpRecord* r, Result& result) {
   if (r->spec.returns[0] == '\0') return items.release().ptr();
   static std::map<const OpRecord*, py::object> types;
   py::object& type = types[r];
-  if (!type)
-    type = py::module_::import("cograd._return_types").attr("make")(r->spec.name, r->spec.returns);
+  if (!type) {
+    py::object made =
+        py::module_::import("cograd._return_types").attr("make")(r->spec.name, r->spec.returns);
+    if (!type) type = std::move(made);  // unless code that ran meanwhile made it
+  }
   return named_tuple(type, items);
 }
 

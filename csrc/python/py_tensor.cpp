@@ -299,6 +299,10 @@ PyObject* wrap(Tensor t) {
     return o;
   }
   PyTensor* p = new_object(tensor_type);
+  if (impl->pyobj != nullptr) [[unlikely]] {  // a finalizer that ran in new_object() got it
+    Py_DECREF(reinterpret_cast<PyObject*>(p));
+    return wrap(std::move(t));
+  }
   p->impl = t.release();
   impl->pyobj = p;
   if (requires_grad(impl)) PyObject_GC_Track(p);
@@ -307,9 +311,9 @@ PyObject* wrap(Tensor t) {
 
 PyObject* wrap_as(PyTypeObject* type, Tensor t) {
   if (type == tensor_type) return wrap(std::move(t));
-  if (t->pyobj != nullptr) t = Tensor::steal(t->alias());
   auto* p = reinterpret_cast<PyTensor*>(type->tp_alloc(type, 0));
   if (p == nullptr) throw_python_error();
+  if (t->pyobj != nullptr) t = Tensor::steal(t->alias());  // also one that a finalizer just made
   t->pyobj = p;
   p->impl = t.release();
   return reinterpret_cast<PyObject*>(p);

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Python code that runs inside of C++ code: finalizers in a collection that an allocation starts,
+filters of warnings, conversions of arguments, other threads during an import. What it changes must
+not be half old, half new to the C++ code around it. The repeats are run in forked children: before,
+most of them ended the process."""
+
+import gc
+import subprocess
+import sys
+import warnings
+import weakref
+
+import children
+import numpy as np
+import pytest
+
+import cograd as cg
+
+IN_ALLOCATIONS = sys.version_info < (3, 12)  # later collections wait for the interpreter's loop
+
+
+def check(function, **kwargs):
+    """Runs it in a child; it returns True if all is well."""
+    assert children.outcome(function, **kwargs) == "ok True"
+
+
+def raises(function, text):
+    found = children.outcome(function)
+    assert children.is_error(found) and text in found, found
+
+
+class collecting:
+    """Calls ``finalizer`` in every collection of the block; nearly each allocation starts one."""
+
+    def __init__(self, finalizer):
+        self.finalizer = finalizer
+
+    def callback(self, phase, info):
+        if phase == "stop":
+            self.finalizer()
+
+    def __enter__(self):
+        gc.collect()
+        gc.callbacks.append(self.callback)
+        gc.set_threshold(1)
+
+    def __exit__(self, *error):
+        gc.set_threshold(0)
+        gc.callbacks.remove(self.callback)
+
+
+def no_free_objects():
+    """Tensor objects are made anew, each by an allocation, as long as the result lives."""
+    return [cg.ones(1) for _ in range(1000)]
+
+
+# --- two objects for one thing -----------------------------------------------------------------
+
+
+def test_wrap_looks_again_after_the_allocation():
+    def run():
+        p = cg.ones(3, requires_grad=True)
+        p.sum().backward()
+        keep = no_free_objects()
+        found = []
+        with collecting(lambda: found or found.append(p.grad)):
+            b = p.grad
+        same = not IN_ALLOCATIONS or b is found[0]
+        b.foo = 1
+        found.clear()
+        others = [p.grad for _ in range(9)]
+        return same and len(keep) == 1000 and all(o is b for o in others) and b.foo == 1
+
+    check(run)
+
+
+def test_node_objects_are_one():
+    def run():
+        y = cg.ones(3, requires_grad=True).frexp()[0] + 1
+        found = []
+        with collecting(lambda: found or found.append(y.grad_fn)):
+            fn = y.grad_fn
+        fn.metadata["a"] = 1
+        found.clear()
+        return all(y.grad_fn is fn for _ in range(9)) and y.grad_fn.metadata == {"a": 1}
+
+    check(run)
+
+
+def test_node_types_keep_their_name():
+    def run():
+        x = cg.ones(3, requires_grad=True)
+        y = cg.logaddexp(x, x)
+        found = []
+        with collecting(lambda: found or found.append(type(y.grad_fn))):
+            made = type(y.grad_fn)
+        filler = [f"cograd.{i}" + "x" * 20 for i in range(10_000)]
+        names = {t.__name__ for t in [made, *found]}
+        return len(filler) == 10_000 and names == {y.grad_fn.name()} and made is type(y.grad_fn)
+
+    check(run)
+
+
+def test_metadata_is_one_dict():
+    def run():
+        nodes = [(cg.ones(3, requires_grad=True) * 2).grad_fn for _ in range(20)]
+        keep = [{} for _ in range(1000)]  # the next one is an allocation
+        armed, lost = [], []
+
+        def finalizer():
+            if armed:
+                armed.pop().metadata["kept"] = True
+
+        with collecting(finalizer):
+            for i, fn in enumerate(nodes):
+                for _ in range(i % 6):  # some of the nodes are at the allocation that collects
+                    keep.append({})
+                armed.append(fn)
+                found = fn.metadata
+                if not armed and "kept" not in found:
+                    lost.append(i)
+                armed.clear()
+        return not lost and len(keep) > 1000
+
+    check(run)
+
+
+def test_a_callback_of_a_weakref_gets_a_live_node_object():
+    def run():
+        x = cg.ones(3, requires_grad=True)
+        y = x * 2
+        found = []
+        held = weakref.ref(y.grad_fn, lambda r: found.append(y.grad_fn))
+        others = [x.exp() for _ in range(50)]
+        objects = [o.grad_fn for o in others]  # in the memory of what died
+        names = {o.name() for o in objects}
+        return held() is None and (found[0].name(), names) == ("MulBackward0", {"ExpBackward0"})
+
+    check(run)
