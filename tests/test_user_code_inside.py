@@ -137,3 +137,111 @@ def test_a_callback_of_a_weakref_gets_a_live_node_object():
         return held() is None and (found[0].name(), names) == ("MulBackward0", {"ExpBackward0"})
 
     check(run)
+
+
+# --- geometry that changes while Python objects are made ------------------------------------------
+
+
+def test_tolist_reads_one_tensor():
+    def run():
+        x = cg.arange(4000.0).reshape(2000, 2)
+        other = cg.zeros(1, 5_000_000)
+        expected = x.tolist()
+        with collecting(lambda: setattr(x, "data", other)):
+            found = x.tolist()
+        return found == expected or found == other[0, :2].tolist()
+
+    check(run)
+
+
+@pytest.mark.parametrize("what", ["shape", "size", "stride"])
+def test_sizes_are_read_at_once(what):
+    def run():
+        few, many = cg.zeros(2, 3), cg.zeros(1, 2, 3, 4, 5, 6)
+        read = {"shape": lambda t: t.shape, "size": lambda t: t.size(), "stride": cg.Tensor.stride}
+        allowed = [tuple(read[what](t)) for t in (few, many)]
+        for before, after in [(few, many), (many, few)]:
+            for _ in range(50):
+                x = before.detach()
+                kept = []
+                with collecting(lambda: setattr(x, "data", after)):
+                    for _ in range(20):
+                        x.data = before
+                        kept.append(read[what](x))
+                if any(tuple(k) not in allowed for k in kept):
+                    return kept
+        return True
+
+    check(run)
+
+
+@pytest.mark.parametrize("name", ["numpy", "buffer", "dlpack", "repr", "iter"])
+def test_exports_while_collections_set_the_data(name):
+    exports = {
+        "numpy": lambda x: x.numpy().sum(),
+        "buffer": lambda x: np.asarray(memoryview(x)).sum(),
+        "dlpack": lambda x: np.from_dlpack(x).sum(),
+        "repr": lambda x: len(repr(x)) > 3,
+        "iter": lambda x: sum(float(row.sum()) for row in x),
+    }
+
+    def run():
+        small, large = cg.ones(200, 2), cg.ones(1, 4_000)
+        x = small.detach()
+        turn = iter(range(10**9))
+        with collecting(lambda: setattr(x, "data", (small, large)[next(turn) % 2])):
+            found = [float(exports[name](x)) for _ in range(3)]
+        return all(f in (400.0, 4000.0, 1.0) for f in found) or found
+
+    check(run)
+
+
+class Runs:
+    """A value whose conversions call ``function`` first."""
+
+    def __init__(self, function, value):
+        self.function, self.value = function, value
+
+    def __index__(self):
+        self.function()
+        return self.value
+
+    __int__ = __index__
+
+    def __float__(self):
+        return float(self.__index__())
+
+    def __bool__(self):
+        return bool(self.__index__())
+
+
+def test_dlpack_of_memory_that_became_read_only_says_so():
+    frozen = np.zeros(4)
+    frozen.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read_only = cg.from_numpy(frozen)
+
+    class Version(list):
+        def __getitem__(self, i):
+            x.data = read_only
+            return super().__getitem__(i)
+
+        def __iter__(self):
+            x.data = read_only
+            return super().__iter__()
+
+    class Exporter:
+        def __dlpack__(self, **kwargs):
+            return x.__dlpack__(max_version=Version([1, 0]))
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    x = cg.ones(4, dtype=cg.float64)
+    y = cg.from_dlpack(Exporter())
+    assert x.data_ptr() == y.data_ptr() or y.tolist() == [1.0] * 4
+    if y.data_ptr() == read_only.data_ptr():
+        with pytest.raises(RuntimeError, match="read-only"):
+            y.add_(1)
+    assert frozen.sum() == 0

@@ -147,7 +147,7 @@ PyObject* export_capsule(const Tensor& t, [[maybe_unused]] uint64_t flags) {
   throw_python_error();
 }
 
-void check_export_request(const Tensor& t, const py::object& stream, const py::object& device) {
+void check_export_request(const Tensor& t, const py::object& stream) {
   check_one_value(t, "__dlpack__()");
   if (has_tangent_here(t))
     fail_buffer(
@@ -159,6 +159,9 @@ void check_export_request(const Tensor& t, const py::object& stream, const py::o
     PyErr_SetString(PyExc_AssertionError, "__dlpack__(): stream should be None on cpu.");
     throw_python_error();
   }
+}
+
+void check_export_device(const py::object& device) {
   if (device.is_none()) return;
   const auto pair = py::cast<std::pair<int, int>>(device);
   if (pair.first != kDlCpu || pair.second != 0)
@@ -170,16 +173,19 @@ py::object tensor_dlpack(py::object self, const py::object& stream, const py::ob
                          const py::object& dl_device, std::optional<bool> copy) {
   COGRAD_CHECK_TYPE(is_tensor(self.ptr()), "__dlpack__(): expected a Tensor, got ",
                     Py_TYPE(self.ptr())->tp_name);
-  Tensor t = unwrap(self.ptr());
-  check_export_request(t, stream, dl_device);
+  check_export_request(unwrap(self.ptr()), stream);
+  check_export_device(dl_device);
+  const bool versioned =
+      !max_version.is_none() && py::cast<std::pair<int64_t, int64_t>>(max_version).first >= 1;
+  // The arguments have been read, which may have run code that changed the tensor.
+  check_export_request(unwrap(self.ptr()), stream);
+  Tensor t = Tensor::steal(unwrap(self.ptr())->alias());
   uint64_t flags = 0;
   if (copy.value_or(false)) {
     t = fresh_copy(t);
     flags |= kDlCopied;
   }
   if (t->storage->read_only) flags |= kDlReadOnly;
-  const bool versioned =
-      !max_version.is_none() && py::cast<std::pair<int64_t, int64_t>>(max_version).first >= 1;
   if (versioned)
     return py::reinterpret_steal<py::object>(export_capsule<DlManagedVersioned>(t, flags));
   if ((flags & kDlReadOnly) != 0)

@@ -207,8 +207,9 @@ PyObject* method_stride(PyObject* o, PyObject* const* args, Py_ssize_t n) {
       COGRAD_CHECK_TYPE(parse_int(args[0], &d), "stride(): expected an int dim");
       return PyLong_FromLongLong(t.stride(wrap_dim(d, t.dim())));
     }
-    py::tuple out(static_cast<size_t>(t.dim()));
-    for (int i = 0; i < t.dim(); ++i) out[static_cast<size_t>(i)] = t.stride(i);
+    const Dims strides(t.strides());  // making the tuple may run code that sets the data
+    py::tuple out(strides.size());
+    for (size_t i = 0; i < strides.size(); ++i) out[i] = strides[i];
     return out.release().ptr();
   });
 }

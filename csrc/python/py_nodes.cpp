@@ -111,7 +111,7 @@ PyObject* node_input_metadata(PyObject* o, void*) {
     const py::object make = py::module_::import("cograd.autograd.graph").attr("InputMetadata");
     py::list out;
     for (size_t i = 0; i < n->num_outputs(); ++i) {
-      const OutputMeta& m = n->output(i);
+      const OutputMeta m = n->output(i);  // a copy: making objects may run code that sets the data
       py::tuple sizes(m.sizes.size());
       for (size_t d = 0; d < m.sizes.size(); ++d) sizes[d] = m.sizes[d];
       const auto device = py::reinterpret_steal<py::object>(device_object(m.device));

@@ -56,8 +56,8 @@ py::object nested_list(const Tensor& t, const T* p, int dim) {
 
 PyObject* method_tolist(PyObject* self, PyObject*) {
   return guarded([&] {
-    const Tensor& t = unwrap(self);
-    check_one_value(t, "tolist()");
+    check_one_value(unwrap(self), "tolist()");
+    const Tensor t = Tensor::steal(unwrap(self)->alias());  // nobody else can set its data
     return dispatch_values(t.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       return nested_list(t, t.data<T>(), 0).release().ptr();
@@ -75,7 +75,7 @@ py::list flat_list(const Tensor& t) {
   dense->storage->retain();
   const Tensor flat =
       tensor_of_storage(dense->storage, dense.dtype(), {&n, 1}, {&one, 1}, dense.bytes());
-  return dispatch_values(t.dtype(), [&](auto tag) {
+  return dispatch_values(flat.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     return py::reinterpret_steal<py::list>(nested_list(flat, flat.data<T>(), 0).release());
   });
@@ -137,7 +137,6 @@ PyObject* tensor_iter(PyObject* self) {
 int tensor_contains(PyObject* self, PyObject* value) {
   static const OpRecord* eq = find_op("eq");
   return guarded_int([&] {
-    check_one_value(unwrap(self), "`in`");
     Value v;
     if (is_tensor(value)) {
       v = tensor_value(unwrap(value));
@@ -148,6 +147,7 @@ int tensor_contains(PyObject* self, PyObject* value) {
                    py::cast<std::string>(py::str(py::type::of(py::handle(value)))), ".");
       v = scalar_value(s);
     }
+    check_one_value(unwrap(self), "`in`");  // now: the value's conversion may have run code
     const Tensor found = call_op(eq, {tensor_value(unwrap(self)), v});
     const char* p = found.bytes();
     return std::any_of(p, p + found.numel(), [](char c) { return c != 0; }) ? 1 : 0;

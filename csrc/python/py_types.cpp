@@ -196,9 +196,8 @@ void init_device(py::module_& m) {
   checked_new(cls);
   device_type = reinterpret_cast<PyTypeObject*>(cls.ptr());
   cls  //
-      .def(py::init([](const py::str& s) {
-             return device_from_text(utf8_text(s.ptr(), "device()"));
-           }),
+      .def(py::init(
+               [](const py::str& s) { return device_from_text(utf8_text(s.ptr(), "device()")); }),
            py::arg("type"))
       .def(py::init([](const py::str& s, int index) {
              return device_from_text(utf8_text(s.ptr(), "device()") + ":" + std::to_string(index));
@@ -333,7 +332,8 @@ bool parse_device(PyObject* o, Device* out) {
 }
 PyObject* device_object(Device d) { return py::cast(DeviceBox{d, kCpu}).release().ptr(); }
 
-PyObject* size_object(IntList sizes) {
+PyObject* size_object(IntList given) {
+  const Dims sizes(given);  // making the object may run code that sets the tensor's data
   PyObject* out = size_type->tp_alloc(size_type, static_cast<Py_ssize_t>(sizes.size()));
   if (out == nullptr) throw_python_error();
 #if PY_VERSION_HEX >= 0x030E0000
