@@ -245,3 +245,106 @@ def test_dlpack_of_memory_that_became_read_only_says_so():
         with pytest.raises(RuntimeError, match="read-only"):
             y.add_(1)
     assert frozen.sum() == 0
+
+
+# --- lists and arguments of the user ----------------------------------------------------------
+
+
+def test_vmap_over_a_function_whose_list_is_emptied():
+    def run():
+        given = []
+
+        class Fn(cg.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                if not given:
+                    given[:] = [1, 2]
+                    return given
+                given.clear()
+                for _ in range(3):
+                    given.extend(range(50))
+                    given.clear()
+                return [1, 2]
+
+        cg.vmap(lambda v: (Fn.apply(v), v)[1])(cg.rand(2, 3))
+        return True
+
+    check(run)
+
+
+def test_a_comparison_of_samples_that_empties_the_list():
+    def run():
+        class Value:
+            def __eq__(self, other):
+                for one in given:
+                    one.clear()
+                return True
+
+            __hash__ = None
+
+        given = []
+
+        class Fn(cg.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                given.append([Value() for _ in range(1000)])
+                return given[-1]
+
+        cg.vmap(lambda v: (Fn.apply(v), v)[1])(cg.rand(3, 3))
+        return len(given) == 3
+
+    check(run)
+
+
+def test_a_vmap_rule_returns_a_list():
+    class Fn(cg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, x.shape
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return [x * 2, 7], [0, None]
+
+    x = cg.rand(2, 3)
+    y, number = cg.vmap(Fn.apply, out_dims=(0, None))(x)
+    assert cg.equal(y, x * 2) and number == 7
+
+
+def test_backward_reads_its_options_before_the_gradient():
+    def run():
+        y = cg.softmax(cg.ones(3, requires_grad=True), 0)
+        g = cg.ones(3)
+        y.backward(g, retain_graph=Runs(lambda: setattr(g, "data", cg.ones(2, 5)), 1))
+
+    raises(run, "Mismatch in shape")
+
+
+def test_an_index_list_that_a_later_item_changes():
+    def run():
+        x = cg.zeros(4, 5, 6)
+        small = cg.zeros(1)
+
+        def change():
+            rows[0] = Runs(lambda: setattr(x, "data", small), 3)
+
+        rows = [0, 1]
+        found = x[rows, Runs(change, 2)]
+        return found.shape == (2, 6) and x.shape == (4, 5, 6)
+
+    check(run)
+
+
+def test_a_value_that_changes_the_tensor_it_is_stored_in():
+    def run():
+        big, small = cg.zeros(1000, 1000), cg.zeros(2, 2)
+        x = big.detach()
+        x[::-1, cg.tensor([0, 1])] = Runs(lambda: setattr(x, "data", small), 3)
+        return float(big[:, :2].sum()) == 6000 and float(big.sum()) == 6000
+
+    check(run)
+
+
+def test_membership_with_a_value_that_runs_code():
+    x = cg.ones(3)
+    assert Runs(lambda: setattr(x, "data", cg.zeros(5)), 1) not in x

@@ -89,7 +89,7 @@ PyObject* save_for_backward(PyObject* o, PyObject* const* args, Py_ssize_t n) {
       Py_INCREF(args[i]);
       PyTuple_SET_ITEM(t, i, args[i]);
     }
-    f->to_save = t;
+    Py_XSETREF(f->to_save, t);
     Py_RETURN_NONE;
   });
 }
@@ -245,13 +245,12 @@ namespace {
 
 // Function.apply: on a class it runs forward; on a ctx, which may be of the same class, it runs
 // that node's backward, as grad_fn.apply does.
+PyObject* node_apply = nullptr;
 struct ApplyDescriptor {
   PyObject_HEAD PyObject* of_class;
 };
 PyObject* apply_get(PyObject* self, PyObject* object, PyObject* type) {
   if (object != nullptr && object != Py_None) {
-    static PyObject* node_apply =
-        PyObject_GetAttrString(reinterpret_cast<PyObject*>(node_type), "apply");
     return Py_TYPE(node_apply)->tp_descr_get(node_apply, object, type);
   }
   PyObject* method = reinterpret_cast<ApplyDescriptor*>(self)->of_class;
@@ -353,6 +352,8 @@ void init_function(py::module_& m) {
   function_base_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&spec, bases));
   Py_XDECREF(bases);
   if (function_base_type == nullptr) throw_python_error();
+  node_apply = PyObject_GetAttrString(reinterpret_cast<PyObject*>(node_type), "apply");
+  if (node_apply == nullptr) throw_python_error();
   static PyMethodDef apply = {"apply", FASTCALL(function_apply),
                               METH_FASTCALL | METH_KEYWORDS | METH_CLASS,
                               "Runs forward and records it. Takes what forward takes after ctx."};

@@ -219,6 +219,9 @@ PyObject* finish(Call& call, const PyRef& returned) {
     outputs.push_back(is_tensor(o) ? unwrap(o) : Tensor());
     if (!is_tensor(o)) check_output_type(call, o, !many);
   }
+  // Hooks of saved tensors may run, which may declare anew: these stay alive.
+  const PyRef held[] = {PyRef::borrow(f->dirty), PyRef::borrow(f->non_differentiable),
+                        PyRef::borrow(f->to_save)};
   const Impls dirty = impls_of(f->dirty), fixed = impls_of(f->non_differentiable),
               saved = impls_of(call.core.recording() ? f->to_save : nullptr);
   const Declared declared{span_of(dirty), span_of(fixed), span_of(saved)};
@@ -464,7 +467,8 @@ PyObject* function_call_instance(PyObject* self, PyObject* const* args, Py_ssize
     if (f->used) {
       ctx = PyRef(new_function_object(Py_TYPE(self)));
       auto* fresh = reinterpret_cast<PyFunctionObject*>(ctx.get());
-      if (f->dict != nullptr) fresh->dict = PyDict_Copy(f->dict);
+      const PyRef attributes = PyRef::borrow(f->dict);
+      if (attributes.get() != nullptr) Py_XSETREF(fresh->dict, PyDict_Copy(attributes.get()));
     }
     reinterpret_cast<PyFunctionObject*>(ctx.get())->used = true;
     return bind_and_run(info, reinterpret_cast<PyFunctionObject*>(ctx.get()), args,

@@ -65,10 +65,11 @@ class PythonSamples final : public SampledCall {
                  Py_TYPE(result.ptr())->tp_name);
     const auto pair = py::reinterpret_borrow<py::tuple>(result);
     const py::object outputs = pair[0], where = pair[1];
-    first_ = outputs;
-    std::vector<Tensor> out = tensors_of(outputs);
-    if (py::isinstance<py::tuple>(where) || py::isinstance<py::list>(where)) {
-      for (const py::handle d : where) out_dims.push_back(dim_of(d));
+    first_ = settled(outputs);
+    std::vector<Tensor> out = tensors_of(first_);
+    if (const py::object dims_given = settled(where); PyTuple_Check(dims_given.ptr())) {
+      for (size_t i = 0; i < count(dims_given); ++i)
+        out_dims.push_back(dim_of(item(dims_given, i)));
     } else {
       out_dims.assign(out.size(), dim_of(where));
     }
@@ -82,9 +83,10 @@ class PythonSamples final : public SampledCall {
         apply_.ptr(), PySequence_Fast_ITEMS(values.ptr()), values.size() - names_.size(),
         names_.size() > 0 ? names_.ptr() : nullptr));
     if (!result) throw py::error_already_set();
-    if (!first_) first_ = result;
-    check_same(result);
-    return tensors_of(result);
+    const py::object parts = settled(result);
+    if (!first_) first_ = parts;
+    check_same(parts);
+    return tensors_of(parts);
   }
 
   // The result's structure with these tensors.
@@ -106,15 +108,22 @@ class PythonSamples final : public SampledCall {
       throw;
     }
   }
-  static bool is_sequence(const py::object& o) {
-    return py::isinstance<py::tuple>(o) || py::isinstance<py::list>(o);
+  // What the user's code returned, which may change a list later: as a tuple.
+  static py::object settled(const py::object& o) {
+    if (!PyList_Check(o.ptr())) return o;
+    PyObject* items = PyList_AsTuple(o.ptr());
+    if (items == nullptr) throw_python_error();
+    return py::reinterpret_steal<py::object>(items);
   }
+  static bool is_sequence(const py::object& o) { return PyTuple_Check(o.ptr()); }
   static py::object item(const py::object& o, size_t i) {
     if (!is_sequence(o)) return o;
     return py::reinterpret_borrow<py::object>(
-        PySequence_Fast_GET_ITEM(o.ptr(), static_cast<Py_ssize_t>(i)));
+        PyTuple_GET_ITEM(o.ptr(), static_cast<Py_ssize_t>(i)));
   }
-  static size_t count(const py::object& o) { return is_sequence(o) ? py::len(o) : 1; }
+  static size_t count(const py::object& o) {
+    return is_sequence(o) ? static_cast<size_t>(PyTuple_GET_SIZE(o.ptr())) : 1;
+  }
   static std::vector<Tensor> tensors_of(const py::object& o) {
     std::vector<Tensor> out;
     for (size_t i = 0; i < count(o); ++i) {

@@ -27,8 +27,7 @@ bool is_settled(PyObject* o) {
   }
   if (is_tensor(o)) return unwrap(o).dtype() != DType::UInt8 || unwrap(o).dim() == 0;
   if (PyList_Check(o) || PyTuple_Check(o)) return HeldItems::all_plain(o);
-  return PyBool_Check(o) || is_ndarray(o) ||
-         !(is_python_bool(o) || is_index_data(o) || PyIndex_Check(o));
+  return PyBool_Check(o) || !(is_python_bool(o) || is_index_data(o) || PyIndex_Check(o));
 }
 
 py::object settled_item(PyObject* o) {
@@ -49,6 +48,12 @@ py::object settled_item(PyObject* o) {
       py::reinterpret_steal<py::object>(is_index_data(o) ? wrap(index_data(o)) : PyNumber_Index(o));
   if (!v) throw_python_error();
   return v;
+}
+
+// The same where the conversion of other items may still change a list.
+py::object settled_for_good(PyObject* o) {
+  if (!PyList_Check(o) && !PyTuple_Check(o)) return settled_item(o);
+  return py::reinterpret_steal<py::object>(wrap(index_data(o)));
 }
 
 // The key with everything converted whose conversion may run code, which could change the tensor
@@ -75,7 +80,7 @@ py::object settle(PyObject* key) {
   }
   py::tuple out(PyTuple_GET_SIZE(items.ptr()));
   for (size_t i = 0; i < out.size(); ++i)
-    out[i] = settled_item(PyTuple_GET_ITEM(items.ptr(), static_cast<Py_ssize_t>(i)));
+    out[i] = settled_for_good(PyTuple_GET_ITEM(items.ptr(), static_cast<Py_ssize_t>(i)));
   return out;
 }
 
@@ -353,9 +358,10 @@ int tensor_setitem(PyObject* self, PyObject* key, PyObject* value) {
     const TensorInUse use(x, "__setitem__");
     const Key k(x, made ? made.ptr() : key);
     if (k.advanced()) {
+      const Tensor view = k.flips().empty() ? Tensor() : k.view();  // reading the value runs code
       const Tensor target = k.indexed();
       set_advanced(target, k.tensors(), value);
-      if (!k.flips().empty()) set_backwards(k.view(), k.flips(), target);
+      if (view.defined()) set_backwards(view, k.flips(), target);
     } else if (!k.flips().empty() && is_tensor(value)) {
       set_backwards(k.view(), k.flips(), strip_ones(unwrap(value)));
     } else {

@@ -416,6 +416,16 @@ std::vector<PyObject*> items_of(PyObject* o) {
   return out;
 }
 
+// backward(inputs=...): one, a dict's values, or what iterating gives.
+PyRef tuple_of_inputs(PyObject* inputs) {
+  if (is_tensor(inputs) || is_edge(inputs))
+    return PyRef(py::make_tuple(py::handle(inputs)).release().ptr());
+  const PyRef values(PyDict_Check(inputs) ? PyDict_Values(inputs) : Py_NewRef(inputs));
+  PyRef list(values.get() == nullptr ? nullptr : PySequence_Tuple(values.get()));
+  if (list.get() == nullptr) throw_python_error();
+  return list;
+}
+
 // _run_backward(tensors, grads, keep_graph, create_graph, inputs or None, accumulate): tuples.
 py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool create,
                           py::object inputs, bool accumulate) {
@@ -537,21 +547,17 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
                       "backward(): unexpected arguments; expected backward(gradient=None, "
                       "retain_graph=None, create_graph=False, inputs=None)");
     BackwardJob job;
-    add_root(job, self, gradient, 0);
     job.request.create_graph = create != nullptr && truth_of(create);
     job.request.keep_graph =
         retain == nullptr || retain == Py_None ? job.request.create_graph : truth_of(retain);
-    if (inputs != nullptr && inputs != Py_None) {
+    const bool some = inputs != nullptr && inputs != Py_None;
+    const PyRef list = some ? tuple_of_inputs(inputs) : PyRef();
+    // No code of the user's runs from here to the run: what has been checked stays so.
+    add_root(job, self, gradient, 0);
+    if (some) {
       job.request.accumulate = true;
-      if (is_tensor(inputs) || is_edge(inputs)) {
-        add_input(job, inputs, true);
-      } else {
-        const PyRef values(PyDict_Check(inputs) ? PyDict_Values(inputs) : Py_NewRef(inputs));
-        const PyRef list(values.get() == nullptr ? nullptr : PySequence_Tuple(values.get()));
-        if (list.get() == nullptr) throw_python_error();
-        for (PyObject* t : items_of(list.get())) add_input(job, t, true);
-        COGRAD_CHECK(job.has_inputs(), "`inputs` argument to `backward()` cannot be empty.");
-      }
+      for (PyObject* t : items_of(list.get())) add_input(job, t, true);
+      COGRAD_CHECK(job.has_inputs(), "`inputs` argument to `backward()` cannot be empty.");
     }
     const BackwardCaller caller;
     job.run();

@@ -23,7 +23,8 @@ class PyPacked final : public Packed {
   Tensor unpack(const Tensor& value) override {
     const Gil gil;
     const PyRef arg = value.defined() ? PyRef(wrap(value)) : PyRef::borrow(value_.get());
-    const PyRef r(PyObject_CallOneArg(unpack_.get(), arg.get()));
+    const PyRef unpack = PyRef::borrow(unpack_.get());  // it may release the node, and this
+    const PyRef r(PyObject_CallOneArg(unpack.get(), arg.get()));
     if (r.get() == nullptr) throw_python_error();
     COGRAD_CHECK_TYPE(is_tensor(r.get()),
                       "Output of saved tensor unpack_hook expected to be a Tensor but got result "
@@ -49,9 +50,10 @@ class PySavedHook final : public SavedHook {
   std::unique_ptr<Packed> pack(const Tensor& t) override {
     const Gil gil;
     const PyRef arg(wrap(t));
-    const PyRef value(PyObject_CallOneArg(pack_.get(), arg.get()));
+    const PyRef pack = PyRef::borrow(pack_.get()), unpack = PyRef::borrow(unpack_.get());
+    const PyRef value(PyObject_CallOneArg(pack.get(), arg.get()));
     if (value.get() == nullptr) throw_python_error();
-    return std::make_unique<PyPacked>(value.get(), unpack_.get());
+    return std::make_unique<PyPacked>(value.get(), unpack.get());
   }
 
  private:
@@ -242,7 +244,7 @@ void enter_hooks_disabled(const py::object& manager) {
   COGRAD_CHECK_TYPE(PyUnicode_Check(message.ptr()),
                     "disable_saved_tensors_hooks(): error_message must be a str, got ",
                     Py_TYPE(message.ptr())->tp_name);
-  const py::object former = 
+  const py::object former =
       disable_hooks(utf8_text(message.ptr(), "disable_saved_tensors_hooks()"));
   try {
     before.append(former);
@@ -304,7 +306,7 @@ py::list node_saved_names(Node* n) {
 py::tuple raw_saved_tensors(Node* n) {
   if (n->saved_owner()->released) fail_released(n);
   py::tuple out(n->num_saved());
-  for (size_t i = 0; i < n->num_saved(); ++i) out[i] = raw_saved(n, i);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = raw_saved(n, i);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include "autograd/function_scope.h"
 #include "ops/transform/batching.h"
 #include "ops/transform/forward_mode.h"
+#include "python/held.h"
 #include "python/py_class.h"
 
 namespace cograd::python {
@@ -147,9 +148,9 @@ py::object describe_samples(const Tensor& t) {
 }
 
 std::vector<Tensor> tensors_of(const py::object& list) {
-  const auto sequence = py::cast<py::sequence>(list);
+  const auto items = py::reinterpret_borrow<py::tuple>(held_sequence(list.ptr()));
   std::vector<Tensor> found;
-  for (const py::handle h : sequence) {
+  for (const py::handle h : items) {
     if (!is_tensor(h.ptr())) throw py::type_error("expected a sequence of Tensors");
     found.push_back(unwrap(h.ptr()));
   }
