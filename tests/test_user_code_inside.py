@@ -348,3 +348,136 @@ def test_a_value_that_changes_the_tensor_it_is_stored_in():
 def test_membership_with_a_value_that_runs_code():
     x = cg.ones(3)
     assert Runs(lambda: setattr(x, "data", cg.zeros(5)), 1) not in x
+
+
+# --- warnings ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    np.zeros(4096).tofile(tmp_path / "memory.bin")
+    mapped = np.memmap(tmp_path / "memory.bin", dtype="float64", mode="r")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cg.from_numpy(mapped)
+
+
+def warned(action):
+    """From here on warnings call ``action``."""
+    warnings.simplefilter("always")
+    warnings.showwarning = lambda *args, **kwargs: action()
+
+
+def test_out_that_becomes_read_only_while_a_warning_is_shown(read_only):
+    def run():
+        out = cg.zeros(3, dtype=cg.float64)
+        warned(lambda: setattr(out, "data", read_only))
+        cg.add(cg.ones(1000, dtype=cg.float64), 1.0, out=out)
+
+    raises(run, "add(): out= or an input was changed while the warning")
+
+
+def test_one_of_two_outs_that_becomes_read_only(read_only):
+    def run():
+        x = cg.rand(2, 2048, dtype=cg.float64)
+        values, indices = cg.zeros(2048, dtype=cg.float64), cg.zeros(3, dtype=cg.int64)
+        warned(lambda: setattr(values, "data", read_only[:2048]))
+        cg.max(x, 0, out=(values, indices))
+
+    raises(run, "out= shares memory with a read-only buffer")
+
+
+@pytest.mark.parametrize("change", ["shape", "dtype", "grad", "input"])
+def test_out_that_changes_while_a_warning_is_shown(change):
+    def run():
+        x, out = cg.ones(1000), cg.zeros(3)
+        actions = {
+            "shape": lambda: setattr(out, "data", cg.zeros(1)),
+            "dtype": lambda: setattr(out, "data", cg.zeros(1000, dtype=cg.int8)),
+            "grad": lambda: out.requires_grad_(),
+            "input": lambda: setattr(x, "data", cg.zeros(2, 2)),
+        }
+        warned(actions[change])
+        cg.positive(x, out=out)
+        return out.shape == (1000,) and float(out.sum()) == 1000
+
+    found = children.outcome(run)
+    if change == "input":  # it may have been read before
+        assert found == "ok True" or "changed while" in found
+    else:
+        assert "positive(): out= or an input was changed" in found, found
+
+
+def test_an_out_that_is_left_alone_is_resized():
+    out = cg.zeros(3)
+    with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
+        cg.add(cg.ones(1000), 1.0, out=out)
+    assert out.shape == (1000,) and float(out.sum()) == 2000
+
+
+@pytest.mark.parametrize("name", ["from_numpy", "as_tensor"])
+def test_an_array_that_a_warning_changes(name):
+    def run():
+        a = np.zeros(1000)
+        a.flags.writeable = False
+        warned(lambda: setattr(a, "dtype", np.uint8))
+        t = getattr(cg, name)(a)
+        return (t.dtype, t.shape) == (cg.uint8, (8000,)) and float(t.sum()) == 0
+
+    check(run)
+
+
+def test_an_array_that_is_refused_raises_before_the_warning():
+    a = np.zeros(10)[::-1]
+    a.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="negative"):
+            cg.from_numpy(a)
+
+
+def test_an_array_class_whose_dtype_lies():
+    def run():
+        class Lies(np.ndarray):
+            @property
+            def dtype(self):
+                return np.dtype("float64")
+
+        a = np.arange(16, dtype="uint8").view(Lies)
+        return (
+            cg.from_numpy(a).dtype == cg.uint8
+            and cg.tensor(a).tolist() == list(range(16))
+            and cg.tensor([a, a]).shape == (2, 16)
+        )
+
+    check(run)
+
+
+def test_an_array_class_whose_copy_is_another_array():
+    def run():
+        class Odd(np.ndarray):
+            def copy(self, *args):
+                return np.arange(3, dtype="int8")
+
+        a = np.arange(1000.0).view(Odd)[::-1]
+        return cg.tensor(a).tolist() == [0, 1, 2]
+
+    check(run)
+
+
+def test_an_array_that_shrinks_while_a_list_is_read():
+    def run():
+        class Shrinks(np.ndarray):
+            @property
+            def dtype(self):
+                calls.append(1)
+                if len(calls) > 2:
+                    base.resize(10, refcheck=False)
+                return np.dtype("float64")
+
+        calls = []
+        base = np.zeros(100)
+        a = base.view(Shrinks)
+        return cg.tensor([a, a]).shape == (2, 100)
+
+    check(run)

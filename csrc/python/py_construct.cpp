@@ -261,11 +261,11 @@ class Filler {
 
  private:
   void copy_array(PyObject* o, size_t d) {
-    const Dims sizes = ndarray_sizes(o);
-    const IntList expected = out_.sizes().subspan(d);
-    COGRAD_CHECK_VALUE(same(sizes, expected), op_, "(): expected an array of shape ",
-                       to_string(expected), " at dim ", d, " (got ", to_string(sizes), ")");
     Tensor part = copy_of_ndarray(op_, o);
+    // The sizes of the copy, not the array's: the array may change.
+    const IntList expected = out_.sizes().subspan(d);
+    COGRAD_CHECK_VALUE(same(part.sizes(), expected), op_, "(): expected an array of shape ",
+                       to_string(expected), " at dim ", d, " (got ", to_string(part.sizes()), ")");
     {
       const GradGuard no_grad(false);
       part = autograd_ops.contiguous_clone(autograd_ops.cast(part, out_.dtype()));

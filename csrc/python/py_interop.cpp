@@ -107,7 +107,10 @@ py::object storage_keeper(const Tensor& t) {
 const py::dtype& array_dtype(DType t) {
   static PyObject* cache[kNumDTypes];  // never freed
   PyObject*& slot = cache[static_cast<int>(t)];
-  if (slot == nullptr) slot = py::dtype(std::string(dtype_name(t))).release().ptr();
+  if (slot == nullptr) {
+    py::dtype made{std::string(dtype_name(t))};
+    if (slot == nullptr) slot = made.release().ptr();
+  }
   return reinterpret_cast<const py::dtype&>(slot);
 }
 
@@ -333,7 +336,9 @@ bool is_numpy_scalar(PyObject* o) noexcept {
 }
 
 DType numpy_dtype(PyObject* o) {
-  const auto d = py::reinterpret_borrow<py::object>(o).attr("dtype").cast<py::dtype>();
+  // Of an array not by the attribute, which a subclass may define: the bytes are read by it.
+  const py::dtype d =
+      is_ndarray(o) ? as_array(o).dtype() : py::handle(o).attr("dtype").cast<py::dtype>();
   DType t;
   COGRAD_CHECK_TYPE(find_dtype(d, &t), "can't convert np.ndarray of type ", type_name(d),
                     ". The only supported types are: float64, float32, float16, int64, int32, "
@@ -366,18 +371,25 @@ void drop_python_owner(void* context) {
   PyGILState_Release(gil);
 }
 
+static void warn_read_only(const char* op) {
+  const std::string text = detail::concat(
+      op,
+      "(): the given NumPy array is not writable; the tensor shares its memory, and writing "
+      "to the tensor raises. Copy the array for a writable tensor.");
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
+}
+
 Tensor tensor_from_ndarray(const char* op, PyObject* array) {
-  const DType t = numpy_dtype(array);
   const py::array a = as_array(array);
+  if (!is_writable(a)) {
+    numpy_dtype(array);  // what cannot be shared raises without a warning
+    check_layout(op, a);
+    warn_read_only(op);
+  }
+  // No code of the user's runs from here on: a filter of warnings may have changed the array.
+  const DType t = numpy_dtype(array);
   check_layout(op, a);
   const bool read_only = !is_writable(a);
-  if (read_only) {
-    const std::string text = detail::concat(
-        op,
-        "(): the given NumPy array is not writable; the tensor shares its memory, and writing "
-        "to the tensor raises. Copy the array for a writable tensor.");
-    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw_python_error();
-  }
   const Dims sizes = ndarray_sizes(array);
   Py_INCREF(array);
   return tensor_over(static_cast<char*>(const_cast<void*>(a.data())), t, sizes, element_strides(a),
@@ -385,12 +397,16 @@ Tensor tensor_from_ndarray(const char* op, PyObject* array) {
 }
 
 Tensor copy_of_ndarray(const char* op, PyObject* array) {
-  const DType t = numpy_dtype(array);
+  numpy_dtype(array);
   py::array a = as_array(array);
   bool odd = !is_aligned(a);
   for (py::ssize_t i = 0; i < a.ndim(); ++i)
     odd = odd || a.strides(i) < 0 || a.strides(i) % a.itemsize() != 0;
-  if (odd) a = a.attr("copy")();
+  if (odd) {
+    a = a.attr("copy")();  // of a subclass the user's code, which may return anything
+    check_layout(op, a);
+  }
+  const DType t = numpy_dtype(a.ptr());
   const Dims sizes = ndarray_sizes(a.ptr());
   COGRAD_CHECK_VALUE(sizes.size() <= kMaxDims, op, "(): too many dimensions in the array");
   Py_INCREF(a.ptr());
@@ -398,7 +414,8 @@ Tensor copy_of_ndarray(const char* op, PyObject* array) {
                                 element_strides(a), drop_python_owner, a.ptr(), true));
 }
 
-PyObject* ndarray_of(const Tensor& t) {
+PyObject* ndarray_of(const Tensor& given) {
+  const Tensor t = Tensor::steal(given->alias());  // nobody else can set its data
   COGRAD_CHECK_TYPE(t.dtype() != DType::BFloat16,
                     "numpy(): Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use "
                     "tensor.float().numpy()");

@@ -43,6 +43,31 @@ void grow_storage(TensorImpl* p, int64_t nbytes) {
   old->release();
 }
 
+bool same_memory(const Tensor& t, const Tensor& before) {
+  return t->storage == before->storage && t.bytes() == before.bytes() &&
+         t.dtype() == before.dtype() && same(t.sizes(), before.sizes()) &&
+         same(t.strides(), before.strides());
+}
+
+// A handler of warnings may run code that changes the tensors; then nothing is written.
+void warn_of_resize(const char* op, const Tensor& out, const Tensor& result) {
+  const Tensor out_before = Tensor::steal(out->alias());
+  const Tensor result_before = Tensor::steal(result->alias());
+  const bool grad = requires_grad(out);
+  warn(detail::concat(
+      "An output with one or more elements was resized since it had shape ", to_string(out.sizes()),
+      ", which does not match the required output shape ", to_string(result.sizes()),
+      ". This behavior is deprecated, and in a future release outputs will not be resized unless "
+      "they have zero elements. You can explicitly reuse an out tensor t by resizing it, "
+      "inplace, "
+      "to zero elements with t.resize_(0)."));
+  COGRAD_CHECK(same_memory(out, out_before) && same_memory(result, result_before) &&
+                   requires_grad(out) == grad,
+               op,
+               "(): out= or an input was changed while the warning that out= is resized was "
+               "shown");
+}
+
 }  // namespace
 
 void check_unused(const char* op, const Tensor& t) {
@@ -75,20 +100,15 @@ void resize_dense(const char* op, const Tensor& t, IntList sizes, IntList stride
 }
 
 void resize_out(const char* op, const Tensor& out, const Tensor& result) {
+  // Checked by the op already, but the warning about another output may have run code since.
+  COGRAD_CHECK(!out->storage->read_only, op,
+               "(): out= shares memory with a read-only buffer and cannot be written");
   const IntList sizes = result.sizes();
   if (same(out.sizes(), sizes)) return;
   COGRAD_CHECK(out->base == nullptr || !requires_grad(out),
                "cannot resize variables that require grad");
   check_growth(op, out, sizes);
-  if (out.numel() != 0)
-    warn(detail::concat(
-        "An output with one or more elements was resized since it had shape ",
-        to_string(out.sizes()), ", which does not match the required output shape ",
-        to_string(sizes),
-        ". This behavior is deprecated, and in a future release outputs will not be resized unless "
-        "they have zero elements. You can explicitly reuse an out tensor t by resizing it, "
-        "inplace, "
-        "to zero elements with t.resize_(0)."));
+  if (out.numel() != 0) warn_of_resize(op, out, result);
   const Tensor* const like[1] = {&result};
   const Dims strides = result_strides(sizes, like);
   resize_dense(op, out, sizes, strides.empty() ? contiguous_strides(sizes) : strides);
