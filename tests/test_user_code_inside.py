@@ -481,3 +481,40 @@ def test_an_array_that_shrinks_while_a_list_is_read():
         return cg.tensor([a, a]).shape == (2, 100)
 
     check(run)
+
+
+# --- locks -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["layout", "overrides"])
+def test_two_threads_at_the_first_import(name):
+    code = {
+        "layout": "x.layout",
+        "overrides": "cg.add(Sub(), 1)",
+    }[name]
+    script = f"""
+import builtins, sys, threading, time
+import cograd as cg
+class Sub:
+    @classmethod
+    def __torch_function__(cls, *args, **kwargs):
+        return 3
+x = cg.ones(2)
+found = []
+plain = builtins.__import__
+def slow(*args, **kwargs):
+    time.sleep(0.1)
+    return plain(*args, **kwargs)
+builtins.__import__ = slow
+threads = [threading.Thread(target=lambda: found.append({code}), daemon=True) for _ in range(2)]
+for t in threads: t.start()
+for t in threads: t.join(5)
+sys.stdout.write(str(len(found)))
+sys.stdout.flush()
+import os
+os._exit(0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.stdout == "2", done

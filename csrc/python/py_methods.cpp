@@ -141,8 +141,9 @@ int set_data(PyObject* o, PyObject* value, void*) {
 }
 PyObject* get_layout(PyObject*, void*) {
   return guarded([] {
-    static PyObject* strided =
-        py::object(py::module_::import("cograd").attr("strided")).release().ptr();
+    static PyObject* strided = nullptr;  // not by its initialiser: other threads run in an import
+    if (strided == nullptr)
+      strided = py::object(py::module_::import("cograd").attr("strided")).release().ptr();
     return Py_NewRef(strided);
   });
 }

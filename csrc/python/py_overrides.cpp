@@ -91,8 +91,10 @@ py::tuple tuple_of(PyObject* const* items, size_t n) {
 
 PyObject* call_python(PyObject* func, const py::list& found, PyObject* const* args, size_t n,
                       PyObject* kwnames) {
-  static PyObject* dispatch =
-      py::object(py::module_::import("cograd.overrides").attr("_dispatch")).release().ptr();
+  static PyObject* dispatch = nullptr;  // not by its initialiser: other threads run in an import
+  if (dispatch == nullptr)
+    dispatch =
+        py::object(py::module_::import("cograd.overrides").attr("_dispatch")).release().ptr();
   py::dict kwargs;
   const Py_ssize_t names = kwnames == nullptr ? 0 : PyTuple_GET_SIZE(kwnames);
   for (Py_ssize_t k = 0; k < names; ++k)
