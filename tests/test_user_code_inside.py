@@ -139,6 +139,27 @@ def test_a_callback_of_a_weakref_gets_a_live_node_object():
     check(run)
 
 
+def test_an_object_of_a_class_of_nodes_made_in_python_is_no_node():
+    def run():
+        x = cg.ones(3, requires_grad=True)
+        x.sum().backward(create_graph=True)
+
+        class Bare(cg._C.Node):
+            pass
+
+        bare = Bare()
+        bare.me = bare
+        gone = weakref.ref(bare)
+        y = x * 2
+        y.me = y
+        died = weakref.ref(y)
+        del bare, y
+        gc.collect()
+        return gone() is None and died() is None
+
+    check(run)
+
+
 # --- geometry that changes while Python objects are made ------------------------------------------
 
 

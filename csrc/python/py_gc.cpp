@@ -183,18 +183,13 @@ void add_python_roots(Discover& discover) {
       TensorImpl* t = reinterpret_cast<PyTensor*>(o.ptr())->impl;
       if (t != nullptr && (t->grad_fn != nullptr || t->meta != nullptr || t->base != nullptr))
         discover.tensor(t);
-    } else if (PyType_IsSubtype(Py_TYPE(o.ptr()), node_type)) {
-      if (Node* n = node_of(o.ptr())) discover.node(n);
+    } else if (Node* n = node_or_null(o.ptr())) {
+      discover.node(n);
     }
   }
 }
 
-void begin_collection() {
-  end_collection();
-  if (!begin_graph_reading()) return;  // everything counts as alive this time
-  counted_anew = false;
-  proxies = new ProxyMap;
-  live_proxies = new std::vector<PyObject*>;
+void make_proxies() {
   Discover discover(*proxies);
   add_python_roots(discover);
   discover.run();
@@ -220,6 +215,20 @@ void begin_collection() {
     live_proxies->push_back(reinterpret_cast<PyObject*>(p));
   }
   for (PyObject* p : *live_proxies) PyObject_GC_Track(p);
+}
+
+void begin_collection() {
+  end_collection();
+  if (!begin_graph_reading()) return;  // everything counts as alive this time
+  counted_anew = false;
+  proxies = new ProxyMap;
+  live_proxies = new std::vector<PyObject*>;
+  try {
+    make_proxies();
+  } catch (...) {  // without memory: everything counts as alive, and no entry is without a proxy
+    end_collection();
+    throw;
+  }
 }
 
 // gc.callbacks entry.

@@ -501,14 +501,21 @@ PyObject* pick(PyObject* const* args, Py_ssize_t n, PyObject* kwnames, Py_ssize_
 
 }  // namespace
 
-Node* node_of(PyObject* o) {
+Node* node_or_null(PyObject* o) noexcept {
   if (PyType_IsSubtype(Py_TYPE(o), function_base_type)) return function_node(o);
-  COGRAD_CHECK_TYPE(PyType_IsSubtype(Py_TYPE(o), node_type), "expected a graph node, got ",
-                    Py_TYPE(o)->tp_name);
   // Objects of Node itself, or of a subclass made in Python, stand for nothing.
-  COGRAD_CHECK_TYPE(Py_TYPE(o)->tp_dealloc == node_dealloc && box_of(o)->node != nullptr,
-                    "expected the graph node of an operation, got a bare ", Py_TYPE(o)->tp_name);
-  return box_of(o)->node;
+  const bool boxed =
+      PyType_IsSubtype(Py_TYPE(o), node_type) != 0 && Py_TYPE(o)->tp_dealloc == node_dealloc;
+  return boxed ? box_of(o)->node : nullptr;
+}
+
+Node* node_of(PyObject* o) {
+  Node* n = node_or_null(o);
+  COGRAD_CHECK_TYPE(n != nullptr || PyType_IsSubtype(Py_TYPE(o), node_type),
+                    "expected a graph node, got ", Py_TYPE(o)->tp_name);
+  COGRAD_CHECK_TYPE(n != nullptr, "expected the graph node of an operation, got a bare ",
+                    Py_TYPE(o)->tp_name);
+  return n;
 }
 
 PyObject* node_object(Node* n) {

@@ -13,6 +13,8 @@ extern PyTypeObject* function_base_type;  // base of custom Functions' ctx
 PyObject* node_object(Node* n);
 // The node behind a Python object that is a grad_fn; throws TypeError otherwise.
 Node* node_of(PyObject* o);
+// The same of any object; null for what stands for no node.
+Node* node_or_null(PyObject* o) noexcept;
 // In py_function.cpp: the ctx object of a Python Function's node.
 PyObject* function_object(Node* n);
 Node* function_node(PyObject* o);
