@@ -289,13 +289,23 @@ def __getattr__(name: str) -> _Any:
         return value
     if name in ("_dynamo", "_utils", "_vmap_internals"):
         return import_module(f"cograd.{name}")
-    if name.startswith("_foreach_") or name == "_assert_async":
-        found = vars(import_module("cograd._foreach" if name[1] == "f" else "cograd._native"))
-        if name in found:
-            return found[name]
+    if name.startswith(("_foreach_", "_assert", "_check", "_softmax", "_log_softmax")):
+        for place in ("_foreach",) if name[1] == "f" else ("_checks", "_native"):
+            found = vars(import_module(f"cograd.{place}"))
+            if name in found:
+                return globals().setdefault(name, found[name])
     from cograd._absent import missing
 
     raise missing("cograd", name)
+
+
+def _absent_of_c(name: str) -> None:
+    from cograd._absent import missing
+
+    raise missing("cograd._C", name)
+
+
+_C.__getattr__ = _absent_of_c  # type: ignore[attr-defined, unused-ignore]
 
 
 def __dir__() -> list[str]:

@@ -12,6 +12,8 @@ __all__ = ["explain", "missing", "refused", "reporter"]
 
 _PAGE = "docs/coming_from_torch.md"
 
+_PRIVATE = f"it is a private name of torch's that cograd does not have (see {_PAGE})"
+
 
 @functools.cache
 def _table() -> dict[str, dict[str, str]]:
@@ -87,10 +89,14 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
     if reason is not None:
         text += f": {reason}"
     elif name.startswith("_"):
+        if _by_from():
+            text = f"cannot import name {name!r} from {module!r}: {_PRIVATE}"
+            return ImportError(text, name=module)
         return AttributeError(text, name=name)
     unknown = _Unknown(text, name=name, obj=sys.modules[module])
     if _by_from():
-        return ImportError(str(unknown) if reason is None else text, name=module)
+        said = f"{unknown}; what is absent: {_PAGE}" if reason is None else text
+        return ImportError(said, name=module)
     return unknown if reason is None else AttributeError(text, name=name, obj=unknown.obj)
 
 

@@ -61,7 +61,6 @@ INSTEAD = {
     "library.register_autocast": "autocast inside of the op",
     "testing.assert_allclose": "cograd.testing.assert_close",
     "nn.utils.rnn.PackedSequence_": "cograd.nn.utils.rnn.PackedSequence",
-    "functional.norm": "cograd.norm",
     "utils.benchmark.Colorize": "print of each Measurement",
     "utils.benchmark.Compare": "print of each Measurement, or a table of their medians",
     "utils.benchmark.Fuzzer": "loops over sizes, or hypothesis",
@@ -179,7 +178,7 @@ NAMES = {
         "can_use_flash_attention",
     },
     "nn.functional": {
-        "internal": "_canonical_mask _in_projection_packed _Reduction grouped_mm scaled_grouped_mm "
+        "internal": "_canonical_mask _in_projection_packed grouped_mm scaled_grouped_mm "
         "scaled_mm linear_cross_entropy ScalingType "
         "SwizzleType native_channel_shuffle"
     },
@@ -189,12 +188,18 @@ NAMES = {
     },
     "utils": {
         "internal": "ThroughputBenchmark get_cpp_backtrace swap_tensors set_module backcompat "
-        "backend_registration cpp_backtrace deterministic throughput_benchmark weak _contextlib "
+        "backend_registration cpp_backtrace deterministic throughput_benchmark weak "
         "_device _stats "
         "generate_methods_for_privateuse1_backend rename_privateuse1_backend",
         "compiler": "_triton",
         "dispatcher": "_python_dispatch",
         "export": "bundled_inputs mobile_optimizer model_dump show_pickle viz",
+    },
+    "_C": {
+        "dispatcher": "_functorch _dispatch_tls_is_dispatch_key_included DispatchKey DispatchKeySet",
+        "jit": "TensorType _jit_tree_views",
+        "gpu": "_cuda_getDeviceCount _CudaDeviceProperties",
+        "distributed": "_distributed_c10d",
     },
     "utils.benchmark": {
         "internal": "CallgrindStats CopyIfCallgrind FunctionCount FunctionCounts Language "
@@ -230,8 +235,8 @@ NAMES = {
     },
     "cuda": {
         "gpu": (
-            "CUDAGraph CUDAPluggableAllocator CudaError Event ExternalStream GreenContext MemPool "
-            "Stream StreamContext BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor "
+            "CUDAPluggableAllocator CudaError ExternalStream GreenContext MemPool "
+            "StreamContext BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor "
             "FloatTensor HalfTensor IntTensor LongTensor ShortTensor caching_allocator_alloc "
             "caching_allocator_delete can_device_access_peer change_current_allocator "
             "check_error clock_rate cudaStatus cudart current_blas_handle current_stream "
@@ -248,8 +253,8 @@ NAMES = {
             "TracerWarning TracingCheckError enable_onednn_fusion freeze fuser "
             "jit_module_from_flatbuffer load onednn_fusion_enabled optimize_for_inference "
             "optimized_execution run_frozen_optimizations save save_jit_module_to_flatbuffer "
-            "set_fusion_strategy set_module strict_fusion trace trace_module fork wait "
-            "last_executed_optimized_graph export_opnames _overload_method RecursiveScriptModule"
+            "set_fusion_strategy set_module strict_fusion trace trace_module "
+            "last_executed_optimized_graph export_opnames RecursiveScriptModule"
         )
     },
 }

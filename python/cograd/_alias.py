@@ -74,6 +74,7 @@ class _AliasFinder(MetaPathFinder):
                 return None
             text = f"No module named {fullname!r}: {reason}"
             raise ModuleNotFoundError(text, name=fullname) from None
+        _answering(real)
         package = hasattr(real, "__path__")
         origin = getattr(real.__spec__, "origin", None)
         return importlib.machinery.ModuleSpec(
@@ -95,6 +96,12 @@ class _AliasFinder(MetaPathFinder):
                 return Path(_FOLDER) / path
 
         return (Torch(),)
+
+
+def _answering(module: ModuleType) -> None:
+    """Lets a module of cograd explain names that it does not have, if it has no way of its own."""
+    if module.__name__.startswith("cograd."):
+        vars(module).setdefault("__getattr__", _absent.reporter(module.__name__))
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -132,6 +139,7 @@ def install_as_torch() -> None:
     sys.modules["torch"] = cograd
     for name in [n for n in sys.modules if n.startswith("cograd.")]:
         sys.modules.setdefault("torch." + name.removeprefix("cograd."), sys.modules[name])
+        _answering(sys.modules[name])
     tracing = importlib.import_module("cograd._tracing")
     for name in _TRACERS:  # put there whole: their packages stay absent
         sys.modules.setdefault(f"torch.{name}", tracing)
@@ -145,15 +153,17 @@ def install_as_torch() -> None:
 def show_as_torch() -> None:
     """Versions and names as torch prints them."""
     from cograd._memory_format import layout, memory_format
-    from cograd._symbols import complex32
+    from cograd._symbols import dtype_names, script_classes
     from cograd._tensor.pickle import pickle_without_module
     from cograd.torch_version import TorchVersion
 
     vars(cograd).update(__version__=TorchVersion(VERSION), __name__="torch", torch=cograd)
-    vars(cograd).update(complex32=complex32, chalf=complex32)  # that dtypes are compared with
+    vars(cograd).update(dtype_names)  # that dtypes are compared with
     _C._set_public_name("torch")
     for name in ("_log_api_usage_once", "_get_tracing_state"):  # that packages ask of torch._C
         setattr(_C, name, lambda *args: None)
+    vars(_C).update(_TensorMeta=type(_C.Tensor), **script_classes)  # for annotations
+    _C.__path__ = []  # type: ignore[attr-defined]  # what is below it is looked for, and explained
     _C._are_functorch_transforms_active = lambda: _C._vmap_depth() > 0  # type: ignore[attr-defined]
     for kind in (_C.Tensor, _C.Size, _C.dtype, _C.device, layout, memory_format):
         kind.__module__ = "torch"

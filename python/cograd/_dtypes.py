@@ -101,6 +101,10 @@ class finfo(_TypeInfo):
     def __init__(self, type: Any = None) -> None:
         if type is None:
             type = _C.get_default_dtype()
+        if getattr(type, "limits", None):  # one of the names in _symbols
+            self._type, self.dtype = type, dtype_name(type)
+            vars(self).update(type.limits)
+            return
         type = _as_dtype("finfo", type)
         if not (type.is_floating_point or type.is_complex):
             raise TypeError(

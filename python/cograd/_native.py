@@ -23,6 +23,42 @@ def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
         raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
 
 
+def _softmax(input: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """``softmax``; RuntimeError with ``half_to_float``, which no CPU has."""
+    if half_to_float:
+        raise RuntimeError("softmax with half to float conversion is not supported on CPU")
+    return cograd.softmax(input, dim)
+
+
+def _log_softmax(input: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """``log_softmax``; RuntimeError with ``half_to_float``, which no CPU has."""
+    if half_to_float:
+        raise RuntimeError("softmax with half to float conversion is not supported on CPU")
+    return cograd.log_softmax(input, dim)
+
+
+def _check_dtype(grad_output: Tensor, input_dtype: Any) -> None:
+    if grad_output.dtype != input_dtype:
+        raise RuntimeError(f"expected scalar type {grad_output.dtype} but found {input_dtype}")
+
+
+def _softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any
+) -> Tensor:
+    """The gradient for the input of ``softmax`` whose result was ``output``."""
+    _check_dtype(grad_output, input_dtype)
+    weighted = grad_output * output
+    return weighted - output * weighted.sum(dim, keepdim=True)
+
+
+def _log_softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any
+) -> Tensor:
+    """The gradient for the input of ``log_softmax`` whose result was ``output``."""
+    _check_dtype(grad_output, input_dtype)
+    return grad_output - output.exp() * grad_output.sum(dim, keepdim=True)
+
+
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """Dropout and its mask: (input * mask / (1 - p), mask); without ``train`` the input itself.
 

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import cograd
 from cograd import Tensor
@@ -23,3 +26,73 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
         parts.append(flat.narrow(0, start, t.numel()).view(t.shape))
         start += t.numel()
     return tuple(parts)
+
+
+def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
+    """Lists of tensors of one dtype, each of at most ``size_limit`` bytes or one tensor."""
+    open_lists: dict[Any, tuple[list[Tensor], int]] = {}
+    for t in tensors:
+        found, size = open_lists.get(t.dtype, ([], 0))
+        if found and size + t.nbytes > size_limit:
+            yield found
+            found, size = [], 0
+        open_lists[t.dtype] = [*found, t], size + t.nbytes
+    for found, _ in open_lists.values():
+        if found:
+            yield found
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    """The number of a device: -1 for the CPU where ``allow_cpu``; an int is one itself.
+
+    Raises:
+        ValueError: the CPU, or no number is given.
+        RuntimeError: None with ``optional``: there is no current device.
+    """
+    if isinstance(device, str):
+        device = cograd.device(device)
+    if isinstance(device, cograd.device):
+        if device.type == "cpu":
+            if allow_cpu:
+                return -1
+            raise ValueError(f"Expected a non cpu device, but got: {device}")
+        device = device.index
+    if isinstance(device, int):
+        return device
+    if optional:
+        return cograd.cuda.current_device()
+    raise ValueError(
+        f"Expected a device with a specified index or an integer, but got: {device}"
+    )
+
+
+class KeyErrorMessage(str):
+    """A message that a KeyError shows as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class ExceptionWrapper:
+    """An exception and its traceback as text, to raise it elsewhere."""
+
+    def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
+        info = sys.exc_info() if exc_info is None else exc_info
+        self.exc_type = info[0]
+        self.exc_msg = "".join(traceback.format_exception(*info))
+        self.where = where
+
+    def reraise(self) -> None:
+        """Raises an exception of the type, with the text."""
+        msg = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
+        if self.exc_type is KeyError:
+            msg = KeyErrorMessage(msg)
+        elif getattr(self.exc_type, "message", None):
+            raise self.exc_type(message=msg)
+        try:
+            error = self.exc_type(msg)
+        except Exception:  # it takes other arguments
+            raise RuntimeError(msg) from None
+        raise error

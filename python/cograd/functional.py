@@ -15,6 +15,7 @@ __all__ = [
     "chain_matmul",
     "einsum",
     "histogram",
+    "meshgrid",
     "resize_as_",
     "tensordot",
     "zero_",
@@ -116,6 +117,17 @@ def tensordot(
     return _C._ops.mul(result, 1, out=out)  # which resizes out
 
 
+def meshgrid(
+    *tensors: Tensor | Sequence[Tensor], indexing: str | None = None
+) -> tuple[Tensor, ...]:
+    """Grids of the coordinates in 1-d (or 0-d) tensors, given one by one or as a list.
+
+    ``indexing`` is 'ij' (the default: dim i is that of the i-th tensor) or 'xy', which exchanges
+    the first two dims. The results are views of the tensors.
+    """
+    return _C._ops.meshgrid(*tensors, indexing=indexing)
+
+
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """Product of matrices in the order that needs the fewest multiplications."""
     from cograd.linalg import multi_dot
@@ -181,4 +193,14 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 
 
 if not TYPE_CHECKING:
-    __getattr__ = _absent.reporter(__name__)
+    _TOP = frozenset(
+        "atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist istft lu "
+        "norm pca_lowrank split stft svd_lowrank unique unique_consecutive unravel_index".split()
+    )
+
+    def __getattr__(name: str) -> Any:
+        if name in _TOP:  # torch.functional has them, here they are elsewhere
+            import cograd
+
+            return getattr(cograd, name)
+        raise _absent.missing(__name__, name)

@@ -32,16 +32,48 @@ _dir: str | None = None
 
 def get_dir() -> str:
     """The folder of files for the hub: ``set_dir``'s, or ``$TORCH_HOME/hub``, or the cache's."""
-    if _dir is not None:
-        return _dir
+    return os.path.join(_get_torch_home(), "hub") if _dir is None else _dir
+
+
+def _get_torch_home() -> str:
+    """``$TORCH_HOME``, or a folder of the cache."""
     cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
-    return os.path.join(os.path.expanduser(os.getenv("TORCH_HOME", f"{cache}/torch")), "hub")
+    return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
     """Sets what ``get_dir`` gives."""
     global _dir
     _dir = os.path.expanduser(os.fspath(d))
+
+
+class _Faketqdm:
+    """What ``tqdm`` is where it is not installed: a counter that shows nothing."""
+
+    def __init__(self, total: Any = None, disable: bool = False, **options: Any) -> None:
+        self.total = total
+        self.disable = disable
+        self.n = 0
+
+    def update(self, n: int = 1) -> None:
+        """Counts."""
+        self.n += n
+
+    def set_description(self, *args: Any, **options: Any) -> None:
+        """Does nothing."""
+
+    def write(self, s: str) -> None:
+        """Writes a line to standard error."""
+        sys.stderr.write(f"{s}\n")
+
+    def close(self) -> None:
+        """Does nothing."""
+
+    def __enter__(self) -> _Faketqdm:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 def _hubconf(function: str, folder: str, source: str) -> ModuleType:
@@ -136,4 +168,12 @@ def load_state_dict_from_url(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = _absent.reporter(__name__)
+
+    def __getattr__(name: str) -> Any:
+        if name == "tqdm":  # imported when it is asked for
+            try:
+                from tqdm import tqdm
+            except ImportError:
+                return _Faketqdm
+            return tqdm
+        raise _absent.missing(__name__, name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import cograd
 from cograd import _absent
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "ScriptModule",
     "annotate",
     "export",
+    "fork",
     "ignore",
     "interface",
     "is_scripting",
@@ -26,6 +28,7 @@ __all__ = [
     "script_if_tracing",
     "script_method",
     "unused",
+    "wait",
 ]
 
 _T = TypeVar("_T")
@@ -88,6 +91,29 @@ def is_scripting() -> bool:
 def is_tracing() -> bool:
     """Always False."""
     return False
+
+
+def fork(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """A future of what ``func(*args, **kwargs)`` returns, which is called at once."""
+    future: Any = cograd.Future()
+    future.set_result(func(*args, **kwargs))
+    return future
+
+
+def wait(future: Any) -> Any:
+    """What the function given to ``fork`` returned."""
+    return future.wait()
+
+
+_script_if_tracing = script_if_tracing
+
+
+def _overload(fn: _T) -> _T:
+    """Returns ``fn``: a declaration, which a definition of the name follows."""
+    return fn
+
+
+_overload_method = _overload
 
 
 def annotate(the_type: Any, the_value: _T) -> _T:

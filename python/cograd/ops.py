@@ -81,6 +81,9 @@ def _unknown(namespace: str, op: str) -> str:
 
     names = _names()
     text = f"cograd.ops.{namespace}.{op}: there is no op '{namespace}::{op}'"
+    if namespace in ("aten", "prims"):
+        there = f": call cograd.{op}" if hasattr(_C._ops, op) else ", and cograd has no such op"
+        return f"{text}; {namespace} names torch's own ops{there}"
     near = difflib.get_close_matches(f"{namespace}::{op}", names, n=3, cutoff=0.6)
     near += [n for n in names if n.rpartition("::")[2] == op and n not in near][:3]
     if near:

@@ -22,6 +22,7 @@ from cograd._dtypes import dtype_name
 from cograd._file_keys import Filler
 
 __all__ = [
+    "DEFAULT_PROTOCOL",
     "FILE_LIKE",
     "MAP_LOCATION",
     "FileError",
@@ -33,6 +34,7 @@ __all__ = [
     "save",
 ]
 
+DEFAULT_PROTOCOL = 2  # of pickles
 FILE_LIKE: TypeAlias = str | os.PathLike[str] | IO[bytes]
 MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | _C.device | str | dict[str, str] | None
 _ARCHIVES = (".bin", ".ckpt", ".pkl", ".pt", ".pth", ".tar")  # suffixes of torch's files

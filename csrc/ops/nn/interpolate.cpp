@@ -195,7 +195,8 @@ struct Interpolate {
                  "their sizes, but got shape ",
                  to_string(x.sizes()), " and sizes ", to_string(size));
     COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"upsample_", mode_name,
-                                 "\" not implemented for '", scalar_type_name(x.dtype()), "'");
+                                 "\" not implemented for '", scalar_type_name(x.dtype()),
+                                 "': convert with .float() first");
     const IntList in = x.sizes().last(n);
     for (size_t i = 0; i < n; ++i)
       COGRAD_CHECK(in[i] > 0 && size[i] > 0 && x.size(1) > 0,
@@ -216,6 +217,58 @@ struct Interpolate {
   }
 };
 COGRAD_OP(Interpolate)
+
+// Weights as whole numbers over 2**bits, the most bits with which the largest has 15: torch's.
+int round_weights(ResampleDim& dim) {
+  double largest = 0;
+  for (const double w : dim.weight) largest = std::max(largest, w);
+  int bits = 0;
+  while (bits < 22 && static_cast<int>(0.5 + largest * (1 << (bits + 1))) < 1 << 15) ++bits;
+  for (double& w : dim.weight) w = std::trunc(w * (1 << bits) + (w < 0 ? -0.5 : 0.5));
+  return bits;
+}
+
+struct InterpolateBytes {
+  static constexpr OpSpec spec{
+      "_interpolate_bytes",
+      "input, size, mode, align_corners=False, antialias=False, scale_h=0.0, scale_w=0.0",
+      kInternal,
+      "Images (N, C, H, W) of uint8 of another size, by weights that are whole numbers, first "
+      "along W and then, from what was rounded to bytes, along H.",
+      "none: tested by hand"};
+  static constexpr DTypeSet kDTypes = dtype_set({DType::UInt8});
+  static Tensor forward(const Tensor& x, IntList size, std::string_view mode_name,
+                        bool align_corners, bool antialias, double scale_h, double scale_w) {
+    COGRAD_CHECK(x.dtype() == DType::UInt8 && x.dim() == 4 && size.size() == 2,
+                 "_interpolate_bytes(): expected images (N, C, H, W) of uint8 and two sizes");
+    const IntList in = x.sizes().last(2);
+    for (size_t i = 0; i < 2; ++i)
+      COGRAD_CHECK(in[i] > 0 && size[i] > 0 && x.size(1) > 0,
+                   "Input and output sizes should be greater than 0, but got input ",
+                   to_string(x.sizes()), " output ", to_string(size));
+    check_room(x, size);
+    const double scales[2] = {scale_h, scale_w};
+    Tensor y = x;
+    for (const size_t i : {1, 0}) {
+      checked_mul(size[i], 64);
+      if (in[i] == size[i]) continue;
+      Resampling map;
+      map.dims[2] = table_of(mode_of(mode_name), in[i], size[i], align_corners, antialias,
+                             scales[i], true);
+      const int bits = round_weights(map.dims[2]);
+      const Tensor lines = i == 1 ? y : transpose(y, 2, 3);
+      auto back = std::make_shared<const Resampling>(map.transposed());
+      const Tensor sums =
+          resample(contiguous(cast(lines, DType::Float64)),
+                   {1, std::make_shared<const Resampling>(std::move(map)), std::move(back)});
+      const Tensor rounded = floor(add(mul(sums, std::ldexp(1.0, -bits)), 0.5));
+      const Tensor bytes = cast(clamp_max(clamp_min(rounded, 0), 255), DType::UInt8);
+      y = i == 1 ? bytes : contiguous(transpose(bytes, 2, 3));
+    }
+    return in[0] == size[0] && in[1] == size[1] ? clone(x) : y;
+  }
+};
+COGRAD_OP(InterpolateBytes)
 
 }  // namespace
 

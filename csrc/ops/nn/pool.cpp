@@ -22,7 +22,7 @@ Dims adaptive_sizes(const char* op, const Tensor& x, IntList output_size, size_t
 
 void check_pool_floating(const char* op, const Tensor& x) {
   COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(x.dtype()), "\"", op, "\" not implemented for '",
-                               scalar_type_name(x.dtype()), "'");
+                               scalar_type_name(x.dtype()), "': convert with .float() first");
 }
 
 PoolArgs pool_args(const char* op, size_t n, IntList kernel, IntList stride, IntList padding,

@@ -39,6 +39,24 @@ ResampleDim mean_windows(int64_t in, int64_t out, const PoolArgs& a, size_t i, b
   return d;
 }
 
+// Elements of the windows [N] that mean_windows divides by, as a tensor of int64.
+Tensor window_counts(IntList in, IntList out, const PoolArgs& a, bool with_padding) {
+  Tensor counts = ones(out, DType::Int64);
+  for (size_t i = 0; i < out.size(); ++i) {
+    Dims sizes;
+    for (size_t j = 0; j < out.size(); ++j) sizes.push_back(j == i ? out[i] : 1);
+    Tensor of_dim = zeros(sizes, DType::Int64);
+    for (int64_t o = 0; o < out[i]; ++o) {
+      const int64_t begin = o * a.stride[i] - a.padding[i];
+      const int64_t end = std::min(begin + a.kernel[i], in[i] + a.padding[i]);
+      const int64_t inside = std::min(end, in[i]) - std::max<int64_t>(begin, 0);
+      of_dim.data<int64_t>()[o] = std::max<int64_t>(with_padding ? end - begin : inside, 1);
+    }
+    counts = mul(counts, of_dim);
+  }
+  return counts;
+}
+
 template <int N>
 Tensor avg_pool(const char* op, const Tensor& x, IntList kernel, IntList stride, IntList padding,
                 bool ceil_mode, bool with_padding, std::optional<int64_t> divisor) {
@@ -49,10 +67,14 @@ Tensor avg_pool(const char* op, const Tensor& x, IntList kernel, IntList stride,
   const IntList in = x.sizes().last(N);
   const Dims out = pool_sizes(op, in, a);
   check_room(x, out);
+  const bool sums = divisor.has_value() || x.dtype() == DType::Int64;
   Resampling map;
   for (size_t i = 0; i < N; ++i)
-    map.dims[3 - N + i] = mean_windows(in[i], out[i], a, i, with_padding, divisor.has_value());
+    map.dims[3 - N + i] = mean_windows(in[i], out[i], a, i, with_padding, sums);
   const Tensor y = resample(x, maps_of(N, std::move(map)));
+  if (x.dtype() == DType::Int64)  // the quotient cut to zero, as in torch
+    return div_trunc(y, divisor ? full({}, DType::Int64, *divisor)
+                                : window_counts(in, out, a, with_padding));
   return divisor ? div(y, static_cast<double>(*divisor)) : y;
 }
 
@@ -98,10 +120,10 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
         "count_include_pad=True" last_names,                                                 \
         flags | kReduction | kPoolAutocast<N>,                                               \
         "Means of the windows of the last " #N " dims of (N, C, *) or (C, *).", samples};    \
-    static constexpr DTypeSet kDTypes = kFloatTypes;                                         \
+    static constexpr DTypeSet kDTypes = kFloatTypes | dtype_set({DType::Int64});             \
     static Tensor forward(const Tensor& x, IntList kernel, std::optional<IntList> stride,    \
                           IntList padding, bool ceil_mode, bool with_padding last_params) {  \
-      check_pool_floating("avg_pool" #N "d", x);                                             \
+      if (x.dtype() != DType::Int64) check_pool_floating("avg_pool" #N "d", x);              \
       return avg_pool<N>("avg_pool" #N "d", x, kernel, stride.value_or(IntList()), padding,  \
                          ceil_mode, with_padding, divisor);                                  \
     }                                                                                        \

@@ -14,7 +14,10 @@ from cograd import _absent
 from cograd._C import OutOfMemoryError
 
 __all__ = [
+    "CUDAGraph",
+    "Event",
     "OutOfMemoryError",
+    "Stream",
     "amp",
     "current_device",
     "device",
@@ -65,11 +68,31 @@ has_magma = False
 default_generators: tuple[Any, ...] = ()
 
 
+_NONE = (
+    "cograd runs on the CPU only, so there is no cuda device to use; ask cuda.is_available() "
+    "first, or pass device='cpu'"
+)
+
+
 def _no_gpu(what: str) -> NoReturn:
-    raise RuntimeError(
-        f"cuda.{what}: cograd runs on the CPU only, so there is no cuda device to use; ask "
-        "cuda.is_available() first, or pass device='cpu'"
-    )
+    raise RuntimeError(f"cuda.{what}: {_NONE}")
+
+
+class _OfGpu:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(f"cuda.{type(self).__name__} requires CUDA support: {_NONE}")
+
+
+class Stream(_OfGpu):
+    """What a queue of a GPU would be an instance of: nothing is; making one raises RuntimeError."""
+
+
+class Event(_OfGpu):
+    """What a mark in a queue would be an instance of: nothing is; making one raises RuntimeError."""
+
+
+class CUDAGraph(_OfGpu):
+    """What a recorded queue would be an instance of: nothing is; making one raises RuntimeError."""
 
 
 def is_available() -> bool:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from cograd import Tensor
 
 
@@ -21,6 +23,27 @@ def get_enum(reduction: str) -> int:
     if reduction not in known:
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return known[reduction]
+
+
+def legacy_get_string(
+    size_average: bool | None, reduce: bool | None, emit_warning: bool = True
+) -> str:
+    """The ``reduction`` of the deprecated pair, of which None is True."""
+    found = legacy_reduction(size_average is not False, reduce, "mean")
+    if emit_warning:
+        warnings.warn(
+            "size_average and reduce args will be deprecated, please use "
+            f"reduction='{found}' instead.",
+            stacklevel=2,
+        )
+    return found
+
+
+def legacy_get_enum(
+    size_average: bool | None, reduce: bool | None, emit_warning: bool = True
+) -> int:
+    """The number of ``legacy_get_string``."""
+    return get_enum(legacy_get_string(size_average, reduce, emit_warning))
 
 
 def reduce_loss(loss: Tensor, reduction: str) -> Tensor:

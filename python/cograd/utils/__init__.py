@@ -46,7 +46,7 @@ if not TYPE_CHECKING:  # which would take it for an answer to every name
             from cograd.utils.cpp_extension import _paths
 
             return _paths.cmake_prefix_path()
-        if name in __all__ or name == "_pytree":
+        if name in __all__ or name in ("_contextlib", "_pytree"):
             return import_module(f"cograd.utils.{name}")
         raise _absent.missing(__name__, name)
 

@@ -5,31 +5,43 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
+    "SUPPORTED_NODES",
+    "GetAttrKey",
+    "KeyPath",
     "LeafSpec",
+    "MappingKey",
+    "NodeDef",
     "PyTree",
+    "SequenceKey",
     "TreeSpec",
+    "key_get",
+    "keystr",
     "register_pytree_node",
     "tree_all",
     "tree_any",
     "tree_flatten",
+    "tree_flatten_with_path",
     "tree_iter",
     "tree_leaves",
+    "tree_leaves_with_path",
     "tree_map",
     "tree_map_",
     "tree_map_only",
+    "tree_map_with_path",
     "tree_structure",
     "tree_unflatten",
 ]
 
 PyTree = Any
+KeyPath = tuple[Any, ...]
 _Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 _Unflatten = Callable[[Iterable[Any], Any], Any]
 
 
-def _of_dict(d: Any) -> tuple[list[Any], Any]:
+def _dict_flatten(d: Any) -> tuple[list[Any], Any]:
     return list(d.values()), list(d)
 
 
@@ -37,21 +49,111 @@ def _of_default(d: Any) -> tuple[list[Any], Any]:
     return list(d.values()), (d.default_factory, list(d))
 
 
-_NODES: dict[type, tuple[_Flatten, _Unflatten]] = {
-    list: (lambda v: (v, None), lambda leaves, _: list(leaves)),
-    tuple: (lambda v: (v, None), lambda leaves, _: tuple(leaves)),
-    dict: (_of_dict, lambda leaves, keys: dict(zip(keys, leaves))),
-    OrderedDict: (_of_dict, lambda leaves, keys: OrderedDict(zip(keys, leaves))),
-    defaultdict: (_of_default, lambda leaves, how: defaultdict(how[0], zip(how[1], leaves))),
-    deque: (lambda v: (list(v), v.maxlen), lambda leaves, n: deque(leaves, maxlen=n)),
-    namedtuple: (lambda v: (list(v), type(v)), lambda leaves, kind: kind(*leaves)),  # type: ignore[dict-item]
-}
+class NodeDef(NamedTuple):
+    """How a container is taken apart and put together."""
+
+    type: Any
+    flatten_fn: _Flatten
+    unflatten_fn: _Unflatten
+    flatten_with_keys_fn: Callable[[Any], tuple[list[Any], Any]] | None
+
+
+class MappingKey(NamedTuple):
+    """The way to a value of a dict."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """What is there."""
+        return mapping[self.key]
+
+
+class SequenceKey(NamedTuple):
+    """The way to an item of a list or a tuple."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        """What is there."""
+        return sequence[self.idx]
+
+
+class GetAttrKey(NamedTuple):
+    """The way to an attribute, as those of a named tuple."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """What is there."""
+        return getattr(obj, self.name)
+
+
+def _list_flatten(v: Any) -> tuple[list[Any], Any]:
+    return list(v), None
+
+
+_tuple_flatten = _list_flatten
+
+
+def _list_unflatten(leaves: Iterable[Any], _: Any) -> list[Any]:
+    return list(leaves)
+
+
+def _tuple_unflatten(leaves: Iterable[Any], _: Any) -> tuple[Any, ...]:
+    return tuple(leaves)
+
+
+def _dict_unflatten(leaves: Iterable[Any], keys: Any) -> dict[Any, Any]:
+    return dict(zip(keys, leaves))
+
+
+SUPPORTED_NODES: dict[Any, NodeDef] = {}
+
+
+def _builtin(
+    kind: Any, flatten: _Flatten, unflatten: _Unflatten, key: Callable[[Any], Any]
+) -> None:
+    def with_keys(v: Any) -> tuple[list[Any], Any]:
+        parts, context = flatten(v)
+        names = v if isinstance(v, dict) else getattr(v, "_fields", range(len(parts)))
+        return [(key(n), part) for n, part in zip(names, parts)], context
+
+    SUPPORTED_NODES[kind] = NodeDef(kind, flatten, unflatten, with_keys)
+
+
+_builtin(list, _list_flatten, _list_unflatten, SequenceKey)
+_builtin(tuple, _tuple_flatten, _tuple_unflatten, SequenceKey)
+_builtin(dict, _dict_flatten, _dict_unflatten, MappingKey)
+_builtin(OrderedDict, _dict_flatten, lambda v, keys: OrderedDict(zip(keys, v)), MappingKey)
+_builtin(defaultdict, _of_default, lambda v, how: defaultdict(how[0], zip(how[1], v)), MappingKey)
+_builtin(deque, lambda v: (list(v), v.maxlen), lambda v, n: deque(v, maxlen=n), SequenceKey)
+_builtin(namedtuple, lambda v: (list(v), type(v)), lambda v, kind: kind(*v), GetAttrKey)
+
+
+_list_flatten_with_keys = SUPPORTED_NODES[list].flatten_with_keys_fn
+_tuple_flatten_with_keys = SUPPORTED_NODES[tuple].flatten_with_keys_fn
+_dict_flatten_with_keys = SUPPORTED_NODES[dict].flatten_with_keys_fn
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The key of SUPPORTED_NODES for ``tree``; its type where it is a leaf."""
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return namedtuple
+    return type(tree)
 
 
 def _kind(tree: Any) -> Any:
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return namedtuple
-    return type(tree) if type(tree) in _NODES else None
+    kind = _get_node_type(tree)
+    return kind if kind in SUPPORTED_NODES else None
 
 
 class TreeSpec:
@@ -97,16 +199,25 @@ class LeafSpec(TreeSpec):
 
 
 def register_pytree_node(
-    cls: type, flatten_fn: _Flatten, unflatten_fn: _Unflatten, **options: Any
+    cls: type,
+    flatten_fn: _Flatten,
+    unflatten_fn: _Unflatten,
+    *,
+    flatten_with_keys_fn: Callable[[Any], tuple[list[Any], Any]] | None = None,
+    **options: Any,
 ) -> None:
     """Makes objects of ``cls`` containers.
 
     Args:
         flatten_fn: gives the parts and a context.
         unflatten_fn: the inverse, called with the parts and the context.
+        flatten_with_keys_fn: as ``flatten_fn``, with pairs of a key and a part.
         options: accepted and ignored.
     """
-    _NODES[cls] = (flatten_fn, unflatten_fn)
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+
+
+_register_pytree_node = _private_register_pytree_node = register_pytree_node
 
 
 def tree_flatten(
@@ -120,7 +231,7 @@ def tree_flatten(
         if kind is None:
             leaves.append(node)
             return LeafSpec()
-        parts, context = _NODES[kind][0](node)
+        parts, context = SUPPORTED_NODES[kind].flatten_fn(node)
         return TreeSpec(kind, context, [walk(part) for part in parts])
 
     spec = walk(tree)
@@ -145,7 +256,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
         if spec.type is None:
             return next(rest)
         parts = [build(part) for part in spec.children_specs]
-        return _NODES[spec.type][1](parts, spec.context)
+        return SUPPORTED_NODES[spec.type].unflatten_fn(parts, spec.context)
 
     return build(treespec)
 
@@ -194,3 +305,63 @@ def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
 def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
     """Whether ``pred`` holds for all leaves."""
     return all(map(pred, tree_leaves(tree)))
+
+
+def tree_leaves_with_path(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> list[tuple[KeyPath, Any]]:
+    """Pairs of the way to a leaf, a tuple of keys, and the leaf.
+
+    Raises:
+        ValueError: a container was registered without a ``flatten_with_keys_fn``.
+    """
+    found: list[tuple[KeyPath, Any]] = []
+
+    def walk(path: KeyPath, node: Any) -> None:
+        kind = None if is_leaf is not None and is_leaf(node) else _kind(node)
+        if kind is None:
+            found.append((path, node))
+            return
+        parts = SUPPORTED_NODES[kind].flatten_with_keys_fn
+        if parts is None:
+            raise ValueError(
+                f"Did not find a flatten_with_keys_fn for type: {kind}. Please pass a "
+                "flatten_with_keys_fn argument to register_pytree_node."
+            )
+        for key, part in parts(node)[0]:
+            walk((*path, key), part)
+
+    walk((), tree)
+    return found
+
+
+def tree_flatten_with_path(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
+    """The leaves with the ways to them, and the shape; raises as ``tree_leaves_with_path``."""
+    return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+
+
+def tree_map_with_path(
+    func: Callable[..., Any],
+    tree: Any,
+    *rests: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """``tree_map`` of a function whose first argument is the way to the leaves."""
+    leaves, spec = tree_flatten_with_path(tree, is_leaf)
+    others = [tree_leaves(rest, is_leaf) for rest in rests]
+    values = [func(*pair, *rest) for pair, *rest in zip(leaves, *others, strict=True)]
+    return tree_unflatten(values, spec)
+
+
+def keystr(kp: KeyPath) -> str:
+    """A way as text: ``['a'][0].name``."""
+    return "".join(map(str, kp))
+
+
+def key_get(obj: Any, kp: KeyPath) -> Any:
+    """What is at the end of a way."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from cograd import _absent
 
+from .. import _reduction as _Reduction
+
 from .activation import (
     celu,
     celu_,
@@ -274,5 +276,14 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = _absent.reporter(__name__)
+
+    def __getattr__(name):
+        import cograd
+
+        if name == "grad":  # torch shows it here as well
+            return cograd.nn.grad
+        if name.startswith("has_torch_function") or name == "handle_torch_function":
+            return getattr(cograd.overrides, name)
+        raise _absent.missing(__name__, name)
+
     del TYPE_CHECKING

@@ -142,6 +142,11 @@ def interpolate(
     if input.dtype == cograd.uint8 and mode in _MODES:  # labels, which single precision holds
         wide = interpolate(input.float(), size, scale_factor, mode, None, recompute_scale_factor)
         return wide.to(cograd.uint8)
+    if input.dtype == cograd.uint8 and n == 2:
+        factors = factors or [0.0, 0.0]
+        return cograd._C._ops._interpolate_bytes(
+            input, sizes, kind, bool(align_corners), antialias, factors[0], factors[1]
+        )
     last = [0.0] * 3 if factors is None else [0.0] * (3 - n) + factors
     return cograd._C._ops._interpolate(
         input, sizes, kind, bool(align_corners), antialias, last[1], last[2], last[0]

@@ -36,6 +36,8 @@ PLACES = {
     "sparse": "Embedding EmbeddingBag",
     "upsampling": "Upsample UpsamplingBilinear2d UpsamplingNearest2d",
 }
+# Base classes of some, and the modules here that have them.
+BASES = {"dropout._DropoutNd": "layers", "instancenorm._InstanceNorm": "batchnorm"}
 
 
 def install(name: str) -> None:
@@ -51,3 +53,6 @@ def install(name: str) -> None:
             sys.modules[full] = module
             setattr(package, place, module)
         vars(module).update(classes)
+    for path, own in BASES.items():
+        place, base = path.split(".")
+        setattr(sys.modules[f"{name}.{place}"], base, getattr(sys.modules[f"{name}.{own}"], base))

@@ -369,7 +369,20 @@ class RMSNorm(Module):
         )
 
 
-class Dropout(Module):
+class _DropoutNd(Module):
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        if p < 0 or p > 1:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        self.p = p
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        """The arguments as ``repr`` shows them."""
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_DropoutNd):
     """In training, zeroes elements with probability ``p`` and divides the others by 1 - p.
 
     In evaluation it returns its input. The gradient is that of the mask that was drawn: 0 for what
@@ -391,20 +404,9 @@ class Dropout(Module):
         - dtypes: floating or complex.
     """
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if p < 0 or p > 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        self.p = p
-        self.inplace = inplace
-
     def forward(self, input: Tensor) -> Tensor:
         """(*) to (*)."""
         return F.dropout(input, self.p, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        """The arguments as ``repr`` shows them."""
-        return f"p={self.p}, inplace={self.inplace}"
 
 
 class CosineSimilarity(Module):

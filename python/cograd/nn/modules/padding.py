@@ -197,7 +197,11 @@ class ZeroPad3d(_ZeroPadNd):
     _dims = 3
 
 
-class ReflectionPad1d(_PadNd):
+class _ReflectionPadNd(_PadNd):
+    _mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPadNd):
     """The input mirrored at the ends of the last dim.
 
     The element at the end is not repeated: ``a b c`` becomes ``c b a b c b a``. Linear: an element
@@ -217,10 +221,9 @@ class ReflectionPad1d(_PadNd):
     """
 
     _dims = 1
-    _mode = "reflect"
 
 
-class ReflectionPad2d(_PadNd):
+class ReflectionPad2d(_ReflectionPadNd):
     """The input mirrored at the ends of the last two dims.
 
     The element at the end is not repeated: ``a b c`` becomes ``c b a b c b a``. Linear: an element
@@ -240,10 +243,9 @@ class ReflectionPad2d(_PadNd):
     """
 
     _dims = 2
-    _mode = "reflect"
 
 
-class ReflectionPad3d(_PadNd):
+class ReflectionPad3d(_ReflectionPadNd):
     """The input mirrored at the ends of the last three dims.
 
     The element at the end is not repeated: ``a b c`` becomes ``c b a b c b a``. Linear: an element
@@ -264,10 +266,13 @@ class ReflectionPad3d(_PadNd):
     """
 
     _dims = 3
-    _mode = "reflect"
 
 
-class ReplicationPad1d(_PadNd):
+class _ReplicationPadNd(_PadNd):
+    _mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPadNd):
     """The elements at the ends of the last dim, repeated.
 
     ``a b c`` becomes ``a a a b c c c``. Linear: an element gets the sum of the gradients of its
@@ -287,10 +292,9 @@ class ReplicationPad1d(_PadNd):
     """
 
     _dims = 1
-    _mode = "replicate"
 
 
-class ReplicationPad2d(_PadNd):
+class ReplicationPad2d(_ReplicationPadNd):
     """The elements at the ends of the last two dims, repeated.
 
     ``a b c`` becomes ``a a a b c c c``. Linear: an element gets the sum of the gradients of its
@@ -310,10 +314,9 @@ class ReplicationPad2d(_PadNd):
     """
 
     _dims = 2
-    _mode = "replicate"
 
 
-class ReplicationPad3d(_PadNd):
+class ReplicationPad3d(_ReplicationPadNd):
     """The elements at the ends of the last three dims, repeated.
 
     ``a b c`` becomes ``a a a b c c c``. Linear: an element gets the sum of the gradients of its
@@ -334,7 +337,6 @@ class ReplicationPad3d(_PadNd):
     """
 
     _dims = 3
-    _mode = "replicate"
 
 
 class _CircularPadNd(_PadNd):

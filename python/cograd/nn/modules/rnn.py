@@ -154,11 +154,25 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Tensor]:
+        """The weights in one list: what was set, until a weight is replaced, or the parameters."""
+        given = self.__dict__.get("_given_weights")
+        if given is not None:
+            weights, then = given
+            if all(a is b for a, b in zip(self._named_weights(), then, strict=True)):
+                return weights  # type: ignore[no-any-return]
+            del self.__dict__["_given_weights"]
         params = self._parameters
         found = [params.get(name) for name in self._flat_weights_names]
         if any(weight is None for weight in found):  # replaced by attributes or properties
             return [getattr(self, name) for name in self._flat_weights_names]
         return found  # type: ignore[return-value]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: list[Tensor]) -> None:
+        self.__dict__["_given_weights"] = weights, self._named_weights()
+
+    def _named_weights(self) -> list[Any]:
+        return [getattr(self, name, None) for name in self._flat_weights_names]
 
     @property
     def all_weights(self) -> list[list[Parameter]]:

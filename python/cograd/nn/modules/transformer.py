@@ -45,12 +45,12 @@ def _is_causal(mask: Tensor | None, said: bool | None, length: int) -> bool:
     return bool((mask == causal).all())
 
 
-def _activation(name: str) -> Callable[[Tensor], Tensor]:
-    if name == "relu":
+def _get_activation_fn(activation: str) -> Callable[[Tensor], Tensor]:
+    if activation == "relu":
         return F.relu
-    if name == "gelu":
+    if activation == "gelu":
         return F.gelu
-    raise RuntimeError(f"activation should be relu/gelu, not {name}")
+    raise RuntimeError(f"activation should be relu/gelu, not {activation}")
 
 
 def _get_clones(module: Module, count: int) -> ModuleList:
@@ -128,7 +128,7 @@ class TransformerEncoderLayer(_Layer):
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = _activation(activation) if isinstance(activation, str) else activation
+        self.activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
 
     def forward(
         self,
@@ -226,7 +226,7 @@ class TransformerDecoderLayer(_Layer):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = _activation(activation) if isinstance(activation, str) else activation
+        self.activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
 
     def forward(
         self,

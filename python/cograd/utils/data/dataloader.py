@@ -123,7 +123,7 @@ class DataLoader(Generic[_T_co]):
             collate_fn = default_collate if self._auto_collation else default_convert
         self.collate_fn = collate_fn
         self._counted_length: int | None = None
-        self._iterator: _LoaderIter | None = None
+        self._iterator: _BaseDataLoaderIter | None = None
         self._initialized = True
         self.check_worker_number_rationality()
 
@@ -174,11 +174,11 @@ class DataLoader(Generic[_T_co]):
             return self._iterator
         return self._get_iterator()
 
-    def _get_iterator(self) -> _LoaderIter:
+    def _get_iterator(self) -> _BaseDataLoaderIter:
         if self.num_workers == 0:
-            return _SingleIter(self)
+            return _SingleProcessDataLoaderIter(self)
         self.check_worker_number_rationality()
-        return _WorkerIter(self)
+        return _MultiProcessingDataLoaderIter(self)
 
     def __len__(self) -> int:
         if not self._iterable:
@@ -256,7 +256,7 @@ def _context_of(context: Any) -> Any:
     return context
 
 
-class _LoaderIter:
+class _BaseDataLoaderIter:
     """One pass over a loader."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
@@ -273,7 +273,7 @@ class _LoaderIter:
                 stacklevel=4,
             )
 
-    def __iter__(self) -> _LoaderIter:
+    def __iter__(self) -> _BaseDataLoaderIter:
         return self
 
     def __len__(self) -> int:
@@ -306,7 +306,7 @@ class _LoaderIter:
         warnings.warn(text, stacklevel=3)
 
 
-class _SingleIter(_LoaderIter):
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """Batches made in this process."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
@@ -325,7 +325,7 @@ class _SingleIter(_LoaderIter):
         return self._fetch(next(self._sampler_iter))
 
 
-class _WorkerIter(_LoaderIter):
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """Batches made by workers."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import sys
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from cograd import Tensor
 
 __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
 
+np_str_obj_array_pattern = re.compile(r"[SaUO]")  # dtypes of NumPy that are no numbers
 default_collate_err_msg_format = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 )
@@ -94,11 +96,11 @@ def collate(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
         if isinstance(elem, types):
             return function(batch, collate_fn_map=collate_fn_map)
     np = _numpy()
-    if collate_fn_map is default_collate_fn_map and np is not None:
+    if (collate_fn_map or {}).get(float) is collate_float_fn and np is not None:  # a copy as well
         if isinstance(elem, np.ndarray):
-            return _collate_arrays(batch)
+            return collate_numpy_array_fn(batch)
         if isinstance(elem, np.bool_ | np.number):
-            return cograd.as_tensor(np.asarray(batch))
+            return collate_numpy_scalar_fn(batch)
 
     def inner(samples: Any) -> Any:
         return collate(samples, collate_fn_map=collate_fn_map)
@@ -115,34 +117,44 @@ def collate(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
     raise TypeError(default_collate_err_msg_format.format(kind))
 
 
-def _collate_tensors(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
+def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
+    """Tensors stacked."""
     return cograd.stack(batch if isinstance(batch, list) else list(batch))
 
 
-def _collate_floats(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
+def collate_float_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
+    """One tensor of float64."""
     return cograd.tensor(batch, dtype=cograd.float64)
 
 
-def _collate_ints(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
+def collate_int_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
+    """One tensor of ints or bools."""
     return cograd.tensor(batch)
 
 
-def _collate_text(batch: Any, *, collate_fn_map: Any = None) -> Any:
+def collate_str_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
+    """The list itself."""
     return batch
 
 
-def _collate_arrays(batch: Any) -> Tensor:
+def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
+    """One tensor of NumPy's numbers."""
+    return cograd.as_tensor(sys.modules["numpy"].asarray(batch))
+
+
+def collate_numpy_array_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
+    """NumPy arrays stacked; TypeError for those of text or objects."""
     if batch[0].dtype.kind in "SUO":
         raise TypeError(default_collate_err_msg_format.format(batch[0].dtype))
     return cograd.stack([cograd.as_tensor(array) for array in batch])
 
 
 default_collate_fn_map: CollateMap = {
-    Tensor: _collate_tensors,
-    float: _collate_floats,
-    int: _collate_ints,
-    str: _collate_text,
-    bytes: _collate_text,
+    Tensor: collate_tensor_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
 }
 
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cograd import _absent
 from cograd.compiler import allow_in_graph, disable, is_compiling, list_backends, reset
 
 __all__ = [
@@ -14,9 +15,11 @@ __all__ = [
     "disable",
     "graph_break",
     "is_compiling",
+    "is_dynamo_supported",
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "mark_static_address",
     "maybe_mark_dynamic",
     "reset",
 ]
@@ -54,3 +57,24 @@ def mark_static(t: Any, index: Any = None) -> None:
 
 
 maybe_mark_dynamic = mark_dynamic
+
+
+def mark_static_address(t: Any, guard: bool = True) -> None:
+    """Does nothing: no address is compiled in."""
+
+
+def is_dynamo_supported() -> bool:
+    """Always False."""
+    return False
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name in ("eval_frame", "utils"):
+            return import_module(f"cograd._dynamo.{name}")
+        if name == "OptimizedModule":
+            return import_module("cograd._dynamo.eval_frame").OptimizedModule
+        raise _absent.missing(__name__, name)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Context managers as decorators, under torch's private names."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["context_decorator"]
+
+
+def _wrap_generator(factory: Callable[[], Any], func: Callable[..., Any]) -> Callable[..., Any]:
+    """A generator function whose steps each run in a context of their own."""
+
+    @functools.wraps(func)
+    def steps(*args: Any, **kwargs: Any) -> Any:
+        generator = func(*args, **kwargs)
+        try:
+            with factory():
+                value = generator.send(None)
+            while True:
+                try:
+                    sent = yield value
+                except GeneratorExit:
+                    with factory():
+                        generator.close()
+                    raise
+                except BaseException:
+                    error = sys.exc_info()[1]
+                    with factory():
+                        value = generator.throw(error)
+                else:
+                    with factory():
+                        value = generator.send(sent)
+        except StopIteration as end:
+            return end.value
+
+    return steps
+
+
+def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
+    """``func`` inside of the context manager ``ctx``, or of those that calling it makes.
+
+    Raises:
+        RuntimeError: ``func`` is a class.
+        AssertionError: ``ctx`` is a context manager that can be called.
+    """
+    if callable(ctx) and hasattr(ctx, "__enter__"):
+        raise AssertionError(
+            f"context_decorator(): {ctx} is a context manager and can be called as well; pass "
+            "a function that returns the one that is meant"
+        )
+    if inspect.isclass(func):
+        raise RuntimeError(
+            "Cannot decorate classes; it is ambiguous whether or not only the constructor or all "
+            "methods should have the context manager applied: decorate each of them individually."
+        )
+    factory = ctx if callable(ctx) else lambda: ctx
+    if inspect.isgeneratorfunction(func):
+        return _wrap_generator(factory, func)
+
+    @functools.wraps(func)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        with factory():
+            return func(*args, **kwargs)
+
+    return inside
+
+
+class _DecoratorContextManager:
+    """A context manager that is a decorator too; ``clone`` makes the one of each call."""
+
+    def __call__(self, orig_func: Any) -> Any:
+        if inspect.isclass(orig_func):
+            return context_decorator(self.clone, lambda *args, **kwargs: orig_func(*args, **kwargs))
+        return context_decorator(self.clone, orig_func)
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> Any:
+        raise NotImplementedError
+
+    def clone(self) -> Any:
+        """A new one of the kind; for subclasses to override that take arguments."""
+        return type(self)()
+
+
+class _NoParamDecoratorContextManager(_DecoratorContextManager):
+    """One that decorates without parentheses as well."""
+
+    def __new__(cls, orig_func: Any = None) -> Any:
+        if orig_func is None:
+            return super().__new__(cls)
+        return cls()(orig_func)
