@@ -166,7 +166,7 @@ def test_no_gpu_is_answered():
         assert not getattr(torch, name).is_available()
     assert torch.cpu.is_available() and torch.cpu.device_count() == 1
     with pytest.raises(AttributeError, match="one device"):
-        cuda.Stream
+        cuda.streams
     with pytest.raises(AttributeError, match="by MPI through distributed"):
         torch.distributed.rpc
 

@@ -146,6 +146,7 @@ from cograd._losses import margin_ranking_loss as margin_ranking_loss
 from cograd.nn.functional._top import max_pool1d as max_pool1d
 from cograd.nn.functional._top import max_pool2d as max_pool2d
 from cograd.nn.functional._top import max_pool3d as max_pool3d
+from cograd.functional import meshgrid as meshgrid
 from cograd import mps as mps
 from cograd import mtia as mtia
 from cograd import multiprocessing as multiprocessing
@@ -697,7 +698,6 @@ def median(input: Tensor) -> Tensor: ...
 @overload
 def median(input: Tensor, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | None = None) -> _median_result: ...
 memory_format: Any
-def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -> tuple[Tensor, ...]: ...
 @overload
 def min(input: Tensor) -> Tensor: ...
 @overload

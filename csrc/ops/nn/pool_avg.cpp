@@ -57,6 +57,14 @@ Tensor window_counts(IntList in, IntList out, const PoolArgs& a, bool with_paddi
   return counts;
 }
 
+// Sums of int64, exact: of the upper and the lower 32 bits, which double precision holds.
+Tensor whole_sums(const Tensor& x, const ResampleMaps& maps) {
+  const Tensor word = full({}, DType::Int64, int64_t{1} << 32);
+  const Tensor upper = div_floor(x, word);
+  const Tensor lower = sub(x, mul(upper, word));
+  return add(mul(resample(upper, maps), word), resample(lower, maps));
+}
+
 template <int N>
 Tensor avg_pool(const char* op, const Tensor& x, IntList kernel, IntList stride, IntList padding,
                 bool ceil_mode, bool with_padding, std::optional<int64_t> divisor) {
@@ -71,10 +79,11 @@ Tensor avg_pool(const char* op, const Tensor& x, IntList kernel, IntList stride,
   Resampling map;
   for (size_t i = 0; i < N; ++i)
     map.dims[3 - N + i] = mean_windows(in[i], out[i], a, i, with_padding, sums);
-  const Tensor y = resample(x, maps_of(N, std::move(map)));
+  const ResampleMaps maps = maps_of(N, std::move(map));
   if (x.dtype() == DType::Int64)  // the quotient cut to zero, as in torch
-    return div_trunc(y, divisor ? full({}, DType::Int64, *divisor)
-                                : window_counts(in, out, a, with_padding));
+    return div_trunc(whole_sums(x, maps), divisor ? full({}, DType::Int64, *divisor)
+                                                  : window_counts(in, out, a, with_padding));
+  const Tensor y = resample(x, maps);
   return divisor ? div(y, static_cast<double>(*divisor)) : y;
 }
 
