@@ -47,7 +47,8 @@ def test_dtypes_that_are_names(tmp_path):
         print(torch.finfo(torch.float8_e4m3fn))
         print(torch.finfo(torch.float8_e5m2), torch.finfo(torch.float8_e5m2).bits)
         print(torch.finfo(torch.float8_e8m0fnu))
-        for call in (lambda: torch.zeros(2, dtype=torch.float8_e5m2), lambda: torch.finfo(torch.qint8)):
+        wrong = (lambda: torch.zeros(2, dtype=torch.float8_e5m2), lambda: torch.finfo(torch.qint8))
+        for call in wrong:
             try:
                 call()
             except TypeError as error:

@@ -196,7 +196,7 @@ NAMES = {
         "export": "bundled_inputs mobile_optimizer model_dump show_pickle viz",
     },
     "_C": {
-        "dispatcher": "_functorch _dispatch_tls_is_dispatch_key_included DispatchKey DispatchKeySet",
+        "dispatcher": "_functorch DispatchKey DispatchKeySet",
         "jit": "TensorType _jit_tree_views",
         "gpu": "_cuda_getDeviceCount _CudaDeviceProperties",
         "distributed": "_distributed_c10d",

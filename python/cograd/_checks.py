@@ -81,7 +81,9 @@ def _check_is_size(i: Any, message: _Message = None, *, max: Any = None) -> None
         _check(i <= max, message)
 
 
-def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: _Message = None) -> None:
+def _check_tensor_all_with(
+    error_type: type[Exception], cond: Any, message: _Message = None
+) -> None:
     """Raises ``error_type`` unless all elements of ``cond``, a tensor of bools, are True."""
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")

@@ -61,9 +61,7 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
         return device
     if optional:
         return cograd.cuda.current_device()
-    raise ValueError(
-        f"Expected a device with a specified index or an integer, but got: {device}"
-    )
+    raise ValueError(f"Expected a device with a specified index or an integer, but got: {device}")
 
 
 class KeyErrorMessage(str):

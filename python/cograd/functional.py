@@ -194,8 +194,8 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 
 if not TYPE_CHECKING:
     _TOP = frozenset(
-        "atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist istft lu "
-        "norm pca_lowrank split stft svd_lowrank unique unique_consecutive unravel_index".split()
+        "atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist istft "
+        "lu norm pca_lowrank split stft svd_lowrank unique unique_consecutive unravel_index".split()
     )
 
     def __getattr__(name: str) -> Any:

@@ -84,15 +84,15 @@ class _OfGpu:
 
 
 class Stream(_OfGpu):
-    """What a queue of a GPU would be an instance of: nothing is; making one raises RuntimeError."""
+    """What a queue of a GPU would be an instance of: nothing is; making one raises."""
 
 
 class Event(_OfGpu):
-    """What a mark in a queue would be an instance of: nothing is; making one raises RuntimeError."""
+    """What a mark in a queue would be an instance of: nothing is; making one raises."""
 
 
 class CUDAGraph(_OfGpu):
-    """What a recorded queue would be an instance of: nothing is; making one raises RuntimeError."""
+    """What a recorded queue would be an instance of: nothing is; making one raises."""
 
 
 def is_available() -> bool:

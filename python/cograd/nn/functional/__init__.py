@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from cograd import _absent
 
-from .. import _reduction as _Reduction
-
+from .. import _reduction as _Reduction  # noqa: F401
 from .activation import (
     celu,
     celu_,

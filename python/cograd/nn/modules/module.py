@@ -18,15 +18,6 @@ from cograd.utils.hooks import BackwardHook
 from ..parameter import Buffer, Parameter
 from . import _hooks
 from ._access import AccessMixin, typename
-from ._hooks import _global_backward_hooks as _global_backward_hooks
-from ._hooks import _global_backward_pre_hooks as _global_backward_pre_hooks
-from ._hooks import _global_buffer_registration_hooks as _global_buffer_registration_hooks
-from ._hooks import _global_forward_hooks as _global_forward_hooks
-from ._hooks import _global_forward_hooks_always_called as _global_forward_hooks_always_called
-from ._hooks import _global_forward_hooks_with_kwargs as _global_forward_hooks_with_kwargs
-from ._hooks import _global_forward_pre_hooks as _global_forward_pre_hooks
-from ._hooks import _global_module_registration_hooks as _global_module_registration_hooks
-from ._hooks import _global_parameter_registration_hooks as _global_parameter_registration_hooks
 from ._hooks import (
     HookMixin,
     _GlobalState,
@@ -39,6 +30,15 @@ from ._hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
+from ._hooks import _global_backward_hooks as _global_backward_hooks
+from ._hooks import _global_backward_pre_hooks as _global_backward_pre_hooks
+from ._hooks import _global_buffer_registration_hooks as _global_buffer_registration_hooks
+from ._hooks import _global_forward_hooks as _global_forward_hooks
+from ._hooks import _global_forward_hooks_always_called as _global_forward_hooks_always_called
+from ._hooks import _global_forward_hooks_with_kwargs as _global_forward_hooks_with_kwargs
+from ._hooks import _global_forward_pre_hooks as _global_forward_pre_hooks
+from ._hooks import _global_module_registration_hooks as _global_module_registration_hooks
+from ._hooks import _global_parameter_registration_hooks as _global_parameter_registration_hooks
 from ._state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from ._state import StateMixin
 from ._state import _IncompatibleKeys as _IncompatibleKeys

@@ -128,7 +128,9 @@ class TransformerEncoderLayer(_Layer):
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
+        self.activation = (
+            _get_activation_fn(activation) if isinstance(activation, str) else activation
+        )
 
     def forward(
         self,
@@ -226,7 +228,9 @@ class TransformerDecoderLayer(_Layer):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
+        self.activation = (
+            _get_activation_fn(activation) if isinstance(activation, str) else activation
+        )
 
     def forward(
         self,
