@@ -163,7 +163,7 @@ def show_as_torch() -> None:
     for name in ("_log_api_usage_once", "_get_tracing_state"):  # that packages ask of torch._C
         setattr(_C, name, lambda *args: None)
     vars(_C).update(_TensorMeta=type(_C.Tensor), **script_classes)  # for annotations
-    _C.__path__ = []  # type: ignore[attr-defined]  # what is below it is looked for, and explained
+    _C.__path__ = []  # what is below it is looked for, and explained
     _C._are_functorch_transforms_active = lambda: _C._vmap_depth() > 0  # type: ignore[attr-defined]
     for kind in (_C.Tensor, _C.Size, _C.dtype, _C.device, layout, memory_format):
         kind.__module__ = "torch"

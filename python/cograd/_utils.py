@@ -77,8 +77,8 @@ class ExceptionWrapper:
     """An exception and its traceback as text, to raise it elsewhere."""
 
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
-        info = sys.exc_info() if exc_info is None else exc_info
-        self.exc_type = info[0]
+        info: Any = sys.exc_info() if exc_info is None else exc_info
+        self.exc_type: Any = info[0]
         self.exc_msg = "".join(traceback.format_exception(*info))
         self.where = where
 
