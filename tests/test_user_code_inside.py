@@ -358,10 +358,12 @@ def test_an_index_list_that_a_later_item_changes():
 
 def test_a_value_that_changes_the_tensor_it_is_stored_in():
     def run():
-        big, small = cg.zeros(1000, 1000), cg.zeros(2, 2)
-        x = big.detach()
-        x[::-1, cg.tensor([0, 1])] = Runs(lambda: setattr(x, "data", small), 3)
-        return float(big[:, :2].sum()) == 6000 and float(big.sum()) == 6000
+        x, small = cg.zeros(1000, 1000), cg.zeros(2, 2)
+        try:
+            x[::-1, cg.tensor([0, 1])] = Runs(lambda: setattr(x, "data", small), 3)
+        except TypeError as e:
+            return "can't assign a Runs" in str(e) and x.shape == (1000, 1000) and not x.any()
+        return False
 
     check(run)
 
