@@ -280,6 +280,13 @@ EXACT = {
 CLOSE = {
     **{f"randn {n}": lambda t, n=n: t.randn(n) for n in (1, 2, 15, 16, 17, 31, 32, 1000)},
     **{f"randn64 {n}": lambda t, n=n: t.randn(n, dtype=t.float64) for n in (1, 15, 16, 17, 1000)},
+    **{
+        f"randn {name} {n}": lambda t, name=name, n=n: [
+            t.randn(n, dtype=getattr(t, name)), t.randn(3)
+        ]
+        for name in ("float16", "bfloat16")
+        for n in (15, 16, 17, 31, 32, 1000, 1030, 2053)
+    },
     "randn complex": lambda t: [t.randn(n, dtype=t.complex64) for n in (4, 8, 50)],
     "normal_": lambda t: t.empty(100).normal_(2.0, 0.5),
     "normal_ transposed": lambda t: t.empty(8, 9).t().normal_(),

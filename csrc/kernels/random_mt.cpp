@@ -195,9 +195,11 @@ void fill_groups(A* out, int64_t n, MtStream& s, A mean, A std) {
     groups_of_normals(out + 16 * lo, hi - lo, mean, std, out + 16 * lo);
   });
 }
+// Of these an unfinished group's are not drawn.
 template <class T>
 void fill_half_groups(T* out, int64_t n, MtStream& s, float mean, float std) {
   float piece[kPiece];
+  n -= n % 16;
   for (int64_t at = 0; at < n; at += kPiece) {
     const int64_t k = std::min(kPiece, n - at);
     uniforms(s, k, 0.0f, 1.0f, piece);
