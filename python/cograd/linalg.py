@@ -344,6 +344,11 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """Sum of conj(x) * y along ``dim``; the shapes broadcast."""
+    if _C._autocast_enabled() and out is None:
+        wide, low = (_C.float16, _C.bfloat16, _C.float32), _C._autocast_dtype()
+        x, y = (t.to(low) if t.dtype in wide else t for t in (x, y))
+        if x.dtype == low and y.dtype == low:
+            return (x.float() * y.float()).sum(dim).to(low)
     return stored((x.conj() * y).sum(dim), out)
 
 

@@ -7,6 +7,7 @@
 #include "autograd/batch.h"
 
 #include "ops/core/ops.h"
+#include "ops/core/options.h"
 #include "ops/core/strides.h"
 #include "ops/core/unsigned.h"
 
@@ -148,6 +149,7 @@ Tensor raw_full(IntList sizes, DType t, Scalar v) {
 }
 
 Tensor wrapped_number(Scalar s, DType t) {
+  if (!is_differentiable(t)) check_representable(s, t);
   Tensor out = empty({}, t);
   std::memcpy(out.bytes(), ScalarBytes(s, t).bytes, static_cast<size_t>(out.itemsize()));
   out->flags |= kWrappedNumber;
@@ -226,7 +228,7 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
     fn(ptrs, steps, n, params);
     return out;
   }
-  const Tensor boxed = wrapped_number(s, compute);
+  const Tensor boxed = raw_full({}, compute, s);  // wraps, as torch's does
   const Tensor* inputs[2] = {left ? &boxed : &in, left ? &in : &boxed};
   run_elementwise(fn, out, inputs, params, kernels::binary_cost(op));
   return out;
@@ -300,7 +302,9 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
 namespace {
 
 Tensor operand_as(const TensorOrScalar& v, DType t) {
-  return v.is_tensor() ? raw_cast(v.tensor(), t) : wrapped_number(v.scalar(), t);
+  if (v.is_tensor()) return raw_cast(v.tensor(), t);
+  check_representable(v.scalar(), t);
+  return wrapped_number(v.scalar(), t);
 }
 
 // The result lies in memory as the operands given do, before they are converted to `t`.

@@ -44,7 +44,7 @@ Way way_of(unsigned types, DType t, const char* name) {
 }
 
 Tensor as_dtype(const TensorOrScalar& v, DType t) {
-  return v.is_tensor() ? raw_cast(v.tensor(), t) : wrapped_number(v.scalar(), t);
+  return v.is_tensor() ? raw_cast(v.tensor(), t) : raw_full({}, t, v.scalar());
 }
 
 // The result of `fn` over inputs of dtype `t`, of which it has no loop.

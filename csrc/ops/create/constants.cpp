@@ -60,6 +60,9 @@ void check_representable(const Scalar& v, DType t) {
     const double end = std::ldexp(1.0, 8 * dtype_size(t) - (is_signed(t) ? 1 : 0));
     const double whole = std::trunc(d);
     fits = whole < end && (is_signed(t) ? whole >= -end : whole > -end);
+    // A float is compared as it is where a double has the largest value.
+    const double most = end - 1;
+    if (v.is_float() && most < end) fits = d <= most && d >= (is_signed(t) ? -end : 0);
   }
   COGRAD_CHECK(fits, "value cannot be converted to type ", dtype_name(t), " without overflow, got ",
                d);

@@ -108,6 +108,9 @@ bool fits(int64_t v, DType integer) {
 }
 
 Tensor power(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
+  // One to any power is one, to complex ones that are not finite too.
+  if (!a.is_tensor() && is_complex(result_type(a, b)) && a.scalar().to_complex() == 1.0)
+    return into.run<rows::Row_pow_scalar>(cast(b.tensor(), result_type(a, b)), Scalar(0));
   if (!a.is_tensor() || b.is_tensor()) return into.run<rows::Row_pow_tensor>(a, b);
   const Scalar e = b.scalar();
   const DType type = result_type(a, b);
@@ -167,8 +170,10 @@ struct Ldexp {
                                "np.ldexp(input, other)"};
   static constexpr DTypeSet kDTypes = kEveryType;
   static Tensor forward(Into into, const Tensor& a, const Tensor& b) {
-    if (is_complex(result_type(TensorOrScalar(a), TensorOrScalar(b))))
-      return into.run<rows::Row_mul>(TensorOrScalar(a), TensorOrScalar(pow(2.0, b)));
+    const DType t = result_type(TensorOrScalar(a), TensorOrScalar(b));
+    const DType scale = is_complex(b.dtype()) ? b.dtype() : real_dtype(t);
+    if (is_complex(t))
+      return into.run<rows::Row_mul>(TensorOrScalar(a), TensorOrScalar(pow(2.0, cast(b, scale))));
     return into.run<rows::Row_ldexp>(TensorOrScalar(a), TensorOrScalar(b));
   }
 };

@@ -70,6 +70,17 @@ T element(const T* p) {
   return *p;
 }
 
+// What formulas of gradients name besides operations: see rows.h.
+template <class T>
+T log_beside(COGRAD_UNUSED T y, T v) {
+  return log(v);
+}
+template <class T>
+T erfcx_slope_far(T x) {
+  const T r = T(1) / (x * x);
+  return r * ((r * (r * T(13.125) - T(3.75)) + T(1.5)) * r - T(1)) * T(0.56418958354775629);
+}
+
 // A row that has its own loop over float32 specialises this: run(out, in, n).
 template <class Op>
 struct FloatLoop {

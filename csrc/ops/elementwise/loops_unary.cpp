@@ -103,6 +103,22 @@ constexpr Table<2> kPow = make_pow();
 LoopFn forward_loop(UnaryOp op, DType t);
 LoopFn backward_loop(UnaryOp op, DType t);
 
+// Exponents that float32 rounds to even ones, of which the sign of a power depends on.
+constexpr double kParityEnd = 0x1p24;
+template <bool kBackward>
+void pow_far(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
+  const double e = static_cast<const ElementParams*>(params)->d[0];
+  for (int64_t i = 0; i < n; ++i) {
+    float x, g = 1;
+    memcpy(&x, ptrs[kBackward ? 2 : 1] + i * strides[kBackward ? 2 : 1], sizeof x);
+    if (kBackward) memcpy(&g, ptrs[1] + i * strides[1], sizeof g);
+    const double y = kBackward ? static_cast<double>(g) * pow(static_cast<double>(x), e - 1) * e
+                               : pow(static_cast<double>(x), e);
+    const auto narrow = static_cast<float>(y);
+    memcpy(ptrs[0] + i * strides[0], &narrow, sizeof narrow);
+  }
+}
+
 // The exponents that torch singles out, with its special values: x ** 0.5 is sqrt(x).
 template <DType t>
 void pow_loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
@@ -116,6 +132,7 @@ void pow_loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* 
     if (exponent == -0.5) fn = forward_loop(UnaryOp::rsqrt, t);
     if (exponent == -1) fn = forward_loop(UnaryOp::reciprocal, t);
   }
+  if (t == DType::Float32 && abs(exponent) > kParityEnd && isfinite(exponent)) fn = pow_far<false>;
   fn(ptrs, strides, n, params);
 }
 template <DType t>
@@ -124,6 +141,7 @@ void pow_backward_loop(char* const* ptrs, const int64_t* strides, int64_t n, con
   LoopFn fn = kPow.loops[1][static_cast<int>(t)];
   if (exponent == 2) fn = backward_loop(UnaryOp::square, t);
   if (exponent == 3) fn = backward_loop(UnaryOp::cube, t);
+  if (t == DType::Float32 && abs(exponent) > kParityEnd && isfinite(exponent)) fn = pow_far<true>;
   fn(ptrs, strides, n, params);
 }
 

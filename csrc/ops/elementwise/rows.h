@@ -3,9 +3,11 @@
 // rows.cpp, which registers the rows, and by the files of ops that choose among rows.
 #pragma once
 #include <cmath>
+#include <complex>
 #include <optional>
 
 #include "ops/core/ops.h"
+#include "ops/core/options.h"
 #include "ops/core/raw.h"
 
 namespace cograd::rows {
@@ -28,6 +30,7 @@ struct Doc {
   const char* op = nullptr;  // the op that a row is a part of
   const char* node = nullptr;
   const char* number_node = nullptr;
+  bool checked = true;  // numbers that the dtype has not raise
   constexpr Doc(const char* t, uint32_t f = 0) : text(t), flags(f) {}  // NOLINT: implicit by intent
   constexpr const char* title(const char* row) const { return op == nullptr ? row : op; }
 };
@@ -37,6 +40,10 @@ constexpr Doc part(const char* op, const char* node, const char* number_node = n
   d.op = op;
   d.node = node;
   d.number_node = number_node;
+  return d;
+}
+constexpr Doc unchecked(Doc d) {
+  d.checked = false;
   return d;
 }
 // An op of cograd.special: a function with out=, reached through its module.
@@ -105,6 +112,19 @@ inline Tensor has_positive_part(const Operand& v) {
 inline Tensor where_finite(const Tensor& v, const Tensor& g) {
   if (!is_complex(v.dtype())) return where(isfinite(v), g, lit(0));
   return complex_of(where_finite(real(v), real(g)), where_finite(imag(v), imag(g)));
+}
+// The logarithm of v, which is complex where y is.
+inline Operand log_beside(const Tensor& y, const Operand& v) {
+  if (v.is_tensor()) return log(v.tensor());
+  const Scalar n = v.number();
+  if (!is_complex(y.dtype())) return std::log(n.to_double());
+  const std::complex<double> l = std::log(std::complex<double>(n.to_double(), n.imag()));
+  return Scalar(Complex<double>(l.real(), l.imag()));
+}
+// The derivative of erfcx by its asymptotic series, where its two terms cancel.
+inline Tensor erfcx_slope_far(const Tensor& x) {
+  const Tensor r = reciprocal(square(x));
+  return r * ((r * (r * 13.125 - 3.75) + 1.5) * r - 1.0) * 0.56418958354775629;
 }
 inline Tensor scaled(const Tensor& g, const Operand& by) {
   return !by.is_tensor() && by.number().equals(1) ? g : mul(g, by);
@@ -209,6 +229,7 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
   static Tensor forward(Ctx<Row>& ctx, const In&... in, P... p) {
     State& s = *ctx.operator->();
     if constexpr (kParams > 0) s.params = {Scalar(p)...};
+    if constexpr (kParams > 0 && Row::kDoc.checked) check_numbers(s, in...);
     if constexpr (kUnion != 0) {
       if (ctx.recording()) keep(ctx, std::index_sequence_for<In...>(), in...);
     }
@@ -232,6 +253,18 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
   }
 
  protected:
+  // Each as an element of the dtype that is computed in; 16-bit floats compute in float32.
+  static void check_numbers(const State& s, const In&... in) {
+    ResultType type;
+    (type.add(in), ...);
+    DType t = type.get();
+    if (kRule == Rule::Float && !is_differentiable(t)) t = default_dtype();
+    for (const Scalar& v : s.params) {
+      const double d = v.to_double();
+      const bool whole = !v.is_complex() && std::abs(d) < 0x1p53 && d == std::trunc(d);
+      check_representable(v.is_float() && whole ? Scalar(static_cast<long>(d)) : v, t);
+    }
+  }
   static ElementParams element([[maybe_unused]] const State& s) {
     ElementParams e;
     if constexpr (kParams > 0) {
@@ -364,9 +397,32 @@ struct RowGradient : Forward {
     const kernels::LoopFn loop = gradient_loop(Row::kKernel, I, g.dtype());
     return fused_backward(loop, g, {named, n}, e ? &*e : nullptr);
   }
+  // v in the dtype that the gradient has, where v's has less of numbers.
+  static void widen(Operand& v, DType t) {
+    if (!v.is_tensor()) return;
+    const DType have = v.tensor().dtype();
+    if (have != t && promote_types(have, t) == t) v = cast(v.tensor(), t);
+  }
+  // Of several steps none rounds to 16 bits, as none of the fused loop does.
   template <size_t I>
-  static Tensor formula([[maybe_unused]] const typename Forward::State& s, const Tensor& g,
-                        const Kept& k) {
+  static Tensor formula(const typename Forward::State& s, const Tensor& g, const Kept& kept) {
+    const DType t = g.dtype();
+    const bool narrow = Forward::kGrad[I].fused && (t == DType::Float16 || t == DType::BFloat16);
+    bool mixed = narrow;
+    constexpr size_t kFirst = Forward::kCondition ? 1 : 0;
+    for (size_t i = kFirst; i < Forward::kInputs; ++i)
+      mixed |= kept.in[i].is_tensor() && kept.in[i].tensor().dtype() != t;
+    if (!mixed) return exact<I>(s, g, kept);
+    Kept wide = kept;
+    const DType computed = narrow ? DType::Float32 : t;
+    for (size_t i = kFirst; i < Forward::kInputs; ++i) widen(wide.in[i], computed);
+    if (!narrow) return exact<I>(s, g, wide);
+    if (wide.y.defined()) wide.y = cast(wide.y, computed);
+    return cast(exact<I>(s, cast(g, computed), wide), t);
+  }
+  template <size_t I>
+  static Tensor exact([[maybe_unused]] const typename Forward::State& s, const Tensor& g,
+                      const Kept& k) {
     auto param = [&]([[maybe_unused]] size_t i) {
       if constexpr (Forward::kParams > 0) return i < Forward::kParams ? s.params[i] : Scalar();
       return Scalar();

@@ -367,7 +367,7 @@ COGRAD_OP(Tensordot)
 
 struct TensordotDims {
   static constexpr OpSpec spec{
-      "_tensordot", "input, other, dims_self, dims_other", kInternal | kContraction,
+      "_tensordot", "input, other, dims_self, dims_other", kInternal | kContraction | kAutocastLow,
       "Contraction over the dims listed for each tensor.", "none: reached through tensordot"};
   static Tensor forward(const Tensor& a, const Tensor& b, DimList da, DimList db) {
     return tensordot(a, b, da, db);

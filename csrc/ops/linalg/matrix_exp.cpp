@@ -4,6 +4,7 @@
 // rule for matrix functions and applications" (1996).
 #include <cmath>
 
+#include "ops/core/autocast.h"
 #include "ops/linalg/linalg.h"
 
 namespace cograd {
@@ -62,7 +63,7 @@ Tensor pade(const Tensor& x) {
 struct MatrixExp {
   static constexpr OpSpec spec{"matrix_exp",
                                "input",
-                               kFunctional | kDecomposition,
+                               kFunctional | kDecomposition | kAutocastWide,
                                "The matrix exponential of each square matrix.",
                                "S(3); S(2, 3)",
                                ""};

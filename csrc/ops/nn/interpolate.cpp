@@ -149,14 +149,11 @@ ResampleDim smooth(int64_t in, int64_t out, bool align_corners, double given, in
 }
 
 ResampleDim table_of(Mode mode, int64_t in, int64_t out, bool align_corners, bool antialias,
-                     double given, bool wide) {
-  if (in == out && (given == 0 || given == 1 || mode == Mode::Nearest)) {
-    const bool exact = mode != Mode::Nearest || given == 0 || given == 1;
-    if (exact) {
-      ResampleDim same;
-      same.in = same.out = in;
-      return same;
-    }
+                     double given, bool copied, bool wide) {
+  if (in == out && (given == 0 || given == 1 || copied)) {
+    ResampleDim same;
+    same.in = same.out = in;
+    return same;
   }
   if (mode == Mode::Nearest || mode == Mode::NearestExact)
     return nearest(in, out, given, mode == Mode::NearestExact, wide);
@@ -204,11 +201,13 @@ struct Interpolate {
                    to_string(x.sizes()), " output ", to_string(size));
     check_room(x, size);
     const double scales[3] = {scale_d, scale_h, scale_w};
+    // As in torch these copy along a dim that keeps its size, whatever its factor.
+    const bool copied = mode == Mode::Linear || antialias || (mode == Mode::Nearest && n == 2);
     Resampling map;
     for (size_t i = 0; i < n; ++i) {
       const size_t d = 3 - n + i;
       checked_mul(size[i], 64);
-      map.dims[d] = table_of(mode, in[i], size[i], align_corners, antialias, scales[d],
+      map.dims[d] = table_of(mode, in[i], size[i], align_corners, antialias, scales[d], copied,
                              x.dtype() == DType::Float64);
     }
     auto back = std::make_shared<const Resampling>(map.transposed());

@@ -94,7 +94,8 @@ Tensor position_gradient(const ClassState& s, const Tensor& g, const Tensor& tot
     case Reduction::Sum:
       return g;
     case Reduction::Mean:
-      return g / total_weight;
+      // Where nothing counts the losses weigh nothing: 0, not 0 / 0.
+      return g / where(eq(total_weight, 0), 1, total_weight);
     case Reduction::None:
       break;
   }

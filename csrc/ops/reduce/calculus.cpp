@@ -100,8 +100,16 @@ Tensor trapezoid(const char* name, const Tensor& y, const Tensor& x, Dim dim) {
 Tensor trapezoid(const char* name, const Tensor& y, const Scalar& dx, Dim dim) {
   const int d = dim_of(name, y, dim);
   COGRAD_CHECK(!dx.is_complex(), name, ": Currently, we only support dx as a real number.");
+  // Of no points, nothing: of integers an integer.
+  if (y.size(d) == 0 && !is_differentiable(y.dtype())) {
+    Dims sizes(y.sizes());
+    sizes.erase(static_cast<size_t>(d));
+    return zeros(sizes, y.dtype());
+  }
   const int64_t over[1] = {d};
-  return sum(pairs(y, d), IntList(over)) * (dx.to_double() / 2);
+  const Tensor all = sum(y, IntList(over));
+  if (y.size(d) == 0) return all;
+  return (all - (select(y, d, 0) + select(y, d, -1)) * 0.5) * dx.to_double();
 }
 Tensor running(const Tensor& t, int d) { return linear_recurrence(t, Tensor(), d, false); }
 

@@ -364,6 +364,7 @@ struct ProdOp {
   static Tensor backward(Ctx<ProdOp>& ctx, const Tensor& g) {
     const Tensor x = ctx.saved(0);
     const Tensor whole = expand_reduced(g, ctx->sizes, ctx->mask);
+    if (x.dim() == 0) return whole;
     if (has_zero(x)) return whole * product_of_others(x, ctx->mask);
     return whole * expand_reduced(ctx.saved(1), ctx->sizes, ctx->mask) / x;
   }

@@ -35,7 +35,9 @@ def _inside(v: Tensor, size: int, padding: int, align: bool) -> Tensor:
         return v
     if padding == _REFLECTION:
         v = _reflected(v, 0.0, size - 1.0) if align else _reflected(v, -0.5, float(size))
-    return cograd.where(v.isnan(), 0.0, v.clamp(0, size - 1))
+    # On the border itself the gradient is zero, as beyond it.
+    limited = cograd.where(v <= 0, 0.0, cograd.where(v >= size - 1, size - 1.0, v))
+    return cograd.where(v.isnan(), 0.0, limited)
 
 
 def _near(d: Tensor) -> Tensor:

@@ -126,6 +126,8 @@ def hardtanh(
     """``input`` limited to [min_val, max_val]."""
     if float(min_val) > float(max_val):  # of a list NumPy's scalars compare every item
         raise ValueError("min_val cannot be greater than max_val")
+    if input.dtype == cograd.uint8 and float(min_val) < 0:
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     if inplace:
         return _write_back(hardtanh, input, min_val, max_val)
     return cograd.hardtanh(input, min_val, max_val)
