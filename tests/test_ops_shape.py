@@ -299,3 +299,21 @@ def test_every_dtype_moves():
             [0, 1, 0, 1],
             [1, 1, 1, 1],
         ]
+
+
+def test_tensor_split_and_stride_by_keyword():
+    x = torch.arange(24).view(4, 6)
+    cut = [x[:1], x[1:2], x[2:]]
+    for parts in (
+        torch.tensor_split(x, indices=(1, 2), dim=0),
+        x.tensor_split(indices=(1, 2)),
+        torch.tensor_split(x, tensor_indices_or_sections=torch.tensor([1, 2])),
+    ):
+        assert all(torch.equal(a, b) for a, b in zip(parts, cut, strict=True))
+    assert [p.shape for p in torch.tensor_split(x, sections=2, dim=1)] == [(4, 3)] * 2
+    assert x.stride(dim=0) == 6 and x.stride(dim=-1) == x.stride(1) == 1
+    for wrong in ({"axis": 0}, {"dim": 0, "axis": 0}):
+        with pytest.raises(TypeError, match="stride"):
+            x.stride(**wrong)
+    with pytest.raises(TypeError, match="at most 1"):
+        x.stride(0, 1)

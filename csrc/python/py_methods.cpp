@@ -200,9 +200,15 @@ PyObject* method_size(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject
     return PyLong_FromLongLong(t.size(wrap_dim(d, t.dim())));
   });
 }
-PyObject* method_stride(PyObject* o, PyObject* const* args, Py_ssize_t n) {
+PyObject* method_stride(PyObject* o, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = unwrap(o);
+    const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+    COGRAD_CHECK_TYPE(n + named <= 1, "stride() takes at most 1 argument (", n + named, " given)");
+    COGRAD_CHECK_TYPE(
+        named == 0 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "dim") == 0,
+        "stride() got an unexpected keyword argument; expected dim");
+    n += named;
     if (n == 1 && args[0] != Py_None) {
       int64_t d;
       COGRAD_CHECK_TYPE(parse_int(args[0], &d), "stride(): expected an int dim");
@@ -366,8 +372,8 @@ PyGetSetDef tensor_getset[] = {
 PyMethodDef tensor_methods[] = {
     {"size", FASTCALL(method_size), METH_FASTCALL | METH_KEYWORDS,
      "size($self, dim=None)\n--\n\nThe shape, or one size."},
-    {"stride", FASTCALL(method_stride), METH_FASTCALL,
-     "stride($self, dim=None, /)\n--\n\nThe strides in elements, or one."},
+    {"stride", FASTCALL(method_stride), METH_FASTCALL | METH_KEYWORDS,
+     "stride($self, dim=None)\n--\n\nThe strides in elements, or one."},
     {"dim", method_dim, METH_NOARGS, "dim($self, /)\n--\n\nNumber of dimensions."},
     {"ndimension", method_dim, METH_NOARGS, "ndimension($self, /)\n--\n\nNumber of dimensions."},
     {"numel", method_numel, METH_NOARGS, "numel($self, /)\n--\n\nNumber of elements."},

@@ -49,7 +49,7 @@ constexpr const char* kTensorSplitDoc =
     "Views along dim: that many nearly equal ones (an int), or cut at the given indices.";
 
 struct TensorSplit {
-  static constexpr OpSpec spec{"tensor_split", "input, indices_or_sections, dim=0",
+  static constexpr OpSpec spec{"tensor_split", "input, sections, dim=0",
                                kFunctional | kView, kTensorSplitDoc, "T(5, 2), 3; T(3, 4), 2, 1"};
   static std::vector<Tensor> forward(const Tensor& x, int64_t sections, Dim dim) {
     return split_sections(x, sections, dim);
@@ -58,7 +58,7 @@ struct TensorSplit {
 COGRAD_OP(TensorSplit)
 
 struct TensorSplitIndices {
-  static constexpr OpSpec spec{"tensor_split", "input, indices_or_sections, dim=0",
+  static constexpr OpSpec spec{"tensor_split", "input, indices, dim=0",
                                kFunctional | kView, kTensorSplitDoc, "T(5, 2), (1, 3)"};
   static std::vector<Tensor> forward(const Tensor& x, IntList indices, Dim dim) {
     return split_indices(x, indices, dim);
@@ -67,7 +67,7 @@ struct TensorSplitIndices {
 COGRAD_OP(TensorSplitIndices)
 
 struct TensorSplitTensor {
-  static constexpr OpSpec spec{"tensor_split", "input, indices_or_sections, dim=0",
+  static constexpr OpSpec spec{"tensor_split", "input, tensor_indices_or_sections, dim=0",
                                kFunctional | kView, kTensorSplitDoc, "none: tested by hand"};
   static std::vector<Tensor> forward(const Tensor& x, const Tensor& at, Dim dim) {
     COGRAD_CHECK(at.dtype() == DType::Int64,
