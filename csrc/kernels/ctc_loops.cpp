@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 
+#include "kernels/index_value.h"
 #include "kernels/vecmath.h"
 
 namespace cograd::kernels::COGRAD_ISA {
@@ -52,9 +53,10 @@ class Sample {
         alpha_(filled(std::max<int64_t>(length_, 1) * width_, kNever)) {
     const int64_t* labels = c.targets + c.offsets[b];
     for (int64_t s = 1; s < states_; s += 2) {
-      label_[s] = labels[s / 2];
+      const int64_t label = load_index(labels + s / 2);
+      label_[s] = within(label, c.classes) ? label : c.blank;
       // A label may follow the one before without a blank if it differs.
-      if (s > 1 && labels[s / 2] != labels[s / 2 - 1]) bar_[kPad + s] = 0;
+      if (s > 1 && label_[s] != label_[s - 2]) bar_[kPad + s] = 0;
     }
   }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/floating.h"
+#include "kernels/index_value.h"
 #include "tensor/threads.h"
 
 namespace cograd::kernels {
@@ -125,7 +126,7 @@ class Loops {
     for (int64_t i = 0; i < b_.count; ++i) {
       if (sizes[i] == 0) continue;
       for (int64_t j = 0; j < b_.width; ++j) {
-        const int64_t row = at[i * b_.width + j];
+        const int64_t row = load_index(at + i * b_.width + j);
         if (row >= lo && row < hi)
           sums[(row - lo) * b_.width + j] += static_cast<W>(g[i * b_.width + j]);
       }

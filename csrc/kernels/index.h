@@ -65,14 +65,17 @@ void masked_fill(int64_t itemsize, std::span<const int64_t> sizes, void* self,
                  std::span<const int64_t> self_strides, const bool* mask,
                  std::span<const int64_t> mask_strides, const void* value);
 int64_t mask_count(const bool* mask, int64_t n);
-// Contiguous src and mask of n elements, out of mask_count elements.
-void masked_select(int64_t itemsize, const void* src, const bool* mask, int64_t n, void* out);
+// Contiguous src and mask of n elements, out of the `count` that mask_count said: raises if the
+// mask was written since.
+void masked_select(int64_t itemsize, const void* src, const bool* mask, int64_t n, int64_t count,
+                   void* out);
 // self[mask] = src[0..count), contiguous; raises RuntimeError if src has fewer elements.
 void masked_scatter(int64_t itemsize, void* self, const bool* mask, int64_t n, const void* src,
                     int64_t src_numel);
 
 int64_t nonzero_count(DType t, const void* x, int64_t n);
 // Contiguous x of shape `sizes` with `count` non-zero elements; out is [sizes.size(), count].
+// Raises if x was written since they were counted.
 void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t count, int64_t* out);
 
 // One index tensor of an advanced index.

@@ -88,44 +88,78 @@ struct Space {
   void check(const int64_t* index) const {
     for_lines(nullptr, reinterpret_cast<const char*>(index), nullptr,
               [&](const char*, const char* p, const char*, const Strides& s, int64_t n) {
-                check_line(p, s.index, n);
+                if (!index_loops().in_range(p, s.index, n, 0, dim_size)) find_bad(p, s.index, n);
               });
   }
-  // n indices, `stride` bytes apart.
-  void check_line(const char* p, int64_t stride, int64_t n) const {
-    if (index_loops().in_range(p, stride, n, 0, dim_size)) return;
+  // Calls f(element of self, element of other) for every index that still is what check() saw; the
+  // elements have kWidth bytes.
+  template <int64_t kWidth, class F>
+  void for_places(char* self, const int64_t* index, char* other, const F& f) const {
+    for_lines(self, reinterpret_cast<const char*>(index), other,
+              [&](char* base, const char* p, char* q, const Strides& s, int64_t n) {
+                if (packed<kWidth>(s))
+                  each_place(base, p, q, {n, 0, sizeof(int64_t), kWidth}, dim_size, kWidth, f);
+                else
+                  each_place(base, p, q, {n, s.self, s.index, s.other}, dim_size, dim_stride, f);
+              });
+  }
+  // A line along dim itself with all three arrays contiguous.
+  template <int64_t kWidth>
+  bool packed(const Strides& s) const {
+    return s.self == 0 && dim_stride == kWidth && s.index == sizeof(int64_t) && s.other == kWidth;
+  }
+  // n indices, `stride` bytes apart, checked as they are in `to`.
+  void load_line(const char* p, int64_t stride, int64_t n, int64_t* to) const {
+    if (!index_loops().load(p, stride, n, dim_size, to))
+      find_bad(reinterpret_cast<const char*>(to), sizeof(int64_t), n);
+  }
+
+ private:
+  // All by value: what f writes cannot change them.
+  template <class F>
+  static void each_place(char* base, const char* p, char* q, Strides s, int64_t size, int64_t step,
+                         F f) {
+    for (int64_t i = 0; i < s.size; ++i) {
+      const int64_t at = load_index(p + i * s.index);
+      if (within(at, size)) f(base + i * s.self + at * step, q + i * s.other);
+    }
+  }
+  void find_bad(const char* p, int64_t stride, int64_t n) const {
     for (int64_t i = 0; i < n; ++i) {
-      const auto v = read<int64_t>(p + i * stride);
-      if (v < 0 || v >= dim_size) raise_bounds(ErrorKind::Runtime, v, dim_number, dim_size);
+      const int64_t v = load_index(p + i * stride);
+      if (!within(v, dim_size)) raise_bounds(ErrorKind::Runtime, v, dim_number, dim_size);
     }
   }
 };
 
 char* bytes(const void* p) { return static_cast<char*>(const_cast<void*>(p)); }
 
-// A line along dim itself with all three arrays contiguous.
-template <class T>
-bool packed(const Space& space, const Strides& s) {
-  constexpr auto kWidth = static_cast<int64_t>(sizeof(T));
-  return s.self == 0 && space.dim_stride == kWidth && s.index == sizeof(int64_t) &&
-         s.other == kWidth;
+template <ScatterReduce kOp, class T>
+T reduce_pair(T a, T b) {
+  using U = std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, uint64_t, T>;
+  if constexpr (kOp == ScatterReduce::Prod)
+    return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+  else if constexpr (kOp == ScatterReduce::Amax)
+    return a > b || a != a ? a : b;
+  else if constexpr (kOp == ScatterReduce::Amin)
+    return a < b || a != a ? a : b;
+  else
+    return add_to<T, T>(a, b);
 }
 
-template <class T>
-T reduce_pair(ScatterReduce op, T a, T b) {
-  using U = std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, uint64_t, T>;
+// Calls f with the reduction as a constant; a mean starts as a sum.
+template <class F>
+void by_reduction(ScatterReduce op, const F& f) {
   switch (op) {
-    case ScatterReduce::Sum:
-    case ScatterReduce::Mean:
-      return add_to<T, T>(a, b);
     case ScatterReduce::Prod:
-      return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+      return f(std::integral_constant<ScatterReduce, ScatterReduce::Prod>());
     case ScatterReduce::Amax:
-      return a > b || a != a ? a : b;
+      return f(std::integral_constant<ScatterReduce, ScatterReduce::Amax>());
     case ScatterReduce::Amin:
-      break;
+      return f(std::integral_constant<ScatterReduce, ScatterReduce::Amin>());
+    default:
+      return f(std::integral_constant<ScatterReduce, ScatterReduce::Sum>());
   }
-  return a < b || a != a ? a : b;
 }
 
 template <class T>
@@ -147,47 +181,23 @@ T identity(ScatterReduce op) {
 template <class T, class S>
 void reduce_into(ScatterReduce op, const Space& space, T* self, int64_t self_numel,
                  const int64_t* index, const void* src, bool include_self) {
-  const char* idx = reinterpret_cast<const char*>(index);
-  const auto target = [&](char* base, const char* p, const Strides& s, int64_t i) {
-    return base + i * s.self + read<int64_t>(p + i * s.index) * space.dim_stride;
+  constexpr int64_t kWidth = sizeof(T);
+  if (!include_self)
+    space.for_places<kWidth>(
+        bytes(self), index, bytes(src),
+        [start = identity<T>(op)](char* to, const char*) { write(to, start); });
+  const auto fold = [&]<ScatterReduce kOp>(std::integral_constant<ScatterReduce, kOp>) {
+    space.for_places<kWidth>(bytes(self), index, bytes(src), [](char* to, const char* from) {
+      write(to, reduce_pair<kOp, T>(read<T>(to), static_cast<T>(read<S>(from))));
+    });
   };
-  if (!include_self) {
-    const T start = identity<T>(op);
-    space.for_lines(bytes(self), idx, nullptr,
-                    [&](char* base, const char* p, char*, const Strides& s, int64_t n) {
-                      for (int64_t i = 0; i < n; ++i) write(target(base, p, s, i), start);
-                    });
-  }
-  const auto fold = [&](auto f) {
-    space.for_lines(bytes(self), idx, bytes(src),
-                    [&](char* base, const char* p, char* q, const Strides& s, int64_t n) {
-                      if (std::is_same_v<T, S> && packed<T>(space, s)) {
-                        T* to = reinterpret_cast<T*>(base);
-                        const auto* at = reinterpret_cast<const int64_t*>(p);
-                        const T* from = reinterpret_cast<const T*>(q);
-                        for (int64_t i = 0; i < n; ++i) to[at[i]] = f(to[at[i]], from[i]);
-                        return;
-                      }
-                      for (int64_t i = 0; i < n; ++i) {
-                        char* at = target(base, p, s, i);
-                        write(at, f(read<T>(at), static_cast<T>(read<S>(q + i * s.other))));
-                      }
-                    });
-  };
-  if (op == ScatterReduce::Sum || op == ScatterReduce::Mean) {
-    fold([](T a, T b) { return add_to<T, T>(a, b); });
-  } else {
-    fold([op](T a, T b) { return reduce_pair<T>(op, a, b); });
-  }
+  by_reduction(op, fold);
   if (op != ScatterReduce::Mean) return;
   std::vector<int64_t> count(static_cast<size_t>(self_numel), include_self ? 1 : 0);
-  space.for_lines(bytes(self), idx, nullptr,
-                  [&](char* base, const char* p, char*, const Strides& s, int64_t n) {
-                    for (int64_t i = 0; i < n; ++i) {
-                      const auto at = target(base, p, s, i) - bytes(self);
-                      ++count[static_cast<size_t>(at) / sizeof(T)];
-                    }
-                  });
+  space.for_places<kWidth>(bytes(self), index, bytes(src),
+                           [begin = bytes(self), counts = count.data()](char* to, const char*) {
+                             ++counts[static_cast<size_t>(to - begin) / sizeof(T)];
+                           });
   for (int64_t i = 0; i < self_numel; ++i) {
     const int64_t c = count[static_cast<size_t>(i)];
     if (c < 2) continue;
@@ -236,30 +246,30 @@ void gather_packed(const U* from, const int64_t* at, U* to, int64_t n) {
   move_by_eight<U>(n, [=](int64_t i) { return from[at[i]]; }, [=](int64_t i, U v) { to[i] = v; });
 }
 template <class U>
-void gather_strided(const char* from, const char* at, char* to, const Strides& s, int64_t step,
+void gather_strided(const char* from, const int64_t* at, char* to, const Strides& s, int64_t step,
                     int64_t n) {
-  const int64_t self = s.self, index = s.index, other = s.other;
+  const int64_t self = s.self, other = s.other;
   move_by_eight<U>(
-      n, [=](int64_t i) { return read<U>(from + i * self + read<int64_t>(at + i * index) * step); },
+      n, [=](int64_t i) { return read<U>(from + i * self + at[i] * step); },
       [=](int64_t i, U v) { write(to + i * other, v); });
 }
 
 }  // namespace
 
-// `out` is memory that nobody sees yet, so a line is checked in pieces, each before it is read.
+// `out` is memory that nobody sees yet, so a line is checked in pieces: copies that are then used.
 void gather(int64_t itemsize, const DimIndexGeometry& g, const void* self, const int64_t* index,
             void* out) {
-  constexpr int64_t kPiece = 1024;
+  constexpr int64_t kPiece = 256;
   const Space space(g);
   HeavyScope heavy(space.numel());
   by_width(itemsize, [&](auto tag) {
     using U = typename decltype(tag)::type;
     const auto piece = [&](const char* base, const char* p, char* q, const Strides& s, int64_t n) {
-      space.check_line(p, s.index, n);
-      if (packed<U>(space, s))
-        return gather_packed(reinterpret_cast<const U*>(base), reinterpret_cast<const int64_t*>(p),
-                             reinterpret_cast<U*>(q), n);
-      gather_strided<U>(base, p, q, s, space.dim_stride, n);
+      int64_t at[kPiece];
+      space.load_line(p, s.index, n, at);
+      if (space.packed<sizeof(U)>(s))
+        return gather_packed(reinterpret_cast<const U*>(base), at, reinterpret_cast<U*>(q), n);
+      gather_strided<U>(base, at, q, s, space.dim_stride, n);
     };
     space.for_lines(bytes(self), reinterpret_cast<const char*>(index), bytes(out),
                     [&](const char* base, const char* p, char* q, const Strides& s, int64_t n) {
@@ -277,13 +287,8 @@ void scatter(int64_t itemsize, const DimIndexGeometry& g, void* self, const int6
   space.check(index);
   by_width(itemsize, [&](auto tag) {
     using U = typename decltype(tag)::type;
-    space.for_lines(bytes(self), reinterpret_cast<const char*>(index), bytes(src),
-                    [&](char* base, const char* p, const char* q, const Strides& s, int64_t n) {
-                      for (int64_t i = 0; i < n; ++i) {
-                        const auto at = read<int64_t>(p + i * s.index) * space.dim_stride;
-                        write(base + i * s.self + at, read<U>(q + i * s.other));
-                      }
-                    });
+    space.for_places<sizeof(U)>(bytes(self), index, bytes(src),
+                                [](char* to, const char* from) { write(to, read<U>(from)); });
   });
 }
 
@@ -293,15 +298,7 @@ namespace {
 template <class T>
 void reduce_complex(ScatterReduce op, const Space& space, void* self, int64_t self_numel,
                     const int64_t* index, const void* src, bool include_self) {
-  const auto run = [&](auto f) {
-    space.for_lines(bytes(self), reinterpret_cast<const char*>(index), bytes(src),
-                    [&](char* base, const char* p, const char* q, const Strides& s, int64_t n) {
-                      for (int64_t i = 0; i < n; ++i) {
-                        const auto step = read<int64_t>(p + i * s.index) * space.dim_stride;
-                        f(base + i * s.self + step, q + i * s.other);
-                      }
-                    });
-  };
+  const auto run = [&](auto f) { space.for_places<sizeof(T)>(bytes(self), index, bytes(src), f); };
   const bool product = op == ScatterReduce::Prod;
   if (!include_self) run([product](char* to, const char*) { write(to, T(product ? 1 : 0)); });
   if (product)

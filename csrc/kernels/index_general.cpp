@@ -13,6 +13,17 @@ struct Axis {
   int64_t size, self, other, offset;  // offset: stride in entries of the offset array
 };
 
+// Adds to `out` what n indices, `step` bytes apart, contribute to the offsets.
+void add_offsets(const char* p, int64_t step, int64_t n, const IndexOperand& op, int64_t* out) {
+  const int64_t size = op.size, stride = op.stride;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t given = load_index(p + i * step), v = given + (given < 0 ? size : 0);
+    if (!within(v, size)) [[unlikely]]
+      raise_bounds(ErrorKind::Index, given, op.dim, size);
+    out[i] += v * stride;
+  }
+}
+
 // The joined index: offsets_[p] + slice offset is where an element lies in self.
 class Plan {
  public:
@@ -124,7 +135,6 @@ class Plan {
     for (size_t d : varying) row = g.sizes[d];
     const int64_t rows = row == 0 ? 0 : count / row;
     for (const IndexOperand& op : g.index) {
-      const auto size = static_cast<uint64_t>(op.size);
       const int64_t step = varying.empty() ? 0 : op.strides[varying.back()];
       parallel_for(0, rows, std::max<int64_t>(1, kIndexGrain / row), [&](int64_t lo, int64_t hi) {
         for (; lo < hi; ++lo) {
@@ -135,16 +145,7 @@ class Plan {
             rest /= n;
           }
           const char* p = reinterpret_cast<const char*>(op.data) + at;
-          int64_t* out = offsets_.get() + lo * row;
-          for (int64_t i = 0; i < row; ++i) {
-            int64_t v = read<int64_t>(p + i * step);
-            const int64_t given = v;
-            v += v < 0 ? op.size : 0;
-            if (static_cast<uint64_t>(v) >= size) [[unlikely]] {
-              raise_bounds(ErrorKind::Index, given, op.dim, op.size);
-            }
-            out[i] += v * op.stride;
-          }
+          add_offsets(p, step, row, op, offsets_.get() + lo * row);
         }
       });
     }

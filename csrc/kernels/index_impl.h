@@ -10,6 +10,7 @@
 #include "cograd/dtype.h"
 #include "cograd/error.h"
 #include "kernels/index.h"
+#include "kernels/index_value.h"
 
 namespace cograd::kernels {
 

@@ -3,6 +3,9 @@
 #include "kernels/index_loops.h"
 
 #include <cstring>
+#include <type_traits>
+
+#include "kernels/index_value.h"
 
 namespace cograd::kernels::COGRAD_ISA {
 
@@ -37,9 +40,36 @@ bool in_range(const char* index, int64_t stride, int64_t n, int64_t low, int64_t
   return signs >> 63 == 0;
 }
 
-template <int64_t kBytes>
-void copy_fixed(char* to, const char* from, const int64_t* index, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) std::memcpy(to + i * kBytes, from + index[i] * kBytes, kBytes);
+template <class Stride>
+bool load_at(const char* index, Stride stride, int64_t n, int64_t size, int64_t* __restrict to) {
+  uint64_t signs = 0;
+  const auto top = static_cast<uint64_t>(size - 1);
+  for (int64_t i = 0; i < n; ++i) {
+    uint64_t v;
+    std::memcpy(&v, index + i * stride, sizeof v);
+    to[i] = static_cast<int64_t>(v);
+    signs |= v | (top - v);
+  }
+  return signs >> 63 == 0;
+}
+bool load(const char* index, int64_t stride, int64_t n, int64_t size, int64_t* to) {
+  constexpr std::integral_constant<int64_t, sizeof(int64_t)> kDense;
+  return stride == kDense ? load_at(index, kDense, n, size, to)
+                          : load_at(index, stride, n, size, to);
+}
+
+// copy(i, index[i]) for i < n up to an index outside.
+template <class F>
+int64_t each_row(const int64_t* index, int64_t n, int64_t size, int64_t* bad, F copy) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t row = load_index(index + i);
+    if (!within(row, size)) [[unlikely]] {
+      *bad = row;
+      return i;
+    }
+    copy(i, row);
+  }
+  return n;
 }
 
 // Moves of kStep bytes; the last one overlaps the one before.
@@ -50,46 +80,55 @@ void copy_row(char* to, const char* from, int64_t bytes) {
   if (i < bytes) std::memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
 }
 
+// What copies a row of that many bytes. Those of kAhead rows on are looked up already.
 template <int64_t kStep>
-void copy_any(char* to, const char* from, const int64_t* index, int64_t n, int64_t bytes) {
-  for (int64_t i = 0; i < n; ++i) {
+auto long_rows(char* to, const char* from, const int64_t* index, int64_t n, int64_t bytes) {
+  return [=](int64_t i, int64_t row) {
     if (i + kAhead < n) {
-      const char* next = from + index[i + kAhead] * bytes;
-      __builtin_prefetch(next);
-      __builtin_prefetch(next + bytes - 1);
+      const auto ahead = static_cast<uint64_t>(load_index(index + i + kAhead));
+      const auto next = reinterpret_cast<uintptr_t>(from) + ahead * static_cast<uint64_t>(bytes);
+      __builtin_prefetch(reinterpret_cast<const char*>(next));
+      __builtin_prefetch(reinterpret_cast<const char*>(next + static_cast<uint64_t>(bytes) - 1));
     }
-    copy_row<kStep>(to + i * bytes, from + index[i] * bytes, bytes);
-  }
+    copy_row<kStep>(to + i * bytes, from + row * bytes, bytes);
+  };
+}
+template <int64_t kBytes>
+auto fixed_rows(char* to, const char* from) {
+  return [=](int64_t i, int64_t row) { std::memcpy(to + i * kBytes, from + row * kBytes, kBytes); };
 }
 
-void copy_rows(char* to, const char* from, const int64_t* index, int64_t n, int64_t bytes) {
+int64_t copy_rows(char* to, const char* from, const int64_t* index, int64_t n, int64_t size,
+                  int64_t bytes, int64_t* bad) {
+  const auto run = [=](auto copy) { return each_row(index, n, size, bad, copy); };
   switch (bytes) {
+    case 0:  // which needs no memory
+      return run([](int64_t, int64_t) {});
     case 1:
-      return copy_fixed<1>(to, from, index, n);
+      return run(fixed_rows<1>(to, from));
     case 2:
-      return copy_fixed<2>(to, from, index, n);
+      return run(fixed_rows<2>(to, from));
     case 4:
-      return copy_fixed<4>(to, from, index, n);
+      return run(fixed_rows<4>(to, from));
     case 8:
-      return copy_fixed<8>(to, from, index, n);
+      return run(fixed_rows<8>(to, from));
     case 16:
-      return copy_fixed<16>(to, from, index, n);
+      return run(fixed_rows<16>(to, from));
     case 32:
-      return copy_fixed<32>(to, from, index, n);
+      return run(fixed_rows<32>(to, from));
     default:
       break;
   }
-  if (bytes < 16 || bytes > kLongRow) {
-    for (int64_t i = 0; i < n; ++i)
-      std::memcpy(to + i * bytes, from + index[i] * bytes, static_cast<size_t>(bytes));
-    return;
-  }
-  return bytes < kVector ? copy_any<16>(to, from, index, n, bytes)
-                         : copy_any<kVector>(to, from, index, n, bytes);
+  if (bytes < 16 || bytes > kLongRow)
+    return run([=](int64_t i, int64_t row) {
+      std::memcpy(to + i * bytes, from + row * bytes, static_cast<size_t>(bytes));
+    });
+  return bytes < kVector ? run(long_rows<16>(to, from, index, n, bytes))
+                         : run(long_rows<kVector>(to, from, index, n, bytes));
 }
 
 }  // namespace
 
-IndexLoops index_loops() { return {add<float>, add<double>, in_range, copy_rows}; }
+IndexLoops index_loops() { return {add<float>, add<double>, in_range, load, copy_rows}; }
 
 }  // namespace cograd::kernels::COGRAD_ISA

@@ -60,10 +60,18 @@ std::vector<int64_t> block_starts(int64_t n, const Count& count) {
   return start;
 }
 
-// Runs f(first, last, output position, output count) over blocks of n inputs.
-template <class Count, class F>
-void for_blocks(int64_t n, const Count& count, const F& f) {
+// The output was made for elements counted before: another thread has written the input since.
+void check_count(const char* op, int64_t now, int64_t before) {
+  COGRAD_CHECK(now == before, op, ": the number of elements to take went from ", before, " to ",
+               now, " while they were taken: another thread writes to the tensor");
+}
+
+// Runs f(first, last, output position, output count) over blocks of n inputs. accept(total) raises
+// if the output cannot hold that many.
+template <class Count, class Accept, class F>
+void for_blocks(int64_t n, const Count& count, const Accept& accept, const F& f) {
   const std::vector<int64_t> start = block_starts(n, count);
+  accept(start.back());
   parallel_for(0, static_cast<int64_t>(start.size()) - 1, 4, [&](int64_t lo, int64_t hi) {
     for (; lo < hi; ++lo) {
       const int64_t at = start[static_cast<size_t>(lo)];
@@ -89,6 +97,17 @@ int64_t count_nonzero(const T* x, int64_t n) {
   int64_t total = 0;
   for (int64_t i = 0; i < n; ++i) total += is_nonzero(x, i);
   return total;
+}
+
+// at[k] = the k-th position in [lo, hi) that is not zero, for k < count; how many there were.
+template <class T>
+int64_t find_nonzero(const T* x, int64_t lo, int64_t hi, int64_t* at, int64_t count) {
+  int64_t k = 0;
+  for (; k < count && lo < hi; ++lo) {
+    at[k] = lo;
+    k += is_nonzero(x, lo);
+  }
+  return k;
 }
 
 // Turns flat positions into coordinates, stepping through neighbours without division.
@@ -138,20 +157,38 @@ int64_t mask_count(const bool* mask, int64_t n) {
       .back();
 }
 
-void masked_select(int64_t itemsize, const void* src, const bool* mask, int64_t n, void* out) {
+namespace {
+
+// q[k] = the k-th of p[lo, hi) that mask keeps, for k < count; how many there were. Writes every
+// element and moves on for the kept ones: no branch to mispredict.
+template <class U>
+int64_t select_block(const U* p, const bool* mask, int64_t lo, int64_t hi, U* q, int64_t count) {
+  constexpr int64_t kStep = 32;  // inputs for one look at the bounds
+  int64_t k = 0;
+  const auto take = [&](int64_t i) {
+    q[k] = p[i];
+    k += is_true(mask, i);
+  };
+  for (; lo + kStep <= hi && k + kStep <= count; lo += kStep)
+    for (int64_t i = lo; i < lo + kStep; ++i) take(i);
+  for (; lo < hi && k < count; ++lo) take(lo);
+  return k;
+}
+
+}  // namespace
+
+void masked_select(int64_t itemsize, const void* src, const bool* mask, int64_t n, int64_t count,
+                   void* out) {
   HeavyScope heavy(n);
   by_width(itemsize, [&](auto tag) {
     using U = typename decltype(tag)::type;
     const U* p = static_cast<const U*>(src);
     for_blocks(
         n, [&](int64_t lo, int64_t hi) { return count_true(mask + lo, hi - lo); },
-        [&](int64_t i, int64_t, int64_t at, int64_t count) {
+        [&](int64_t total) { check_count("masked_select", total, count); },
+        [&](int64_t lo, int64_t hi, int64_t at, int64_t kept) {
           U* q = static_cast<U*>(out) + at;
-          // Writes every element and moves on for the kept ones: no branch to mispredict.
-          for (int64_t k = 0; k < count; ++i) {
-            q[k] = p[i];
-            k += is_true(mask, i);
-          }
+          check_count("masked_select", select_block(p, mask, lo, hi, q, kept), kept);
         });
   });
 }
@@ -159,17 +196,19 @@ void masked_select(int64_t itemsize, const void* src, const bool* mask, int64_t 
 void masked_scatter(int64_t itemsize, void* self, const bool* mask, int64_t n, const void* src,
                     int64_t src_numel) {
   HeavyScope heavy(n);
-  const int64_t wanted = mask_count(mask, n);
-  COGRAD_CHECK(wanted <= src_numel, "masked_scatter: the mask selects ", wanted,
-               " elements, but source has ", src_numel);
   by_width(itemsize, [&](auto tag) {
     using U = typename decltype(tag)::type;
     for_blocks(
         n, [&](int64_t lo, int64_t hi) { return count_true(mask + lo, hi - lo); },
-        [&](int64_t lo, int64_t hi, int64_t at, int64_t) {
+        [&](int64_t wanted) {
+          COGRAD_CHECK(wanted <= src_numel, "masked_scatter: the mask selects ", wanted,
+                       " elements, but source has ", src_numel);
+        },
+        [&](int64_t lo, int64_t hi, int64_t at, int64_t count) {
           const U* q = static_cast<const U*>(src) + at;
+          const U* end = q + count;
           U* p = static_cast<U*>(self);
-          for (; lo < hi; ++lo) {
+          for (; lo < hi && q != end; ++lo) {
             if (is_true(mask, lo)) p[lo] = *q++;
           }
         });
@@ -197,12 +236,10 @@ void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t fou
     const T* p = static_cast<const T*>(x);
     for_blocks(
         n, [&](int64_t lo, int64_t hi) { return count_nonzero(p + lo, hi - lo); },
-        [&](int64_t lo, int64_t, int64_t at, int64_t count) {
+        [&](int64_t total) { check_count("nonzero", total, found); },
+        [&](int64_t lo, int64_t hi, int64_t at, int64_t count) {
           std::vector<int64_t> flat(static_cast<size_t>(count));
-          for (int64_t k = 0; k < count; ++lo) {
-            flat[static_cast<size_t>(k)] = lo;
-            k += is_nonzero(p, lo);
-          }
+          check_count("nonzero", find_nonzero(p, lo, hi, flat.data(), count), count);
           if (nd == 1) {
             std::copy(flat.begin(), flat.end(), out + at);
             return;

@@ -15,9 +15,8 @@ COGRAD_ISA_VALUE(IndexLoops, index_loops)
 
 namespace {
 
-constexpr int64_t kFewTiles = 16;         // with fewer, tiles are cut in four
-constexpr int64_t kTile = 1024;           // elements of a row that a task owns when rows may repeat
-constexpr int64_t kCheckedAtOnce = 1024;  // indices, which stay in the cache until they are used
+constexpr int64_t kFewTiles = 16;  // with fewer, tiles are cut in four
+constexpr int64_t kTile = 1024;    // elements of a row that a task owns when rows may repeat
 
 char* bytes(const void* p) { return static_cast<char*>(const_cast<void*>(p)); }
 
@@ -42,6 +41,20 @@ void copy_row(char* to, const char* from, int64_t n) {
 }
 
 int64_t wrap(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
+
+// f(k, index[k]) for every index that still is what was checked. All by value: what f writes cannot
+// change them.
+template <IndexSign kSign = IndexSign::NonNegative, class F>
+void each_row(const int64_t* index, int64_t m, int64_t n, F f) {
+  for (int64_t k = 0; k < m; ++k) {
+    int64_t row = load_index(index + k);
+    if (!within(row, n)) [[unlikely]] {
+      if (kSign == IndexSign::Wrap) row = wrap(row, n);
+      if (!within(row, n)) continue;
+    }
+    f(k, row);
+  }
+}
 
 // Runs f(first element, count) over the tiles of outer x inner, for all indices in order.
 template <class F>
@@ -81,10 +94,12 @@ void add_rows_half(T* self, int64_t n, int64_t inner, const int64_t* index, int6
   std::vector<float> wide(static_cast<size_t>(n * width));
   std::vector<char> touched(static_cast<size_t>(n), 0);
   for (int64_t k = 0; k < m; ++k) {
-    float* to = wide.data() + index[k] * width;
-    if (!touched[static_cast<size_t>(index[k])]) {
-      touched[static_cast<size_t>(index[k])] = 1;
-      for (int64_t i = 0; i < width; ++i) to[i] = self[index[k] * inner + i];
+    const int64_t row = load_index(index + k);
+    if (!within(row, n)) continue;
+    float* to = wide.data() + row * width;
+    if (!touched[static_cast<size_t>(row)]) {
+      touched[static_cast<size_t>(row)] = 1;
+      for (int64_t i = 0; i < width; ++i) to[i] = self[row * inner + i];
     }
     const T* from = src + k * inner;
     for (int64_t i = 0; i < width; ++i) to[i] += alpha * static_cast<float>(from[i]);
@@ -111,8 +126,8 @@ void check_index(const int64_t* index, int64_t n, int64_t size, int64_t dim, Ind
 
 namespace {
 
-// out[o, k] = src[o, index[k]], into memory that nobody sees yet: each piece of the index is
-// checked just before it is used. fail(i) raises for an index out of range.
+// out[o, k] = src[o, index[k]], into memory that nobody sees yet: indices are checked where they
+// are used. fail(i) raises for one out of range.
 template <class F>
 void select_rows(const char* src, int64_t outer, int64_t n, int64_t row_bytes, const int64_t* index,
                  int64_t m, char* out, const F& fail) {
@@ -122,14 +137,11 @@ void select_rows(const char* src, int64_t outer, int64_t n, int64_t row_bytes, c
   const int64_t grain = std::max<int64_t>(1, kIndexGrain * 4 / (row_bytes + 8));
   parallel_for(0, outer * m, grain, [&](int64_t lo, int64_t hi) {
     while (lo < hi) {
-      const int64_t o = lo / m, k = lo - o * m;
-      const int64_t count = std::min({hi - lo, m - k, kCheckedAtOnce});
-      if (!loops.in_range(reinterpret_cast<const char*>(index + k), sizeof(int64_t), count, 0, n)) {
-        for (int64_t i = k;; ++i)
-          if (index[i] < 0 || index[i] >= n) fail(index[i]);
-      }
-      if (row_bytes > 0)
-        loops.copy_rows(out + lo * row_bytes, src + o * n * row_bytes, index + k, count, row_bytes);
+      const int64_t o = lo / m, k = lo - o * m, count = std::min(hi - lo, m - k);
+      int64_t bad = 0;
+      const int64_t copied = loops.copy_rows(out + lo * row_bytes, src + o * n * row_bytes,
+                                             index + k, count, n, row_bytes, &bad);
+      if (copied < count) fail(bad);
       lo += count;
     }
   });
@@ -158,9 +170,9 @@ void index_add(DType t, void* self, int64_t outer, int64_t n, int64_t inner, con
       if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
         add_rows_half(to, n, inner, index, m, from, static_cast<float>(alpha), width);
       } else {
-        for (int64_t k = 0; k < m; ++k) {
-          add_row(to + index[k] * inner, from + k * inner, width, alpha);
-        }
+        each_row(index, m, n, [=](int64_t k, int64_t row) {
+          add_row(to + row * inner, from + k * inner, width, alpha);
+        });
       }
     });
   });
@@ -173,9 +185,9 @@ void index_copy(void* self, int64_t outer, int64_t n, int64_t inner_bytes, const
   for_tiles(outer, inner_bytes, m, [&](int64_t o, int64_t j, int64_t width) {
     char* to = bytes(self) + o * n * inner_bytes + j;
     const char* from = bytes(src) + o * m * inner_bytes + j;
-    for (int64_t k = 0; k < m; ++k) {
-      copy_row(to + index[k] * inner_bytes, from + k * inner_bytes, width);
-    }
+    each_row(index, m, n, [=](int64_t k, int64_t row) {
+      copy_row(to + row * inner_bytes, from + k * inner_bytes, width);
+    });
   });
 }
 
@@ -188,33 +200,54 @@ void index_fill(int64_t itemsize, void* self, int64_t outer, int64_t n, int64_t 
     const U v = read<U>(bytes(value));
     for_tiles(outer, inner, m, [&](int64_t o, int64_t j, int64_t width) {
       U* to = static_cast<U*>(self) + o * n * inner + j;
-      for (int64_t k = 0; k < m; ++k) std::fill_n(to + wrap(index[k], n) * inner, width, v);
+      each_row<IndexSign::Wrap>(
+          index, m, n, [=](int64_t, int64_t row) { std::fill_n(to + row * inner, width, v); });
     });
   });
 }
 
 namespace {
 
+[[noreturn]] void raise_flat(int64_t index, int64_t numel) {
+  detail::fail(ErrorKind::Index, "out of range: tried to access index ", index, " on a tensor of ",
+               numel, " elements.");
+}
+
 void check_flat(const int64_t* index, int64_t m, int64_t numel) {
+  if (index_loops().in_range(bytes(index), sizeof(int64_t), m, -numel, numel)) return;
   for (int64_t i = 0; i < m; ++i) {
-    COGRAD_CHECK_INDEX(index[i] >= -numel && index[i] < numel,
-                       "out of range: tried to access index ", index[i], " on a tensor of ", numel,
-                       " elements.");
+    const int64_t given = load_index(index + i);
+    if (!within(wrap(given, numel), numel)) raise_flat(given, numel);
   }
+}
+
+template <class U>
+void take_range(const U* self, int64_t numel, const int64_t* index, U* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t given = load_index(index + i), at = wrap(given, numel);
+    if (!within(at, numel)) [[unlikely]]
+      raise_flat(given, numel);
+    out[i] = self[at];
+  }
+}
+
+template <class T, class F>
+void put_each(T* self, int64_t numel, const int64_t* index, int64_t m, const T* src, F f) {
+  each_row<IndexSign::Wrap>(index, m, numel,
+                            [=](int64_t k, int64_t at) { self[at] = f(self[at], src[k]); });
 }
 
 }  // namespace
 
+// `out` is memory that nobody sees yet, so there is no pass that checks first.
 void take(int64_t itemsize, const void* self, int64_t self_numel, const int64_t* index, int64_t m,
           void* out) {
-  check_flat(index, m, self_numel);
   HeavyScope heavy(m);
   by_width(itemsize, [&](auto tag) {
     using U = typename decltype(tag)::type;
     parallel_for(0, m, kIndexGrain, [&](int64_t lo, int64_t hi) {
-      for (; lo < hi; ++lo) {
-        static_cast<U*>(out)[lo] = static_cast<const U*>(self)[wrap(index[lo], self_numel)];
-      }
+      take_range(static_cast<const U*>(self), self_numel, index + lo, static_cast<U*>(out) + lo,
+                 hi - lo);
     });
   });
 }
@@ -227,10 +260,10 @@ void put(DType t, void* self, int64_t self_numel, const int64_t* index, int64_t 
     using T = typename decltype(tag)::type;
     T* p = static_cast<T*>(self);
     const T* q = static_cast<const T*>(src);
-    for (int64_t i = 0; i < m; ++i) {
-      T& to = p[wrap(index[i], self_numel)];
-      to = accumulate ? add_to(to, q[i]) : q[i];
-    }
+    if (accumulate)
+      put_each(p, self_numel, index, m, q, [](T a, T b) { return add_to(a, b); });
+    else
+      put_each(p, self_numel, index, m, q, [](T, T b) { return b; });
   });
 }
 
@@ -244,18 +277,25 @@ void embedding(const void* weight, int64_t rows, int64_t row_bytes, const int64_
 
 namespace {
 
+// The indices where nobody else writes: they are gone through more than once.
+std::vector<int64_t> checked_copy(const int64_t* index, int64_t count, int64_t rows) {
+  std::vector<int64_t> at(index, index + count);
+  check_index(at.data(), count, rows, 0, IndexSign::NonNegative);
+  return at;
+}
+
 // Each task owns a range of rows and reads all indices, so sums are in index order.
 template <class T, class A>
-void embedding_rows(const T* grad, const int64_t* index, int64_t count, int64_t n, int64_t rows,
-                    int64_t padding_idx, const std::vector<int64_t>& seen, A* out) {
+void embedding_rows(const T* grad, const std::vector<int64_t>& index, int64_t n, int64_t rows,
+                    int64_t padding_idx, bool by_freq, A* out) {
   // Order: occurrences of each row, ascending.
   std::vector<int64_t> start(static_cast<size_t>(rows) + 1, 0);
-  for (int64_t i = 0; i < count; ++i) ++start[static_cast<size_t>(index[i]) + 1];
+  for (const int64_t row : index) ++start[static_cast<size_t>(row) + 1];
   std::partial_sum(start.begin(), start.end(), start.begin());
-  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::vector<int64_t> order(index.size());
   std::vector<int64_t> next(start.begin(), start.end() - 1);
-  for (int64_t i = 0; i < count; ++i) {
-    order[static_cast<size_t>(next[static_cast<size_t>(index[i])]++)] = i;
+  for (size_t i = 0; i < index.size(); ++i) {
+    order[static_cast<size_t>(next[static_cast<size_t>(index[i])]++)] = static_cast<int64_t>(i);
   }
   const int64_t grain = std::max<int64_t>(1, kIndexGrain / std::max<int64_t>(n, 1));
   parallel_for(0, rows, grain, [&](int64_t lo, int64_t hi) {
@@ -263,9 +303,9 @@ void embedding_rows(const T* grad, const int64_t* index, int64_t count, int64_t 
       if (lo == padding_idx) continue;
       const auto r = static_cast<size_t>(lo);
       A* to = out + lo * n;
+      const A scale = by_freq ? A(1) / static_cast<A>(start[r + 1] - start[r]) : A(1);
       for (int64_t k = start[r]; k < start[r + 1]; ++k) {
         const T* from = grad + order[static_cast<size_t>(k)] * n;
-        const A scale = seen.empty() ? A(1) : A(1) / static_cast<A>(seen[r]);
         for (int64_t j = 0; j < n; ++j) to[j] += scale * static_cast<A>(from[j]);
       }
     }
@@ -279,24 +319,19 @@ void embedding_backward(DType t, const void* grad, const int64_t* index, int64_t
   if (is_complex(t))
     return embedding_backward(real_dtype(t), grad, index, count, 2 * n, rows, padding_idx,
                               scale_by_freq, gweight);
-  check_index(index, count, rows, 0, IndexSign::NonNegative);
+  const std::vector<int64_t> at = checked_copy(index, count, rows);
   HeavyScope heavy(count * n + rows * n);
-  std::vector<int64_t> seen;
-  if (scale_by_freq) {
-    seen.assign(static_cast<size_t>(rows), 0);
-    for (int64_t i = 0; i < count; ++i) ++seen[static_cast<size_t>(index[i])];
-  }
   const auto run = [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* out = static_cast<T*>(gweight);
     if constexpr (std::is_floating_point_v<T>) {
       std::fill_n(out, rows * n, T(0));
-      embedding_rows<T, T>(static_cast<const T*>(grad), index, count, n, rows, padding_idx, seen,
+      embedding_rows<T, T>(static_cast<const T*>(grad), at, n, rows, padding_idx, scale_by_freq,
                            out);
     } else {
       std::vector<float> wide(static_cast<size_t>(rows * n), 0.0f);
-      embedding_rows<T, float>(static_cast<const T*>(grad), index, count, n, rows, padding_idx,
-                               seen, wide.data());
+      embedding_rows<T, float>(static_cast<const T*>(grad), at, n, rows, padding_idx, scale_by_freq,
+                               wide.data());
       for (int64_t i = 0; i < rows * n; ++i) out[i] = T(wide[static_cast<size_t>(i)]);
     }
   };
@@ -311,7 +346,10 @@ void one_hot(const int64_t* index, int64_t count, int64_t classes, int64_t* out)
                  " with num_classes ", classes);
   }
   std::fill_n(out, count * classes, int64_t{0});
-  for (int64_t i = 0; i < count; ++i) out[i * classes + index[i]] = 1;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = load_index(index + i);
+    if (within(at, classes)) out[i * classes + at] = 1;
+  }
 }
 
 }  // namespace cograd::kernels

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cograd/error.h"
+#include "kernels/index_value.h"
 #include "kernels/softmax.h"
 #include "kernels/softmax_loops.h"
 #include "tensor/threads.h"
@@ -22,6 +23,12 @@ void check_targets(const NllGeometry& g, const int64_t* target) {
     COGRAD_CHECK_INDEX(v == g.ignore_index || (v >= 0 && v < g.classes), "Target ", v,
                        " is out of bounds for ", g.classes, " classes");
   }
+}
+
+// Target i; one that is no longer what check_targets has seen is ignored.
+int64_t target_at(const NllGeometry& g, const int64_t* target, int64_t i) {
+  const int64_t t = load_index(target + i);
+  return within(t, g.classes) ? t : g.ignore_index;
 }
 
 template <class T>
@@ -73,7 +80,7 @@ void forward(const NllGeometry& g, const T* logp, const int64_t* target, const T
     for (; lo < hi; ++lo) {
       double loss_sum = 0, weights = 0;
       for (int64_t i = lo * chunk; i < std::min(positions, (lo + 1) * chunk); ++i) {
-        const int64_t t = target[i];
+        const int64_t t = target_at(g, target, i);
         double loss = 0;
         if (t != g.ignore_index) {
           const T* p = logp + i / g.spatial * g.classes * g.spatial + i % g.spatial;
@@ -135,11 +142,12 @@ void backward(const NllGeometry& g, const T* gout, const int64_t* target, const 
   parallel_for(0, g.batch * g.spatial, grain, [&](int64_t lo, int64_t hi) {
     for (; lo < hi; ++lo) {
       T* p = out + lo / g.spatial * g.classes * g.spatial + lo % g.spatial;
-      if (target[lo] == g.ignore_index) {
+      const int64_t t = target_at(g, target, lo);
+      if (t == g.ignore_index) {
         for (int64_t c = 0; c < g.classes; ++c) p[c * g.spatial] = narrow<T>(0);
         continue;
       }
-      subtract_target(g, q, weight, target[lo], scale_at(g, gout, total_weight, lo), false, p);
+      subtract_target(g, q, weight, t, scale_at(g, gout, total_weight, lo), false, p);
     }
   });
 }
@@ -157,7 +165,7 @@ void backward_logits(DType dtype, const NllGeometry& g, const T* gout, const T* 
       T* p = out + lo * sample;
       if (g.spatial > 1) loops.scaled_exp(dtype, logp + lo * sample, 1.0, p, sample);
       for (int64_t s = 0; s < g.spatial; ++s) {
-        const int64_t i = lo * g.spatial + s, t = target[i];
+        const int64_t i = lo * g.spatial + s, t = target_at(g, target, i);
         if (t == g.ignore_index) {
           for (int64_t c = 0; c < g.classes; ++c) p[c * g.spatial + s] = narrow<T>(0);
           continue;

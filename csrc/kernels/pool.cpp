@@ -60,15 +60,16 @@ bool pool_scatter(DType t, int64_t planes, int64_t n, int64_t size, const void* 
       const T* from = static_cast<const T*>(g) + p * n;
       const int64_t* at = index + p * n;
       std::memset(static_cast<void*>(to), 0, static_cast<size_t>(size) * sizeof(T));
-      for (int64_t i = 0; i < n; ++i)
-        if (static_cast<uint64_t>(at[i]) >= static_cast<uint64_t>(size)) {
-          fits = false;
-          return;
+      bool inside = true;
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t k = load_index(at + i);
+        if (!within(k, size)) {
+          inside = false;
+          continue;
         }
-      if (add)
-        for (int64_t i = 0; i < n; ++i) to[at[i]] = add_to(to[at[i]], from[i]);
-      else
-        for (int64_t i = 0; i < n; ++i) to[at[i]] = from[i];
+        to[k] = add ? add_to(to[k], from[i]) : from[i];
+      }
+      if (!inside) fits = false;
     });
   });
   return fits;
@@ -83,9 +84,10 @@ bool pool_gather(DType t, int64_t planes, int64_t n, int64_t size, const void* x
       T* to = static_cast<T*>(y) + p * n;
       const int64_t* at = index + p * n;
       for (int64_t i = 0; i < n; ++i) {
-        const bool inside = static_cast<uint64_t>(at[i]) < static_cast<uint64_t>(size);
+        const int64_t k = load_index(at + i);
+        const bool inside = within(k, size);
         if (!inside) fits = false;
-        to[i] = inside ? from[at[i]] : T();
+        to[i] = inside ? from[k] : T();
       }
     });
   });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cograd/error.h"
+#include "kernels/index_value.h"
 #include "kernels/sort.h"
 #include "tensor/threads.h"
 
@@ -49,7 +50,12 @@ void search(const T* sorted, const int64_t* sorter, int64_t n, bool shared, cons
         at = bound(n, v, right, [=](int64_t i) { return static_cast<P>(seq[i]); });
       } else {
         const int64_t* order = sorter + row;
-        at = bound(n, v, right, [=](int64_t i) { return static_cast<P>(seq[order[i]]); });
+        at = bound(n, v, right, [=](int64_t i) {
+          const int64_t k = load_index(order + i);
+          if (!within(k, n)) [[unlikely]]
+            return P();
+          return static_cast<P>(seq[k]);
+        });
       }
       out[lo] = static_cast<Out>(at);
     }
@@ -123,7 +129,8 @@ void bincount(DType t, const void* x, int64_t n, DType weight_dtype, const void*
         const T* p = static_cast<const T*>(x);
         using Total = std::remove_pointer_t<decltype(total)>;
         for (int64_t i = 0; i < n; ++i) {
-          total[p[i]] += w == nullptr ? Total(1) : static_cast<Total>(w[i]);
+          const auto bin = static_cast<int64_t>(load_index(p + i));
+          if (within(bin, bins)) total[bin] += w == nullptr ? Total(1) : static_cast<Total>(w[i]);
         }
       }
     });

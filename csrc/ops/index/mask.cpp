@@ -135,7 +135,8 @@ struct MaskedSelect {
     const Tensor m = spread(mask, shape);
     const int64_t count[1] = {kernels::mask_count(m.data<bool>(), m.numel())};
     Tensor out = empty(count, x.dtype());
-    kernels::masked_select(x.itemsize(), in.bytes(), m.data<bool>(), m.numel(), out.bytes());
+    kernels::masked_select(x.itemsize(), in.bytes(), m.data<bool>(), m.numel(), count[0],
+                           out.bytes());
     return out;
   }
   static void backward(Ctx<MaskedSelect>& ctx, const Tensor& g) {

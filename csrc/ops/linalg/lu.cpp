@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/index_value.h"
 #include "kernels/lapack.h"
 #include "ops/core/autocast.h"
 #include "ops/linalg/linalg.h"
@@ -48,9 +49,11 @@ struct Permutation {
     std::vector<int64_t> order(static_cast<size_t>(rows));
     for (int64_t i = 0; i < count; ++i) {
       std::iota(order.begin(), order.end(), 0);
-      for (int64_t j = 0; j < std::min(k, rows); ++j)
-        std::swap(order[static_cast<size_t>(j)],
-                  order[static_cast<size_t>(p.data<int32_t>()[i * k + j] - 1)]);
+      for (int64_t j = 0; j < std::min(k, rows); ++j) {
+        const int64_t row = int64_t{kernels::load_index(p.data<int32_t>() + i * k + j)} - 1;
+        if (kernels::within(row, rows))
+          std::swap(order[static_cast<size_t>(j)], order[static_cast<size_t>(row)]);
+      }
       int64_t* to = out.data<int64_t>() + i * rows;
       for (int64_t j = 0; j < rows; ++j) {
         const int64_t from = order[static_cast<size_t>(j)];

@@ -244,7 +244,7 @@ struct LinalgLdlSolve {
       return expand(x, sizes);
     };
     const Tensor factors = copy_columns(grown(ld, {n, n})), x = copy_columns(grown(b, {n, k}));
-    const Tensor rows = raw_contiguous(raw_cast(grown(pivots, {n}), DType::Int32));
+    const Tensor rows = contiguous_clone(raw_cast(grown(pivots, {n}), DType::Int32));
     check_ldl_pivots(rows);
     each_matrix(b.dtype(), product(batch), n * n * k, [&](auto tag, int64_t i) {
       using T = typename decltype(tag)::type;

@@ -41,11 +41,10 @@ struct EmbeddingGrad {
   static void backward(Ctx<EmbeddingGrad>& ctx, const Tensor& g);
 };
 
-void check_rows(const Tensor& index, int64_t rows) {
-  const auto* at = index.data<int64_t>();
-  for (int64_t i = 0; i < index.numel(); ++i)
-    COGRAD_CHECK_INDEX(at[i] >= 0 && at[i] < rows, "index out of range in self: embedding() got ",
-                       at[i], " for ", rows, " rows");
+void check_rows(std::span<const int64_t> index, int64_t rows) {
+  for (const int64_t i : index)
+    COGRAD_CHECK_INDEX(i >= 0 && i < rows, "index out of range in self: embedding() got ", i,
+                       " for ", rows, " rows");
 }
 
 struct EmbeddingOp {
@@ -123,9 +122,9 @@ struct Embedding {
   static void renormalize(const Tensor& weight, const Tensor& input, double max_norm, double p) {
     const GradGuard no_grad(false);
     const Tensor index = raw_contiguous(raw_cast(input, DType::Int64));
-    check_rows(index, weight.size(0));
-    check_inplace(weight, "embedding_renorm_", false);
     std::vector<int64_t> rows(index.data<int64_t>(), index.data<int64_t>() + index.numel());
+    check_rows(rows, weight.size(0));
+    check_inplace(weight, "embedding_renorm_", false);
     std::sort(rows.begin(), rows.end());
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     for (int64_t r : rows) {

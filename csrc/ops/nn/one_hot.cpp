@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/index.h"
+#include "kernels/index_value.h"
 #include "ops/core/raw.h"
 
 namespace cograd {
@@ -31,8 +32,9 @@ struct OneHot {
     const Tensor in = raw_contiguous(x);
     int64_t top = -1;
     for (int64_t i = 0; i < in.numel(); ++i) {
-      COGRAD_CHECK(in.data<int64_t>()[i] >= 0, "Class values must be non-negative.");
-      top = std::max(top, in.data<int64_t>()[i]);
+      const int64_t at = kernels::load_index(in.data<int64_t>() + i);
+      COGRAD_CHECK(at >= 0, "Class values must be non-negative.");
+      top = std::max(top, at);
     }
     COGRAD_CHECK(top < std::numeric_limits<int64_t>::max(), "one_hot(): the class value ", top,
                  " is too large: it would take ", top, " + 1 classes");

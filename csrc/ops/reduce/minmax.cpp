@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/index_value.h"
 #include "kernels/ties.h"
 
 namespace cograd {
@@ -234,6 +235,11 @@ struct Argmin {
 };
 COGRAD_OP(Argmin)
 
+[[noreturn]] void raise_pick(int64_t index, int64_t size) {
+  detail::fail(ErrorKind::Index, "index ", index, " is out of bounds for dimension with size ",
+               size);
+}
+
 // Calls move(index into the whole, index into the picked) for every picked element. Indices are
 // checked: those an op returned may have been written through `.data` since.
 template <class F>
@@ -246,9 +252,10 @@ void each_pick(const Axis& a, const Tensor& index, F&& move) {
   for (int64_t o = 0; o < a.outer; ++o)
     for (int64_t j = 0; j < m; ++j)
       for (int64_t i = 0; i < a.inner; ++i, ++k) {
-        COGRAD_CHECK_INDEX(static_cast<uint64_t>(at[k]) < static_cast<uint64_t>(a.n), "index ",
-                           at[k], " is out of bounds for dimension with size ", a.n);
-        move((o * a.n + at[k]) * a.inner + i, k);
+        const int64_t pick = kernels::load_index(at + k);
+        if (!kernels::within(pick, a.n)) [[unlikely]]
+          raise_pick(pick, a.n);
+        move((o * a.n + pick) * a.inner + i, k);
       }
 }
 

@@ -324,7 +324,8 @@ Tensor repeated_index(const Tensor& repeats, std::optional<int64_t> output_size)
                                "repeat_interleave(): repeats has to be int64 or int32, got ",
                                dtype_name(repeats.dtype()));
   const Tensor counts = raw_contiguous(raw_cast(repeats, DType::Int64));
-  const std::span<const int64_t> n(counts.data<int64_t>(), static_cast<size_t>(counts.numel()));
+  // A copy: another thread may write to the tensor between the sum and the fill.
+  const std::vector<int64_t> n(counts.data<int64_t>(), counts.data<int64_t>() + counts.numel());
   int64_t total = 0;
   for (int64_t c : n) {
     COGRAD_CHECK(c >= 0, "repeats can not be negative, got ", c);

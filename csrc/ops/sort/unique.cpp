@@ -49,7 +49,9 @@ Found unique_slices(const char* op, const Tensor& x, int64_t dim, bool consecuti
   if (x.dim() == 0) return unique_flat(x, consecutive);
   const int64_t rows[1] = {x.size(d)};
   GradGuard no_grad(false);
-  const Tensor front = raw_contiguous(movedim(x, d, 0));
+  // Sorting compares rows again and again: nobody may write to them meanwhile.
+  const Tensor moved = movedim(x, d, 0);
+  const Tensor front = consecutive ? raw_contiguous(moved) : contiguous_clone(moved);
   const int64_t cols = rows[0] == 0 ? 0 : x.numel() / rows[0];
   COGRAD_CHECK(rows[0] == 0 || cols > 0, op, "(): slices along dimension ", d,
                " have no elements, got shape ", to_string(x.sizes()));
