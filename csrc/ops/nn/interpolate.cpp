@@ -252,8 +252,8 @@ struct InterpolateBytes {
       checked_mul(size[i], 64);
       if (in[i] == size[i]) continue;
       Resampling map;
-      map.dims[2] =
-          table_of(mode_of(mode_name), in[i], size[i], align_corners, antialias, scales[i], true);
+      map.dims[2] = table_of(mode_of(mode_name), in[i], size[i], align_corners, antialias,
+                             scales[i], false, true);
       const int bits = round_weights(map.dims[2]);
       const Tensor lines = i == 1 ? y : transpose(y, 2, 3);
       auto back = std::make_shared<const Resampling>(map.transposed());
