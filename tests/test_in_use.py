@@ -37,7 +37,7 @@ FORWARDS = {
 }
 
 
-@pytest.mark.parametrize("which", (0, 1))
+@pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("name", FORWARDS)
 def test_a_pack_hook_leaves_the_arguments_as_they_are(name, which):
     f, *shapes = FORWARDS[name]
@@ -143,8 +143,8 @@ NODES = {
 }
 
 
-@pytest.mark.parametrize("create_graph", (False, True))
-@pytest.mark.parametrize("where", ("tensor", "node"))
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("where", ["tensor", "node"])
 @pytest.mark.parametrize("name", NODES)
 def test_a_gradient_of_another_geometry_is_told(name, where, create_graph):
     x = torch.rand(40, 40).requires_grad_()
@@ -201,7 +201,7 @@ def test_a_hook_on_the_probe_of_a_backward():
 
 
 @pytest.mark.parametrize(
-    "call", (lambda x: x.unbind(), lambda x: x.split(1), lambda x: x.chunk(10**6), list)
+    "call", [lambda x: x.unbind(), lambda x: x.split(1), lambda x: x.chunk(10**6), list]
 )
 def test_a_signal_handler_leaves_what_is_split(call):
     x = torch.rand(200_000, 4)
@@ -311,7 +311,7 @@ def test_another_geometry_waits_for_the_op_of_another_thread():
 # --- tangents -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", ((50,), (2, 2), ()))
+@pytest.mark.parametrize("shape", [(50,), (2, 2), ()])
 def test_a_tensor_with_a_tangent_keeps_its_geometry(shape):
     def f(x):
         x.data = torch.zeros(shape)

@@ -283,7 +283,7 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("levels", (1, 2))
+@pytest.mark.parametrize("levels", [1, 2])
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
 def test_a_mapped_tensor_of_another_geometry_raises(change, use, levels):

@@ -24,8 +24,8 @@ const Tensor& unchecked_whole(const Tensor& handle) noexcept {
 
 // Not where the function that is vmapped gave the tensor behind it other memory, or other dims.
 bool is_sample_of(const TensorImpl& handle, const TensorImpl& whole, int dim) noexcept {
-  if (handle.storage != whole.storage || handle.data != whole.data ||
-      handle.dtype != whole.dtype || handle.ndim + 1 != whole.ndim)
+  if (handle.storage != whole.storage || handle.data != whole.data || handle.dtype != whole.dtype ||
+      handle.ndim + 1 != whole.ndim)
     return false;
   for (int i = 0; i < handle.ndim; ++i) {
     const int at = i < dim ? i : i + 1;

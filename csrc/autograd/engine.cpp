@@ -282,8 +282,7 @@ void Run::place_roots() {
     Books& b = books(root.node);
     Tensor g = std::move(request_.grads[i]);
     // Not the caller's tensor, which may be given other data meanwhile.
-    if (!request_.create_graph && g.defined() && !transforms_open())
-      g = Tensor::steal(g->alias());
+    if (!request_.create_graph && g.defined() && !transforms_open()) g = Tensor::steal(g->alias());
     add(b.slot(root.input_nr, root.node->num_outputs()), std::move(g));
   }
 }

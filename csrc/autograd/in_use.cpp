@@ -71,7 +71,8 @@ void check_not_in_use(const TensorImpl* t, const char* what, bool by_innermost) 
                  "of signals or warnings). Change it afterwards, or change a detach() of it.");
   if (Node* node = InUseChain::reader(t))
     detail::fail(ErrorKind::Runtime, what, ": the tensor was saved by ", node->name(),
-                 " or is a gradient that it got, and its backward is under way and has called this hook. Change it afterwards.");
+                 " or is a gradient that it got, and its backward is under way and has called this "
+                 "hook. Change it afterwards.");
 }
 
 bool in_use_elsewhere(const TensorImpl* t) noexcept { return InUseChain::elsewhere(t); }

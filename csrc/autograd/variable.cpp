@@ -150,8 +150,8 @@ Node* grad_fn_of_view(TensorImpl* t) {
   if (known.load(std::memory_order_acquire) == version) return t->grad_fn;
   check_view_kind(t, true);
   GradGuard grad(true);
-  Tensor fresh = region_of_base(Tensor::borrow(t->base), t,
-                                t->data - static_cast<char*>(t->storage->data));
+  Tensor fresh =
+      region_of_base(Tensor::borrow(t->base), t, t->data - static_cast<char*>(t->storage->data));
   NodeRef old;  // dropped after the lock; that of `fresh` if another thread was first
   const Installing lock;
   if (known.load(std::memory_order_relaxed) == version) return t->grad_fn;

@@ -7,10 +7,6 @@
 
 namespace cograd::python {
 
-inline bool is_or_stands_for(const Tensor& t, const TensorImpl* other) noexcept {
-  return t.defined() && (t.impl() == other || memory_of(t).impl() == other);
-}
-
 // The arguments of an op, that which it writes in place among them, and those of out=.
 class ArgumentsInUse final : public InUse {
  public:
@@ -32,7 +28,7 @@ class TensorInUse final : public InUse {
   TensorInUse(const Tensor& t, const char* name) noexcept : tensor_(t), name_(name) {}
 
  private:
-  bool has(const TensorImpl* t) const noexcept override { return is_or_stands_for(tensor_, t); }
+  bool has(const TensorImpl* t) const noexcept override;
   const char* name() const noexcept override { return name_; }
 
   const Tensor& tensor_;

@@ -395,13 +395,6 @@ std::string signature_text(const OpGroup& g, const OpRecord& r) {
   return nullptr;
 }
 
-// --- what a call uses --------------------------------------------------------------------------
-
-bool any_is(TensorList list, const TensorImpl* t) noexcept {
-  return std::any_of(list.begin(), list.end(),
-                     [t](const Tensor& one) { return is_or_stands_for(one, t); });
-}
-
 // out= of an op that may have several results: a tensor, or a sequence of them, which is returned
 // named as the op's results are.
 PyObject* run_outs(const OpRecord& r, Parsed& p) {
@@ -599,72 +592,10 @@ py::object make_op(const OpGroup* g) {
 
 }  // namespace
 
-bool ArgumentsInUse::has(const TensorImpl* t) const noexcept {
-  for (size_t i = 0; i < record_->args.size(); ++i) {
-    if (args_[i].has_tensor() && is_or_stands_for(args_[i].tensor(), t)) return true;
-    if (args_[i].kind == COGRAD_TENSORS && any_is(args_[i].tensors(), t)) return true;
-  }
-  return any_is(outs_, t);
-}
-
 const OpRecord* find_op(std::string_view name, uint32_t flags) {
   for (const OpRecord* r : op_table())
     if (name == r->spec.name && (r->spec.flags & flags) != 0) return r;
   return nullptr;
-}
-
-namespace {
-py::object wrapped(PyObject* made) {
-  if (made == nullptr) throw_python_error();
-  return py::reinterpret_steal<py::object>(made);
-}
-}  // namespace
-
-PyObject* wrap_result(const OpRecord* r, Result& result) {
-  switch (result.kind) {
-    case Result::Kind::None:
-      Py_RETURN_NONE;
-    case Result::Kind::Tensor:
-      return wrap(std::move(result.tensor));
-    case Result::Kind::Int:
-      return PyLong_FromLongLong(result.integer);
-    case Result::Kind::Double:
-      return PyFloat_FromDouble(result.number);
-    case Result::Kind::Bool:
-      return PyBool_FromLong(result.truth);
-    case Result::Kind::Text: {
-      const std::string& text = result.more->text;
-      return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
-    }
-    case Result::Kind::Items: {
-      auto& parts = result.more->items;
-      py::list list(parts.size());
-      for (size_t i = 0; i < parts.size(); ++i) list[i] = wrapped(wrap_result(r, parts[i]));
-      return result.more->tuple ? py::tuple(list).release().ptr() : list.release().ptr();
-    }
-    case Result::Kind::List:
-      if (r->foreign != nullptr) {
-        py::list list(result.tensors.size());
-        for (size_t i = 0; i < result.tensors.size(); ++i)
-          list[i] = wrapped(wrap(std::move(result.tensors[i])));
-        return list.release().ptr();
-      }
-      break;
-    case Result::Kind::Tuple:
-      break;
-  }
-  py::tuple items(result.tensors.size());
-  for (size_t i = 0; i < result.tensors.size(); ++i)
-    items[i] = wrapped(wrap(std::move(result.tensors[i])));
-  if (r->spec.returns[0] == '\0') return items.release().ptr();
-  static std::map<const OpRecord*, py::object> types;
-  py::object& type = types[r];
-  if (!type) {
-    py::object made =
-        py::module_::import("cograd._return_types").attr("make")(r->spec.name, r->spec.returns);
-    if (!type) type = std::move(made);  // unless code that ran meanwhile made it
-  }
-  return named_tuple(type, items);
 }
 
 py::object foreign_op_object(const ForeignOp& op) {

@@ -144,8 +144,18 @@ void test_masks() {
   }
   check(mask_count(mask.get(), n) == static_cast<int64_t>(want.size()), "mask_count");
   std::vector<float> out(want.size());
-  masked_select(4, x.data(), mask.get(), n, out.data());
+  const auto count = static_cast<int64_t>(want.size());
+  masked_select(4, x.data(), mask.get(), n, count, out.data());
   check(out == want, "masked_select");
+  for (const int64_t wrong : {count - 1, count + 1}) {  // as if the mask had been written since
+    std::vector<float> other(static_cast<size_t>(wrong) + 1, -9);
+    const std::string told = "masked_select: the number of elements to take went from " +
+                             std::to_string(wrong) + " to " + std::to_string(count) +
+                             " while they were taken: another thread writes to the tensor";
+    check_throws(ErrorKind::Runtime, told,
+                 [&] { masked_select(4, x.data(), mask.get(), n, wrong, other.data()); });
+    check(other.back() == -9, "masked_select wrote beyond its room");
+  }
   std::vector<int64_t> found(places.size());
   nonzero(DType::Bool, mask.get(), {&n, 1}, static_cast<int64_t>(found.size()), found.data());
   check(found == places, "nonzero");

@@ -49,8 +49,8 @@ constexpr const char* kTensorSplitDoc =
     "Views along dim: that many nearly equal ones (an int), or cut at the given indices.";
 
 struct TensorSplit {
-  static constexpr OpSpec spec{"tensor_split", "input, sections, dim=0",
-                               kFunctional | kView, kTensorSplitDoc, "T(5, 2), 3; T(3, 4), 2, 1"};
+  static constexpr OpSpec spec{"tensor_split", "input, sections, dim=0", kFunctional | kView,
+                               kTensorSplitDoc, "T(5, 2), 3; T(3, 4), 2, 1"};
   static std::vector<Tensor> forward(const Tensor& x, int64_t sections, Dim dim) {
     return split_sections(x, sections, dim);
   }
@@ -58,8 +58,8 @@ struct TensorSplit {
 COGRAD_OP(TensorSplit)
 
 struct TensorSplitIndices {
-  static constexpr OpSpec spec{"tensor_split", "input, indices, dim=0",
-                               kFunctional | kView, kTensorSplitDoc, "T(5, 2), (1, 3)"};
+  static constexpr OpSpec spec{"tensor_split", "input, indices, dim=0", kFunctional | kView,
+                               kTensorSplitDoc, "T(5, 2), (1, 3)"};
   static std::vector<Tensor> forward(const Tensor& x, IntList indices, Dim dim) {
     return split_indices(x, indices, dim);
   }
