@@ -3,37 +3,69 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <mutex>
+
 #include "autograd/engine.h"
 #include "autograd/saved_tensor.h"
 
 namespace cograd {
 
-#ifdef Py_GIL_DISABLED
 constinit thread_local InUse* InUse::newest = nullptr;
-#else
-constinit InUse* InUse::newest = nullptr;
-#endif
-
-namespace {
-constinit thread_local const UnpacksSaved* t_unpacks = nullptr;
-}  // namespace
-
-UnpacksSaved::UnpacksSaved(Node* owner) noexcept
-    : owner_(owner), before_(std::exchange(t_unpacks, this)) {}
-UnpacksSaved::~UnpacksSaved() { t_unpacks = before_; }
 
 struct InUseChain {
+  class End final : public InUse {
+   public:
+    End() noexcept : InUse(kKind, nullptr) {}
+
+   private:
+    static constexpr Kind kKind{[](const InUse*, const TensorImpl*) noexcept { return false; },
+                                [](const InUse*) noexcept { return ""; }};
+  };
+  // The chains of all threads that have made calls.
+  struct All {
+    std::mutex mutex;
+    std::vector<InUse**> heads;
+  };
+  static All& all() {
+    static auto* a = new All;  // threads end after statics do
+    return *a;
+  }
+  struct Registered {
+    Registered() {
+      const std::lock_guard lock(all().mutex);
+      all().heads.push_back(&InUse::newest);
+    }
+    ~Registered() {
+      const std::lock_guard lock(all().mutex);
+      std::erase(all().heads, &InUse::newest);
+    }
+    Registered(const Registered&) = delete;
+    Registered& operator=(const Registered&) = delete;
+  };
+  static InUse* register_thread() {
+    thread_local const Registered registered;
+    static auto* end = new End;
+    return end;
+  }
+  static void unlink(InUse* gone) noexcept {
+    for (InUse* u = InUse::newest; u != nullptr; u = u->before_)
+      if (u->before_ == gone) u->before_ = gone->before_;
+  }
+
   // The name of a call of this thread that uses `t`; null if there is none.
   static const char* here(const TensorImpl* t, bool but_innermost) noexcept {
-    for (const InUse* u = InUse::newest; u != nullptr; u = u->before_) {
-      if (u->thread_ != &thread_state) continue;
-      if (!std::exchange(but_innermost, false) && u->has(t)) return u->name();
-    }
+    for (const InUse* u = InUse::newest; u != nullptr; u = u->before_)
+      if (!std::exchange(but_innermost, false) && u->has(t)) return u->kind_->name(u);
     return nullptr;
   }
   static bool elsewhere(const TensorImpl* t) noexcept {
-    for (const InUse* u = InUse::newest; u != nullptr; u = u->before_)
-      if (u->thread_ != &thread_state && u->has(t)) return true;
+    const std::lock_guard lock(all().mutex);
+    for (InUse* const* head : all().heads) {
+      if (head == &InUse::newest) continue;
+      for (const InUse* u = *head; u != nullptr; u = u->before_)
+        if (u->has(t)) return true;
+    }
     return false;
   }
   // A node whose backward, on this thread, is about to read `t`.
@@ -46,22 +78,28 @@ struct InUseChain {
         if (u->owner_->saved_slot(i)->raw().impl() == t) return u->owner_;
     return nullptr;
   }
+  static void before_fork() { all().mutex.lock(); }
+  static void after_fork() { all().mutex.unlock(); }
   // A child has the calls of the thread that forked only.
   static void after_fork_in_child() {
-    InUse* after = nullptr;
-    for (InUse* u = InUse::newest; u != nullptr; u = u->before_) {
-      if (u->thread_ != &thread_state) continue;
-      (after != nullptr ? after->before_ : InUse::newest) = u;
-      u->after_ = after;
-      after = u;
-    }
-    (after != nullptr ? after->before_ : InUse::newest) = nullptr;
+    std::erase_if(all().heads, [](InUse** head) { return head != &InUse::newest; });
+    all().mutex.unlock();
   }
+
+  static constinit thread_local const UnpacksSaved* t_unpacks;
 };
+constinit thread_local const UnpacksSaved* InUseChain::t_unpacks = nullptr;
+
+InUse* InUse::first_of_thread() noexcept { return InUseChain::register_thread(); }
+void InUse::leave_chain() noexcept { InUseChain::unlink(this); }
+
+UnpacksSaved::UnpacksSaved(Node* owner) noexcept
+    : owner_(owner), before_(std::exchange(InUseChain::t_unpacks, this)) {}
+UnpacksSaved::~UnpacksSaved() { InUseChain::t_unpacks = before_; }
 
 namespace {
-[[maybe_unused]] const int registered =
-    pthread_atfork(nullptr, nullptr, InUseChain::after_fork_in_child);
+[[maybe_unused]] const int registered = pthread_atfork(
+    InUseChain::before_fork, InUseChain::after_fork, InUseChain::after_fork_in_child);
 }  // namespace
 
 void check_not_in_use(const TensorImpl* t, const char* what, bool by_innermost) {

@@ -6,36 +6,42 @@
 
 namespace cograd {
 
-// A list of what a call uses. Made and ended in calls from Python, with the interpreter's lock
-// held, which guards the chain of them; without such a lock a chain is one thread's.
+// What a call uses. Made and ended in calls from Python, with the interpreter's lock held, which
+// also guards the chains of other threads.
 class COGRAD_API InUse {
  public:
   InUse(const InUse&) = delete;
   InUse& operator=(const InUse&) = delete;
 
  protected:
-  InUse() noexcept : before_(newest) {
-    if (before_ != nullptr) before_->after_ = this;
+  // What is asked of it; a table of functions costs a call less than a virtual one.
+  struct Kind {
+    bool (*has)(const InUse*, const TensorImpl*) noexcept;
+    const char* (*name)(const InUse*) noexcept;
+  };
+  explicit InUse(const Kind& kind) noexcept : kind_(&kind), before_(newest) {
+    if (before_ == nullptr) [[unlikely]]
+      before_ = first_of_thread();
     newest = this;
   }
+  InUse(const Kind& kind, std::nullptr_t) noexcept : kind_(&kind), before_(nullptr) {}  // the end
   ~InUse() {
-    (after_ != nullptr ? after_->before_ : newest) = before_;
-    if (before_ != nullptr) before_->after_ = after_;
+    if (newest == this) [[likely]]
+      newest = before_;
+    else
+      leave_chain();  // a call of another stack of this thread began later
   }
 
  private:
   friend struct InUseChain;
-  virtual bool has(const TensorImpl* t) const noexcept = 0;
-  virtual const char* name() const noexcept = 0;
+  bool has(const TensorImpl* t) const noexcept { return kind_->has(this, t); }
+  // The end of every chain; this thread's chain is known to others from then on.
+  static InUse* first_of_thread() noexcept;
+  void leave_chain() noexcept;
 
-#ifdef Py_GIL_DISABLED
-  static constinit thread_local InUse* newest;
-#else
-  static constinit InUse* newest;
-#endif
+  static constinit thread_local InUse* newest __attribute__((tls_model("initial-exec")));
+  const Kind* kind_;
   InUse* before_;
-  InUse* after_ = nullptr;
-  const void* thread_ = &thread_state;
 };
 
 // The node whose saved tensors hooks unpack on this thread.

@@ -15,14 +15,24 @@ bool any_is(TensorList list, const TensorImpl* t) noexcept {
 }
 }  // namespace
 
-bool ArgumentsInUse::has(const TensorImpl* t) const noexcept {
-  for (size_t i = 0; i < record_->args.size(); ++i) {
-    if (args_[i].has_tensor() && is_or_stands_for(args_[i].tensor(), t)) return true;
-    if (args_[i].kind == COGRAD_TENSORS && any_is(args_[i].tensors(), t)) return true;
-  }
-  return any_is(outs_, t);
-}
+constexpr ArgumentsInUse::Kind ArgumentsInUse::kKind{
+    [](const InUse* u, const TensorImpl* t) noexcept {
+      const auto* use = static_cast<const ArgumentsInUse*>(u);
+      for (size_t i = 0; i < use->record_->args.size(); ++i) {
+        const Value& v = use->args_[i];
+        if (v.has_tensor() && is_or_stands_for(v.tensor(), t)) return true;
+        if (v.kind == COGRAD_TENSORS && any_is(v.tensors(), t)) return true;
+      }
+      return any_is(use->outs_, t);
+    },
+    [](const InUse* u) noexcept {
+      return static_cast<const ArgumentsInUse*>(u)->record_->spec.name;
+    }};
 
-bool TensorInUse::has(const TensorImpl* t) const noexcept { return is_or_stands_for(tensor_, t); }
+constexpr TensorInUse::Kind TensorInUse::kKind{
+    [](const InUse* u, const TensorImpl* t) noexcept {
+      return is_or_stands_for(static_cast<const TensorInUse*>(u)->tensor_, t);
+    },
+    [](const InUse* u) noexcept { return static_cast<const TensorInUse*>(u)->name_; }};
 
 }  // namespace cograd::python

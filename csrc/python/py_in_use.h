@@ -11,11 +11,10 @@ namespace cograd::python {
 class ArgumentsInUse final : public InUse {
  public:
   ArgumentsInUse(const OpRecord* r, const Value* args, TensorList outs = {}) noexcept
-      : record_(r), args_(args), outs_(outs) {}
+      : InUse(kKind), record_(r), args_(args), outs_(outs) {}
 
  private:
-  bool has(const TensorImpl* t) const noexcept override;
-  const char* name() const noexcept override { return record_->spec.name; }
+  static const Kind kKind;
 
   const OpRecord* record_;
   const Value* args_;
@@ -25,11 +24,10 @@ class ArgumentsInUse final : public InUse {
 // A tensor that Python code of the user's may meet in the middle of a call.
 class TensorInUse final : public InUse {
  public:
-  TensorInUse(const Tensor& t, const char* name) noexcept : tensor_(t), name_(name) {}
+  TensorInUse(const Tensor& t, const char* name) noexcept : InUse(kKind), tensor_(t), name_(name) {}
 
  private:
-  bool has(const TensorImpl* t) const noexcept override;
-  const char* name() const noexcept override { return name_; }
+  static const Kind kKind;
 
   const Tensor& tensor_;
   const char* name_;
