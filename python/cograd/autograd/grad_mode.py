@@ -25,6 +25,47 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def decorated(make: Callable[[], Any], func: Callable[..., Any]) -> Callable[..., Any]:
+    """``func``, of which each call enters what ``make()`` gives; of a generator, each step."""
+    if inspect.isgeneratorfunction(func):
+        return _step_by_step(make, func)
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        with make():
+            return func(*args, **kwargs)
+
+    return wrapper
+
+
+def _step_by_step(make: Callable[[], Any], func: Callable[..., Any]) -> Callable[..., Any]:
+    """Entered while the generator runs, and left while it is suspended."""
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        gen = func(*args, **kwargs)
+        try:
+            with make():
+                response = gen.send(None)
+            while True:
+                try:
+                    request = yield response
+                except GeneratorExit:
+                    with make():
+                        gen.close()
+                    raise
+                except BaseException as error:
+                    with make():
+                        response = gen.throw(error)
+                else:
+                    with make():
+                        response = gen.send(request)
+        except StopIteration as stop:
+            return stop.value
+
+    return wrapper
+
+
 class _Mode:
     """A context manager that is also a decorator; each call of the decorated enters a new one."""
 
@@ -43,42 +84,7 @@ class _Mode:
         if inspect.isclass(func):
             func.__init__ = self(func.__init__)  # type: ignore[method-assign]
             return cast(F, func)
-        if inspect.isgeneratorfunction(func):
-            return cast(F, self._wrap_generator(func))
-
-        @functools.wraps(func)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with self.clone():
-                return func(*args, **kwargs)
-
-        return cast(F, wrapper)
-
-    def _wrap_generator(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """The mode holds while the generator runs and is restored while it is suspended."""
-
-        @functools.wraps(func)
-        def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            gen = func(*args, **kwargs)
-            try:
-                with self.clone():
-                    response = gen.send(None)
-                while True:
-                    try:
-                        request = yield response
-                    except GeneratorExit:
-                        with self.clone():
-                            gen.close()
-                        raise
-                    except BaseException as error:
-                        with self.clone():
-                            response = gen.throw(error)
-                    else:
-                        with self.clone():
-                            response = gen.send(request)
-            except StopIteration as stop:
-                return stop.value
-
-        return wrapper
+        return cast(F, decorated(self.clone, func))
 
 
 class _NoArgMode(_Mode):

@@ -3,42 +3,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-import sys
 from collections.abc import Callable
 from typing import Any
 
+from cograd.autograd.grad_mode import decorated
+
 __all__ = ["context_decorator"]
-
-
-def _wrap_generator(factory: Callable[[], Any], func: Callable[..., Any]) -> Callable[..., Any]:
-    """A generator function whose steps each run in a context of their own."""
-
-    @functools.wraps(func)
-    def steps(*args: Any, **kwargs: Any) -> Any:
-        generator = func(*args, **kwargs)
-        try:
-            with factory():
-                value = generator.send(None)
-            while True:
-                try:
-                    sent = yield value
-                except GeneratorExit:
-                    with factory():
-                        generator.close()
-                    raise
-                except BaseException:
-                    error = sys.exc_info()[1]
-                    with factory():
-                        value = generator.throw(error)
-                else:
-                    with factory():
-                        value = generator.send(sent)
-        except StopIteration as end:
-            return end.value
-
-    return steps
 
 
 def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,16 +29,7 @@ def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
             "Cannot decorate classes; it is ambiguous whether or not only the constructor or all "
             "methods should have the context manager applied: decorate each of them individually."
         )
-    factory = ctx if callable(ctx) else lambda: ctx
-    if inspect.isgeneratorfunction(func):
-        return _wrap_generator(factory, func)
-
-    @functools.wraps(func)
-    def inside(*args: Any, **kwargs: Any) -> Any:
-        with factory():
-            return func(*args, **kwargs)
-
-    return inside
+    return decorated(ctx if callable(ctx) else lambda: ctx, func)
 
 
 class _DecoratorContextManager:
