@@ -78,16 +78,23 @@ void fail_released(const Node* owner) {
                "tensors after calling backward.");
 }
 
+namespace {
+// `alias` becomes a result of `maker`.
+Tensor made_by(Tensor alias, Node* maker, uint32_t output_nr) {
+  maker->retain();
+  alias->grad_fn = maker;
+  alias->output_nr = output_nr;
+  return alias;
+}
+}  // namespace
+
 Tensor fixed_view(const Tensor& t) {
   if (thread_state.saved_hooks != nullptr) return t;  // hooks see the tensor itself
   Node* maker = grad_fn(t.impl());
   Tensor view = detach(t);
   if (transforms_open()) copy_tangents(t, view);
-  if (maker != nullptr) {
-    maker->retain();
-    view->grad_fn = maker;
-    view->output_nr = t->output_nr;
-  } else if (t->base == nullptr) {
+  if (maker != nullptr) return made_by(std::move(view), maker, t->output_nr);
+  if (t->base == nullptr) {
     t->retain();
     view->base = t.impl();
     view->view_version = view->current_version() - 1;  // its grad_fn is made when asked for
@@ -208,9 +215,6 @@ void pack_layers(PackedSlot& slot, Tensor value, SavedHookScope* s) {
   if (outer != nullptr) pack_layers(slot, std::move(value), outer);
 }
 
-}  // namespace
-
-namespace {
 // What only the op that saves it knows stays so: a hook may keep what it gets, and change that.
 Tensor shown_to_hooks(const Tensor& t) {
   if (t->pyobj != nullptr || is_batched(t)) return t;
@@ -218,12 +222,9 @@ Tensor shown_to_hooks(const Tensor& t) {
   if (maker == nullptr && requires_grad(t)) return t;
   Tensor shown = detach(t);
   copy_tangents(t, shown);
-  if (maker == nullptr) return shown;
-  maker->retain();
-  shown->grad_fn = maker;
-  shown->output_nr = t->output_nr;
-  return shown;
+  return maker == nullptr ? shown : made_by(std::move(shown), maker, t->output_nr);
 }
+
 }  // namespace
 
 void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope) {
@@ -318,10 +319,7 @@ Tensor PackedSlot::unpack(Node* owner) {
   const Tensor given = std::exchange(t, detach(t));
   copy_tangents(given, t);
   if (maker == nullptr) return t;
-  maker->retain();
-  t->grad_fn = maker;
-  t->output_nr = is_output ? output_nr : edge.input_nr;
-  return t;
+  return made_by(std::move(t), maker, is_output ? output_nr : edge.input_nr);
 }
 
 Tensor unpack_saved(Node* owner, SavedTensor& s) {
@@ -350,10 +348,7 @@ Tensor unpack_saved(Node* owner, SavedTensor& s) {
   Tensor out = Tensor::steal(t->alias());
   if (transforms_open()) [[unlikely]]
     copy_tangents(t, out);
-  owner->retain();
-  out->grad_fn = owner;
-  out->output_nr = ids.output_nr;
-  return out;
+  return made_by(std::move(out), owner, ids.output_nr);
 }
 
 }  // namespace cograd

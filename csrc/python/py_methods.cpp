@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "autograd/backward_job.h"
+#include "ops/core/resize.h"
 #include "ops/core/strides.h"
 #include "python/py_nodes.h"
 #include "python/py_ops.h"
@@ -267,10 +268,7 @@ PyObject* method_is_set_to(PyObject* o, PyObject* other) {
   return guarded([&] {
     COGRAD_CHECK_TYPE(is_tensor(other), "is_set_to(): expected a Tensor, got ",
                       Py_TYPE(other)->tp_name);
-    const Tensor& a = unwrap(o);
-    const Tensor& b = unwrap(other);
-    return truth(a->storage == b->storage && a.bytes() == b.bytes() && same(a.sizes(), b.sizes()) &&
-                 same(a.strides(), b.strides()));
+    return truth(is_set_to(unwrap(o), unwrap(other)));
   });
 }
 PyObject* method_get_device(PyObject*, PyObject*) { return PyLong_FromLong(-1); }

@@ -43,10 +43,8 @@ void grow_storage(TensorImpl* p, int64_t nbytes) {
   old->release();
 }
 
-bool same_memory(const Tensor& t, const Tensor& before) {
-  return t->storage == before->storage && t.bytes() == before.bytes() &&
-         t.dtype() == before.dtype() && same(t.sizes(), before.sizes()) &&
-         same(t.strides(), before.strides());
+bool unchanged(const Tensor& t, const Tensor& before) {
+  return is_set_to(t, before) && t.dtype() == before.dtype();
 }
 
 // A handler of warnings may run code that changes the tensors; then nothing is written.
@@ -61,14 +59,19 @@ void warn_of_resize(const char* op, const Tensor& out, const Tensor& result) {
       "they have zero elements. You can explicitly reuse an out tensor t by resizing it, "
       "inplace, "
       "to zero elements with t.resize_(0)."));
-  COGRAD_CHECK(same_memory(out, out_before) && same_memory(result, result_before) &&
-                   requires_grad(out) == grad,
-               op,
-               "(): out= or an input was changed while the warning that out= is resized was "
-               "shown");
+  COGRAD_CHECK(
+      unchanged(out, out_before) && unchanged(result, result_before) && requires_grad(out) == grad,
+      op,
+      "(): out= or an input was changed while the warning that out= is resized was "
+      "shown");
 }
 
 }  // namespace
+
+bool is_set_to(const Tensor& a, const Tensor& b) noexcept {
+  return a->storage == b->storage && a.bytes() == b.bytes() && same(a.sizes(), b.sizes()) &&
+         same(a.strides(), b.strides());
+}
 
 void check_unused(const char* op, const Tensor& t) {
   check_not_in_use(t.impl(), op, true);

@@ -11,6 +11,8 @@ void check_growth(const char* op, const Tensor& t, IntList sizes);
 void resize_dense(const char* op, const Tensor& t, IntList sizes, IntList strides);
 // Gives an out= tensor the shape of the result, and its order of dims; warns if it had elements.
 void resize_out(const char* op, const Tensor& out, const Tensor& result);
+// Whether both are the same memory with the same geometry.
+COGRAD_API bool is_set_to(const Tensor& a, const Tensor& b) noexcept;
 // Raises if a call that is under way, but the innermost, uses `t`.
 void check_unused(const char* op, const Tensor& t);
 // Sizes, strides and first element, unchecked.

@@ -70,10 +70,11 @@ bool add_resize(const char* name, const char* args, const char* doc, OpRecord::C
 }  // namespace
 
 void change_geometry(const Tensor& self, const char* op, const Value* args, MakeView make) {
-  if (!is_batched(self)) check_untransformed(self, (std::string(op) + "_").c_str());
-  check_unused((std::string(op) + "_").c_str(), self);
+  const std::string name = std::string(op) + "_";
+  if (!is_batched(self)) check_untransformed(self, name.c_str());
+  check_unused(name.c_str(), self);
   const bool tracked = thread_state.grad_enabled && requires_grad(self);
-  check_inplace(memory_of(self), (std::string(op) + "_").c_str(), tracked);
+  check_inplace(memory_of(self), name.c_str(), tracked);
   const Tensor view = make(args);
   const NodeRef node = NodeRef::borrow(view->grad_fn);
   if (is_batched(self)) replace_samples(self, view);
