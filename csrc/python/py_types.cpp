@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 
+#include "ops/core/fill_value.h"
 #include "python/py_class.h"
 #include "python/py_overrides.h"
 #include "python/py_tensor.h"
@@ -458,17 +459,7 @@ Scalar item(const Tensor& t) {
   check_one_value(t, ".item() or bool()");
   COGRAD_CHECK(t.numel() == 1, "a Tensor with ", t.numel(),
                " elements cannot be converted to Scalar");
-  return dispatch_values(t.dtype(), [&](auto tag) -> Scalar {
-    using T = typename decltype(tag)::type;
-    if constexpr (std::is_same_v<T, bool>)  // memory from elsewhere holds any byte there
-      return Scalar(*t.bytes() != 0);
-    else if constexpr (is_complex_type<T> || std::is_same_v<T, uint64_t>)
-      return Scalar(*t.data<T>());
-    else if constexpr (std::is_integral_v<T>)
-      return Scalar(static_cast<long long>(*t.data<T>()));
-    else
-      return Scalar(static_cast<double>(*t.data<T>()));
-  });
+  return only_element(t);
 }
 
 PyObject* scalar_object(const Scalar& s) {

@@ -29,6 +29,6 @@ inline Tensor finish_factory(Tensor t, bool requires_grad) {
 Tensor empty_like_format(const char* op, const Tensor& x, DType t,
                          std::optional<std::string_view> memory_format);
 // Raises if a number cannot be represented in dtype t even approximately.
-void check_representable(const Scalar& v, DType t);
+COGRAD_API void check_representable(const Scalar& v, DType t);
 
 }  // namespace cograd

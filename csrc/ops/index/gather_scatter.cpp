@@ -2,6 +2,8 @@
 // gather, scatter and their relatives: one index per element along one dim.
 #include "ops/index/gather_scatter.h"
 
+#include "ops/core/fill_value.h"
+
 namespace cograd {
 
 namespace {
@@ -191,7 +193,7 @@ struct Scatter {
     if constexpr (kTensor) {
       return value;
     } else {
-      const Tensor one = wrapped_number(value, self.dtype());
+      const Tensor one = fill_value("scatter", value, self.dtype());
       const Dims strides(static_cast<size_t>(index.dim()), 0);
       return alias_strided(one, index.sizes(), strides, one.bytes());
     }

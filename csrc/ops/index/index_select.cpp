@@ -2,6 +2,8 @@
 // Whole slices picked by a vector of indices along one dim: index_select, index_add, index_copy,
 // index_fill.
 #include "kernels/index.h"
+#include "ops/core/fill_value.h"
+#include "ops/core/options.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {
@@ -139,6 +141,7 @@ struct IndexAdd {
     COGRAD_CHECK(is_differentiable(self.dtype()) || !alpha.is_float(),
                  "index_add(): For integral input tensors, argument alpha must not be a floating "
                  "point number.");
+    check_representable(alpha, self.dtype());
     ctx->dim = s.dim;
     ctx->alpha = alpha;
     ctx.save(s.index);
@@ -210,14 +213,10 @@ struct IndexFill {
   static Tensor forward(Ctx<IndexFill>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const TensorOrScalar& value) {
     Slices s = slices_of("index_fill", self, dim, index);
-    Tensor v = value.is_tensor() ? value.tensor() : wrapped_number(value.scalar(), self.dtype());
-    COGRAD_CHECK(v.dim() == 0,
-                 "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
-                 v.dim(), " dimension(s).");
-    v = raw_cast(v, self.dtype());
+    const Tensor v = fill_value("index_fill", value, self.dtype());
     ctx->dim = s.dim;
     ctx.save(s.index);
-    Tensor out = rewrite_target(ctx, self, true, {&v, &s.index});
+    Tensor out = rewrite_target(ctx, self, true, {&s.index});
     const Axis a = axis_of(self.sizes(), s.dim);
     kernels::index_fill(out.itemsize(), out.bytes(), a.outer, a.n, a.inner, s.index.data<int64_t>(),
                         s.count, v.bytes(), s.dim);

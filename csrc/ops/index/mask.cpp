@@ -2,6 +2,7 @@
 // Masks: masked_fill, masked_select, masked_scatter.
 #include "kernels/index.h"
 #include "ops/core/batch_call.h"
+#include "ops/core/fill_value.h"
 
 #include <cstring>
 
@@ -68,11 +69,7 @@ struct MaskedFill {
   static Tensor forward(Ctx<MaskedFill>& ctx, const Tensor& self, const Tensor& mask,
                         const TensorOrScalar& value) {
     check_mask("masked_fill_", mask);
-    Tensor v = value.is_tensor() ? value.tensor() : wrapped_number(value.scalar(), self.dtype());
-    COGRAD_CHECK(v.dim() == 0,
-                 "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
-                 v.dim(), " dimension(s).");
-    v = raw_cast(v, self.dtype());
+    const Tensor v = fill_value("masked_fill", value, self.dtype());
     const Dims shape = joint_shape("masked_fill", self, mask, ctx.inplace_target() != nullptr);
     ctx.save(mask);
     Tensor m = mask;

@@ -2,6 +2,7 @@
 // Products with vectors (mv, dot, outer, inner) and products added to a tensor (addmm and others).
 #include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
+#include "ops/core/options.h"
 #include "ops/linalg/matmul.h"
 
 namespace cograd {
@@ -180,6 +181,8 @@ void check_factors(const char* name, DType product, Scalar& beta, Scalar& alpha)
   COGRAD_CHECK(is_complex(product) || (!beta.is_complex() && !alpha.is_complex()), name,
                "(): expected real factors beta and alpha for tensors of dtype ",
                dtype_name(product));
+  check_representable(beta, product);
+  check_representable(alpha, product);
   if (is_differentiable(product)) return;
   beta = Scalar(beta.to_int());
   alpha = Scalar(alpha.to_int());
