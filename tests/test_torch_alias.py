@@ -80,6 +80,74 @@ def test_every_module_is_the_same_object(tmp_path):
     ]
 
 
+def test_metadata_names_torch_before_it_is_imported(tmp_path):
+    program(
+        tmp_path,
+        """
+        import importlib.metadata, importlib.util, sys
+        assert importlib.util.find_spec("torch") is not None
+        print(importlib.metadata.version("torch"), importlib.metadata.metadata("torch")["Name"])
+        print(importlib.metadata.packages_distributions()["torch"])
+        assert "cograd" not in sys.modules
+        import torch
+        assert importlib.metadata.version("torch") == torch.__version__
+        found = [d.version for d in importlib.metadata.distributions(name="torch")]
+        assert found[0] == torch.__version__
+        """,
+    )
+    out = run("-m", "cograd", "run", "program.py", cwd=tmp_path).stdout.splitlines()
+    assert out == ["2.13.0+cograd torch", "['torch']"]
+
+
+def test_metadata_of_an_alias_within_the_process(tmp_path):
+    code = """
+        import importlib.metadata, cograd
+        cograd.install_as_torch()
+        print(importlib.metadata.version("torch"), importlib.metadata.version("Torch"))
+        """
+    out = run(program(tmp_path, code), cwd=tmp_path).stdout
+    assert out == "2.13.0+cograd 2.13.0+cograd\n"
+
+
+def test_names_that_packages_ask_of_fx(tmp_path):
+    program(
+        tmp_path,
+        """
+        import torch, torch.fx
+        from torch.fx import GraphModule, Proxy
+        from torch.distributed.tensor import DTensor
+        x = torch.ones(2)
+        assert not isinstance(x, (Proxy, torch.fx.Node, DTensor))
+        assert not isinstance(torch.nn.Linear(1, 1), GraphModule)
+        @torch.fx.wrap
+        def double(x):
+            return x * 2
+        assert double(x).tolist() == [2, 2] and torch.fx.wrap("double") == "double"
+        class Mine(torch.fx.Tracer):
+            pass
+        for call in (
+            lambda: Mine(),
+            lambda: Proxy(None),
+            lambda: DTensor(x),
+            lambda: torch.fx.wrap(3),
+            lambda: torch.fx.symbolic_trace(double),
+            lambda: __import__("torch.fx.passes"),
+        ):
+            try:
+                call()
+            except Exception as error:
+                print(type(error).__name__, error)
+        """,
+    )
+    out = run("-m", "cograd", "run", "program.py", cwd=tmp_path).stdout.splitlines()
+    assert out[0].startswith("NotImplementedError fx.Mine: graph capture is not offered")
+    assert out[1].startswith("NotImplementedError fx.Proxy: graph capture is not offered")
+    assert out[2].startswith("NotImplementedError distributed.tensor.DTensor: ")
+    assert out[3].startswith("RuntimeError fx.wrap(): argument 'fn_or_name' must be a function")
+    assert "'symbolic_trace': graph capture is not offered" in out[4]
+    assert out[5].startswith("ModuleNotFoundError No module named 'torch.fx.passes': graph capt")
+
+
 def test_names_that_packages_ask_of_tracers_and_compilers(tmp_path):
     program(
         tmp_path,
@@ -114,7 +182,7 @@ def test_names_that_packages_ask_of_tracers_and_compilers(tmp_path):
             lambda: torch.zeros(2, dtype=torch.complex32),
             lambda: torch.SymInt(3),
             lambda: torch.onnx.export(None, x, "f"),
-            lambda: __import__("torch.fx"),
+            lambda: __import__("torch.export"),
         ):
             try:
                 call()
@@ -127,7 +195,7 @@ def test_names_that_packages_ask_of_tracers_and_compilers(tmp_path):
     assert out[1].startswith("TypeError zeros(): argument 'dtype' does not take complex32")
     assert out[2].startswith("NotImplementedError SymInt: graph capture is not offered")
     assert out[3].startswith("AttributeError module 'cograd.onnx' has no attribute 'export': ")
-    assert out[4].startswith("ModuleNotFoundError No module named 'torch.fx': graph capture")
+    assert out[4].startswith("ModuleNotFoundError No module named 'torch.export': export of")
 
 
 def test_a_script_is_run_as_python_runs_it(tmp_path):
@@ -296,7 +364,7 @@ def test_install_in_a_program(tmp_path):
         y = torch.ones(2).as_subclass(Mine) + 1
         assert type(y) is Mine
         try:
-            import torch.fx
+            import torch.fx.passes
         except ModuleNotFoundError as error:
             print(error.name, "graph capture" in str(error))
         try:
@@ -309,7 +377,7 @@ def test_install_in_a_program(tmp_path):
             print("sparse tensors are not offered" in str(error))
         """
     out = run(program(tmp_path, code), cwd=tmp_path).stdout
-    assert out == "add\ntorch.fx True\nNo module named 'torch.there_is_no_such'\nTrue\n"
+    assert out == "add\ntorch.fx.passes True\nNo module named 'torch.there_is_no_such'\nTrue\n"
 
 
 def test_it_refuses_when_torch_is_loaded(tmp_path):

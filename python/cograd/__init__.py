@@ -132,6 +132,7 @@ _LAZY_MODULES = frozenset(
         "fft",
         "func",
         "futures",
+        "fx",
         "hub",
         "jit",
         "library",

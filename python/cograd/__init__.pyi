@@ -82,6 +82,7 @@ from cograd._C import frombuffer as frombuffer
 from cograd import func as func
 from cograd import functional as functional
 from cograd import futures as futures
+from cograd import fx as fx
 from cograd.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from cograd.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
 from cograd.amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype

@@ -120,8 +120,7 @@ NAMES = {
             "Use Value fork wait import_ir_module import_ir_module_from_buffer "
             "merge_type_from_type_comment parse_ir parse_schema parse_type_comment"
         ),
-        "fx": "fx sym_float sym_fresh_size sym_int sym_ite sym_max "
-        "sym_min sym_not sym_sqrt sym_sum",
+        "fx": "sym_float sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
         "export": "export",
         "gpu": (
             "Stream Event cudnn_affine_grid_generator cudnn_batch_norm cudnn_convolution "
@@ -263,6 +262,7 @@ NAMES = {
 WHOLE = {
     "accelerator": "gpu",
     "distributed": "distributed",
+    "fx": "fx",
     "mps": "gpu",
     "mtia": "gpu",
     "onnx": "export",

@@ -7,7 +7,7 @@ import importlib
 import importlib.machinery
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +21,7 @@ __all__ = ["VERSION", "children_environment", "install_as_torch", "show_as_torch
 VERSION = "2.13.0+cograd"  # of the torch whose names and behaviour these are
 # Modules of torch's tracers that packages import to ask whether one is at work.
 _TRACERS = ("_subclasses.fake_tensor", "fx.experimental.proxy_tensor")
-_FOLDER = str(Path(__file__).parent / "_as_torch")
+_FOLDER = str(Path(__file__).parent / "_as_torch")  # the module torch, and its metadata
 
 
 class _AliasLoader(Loader):
@@ -80,22 +80,6 @@ class _AliasFinder(MetaPathFinder):
         return importlib.machinery.ModuleSpec(
             fullname, _AliasLoader(real), origin=origin, is_package=package
         )
-
-    def find_distributions(self, context: Any = None) -> Iterable[Any]:
-        """What ``importlib.metadata.version("torch")`` asks for."""
-        if context is None or (context.name or "").lower() != "torch":
-            return ()
-        from importlib.metadata import Distribution
-
-        class Torch(Distribution):
-            def read_text(self, filename: str) -> str | None:
-                text = f"Metadata-Version: 2.1\nName: torch\nVersion: {VERSION}\n"
-                return text if filename == "METADATA" else None
-
-            def locate_file(self, path: Any) -> Any:
-                return Path(_FOLDER) / path
-
-        return (Torch(),)
 
 
 def _answering(module: ModuleType) -> None:

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names of torch.distributed.tensor that programs ask with isinstance: nothing is sharded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cograd import _absent
+
+__all__ = ["DTensor"]
+
+
+class DTensor:
+    """What a tensor with parts on several ranks would be an instance of: nothing is."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise _absent.refused("distributed.tensor.DTensor", "distributed")
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)
