@@ -214,6 +214,19 @@ def test_dropout():
             F.dropout(x, p)
 
 
+@pytest.mark.parametrize("inplace", [False, True])
+def test_channels_of_dropout3d(inplace):
+    for shape, channels in (((2, 30, 2, 2, 2), 2), ((30, 2, 2, 2), 1)):
+        torch.manual_seed(0)
+        x = torch.ones(shape)
+        out = F.dropout3d(x, 0.5, inplace=inplace)
+        assert out.shape == shape and (out is x) == inplace
+        kept = out.flatten(channels)
+        assert torch.equal(kept, kept[..., :1].expand_as(kept))
+        assert sorted(set(kept[..., 0].flatten().tolist())) == [0, 2]
+        assert torch.equal(F.dropout3d(torch.ones(shape), 0.5, training=False), torch.ones(shape))
+
+
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(5, 4)), RNG.normal(size=(5, 4))
 SIGN = np.where(RNG.normal(size=(5, 4)) > 0, 1.0, -1.0)

@@ -57,9 +57,9 @@ def feature_alpha_dropout(
     return _run("feature_alpha_dropout", input, p, training, inplace)
 
 
-def _channels(input: Tensor, p: float, training: bool, inplace: bool, dims: int) -> Tensor:
-    """Zeroes whole channels of (N, C, *), or of (C, *) with ``dims`` dims."""
-    if input.dim() == dims:
+def _channels(input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Tensor:
+    """Zeroes whole channels of (N, C, *), or of (C, *) unless ``batched``."""
+    if not batched:
         result = _run("feature_dropout", input.unsqueeze(0), p, training, inplace)
         return input if inplace else result.squeeze(0)
     return _run("feature_dropout", input, p, training, inplace)
@@ -77,7 +77,7 @@ def dropout1d(
             "spatial dimension, a channel dimension, and an optional batch dimension "
             "(i.e. 2D or 3D inputs)."
         )
-    return _channels(input, p, training, inplace, 2)
+    return _channels(input, p, training, inplace, input.dim() == 3)
 
 
 def dropout2d(
@@ -97,7 +97,7 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Zeroes whole channels of (N, C, D, H, W) with probability ``p``."""
+    """Zeroes whole channels of (N, C, D, H, W) or (C, D, H, W) with probability ``p``."""
     _check(p)
     if input.dim() not in (4, 5):
         warnings.warn(
@@ -105,4 +105,4 @@ def dropout3d(
             "will result in an error in a future release.",
             stacklevel=2,
         )
-    return _run("feature_dropout", input, p, training, inplace)
+    return _channels(input, p, training, inplace, input.dim() == 5)
