@@ -101,6 +101,8 @@ def byte() -> Tensor:
 
 
 FIRST = tensor([0])
+DOUBLE = tensor(1e39, dtype=float64)
+MATRIX = cograd.ones(2, 2)
 TOO_LARGE = {
     "clamp max": lambda x: x.clamp(max=300),
     "clamp min": lambda x: x.clamp(min=-300),
@@ -125,12 +127,34 @@ TOO_LARGE = {
     "index_fill_": lambda x: x.index_fill_(0, FIRST, 300),
     "scatter": lambda x: x.scatter(0, FIRST, 300),
     "scatter_": lambda x: x.scatter_(0, FIRST, 300),
+    "masked_fill of a tensor": lambda x: x.masked_fill(x > 3, tensor(300)),
+    "index_fill of a tensor": lambda x: x.index_fill(0, FIRST, tensor(300)),
+    "index_add": lambda x: x.index_add(0, FIRST, x[:1], alpha=300),
+    "x[mask] =": lambda x: x.__setitem__(x > 3, 300),
+    "x[mask] = a tensor": lambda x: x.__setitem__(x > 3, tensor(300)),
+    "x[index] =": lambda x: x.__setitem__(FIRST, 300),
+    "addmm alpha": lambda x: cograd.addmm(x, x[None], cograd.stack([x, x]), alpha=300),
+    "addmm beta": lambda x: cograd.addmm(x, x[None], cograd.stack([x, x]), beta=300),
+    "addmv": lambda x: cograd.addmv(x, cograd.stack([x, x]), x, alpha=300),
+    "addr": lambda x: cograd.addr(x, x, x, alpha=300),
+    "baddbmm": lambda x: cograd.baddbmm(x, x[None, None], cograd.stack([x, x])[None], beta=300),
     "fill_ float": lambda x: x.fill_(-1.0),
     "full": lambda x: cograd.full((2,), 255.9, dtype=x.dtype),
     "full below": lambda x: cograd.full((2,), -0.5, dtype=x.dtype),
     "float32 clamp": lambda x: x.float().clamp(max=1e300),
     "float32 where": lambda x: cograd.where(x > 3, x.float(), 1e300),
     "float32 leaky_relu": lambda x: F.leaky_relu(x.float(), 1e300),
+    "float32 masked_fill": lambda x: x.float().masked_fill(x > 3, -1e39),
+    "float32 masked_fill of a tensor": lambda x: x.float().masked_fill(x > 3, DOUBLE),
+    "float32 index_fill": lambda x: x.float().index_fill(0, FIRST, 1e39),
+    "float32 scatter": lambda x: x.float().scatter(0, FIRST, 1e39),
+    "float32 x[mask] =": lambda x: x.float().__setitem__(x > 3, 1e39),
+    "float32 addmm": lambda x: cograd.addmm(x.float(), x.float()[None], MATRIX, beta=1e39),
+    "float16 masked_fill": lambda x: x.half().masked_fill(x > 3, -1e9),
+    "float16 index_fill": lambda x: x.half().index_fill(0, FIRST, 65505),
+    "float16 scatter": lambda x: x.half().scatter(0, FIRST, 1e6),
+    "bfloat16 masked_fill": lambda x: x.bfloat16().masked_fill(x > 3, 3.4e38),
+    "complex64 masked_fill": lambda x: x.cfloat().masked_fill(x > 3, 1e39j),
 }
 
 
@@ -155,6 +179,23 @@ def test_numbers_that_wrap_in_torch_wrap():
     assert x.float().clamp(max=math.inf).tolist() == [1, 5]
     assert cograd.pow(x.float(), 1e300).tolist() == [1, math.inf]
     assert cograd.nan_to_num(x.float(), posinf=1e300).tolist() == [1, 5]
+    assert x.masked_fill(x > 3, tensor(2.9)).tolist() == [1, 2]
+    assert x.half().masked_fill(x > 3, -65504).tolist() == [1, -65504]
+    assert x.half().masked_fill(x > 3, -math.inf).tolist() == [1, -math.inf]
+    assert x.bfloat16().masked_fill(x > 3, -1e9).tolist()[0] == 1
+    half = x.half()
+    half[x > 3] = 1e6
+    assert half.tolist() == [1, math.inf]
+
+
+def test_alpha_dropout_draws_in_the_order_of_memory():
+    cograd.set_rng("torch")
+    try:
+        cograd.manual_seed(0)
+        kept = F.alpha_dropout(cograd.ones(3, 4).t(), 0.5, True) > 0
+    finally:
+        cograd.set_rng("philox")
+    assert kept.tolist() == [[False] * 3, [False, False, True], [True] * 3, [False, True, True]]
 
 
 def test_trapezoid_of_integers_sums_in_int64():

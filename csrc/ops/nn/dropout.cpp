@@ -215,7 +215,7 @@ struct AlphaDropout {
   static Tensor forward(const Tensor& x, double p, bool train) {
     check_rate(ErrorKind::Runtime, p);
     if (idle(x, p, train)) return x;
-    const Tensor keep = empty(x.sizes(), real_dtype(x.dtype()));
+    const Tensor keep = empty_preserving(x, real_dtype(x.dtype()));
     fill_keep(keep, nullptr, p);
     return alpha_dropped(x, p, keep);
   }
