@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -219,7 +218,7 @@ def test_cached_in_a_new_process_is_fast(root):
         return float(result.stdout)
 
     run()
-    # Of the time in which Python starts and imports cograd: processor time, the same on a slow machine.
+    # Of the processor time in which Python starts and imports cograd, on machines slow or not.
     assert min(run() for _ in range(5)) < 0.6
 
 

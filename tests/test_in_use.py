@@ -234,7 +234,8 @@ def test_a_signal_handler_leaves_what_is_split(call):
 
 @pytest.mark.filterwarnings("ignore:Anomaly")
 @pytest.mark.skipif(
-    sys.version_info >= (3, 12), reason="CPython collects between instructions, not inside of a call"
+    sys.version_info >= (3, 12),
+    reason="CPython collects between instructions, not inside of a call",
 )
 def test_a_collection_while_a_view_is_made():
     x = torch.rand(200, 200).requires_grad_()

@@ -288,7 +288,7 @@ def __getattr__(name: str) -> _Any:
         value = getattr(import_module(f"cograd.{_LAZY_NAMES[name]}"), name)
         globals()[name] = value
         return value
-    if name in ("_dynamo", "_utils", "_vmap_internals"):
+    if name in ("_dynamo", "_higher_order_ops", "_utils", "_vmap_internals"):
         return import_module(f"cograd.{name}")
     if name.startswith(("_foreach_", "_assert", "_check", "_softmax", "_log_softmax")):
         for place in ("_foreach",) if name[1] == "f" else ("_checks", "_native"):

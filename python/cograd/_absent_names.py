@@ -139,8 +139,7 @@ NAMES = {
         ),
         "dispatcher": (
             "DispatchKey DispatchKeySet ExcludeDispatchKeyGuard Tag "
-            "prepare_multiprocessing_environment _decomp _functorch _higher_order_ops _ops "
-            "_prims_common"
+            "prepare_multiprocessing_environment _decomp _functorch _ops _prims_common"
         ),
         "compiler": "_inductor",
         "meta": "_subclasses",
@@ -260,6 +259,7 @@ NAMES = {
 
 # Modules that answer a few names; of what else is asked the topic is known.
 WHOLE = {
+    "_higher_order_ops": "dispatcher",
     "accelerator": "gpu",
     "distributed": "distributed",
     "fx": "fx",

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch's operations that take functions: the scan, which is a few ops here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cograd import _absent
+from cograd._higher_order_ops.associative_scan import associative_scan
+
+__all__ = ["associative_scan"]
+
+if not TYPE_CHECKING:
+    __getattr__ = _absent.reporter(__name__)
