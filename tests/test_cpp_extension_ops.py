@@ -219,7 +219,7 @@ def test_cached_in_a_new_process_is_fast(root):
 
     run()
     # Of the processor time in which Python starts and imports cograd, on machines slow or not.
-    assert min(run() for _ in range(5)) < 0.6
+    assert min(run() for _ in range(5)) < 1
 
 
 # ---------------------------------------------------------------------------- cograd.ops
