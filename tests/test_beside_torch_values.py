@@ -188,6 +188,70 @@ def test_numbers_that_wrap_in_torch_wrap():
     assert half.tolist() == [1, math.inf]
 
 
+MASK = tensor([True, False])
+SAMPLES = tensor([300, 5])
+UNDER_VMAP = {
+    "value for each sample": (lambda v: byte().masked_fill(MASK, v), SAMPLES),
+    "one value": (lambda x: x.masked_fill(MASK, tensor(300)), byte()[None]),
+    "mask for each sample": (lambda m: byte().masked_fill(m, tensor(300)), MASK[None]),
+    "float16": (lambda v: byte().half().masked_fill(MASK, v), tensor([-1e9, 5])),
+    "complex": (lambda x: x.masked_fill(MASK, tensor(1j)), cograd.ones(1, 2)),
+    "addmm": (lambda x: cograd.addmm(x, x, x, alpha=300), byte().expand(1, 2, 2)),
+    "addmm beta": (lambda x: cograd.addmm(x, x, x, beta=1e39), cograd.ones(1, 2, 2)),
+    "baddbmm": (lambda x: cograd.baddbmm(x, x, x, beta=300), byte().expand(1, 1, 2, 2)),
+}
+
+
+@pytest.mark.parametrize(("f", "x"), UNDER_VMAP.values(), ids=UNDER_VMAP.keys())
+def test_numbers_that_the_dtype_has_not_raise_under_vmap(f, x):
+    with pytest.raises(RuntimeError, match="cannot be converted to type"):
+        cograd.vmap(f)(x)
+
+
+def test_factors_of_integer_products_are_cut_under_vmap_too():
+    x = cograd.ones(2, 2, dtype=cograd.int64)
+    got = cograd.vmap(lambda x: cograd.addmm(x, x, x, alpha=2.5))(x[None])
+    assert got.dtype == cograd.int64 and got[0].tolist() == [[5, 5], [5, 5]]
+
+
+def test_messages_name_the_op_and_the_argument():
+    x, m = byte(), cograd.ones(2, 2)
+    for call, text in [
+        (lambda: x.masked_fill(MASK, 300), r"masked_fill\(\): value 300 cannot .* uint8"),
+        (lambda: x.__setitem__(MASK, 300), r"__setitem__\(\): value 300 cannot .* uint8"),
+        (lambda: x.index_add(0, FIRST, x[:1], alpha=300), r"index_add\(\): alpha 300 cannot"),
+        (lambda: cograd.addmm(m, m, m, beta=1e39), r"addmm\(\): beta 1e\+39 cannot .* float32"),
+        (lambda: x.masked_fill(MASK, tensor(2**53 + 1)), "value 9007199254740993 cannot"),
+        (lambda: m.long().masked_fill(m > 0, complex(math.nan, 0)), r"value \(nan, 0\) cannot"),
+        (lambda: x.masked_fill(MASK, complex(-0.5, 0)), r"value \(-0.5, 0\) cannot"),
+    ]:
+        with pytest.raises(RuntimeError, match=text):
+            call()
+
+
+def test_whole_numbers_are_rounded_to_float32_once():
+    v = 2**60 + 2**36 + 1
+    expected = 1.1529216420458004e18
+    zero, first = cograd.zeros(1), tensor([True])
+    for value in (v, tensor(v)):
+        assert zero.masked_fill(first, value).item() == expected
+        assert zero.index_fill(0, FIRST, value).item() == expected
+    assert cograd.full((1,), v, dtype=float32).item() == expected
+    assert cograd.full((1,), 2**63 + 2**39 + 1, dtype=float32).item() == float(2**63 + 2**40)
+
+
+def test_any_number_fills_bools():
+    x = cograd.zeros(2, dtype=cograd.bool)
+    for value in (1j, tensor(1j), tensor(300), 1e300):
+        assert x.masked_fill(MASK, value).tolist() == [True, False]
+
+
+def test_value_of_a_fill_may_lie_in_what_is_filled():
+    x = tensor([1.0, 2.0, 3.0])
+    x[tensor([True, True, False])] = x[1]
+    assert x.tolist() == [2, 2, 3]
+
+
 def test_alpha_dropout_draws_in_the_order_of_memory():
     cograd.set_rng("torch")
     try:

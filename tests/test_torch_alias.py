@@ -132,6 +132,8 @@ def test_names_that_packages_ask_of_fx(tmp_path):
             lambda: torch.fx.wrap(3),
             lambda: torch.fx.symbolic_trace(double),
             lambda: __import__("torch.fx.passes"),
+            lambda: exec("from torch.distributed.tensor import Replicate"),
+            lambda: __import__("torch.distributed.tensor.parallel"),
         ):
             try:
                 call()
@@ -145,6 +147,8 @@ def test_names_that_packages_ask_of_fx(tmp_path):
     assert out[2].startswith("NotImplementedError distributed.tensor.DTensor: ")
     assert out[3].startswith("RuntimeError fx.wrap(): argument 'fn_or_name' must be a function")
     assert "'symbolic_trace': graph capture is not offered" in out[4]
+    assert "'Replicate': processes communicate by MPI" in out[6]
+    assert "'torch.distributed.tensor.parallel': processes communicate by MPI" in out[7]
     assert out[5].startswith("ModuleNotFoundError No module named 'torch.fx.passes': graph capt")
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // x[key] and x[key] = value: one pass over the key makes one view; index tensors come on top.
 #include "autograd/batch.h"
-#include "ops/core/options.h"
+#include "ops/core/fill_value.h"
 #include "ops/index/indexing.h"
 #include "python/held.h"
 #include "python/py_index_data.h"
@@ -318,7 +318,7 @@ void set_advanced(const Tensor& target, const std::vector<Tensor>& indices, PyOb
     v = unwrap(value);
   } else {
     check_assigned(parse_scalar(value, &s), value, target);
-    check_representable(s, target.dtype());
+    check_number("__setitem__", "value", s, target.dtype(), Beyond::Inf);
     v = full({}, target.dtype(), s);
   }
   if (set_by_mask(target, indices, v)) return;

@@ -459,7 +459,7 @@ Scalar item(const Tensor& t) {
   check_one_value(t, ".item() or bool()");
   COGRAD_CHECK(t.numel() == 1, "a Tensor with ", t.numel(),
                " elements cannot be converted to Scalar");
-  return only_element(t);
+  return element_at(t, 0);
 }
 
 PyObject* scalar_object(const Scalar& s) {

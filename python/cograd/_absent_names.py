@@ -262,6 +262,7 @@ WHOLE = {
     "_higher_order_ops": "dispatcher",
     "accelerator": "gpu",
     "distributed": "distributed",
+    "distributed.tensor": "distributed",
     "fx": "fx",
     "mps": "gpu",
     "mtia": "gpu",

@@ -54,15 +54,22 @@ struct DivisionCheck {
   void check() const { COGRAD_CHECK(flag == 0, "ZeroDivisionError"); }
 };
 
+// Rounded once: a double has not all whole numbers.
+float as_float(const Scalar& s) {
+  if (s.is_large()) return static_cast<float>(static_cast<uint64_t>(s.to_int()));
+  if (s.is_float() || s.is_complex()) return static_cast<float>(s.to_double());
+  return static_cast<float>(s.to_int());
+}
+
 }  // namespace
 
 ScalarBytes::ScalarBytes(Scalar s, DType t) {
   if (t == DType::Float32 && !s.is_complex()) [[likely]] {
-    const float v = static_cast<float>(s.to_double());
+    const float v = as_float(s);
     std::memcpy(bytes, &v, sizeof v);
     return;
   }
-  COGRAD_CHECK(!s.is_complex() || is_complex(t) || s.imag() == 0,
+  COGRAD_CHECK(!s.is_complex() || is_complex(t) || t == DType::Bool || s.imag() == 0,
                "value cannot be converted to type ", dtype_name(t),
                " without overflow: it has an imaginary part of ", s.imag());
   dispatch_all(t, [&](auto tag) {
@@ -77,7 +84,7 @@ ScalarBytes::ScalarBytes(Scalar s, DType t) {
     else if constexpr (std::is_same_v<T, double>)
       v = s.to_double();
     else
-      v = T(static_cast<float>(s.to_double()));
+      v = T(as_float(s));
     std::memcpy(bytes, &v, sizeof v);
   });
 }

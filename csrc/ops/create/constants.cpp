@@ -41,31 +41,30 @@ Tensor empty_like_format(const char* op, const Tensor& x, DType t,
   return empty_in_format(x, t, memory_format(op, name));
 }
 
-void check_representable(const Scalar& v, DType t) {
-  // As in torch, numbers beyond the 16-bit floats become inf.
-  if (is_complex(t)) return;
-  COGRAD_CHECK(!v.is_complex() || v.imag() == 0, "value cannot be converted to type ",
-               dtype_name(t), " without overflow, got a complex number");
+bool representable(const Scalar& v, DType t) {
+  if (is_complex(t) || t == DType::Bool) return true;
+  if (v.is_complex()) return v.imag() == 0 && representable(Scalar(v.to_double()), t);
   // Whole numbers are compared as they are: a double has not all of them.
-  if (t == DType::Int64 && !v.is_float()) return;
-  if (t == DType::UInt64 && (!v.is_float() || v.is_large())) return;
-  if (t == DType::Bool || (is_floating(t) && t != DType::Float32)) return;
+  if (t == DType::Int64 && !v.is_float()) return true;
+  if (t == DType::UInt64 && (!v.is_float() || v.is_large())) return true;
+  if (is_floating(t) && t != DType::Float32) return true;
   const double d = v.to_double();
-  bool fits = true;
-  if (t == DType::Float32) {
-    fits =
-        !std::isfinite(d) || std::abs(d) <= static_cast<double>(std::numeric_limits<float>::max());
-  } else {
-    // As in torch, an unsigned target takes negative numbers of the same magnitude.
-    const double end = std::ldexp(1.0, 8 * dtype_size(t) - (is_signed(t) ? 1 : 0));
-    const double whole = std::trunc(d);
-    fits = whole < end && (is_signed(t) ? whole >= -end : whole > -end);
-    // A float is compared as it is where a double has the largest value.
-    const double most = end - 1;
-    if (v.is_float() && most < end) fits = d <= most && d >= (is_signed(t) ? -end : 0);
-  }
-  COGRAD_CHECK(fits, "value cannot be converted to type ", dtype_name(t), " without overflow, got ",
-               d);
+  if (t == DType::Float32)
+    return !std::isfinite(d) ||
+           std::abs(d) <= static_cast<double>(std::numeric_limits<float>::max());
+  // As in torch, an unsigned target takes negative numbers of the same magnitude.
+  const double end = std::ldexp(1.0, 8 * dtype_size(t) - (is_signed(t) ? 1 : 0));
+  // A float is compared as it is where a double has the largest value.
+  const double most = end - 1;
+  if (v.is_float() && most < end) return d <= most && d >= (is_signed(t) ? -end : 0);
+  const double whole = std::trunc(d);
+  return whole < end && (is_signed(t) ? whole >= -end : whole > -end);
+}
+
+void check_representable(const Scalar& v, DType t) {
+  COGRAD_CHECK(representable(v, t), "value cannot be converted to type ", dtype_name(t),
+               " without overflow, got ", v.to_double(),
+               v.is_complex() ? " as the real part of a complex number" : "");
 }
 
 Tensor factory_out(CtxBase& ctx, const char* op, IntList sizes, DType t) {

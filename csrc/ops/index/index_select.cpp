@@ -3,7 +3,6 @@
 // index_fill.
 #include "kernels/index.h"
 #include "ops/core/fill_value.h"
-#include "ops/core/options.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {
@@ -141,7 +140,7 @@ struct IndexAdd {
     COGRAD_CHECK(is_differentiable(self.dtype()) || !alpha.is_float(),
                  "index_add(): For integral input tensors, argument alpha must not be a floating "
                  "point number.");
-    check_representable(alpha, self.dtype());
+    check_number("index_add", "alpha", alpha, self.dtype(), Beyond::Raises);
     ctx->dim = s.dim;
     ctx->alpha = alpha;
     ctx.save(s.index);

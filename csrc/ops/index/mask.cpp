@@ -4,8 +4,6 @@
 #include "ops/core/batch_call.h"
 #include "ops/core/fill_value.h"
 
-#include <cstring>
-
 #include "ops/index/indexing.h"
 
 namespace cograd {
@@ -78,13 +76,15 @@ struct MaskedFill {
     Dims steps(out.strides());
     for (int64_t& s : steps) s = scaled_stride(s, out.itemsize());
     kernels::masked_fill(out.itemsize(), out.sizes(), out.bytes(), steps, m.data<bool>(),
-                         broadcast_strides(m, shape), ScalarOf(v).bytes);
+                         broadcast_strides(m, shape), v.bytes());
     return out;
   }
   static void batch(BatchCall& c) {
     const Tensor &self = c.arg(0).tensor(), &mask = c.arg(1).tensor();
     const Value& v = c.arg(2);
     if (v.has_tensor()) {
+      if (const Tensor values = c.samples(v.tensor()); !is_batched(values))
+        check_fill_values("masked_fill", values, self.dtype());
       box(c.out(), where(mask, cast(v.tensor(), self.dtype()), self));
       return;
     }
@@ -96,15 +96,6 @@ struct MaskedFill {
     if (ctx.needs(0)) ctx.grad(0) = apply<MaskedFill>(g, mask, TensorOrScalar(0));
     if (ctx.needs(2)) ctx.grad(2) = sum(where(mask, g, 0.0));
   }
-
- private:
-  // The value's bytes, out of reach of the write.
-  struct ScalarOf {
-    alignas(16) char bytes[16];
-    explicit ScalarOf(const Tensor& v) {
-      std::memcpy(bytes, v.bytes(), static_cast<size_t>(v.itemsize()));
-    }
-  };
 };
 COGRAD_OP(MaskedFill)
 

@@ -2,7 +2,7 @@
 // Products with vectors (mv, dot, outer, inner) and products added to a tensor (addmm and others).
 #include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
-#include "ops/core/options.h"
+#include "ops/core/fill_value.h"
 #include "ops/linalg/matmul.h"
 
 namespace cograd {
@@ -181,8 +181,10 @@ void check_factors(const char* name, DType product, Scalar& beta, Scalar& alpha)
   COGRAD_CHECK(is_complex(product) || (!beta.is_complex() && !alpha.is_complex()), name,
                "(): expected real factors beta and alpha for tensors of dtype ",
                dtype_name(product));
-  check_representable(beta, product);
-  check_representable(alpha, product);
+  // Products of 16-bit floats take factors of float32.
+  const DType t = dtype_size(product) == 2 && is_floating(product) ? DType::Float32 : product;
+  check_number(name, "beta", beta, t, Beyond::Raises);
+  check_number(name, "alpha", alpha, t, Beyond::Raises);
   if (is_differentiable(product)) return;
   beta = Scalar(beta.to_int());
   alpha = Scalar(alpha.to_int());
@@ -234,9 +236,10 @@ void add_product_backward(Ctx<Op>& ctx, const Tensor& g) {
 }
 
 // beta input + alpha a b, by ops.
-Tensor added_product(const BatchCall& c) {
+Tensor added_product(const char* name, const BatchCall& c) {
+  Scalar beta = c.arg(3).scalar(), alpha = c.arg(4).scalar();
+  check_factors(name, c.arg(1).tensor().dtype(), beta, alpha);
   Tensor y = matmul_t(c.arg(1).tensor(), c.arg(2).tensor(), false, false);
-  const Scalar beta = c.arg(3).scalar(), alpha = c.arg(4).scalar();
   if (!alpha.equals(1)) y = mul(y, alpha);
   return beta.equals(0) ? y : add(mul(c.arg(0).tensor(), beta), y);
 }
@@ -269,7 +272,7 @@ struct Addmm {
     raw_mm(left, false, b, false, alpha.to_double(), beta.to_double(), out);
     return out;
   }
-  static void batch(BatchCall& c) { box(c.out(), added_product(c)); }
+  static void batch(BatchCall& c) { box(c.out(), added_product("addmm", c)); }
   static void backward(Ctx<Addmm>& ctx, const Tensor& g) { add_product_backward(ctx, g); }
 };
 COGRAD_OP(Addmm)
@@ -300,7 +303,7 @@ struct Baddbmm {
       raw_bmm(left, false, b, false, alpha.to_double(), beta.to_double(), out, {sizes, 1});
     return out;
   }
-  static void batch(BatchCall& c) { box(c.out(), added_product(c)); }
+  static void batch(BatchCall& c) { box(c.out(), added_product("baddbmm", c)); }
   static void backward(Ctx<Baddbmm>& ctx, const Tensor& g) { add_product_backward(ctx, g); }
 };
 COGRAD_OP(Baddbmm)

@@ -14,8 +14,8 @@ _T = TypeVar("_T", bound="str | Callable[..., Any]")
 
 
 class _OfTraces:
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise _absent.refused(f"fx.{type(self).__name__}", "fx")
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise _absent.refused(f"fx.{cls.__name__}", "fx")
 
 
 class Graph(_OfTraces):
