@@ -28,8 +28,7 @@ bool overflows(const Scalar& v, DType t) {
       std::string(" cannot be converted to type ") + dtype_name(t) + " without overflow";
   if (v.is_complex())
     detail::fail(ErrorKind::Runtime, head, "(", v.to_double(), ", ", v.imag(), ")", tail);
-  if (v.is_large())
-    detail::fail(ErrorKind::Runtime, head, static_cast<uint64_t>(v.to_int()), tail);
+  if (v.is_large()) detail::fail(ErrorKind::Runtime, head, static_cast<uint64_t>(v.to_int()), tail);
   if (v.is_float()) detail::fail(ErrorKind::Runtime, head, v.to_double(), tail);
   detail::fail(ErrorKind::Runtime, head, v.to_int(), tail);
 }
