@@ -75,12 +75,15 @@ void reserve() {
 }
 
 void check_threads(int n) {
-  // Those it keeps are started again after a fork, computing or not; the others take buffers.
-  const auto stacks = static_cast<size_t>(std::max(cpus(), n) - 1);
+  // After a fork those it ever had are started again first, with a buffer each.
+  static int kept = 1;
+  const int most = std::max(kept, n);
+  const auto stacks = static_cast<size_t>(std::max(cpus(), most) - 1);
   const size_t bytes =
-      stacks * (stack_size() + kSlack) + static_cast<size_t>(n - 1) * kBuffer + kSlack;
+      stacks * (stack_size() + kSlack) + static_cast<size_t>(most - 1) * kBuffer + kSlack;
   COGRAD_CHECK_KIND(Memory, available(bytes), "out of memory: OpenBLAS needs ", bytes,
                     " bytes for its threads");
+  kept = most;
 }
 
 }  // namespace cograd::kernels::blas

@@ -11,7 +11,8 @@ extern std::atomic<int> calls;    // running now
 extern std::atomic<int> buffers;  // that OpenBLAS has: one a call, kept for ever
 // Makes sure of a buffer for each running call; raises Memory and counts the call out otherwise.
 void reserve();
-// Raises Memory if OpenBLAS could not start its threads, `n` of which are to compute.
+// Raises Memory if OpenBLAS could not start its threads, `n` of which are to compute. One caller at
+// a time.
 void check_threads(int n);
 }  // namespace blas
 
