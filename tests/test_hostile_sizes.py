@@ -187,10 +187,13 @@ QUICK = {
 }
 
 
+# Here and not in each child, which would import the lazy modules anew.
+NAMES = {n: getattr(torch, n) for n in dir(torch) if not n.startswith("__")}
+
+
 def evaluate(text):
-    names = {n: getattr(torch, n) for n in dir(torch) if not n.startswith("__")}
     here = {"F": F, "np": np, "BIG": BIG, "TOP": TOP, "LOW": LOW, "huge": huge, "wide": wide}
-    return eval(text, names | here | {"one": one, "_C": torch._C, "len": len})
+    return eval(text, NAMES | here | {"one": one, "_C": torch._C, "len": len})
 
 
 @pytest.mark.parametrize("text", RAISES)
