@@ -218,8 +218,8 @@ def test_cached_in_a_new_process_is_fast(root):
         return float(result.stdout)
 
     run()
-    # Of the processor time in which Python starts and imports cograd, on machines slow or not.
-    assert min(run() for _ in range(5)) < 1
+    # Of the processor time in which Python starts and imports cograd: 0.3, on machines slow or not.
+    assert min(run() for _ in range(5)) < 0.6
 
 
 # ---------------------------------------------------------------------------- cograd.ops

@@ -80,8 +80,8 @@ def joins():
 
 WORK = [forward, backward, functions, indexing, small, long_graph, products, decompositions, joins]
 LIMITS = [0, 64, 256, 512, *range(1024, 16 * 1024, 1536), *range(16 * 1024, 96 * 1024, 8 * 1024)]
-# Where all goes well: OpenBLAS takes a stack and a buffer for each processor or thread.
-LIMITS.append(96 * 1024 + 48 * 1024 * max(os.cpu_count() or 1, torch.get_num_threads()))
+# Where all goes well: OpenBLAS takes a stack and a buffer more for each thread beyond two.
+LIMITS[-1] += 48 * 1024 * max(0, (os.cpu_count() or 1) - 2, torch.get_num_threads() - 2)
 
 
 def attempt(work, threads):

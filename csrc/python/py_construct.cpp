@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/core/fill_value.h"
 #include "ops/core/promote.h"
 #include "python/held.h"
 #include "python/py_interop.h"
@@ -176,11 +177,7 @@ Scalar whole_value(const char* op, PyObject* o) {
   COGRAD_CHECK_VALUE(!s.is_large(), op,
                      "(): Overflow when unpacking long long: the integer does not fit dtype ",
                      dtype_name(t));
-  if (s.is_float())
-    detail::fail(ErrorKind::Runtime, op, "(): value ", s.to_double(),
-                 " cannot be converted to type ", dtype_name(t), " without overflow");
-  detail::fail(ErrorKind::Runtime, op, "(): value ", s.to_int(), " cannot be converted to type ",
-               dtype_name(t), " without overflow");
+  fail_number(op, "value", s, t);
 }
 
 // As torch: a negative number may wrap round in an unsigned type as long as its size fits.

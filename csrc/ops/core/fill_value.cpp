@@ -21,8 +21,9 @@ bool overflows(const Scalar& v, DType t) {
   return beyond(v.to_double()) || (v.is_complex() && beyond(v.imag()));
 }
 
-[[noreturn, gnu::cold]] void fail_number(const char* op, const char* argument, const Scalar& v,
-                                         DType t) {
+}  // namespace
+
+[[gnu::cold]] void fail_number(const char* op, const char* argument, const Scalar& v, DType t) {
   const std::string head = std::string(op) + "(): " + argument + " ";
   const std::string tail =
       std::string(" cannot be converted to type ") + dtype_name(t) + " without overflow";
@@ -32,8 +33,6 @@ bool overflows(const Scalar& v, DType t) {
   if (v.is_float()) detail::fail(ErrorKind::Runtime, head, v.to_double(), tail);
   detail::fail(ErrorKind::Runtime, head, v.to_int(), tail);
 }
-
-}  // namespace
 
 Scalar element_at(const Tensor& t, int64_t i) {
   return dispatch_values(t.dtype(), [&](auto tag) -> Scalar {

@@ -8,6 +8,10 @@ namespace cograd {
 // The element at place i of a contiguous tensor.
 COGRAD_API Scalar element_at(const Tensor& t, int64_t i);
 
+// RuntimeError "op(): argument v cannot be converted to type t without overflow".
+[[noreturn]] COGRAD_API void fail_number(const char* op, const char* argument, const Scalar& v,
+                                         DType t);
+
 // What becomes of finite numbers beyond the 16-bit floats and complex64.
 enum class Beyond : uint8_t { Inf, Raises };
 

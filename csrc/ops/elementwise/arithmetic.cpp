@@ -2,6 +2,7 @@
 // Arithmetic with options, each a choice among rows: alpha, rounding modes, exponents, decimals.
 #include <cmath>
 
+#include "ops/core/fill_value.h"
 #include "ops/elementwise/rows.h"
 
 namespace cograd {
@@ -119,8 +120,8 @@ Tensor power(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
                "Integers to negative integer powers are not allowed.");
   // Of a bool to a bool: to the first power itself, else True.
   if (type == DType::Bool) return into.run<rows::Row_bitwise_or>(a, Scalar(!e.to_bool()));
-  COGRAD_CHECK(is_differentiable(type) || fits(e.to_int(), type), "pow(): exponent ", e.to_int(),
-               " cannot be converted to type ", dtype_name(type), " without overflow");
+  if (!is_differentiable(type) && !fits(e.to_int(), type))
+    fail_number("pow", "exponent", Scalar(static_cast<long long>(e.to_int())), type);
   if (is_wide_unsigned(type)) return into.run<rows::Row_pow_tensor>(a, b);
   if (type == a.tensor().dtype()) return into.run<rows::Row_pow_scalar>(a.tensor(), e);
   return into.run<rows::Row_pow_scalar>(raw_cast(a.tensor(), type), e);
