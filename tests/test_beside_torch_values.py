@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import pytest
 
 import cograd
@@ -155,6 +156,29 @@ TOO_LARGE = {
     "float16 scatter": lambda x: x.half().scatter(0, FIRST, 1e6),
     "bfloat16 masked_fill": lambda x: x.bfloat16().masked_fill(x > 3, 3.4e38),
     "complex64 masked_fill": lambda x: x.cfloat().masked_fill(x > 3, 1e39j),
+    "float16 full": lambda x: cograd.full((2,), 1e6, dtype=float16),
+    "float16 full of none": lambda x: cograd.full((0,), 65505, dtype=float16),
+    "float16 full_like": lambda x: cograd.full_like(x.half(), -65505),
+    "float16 new_full": lambda x: x.half().new_full((2,), 1e6),
+    "float16 fill_": lambda x: x.half().fill_(1e6),
+    "float16 fill_diagonal_": lambda x: x.half().expand(2, 2).clone().fill_diagonal_(1e6),
+    "float16 pad": lambda x: F.pad(x.half(), (1, 1), value=1e6),
+    "float16 constant_": lambda x: cograd.nn.init.constant_(x.half(), 1e6),
+    "float16 linspace": lambda x: cograd.linspace(0, 1e6, 3, dtype=float16),
+    "float16 linspace of one": lambda x: cograd.linspace(-1e6, 1e6, 1, dtype=float16),
+    "float16 logspace": lambda x: cograd.logspace(0, 1e6, 3, dtype=float16),
+    "bfloat16 full": lambda x: cograd.full((2,), 3.4e38, dtype=cograd.bfloat16),
+    "bfloat16 elu": lambda x: F.elu(x.bfloat16(), 1e39),
+    "float32 linspace": lambda x: cograd.linspace(0, 1e39, 3),
+    "float32 logspace": lambda x: cograd.logspace(-1e39, 0, 3),
+    "complex64 full": lambda x: cograd.full((2,), 1e39, dtype=cograd.complex64),
+    "complex64 full imaginary": lambda x: cograd.full((2,), 1e39j, dtype=cograd.complex64),
+    "complex64 fill_": lambda x: x.cfloat().fill_(1e39 + 1j),
+    "complex64 x[0] =": lambda x: x.cfloat().__setitem__(0, 1e39),
+    "complex64 x[mask] =": lambda x: x.cfloat().__setitem__(x > 3, 1e39),
+    "x[0] =": lambda x: x.__setitem__(0, 300),
+    "complex64 add": lambda x: cograd.add(x.cfloat(), x.cfloat(), alpha=1e39),
+    "complex64 linspace": lambda x: cograd.linspace(0, 1e39j, 3, dtype=cograd.complex64),
 }
 
 
@@ -164,6 +188,72 @@ def test_numbers_that_the_dtype_has_not_raise(call):
     with pytest.raises(RuntimeError, match="without overflow|unsigned type"):
         call(x)
     assert x.tolist() == [1, 5]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cograd.full((2,), 300, dtype=cograd.uint8), "full.*: fill_value 300 .* uint8"),
+        (lambda: byte().fill_(-1.5), r"fill_\(\): value -1.5 .* uint8"),
+        (lambda: cograd.add(byte(), 1, alpha=300), r"add\(\): alpha 300 .* uint8"),
+        (lambda: F.threshold(byte(), 3, 300), r"threshold\(\): value 300 .* uint8"),
+        (lambda: F.hardtanh(byte().float(), -1e39, 0), r"hardtanh\(\): min_val -1e\+39 .* float32"),
+        (lambda: F.pad(byte(), (1, 1), value=2**70), "pad.*: value .* uint8"),
+        (lambda: cograd.linspace(0, 300, 2, dtype=cograd.uint8), r"linspace\(\): end 300 .* uint8"),
+        (lambda: cograd.arange(0, 1e30, dtype=cograd.int64), r"arange\(\): end 1e\+30 .* int64"),
+    ],
+)
+def test_messages_name_op_and_argument(call, message):
+    with pytest.raises((RuntimeError, OverflowError), match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [
+        (float16, -1e6, 0),
+        (float16, 0, 65505),
+        (float16, -60000, 60000),
+        (cograd.bfloat16, 0, 3.4e38),
+        (cograd.float32, -3e38, 3e38),
+        (cograd.float64, -1e308, 1e308),
+        (cograd.float64, 0, math.inf),
+    ],
+)
+def test_uniform_of_ranges_that_the_dtype_has_not(dtype, low, high):
+    x = cograd.zeros(4, dtype=dtype)
+    with pytest.raises(RuntimeError, match=r"uniform_\(\): .* out of bounds"):
+        x.uniform_(low, high)
+    assert x.tolist() == [0] * 4
+    bound = cograd.finfo(dtype).max / 2.01
+    assert x.uniform_(-bound, bound).isfinite().all()
+    assert x.unique().numel() > 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "most"), [(float16, 2049), (cograd.bfloat16, 257), (cograd.uint8, 256)]
+)
+def test_permutations_hold_each_number_once(dtype, most):
+    assert sorted(cograd.randperm(most, dtype=dtype).tolist()) == list(range(most))
+    with pytest.raises(RuntimeError, match=r"randperm\(\): "):
+        cograd.randperm(most + 1, dtype=dtype)
+    with pytest.raises(RuntimeError, match=r"randperm\(\): "):
+        cograd.randperm(2**24 + 2, dtype=cograd.float32)
+
+
+@pytest.mark.parametrize("at", [-12.0, -7.0, -4.5, -1.0, 0.0, 2.0, 9.0])
+def test_gelu_by_tanh_loses_no_digits_far_below_zero(at):
+    # v sigmoid(2 u) and its derivative, u = sqrt(2 / pi) (v + 0.044715 v^3), in 60 digits
+    with mpmath.workdps(60):
+        c = mpmath.sqrt(8 / mpmath.pi)
+        value = lambda v: v / (1 + mpmath.exp(-c * (v + mpmath.mpf("0.044715") * v**3)))  # noqa: E731
+        y, slope = float(value(mpmath.mpf(at))), float(mpmath.diff(value, mpmath.mpf(at)))
+    for dtype, unit in ((cograd.float64, 1e-14), (cograd.float32, 1e-5)):
+        x = leaf(at, dtype=dtype)
+        f = F.gelu(x, approximate="tanh")
+        (g,) = cograd.autograd.grad(f, x, create_graph=True)
+        assert f.item() == pytest.approx(y, rel=unit, abs=1e-37)
+        assert g.item() == pytest.approx(slope, rel=unit, abs=1e-37)
 
 
 def test_numbers_that_wrap_in_torch_wrap():
@@ -186,6 +276,15 @@ def test_numbers_that_wrap_in_torch_wrap():
     half = x.half()
     half[x > 3] = 1e6
     assert half.tolist() == [1, math.inf]
+    half[0] = 1e6
+    assert half.tolist() == [math.inf] * 2
+    half[:] = -1e6
+    assert half.tolist() == [-math.inf] * 2
+    assert cograd.full((1,), math.inf, dtype=float16).tolist() == [math.inf]
+    assert cograd.full((1,), -65504, dtype=float16).tolist() == [-65504]
+    assert cograd.where(x > 3, x.half(), 1e6).tolist() == [math.inf, 5]
+    assert cograd.add(x.half(), x.half(), alpha=1e6).tolist() == [math.inf] * 2
+    assert cograd.add(x.half(), x.half() * 1e-6, alpha=1e6).isfinite().all()
 
 
 MASK = tensor([True, False])

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from children import outcome
 
 import cograd as torch
 import cograd.nn.functional as F
@@ -138,8 +139,10 @@ def test_circular_padding_by_more_than_is_left():
     ],
 )
 def test_results_without_room_fail_at_once(call):
-    with pytest.raises(MemoryError):
-        call(torch.zeros(1, 1, 1))
+    # in a child of bounded memory: some systems promise more than they have
+    x = torch.zeros(1, 1, 1)
+    text = outcome(lambda: call(x).shape)
+    assert "MemoryError" in text, text
 
 
 def test_indices_of_maxima_that_were_overwritten():

@@ -27,8 +27,6 @@ Buffer buffer(int64_t elements, DType t) {
   return Buffer(new char[static_cast<size_t>(elements * dtype_size(t))]);
 }
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // Ranges of positions, within one image each or made of whole images.
 struct Tiles {
   int64_t images = 1;  // of a tile

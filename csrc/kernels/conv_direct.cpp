@@ -36,7 +36,6 @@ const char* at(DType t, const void* p, int64_t i) {
   return static_cast<const char*>(p) + i * dtype_size(t);
 }
 char* at(DType t, void* p, int64_t i) { return static_cast<char*>(p) + i * dtype_size(t); }
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool is_wide(DType t) { return t == DType::Float32 || t == DType::Float64; }
 

@@ -23,8 +23,6 @@ constexpr int64_t kChannelBlock = 16;          // channels are cut at multiples 
 constexpr int64_t kSumBytes = 8 << 20;         // of sums for parts of the batch
 constexpr double kTaskWork = double{1 << 20};  // multiplications of a task
 
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 bool suits(DType t, const ConvShape& s) {
   return t == DType::Float32 && s.batch > 0 && s.groups > 0 && s.in_channels > 0 &&
          s.out_channels > 0 && s.out_size() > 0 && s.in_size() > 0 && s.taps() > 0;

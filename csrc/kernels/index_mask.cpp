@@ -48,7 +48,7 @@ int64_t count_true(const bool* mask, int64_t n) {
 // First output position of every block, and the total at the end.
 template <class Count>
 std::vector<int64_t> block_starts(int64_t n, const Count& count) {
-  const int64_t blocks = n / kBlock + (n % kBlock != 0);
+  const int64_t blocks = divide_up(n, kBlock);
   std::vector<int64_t> start(static_cast<size_t>(blocks) + 1, 0);
   parallel_for(0, blocks, 4, [&](int64_t lo, int64_t hi) {
     for (; lo < hi; ++lo) {

@@ -25,9 +25,6 @@ constexpr int64_t kMinChunk = 1 << 15;  // elements in one piece of a long reduc
 constexpr int64_t kMaxChunks = 32;
 constexpr int64_t kColumnTile = 1024;
 
-// An expanded tensor may have 2^63 - 1 terms.
-int64_t pieces(int64_t n, int64_t size) { return n / size + (n % size != 0); }
-
 struct Dim {
   int64_t size;
   int64_t stride;  // bytes in the input
@@ -171,7 +168,7 @@ class Driver {
   // Pieces of one output's terms; depends on the geometry only.
   int64_t chunk_terms(int64_t width) const {
     const int64_t least = std::max<int64_t>(1, kMinChunk / width);
-    const int64_t most = pieces(terms_, kMaxChunks);
+    const int64_t most = divide_up(terms_, kMaxChunks);
     return std::max(least, (most + 63) / 64 * 64);
   }
 
@@ -179,7 +176,7 @@ class Driver {
   void run_rows(const F& finish) const {
     const size_t kept = kept_.size();
     const int64_t chunk = outputs_ >= kMaxChunks ? terms_ : chunk_terms(1);
-    const int64_t chunks = pieces(terms_, chunk);
+    const int64_t chunks = divide_up(terms_, chunk);
     const auto fold = [&](char* state, const char* base, int64_t lo, int64_t hi) {
       for_segments(base, lo, hi, [&](const char* p, int64_t n, int64_t index) {
         leaf_.row(leaf_, state, p, n, inner_.stride, index);
@@ -230,7 +227,7 @@ class Driver {
     const int64_t tiles = (lane.size + kColumnTile - 1) / kColumnTile;
     const int64_t chunk =
         outer * tiles >= kMaxChunks ? terms_ : chunk_terms(std::min(lane.size, kColumnTile));
-    const int64_t chunks = pieces(terms_, chunk);
+    const int64_t chunks = divide_up(terms_, chunk);
     const int64_t tasks = outer * tiles * chunks;
     const int64_t width = std::min(lane.size, kColumnTile);
     const auto partial = chunks == 1 ? nullptr : states(tasks * width);

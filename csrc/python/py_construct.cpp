@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/core/fill_value.h"
+#include "ops/core/numbers.h"
 #include "ops/core/promote.h"
 #include "python/held.h"
 #include "python/py_interop.h"

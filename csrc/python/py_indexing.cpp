@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // x[key] and x[key] = value: one pass over the key makes one view; index tensors come on top.
 #include "autograd/batch.h"
-#include "ops/core/fill_value.h"
+#include "ops/core/numbers.h"
 #include "ops/index/indexing.h"
 #include "python/held.h"
 #include "python/py_index_data.h"
@@ -294,7 +294,10 @@ void set_basic(const Tensor& target, PyObject* value) {
   }
   Scalar s;
   check_assigned(parse_scalar(value, &s), value, target);
-  fill_(target, s);
+  if (representable(s, target.dtype(), Beyond::Raises)) [[likely]]
+    fill_(target, s);
+  else
+    fill_(target, assigned_number(s, target.dtype()));
 }
 
 // Indexed by one mask and set to one number: no positions needed.
@@ -318,8 +321,7 @@ void set_advanced(const Tensor& target, const std::vector<Tensor>& indices, PyOb
     v = unwrap(value);
   } else {
     check_assigned(parse_scalar(value, &s), value, target);
-    check_number("__setitem__", "value", s, target.dtype(), Beyond::Inf);
-    v = full({}, target.dtype(), s);
+    v = assigned_number(s, target.dtype());
   }
   if (set_by_mask(target, indices, v)) return;
   index_put_(target, indices, strip_ones(v));

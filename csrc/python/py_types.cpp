@@ -7,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-#include "ops/core/fill_value.h"
+#include "ops/core/numbers.h"
 #include "python/py_class.h"
 #include "python/py_overrides.h"
 #include "python/py_tensor.h"

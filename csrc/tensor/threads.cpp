@@ -211,7 +211,7 @@ void Pool::run(const Job& job) {
   job_ = job;
   job_.participants = std::min(job.participants, workers_.load(std::memory_order_acquire) + 1);
   const int64_t range = job.end - job.begin;
-  const int64_t chunks = range / job.chunk + (range % job.chunk != 0);
+  const int64_t chunks = divide_up(range, job.chunk);
   for (int k = 0; k < job_.participants; ++k) {
     shares_[k].next.store(chunks * k / job_.participants, std::memory_order_relaxed);
     shares_[k].end = chunks * (k + 1) / job_.participants;
@@ -292,7 +292,7 @@ void parallel_run(int64_t begin, int64_t end, int64_t grain, RangeFn fn, void* c
   if (begin >= end) return;
   const int64_t range = end - begin;
   const int64_t chunk = parallel_chunk(range, grain);
-  const int64_t chunks = range / chunk + (range % chunk != 0);
+  const int64_t chunks = divide_up(range, chunk);
   const int participants = static_cast<int>(std::min<int64_t>(num_threads(), chunks));
   if (participants > 1 && !t_in_parallel && !t_serial) {
     Pool& p = pool();

@@ -38,12 +38,14 @@ using RangeFn = void (*)(void* context, int64_t lo, int64_t hi);
 // The first exception of any chunk is rethrown here once every chunk in flight has ended.
 COGRAD_API void parallel_run(int64_t begin, int64_t end, int64_t grain, RangeFn fn, void* context);
 
+// a / b rounded up, for a >= 0: an expanded tensor may have 2^63 - 1 elements.
+constexpr int64_t divide_up(int64_t a, int64_t b) noexcept { return a / b + (a % b != 0); }
+
 // Length of the chunks parallel_run makes: a multiple of grain, at most 256 chunks in all.
 inline int64_t parallel_chunk(int64_t range, int64_t grain) noexcept {
   if (grain < 1) grain = 1;
   constexpr int64_t kMaxChunks = 256;
-  const int64_t grains = range / grain + (range % grain != 0);
-  return grain * ((grains + kMaxChunks - 1) / kMaxChunks);
+  return grain * divide_up(divide_up(range, grain), kMaxChunks);
 }
 
 template <class F>

@@ -28,9 +28,5 @@ inline Tensor finish_factory(Tensor t, bool requires_grad) {
 // A tensor like `x` of dtype t: x's order of dims unless memory_format says another.
 Tensor empty_like_format(const char* op, const Tensor& x, DType t,
                          std::optional<std::string_view> memory_format);
-// Whether dtype t has a number like v. Those beyond the 16-bit floats become inf.
-bool representable(const Scalar& v, DType t);
-// Raises where it has none.
-void check_representable(const Scalar& v, DType t);
 
 }  // namespace cograd

@@ -161,6 +161,12 @@ void read_names(std::vector<ArgInfo>& args, std::string_view text, const std::st
     fail(who, "got ", i, " names for ", args.size(), " parameters: '", text, "'");
 }
 
+std::string parameter_name(std::string_view text, size_t k) {
+  for (const std::string_view item : split_items(text))
+    if (item != "*" && k-- == 0) return std::string(trim(item.substr(0, item.find('='))));
+  return "a parameter";
+}
+
 std::string names_text(const std::vector<ArgInfo>& args, bool out) {
   std::string text;
   const auto add = [&](const std::string& item) { text += (text.empty() ? "" : ", ") + item; };

@@ -37,6 +37,8 @@ COGRAD_API void read_names(std::vector<ArgInfo>& args, std::string_view text,
                            const std::string& who);
 // Raises ValueError on what it cannot read.
 COGRAD_API Schema read_schema(std::string_view text, const std::string& who);
+// The k-th name of such a text.
+COGRAD_API std::string parameter_name(std::string_view text, size_t k);
 // Names, defaults and stars as Python declares them, with out=None at the end if asked for.
 COGRAD_API std::string names_text(const std::vector<ArgInfo>& args, bool out = false);
 // The word for a kind in a schema.

@@ -4,10 +4,10 @@
 
 #include <bit>
 #include <cstring>
-#include "autograd/batch.h"
 
+#include "autograd/batch.h"
+#include "ops/core/numbers.h"
 #include "ops/core/ops.h"
-#include "ops/core/options.h"
 #include "ops/core/strides.h"
 #include "ops/core/unsigned.h"
 
@@ -156,7 +156,6 @@ Tensor raw_full(IntList sizes, DType t, Scalar v) {
 }
 
 Tensor wrapped_number(Scalar s, DType t) {
-  if (!is_differentiable(t)) check_representable(s, t);
   Tensor out = empty({}, t);
   std::memcpy(out.bytes(), ScalarBytes(s, t).bytes, static_cast<size_t>(out.itemsize()));
   out->flags |= kWrappedNumber;
@@ -308,9 +307,9 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
 
 namespace {
 
-Tensor operand_as(const TensorOrScalar& v, DType t) {
+Tensor operand_as(const char* op, const TensorOrScalar& v, DType t) {
   if (v.is_tensor()) return raw_cast(v.tensor(), t);
-  check_representable(v.scalar(), t);
+  check_number(op, "value", v.scalar(), t, Beyond::Inf);
   return wrapped_number(v.scalar(), t);
 }
 
@@ -321,7 +320,7 @@ Tensor run_ternary(CtxBase& ctx, kernels::TernaryOp op, const Tensor& first,
   const LoopFn fn = kernels::ternary_loop(op, t);
   if (fn == nullptr) [[unlikely]]
     return unsigned_ternary(ctx, op, first, second, third, t, name, params);
-  const Tensor b = operand_as(second, t), c = operand_as(third, t);
+  const Tensor b = operand_as(name, second, t), c = operand_as(name, third, t);
   const Tensor* in[3] = {&first, second.is_tensor() ? &second.tensor() : &b,
                          third.is_tensor() ? &third.tensor() : &c};
   const bool cond = op == kernels::TernaryOp::where;
@@ -347,7 +346,7 @@ Tensor ternary_op(CtxBase& ctx, kernels::TernaryOp op, const TensorOrScalar& a,
   type.add(b);
   type.add(c);
   const DType compute = computed_dtype(type.get(), rule);
-  const Tensor boxed = a.is_tensor() ? a.tensor() : operand_as(a, compute);
+  const Tensor boxed = a.is_tensor() ? a.tensor() : operand_as(name, a, compute);
   return run_ternary(ctx, op, boxed, b, c, compute, name, params);
 }
 

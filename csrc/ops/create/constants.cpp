@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // New tensors of constants: empty, zeros, ones, full, eye, with their _like and new_ forms.
-#include <cmath>
-#include <limits>
-
+#include "ops/core/numbers.h"
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
@@ -41,32 +39,6 @@ Tensor empty_like_format(const char* op, const Tensor& x, DType t,
   return empty_in_format(x, t, memory_format(op, name));
 }
 
-bool representable(const Scalar& v, DType t) {
-  if (is_complex(t) || t == DType::Bool) return true;
-  if (v.is_complex()) return v.imag() == 0 && representable(Scalar(v.to_double()), t);
-  // Whole numbers are compared as they are: a double has not all of them.
-  if (t == DType::Int64 && !v.is_float()) return true;
-  if (t == DType::UInt64 && (!v.is_float() || v.is_large())) return true;
-  if (is_floating(t) && t != DType::Float32) return true;
-  const double d = v.to_double();
-  if (t == DType::Float32)
-    return !std::isfinite(d) ||
-           std::abs(d) <= static_cast<double>(std::numeric_limits<float>::max());
-  // As in torch, an unsigned target takes negative numbers of the same magnitude.
-  const double end = std::ldexp(1.0, 8 * dtype_size(t) - (is_signed(t) ? 1 : 0));
-  // A float is compared as it is where a double has the largest value.
-  const double most = end - 1;
-  if (v.is_float() && most < end) return d <= most && d >= (is_signed(t) ? -end : 0);
-  const double whole = std::trunc(d);
-  return whole < end && (is_signed(t) ? whole >= -end : whole > -end);
-}
-
-void check_representable(const Scalar& v, DType t) {
-  COGRAD_CHECK(representable(v, t), "value cannot be converted to type ", dtype_name(t),
-               " without overflow, got ", v.to_double(),
-               v.is_complex() ? " as the real part of a complex number" : "");
-}
-
 Tensor factory_out(CtxBase& ctx, const char* op, IntList sizes, DType t) {
   if (ctx.target() != nullptr && same(ctx.target()->sizes(), sizes)) return ctx.out(sizes, t);
   return empty_checked(op, sizes, t);
@@ -97,7 +69,6 @@ Tensor filled(Ctx<Op>& ctx, IntList size, DType t, Scalar value,
               std::optional<std::string_view> layout, std::optional<bool> pin_memory,
               bool requires_grad) {
   check_factory(Op::spec.name, t, layout, pin_memory, requires_grad);
-  check_representable(value, t);
   Tensor out = factory_out(ctx, Op::spec.name, size, t);
   raw_fill(out, value);
   return finish_factory(out, requires_grad);
@@ -128,8 +99,9 @@ struct Full {
                                "(2, 3), 1.5; (2,), 7; (), True",
                                "np.full(size, fill_value)"};
   static Tensor forward(Ctx<Full>& ctx, Shape size, Scalar value, COGRAD_FACTORY_PARAMS) {
-    return filled(ctx, size, factory_dtype(ctx, dtype, scalar_dtype(value)), value, layout,
-                  pin_memory, requires_grad);
+    const DType t = factory_dtype(ctx, dtype, scalar_dtype(value));
+    check_number("full", "fill_value", value, t, Beyond::Raises);
+    return filled(ctx, size, t, value, layout, pin_memory, requires_grad);
   }
 };
 COGRAD_OP(Full)
@@ -142,8 +114,9 @@ struct ScalarTensor {
                                "1.5; 2",
                                "np.float64(s)"};
   static Tensor forward(Ctx<ScalarTensor>& ctx, Scalar value, COGRAD_FACTORY_PARAMS) {
-    return filled(ctx, {}, dtype.value_or(default_dtype()), value, layout, pin_memory,
-                  requires_grad);
+    const DType t = dtype.value_or(default_dtype());
+    check_number("scalar_tensor", "s", value, t, Beyond::Inf);
+    return filled(ctx, {}, t, value, layout, pin_memory, requires_grad);
   }
 };
 COGRAD_OP(ScalarTensor)
@@ -207,7 +180,7 @@ struct FullLike {
   static Tensor forward(Ctx<FullLike>&, const Tensor& x, Scalar value, COGRAD_LIKE_PARAMS) {
     const DType t = dtype.value_or(x.dtype());
     check_factory("full_like", t, layout, pin_memory, requires_grad);
-    check_representable(value, t);
+    check_number("full_like", "fill_value", value, t, Beyond::Raises);
     Tensor out = empty_like_format("full_like", x, t, memory_format);
     raw_fill(out, value);
     return finish_factory(out, requires_grad);
@@ -249,7 +222,9 @@ struct NewFull {
   static constexpr BatchRule kBatch = by_shape();
   static Tensor forward(Ctx<NewFull>& ctx, const Tensor& x, Shape size, Scalar value,
                         COGRAD_FACTORY_PARAMS) {
-    return filled(ctx, size, dtype.value_or(x.dtype()), value, layout, pin_memory, requires_grad);
+    const DType t = dtype.value_or(x.dtype());
+    check_number("new_full", "fill_value", value, t, Beyond::Raises);
+    return filled(ctx, size, t, value, layout, pin_memory, requires_grad);
   }
 };
 COGRAD_OP(NewFull)

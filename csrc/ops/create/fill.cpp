@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Setting every element: fill, zero_, and constants for other ops.
 #include "ops/core/batch_call.h"
+#include "ops/core/numbers.h"
 #include "ops/core/ops.h"
-#include "ops/core/options.h"
 #include "ops/core/raw.h"
 
 namespace cograd {
@@ -28,7 +28,7 @@ struct Fill {
                    "fill_ only supports 0-dimension value tensor but got tensor with ",
                    value.tensor().dim(), " dimensions.");
     else
-      check_representable(value.scalar(), x.dtype());
+      check_number("fill_", "value", value.scalar(), x.dtype(), Beyond::Raises);
     Tensor out = to_fill(ctx, x);
     if (value.is_tensor())
       raw_copy(out, value.tensor());

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <complex>
 
+#include "ops/core/numbers.h"
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
@@ -90,8 +91,8 @@ int64_t arange_length(const Scalar& start, const Scalar& end, const Scalar& step
   return static_cast<int64_t>(n);
 }
 
-Scalar whole(const Scalar& v) {
-  check_representable(v, DType::Int64);
+Scalar whole(const char* argument, const Scalar& v) {
+  check_number("arange", argument, v, DType::Int64, Beyond::Raises);
   return v.is_float() ? Scalar(static_cast<long>(v.to_int())) : v;
 }
 
@@ -102,9 +103,9 @@ Tensor counted(Ctx<Op>& ctx, Scalar start, Scalar end, Scalar step, COGRAD_FACTO
   COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"arange_cpu\" not implemented for 'Bool'");
   check_factory("arange", t, layout, pin_memory, requires_grad);
   if (t == DType::Int64 && std::isfinite(start.to_double()) && std::isfinite(end.to_double())) {
-    start = whole(start);
-    end = whole(end);
-    step = whole(step);
+    start = whole("start", start);
+    end = whole("end", end);
+    step = whole("step", step);
   }
   const auto exact = [t](const Scalar& v) {
     return !v.is_float() || (v.is_large() && t == DType::UInt64);
@@ -154,18 +155,21 @@ struct Arange {
 };
 COGRAD_OP(Arange)
 
-void check_steps(const char* op, int64_t steps, DType t) {
+void check_range(const char* op, const Scalar& start, const Scalar& end, int64_t steps, DType t) {
   COGRAD_CHECK(steps >= 0, op, "(): number of steps must be non-negative, got ", steps);
   COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"", op, "_cpu\" not implemented for 'Bool'");
+  const auto check = [&](const char* argument, const Scalar& v) {
+    check_number(op, argument, v, t, Beyond::Raises);
+    if (is_integral(t) && !is_signed(t) && v.is_float() && v.to_double() < 0)
+      fail_number(op, argument, v, t);
+  };
+  check("start", start);
+  check("end", end);
 }
 
 // An end of the range; integer dtypes cut it to one of their values first, as in torch.
 double end_of(const Scalar& v, DType t) {
   if (!is_integral(t)) return v.to_double();
-  check_representable(v, t);
-  COGRAD_CHECK(!v.is_float() || is_signed(t) || v.to_double() >= 0,
-               "value cannot be converted to type ", dtype_name(t), " without overflow, got ",
-               v.to_double());
   return dispatch_values(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_integral_v<T>)
@@ -256,7 +260,7 @@ struct Linspace {
   static Tensor forward(Ctx<Linspace>& ctx, Scalar start, Scalar end, int64_t steps,
                         COGRAD_FACTORY_PARAMS) {
     const DType t = range_dtype("linspace", ctx, dtype, start, end);
-    check_steps("linspace", steps, t);
+    check_range("linspace", start, end, steps, t);
     check_factory("linspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("linspace", counted_sizes(ctx, steps), t);
     if (is_complex(t))
@@ -280,7 +284,7 @@ struct Logspace {
   static Tensor forward(Ctx<Logspace>& ctx, Scalar start, Scalar end, int64_t steps, double base,
                         COGRAD_FACTORY_PARAMS) {
     const DType t = range_dtype("logspace", ctx, dtype, start, end);
-    check_steps("logspace", steps, t);
+    check_range("logspace", start, end, steps, t);
     check_factory("logspace", t, layout, pin_memory, requires_grad);
     Tensor out = empty_checked("logspace", counted_sizes(ctx, steps), t);
     if (is_complex(t)) {

@@ -2,7 +2,7 @@
 // Arithmetic with options, each a choice among rows: alpha, rounding modes, exponents, decimals.
 #include <cmath>
 
-#include "ops/core/fill_value.h"
+#include "ops/core/numbers.h"
 #include "ops/elementwise/rows.h"
 
 namespace cograd {

@@ -22,7 +22,9 @@ Tensor promoted(const Tensor& x, const Bound& lo, const Bound& hi) {
 
 // Numbers that bound wide unsigned integers: rows with numbers have no loops for these.
 Tensor bound_of(const TensorOrScalar& v, DType t) {
-  return v.is_tensor() ? v.tensor() : wrapped_number(v.scalar(), t);
+  if (v.is_tensor()) return v.tensor();
+  check_number("clamp", "bound", v.scalar(), t, Beyond::Raises);
+  return wrapped_number(v.scalar(), t);
 }
 
 Tensor clamp_to(Into into, const Tensor& x, const TensorOrScalar& lo, const TensorOrScalar& hi) {

@@ -6,8 +6,9 @@
 #include <complex>
 #include <optional>
 
+#include "ops/core/numbers.h"
 #include "ops/core/ops.h"
-#include "ops/core/options.h"
+#include "ops/core/parameters.h"
 #include "ops/core/raw.h"
 
 namespace cograd::rows {
@@ -259,10 +260,14 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
     (type.add(in), ...);
     DType t = type.get();
     if (kRule == Rule::Float && !is_differentiable(t)) t = default_dtype();
-    for (const Scalar& v : s.params) {
+    if (dtype_size(t) == 2 && is_floating(t)) t = DType::Float32;
+    for (size_t i = 0; i < kParams; ++i) {
+      const Scalar& v = s.params[i];
       const double d = v.to_double();
       const bool whole = !v.is_complex() && std::abs(d) < 0x1p53 && d == std::trunc(d);
-      check_representable(v.is_float() && whole ? Scalar(static_cast<long>(d)) : v, t);
+      if (!representable(v.is_float() && whole ? Scalar(static_cast<long>(d)) : v, t,
+                         Beyond::Raises)) [[unlikely]]
+        fail_number(Row::spec.name, parameter_name(Row::spec.args, kInputs + i), v, t);
     }
   }
   static ElementParams element([[maybe_unused]] const State& s) {

@@ -2,7 +2,7 @@
 // gather, scatter and their relatives: one index per element along one dim.
 #include "ops/index/gather_scatter.h"
 
-#include "ops/core/fill_value.h"
+#include "ops/core/numbers.h"
 
 namespace cograd {
 

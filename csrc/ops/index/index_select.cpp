@@ -2,7 +2,7 @@
 // Whole slices picked by a vector of indices along one dim: index_select, index_add, index_copy,
 // index_fill.
 #include "kernels/index.h"
-#include "ops/core/fill_value.h"
+#include "ops/core/numbers.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {

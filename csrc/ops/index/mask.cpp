@@ -2,7 +2,7 @@
 // Masks: masked_fill, masked_select, masked_scatter.
 #include "kernels/index.h"
 #include "ops/core/batch_call.h"
-#include "ops/core/fill_value.h"
+#include "ops/core/numbers.h"
 
 #include "ops/index/indexing.h"
 

@@ -2,7 +2,7 @@
 // Products with vectors (mv, dot, outer, inner) and products added to a tensor (addmm and others).
 #include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
-#include "ops/core/fill_value.h"
+#include "ops/core/numbers.h"
 #include "ops/linalg/matmul.h"
 
 namespace cograd {

@@ -2,8 +2,8 @@
 // pad: elements added (or cut) at the ends of the last dims, by a constant or by those there are.
 #include "ops/nn/pad.h"
 
+#include "ops/core/numbers.h"
 #include "ops/core/ops.h"
-#include "ops/core/options.h"
 #include "ops/core/raw.h"
 #include "ops/core/strides.h"
 #include "ops/shape/geometry.h"
@@ -66,7 +66,7 @@ struct ConstantPad {
     }
     const bool grows = std::any_of(pad.begin(), pad.end(), [](int64_t n) { return n > 0; });
     if (!grows) return cut(x, pad);
-    check_representable(value, x.dtype());
+    check_number("pad", "value", value, x.dtype(), Beyond::Raises);
     Tensor out = empty_with_strides(sizes, format_strides(sizes, suggested_format(x)), x.dtype());
     raw_fill(out, value);
     Tensor from = x, to = out;

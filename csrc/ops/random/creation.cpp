@@ -2,6 +2,7 @@
 // New tensors of random numbers: rand, randn, randint, randperm, normal and the _like forms.
 #include <limits>
 
+#include "ops/core/numbers.h"
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/random/fill.h"
@@ -125,6 +126,19 @@ Tensor integers(Ctx<Op>& ctx, int64_t low, int64_t high, IntList size, COGRAD_RA
   return finish_factory(out, requires_grad);
 }
 
+// All of 0, ..., n - 1 must be values of the dtype: a rounded one would come twice.
+void check_permuted(int64_t n, DType t) {
+  if (n <= 0) return;
+  check_number("randperm", "n - 1 =", Scalar(static_cast<long>(n - 1)), t, Beyond::Raises);
+  const int digits = t == DType::Float16    ? 11
+                     : t == DType::BFloat16 ? 8
+                     : t == DType::Float32  ? 24
+                     : t == DType::Float64  ? 53
+                                            : 62;
+  COGRAD_CHECK(n - 1 <= int64_t{1} << digits, "randperm(): expected n <= 2^", digits, " + 1 for ",
+               dtype_name(t), ", which has not all larger whole numbers, got n = ", n);
+}
+
 constexpr const char* kRandintDoc = "Integers uniform in [low, high); low defaults to 0.";
 
 struct RandintHigh {
@@ -155,7 +169,7 @@ struct Randperm {
     COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool && !is_complex(t),
                                  "\"randperm\" not implemented for '", scalar_type_name(t), "'");
     check_factory("randperm", t, layout, pin_memory, requires_grad);
-    if (n > 0) check_representable(Scalar(static_cast<long>(n - 1)), t);
+    check_permuted(n, t);
     const Tensor order = empty_checked("randperm", Dims{n}, DType::Int64);
     random_fill(
         order, generator,

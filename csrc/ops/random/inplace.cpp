@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "ops/core/numbers.h"
 #include "ops/core/ops.h"
 #include "ops/random/fill.h"
 
@@ -32,8 +33,15 @@ struct Uniform : Refill<Uniform, double, double> {
     check_filled("uniform_", out.dtype());
     COGRAD_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from,
                  " > to=", to);
-    COGRAD_CHECK(std::isfinite(from), "from is out of bounds for ", dtype_name(out.dtype()));
-    COGRAD_CHECK(std::isfinite(to), "to is out of bounds for ", dtype_name(out.dtype()));
+    const DType t = out.dtype();
+    const auto fits = [t](double v) {
+      return std::isfinite(v) && representable(Scalar(v), t, Beyond::Raises);
+    };
+    COGRAD_CHECK(fits(from), "uniform_(): from is out of bounds for ", dtype_name(t), ", got ",
+                 from);
+    COGRAD_CHECK(fits(to), "uniform_(): to is out of bounds for ", dtype_name(t), ", got ", to);
+    COGRAD_CHECK(fits(to - from), "uniform_(): to - from is out of bounds for ", dtype_name(t),
+                 ", got from=", from, " and to=", to);
     fill_uniform(out, g, from, to);
   }
 };

@@ -3,7 +3,7 @@
 #include "ops/shape/inplace_geometry.h"
 
 #include "autograd/batch.h"
-#include "ops/core/options.h"
+#include "ops/core/numbers.h"
 #include "ops/core/raw.h"
 #include "ops/core/resize.h"
 #include "ops/core/strides.h"
@@ -101,7 +101,7 @@ struct FillDiagonal {
     COGRAD_CHECK(x.dim() >= 2, "dimensions must larger than 1");
     for (int d = 1; x.dim() > 2 && d < x.dim(); ++d)
       COGRAD_CHECK(x.size(d) == x.size(0), "all dimensions of input must be of equal length");
-    check_representable(value, x.dtype());
+    check_number("fill_diagonal_", "fill_value", value, x.dtype(), Beyond::Raises);
     ctx->wrap = wrap;
     Tensor out = ctx.out(x.sizes(), x.dtype());
     if (!out.is(x)) raw_copy(out, x);
