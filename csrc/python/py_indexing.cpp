@@ -297,7 +297,7 @@ void set_basic(const Tensor& target, PyObject* value) {
   if (representable(s, target.dtype(), Beyond::Raises)) [[likely]]
     fill_(target, s);
   else
-    fill_(target, assigned_number(s, target.dtype()));
+    copy_(target, assigned_number(s, target.dtype()));
 }
 
 // Indexed by one mask and set to one number: no positions needed.
