@@ -246,7 +246,7 @@ def test_gelu_by_tanh_loses_no_digits_far_below_zero(at):
     # v sigmoid(2 u) and its derivative, u = sqrt(2 / pi) (v + 0.044715 v^3), in 60 digits
     with mpmath.workdps(60):
         c = mpmath.sqrt(8 / mpmath.pi)
-        value = lambda v: v / (1 + mpmath.exp(-c * (v + mpmath.mpf("0.044715") * v**3)))  # noqa: E731
+        value = lambda v: v / (1 + mpmath.exp(-c * (v + mpmath.mpf("0.044715") * v**3)))
         y, slope = float(value(mpmath.mpf(at))), float(mpmath.diff(value, mpmath.mpf(at)))
     for dtype, unit in ((cograd.float64, 1e-14), (cograd.float32, 1e-5)):
         x = leaf(at, dtype=dtype)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Modules give what torch's give: of torch itself where it is installed, else recorded."""
 
-import importlib.util
 import re
 from functools import cache
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import nn_rows
 import numpy as np
 import pytest
+import reference
 from test_nn_sequence_beside_torch import CASES
 
 import cograd
@@ -27,7 +27,6 @@ WITHOUT_VALUES = {
     "RNNCellBase",
     "SyncBatchNorm",  # torch has it on GPUs only; compared with BatchNorm where it is tested
 }
-HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 @cache
@@ -41,7 +40,7 @@ def recorded():
 
 
 def expected(row):
-    if HAS_TORCH:
+    if reference.is_installed():
         import torch
 
         return nn_rows.evaluate(torch, row)
@@ -77,7 +76,9 @@ def test_same_as_torch(row):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
-@pytest.mark.skipif(not HAS_TORCH, reason="needs torch, whose modules read the state")
+@pytest.mark.skipif(
+    not reference.is_installed(), reason="needs torch, whose modules read the state"
+)
 @pytest.mark.parametrize("row", nn_rows.ROWS)
 def test_state_dicts_are_exchanged(row):
     import torch

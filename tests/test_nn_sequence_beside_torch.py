@@ -193,6 +193,7 @@ if __name__ == "__main__":
     sys.exit()
 
 import pytest  # noqa: E402
+import reference  # noqa: E402
 
 import cograd  # noqa: E402
 
@@ -209,14 +210,14 @@ def test_results_are_the_recorded_ones(name, record):
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_torch(name):
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    torch = reference.needed()
     check(run(cograd, name), run(torch, name))
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor:UserWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_state_dicts_go_both_ways(name):
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    torch = reference.needed()
     make = CASES[name][0]
     theirs, ours = make(torch), make(cograd)
     ours.load_state_dict({k: cograd.tensor(v.tolist()) for k, v in theirs.state_dict().items()})

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch_streams
+from reference import needed
 
 import cograd as torch
 from cograd.utils.checkpoint import checkpoint
@@ -40,9 +41,7 @@ def test_recorded(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_beside_torch(name):
-    reference = pytest.importorskip("torch", reason="torch is not installed")
-    if not reference.__version__.startswith("2.13"):
-        pytest.skip("the streams are those of torch 2.13")
+    reference = needed()
     (got, end), (want, other_end) = (torch_streams.draw(t, name) for t in (torch, reference))
     assert end == other_end
     if name in torch_streams.EXACT:

@@ -173,7 +173,7 @@ SAMPLED = {
     "LogisticNormal": lambda d, a, b: d.LogisticNormal(a, b),
     "Gumbel": lambda d, a, b: d.Gumbel(a, b),
     "Kumaraswamy": lambda d, a, b: d.Kumaraswamy(a, b),
-    "ContinuousBernoulli": lambda d, a, b: d.ContinuousBernoulli(b),
+    "ContinuousBernoulli": lambda d, a, b: d.ContinuousBernoulli(b.double()),
 }
 
 ORDERS = {
