@@ -174,6 +174,15 @@ TOO_LARGE = {
     "complex64 full": lambda x: cograd.full((2,), 1e39, dtype=cograd.complex64),
     "complex64 full imaginary": lambda x: cograd.full((2,), 1e39j, dtype=cograd.complex64),
     "complex64 fill_": lambda x: x.cfloat().fill_(1e39 + 1j),
+    "complex64 where": lambda x: cograd.where(x > 3, x.cfloat(), 1e39),
+    "complex64 where imaginary": lambda x: cograd.where(x > 3, x.float(), 1e39j),
+    "uint64 full": lambda x: cograd.full((1,), -1.5, dtype=cograd.uint64),
+    "uint64 fill_": lambda x: x.to(cograd.uint64).fill_(-1e19),
+    "uint64 x[0] =": lambda x: x.to(cograd.uint64).__setitem__(0, -0.5),
+    "int64 full": lambda x: cograd.full((1,), -(2**63) - 1, dtype=cograd.int64),
+    "int64 fill_": lambda x: x.long().fill_(-(2**63) - 1000),
+    "int64 x[0] =": lambda x: x.long().__setitem__(0, -(2**63) - 1),
+    "int64 masked_fill": lambda x: x.long().masked_fill(x > 3, -(2**63) - 1),
     "complex64 x[0] =": lambda x: x.cfloat().__setitem__(0, 1e39),
     "complex64 x[mask] =": lambda x: x.cfloat().__setitem__(x > 3, 1e39),
     "x[0] =": lambda x: x.__setitem__(0, 300),
@@ -196,7 +205,12 @@ def test_numbers_that_the_dtype_has_not_raise(call):
         (lambda: cograd.full((2,), 300, dtype=cograd.uint8), "full.*: fill_value 300 .* uint8"),
         (lambda: byte().fill_(-1.5), r"fill_\(\): value -1.5 .* uint8"),
         (lambda: cograd.add(byte(), 1, alpha=300), r"add\(\): alpha 300 .* uint8"),
-        (lambda: F.threshold(byte(), 3, 300), r"threshold\(\): value 300 .* uint8"),
+        (lambda: F.pad(byte(), (1, 1), value=-1.0), r"pad\(\): value -1.0 "),
+        (lambda: byte().to(cograd.uint16).clamp_min(70000), r"clamp_min\(\): min 70000 .* uint16"),
+        (lambda: byte().to(cograd.uint16).clamp(0, 70000), r"clamp\(\): max 70000 .* uint16"),
+        (lambda: F.softshrink(byte().half(), 1e6), r"softshrink\(\): .* but found 1000000.0"),
+        (lambda: F.softshrink(byte().float(), math.nan), r"softshrink\(\): .* but found nan"),
+        (lambda: F.threshold(byte(), 3, 300), r"threshold\(\): value 300.* uint8"),
         (lambda: F.hardtanh(byte().float(), -1e39, 0), r"hardtanh\(\): min_val -1e\+39 .* float32"),
         (lambda: F.pad(byte(), (1, 1), value=2**70), "pad.*: value .* uint8"),
         (lambda: cograd.linspace(0, 300, 2, dtype=cograd.uint8), r"linspace\(\): end 300 .* uint8"),
@@ -239,6 +253,86 @@ def test_permutations_hold_each_number_once(dtype, most):
         cograd.randperm(most + 1, dtype=dtype)
     with pytest.raises(RuntimeError, match=r"randperm\(\): "):
         cograd.randperm(2**24 + 2, dtype=cograd.float32)
+
+
+@pytest.mark.parametrize("dtype", [float16, cograd.bfloat16, float32, float64])
+@pytest.mark.parametrize("power", [2, 4, 6, 9, 12, 15, 18, 102, 152])
+def test_gelu_by_tanh_has_a_gradient_wherever_squares_are_finite(dtype, power):
+    for x in (-(10.0**power), 10.0**power):
+        most = cograd.finfo(dtype).max
+        if abs(x) > most or (x * x > most and dtype != float16):
+            continue
+        v = leaf(x, dtype=dtype)
+        for graph in (False, True):
+            y = F.gelu(v, approximate="tanh")
+            (g,) = cograd.autograd.grad(y, v, create_graph=graph)
+            assert g.item() == float(x > 0)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.clamp(max=2),
+        lambda x: x.clamp(0, 2),
+        lambda x: x.clamp(-0.5, 1.5),
+        lambda x: x.clone().clamp_(1),
+        lambda x: cograd.clamp_min(x, 1),
+        lambda x: x**2,
+        lambda x: x**2.5,
+    ],
+)
+@pytest.mark.parametrize("dtype", [cograd.int64, cograd.uint8, cograd.uint32, cograd.bool])
+def test_vmap_of_integers_and_numbers(f, dtype):
+    x = tensor([[0, 1], [3, 5]]).to(dtype)
+    try:
+        expected = f(x)
+    except (RuntimeError, NotImplementedError) as error:
+        with pytest.raises(type(error)):
+            cograd.vmap(f)(x)
+        return
+    got = cograd.vmap(f)(x)
+    assert got.dtype == expected.dtype
+    assert got.tolist() == expected.tolist()
+
+
+WIDE = 2**53 + 1
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda one: one.index_add(0, tensor([0]), one, alpha=WIDE) - 1,
+        lambda one: cograd.addmm(one[None], one[None], one[None], alpha=WIDE)[0] - 1,
+        lambda one: cograd.addmm(one[None], one[None], one[None], beta=WIDE)[0] - 1,
+        lambda one: cograd.baddbmm(*[one[None, None]] * 3, alpha=WIDE)[0, 0] - 1,
+        lambda one: cograd.baddbmm(*[one[None, None]] * 3, beta=WIDE)[0, 0] - 1,
+        lambda one: cograd.addmv(one, one[None], one, alpha=WIDE) - 1,
+        lambda one: cograd.addr(one[None], one, one, alpha=WIDE)[0] - 1,
+        lambda one: cograd.add(one, one, alpha=WIDE) - 1,
+    ],
+)
+def test_whole_factors_beyond_doubles_are_exact(f):
+    assert f(tensor([1])).tolist() == [WIDE]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: F.elu(x, 2 + 5j),
+        lambda x: F.threshold(x, 1, 5 + 1j),
+        lambda x: F.leaky_relu(x, 1j),
+        lambda x: x.uniform_(0, 1 + 5j),
+        lambda x: x.normal_(0, 1j),
+        lambda x: cograd.nan_to_num(x, 1j),
+        lambda x: cograd.cdist(x[None], x[None], p=2j),
+        lambda x: cograd.logspace(0, 1, 2, base=2 + 1j),
+        lambda x: F.layer_norm(x, (2,), eps=1j),
+    ],
+)
+def test_parameters_that_are_real_refuse_imaginary_parts(call):
+    with pytest.raises((TypeError, RuntimeError)):
+        call(byte().float())
+    assert F.elu(-byte().float(), 2 + 0j).isfinite().all()
 
 
 @pytest.mark.parametrize("at", [-12.0, -7.0, -4.5, -1.0, 0.0, 2.0, 9.0])

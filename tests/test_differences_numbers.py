@@ -21,6 +21,24 @@ def T(*values, dtype=D):
 
 
 @shows(
+    "`full((1,), 1e6, dtype=float16)`, `fill_` of one element",
+    "`randperm(300, dtype=bfloat16)`",
+    "`gelu(-12, approximate='tanh')` of float64",
+)
+def test_numbers_of_a_dtype():
+    for n in (1, 2):
+        for f in (
+            lambda n=n: torch.full((n,), 1e6, dtype=torch.float16),
+            lambda n=n: torch.zeros(n, dtype=torch.float16).fill_(1e6),
+        ):
+            with pytest.raises(RuntimeError, match="without overflow"):
+                f()
+    with pytest.raises(RuntimeError, match="n <= 2"):
+        torch.randperm(300, dtype=torch.bfloat16)
+    assert F.gelu(T(-12.0), approximate="tanh").item() == pytest.approx(-1.5e-61, rel=0.05)
+
+
+@shows(
     "`sigmoid` of -800 + i",
     "`reciprocal` of 1e-320",
     "gradients of `acos`, `asinh`, `atan` at 1e200 + 1e200i",

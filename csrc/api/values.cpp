@@ -78,7 +78,7 @@ bool fit(const ArgInfo& a, const cograd_value& given, Room& room, Value& v) {
     case ArgKind::Dim:
       return v.kind == COGRAD_INT;
     case ArgKind::Double:
-      if (!v.is_number()) return false;
+      if (!v.is_number() || v.scalar().imag() != 0) return false;
       v.set_number(v.scalar().to_double());
       return true;
     case ArgKind::Bool:

@@ -128,7 +128,7 @@ bool parse_list(ArgKind kind, PyObject* o, Parsed& p, Value& v) {
     std::vector<double>& list = p.doubles();
     for (size_t i = 0; i < items.size(); ++i) {
       Scalar s;
-      if (!parse_scalar(items[static_cast<Py_ssize_t>(i)], &s)) return false;
+      if (!parse_scalar(items[static_cast<Py_ssize_t>(i)], &s) || s.imag() != 0) return false;
       list.push_back(s.to_double());
     }
     v.set_list(COGRAD_FLOATS, list.data(), items.size());
@@ -189,7 +189,7 @@ bool parse_arg(const ArgInfo& a, PyObject* o, Parsed& p, Value& v) {
       return true;
     }
     case ArgKind::Double:
-      if (!parse_number(o, v)) return false;
+      if (!parse_number(o, v) || v.scalar().imag() != 0) return false;
       v.set_number(v.scalar().to_double());
       return true;
     case ArgKind::Bool:

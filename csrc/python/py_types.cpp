@@ -400,11 +400,12 @@ bool parse_long(PyObject* o, Scalar* out) noexcept {
     return true;
   }
   if (overflow > 0 && parse_large(o, out)) return true;
-  const double wide = PyLong_AsDouble(o);
+  double wide = PyLong_AsDouble(o);
   if (wide == -1.0 && PyErr_Occurred()) {
     PyErr_Clear();
     return false;
   }
+  if (wide == -0x1p63) wide = std::nextafter(wide, -HUGE_VAL);  // no int64 is below
   *out = Scalar(wide);
   return true;
 }

@@ -2,7 +2,9 @@
 // Numbers that become elements, and their checks.
 #include "ops/core/numbers.h"
 
+#include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "ops/core/raw.h"
 
@@ -10,22 +12,7 @@ namespace cograd {
 
 namespace {
 
-// The largest finite number of a dtype that is narrower than a double.
-double largest(DType t) {
-  switch (t) {
-    case DType::Float16:
-      return 65504.0;
-    case DType::BFloat16:
-      return 0x1.FEp127;
-    case DType::Float32:
-    case DType::Complex64:
-      return 0x1.FFFFFEp127;
-    default:
-      return HUGE_VAL;
-  }
-}
-
-bool within(double v, DType t) { return !std::isfinite(v) || std::abs(v) <= largest(t); }
+bool within(double v, DType t) { return !std::isfinite(v) || std::abs(v) <= largest_finite(t); }
 
 bool has_whole(const Scalar& v, DType t) {
   // Whole numbers are compared as they are: a double has not all of them.
@@ -36,12 +23,34 @@ bool has_whole(const Scalar& v, DType t) {
   const double end = std::ldexp(1.0, 8 * dtype_size(t) - (is_signed(t) ? 1 : 0));
   // A float is compared as it is where a double has the largest value.
   const double most = end - 1;
-  if (v.is_float() && most < end) return d <= most && d >= (is_signed(t) ? -end : 0);
+  if (v.is_float()) return (most < end ? d <= most : d < end) && d >= (is_signed(t) ? -end : 0);
   const double whole = std::trunc(d);
   return whole < end && (is_signed(t) ? whole >= -end : whole > -end);
 }
 
+// As Python writes it: 1.0, not 1.
+std::string shown(double v) {
+  char text[32];
+  char* end = std::to_chars(text, text + sizeof text, v).ptr;
+  std::string s(text, end);
+  return s.find_first_of(".ein") == std::string::npos ? s + ".0" : s;
+}
+
 }  // namespace
+
+double largest_finite(DType t) noexcept {
+  switch (t) {
+    case DType::Float16:
+      return 65504.0;
+    case DType::BFloat16:
+      return 0x1.FEp127;
+    case DType::Float32:
+    case DType::Complex64:
+      return 0x1.FFFFFEp127;
+    default:
+      return std::numeric_limits<double>::max();
+  }
+}
 
 bool representable(const Scalar& v, DType t, Beyond narrow) {
   if (t == DType::Bool || t == DType::Float64 || t == DType::Complex128)
@@ -60,7 +69,7 @@ bool representable(const Scalar& v, DType t, Beyond narrow) {
   if (v.is_complex())
     detail::fail(ErrorKind::Runtime, head, "(", v.to_double(), ", ", v.imag(), ")", tail);
   if (v.is_large()) detail::fail(ErrorKind::Runtime, head, static_cast<uint64_t>(v.to_int()), tail);
-  if (v.is_float()) detail::fail(ErrorKind::Runtime, head, v.to_double(), tail);
+  if (v.is_float()) detail::fail(ErrorKind::Runtime, head, shown(v.to_double()), tail);
   detail::fail(ErrorKind::Runtime, head, v.to_int(), tail);
 }
 

@@ -14,6 +14,15 @@ enum class Beyond : uint8_t { Inf, Raises };
 // Whether dtype t has a number like v, even approximately.
 COGRAD_API bool representable(const Scalar& v, DType t, Beyond narrow);
 
+// The largest finite number of a floating or complex dtype, of one part of it.
+COGRAD_API double largest_finite(DType t) noexcept;
+// Whether a double is the number: real, and not rounded.
+inline bool is_double(const Scalar& v) noexcept {
+  constexpr int64_t most = int64_t{1} << 53;
+  if (v.is_complex() || v.is_large()) return false;
+  return v.is_float() || (v.to_int() >= -most && v.to_int() <= most);
+}
+
 // RuntimeError "op(): argument v cannot be converted to type t without overflow".
 [[noreturn]] COGRAD_API void fail_number(const char* op, std::string_view argument, const Scalar& v,
                                          DType t);

@@ -124,7 +124,7 @@ Tensor power(Into into, const TensorOrScalar& a, const TensorOrScalar& b) {
     fail_number("pow", "exponent", Scalar(static_cast<long long>(e.to_int())), type);
   if (is_wide_unsigned(type)) return into.run<rows::Row_pow_tensor>(a, b);
   if (type == a.tensor().dtype()) return into.run<rows::Row_pow_scalar>(a.tensor(), e);
-  return into.run<rows::Row_pow_scalar>(raw_cast(a.tensor(), type), e);
+  return into.run<rows::Row_pow_scalar>(cast(a.tensor(), type), e);
 }
 
 struct Pow {

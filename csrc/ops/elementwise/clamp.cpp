@@ -17,13 +17,13 @@ Tensor promoted(const Tensor& x, const Bound& lo, const Bound& hi) {
   type.add(x);
   if (lo) type.add(*lo);
   if (hi) type.add(*hi);
-  return raw_cast(x, type.get());
+  return cast(x, type.get());
 }
 
 // Numbers that bound wide unsigned integers: rows with numbers have no loops for these.
-Tensor bound_of(const TensorOrScalar& v, DType t) {
+Tensor bound_of(const char* op, const char* argument, const TensorOrScalar& v, DType t) {
   if (v.is_tensor()) return v.tensor();
-  check_number("clamp", "bound", v.scalar(), t, Beyond::Raises);
+  check_number(op, argument, v.scalar(), t, Beyond::Raises);
   return wrapped_number(v.scalar(), t);
 }
 
@@ -31,22 +31,26 @@ Tensor clamp_to(Into into, const Tensor& x, const TensorOrScalar& lo, const Tens
   if (lo.is_tensor() || hi.is_tensor()) return into.run<rows::Row_clamp_tensors>(x, lo, hi);
   const Tensor in = promoted(x, lo, hi);
   if (is_wide_unsigned(in.dtype()))
-    return into.run<rows::Row_clamp_tensors>(in, bound_of(lo, in.dtype()),
-                                             bound_of(hi, in.dtype()));
+    return into.run<rows::Row_clamp_tensors>(in, bound_of("clamp", "min", lo, in.dtype()),
+                                             bound_of("clamp", "max", hi, in.dtype()));
   return into.run<rows::Row_clamp>(in, lo.scalar(), hi.scalar());
 }
 template <class Numbers, class Tensors>
-Tensor clamp_one(Into into, const Tensor& x, const TensorOrScalar& bound) {
+Tensor clamp_one(Into into, const char* op, const char* argument, const Tensor& x,
+                 const TensorOrScalar& bound) {
   if (bound.is_tensor()) return into.run<Tensors>(x, bound);
   const Tensor in = promoted(x, bound, {});
-  if (is_wide_unsigned(in.dtype())) return into.run<Tensors>(in, bound_of(bound, in.dtype()));
+  if (is_wide_unsigned(in.dtype()))
+    return into.run<Tensors>(in, bound_of(op, argument, bound, in.dtype()));
   return into.run<Numbers>(in, bound.scalar());
 }
 Tensor raise_to(Into into, const Tensor& x, const TensorOrScalar& lo) {
-  return clamp_one<rows::Row_clamp_min, rows::Row_clamp_min_tensor>(into, x, lo);
+  return clamp_one<rows::Row_clamp_min, rows::Row_clamp_min_tensor>(into, "clamp_min", "min", x,
+                                                                    lo);
 }
 Tensor lower_to(Into into, const Tensor& x, const TensorOrScalar& hi) {
-  return clamp_one<rows::Row_clamp_max, rows::Row_clamp_max_tensor>(into, x, hi);
+  return clamp_one<rows::Row_clamp_max, rows::Row_clamp_max_tensor>(into, "clamp_max", "max", x,
+                                                                    hi);
 }
 
 struct Clamp {
@@ -109,23 +113,9 @@ struct NanToNum {
                         std::optional<double> posinf, std::optional<double> neginf) {
     if (!is_differentiable(x.dtype()))  // nothing to replace
       return into.run<rows::Row_bitwise_or>(TensorOrScalar(x), TensorOrScalar(Scalar(false)));
-    const double top = largest(real_dtype(x.dtype()));
+    const double top = largest_finite(x.dtype());
     return into.run<rows::Row_nan_to_num>(x, nan.value_or(0), posinf.value_or(top),
                                           neginf.value_or(-top));
-  }
-
- private:
-  static double largest(DType t) {
-    switch (t) {
-      case DType::Float16:
-        return 65504.0;
-      case DType::BFloat16:
-        return 3.3895313892515355e38;
-      case DType::Float32:
-        return double{std::numeric_limits<float>::max()};
-      default:
-        return std::numeric_limits<double>::max();
-    }
   }
 };
 COGRAD_OP(NanToNum)

@@ -145,7 +145,7 @@ struct IndexAdd {
     ctx->alpha = alpha;
     ctx.save(s.index);
     Tensor from = source;
-    if (alpha.is_complex()) {
+    if (!is_double(alpha)) {
       const GradGuard no_grad(false);
       from = mul(source, std::exchange(alpha, Scalar(1)));
     }

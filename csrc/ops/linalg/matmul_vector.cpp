@@ -168,9 +168,9 @@ COGRAD_OP(Inner)
 
 Tensor scaled(const Tensor& x, Scalar s) { return s.equals(1) ? x : mul(x, TensorOrScalar(s)); }
 
-// x times a factor that the products do not take, which becomes 1.
+// x times a factor that the products, which take doubles, do not take; it becomes 1.
 Tensor multiplied(const Tensor& x, Scalar& factor) {
-  if (!factor.is_complex()) return x;
+  if (is_double(factor)) return x;
   const GradGuard no_grad(false);
   return mul(x, std::exchange(factor, Scalar(1)));
 }

@@ -31,8 +31,6 @@ struct Uniform : Refill<Uniform, double, double> {
   static constexpr DTypeSet kDTypes = kEveryType;
   static void fill(const Tensor& out, double from, double to, Generator* g) {
     check_filled("uniform_", out.dtype());
-    COGRAD_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from,
-                 " > to=", to);
     const DType t = out.dtype();
     const auto fits = [t](double v) {
       return std::isfinite(v) && representable(Scalar(v), t, Beyond::Raises);
@@ -40,6 +38,8 @@ struct Uniform : Refill<Uniform, double, double> {
     COGRAD_CHECK(fits(from), "uniform_(): from is out of bounds for ", dtype_name(t), ", got ",
                  from);
     COGRAD_CHECK(fits(to), "uniform_(): to is out of bounds for ", dtype_name(t), ", got ", to);
+    COGRAD_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from,
+                 " > to=", to);
     COGRAD_CHECK(fits(to - from), "uniform_(): to - from is out of bounds for ", dtype_name(t),
                  ", got from=", from, " and to=", to);
     fill_uniform(out, g, from, to);

@@ -172,9 +172,16 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """``input`` moved towards zero by ``lambd``, zero within it."""
-    if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    """``input`` moved towards zero by ``lambd``, zero within it.
+
+    RuntimeError if ``lambd`` is negative, NaN or beyond the dtype's numbers.
+    """
+    dtype = input.dtype if input.dtype.is_floating_point else cograd.get_default_dtype()
+    if not 0 <= lambd <= cograd.finfo(dtype).max:
+        raise RuntimeError(
+            f"softshrink(): lambda must be in range [0, {cograd.finfo(dtype).max:g}] for input "
+            f"dtype {dtype}, but found {lambd}"
+        )
     return cograd.softshrink(input, lambd)
 
 
