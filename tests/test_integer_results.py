@@ -67,6 +67,10 @@ def test_integer_ranges_are_cut_before_they_are_counted(dtype):
 
 
 def test_ends_that_an_integer_dtype_cannot_hold_are_refused():
+    wide = torch.linspace(0, 2.0**63, 3, dtype=torch.uint64)
+    assert wide.tolist() == [0, 2**62, 2**63]
+    with pytest.raises(RuntimeError, match="without overflow"):
+        torch.linspace(-0.5, 3, 3, dtype=torch.uint64)
     assert torch.linspace(-5, 5, 4, dtype=torch.uint8).tolist() == [251, 169, 87, 5]
     for f in (torch.linspace, torch.logspace):
         for a, b in [(0, 256), (-0.5, 3)]:

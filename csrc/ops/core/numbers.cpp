@@ -53,8 +53,7 @@ double largest_finite(DType t) noexcept {
 }
 
 bool representable(const Scalar& v, DType t, Beyond narrow) {
-  if (t == DType::Bool || t == DType::Float64 || t == DType::Complex128)
-    return is_complex(t) || t == DType::Bool || !v.is_complex() || v.imag() == 0;
+  if (t == DType::Bool) return true;
   if (v.is_complex() && !is_complex(t) && v.imag() != 0) return false;
   if (is_integral(t)) return has_whole(v.is_complex() ? Scalar(v.to_double()) : v, t);
   if (t != DType::Float32 && narrow == Beyond::Inf) return true;

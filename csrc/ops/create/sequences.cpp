@@ -7,6 +7,7 @@
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
 #include "ops/core/raw.h"
+#include "ops/core/unsigned.h"
 #include "tensor/interrupt.h"
 #include "tensor/threads.h"
 
@@ -158,13 +159,8 @@ COGRAD_OP(Arange)
 void check_range(const char* op, const Scalar& start, const Scalar& end, int64_t steps, DType t) {
   COGRAD_CHECK(steps >= 0, op, "(): number of steps must be non-negative, got ", steps);
   COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"", op, "_cpu\" not implemented for 'Bool'");
-  const auto check = [&](const char* argument, const Scalar& v) {
-    check_number(op, argument, v, t, Beyond::Raises);
-    if (is_integral(t) && !is_signed(t) && v.is_float() && v.to_double() < 0)
-      fail_number(op, argument, v, t);
-  };
-  check("start", start);
-  check("end", end);
+  check_number(op, "start", start, t, Beyond::Raises);
+  check_number(op, "end", end, t, Beyond::Raises);
 }
 
 // An end of the range; integer dtypes cut it to one of their values first, as in torch.
@@ -173,7 +169,8 @@ double end_of(const Scalar& v, DType t) {
   return dispatch_values(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_integral_v<T>)
-      return static_cast<double>(static_cast<T>(v.to_int()));
+      return static_cast<double>(
+          static_cast<T>(is_wide_unsigned(t) ? unsigned_bits(v) : v.to_int()));
     else
       return v.to_double();
   });
