@@ -350,6 +350,14 @@ def test_gelu_by_tanh_loses_no_digits_far_below_zero(at):
         assert g.item() == pytest.approx(slope, rel=unit, abs=1e-37)
 
 
+def test_a_variance_beyond_float16_is_infinite():
+    x = byte().half()
+    assert F.gaussian_nll_loss(x, x, 1e6, reduction="none").tolist() == [math.inf] * 2
+    assert F.gaussian_nll_loss(x, x, 4, reduction="sum").item() == pytest.approx(
+        2 * math.log(2), 1e-3
+    )
+
+
 def test_numbers_that_wrap_in_torch_wrap():
     x = byte()
     assert x.clamp(min=-5).tolist() == [251, 251]

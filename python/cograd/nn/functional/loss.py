@@ -285,7 +285,7 @@ def gaussian_nll_loss(
     ``var`` has the shape of ``input``, that shape without or with 1 in its last dim, or is a float.
     """
     if not isinstance(var, Tensor):
-        var = cograd.full_like(input, var, requires_grad=False)
+        var = var * cograd.ones_like(input, requires_grad=False)
     if bool((var < 0).any()):
         raise ValueError("var has negative entry/entries")
     shape = tuple(input.shape)
