@@ -7,6 +7,7 @@
 
 #include "kernels/index_value.h"
 #include "kernels/ties.h"
+#include "ops/core/batch_call.h"
 
 namespace cograd {
 
@@ -65,6 +66,7 @@ Tensor extreme_gradient(Ctx<Op>& ctx, const Tensor& g, bool nan_ties) {
                                  "T(3, 4); T(2, 3, 4), (0, 2), True; T(3, 4), 1; T()",    \
                                  numpy "(input, axis=dim, keepdims=keepdim)"};            \
     static constexpr int kSaved = 2;                                                      \
+    static constexpr BatchRule kBatch = by_dims();                                        \
     static constexpr UnsignedRule kUnsigned = ordered({0});                               \
     using State = ReduceState;                                                            \
     static Tensor forward(Ctx<Struct>& ctx, const Tensor& x, std::optional<DimList> dims, \
@@ -129,6 +131,29 @@ struct PickState {
   int dim = 0;
 };
 
+// Not in the table: min() and max() of each sample, a slice along dim 0.
+template <bool largest>
+struct ExtremeOfSamples {
+  static constexpr OpSpec spec{largest ? "max" : "min", "input", kInternal | kReduction,
+                               "The extreme value of each slice along dim 0.",
+                               "none: max() and min() under vmap"};
+  static constexpr int kSaved = 2;
+  static constexpr UnsignedRule kUnsigned = ordered({0});
+  using State = ReduceState;
+  static Tensor forward(Ctx<ExtremeOfSamples>& ctx, const Tensor& x) {
+    const DimMask mask = all_dims(x.dim()) & ~DimMask{1};
+    if (x.size(0) > 0) check_not_empty(spec.name, x, mask, false);
+    remember(ctx, x, mask);
+    ctx.save(x);
+    Tensor y = run(largest ? ReduceOp::Max : ReduceOp::Min, x, mask, false);
+    ctx.save_output(y);
+    return y;
+  }
+  static Tensor backward(Ctx<ExtremeOfSamples>& ctx, const Tensor& g) {
+    return extreme_gradient(ctx, g, true);
+  }
+};
+
 #define COGRAD_MINMAX(Prefix, name, largest, doc_word, numpy, pairwise)                        \
   struct Prefix##All {                                                                         \
     static constexpr OpSpec spec{name,                                                         \
@@ -141,6 +166,9 @@ struct PickState {
     static constexpr int kSaved = 2;                                                           \
     static constexpr UnsignedRule kUnsigned = ordered({0});                                    \
     using State = ReduceState;                                                                 \
+    static void batch(BatchCall& c) {                                                          \
+      c.give(apply<ExtremeOfSamples<largest>>(c.samples(c.arg(0).tensor())));                  \
+    }                                                                                          \
     static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                            \
       remember(ctx, x, all_dims(x.dim()));                                                     \
       ctx.save(x);                                                                             \
@@ -175,6 +203,7 @@ struct PickState {
                                  "",                                                           \
                                  "values, indices"};                                           \
     static constexpr int kSaved = 1;                                                           \
+    static constexpr BatchRule kBatch = by_dims();                                             \
     static constexpr UnsignedRule kUnsigned = ordered({0});                                    \
     using State = PickState;                                                                   \
     static std::tuple<Tensor, Tensor> forward(Ctx<Prefix##Dim>& ctx, const Tensor& x, Dim dim, \

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/core/autocast.h"
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/shape/geometry.h"
@@ -157,6 +158,12 @@ struct Trace {
     Dims sizes;
   };
   static constexpr TangentRule kTangent = linear({0});
+  static void batch(BatchCall& c) {
+    const Tensor x = c.samples(c.arg(0).tensor());
+    if (x.dim() != 3 || x.dtype() == DType::Bool) return c.loop();  // which raises
+    const int64_t last[1] = {1};
+    c.give(sum(diagonal(x, 0, 1, 2), IntList(last, 1)));
+  }
   static Tensor forward(Ctx<Trace>& ctx, const Tensor& x) {
     COGRAD_CHECK(x.dim() == 2, "trace: expected a matrix, but got tensor with dim ", x.dim());
     COGRAD_CHECK_NOT_IMPLEMENTED(x.dtype() != DType::Bool, "\"trace\" not implemented for 'Bool'");

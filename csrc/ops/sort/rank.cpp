@@ -84,6 +84,7 @@ void select_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
                                  "",                                                               \
                                  "values, indices"};                                               \
     static constexpr const char* kNodeName = #Prefix "Backward1";                                  \
+    static constexpr BatchRule kBatch = by_dims();                                                 \
     static constexpr UnsignedRule kUnsigned = ordered({0});                                        \
     static constexpr int kSaved = 1;                                                               \
     using State = PickState;                                                                       \
@@ -160,6 +161,7 @@ struct Mode {
                                "",
                                "values, indices"};
   static constexpr int kSaved = 1;
+  static constexpr BatchRule kBatch = by_dims();
   using State = PickState;
   static std::tuple<Tensor, Tensor> forward(Ctx<Mode>& ctx, const Tensor& x, Dim dim,
                                             bool keepdim) {
