@@ -77,6 +77,12 @@ def walk(root):
     return seen.values()
 
 
+def test_a_module_is_no_graph(tmp_path):
+    for net in (nn.Linear(1, 1), nn.Sequential(nn.Linear(1, 1))):
+        with pytest.raises(RuntimeError, match=f"got {type(net).__name__}: draw what it returns"):
+            torch.autograd.graph.draw(net, tmp_path / "net.html")
+
+
 def test_a_module_called_twice_and_one_that_raises(tmp_path):
     inner = nn.Linear(3, 3)
     model = nn.ModuleList([inner])

@@ -299,9 +299,9 @@ def _parse(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]
     seen = _describe(content)
     if seen is not None:
         raise FileError(
-            f"load(): {name} is not a safetensors file: it is {seen}. cograd.load reads "
-            "safetensors files (written by cograd.save or by the safetensors package) and the zip "
-            "archives that torch.save writes since torch 1.6."
+            f"load(): {name} is neither a torch archive nor a safetensors file: it is {seen}. "
+            "cograd.load reads safetensors files (written by cograd.save or by the safetensors "
+            "package) and the zip archives that torch.save writes since torch 1.6."
         )
     from safetensors import SafetensorError, deserialize
 

@@ -29,13 +29,18 @@ def _human(count: int) -> str:
 
 
 def _roots(value: Tensor | Node | Iterable[Any]) -> list[Node]:
+    if callable(value) and not isinstance(value, (Tensor, Node)):  # a Sequential has items
+        raise RuntimeError(
+            f"expected tensors with a grad_fn, or nodes, to draw, got {type(value).__name__}: "
+            "draw what it returns"
+        )
     items = [value] if isinstance(value, (Tensor, Node)) else list(value)
     nodes = []
     for item in items:
         node = item.grad_fn if isinstance(item, Tensor) else item
         if not isinstance(node, Node):
             raise RuntimeError(
-                "to_dot(): expected tensors with a grad_fn, or nodes, got "
+                "expected tensors with a grad_fn, or nodes, to draw, got "
                 + ("a tensor without history" if isinstance(item, Tensor) else repr(item))
             )
         nodes.append(node)
