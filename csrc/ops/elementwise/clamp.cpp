@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Limits and repairs, each a choice among rows: clamp, clamp_min, clamp_max, nan_to_num.
-#include <limits>
-
 #include "ops/elementwise/rows.h"
 
 namespace cograd {

@@ -42,15 +42,19 @@ Tensor run(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim) {
 }
 
 template <class Op>
-Tensor extreme_over(Ctx<Op>& ctx, ReduceOp op, const Tensor& x, const std::optional<IntList>& dims,
-                    bool keepdim) {
-  const DimMask mask = dim_mask(x, dims);
-  check_not_empty(Op::spec.name, x, mask, dims && !dims->empty());
+Tensor extreme_of(Ctx<Op>& ctx, ReduceOp op, const Tensor& x, DimMask mask, bool keepdim) {
   remember(ctx, x, mask);
   ctx.save(x);
   Tensor y = run(op, x, mask, keepdim);
   ctx.save_output(y);
   return y;
+}
+template <class Op>
+Tensor extreme_over(Ctx<Op>& ctx, ReduceOp op, const Tensor& x, const std::optional<IntList>& dims,
+                    bool keepdim) {
+  const DimMask mask = dim_mask(x, dims);
+  check_not_empty(Op::spec.name, x, mask, dims && !dims->empty());
+  return extreme_of(ctx, op, x, mask, keepdim);
 }
 template <class Op>
 Tensor extreme_gradient(Ctx<Op>& ctx, const Tensor& g, bool nan_ties) {
@@ -101,12 +105,6 @@ struct Aminmax {
 };
 COGRAD_OP(Aminmax)
 
-Tensor fold_extreme(bool largest, const Tensor& x) {
-  const DimMask mask = all_dims(x.dim());
-  check_not_empty(largest ? "max" : "min", x, mask, false);
-  return run(largest ? ReduceOp::Max : ReduceOp::Min, x, mask, false);
-}
-
 template <class Op>
 std::tuple<Tensor, Tensor> extreme_along(Ctx<Op>& ctx, bool largest, const Tensor& x, int64_t dim,
                                          bool keepdim) {
@@ -143,11 +141,7 @@ struct ExtremeOfSamples {
   static Tensor forward(Ctx<ExtremeOfSamples>& ctx, const Tensor& x) {
     const DimMask mask = all_dims(x.dim()) & ~DimMask{1};
     if (x.size(0) > 0) check_not_empty(spec.name, x, mask, false);
-    remember(ctx, x, mask);
-    ctx.save(x);
-    Tensor y = run(largest ? ReduceOp::Max : ReduceOp::Min, x, mask, false);
-    ctx.save_output(y);
-    return y;
+    return extreme_of(ctx, largest ? ReduceOp::Max : ReduceOp::Min, x, mask, false);
   }
   static Tensor backward(Ctx<ExtremeOfSamples>& ctx, const Tensor& g) {
     return extreme_gradient(ctx, g, true);
@@ -170,11 +164,9 @@ struct ExtremeOfSamples {
       c.give(apply<ExtremeOfSamples<largest>>(c.samples(c.arg(0).tensor())));                  \
     }                                                                                          \
     static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                            \
-      remember(ctx, x, all_dims(x.dim()));                                                     \
-      ctx.save(x);                                                                             \
-      Tensor y = fold_extreme(largest, x);                                                     \
-      ctx.save_output(y);                                                                      \
-      return y;                                                                                \
+      check_not_empty(name, x, all_dims(x.dim()), false);                                      \
+      const ReduceOp op = largest ? ReduceOp::Max : ReduceOp::Min;                             \
+      return extreme_of(ctx, op, x, all_dims(x.dim()), false);                                 \
     }                                                                                          \
     static Tensor backward(Ctx<Prefix##All>& ctx, const Tensor& g) {                           \
       return extreme_gradient(ctx, g, true);                                                   \

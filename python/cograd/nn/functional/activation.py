@@ -176,13 +176,19 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
     RuntimeError if ``lambd`` is negative, NaN or beyond the dtype's numbers.
     """
-    dtype = input.dtype if input.dtype.is_floating_point else cograd.get_default_dtype()
-    if not 0 <= lambd <= cograd.finfo(dtype).max:
-        raise RuntimeError(
-            f"softshrink(): lambda must be in range [0, {cograd.finfo(dtype).max:g}] for input "
-            f"dtype {dtype}, but found {lambd}"
-        )
+    if not 0 <= lambd <= 65504:  # which every dtype has: finfo() takes longer than the op
+        _check_lambda(lambd, input.dtype)
     return cograd.softshrink(input, lambd)
+
+
+def _check_lambda(lambd: float, given: cograd.dtype) -> None:
+    dtype = given if given.is_floating_point else cograd.get_default_dtype()
+    limit = cograd.finfo(dtype).max
+    if not 0 <= lambd <= limit:
+        raise RuntimeError(
+            f"softshrink(): lambda must be in range [0, {limit:g}] for input dtype {dtype}, "
+            f"but found {lambd}"
+        )
 
 
 def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
