@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """In-place writes and views: histories, shared storage, the rules and their errors."""
 
+import gc
+
 import numpy as np
 import pytest
 from conftest import arr, leaf, ones, same
@@ -794,3 +796,50 @@ def test_overlapping_source_and_target_raise(target, source):
     b = torch.arange(12.0).view(3, 4)
     with pytest.raises(RuntimeError, match="single memory location"):
         target(b).add_(source(b))
+
+
+def read_history(x, v):
+    assert v.grad_fn is not None
+
+
+def fail_in_backward(x, v):
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        x.sum().backward()
+
+
+@pytest.mark.parametrize("meet", [read_history, fail_in_backward])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, v, w: x.mul_(v),
+        lambda x, v, w: x[:1].mul_(v[1:]),
+        lambda x, v, w: x.addcmul_(x, v),
+        lambda x, v, w: x.lerp_(v, w),
+        lambda x, v, w: x.view(2).addcmul_(v, w),
+        lambda x, v, w: v.mul_(x),
+    ],
+)
+def test_saved_view_of_the_target_ends_with_the_graph(write, meet):
+    gc.collect()
+    before = torch._C._live_nodes()
+    x = leaf([1.0, 2.0]) * 1
+    v = x.view(-1)
+    write(x, v, leaf([3.0, 4.0]) * 1)
+    meet(x, v)
+    x.detach_()
+    del x, v
+    gc.collect()
+    assert torch._C._live_nodes() == before
+
+
+def test_saved_view_of_a_target_without_gradient_ends_with_the_graph():
+    gc.collect()
+    before = torch._C._live_nodes()
+    x = torch.ones(2)
+    v = x.view(-1)
+    x.addcmul_(v, leaf([3.0, 4.0]) * 1)
+    read_history(x, v)
+    x.detach_()
+    del x, v
+    gc.collect()
+    assert torch._C._live_nodes() == before

@@ -86,15 +86,25 @@ Tensor made_by(Tensor alias, Node* maker, uint32_t output_nr) {
   alias->output_nr = output_nr;
   return alias;
 }
+
+// The values of `t` and its present history in a tensor of their own.
+Tensor with_history(const Tensor& t) {
+  Node* maker = grad_fn(t.impl());
+  Tensor alias = detach(t);
+  if (transforms_open()) copy_tangents(t, alias);
+  return maker == nullptr ? alias : made_by(std::move(alias), maker, t->output_nr);
+}
 }  // namespace
 
-Tensor fixed_view(const Tensor& t) {
+Tensor keep_history(const Tensor& t) {
   if (thread_state.saved_hooks != nullptr) return t;  // hooks see the tensor itself
-  Node* maker = grad_fn(t.impl());
-  Tensor view = detach(t);
-  if (transforms_open()) copy_tangents(t, view);
-  if (maker != nullptr) return made_by(std::move(view), maker, t->output_nr);
-  if (t->base == nullptr) {
+  return with_history(t);
+}
+
+Tensor fixed_view(const Tensor& t) {
+  if (thread_state.saved_hooks != nullptr) return t;
+  Tensor view = with_history(t);
+  if (!has_maker(view.impl()) && t->base == nullptr) {
     t->retain();
     view->base = t.impl();
     view->view_version = view->current_version() - 1;  // its grad_fn is made when asked for
@@ -218,11 +228,8 @@ void pack_layers(PackedSlot& slot, Tensor value, SavedHookScope* s) {
 // What only the op that saves it knows stays so: a hook may keep what it gets, and change that.
 Tensor shown_to_hooks(const Tensor& t) {
   if (t->pyobj != nullptr || is_batched(t)) return t;
-  Node* maker = grad_fn(t.impl());
-  if (maker == nullptr && requires_grad(t)) return t;
-  Tensor shown = detach(t);
-  copy_tangents(t, shown);
-  return maker == nullptr ? shown : made_by(std::move(shown), maker, t->output_nr);
+  const bool leaf = grad_fn(t.impl()) == nullptr && requires_grad(t);
+  return leaf ? t : with_history(t);
 }
 
 }  // namespace

@@ -67,7 +67,10 @@ Tensor CtxBase::out_target(IntList sizes, DType dtype) {
   return t;
 }
 
-Tensor CtxBase::keep_target(const Tensor& t) {
+Tensor CtxBase::kept(const Tensor& t) {
+  const auto root = [](const Tensor& v) { return v->base != nullptr ? v->base : v.impl(); };
+  if (root(t) != root(*target_)) return t;
+  if (!t.is(*target_)) return keep_history(t);
   GradGuard grad(requires_grad(t));
   return clone(t);
 }

@@ -85,8 +85,9 @@ class CtxBase {
 
  protected:
   Tensor out_target(IntList sizes, DType dtype);
-  // The bytes of an in-place target are about to be overwritten: keep a copy with its history.
-  Tensor keep_target(const Tensor& t);
+  // What an in-place call saves of `t`: of its target, which is about to be overwritten, a copy;
+  // of tensors that share the target's history no more than what that is now.
+  Tensor kept(const Tensor& t);
   Node* node_ = nullptr;
   BackwardArgs* args_ = nullptr;
   const Tensor* target_ = nullptr;
@@ -240,10 +241,8 @@ template <class Op>
 void Ctx<Op>::save_one(const Tensor& t) {
   auto* n = static_cast<OpNode<Op>*>(node_);
   static_assert(OpNode<Op>::kSaved > 0, "declare kSaved to save tensors");
-  if (inplace_ && t.is(*target_))
-    n->saved[static_cast<size_t>(used_++)].save(keep_target(t));
-  else
-    n->saved[static_cast<size_t>(used_++)].save(t);
+  SavedTensor& slot = n->saved[static_cast<size_t>(used_++)];
+  inplace_ && t.defined() ? slot.save(kept(t)) : slot.save(t);
 }
 template <class Op>
 void Ctx<Op>::save_output(const Tensor& t, uint32_t output_nr) {
