@@ -93,3 +93,12 @@ def test_bad_padding_is_refused(shape, pad, mode, kind, text):
 def test_a_value_is_for_constant_padding_only():
     with pytest.raises(RuntimeError, match="doesn't take in value"):
         F.pad(torch.ones(2, 3), (1, 1), mode="reflect", value=1.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint64])
+def test_unsigned_elements_take_no_value_below_zero(dtype):
+    x = torch.zeros(1, dtype=dtype)
+    with pytest.raises(RuntimeError, match=r"pad\(\): value -1 cannot be converted to type uint"):
+        F.pad(x, (1, 0), value=-1)
+    most = torch.iinfo(dtype).max
+    assert F.pad(x, (1, 0), value=most).tolist() == [most, 0]

@@ -206,6 +206,10 @@ def test_as_tensor_keeps_history():
 def test_scalar_tensor():
     assert torch.scalar_tensor(2).dtype is torch.float32
     assert torch.scalar_tensor(2, dtype=torch.int64).item() == 2
+    assert torch.scalar_tensor(1e39, dtype=torch.bfloat16).item() == float("inf")
+    for narrow in torch.float32, torch.complex64:
+        with pytest.raises(RuntimeError, match="s 1e\\+39 cannot be converted"):
+            torch.scalar_tensor(1e39, dtype=narrow)
 
 
 # ---------------------------------------------------------------- empty, zeros, ones, full

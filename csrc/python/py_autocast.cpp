@@ -53,8 +53,7 @@ DType autocast_type(py::handle dtype) {
 bool casts(const Tensor& t, DType to) {
   if (!t.defined()) return false;
   const DType from = t.dtype();
-  const bool low = from == DType::Float16 || from == DType::BFloat16;
-  return (low || from == DType::Float32) && from != to;
+  return (is_half(from) || from == DType::Float32) && from != to;
 }
 
 // Parameters are cast once for all their uses; a cast without a gradient must not serve one with.

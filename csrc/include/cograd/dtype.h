@@ -142,6 +142,9 @@ constexpr bool is_floating(DType t) noexcept {
   constexpr uint32_t kMask = detail::category_mask(DTypeCategory::Floating);
   return (kMask >> static_cast<int>(t) & 1) != 0;
 }
+constexpr bool is_half(DType t) noexcept { return t == DType::Float16 || t == DType::BFloat16; }
+// The dtype that elements of 16-bit floats are computed in, of others their own.
+constexpr DType wide_dtype(DType t) noexcept { return is_half(t) ? DType::Float32 : t; }
 constexpr bool is_integral(DType t) noexcept {
   constexpr uint32_t kMask = detail::category_mask(DTypeCategory::Integer);
   return (kMask >> static_cast<int>(t) & 1) != 0;

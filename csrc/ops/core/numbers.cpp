@@ -56,7 +56,7 @@ bool representable(const Scalar& v, DType t, Beyond narrow) {
   if (t == DType::Bool) return true;
   if (v.is_complex() && !is_complex(t) && v.imag() != 0) return false;
   if (is_integral(t)) return has_whole(v.is_complex() ? Scalar(v.to_double()) : v, t);
-  if (t != DType::Float32 && narrow == Beyond::Inf) return true;
+  if (is_half(t) && narrow == Beyond::Inf) return true;
   return within(v.to_double(), t) && (!v.is_complex() || within(v.imag(), t));
 }
 
@@ -87,7 +87,7 @@ Scalar element_at(const Tensor& t, int64_t i) {
 }
 
 Tensor assigned_number(const Scalar& v, DType t) {
-  check_number("__setitem__", "value", v, t, is_complex(t) ? Beyond::Raises : Beyond::Inf);
+  check_number("__setitem__", "value", v, t, Beyond::Inf);
   return raw_full({}, t, v);
 }
 

@@ -8,7 +8,7 @@ namespace cograd {
 // The element at place i of a contiguous tensor.
 COGRAD_API Scalar element_at(const Tensor& t, int64_t i);
 
-// What becomes of finite numbers beyond the 16-bit floats and complex64.
+// What becomes of finite numbers beyond the 16-bit floats.
 enum class Beyond : uint8_t { Inf, Raises };
 
 // Whether dtype t has a number like v, even approximately.

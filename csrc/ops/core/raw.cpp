@@ -185,8 +185,6 @@ Tensor unary_op(CtxBase& ctx, kernels::UnaryOp op, const Tensor& x, Rule rule, c
 
 namespace {
 
-bool is_narrow(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
-
 // Where torch computes with a number of full precision beside 16-bit floats; on the left its
 // quotient is a product with the reciprocal.
 bool keeps_number(kernels::BinaryOp op, bool left) {
@@ -207,7 +205,7 @@ Tensor binary_with_scalar(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScal
                       (x->flags & kWrappedNumber) == 0;
   const DType compute =
       strong ? x.dtype() : computed_dtype(result_type(x, TensorOrScalar(s)), rule);
-  if (is_narrow(compute) && keeps_number(op, left)) [[unlikely]] {
+  if (is_half(compute) && keeps_number(op, left)) [[unlikely]] {
     if (params == nullptr) {
       kernels::ElementParams own;
       return binary_with_scalar(ctx, op, a, b, rule, name, &own);
@@ -260,7 +258,7 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
   const Tensor& tb = b.tensor();
   const bool same_type = ta.dtype() == tb.dtype();
   const DType compute = computed_dtype(same_type ? ta.dtype() : result_type(a, b), rule);
-  if (!same_type && is_narrow(compute) && keeps_number(op, ta.dim() == 0) &&
+  if (!same_type && is_half(compute) && keeps_number(op, ta.dim() == 0) &&
       (ta.dim() == 0) != (tb.dim() == 0)) {
     const Tensor& number = ta.dim() == 0 ? ta : tb;
     if (number.dtype() != compute) {
@@ -309,7 +307,7 @@ namespace {
 
 Tensor operand_as(const char* op, const TensorOrScalar& v, DType t) {
   if (v.is_tensor()) return raw_cast(v.tensor(), t);
-  check_number(op, "value", v.scalar(), t, is_complex(t) ? Beyond::Raises : Beyond::Inf);
+  check_number(op, "value", v.scalar(), t, Beyond::Inf);
   return wrapped_number(v.scalar(), t);
 }
 

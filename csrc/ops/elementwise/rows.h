@@ -254,13 +254,13 @@ struct RowForward<Row, kKernel, kRule, kDivides, std::tuple<In...>, std::tuple<P
   }
 
  protected:
-  // Each as an element of the dtype that is computed in; 16-bit floats compute in float32.
+  // Each as an element of the dtype that is computed in.
   static void check_numbers(const State& s, const In&... in) {
     ResultType type;
     (type.add(in), ...);
     DType t = type.get();
     if (kRule == Rule::Float && !is_differentiable(t)) t = default_dtype();
-    if (dtype_size(t) == 2 && is_floating(t)) t = DType::Float32;
+    t = wide_dtype(t);
     for (size_t i = 0; i < kParams; ++i) {
       const Scalar& v = s.params[i];
       const double d = v.to_double();
@@ -412,14 +412,14 @@ struct RowGradient : Forward {
   template <size_t I>
   static Tensor formula(const typename Forward::State& s, const Tensor& g, const Kept& kept) {
     const DType t = g.dtype();
-    const bool narrow = Forward::kGrad[I].fused && (t == DType::Float16 || t == DType::BFloat16);
+    const bool narrow = Forward::kGrad[I].fused && is_half(t);
     bool mixed = narrow;
     constexpr size_t kFirst = Forward::kCondition ? 1 : 0;
     for (size_t i = kFirst; i < Forward::kInputs; ++i)
       mixed |= kept.in[i].is_tensor() && kept.in[i].tensor().dtype() != t;
     if (!mixed) return exact<I>(s, g, kept);
     Kept wide = kept;
-    const DType computed = narrow ? DType::Float32 : t;
+    const DType computed = narrow ? wide_dtype(t) : t;
     for (size_t i = kFirst; i < Forward::kInputs; ++i) widen(wide.in[i], computed);
     if (!narrow) return exact<I>(s, g, wide);
     if (wide.y.defined()) wide.y = cast(wide.y, computed);

@@ -122,8 +122,7 @@ struct Cdist {
                  " X2: ", x2.size(-1));
     COGRAD_CHECK(p >= 0, "cdist only supports non-negative p values");
     const DType t = result_type(x1, x2);
-    const bool half = t == DType::Float16 || t == DType::BFloat16;
-    const DType wide = half ? DType::Float32 : t;
+    const DType wide = wide_dtype(t);
     COGRAD_CHECK_NOT_IMPLEMENTED(is_floating(t), "cdist(): not implemented for dtype ",
                                  scalar_type_name(t));
     Dims lead;

@@ -181,8 +181,7 @@ void check_factors(const char* name, DType product, Scalar& beta, Scalar& alpha)
   COGRAD_CHECK(is_complex(product) || (!beta.is_complex() && !alpha.is_complex()), name,
                "(): expected real factors beta and alpha for tensors of dtype ",
                dtype_name(product));
-  // Products of 16-bit floats take factors of float32.
-  const DType t = dtype_size(product) == 2 && is_floating(product) ? DType::Float32 : product;
+  const DType t = wide_dtype(product);
   check_number(name, "beta", beta, t, Beyond::Raises);
   check_number(name, "alpha", alpha, t, Beyond::Raises);
   if (is_differentiable(product)) return;

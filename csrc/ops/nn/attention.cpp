@@ -271,8 +271,7 @@ struct ScaledDotProductAttention {
                         std::optional<double> scale, bool grouped) {
     check(query, key, value, mask, dropout, causal);
     const DType t = query.dtype();
-    const bool half = t == DType::Float16 || t == DType::BFloat16;
-    const DType wide = half ? DType::Float32 : t;
+    const DType wide = wide_dtype(t);
     Tensor q = cast(query, wide), k = cast(key, wide), v = cast(value, wide);
     const Tensor m = mask.defined() && mask.dtype() != DType::Bool ? cast(mask, wide) : mask;
     const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));

@@ -32,9 +32,8 @@ kernels::ConvShape shape_of(IntList x, IntList w, IntList out, const ConvOptions
 }
 
 // 16-bit numbers are computed with in float.
-DType wide(DType t) { return t == DType::Float16 || t == DType::BFloat16 ? DType::Float32 : t; }
 Tensor operand(const Tensor& x) {
-  return x.defined() ? raw_contiguous(raw_cast(x, wide(x.dtype()))) : x;
+  return x.defined() ? raw_contiguous(raw_cast(x, wide_dtype(x.dtype()))) : x;
 }
 const char* bytes_of(const Tensor& t) { return t.defined() ? t.bytes() : nullptr; }
 
@@ -176,7 +175,7 @@ struct ConvOp {
       ctx->sizes = Dims(x.sizes());
       for (const int64_t n : w.sizes()) ctx->sizes.push_back(n);
     }
-    Tensor y = empty(sizes, wide(x.dtype()));
+    Tensor y = empty(sizes, wide_dtype(x.dtype()));
     const Tensor cx = operand(x), cw = operand(w);
     const Tensor cb = bias.defined() ? operand(raw_cast(bias, x.dtype())) : bias;
     kernels::conv_forward(y.dtype(), shape_of(x.sizes(), w.sizes(), sizes, o), cx.bytes(),
@@ -228,7 +227,7 @@ struct ConvInputGrad {
       *ctx.operator->() = {o, Dims(w.sizes()), Dims(g.sizes())};
       ctx.save(ctx.needs(1) ? g : Tensor(), ctx.needs(0) ? w : Tensor());
     }
-    Tensor gx = empty(sizes, wide(g.dtype()));
+    Tensor gx = empty(sizes, wide_dtype(g.dtype()));
     const Tensor cg = operand(g), cw = operand(w);
     kernels::conv_input_grad(gx.dtype(), shape_of(sizes, w.sizes(), g.sizes(), o), cg.bytes(),
                              cw.bytes(), gx.bytes());
@@ -275,7 +274,7 @@ struct ConvWeightGrad {
       *ctx.operator->() = {o, Dims(x.sizes()), Dims(g.sizes())};
       ctx.save(ctx.needs(1) ? g : Tensor(), ctx.needs(0) ? x : Tensor());
     }
-    Tensor gw = empty(sizes, wide(g.dtype()));
+    Tensor gw = empty(sizes, wide_dtype(g.dtype()));
     const Tensor cg = operand(g), cx = operand(x);
     kernels::conv_weight_grad(gw.dtype(), shape_of(x.sizes(), sizes, g.sizes(), o), cg.bytes(),
                               cx.bytes(), gw.bytes());

@@ -66,6 +66,9 @@ struct ConstantPad {
     }
     const bool grows = std::any_of(pad.begin(), pad.end(), [](int64_t n) { return n > 0; });
     if (!grows) return cut(x, pad);
+    // To torch the value is a float, and those below 0 are not wrapped.
+    if (is_integral(x.dtype()) && !is_signed(x.dtype()) && value.to_double() < 0)
+      fail_number("pad", "value", value, x.dtype());
     check_number("pad", "value", value, x.dtype(), Beyond::Raises);
     Tensor out = empty_with_strides(sizes, format_strides(sizes, suggested_format(x)), x.dtype());
     raw_fill(out, value);
