@@ -21,8 +21,16 @@ CALLS = {
     "aminmax dim": lambda x: tuple(cograd.aminmax(x, dim=0)),
     "median dim": lambda x: tuple(x.median(0)),
     "nanmedian dim": lambda x: tuple(x.nanmedian(-1)),
+    "median": lambda x: x.median(),
+    "nanmedian": lambda x: x.nanmedian(),
     "mode": lambda x: tuple(x.mode(0)),
     "trace": lambda x: cograd.trace(x),
+}
+POSITIONS = {
+    "argmax": lambda x: x.argmax(),
+    "argmin keepdim": lambda x: x.argmin(keepdim=True),
+    "argmax of rows": lambda x: x[0].argmax(keepdim=True),
+    "argmin of numbers": lambda x: x[0, 0].argmin(),
 }
 MATRICES = cograd.tensor(
     [[[1.0, 5, 2], [5, 0, -1]], [[3.0, 3, 3], [2, -4, -4]], [[-7.0, 0.5, 9], [9, 9, 8]]]
@@ -51,7 +59,9 @@ def no_warnings():
 
 
 @pytest.mark.parametrize("dtype", [cograd.float64, cograd.bfloat16, cograd.int64, cograd.uint8])
-@pytest.mark.parametrize("f", CALLS.values(), ids=CALLS.keys())
+@pytest.mark.parametrize(
+    "f", [*CALLS.values(), *POSITIONS.values()], ids=[*CALLS.keys(), *POSITIONS.keys()]
+)
 def test_values(f, dtype):
     x = MATRICES.to(dtype)
     same(vmap(f)(x), looped(f, x))
@@ -61,7 +71,7 @@ def test_values(f, dtype):
     same(vmap(vmap(f))(twice), looped(lambda y: looped(f, y), twice))
 
 
-@pytest.mark.parametrize("name", ["amax", "max", "min", "max dim", "amin dim"])
+@pytest.mark.parametrize("name", ["amax", "max", "min", "median", "max dim", "amin dim"])
 def test_wide_unsigned_integers(name):
     x = tensor([[[2**64 - 1, 1], [0, 2**63]], [[7, 7], [2**63 + 1, 3]]], dtype=cograd.uint64)
     got, want = vmap(CALLS[name])(x), looped(CALLS[name], x)
@@ -93,7 +103,7 @@ def test_gradients(f):
     same(outside.grad, looped(grad(first(f)), x))
 
 
-@pytest.mark.parametrize("name", ["max", "min", "amax"])
+@pytest.mark.parametrize("name", ["max", "min", "amax", "median", "nanmedian"])
 def test_ties_and_nan(name):
     nan = float("nan")
     x = tensor([[[1.0, 1], [1, 1]], [[nan, 2], [3, nan]], [[0.0, -0.0], [-1, 0]]])
@@ -102,7 +112,7 @@ def test_ties_and_nan(name):
     same(vmap(grad(f))(x), looped(grad(f), x))
 
 
-@pytest.mark.parametrize("name", ["amax", "max", "min", "aminmax"])
+@pytest.mark.parametrize("name", ["amax", "max", "min", "median", "aminmax"])
 def test_samples_without_dims(name):
     x = tensor([3.0, 1.0])
     same(vmap(CALLS[name])(x), looped(CALLS[name], x))
@@ -115,6 +125,15 @@ def test_extremes_of_nothing_raise(name):
     x = cograd.zeros(3, 0, 0)
     with pytest.raises((RuntimeError, IndexError), match="reduction dim"):
         vmap(CALLS[name])(x)
+
+
+def test_positions_and_medians_of_nothing():
+    x = cograd.zeros(3, 0, 2)
+    with pytest.raises(IndexError, match="reduction dim"):
+        vmap(POSITIONS["argmax"])(x)
+    same(vmap(CALLS["median"])(x), looped(CALLS["median"], x))
+    assert vmap(POSITIONS["argmin keepdim"])(cograd.zeros(0, 2, 3)).shape == (0, 1, 1)
+    assert vmap(CALLS["median"])(cograd.zeros(0, 2, 3)).shape == (0,)
 
 
 def test_traces_that_raise():

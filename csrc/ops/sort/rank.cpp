@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/sort.h"
+#include "ops/core/batch_call.h"
 #include "ops/reduce/reduce.h"
 
 namespace cograd {
@@ -48,6 +49,37 @@ void select_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
   if (gs[0].defined()) ctx.grad(0) = put_along(gs[0], ctx->dim, ctx.saved(0), ctx->sizes);
 }
 
+// The medians of `rows` parts of x, of equal size and one behind the other.
+Tensor medians(const Tensor& x, IntList shape, int64_t rows, bool ignore_nan) {
+  Tensor y = empty(shape, x.dtype());
+  if (x.numel() == 0)
+    raw_fill(y, std::nan(""));
+  else
+    kernels::median(x.dtype(), raw_contiguous(x).bytes(), y.bytes(), nullptr, rows,
+                    x.numel() / rows, 1, ignore_nan);
+  return y;
+}
+
+// Not in the table: median() of each sample, a slice along dim 0.
+template <bool ignore_nan>
+struct MedianOfSamples {
+  static constexpr OpSpec spec{ignore_nan ? "nanmedian" : "median", "input", kInternal | kReduction,
+                               "The median of each slice along dim 0.",
+                               "none: median() under vmap"};
+  static constexpr UnsignedRule kUnsigned = ordered({0});
+  static constexpr int kSaved = 2;
+  static Tensor forward(Ctx<MedianOfSamples>& ctx, const Tensor& x) {
+    ctx.save(x);
+    Tensor y = medians(x, x.sizes().first(1), x.size(0), ignore_nan);
+    ctx.save_output(y);
+    return y;
+  }
+  static Tensor backward(Ctx<MedianOfSamples>& ctx, const Tensor& g) {
+    const Tensor x = ctx.saved(0);
+    return split_among_ties(g, x, ctx.saved(1), all_dims(x.dim()) & ~DimMask{1});
+  }
+};
+
 #define COGRAD_MEDIAN(Prefix, name, ignore_nan, doc)                                               \
   struct Prefix##All {                                                                             \
     static constexpr OpSpec spec{name,                                                             \
@@ -58,14 +90,12 @@ void select_gradient(Ctx<Op>& ctx, std::span<Tensor> gs) {
                                  "np." name "(input)"};                                            \
     static constexpr UnsignedRule kUnsigned = ordered({0});                                        \
     static constexpr int kSaved = 2;                                                               \
+    static void batch(BatchCall& c) {                                                              \
+      c.give(apply<MedianOfSamples<ignore_nan>>(c.samples(c.arg(0).tensor())));                    \
+    }                                                                                              \
     static Tensor forward(Ctx<Prefix##All>& ctx, const Tensor& x) {                                \
       ctx.save(x);                                                                                 \
-      Tensor y = empty({}, x.dtype());                                                             \
-      if (x.numel() == 0)                                                                          \
-        raw_fill(y, std::nan(""));                                                                 \
-      else                                                                                         \
-        kernels::median(x.dtype(), raw_contiguous(x).bytes(), y.bytes(), nullptr, 1, x.numel(), 1, \
-                        ignore_nan);                                                               \
+      Tensor y = medians(x, {}, 1, ignore_nan);                                                    \
       ctx.save_output(y);                                                                          \
       return y;                                                                                    \
     }                                                                                              \

@@ -151,7 +151,7 @@ bool shift_dims(const BatchCall& c, int rank, Changed& args) {
     const bool reduces = (c.record().spec.flags & kKindMask) == kReduction;
     Dims dims;
     if (args[i].none()) {
-      if (k == ArgKind::Dim || !reduces || rank == 0) return false;
+      if (!reduces || rank == 0 || (k == ArgKind::Dim && rank > 1)) return false;
       for (int d = 1; d <= rank; ++d) dims.push_back(d);
     } else if (!wrapped_dims(args[i], k == ArgKind::DimList, rank, dims) || dims.empty()) {
       return false;
@@ -164,12 +164,19 @@ bool shift_dims(const BatchCall& c, int rank, Changed& args) {
   return true;
 }
 
-void drop_all_dims(const BatchCall& c) {
-  const int64_t sizes[1] = {c.size()};
-  Result& r = c.out();
-  if (r.tensor.defined()) r.tensor = reshape(r.tensor, sizes);
-  for (Tensor& t : r.tensors)
-    if (t.defined()) t = reshape(t, sizes);
+// argmax() and the like, over all of a sample.
+bool omits_dim(const BatchCall& c) {
+  for (size_t i = 0; i < c.record().args.size(); ++i)
+    if (c.record().args[i].kind == ArgKind::Dim && c.arg(i).none()) return true;
+  return false;
+}
+
+// A dim that was kept of samples as rows is all dims that they had.
+void keep_dims(const BatchCall& c, int rank) {
+  const Dims ones(static_cast<size_t>(rank), 1);
+  each_result(c.out(), [&](Tensor& t) {
+    if (t.dim() > 1) t = reshape(t, detail::with_samples(c.size(), ones));
+  });
 }
 
 bool by_dims(const BatchCall& c) {
@@ -184,20 +191,22 @@ bool by_dims(const BatchCall& c) {
     first = false;
   });
   if (!fits || rank < 0) return false;
-  // Samples without dims are reduced as ones with a dim of 1, which leaves no dims either.
-  const bool alone = rank == 0 && c.record().facts.batch.new_dims == 0;
-  if (alone && (c.record().spec.flags & kKindMask) != kReduction) return false;
+  // Samples without dims, and those that are reduced to nothing, are reduced as rows.
+  const bool no_dims = rank == 0 && c.record().facts.batch.new_dims == 0;
+  const bool rows = no_dims || (rank > 1 && omits_dim(c));
+  if (rows && (c.record().spec.flags & kKindMask) != kReduction) return false;
   Changed args(c.record(), c.args());
-  if (!shift_dims(c, alone ? 1 : rank, args)) return false;
+  if (!shift_dims(c, rows ? 1 : rank, args)) return false;
   const bool all = c.record().facts.batch.aligned || c.record().args[0].kind == ArgKind::Tensors;
   bool at_first = true;
   args.map([&](const Tensor& t) {
     const bool whole = all || std::exchange(at_first, false);
     if (!whole) return t;
-    return alone ? unsqueeze(c.all_samples(t), -1) : c.all_samples(t);
+    const int64_t row[2] = {c.size(), t.numel()};
+    return rows ? reshape(c.all_samples(t), row) : c.all_samples(t);
   });
   args.call(c.out());
-  if (alone) drop_all_dims(c);
+  if (rows) keep_dims(c, rank);
   wrap_results(c);
   return true;
 }
