@@ -798,6 +798,47 @@ def test_overlapping_source_and_target_raise(target, source):
         target(b).add_(source(b))
 
 
+@pytest.mark.parametrize("name", ["exp_", "tanh_", "sigmoid_", "sqrt_"])
+@pytest.mark.parametrize("region", [lambda y: y[0], lambda y: y[:, 1::2], lambda y: y.t()[1:]])
+def test_second_derivatives_of_a_result_kept_in_a_view(name, region):
+    def of_views(x):
+        y = x * 1
+        getattr(region(y), name)()
+        return (y * y).sum()
+
+    def of_copies(x):
+        mask = region_mask(region)
+        return torch.where(mask, getattr(x, name[:-1])(), x).square().sum()
+
+    x = leaf([[0.3, 0.7, 0.2], [0.9, 0.5, 0.4]])
+    found = []
+    for f in of_views, of_copies:
+        (g,) = torch.autograd.grad(f(x), x, create_graph=True)
+        found += [*torch.autograd.grad(g.pow(2).sum(), x)]  # the graph is let go of
+        twice = torch.func.grad(lambda v: torch.func.grad(f)(v).pow(2).sum())(x.detach())
+        found += [twice, torch.func.hessian(f)(x.detach())]
+    for got, want in zip(found[:3], found[3:]):
+        assert torch.allclose(got, want)
+    assert gradgradcheck(of_views, (x,))
+
+
+def region_mask(region):
+    mask = torch.zeros(2, 3, dtype=torch.bool)
+    region(mask).fill_(True)
+    return mask
+
+
+def test_a_leaf_that_shares_the_base_of_a_target_keeps_its_gradient():
+    whole = torch.zeros(4, dtype=torch.float64)
+    v = whole[:2].requires_grad_()
+    v.data = torch.tensor([5.0, 6.0], dtype=torch.float64)
+    u = leaf([2.0, 3.0])
+    w = whole[2:]
+    w.addcmul_(v, u)
+    (g,) = torch.autograd.grad((w * w).sum(), u, create_graph=True)
+    assert torch.autograd.grad(g.sum(), v)[0].tolist() == [40, 72]  # 4 u v
+
+
 def read_history(x, v):
     assert v.grad_fn is not None
 

@@ -511,6 +511,25 @@ def test_clamp_gradient():
     assert x.grad.tolist() == [0, 1, 1] and lo.grad.tolist() == [1, 0, 0]
 
 
+@pytest.mark.parametrize(
+    ("values", "gradients"),
+    [
+        ((1, 1, 1), (1, 0, 0)),
+        ((0, 1, 1), (0, 0, 1)),
+        ((2, 1, 1), (0, 0, 1)),
+        ((0, 1, 2), (0, 1, 0)),
+        ((1, 2, 0), (0, 0, 1)),
+        ((1, 1, 2), (1, 0, 0)),
+        ((2, 1, 2), (1, 0, 0)),
+    ],
+)
+def test_one_of_the_operands_of_clamp_gets_the_gradient(values, gradients):
+    given = [torch.full((20,), float(v), dtype=F8, requires_grad=True) for v in values]
+    found = torch.autograd.grad(torch.clamp(*given).sum(), given, create_graph=True)
+    assert [g[0].item() for g in found] == list(gradients)
+    assert all((g == g[0]).all() for g in found)
+
+
 def test_where_forms():
     c = torch.tensor([True, False, True])
     a, b = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 20.0, 30.0])

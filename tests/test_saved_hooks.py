@@ -337,6 +337,43 @@ def test_allow_mutation_through_views_bases_and_out():
     assert same(a.grad, [2.0, 4.0, 6.0])
 
 
+@pytest.mark.parametrize(
+    ("alias", "apart"),
+    [
+        (lambda x: x, torch.clone),
+        (lambda x: x.view(-1), torch.clone),
+        (torch.detach, lambda x: x.detach().clone()),
+    ],
+)
+@pytest.mark.parametrize("name", ["mul_", "addcmul_", "atan2_", "pow_"])
+def test_allow_mutation_of_an_alias_that_the_write_itself_saves(name, alias, apart):
+    found = []
+    for make in alias, apart:
+        a = leaf([0.3, 0.7])
+        with graph.allow_mutation_on_saved_tensors():
+            x = a * 1
+            getattr(x, name)(*[make(x)] * (2 if name == "addcmul_" else 1))
+            found += torch.autograd.grad(x.sum(), a)
+    assert torch.allclose(*found)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, w: x.addcmul_(x.view(-1), w),
+        lambda x, w: x.mul_(x.view(-1) * w),
+        lambda x, w: x.view(-1).addcmul_(x, w),
+    ],
+)
+def test_graphs_end_where_hooks_keep_views_of_what_is_written(write):
+    gc.collect()
+    before = torch._C._live_nodes()
+    with saved_tensors_hooks(lambda t: (t,), lambda packed: packed[0]):
+        write(torch.ones(2, dtype=torch.float64), leaf([3.0, 4.0]))
+    gc.collect()
+    assert torch._C._live_nodes() == before
+
+
 def test_allow_mutation_saves_the_state_of_each_time():
     with graph.allow_mutation_on_saved_tensors() as ctx:
         a = leaf([2.0])

@@ -133,7 +133,9 @@ def test_positions_and_medians_of_nothing():
         vmap(POSITIONS["argmax"])(x)
     same(vmap(CALLS["median"])(x), looped(CALLS["median"], x))
     assert vmap(POSITIONS["argmin keepdim"])(cograd.zeros(0, 2, 3)).shape == (0, 1, 1)
-    assert vmap(CALLS["median"])(cograd.zeros(0, 2, 3)).shape == (0,)
+    for name in "median", "max":
+        assert vmap(CALLS[name])(cograd.zeros(0, 2, 3)).shape == (0,)
+        assert vmap(vmap(CALLS[name]))(cograd.zeros(0, 2, 3)).shape == (0, 2)
 
 
 def test_traces_that_raise():

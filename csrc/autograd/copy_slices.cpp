@@ -17,6 +17,7 @@ CopySlices::CopySlices(const Tensor& base, const Tensor& view, NodeRef fn, size_
       edge_(edge),
       complex_base_(is_complex(base.dtype())),
       complex_view_(is_complex(view.dtype())),
+      shared_(base->storage == view->storage),
       // Each against its own storage: `.data =` may have given the base another one.
       offset_(view.storage_offset() - base.storage_offset()) {
   if (complex_base_ != complex_view_) {  // in units of the parts
@@ -38,6 +39,33 @@ CopySlices::CopySlices(const Tensor& base, const Tensor& view, NodeRef fn, size_
   }
 }
 
+Tensor CopySlices::part(const Tensor& saved) const {
+  if (!shared_ || saved.dtype() != output(0).dtype || is_batched(saved)) return {};
+  Tensor base;
+  {
+    const GradGuard no_grad(false);
+    base = detach(autograd_ops.as_strided(saved, base_sizes_, base_strides_,
+                                          saved.storage_offset() - offset_));
+  }
+  base->grad_fn = NodeRef::borrow(const_cast<CopySlices*>(this)).take();
+  const GradGuard grad(true);
+  return autograd_ops.as_strided(base, saved.sizes(), saved.strides(), saved.storage_offset());
+}
+
+namespace {
+// Says which node of a write to a view runs, while it does.
+class Inside {
+ public:
+  explicit Inside(const CopySlices* s) noexcept : outer_(std::exchange(thread_state.slices, s)) {}
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  ~Inside() { thread_state.slices = outer_; }
+
+ private:
+  const CopySlices* outer_;
+};
+}  // namespace
+
 void CopySlices::backward(BackwardArgs& args) {
   if (!fn_) detail::fail(ErrorKind::Runtime, "CopySlices: the graph has been cleared");
   const Tensor& g = args.grads[0];
@@ -55,7 +83,10 @@ void CopySlices::backward(BackwardArgs& args) {
   BackwardArgs inner = args;
   inner.grads = slice_grad;
   inner.out = std::span<Tensor>(results).first(fn_->edges().size());
-  call_backward(*fn_.get(), inner);
+  {
+    const Inside inside(this);
+    call_backward(*fn_.get(), inner);
+  }
   if (args.needs(edge_)) {
     Tensor below = results[edge_].defined() ? results[edge_]
                                             : autograd_ops.zeros(as_seen.sizes(), as_seen.dtype());

@@ -20,6 +20,10 @@ class CopySlices final : public Node {
   SavedTensor* saved_slot(size_t i) noexcept override { return fn_->saved_slot(i); }
   Node* saved_owner() noexcept override { return fn_ ? fn_->saved_owner() : this; }
   OpText op_text() const noexcept override { return fn_ ? fn_->op_text() : OpText{}; }
+  bool runs(const Node* fn) const noexcept { return fn_.get() == fn; }
+  // What `fn` saved of its result, as the part of the base that it is: fn itself, which only runs
+  // inside of this node, makes no history. Undefined where the result is not such a part.
+  Tensor part(const Tensor& saved) const;
   void visit(GraphVisitor& v) const override;
   void clear() noexcept override;
 
@@ -28,6 +32,7 @@ class CopySlices final : public Node {
   Dims base_sizes_, base_strides_, view_sizes_, view_strides_;
   size_t edge_;
   bool complex_base_, complex_view_;
+  bool shared_;  // their memory: `.data =` may have given one of them another
   // Of the view, in elements from the base's first; of parts where only one of both is complex.
   int64_t offset_;
 };

@@ -3,6 +3,7 @@
 #include "autograd/saved_tensor.h"
 
 #include "autograd/batch.h"
+#include "autograd/copy_slices.h"
 #include "autograd/in_use.h"
 #include "autograd/levels.h"
 #include "tensor/threads.h"
@@ -27,10 +28,13 @@ std::string written_by(const Tensor& t, uint32_t version) {
 [[noreturn]] void fail_modified(const Tensor& t, bool is_output, uint32_t output_nr, Node* owner,
                                 uint32_t expected) {
   std::string made_by;
+  // Not the view's own: it would be made now, and may lead to what saved the view.
+  TensorImpl* made = t->base != nullptr ? t->base : t.impl();
+  const char* what = t->base != nullptr ? ", which is a view of output " : ", which is output ";
   if (is_output) {
     made_by = detail::concat(", which is output ", output_nr, " of ", owner->name(), ",");
-  } else if (Node* fn = grad_fn(t.impl())) {
-    made_by = detail::concat(", which is output ", t->output_nr, " of ", fn->name(), ",");
+  } else if (const Node* fn = grad_fn(made)) {
+    made_by = detail::concat(what, made->output_nr, " of ", fn->name(), ",");
   }
   detail::fail(ErrorKind::Runtime,
                "one of the variables needed for gradient computation has been modified by an "
@@ -87,23 +91,23 @@ Tensor made_by(Tensor alias, Node* maker, uint32_t output_nr) {
   return alias;
 }
 
-// The values of `t` and its present history in a tensor of their own.
-Tensor with_history(const Tensor& t) {
-  Node* maker = grad_fn(t.impl());
+Tensor detached(const Tensor& t) {
   Tensor alias = detach(t);
   if (transforms_open()) copy_tangents(t, alias);
-  return maker == nullptr ? alias : made_by(std::move(alias), maker, t->output_nr);
+  return alias;
 }
 }  // namespace
 
-Tensor keep_history(const Tensor& t) {
-  if (thread_state.saved_hooks != nullptr) return t;  // hooks see the tensor itself
-  return with_history(t);
+Tensor with_history(const Tensor& t) {
+  Node* maker = grad_fn(t.impl());
+  if (maker != nullptr) return made_by(detached(t), maker, t->output_nr);
+  return requires_grad(t) ? t : detached(t);
 }
 
 Tensor fixed_view(const Tensor& t) {
-  if (thread_state.saved_hooks != nullptr) return t;
+  if (thread_state.saved_hooks != nullptr) return t;  // hooks see the tensor itself
   Tensor view = with_history(t);
+  if (view.is(t)) view = detached(t);
   if (!has_maker(view.impl()) && t->base == nullptr) {
     t->retain();
     view->base = t.impl();
@@ -228,8 +232,7 @@ void pack_layers(PackedSlot& slot, Tensor value, SavedHookScope* s) {
 // What only the op that saves it knows stays so: a hook may keep what it gets, and change that.
 Tensor shown_to_hooks(const Tensor& t) {
   if (t->pyobj != nullptr || is_batched(t)) return t;
-  const bool leaf = grad_fn(t.impl()) == nullptr && requires_grad(t);
-  return leaf ? t : with_history(t);
+  return with_history(t);
 }
 
 }  // namespace
@@ -353,9 +356,15 @@ Tensor unpack_saved(Node* owner, SavedTensor& s) {
     t = accept_other_version(std::move(t), is_output, ids.output_nr, owner, ids.version);
   if (!is_output) return for_kernels(std::move(t), kHeavyWork);
   Tensor out = Tensor::steal(t->alias());
+  const CopySlices* slices = thread_state.slices;
+  const bool part = slices != nullptr && thread_state.grad_enabled && slices->runs(owner);
+  if (Tensor joined = part ? slices->part(out) : Tensor(); joined.defined())
+    out = std::move(joined);
+  else
+    out = made_by(std::move(out), owner, ids.output_nr);
   if (transforms_open()) [[unlikely]]
     copy_tangents(t, out);
-  return made_by(std::move(out), owner, ids.output_nr);
+  return out;
 }
 
 }  // namespace cograd

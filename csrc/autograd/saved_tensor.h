@@ -146,8 +146,8 @@ class COGRAD_API SavedTensor {
 COGRAD_API Tensor unpack_saved(Node* owner, SavedTensor& s);
 [[noreturn]] COGRAD_API void fail_released(const Node* owner);
 
-// To be saved in place of `t`, for an op that writes memory of `t`: its history stays what it is.
-COGRAD_API Tensor keep_history(const Tensor& t);
+// The values of `t` with the history that it has now, which writes to `t` change; a leaf itself.
+COGRAD_API Tensor with_history(const Tensor& t);
 // To be saved in place of `t`, for an op that uses the values it had: `t.data = y` changes a saved
 // leaf, as in torch, but not this view of it.
 COGRAD_API Tensor fixed_view(const Tensor& t);

@@ -8,6 +8,7 @@
 
 namespace cograd {
 
+class CopySlices;
 class Node;
 struct SavedHookScope;
 struct SavedHookInUse;
@@ -26,7 +27,8 @@ struct ThreadState {
   int64_t live_nodes = 0;                        // made minus destroyed on this thread
   SavedHookScope* saved_hooks = nullptr;         // innermost; null: tensors are saved as they are
   const SavedHookInUse* hooks_in_use = nullptr;  // those that run now, which skip themselves
-  LevelId ceiling = ~LevelId{0};  // tangents of this level and of higher ones are not seen
+  LevelId ceiling = ~LevelId{0};       // tangents of this level and of higher ones are not seen
+  const CopySlices* slices = nullptr;  // runs at present: the node of a write to a view is in it
   // Of the op that is being recorded for its derivative: these count as requiring a gradient.
   const TensorSet* wanted = nullptr;
 };

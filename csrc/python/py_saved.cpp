@@ -50,6 +50,7 @@ class PySavedHook final : public SavedHook {
   std::unique_ptr<Packed> pack(const Tensor& t) override {
     const Gil gil;
     const PyRef arg(wrap(t));
+    ensure_tracked(arg.get());  // it may get a history that leads to what keeps it
     const PyRef pack = PyRef::borrow(pack_.get()), unpack = PyRef::borrow(unpack_.get());
     const PyRef value(PyObject_CallOneArg(pack.get(), arg.get()));
     if (value.get() == nullptr) throw_python_error();

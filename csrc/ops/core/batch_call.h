@@ -3,6 +3,7 @@
 #pragma once
 #include "autograd/batch.h"
 #include "ops/core/op.h"
+#include "ops/core/ops.h"
 
 namespace cograd {
 
@@ -46,5 +47,13 @@ inline Dims with_samples(int64_t n, IntList sizes) {
   return out;
 }
 }  // namespace detail
+
+// The rule of an op that gives a number for each x[i]: samples of them are more of these.
+template <class Op>
+void give_each(BatchCall& c) {
+  const Tensor x = c.samples(c.arg(0).tensor());
+  const int64_t sizes[2] = {x.size(0), x.size(1)};
+  c.give(reshape(apply<Op>(flatten(x, 0, 1)), sizes));
+}
 
 }  // namespace cograd

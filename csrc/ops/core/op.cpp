@@ -68,9 +68,11 @@ Tensor CtxBase::out_target(IntList sizes, DType dtype) {
 }
 
 Tensor CtxBase::kept(const Tensor& t) {
+  const Tensor& target = *target_;
   const auto root = [](const Tensor& v) { return v->base != nullptr ? v->base : v.impl(); };
-  if (root(t) != root(*target_)) return t;
-  if (!t.is(*target_)) return keep_history(t);
+  // Hooks may keep what they see beyond the write, whose versions nobody compares.
+  const bool hooked = thread_state.saved_hooks != nullptr && t->storage == target->storage;
+  if (!t.is(target) && !hooked) return root(t) == root(target) ? with_history(t) : t;
   GradGuard grad(requires_grad(t));
   return clone(t);
 }

@@ -85,8 +85,8 @@ class CtxBase {
 
  protected:
   Tensor out_target(IntList sizes, DType dtype);
-  // What an in-place call saves of `t`: of its target, which is about to be overwritten, a copy;
-  // of tensors that share the target's history no more than what that is now.
+  // What an in-place call saves of `t`: of its target, whose bytes are about to be overwritten, a
+  // copy; of tensors that share the target's history that which they have now.
   Tensor kept(const Tensor& t);
   Node* node_ = nullptr;
   BackwardArgs* args_ = nullptr;
@@ -242,7 +242,10 @@ void Ctx<Op>::save_one(const Tensor& t) {
   auto* n = static_cast<OpNode<Op>*>(node_);
   static_assert(OpNode<Op>::kSaved > 0, "declare kSaved to save tensors");
   SavedTensor& slot = n->saved[static_cast<size_t>(used_++)];
-  inplace_ && t.defined() ? slot.save(kept(t)) : slot.save(t);
+  if (inplace_ && t.defined())
+    slot.save(kept(t));
+  else
+    slot.save(t);
 }
 template <class Op>
 void Ctx<Op>::save_output(const Tensor& t, uint32_t output_nr) {

@@ -419,7 +419,7 @@ struct RowGradient : Forward {
       mixed |= kept.in[i].is_tensor() && kept.in[i].tensor().dtype() != t;
     if (!mixed) return exact<I>(s, g, kept);
     Kept wide = kept;
-    const DType computed = narrow ? wide_dtype(t) : t;
+    const DType computed = narrow ? DType::Float32 : t;
     for (size_t i = kFirst; i < Forward::kInputs; ++i) widen(wide.in[i], computed);
     if (!narrow) return exact<I>(s, g, wide);
     if (wide.y.defined()) wide.y = cast(wide.y, computed);

@@ -145,7 +145,7 @@ struct RmsNorm {
     check_normalized(x, shape, weight, Tensor(), true);
     const Dims dims = mask_dims(last_dims(x.dim(), shape.size()));
     // As torch, half types are normalised in float.
-    const Tensor in = is_half(x.dtype()) ? cast(x, DType::Float32) : x;
+    const Tensor in = cast(x, wide_dtype(x.dtype()));
     const double e = eps.value_or(real_dtype(in.dtype()) == DType::Float64
                                       ? std::numeric_limits<double>::epsilon()
                                       : double{std::numeric_limits<float>::epsilon()});

@@ -138,6 +138,7 @@ struct ExtremeOfSamples {
   static constexpr int kSaved = 2;
   static constexpr UnsignedRule kUnsigned = ordered({0});
   using State = ReduceState;
+  static void batch(BatchCall& c) { give_each<ExtremeOfSamples>(c); }
   static Tensor forward(Ctx<ExtremeOfSamples>& ctx, const Tensor& x) {
     const DimMask mask = all_dims(x.dim()) & ~DimMask{1};
     if (x.size(0) > 0) check_not_empty(spec.name, x, mask, false);

@@ -60,14 +60,14 @@ Tensor medians(const Tensor& x, IntList shape, int64_t rows, bool ignore_nan) {
   return y;
 }
 
-// Not in the table: median() of each sample, a slice along dim 0.
+// Not in the table: median() of each sample, x[i].
 template <bool ignore_nan>
 struct MedianOfSamples {
   static constexpr OpSpec spec{ignore_nan ? "nanmedian" : "median", "input", kInternal | kReduction,
-                               "The median of each slice along dim 0.",
-                               "none: median() under vmap"};
+                               "median() of x[i] for each i.", "none: median() under vmap"};
   static constexpr UnsignedRule kUnsigned = ordered({0});
   static constexpr int kSaved = 2;
+  static void batch(BatchCall& c) { give_each<MedianOfSamples>(c); }
   static Tensor forward(Ctx<MedianOfSamples>& ctx, const Tensor& x) {
     ctx.save(x);
     Tensor y = medians(x, x.sizes().first(1), x.size(0), ignore_nan);

@@ -171,7 +171,7 @@ bool omits_dim(const BatchCall& c) {
   return false;
 }
 
-// A dim that was kept of samples as rows is all dims that they had.
+// Where the reduced dim of rows was kept, all dims of the samples are.
 void keep_dims(const BatchCall& c, int rank) {
   const Dims ones(static_cast<size_t>(rank), 1);
   each_result(c.out(), [&](Tensor& t) {
@@ -191,7 +191,7 @@ bool by_dims(const BatchCall& c) {
     first = false;
   });
   if (!fits || rank < 0) return false;
-  // Samples without dims, and those that are reduced to nothing, are reduced as rows.
+  // Samples without dims, and those that are reduced over all dims at once, become rows.
   const bool no_dims = rank == 0 && c.record().facts.batch.new_dims == 0;
   const bool rows = no_dims || (rank > 1 && omits_dim(c));
   if (rows && (c.record().spec.flags & kKindMask) != kReduction) return false;
