@@ -822,6 +822,86 @@ def test_second_derivatives_of_a_result_kept_in_a_view(name, region):
     assert gradgradcheck(of_views, (x,))
 
 
+def twice_derived(x, y):
+    """With squares summed: 16 exp(4 x) where exp_() wrote, 8 x elsewhere."""
+    (g,) = torch.autograd.grad((y * y).sum(), x, create_graph=True)
+    return torch.autograd.grad((g * g).sum(), x)[0]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        lambda z: z.real,
+        lambda z: torch.view_as_real(z)[..., 0],
+        lambda z: (1j * z).imag,
+    ],
+)
+def test_second_derivatives_of_a_result_kept_in_parts_of_complex_numbers(parts):
+    x = leaf([[0.3, 0.7], [0.4, 0.9]])
+    y = parts(torch.complex(x, x * 0))
+    y[0].exp_()
+    want = torch.stack([16 * (4 * x[0]).exp(), 8 * x[1]])
+    assert torch.allclose(twice_derived(x, y), want)
+
+
+def test_second_derivatives_of_complex_numbers_kept_in_their_parts():
+    x = leaf([[0.3, 0.7], [0.4, 0.9]])
+    y = torch.stack([x, x * 0], -1)
+    torch.view_as_complex(y)[0].exp_()
+    want = torch.stack([16 * (4 * x[0]).exp(), 8 * x[1]])
+    assert torch.allclose(twice_derived(x, y), want)
+
+
+def test_second_derivatives_of_a_result_kept_by_hooks():
+    x = leaf([[0.3, 0.7], [0.4, 0.9]])
+    with torch.autograd.graph.saved_tensors_hooks(torch.clone, lambda t: t):
+        y = x * 1
+        y[0].exp_()
+        found = twice_derived(x, y)
+    assert torch.allclose(found, torch.stack([16 * (4 * x[0]).exp(), 8 * x[1]]))
+
+
+def test_second_derivatives_of_a_result_in_memory_apart_from_the_base():
+    x = leaf([0.3, 0.7, 0.4, 0.2])
+    y = x * 1
+    v = y[1:3]
+    y.data = torch.ones(4, dtype=torch.float64)
+    v.exp_()
+    want = torch.zeros(4, dtype=torch.float64)
+    want[1:3] = 16 * (4 * x.detach()[1:3]).exp()
+    assert torch.allclose(twice_derived(x, v), want)
+
+
+class Exp_(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x.exp_())
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0]
+
+
+@pytest.mark.parametrize("write", [lambda v: v.exp_(), Exp_.apply])
+def test_a_result_kept_in_a_view_is_that_view(write):
+    x = leaf([0.3, 0.7, 0.4])
+    y = x * 1
+    v = y[1:]
+    write(v)
+    (g,) = torch.autograd.grad(v.sum(), x, create_graph=True)  # v
+    at_v, at_y, at_x = torch.autograd.grad((g * g).sum(), [v, y, x], retain_graph=True)
+    assert torch.allclose(at_v, 2 * v)
+    assert torch.allclose(at_y[1:], 2 * v) and at_y[0] == 0
+    assert torch.allclose(at_x[1:], 2 * v * v) and at_x[0] == 0
+    calls = []
+    v.retain_grad()
+    v.register_hook(calls.append)
+    (g * g).sum().backward()
+    assert len(calls) == 1 and torch.allclose(v.grad, 2 * v)
+
+
 def region_mask(region):
     mask = torch.zeros(2, 3, dtype=torch.bool)
     region(mask).fill_(True)

@@ -3,6 +3,7 @@
 #include "autograd/copy_slices.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "autograd/run.h"
 
@@ -17,7 +18,6 @@ CopySlices::CopySlices(const Tensor& base, const Tensor& view, NodeRef fn, size_
       edge_(edge),
       complex_base_(is_complex(base.dtype())),
       complex_view_(is_complex(view.dtype())),
-      shared_(base->storage == view->storage),
       // Each against its own storage: `.data =` may have given the base another one.
       offset_(view.storage_offset() - base.storage_offset()) {
   if (complex_base_ != complex_view_) {  // in units of the parts
@@ -39,17 +39,64 @@ CopySlices::CopySlices(const Tensor& base, const Tensor& view, NodeRef fn, size_
   }
 }
 
-Tensor CopySlices::part(const Tensor& saved) const {
-  if (!shared_ || saved.dtype() != output(0).dtype || is_batched(saved)) return {};
+namespace {
+// Guards both ends of the links between nodes and their followers.
+std::mutex& links() {
+  static std::mutex m;
+  return m;
+}
+}  // namespace
+
+void stop_following(NodeExtra& extra) noexcept {
+  const std::lock_guard lock(links());
+  if (CopySlices* f = extra.follower.exchange(nullptr, std::memory_order_relaxed))
+    f->view_.store(nullptr, std::memory_order_relaxed);
+}
+
+CopySlices::~CopySlices() {
+  if (view_.load(std::memory_order_relaxed) == nullptr) return;
+  const std::lock_guard lock(links());
+  if (Node* view = view_.load(std::memory_order_relaxed))
+    view->extra().follower.store(nullptr, std::memory_order_relaxed);
+}
+
+void CopySlices::follow(Node* node) {
+  NodeExtra& extra = node->extra();
+  const std::lock_guard lock(links());
+  if (extra.follower.load() != nullptr || view_.load() != nullptr) return;
+  extra.follower = this;
+  view_ = node;
+}
+
+void follow_view(const Tensor& view) {
+  if (view->base == nullptr || is_batched(view)) return;
+  if (auto* slices = dynamic_cast<CopySlices*>(grad_fn(view->base)))
+    slices->follow(grad_fn(view.impl()));
+}
+
+NodeRef CopySlices::view_node() const {
+  {
+    const std::lock_guard lock(links());
+    if (Node* view = view_.load(); view != nullptr && view->try_retain()) return NodeRef(view);
+  }
+  // What a view of the base would have, of whatever values.
+  const OutputMeta& meta = output(0);
   Tensor base;
   {
     const GradGuard no_grad(false);
-    base = detach(autograd_ops.as_strided(saved, base_sizes_, base_strides_,
-                                          saved.storage_offset() - offset_));
+    base = detach(autograd_ops.relayout(autograd_ops.zeros(meta.sizes, meta.dtype), base_strides_));
   }
   base->grad_fn = NodeRef::borrow(const_cast<CopySlices*>(this)).take();
   const GradGuard grad(true);
-  return autograd_ops.as_strided(base, saved.sizes(), saved.strides(), saved.storage_offset());
+  const bool parts = mixed() && complex_base_;
+  Tensor part = part_of(parts ? autograd_ops.parts_of_complex(base) : base);
+  if (mixed() && complex_view_) part = autograd_ops.complex_from_parts(part);
+  return NodeRef::borrow(grad_fn(part.impl()));
+}
+
+Tensor CopySlices::part_of(const Tensor& whole) const {
+  return autograd_ops.as_strided(whole, view_sizes_, view_strides_,
+                                 whole.storage_offset() + offset_);
 }
 
 namespace {
@@ -72,12 +119,9 @@ void CopySlices::backward(BackwardArgs& args) {
   if (!g.defined()) return;
   // A gradient need not have the base's layout: bring it there, so that the view's strides apply.
   Tensor whole = autograd_ops.relayout(g, base_strides_);
-  const bool mixed = complex_base_ != complex_view_;
-  if (mixed && complex_base_) whole = autograd_ops.parts_of_complex(whole);
-  Tensor slice =
-      autograd_ops.as_strided(whole, view_sizes_, view_strides_, whole.storage_offset() + offset_);
-  Tensor slice_grad[1] = {autograd_ops.clone(slice)};
-  if (mixed && complex_view_) slice_grad[0] = autograd_ops.complex_from_parts(slice_grad[0]);
+  if (mixed() && complex_base_) whole = autograd_ops.parts_of_complex(whole);
+  Tensor slice_grad[1] = {autograd_ops.clone(part_of(whole))};
+  if (mixed() && complex_view_) slice_grad[0] = autograd_ops.complex_from_parts(slice_grad[0]);
   const Tensor as_seen = slice_grad[0];
   std::vector<Tensor> results(edges().size());
   BackwardArgs inner = args;
@@ -92,9 +136,9 @@ void CopySlices::backward(BackwardArgs& args) {
                                             : autograd_ops.zeros(as_seen.sizes(), as_seen.dtype());
     if (!same(below.sizes(), as_seen.sizes())) below = autograd_ops.sum_to(below, as_seen.sizes());
     if (below.dtype() != as_seen.dtype()) below = autograd_ops.cast(below, as_seen.dtype());
-    if (mixed && complex_view_) below = autograd_ops.parts_of_complex(below);
+    if (mixed() && complex_view_) below = autograd_ops.parts_of_complex(below);
     Tensor found = autograd_ops.scatter_slice(whole, below, view_sizes_, view_strides_, offset_);
-    if (mixed && complex_base_) found = autograd_ops.complex_from_parts(found);
+    if (mixed() && complex_base_) found = autograd_ops.complex_from_parts(found);
     args.out[edge_] = std::move(found);
   }
   for (size_t i = 0; i < results.size(); ++i)

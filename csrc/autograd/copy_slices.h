@@ -9,6 +9,7 @@ namespace cograd {
 // base's former history. Edges are those of `fn`, with the base in place of the view.
 class CopySlices final : public Node {
  public:
+  ~CopySlices() override;
   // `edge`: the one of `fn` that leads to the view.
   CopySlices(const Tensor& base, const Tensor& view, NodeRef fn, size_t edge);
   std::string name() const override { return "CopySlices"; }
@@ -21,21 +22,32 @@ class CopySlices final : public Node {
   Node* saved_owner() noexcept override { return fn_ ? fn_->saved_owner() : this; }
   OpText op_text() const noexcept override { return fn_ ? fn_->op_text() : OpText{}; }
   bool runs(const Node* fn) const noexcept { return fn_.get() == fn; }
-  // What `fn` saved of its result, as the part of the base that it is: fn itself, which only runs
-  // inside of this node, makes no history. Undefined where the result is not such a part.
-  Tensor part(const Tensor& saved) const;
+  // `node` made the view that was written, as it is now. Referred to weakly: it leads here.
+  void follow(Node* node);
+  // That node, or one like it: the history of what `fn` saved of its result.
+  NodeRef view_node() const;
   void visit(GraphVisitor& v) const override;
   void clear() noexcept override;
 
  private:
+  friend void stop_following(NodeExtra& extra) noexcept;
+  // The written part of `whole`, which is laid out as the base or as the parts of its numbers.
+  Tensor part_of(const Tensor& whole) const;
+  bool mixed() const noexcept { return complex_base_ != complex_view_; }
+
   NodeRef fn_;
+  std::atomic<Node*> view_{nullptr};
   Dims base_sizes_, base_strides_, view_sizes_, view_strides_;
   size_t edge_;
   bool complex_base_, complex_view_;
-  bool shared_;  // their memory: `.data =` may have given one of them another
   // Of the view, in elements from the base's first; of parts where only one of both is complex.
   int64_t offset_;
 };
+
+// Of a view that was just written by a node that saved its result: what it saved is this view.
+void follow_view(const Tensor& view);
+// Ends the link of a node that is being destroyed.
+void stop_following(NodeExtra& extra) noexcept;
 
 // The elements of `t`, a view of `base` or of what is laid out as it, `bytes` behind the first of
 // the base's storage; either may be of the complex parts of the other.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "autograd/batch.h"
+#include "autograd/copy_slices.h"
 
 namespace cograd {
 
@@ -395,6 +396,7 @@ void CustomCall::keep(const Declared& declared, const Impls& before, std::span<T
       slot.kind = SavedSlot::Kind::Output;
       slot.tensor.save_output(after[nr], after[nr]->grad_fn == &node_ ? after[nr]->output_nr
                                                                       : static_cast<uint32_t>(nr));
+      if (joins_ && contains(declared.dirty, p)) follow_view(after[nr]);
       continue;
     }
     slot.kind = input                                ? SavedSlot::Kind::Input

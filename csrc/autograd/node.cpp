@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "autograd/copy_slices.h"
 #include "autograd/engine.h"
 
 namespace cograd {
@@ -31,6 +32,8 @@ void Node::operator delete(void* p, size_t n) noexcept {
 }
 
 Node::~Node() {
+  if (extra_ != nullptr && extra_->follower.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+    stop_following(*extra_);
   for (Edge& e : edges())
     if (e.node != nullptr) e.node->release();
   if (edge_capacity_ > kInlineEdges) delete[] more_edges_;

@@ -125,6 +125,13 @@ class COGRAD_API Node {
   void release() noexcept {
     if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) last_reference();
   }
+  // False if the last reference is gone: the node is being destroyed.
+  bool try_retain() noexcept {
+    uint32_t n = refs_.load(std::memory_order_relaxed);
+    while (n != 0 && !refs_.compare_exchange_weak(n, n + 1, std::memory_order_relaxed)) {
+    }
+    return n != 0;
+  }
   uint32_t references() const noexcept { return refs_.load(std::memory_order_acquire); }
 
   std::span<Edge> edges() noexcept { return {edge_data(), num_edges_}; }
@@ -250,7 +257,8 @@ struct NodeExtra {
   void* metadata = nullptr;        // owned Python dict
   void* made_at = nullptr;         // owned Python object: where the node was made (anomaly mode)
   NodeRef made_by;                 // the node that was running then
-  int64_t profiled_ns = -1;        // time of the last profiled backward
+  std::atomic<CopySlices*> follower{nullptr};  // borrowed: refers to this node weakly
+  int64_t profiled_ns = -1;                    // time of the last profiled backward
 };
 // Which list of hooks, as in &NodeExtra::pre_hooks.
 using HookList = std::vector<HookEntry> NodeExtra::*;

@@ -297,6 +297,17 @@ void SavedTensor::visit_packed(GraphVisitor& v) const {
 }
 
 namespace {
+// `alias` becomes the output of `owner` that it saved. Of the node of a write to a view, which runs
+// only inside of another, that is the view.
+Tensor made_by_owner(Tensor alias, Node* owner, uint32_t output_nr) {
+  const CopySlices* slices = thread_state.slices;
+  if (slices == nullptr || !thread_state.grad_enabled || !slices->runs(owner) || is_batched(alias))
+    return made_by(std::move(alias), owner, output_nr);
+  alias->grad_fn = slices->view_node().take();
+  alias->output_nr = 0;
+  return alias;
+}
+
 // The same memory and geometry, whatever becomes of the user's tensor while a backward computes:
 // other threads run beside loops of `size` elements, and hooks may run before any.
 Tensor for_kernels(Tensor t, int64_t size) {
@@ -329,7 +340,8 @@ Tensor PackedSlot::unpack(Node* owner) {
   const Tensor given = std::exchange(t, detach(t));
   copy_tangents(given, t);
   if (maker == nullptr) return t;
-  return made_by(std::move(t), maker, is_output ? output_nr : edge.input_nr);
+  if (is_output) return made_by_owner(std::move(t), owner, output_nr);
+  return made_by(std::move(t), maker, edge.input_nr);
 }
 
 Tensor unpack_saved(Node* owner, SavedTensor& s) {
@@ -356,15 +368,9 @@ Tensor unpack_saved(Node* owner, SavedTensor& s) {
     t = accept_other_version(std::move(t), is_output, ids.output_nr, owner, ids.version);
   if (!is_output) return for_kernels(std::move(t), kHeavyWork);
   Tensor out = Tensor::steal(t->alias());
-  const CopySlices* slices = thread_state.slices;
-  const bool part = slices != nullptr && thread_state.grad_enabled && slices->runs(owner);
-  if (Tensor joined = part ? slices->part(out) : Tensor(); joined.defined())
-    out = std::move(joined);
-  else
-    out = made_by(std::move(out), owner, ids.output_nr);
   if (transforms_open()) [[unlikely]]
     copy_tangents(t, out);
-  return out;
+  return made_by_owner(std::move(out), owner, ids.output_nr);
 }
 
 }  // namespace cograd

@@ -7,6 +7,7 @@
 #include "autograd/batch.h"
 #include "autograd/copy_slices.h"
 #include "autograd/in_use.h"
+#include "autograd/saved_tensor.h"
 
 namespace cograd {
 
@@ -218,6 +219,14 @@ void check_inplace(const Tensor& t, const char* op, bool tracked) {
   note_inplace(t, op);
 }
 
+namespace {
+bool saves_output(Node& n) {
+  for (size_t i = 0; i < n.num_saved(); ++i)
+    if (n.saved_slot(i)->is_output()) return true;
+  return false;
+}
+}  // namespace
+
 void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
   TensorImpl* p = t.impl();
   if (!is_differentiable(p->dtype)) return;  // a converting copy: no gradient can flow
@@ -238,7 +247,8 @@ void rebase_history(const Tensor& t, Node* node, uint32_t nr, size_t edge) {
   replace_history(base, slices, 0);
   base->flags = (base->flags & ~uint32_t{kRequiresGrad}) | kRewritten;
   p->view_version = p->current_version() - 1;  // whatever it is: the history behind it is new
-  grad_fn(p);  // makes the view's own node against the base's new history
+  Node* view_node = grad_fn(p);                // made now, against the base's new history
+  if (saves_output(*node)) slices->follow(view_node);
 }
 
 void set_requires_grad(const Tensor& t, bool value) {
