@@ -29,13 +29,14 @@ SETTINGS := --config-settings=cmake.define.COGRAD_WERROR=$(if $(WERROR),ON,OFF) 
   --config-settings=cmake.define.COGRAD_PREBUILT=$(if $(PREBUILT),$(abspath $(PREBUILT)))
 BUILD := $(PIP) install $(PIP_ARGS) --no-build-isolation --no-deps --force-reinstall $(SETTINGS)
 
-.PHONY: help demo test smoke fuzz sanitize bench lint format wheel wheels docs stubs install clean distclean
+.PHONY: help demo test smoke nightly fuzz sanitize bench lint format wheel wheels docs stubs install clean distclean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    build, install into $(VENV), train on handwritten digits, write demo.png"
 	@echo "make test    build, install into $(VENV), run the whole test suite"
 	@echo "make smoke   the same with a few test files; for another Python: VENV=.venv-3.13 PYTHON=python3.13"
+	@echo "make nightly what is too slow to check with every change: the other Pythons"
 	@echo "make fuzz    look for crashes, hangs and leaks for FUZZ_MINUTES=10; FUZZ_ARGS='ops --only conv'"
 	@echo "make sanitize  build under sanitizers, run part of the suite and the fuzzers; takes hours"
 	@echo "make bench   measure cograd beside torch in .venv-bench, print the table"
@@ -79,6 +80,9 @@ test: $(STAMPS)/deps-test $(STAMPS)/installed
 # The quick check of a Python other than the one `make test` was run with.
 smoke: $(STAMPS)/deps-smoke $(STAMPS)/installed
 	$(PY) -m pytest --timeout 120 -m "not slow" $(PYTEST_ARGS) $(SMOKE)
+
+nightly:
+	bash .ci/nightly
 
 FUZZ_MINUTES ?= 10
 FUZZ_ARGS ?=
