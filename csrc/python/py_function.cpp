@@ -61,8 +61,10 @@ int function_clear(PyObject* o) {
   PyFunctionObject* f = self_of(o);
   Py_CLEAR(f->dict);
   Py_CLEAR(f->to_save);
+  Py_CLEAR(f->to_save_forward);
   Py_CLEAR(f->dirty);
   Py_CLEAR(f->non_differentiable);
+  Py_CLEAR(f->needs_override);
   f->node()->clear();
   return 0;
 }

@@ -41,7 +41,7 @@ struct PyFunctionObject {
   PyObject_HEAD PyObject* dict;
   PyObject* weakrefs;
   PyObject* to_save;  // tuple given to save_for_backward, until forward ends
-  PyObject* to_save_forward;
+  PyObject* to_save_forward;  // tuple given to save_for_forward, until apply ends
   PyObject* dirty;  // tuple given to mark_dirty
   PyObject* non_differentiable;
   PyObject* needs_override;       // needs_input_grad assigned by the user

@@ -232,11 +232,13 @@ PyObject* finish(Call& call, const PyRef& returned) {
       f->recorded = true;
     }
     call.core.give_tangents({outputs.data(), n}, declared);
+    Py_CLEAR(f->to_save_forward);  // every jvp has run; an output among them would own itself
   } catch (...) {
     // What joined the graph before the error, and is kept by ctx, is for the collector to see.
     for (size_t i = 0; i < n; ++i)
       if (is_tensor(item(i)) && requires_grad(unwrap(item(i)))) ensure_tracked(item(i));
     Py_CLEAR(f->to_save);
+    Py_CLEAR(f->to_save_forward);
     throw;
   }
   PyRef result(many ? PyTuple_New(static_cast<Py_ssize_t>(n)) : nullptr);

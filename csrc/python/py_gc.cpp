@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "autograd/engine.h"
+#include "autograd/levels.h"
 #include "python/py_function_apply.h"
 #include "python/py_saved.h"
 
@@ -58,6 +59,7 @@ void visit_tensor(TensorImpl* t, GraphVisitor& v) {
   if (t->meta != nullptr) {
     if (t->meta->grad.defined()) v.tensor(t->meta->grad.impl());
     if (t->meta->accumulator != nullptr) t->meta->accumulator->visit(v);
+    if ((t->flags & kBatched) != 0) v.tensor(t->meta->transform->whole.impl());
   }
   if ((t->flags & kOwnsPyObject) != 0) v.object(t->pyobj);
 }
