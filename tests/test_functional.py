@@ -203,3 +203,79 @@ def test_strict_jacobian():
         functional.jacobian(lambda x: 2 * x, X, strict=True, create_graph=True)
     with pytest.raises(RuntimeError, match="While computing the hessian, found that the jacobian"):
         functional.hessian(lambda x: x.sum(), X, strict=True)
+
+
+# ---- inside of forward mode -------------------------------------------------------------------
+
+INNER = {
+    "jacobian": lambda x, **o: functional.jacobian(cube, x, **o),
+    "jacobian_vectorized": lambda x, **o: functional.jacobian(lambda x: x**3, x, vectorize=True, **o),
+    "hessian": lambda x, **o: functional.hessian(cube, x, **o),
+    "vjp": lambda x, **o: functional.vjp(cube, x, **o)[1],
+    "vjp_by_v": lambda x, **o: functional.vjp(lambda x: x**3, X, x, **o)[1],
+    "vjp_output": lambda x, **o: functional.vjp(cube, x, **o)[0],
+    "jvp": lambda x, **o: functional.jvp(cube, x, V, **o)[1],
+    "jvp_by_v": lambda x, **o: functional.jvp(cube, X, x, **o)[1],
+    "vhp": lambda x, **o: functional.vhp(cube, x, V, **o)[1],
+    "hvp": lambda x, **o: functional.hvp(cube, x, V, **o)[1],
+    "hvp_by_v": lambda x, **o: functional.hvp(cube, X, x, **o)[1],
+}
+CALLS = [(f, {"create_graph": graph}) for f in INNER.values() for graph in (False, True)]
+FORWARD = [
+    (lambda x: functional.jacobian(lambda x: x**3, x, vectorize=True, strategy="forward-mode"), {}),
+    (
+        lambda x: functional.hessian(
+            cube, x, vectorize=True, outer_jacobian_strategy="forward-mode"
+        ),
+        {},
+    ),
+]
+NAMES = [f"{name}-{graph}" for name in INNER for graph in ("constant", "graph")]
+NAMES += ["jacobian_by_forward_mode", "hessian_by_forward_mode"]
+
+
+def along_v(f):
+    """The derivative of ``f`` at X along V by central differences; ``f`` is a polynomial."""
+    return (f(X + 1e-4 * V) - f(X - 1e-4 * V)) / 2e-4
+
+
+def by_dual_level(f):
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(X, V)
+        return torch.autograd.forward_ad.unpack_dual(f(dual)).tangent
+
+
+DIRECTIONS = {
+    "func.jvp": lambda f: torch.func.jvp(f, (X,), (V,))[1],
+    "func.jacfwd": lambda f: torch.func.jacfwd(f)(X) @ V,
+    "dual_level": by_dual_level,
+    "jacobian": lambda f: functional.jacobian(f, X, vectorize=True, strategy="forward-mode") @ V,
+}
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS.values(), ids=DIRECTIONS)
+@pytest.mark.parametrize(("inner", "options"), CALLS + FORWARD, ids=NAMES)
+def test_tangents_of_results(inner, options, direction):
+    """``create_graph=False`` takes away the graph, not the tangents."""
+
+    def f(x):
+        return inner(x, **options)
+
+    torch.testing.assert_close(direction(f), along_v(f), rtol=1e-6, atol=1e-6)
+
+
+def test_results_inside_of_forward_mode_have_no_graph():
+    x = X.clone().requires_grad_()
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, V)
+        result = torch.autograd.forward_ad.unpack_dual(functional.jacobian(cube, dual))
+    assert not result.primal.requires_grad
+    assert not result.tangent.requires_grad
+
+
+def test_a_tangent_with_a_graph_is_kept_by_create_graph():
+    def f(v):
+        jacobian = lambda x: functional.jacobian(cube, x, create_graph=True)  # noqa: E731
+        return torch.func.jvp(jacobian, (X,), (v,))[1].sum()
+
+    same(torch.func.grad(f)(V), 6 * X)

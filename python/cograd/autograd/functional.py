@@ -48,16 +48,29 @@ def _unwrapped_twice(rows: Sequence[Sequence[Any]], outer: bool, inner: bool) ->
     return _unwrapped([_unwrapped(row, inner) for row in rows], outer)
 
 
+def _detached(t: Tensor) -> Tensor:
+    """``t`` without its graph. Its tangents stay: ``create_graph`` is about backward alone."""
+    if cograd._C._dual_level() < 0:
+        return t.detach()
+    with cograd.no_grad():
+        return t.clone()
+
+
+def _handle(t: Tensor, create_graph: bool, need_graph: bool) -> Tensor:
+    if create_graph and t.requires_grad:
+        return t.view_as(t)
+    if create_graph and cograd._C._dual_level() >= 0:  # the tangent may have a graph
+        return t.clone().requires_grad_(need_graph)
+    return _detached(t).requires_grad_(need_graph)
+
+
 def _handles(values: Sequence[Tensor], create_graph: bool, need_graph: bool) -> tuple[Tensor, ...]:
     """Tensors of our own: those that ``func`` captured count as constants."""
-    return tuple(
-        t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_(need_graph)
-        for t in values
-    )
+    return tuple(_handle(t, create_graph, need_graph) for t in values)
 
 
 def _results(values: Sequence[Tensor], create_graph: bool) -> list[Tensor]:
-    return list(values) if create_graph else [t.detach() for t in values]
+    return list(values) if create_graph else [_detached(t) for t in values]
 
 
 def _vector(
@@ -376,7 +389,7 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Tensors, strict: bool) -
     for shape, columns in zip(shapes, stacked, strict=True):
         parts = columns.movedim(0, -1).split(sizes, -1)
         rows.append(
-            [p.reshape((*shape, *x.shape)).detach() for p, x in zip(parts, given, strict=True)]
+            [_detached(p.reshape((*shape, *x.shape))) for p, x in zip(parts, given, strict=True)]
         )
     return _unwrapped_twice(rows, many_out, many_in)
 
