@@ -544,3 +544,28 @@ def test_a_context_that_swallows_does_not_keep_the_error():
 
     with pytest.raises(KeyError):
         checkpoint(fails, leaf([1.0]), use_reentrant=False, context_fn=contexts)
+
+
+HELD = {
+    "plain": contextlib.nullcontext,
+    "identity": lambda: torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t),
+    "save_on_cpu": torch.autograd.graph.save_on_cpu,
+    "allow_mutation": torch.autograd.graph.allow_mutation_on_saved_tensors,
+}
+
+
+@pytest.mark.parametrize("held", HELD.values(), ids=HELD)
+@pytest.mark.parametrize("size", [3, 2**16])  # beyond which kernels work on handles of their own
+@pytest.mark.parametrize("of_graph", [True, False])
+def test_reentrant_whatever_keeps_its_inputs(held, size, of_graph):
+    """Also that of one of two: the gradient of the other must not be all there is."""
+    x = torch.linspace(0.5, 1.5, size, dtype=torch.float64).requires_grad_()
+    w = torch.tensor([2.0, 3.0], dtype=torch.float64, requires_grad=True)
+
+    with held():
+        given = x * 1 if of_graph else x
+        out = checkpoint(lambda x, w: x.sin() * w.prod(), given, w, use_reentrant=True)
+        out.sum().backward()
+    with torch.no_grad():
+        torch.testing.assert_close(x.grad, 6 * x.cos())
+        torch.testing.assert_close(w.grad, x.sin().sum() * torch.tensor([3.0, 2.0]).double())

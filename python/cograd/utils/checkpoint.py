@@ -169,7 +169,9 @@ class CheckpointFunction(Function):
         ctx.autocast = _Autocast()
         ctx.tensor_slots = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
         ctx.args = [None if isinstance(arg, Tensor) else arg for arg in args]
-        ctx.save_for_backward(*(args[i] for i in ctx.tensor_slots))
+        tensors = [args[i] for i in ctx.tensor_slots]
+        ctx.recorded = _recorded(tensors)
+        ctx.save_for_backward(*tensors)
         with cograd.no_grad():
             return run_function(*args)
 
@@ -182,7 +184,9 @@ class CheckpointFunction(Function):
                 "use_reentrant=False, or call .backward() without passing the `inputs` argument."
             )
         args = list(ctx.args)
-        for slot, tensor in zip(ctx.tensor_slots, ctx.saved_tensors, strict=True):
+        # What hooks gave back, or a backward without a graph, may not require grad any more.
+        saved = _leaves_again(ctx.saved_tensors, ctx.recorded)
+        for slot, tensor in zip(ctx.tensor_slots, saved, strict=True):
             args[slot] = tensor
         detached = detach_variable(tuple(args))
         with _random_state(ctx.random_state), ctx.autocast.again(), cograd.enable_grad():
