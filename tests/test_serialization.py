@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """save and load on safetensors files."""
 
+import argparse
 import io
 import json
 import math
@@ -171,6 +172,33 @@ def test_refuses_other_objects(tmp_path):
     assert not path.exists()
     with pytest.raises(TypeError, match="dict keys"):
         torch.save({(1, 2): 3}, path)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (nn.Linear(1, 1), "state_dict"),
+        (np.ones(3), "from_numpy"),
+        (torch.Size([1, 2]), r"tuple\(size\)"),
+        (argparse.Namespace(a=1), r"vars\(namespace\)"),
+        ({1, 2}, r"sorted\(values\)"),
+        (torch.float32, "its name"),
+        (torch.device("cpu"), "its name"),
+        (1j, "as a tensor"),
+        (range(3), "expected a Tensor"),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_says_what_to_do_with_other_objects(tmp_path, value, advice, wrapped):
+    value = [value] if wrapped else value
+    for file in (tmp_path / "x", io.BytesIO()):
+        with pytest.raises(TypeError, match=advice):
+            torch.save(value, file)
+        with pytest.raises(TypeError, match='format="torch"'):
+            torch.save(value, file)
+    for file in (tmp_path / "x.pt", io.BytesIO()):  # the advice that always holds
+        torch.save(value, file, format="torch")
 
 
 def test_arguments(tmp_path):

@@ -98,6 +98,26 @@ def _serialize(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
     return bytes(safetensors.serialize(entries, metadata=metadata))
 
 
+_INSTEAD = {
+    "Module": "Save a module's state_dict().",
+    "ndarray": "Save an array as a tensor: from_numpy(array).",
+    "Size": "Save a size as a tuple: tuple(size).",
+    "Namespace": "Save a namespace as a dict: vars(namespace).",
+    "set": "Save a set as a list: sorted(values).",
+    "dtype": "Save a dtype as its name: str(dtype).",
+    "device": "Save a device as its name: str(device).",
+    "complex": "Save a complex number as a tensor.",
+}
+
+
+def _instead(value: Any) -> str:
+    """What to save in the place of ``value``, followed by a blank; empty if that is not known."""
+    for cls in type(value).__mro__:
+        if cls.__name__ in _INSTEAD:
+            return _INSTEAD[cls.__name__] + " "
+    return ""
+
+
 class _Packer:
     """Turns an object into a JSON-able structure and the tensors it refers to by key."""
 
@@ -122,8 +142,10 @@ class _Packer:
             return self._pack_dict(value, path)
         raise TypeError(
             f"save(): cannot store an object of type {type(value).__name__} at "
-            f"'{path or '<top>'}'; expected a Tensor, None, bool, int, float, str, or a list, "
-            "tuple or dict of these. Save a module through its state_dict()."
+            f"'{path or '<top>'}' in a safetensors file; expected a Tensor, None, bool, int, "
+            f"float, str, or a list, tuple or dict of these. {_instead(value)}Or write torch's "
+            'archive, which holds whatever can be pickled: save(..., format="torch"), or a path '
+            "that ends in .pt."
         )
 
     def _pack_dict(self, value: dict[Any, Any], path: str) -> Any:
