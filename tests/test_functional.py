@@ -279,3 +279,32 @@ def test_a_tangent_with_a_graph_is_kept_by_create_graph():
         return torch.func.jvp(jacobian, (X,), (v,))[1].sum()
 
     same(torch.func.grad(f)(V), 6 * X)
+
+
+@pytest.mark.parametrize("outer", ["hessian", "jacobian of jacobian"])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        lambda x: torch.func.vjp(cube, x)[0],
+        lambda x: torch.func.vjp(cube, x)[1](torch.ones((), dtype=F8))[0] @ X,
+        lambda x: torch.func.grad(cube)(x) @ X,
+        lambda x: torch.func.jacrev(lambda x: x**3)(x).sum(0) @ X,
+        lambda x: torch.func.jvp(cube, (x,), (X,))[1],
+        lambda x: torch.func.vmap(lambda a: a**3)(x).sum(),
+        lambda x: torch.autograd.grad(cube(x * 1), x, create_graph=True)[0] @ X,
+    ],
+    ids=["vjp_output", "vjp", "grad", "jacrev", "jvp", "vmap", "autograd.grad"],
+)
+def test_transforms_inside_of_a_vectorized_forward_hessian(inner, outer):
+    if outer == "hessian":
+        found = functional.hessian(
+            inner, X, vectorize=True, outer_jacobian_strategy="forward-mode"
+        )
+    else:
+        found = functional.jacobian(
+            lambda x: functional.jacobian(inner, x, create_graph=True),
+            X,
+            vectorize=True,
+            strategy="forward-mode",
+        )
+    same(found, functional.hessian(inner, X))

@@ -38,7 +38,7 @@ def _is_limit(error: RuntimeError) -> bool:
     text = str(error)
     if text.startswith("vmap: called random operation"):
         return False
-    return text.startswith("vmap") or getattr(error, "_in_vmap_rule", False)
+    return text.startswith(("vmap", "inside of a vmap")) or getattr(error, "_in_vmap_rule", False)
 
 
 def _map_rows(
