@@ -282,6 +282,27 @@ def test_levels_nest():
     assert second.item() == 1
 
 
+@shows("`autograd.functional` inside `func.jvp` or a `dual_level`")
+def test_functional_inside_of_forward_mode():
+    def jacobian(x):
+        return torch.autograd.functional.jacobian(lambda x: x**3, x)
+
+    x = torch.tensor(2.0, dtype=D)
+    assert torch.func.jvp(jacobian, (x,), (torch.ones_like(x),))[1].item() == 12
+    assert tangent(jacobian, x).item() == 12
+
+
+@shows("a checkpoint in a `dual_level`, its backward after the level")
+def test_checkpoint_in_a_level():
+    x = torch.tensor([2.0], dtype=D, requires_grad=True)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones_like(x))
+        out = torch.utils.checkpoint.checkpoint(lambda x: x**3, dual, use_reentrant=False)
+        slope = forward_ad.unpack_dual(out).tangent
+    assert differentiate(out.sum(), x, retain_graph=True)[0].item() == 12
+    assert differentiate(slope.sum(), x)[0].item() == 12
+
+
 @shows("`backward()`, `requires_grad_()`, `autograd.grad` inside `func.grad`")
 def test_autograd_inside_a_transform():
     def f(x):
