@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Little memory: every failure is a MemoryError, and the library goes on afterwards."""
 
+import _thread
 import gc
 import os
 import threading
+import time
 
 import pytest
 from children import outcome
@@ -156,6 +158,50 @@ def test_threads_that_cannot_start_are_done_without():
 
     text = outcome(work, memory=14 * MIB)
     assert text.startswith("ok 6."), text
+
+
+def wrong_shapes():
+    with pytest.raises(RuntimeError, match="size|shape"):
+        torch.ones(2) + torch.ones(3)
+
+
+def attempt_on_threads(work, count):
+    """New threads get a result or a MemoryError; this returns when they have, or after 2 s."""
+    torch.set_num_threads(2)
+    started = ended = 0
+
+    def body():
+        nonlocal ended
+        try:
+            work()
+        except (MemoryError, pytest.fail.Exception):
+            pass
+        finally:
+            ended += 1
+
+    for _ in range(count):
+        try:  # threading.Thread.start() waits for ever for a thread that had no memory to begin
+            _thread.start_new_thread(body, ())
+            started += 1
+        except (RuntimeError, MemoryError):
+            continue
+    until = time.monotonic() + 2
+    while ended < started and time.monotonic() < until:
+        time.sleep(0.001)
+
+
+THREAD_LIMITS = [*range(64, 2048, 192), *range(2048, 40_000, 4800)]
+
+
+@pytest.mark.parametrize(
+    "work", [wrong_shapes, backward, products, decompositions], ids=lambda f: f.__name__
+)
+def test_new_threads_fail_by_a_memory_error(work):
+    """The C library ends the process where a thread's variables find no memory."""
+    torch.linalg.inv(torch.eye(2))
+    for limit in THREAD_LIMITS:
+        text = outcome(lambda: attempt_on_threads(work, 4), memory=limit * KIB, seconds=60)
+        assert text.startswith("ok") or "MemoryError" in text.split(":")[0], (limit, text)
 
 
 def test_the_error_is_both_a_memory_error_and_a_runtime_error():

@@ -1,23 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernels/blas_guard.h"
 
+#include <link.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <mutex>
+#include <span>
 
 #include "cograd/error.h"
 
 extern "C" void scipy_sgetrf_(const int* m, const int* n, float* a, const int* lda, int* ipiv,
                               int* info);
 
+// How the compiler reaches a variable of library `module`, which gets its memory here.
+struct TlsIndex {
+  unsigned long module, offset;
+};
+extern "C" void* __tls_get_addr(TlsIndex*);
+
 namespace cograd::kernels::blas {
 
 constinit std::atomic<int> calls{0};
 constinit std::atomic<int> buffers{0};
+constinit thread_local bool thread_is_known = false;
 
 namespace {
 
@@ -50,7 +61,46 @@ int cpus() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+// Which library OpenBLAS is to the loader, and the bytes of its thread-local variables.
+struct Variables {
+  unsigned long module = 0;  // 0: it has none
+  size_t bytes = 0;
+};
+
+int look_for_openblas(dl_phdr_info* library, size_t, void* found) {
+  const auto here = reinterpret_cast<uintptr_t>(&scipy_sgetrf_);
+  const std::span parts(library->dlpi_phdr, library->dlpi_phnum);
+  const bool own = std::any_of(parts.begin(), parts.end(), [&](const auto& part) {
+    const uintptr_t start = library->dlpi_addr + part.p_vaddr;
+    return part.p_type == PT_LOAD && here >= start && here - start < part.p_memsz;
+  });
+  if (!own) return 0;
+  for (const auto& part : parts)
+    if (part.p_type == PT_TLS)
+      *static_cast<Variables*>(found) = {library->dlpi_tls_modid, part.p_memsz};
+  return 1;
+}
+
+Variables openblas_variables() {
+  Variables found;
+  dl_iterate_phdr(look_for_openblas, &found);
+  return found;
+}
+
 }  // namespace
+
+void take_thread_locals() {
+  static const Variables openblas = openblas_variables();
+  if (openblas.module != 0) {
+    const std::lock_guard lock(mutex);  // several threads often begin at the same time
+    const size_t bytes = openblas.bytes + kSlack;
+    COGRAD_CHECK_KIND(Memory, available(bytes), "out of memory: OpenBLAS needs ", bytes,
+                      " bytes for its variables on each thread that computes");
+    TlsIndex first{openblas.module, 0};
+    (void)__tls_get_addr(&first);
+  }
+  thread_is_known = true;
+}
 
 void reserve() {
   try {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tensor/memory_stats.h"
+#include "tensor/thread_locals.h"
 
 namespace cograd {
 
@@ -41,6 +42,7 @@ constexpr bool kKeeps = true;
 #endif
 constexpr size_t kCacheMin = kKeeps ? size_t{1} << 16 : SIZE_MAX;
 constexpr size_t kCacheCap = size_t{1} << 28;
+constexpr size_t kNote = 4096;  // more than the C library asks for
 constexpr size_t kHugePage = size_t{1} << 21;
 
 constinit std::atomic<int64_t> live{0};
@@ -111,7 +113,9 @@ void* system_alloc(size_t n) {
 }  // namespace
 
 void* small_alloc_slow(size_t size_class) {
-  if (kKeeps && !small_pool.registered) {
+  const bool can_throw = take_thread_locals();
+  // What runs at a thread's end is noted in memory of its own, without which the process ends.
+  if (kKeeps && !small_pool.registered && can_throw && has_memory(kNote)) {
     thread_local PoolReaper reaper;
     (void)reaper;
     small_pool.registered = true;

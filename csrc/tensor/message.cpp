@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "cograd/error.h"
+#include "tensor/thread_locals.h"
 
 namespace cograd::detail {
 namespace {
@@ -54,6 +55,9 @@ std::string compose(const Part* parts, size_t n) {
   return s;
 }
 
-void raise(ErrorKind kind, const Part* parts, size_t n) { throw Error(kind, compose(parts, n)); }
+void raise(ErrorKind kind, const Part* parts, size_t n) {
+  (void)take_thread_locals();
+  throw Error(kind, compose(parts, n));
+}
 
 }  // namespace cograd::detail

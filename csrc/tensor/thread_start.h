@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Starting threads when memory is short: the C library ends the process when a thread reads a
-// thread-local variable for the first time and there is no memory for it.
+// Starting threads when memory may be short.
 #pragma once
 #include <atomic>
-#include <cstdlib>
 #include <exception>
 #include <thread>
+
+#include "tensor/thread_locals.h"
 
 namespace cograd {
 
@@ -13,23 +13,20 @@ namespace cograd {
 // False, and no thread, if there is no memory for it.
 template <class F>
 bool start_thread(F body) {
-  constexpr size_t kRoom = size_t{1} << 18;
-  void* room = std::malloc(kRoom);
-  if (room == nullptr) return false;
-  std::free(room);
-  std::atomic<bool> ready{false};
+  enum : int { kStarting, kReady, kFailed };
+  std::atomic<int> state{kStarting};
   try {
-    std::thread([&ready, body] {
-      const auto run = body;             // `ready` is gone once it is set
-      (void)std::uncaught_exceptions();  // the run time library's variables
-      ready.store(true, std::memory_order_release);
-      run();
+    std::thread([&state, body] {
+      const auto run = body;  // `state` is gone once it is set
+      const bool ready = take_thread_locals();
+      state.store(ready ? kReady : kFailed, std::memory_order_release);
+      if (ready) run();
     }).detach();
   } catch (const std::exception&) {
     return false;
   }
-  while (!ready.load(std::memory_order_acquire)) std::this_thread::yield();
-  return true;
+  while (state.load(std::memory_order_acquire) == kStarting) std::this_thread::yield();
+  return state.load(std::memory_order_relaxed) == kReady;
 }
 
 }  // namespace cograd

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a thread takes before anything is thrown on it.
+#include "tensor/thread_locals.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+
+namespace cograd {
+
+constinit COGRAD_API thread_local bool thread_can_throw = false;
+
+namespace {
+
+// What the run-time library's variables take, so that a block of this size serves for them.
+constexpr size_t kVariables = 32;
+// Blocks for threads that find no memory. A freed block is the next that its thread gets.
+constexpr int kSpares = 64;
+constinit std::atomic<void*> spares[kSpares];
+constinit std::atomic<int> spares_left{0};
+
+bool fill_spares() noexcept {
+  for (auto& block : spares) block.store(std::malloc(kVariables));
+  spares_left.store(kSpares);
+  return true;
+}
+
+bool find_variables() noexcept {
+  void* block = std::malloc(kVariables);
+  if (block == nullptr) {
+    const int left = spares_left.fetch_sub(1);
+    if (left > 0) block = spares[left - 1].exchange(nullptr);
+  }
+  std::free(block);
+  return block != nullptr;
+}
+
+}  // namespace
+
+bool take_thread_locals_slow() noexcept {
+  if (!find_variables()) return false;
+  // Declared pure, so it is called only where its result goes somewhere.
+  [[maybe_unused]] const volatile int touched = std::uncaught_exceptions();
+  thread_can_throw = true;
+  return true;
+}
+
+bool has_memory(size_t bytes) noexcept {
+  void* block = std::malloc(bytes);
+  std::free(block);
+  return block != nullptr;
+}
+
+namespace {
+[[maybe_unused]] const bool loaded = fill_spares() && take_thread_locals();
+}  // namespace
+
+}  // namespace cograd
