@@ -81,6 +81,21 @@ def _layers(name: str, mode: int) -> Any:
     return function
 
 
+def _lstm_step(
+    x: Tensor,
+    h: Tensor,
+    c: Any,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None,
+    b_hh: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The new h, computed from the new c that is returned: a graph has that edge, as in torch."""
+    gates = _C._nn.linear(x, w_ih, b_ih) + _C._nn.linear(h, w_hh, b_hh)
+    o, cell = _C._ops._lstm_cell(gates, c)
+    return o * cell.tanh(), cell
+
+
 def _cell(name: str, mode: int) -> Any:
     def function(
         input: Tensor,
@@ -97,14 +112,18 @@ def _cell(name: str, mode: int) -> Any:
                 f"(..., {w_ih.shape[1]})"
             )
         vector = input.dim() == 1
-        rows: list[Any] = [x if x is None else x.unsqueeze(0) for x in (input, h, c)]
-        x, h, c = rows if vector else (input, h, c)
+        x = input
+        if vector:
+            x, h, c = (t if t is None else t.unsqueeze(0) for t in (x, h, c))
         if h.shape[0] != x.shape[0]:
             raise RuntimeError(
                 f"{name}: Input batch size {x.shape[0]} doesn't match hidden0 batch size "
                 f"{h.shape[0]}"
             )
-        _, h_n, c_n = _C._ops._rnn_layer(x, h, w_ih, w_hh, mode, False, None, c, b_ih, b_hh)
+        if mode == LSTM:
+            h_n, c_n = _lstm_step(x, h, c, w_ih, w_hh, b_ih, b_hh)
+        else:
+            _, h_n, c_n = _C._ops._rnn_layer(x, h, w_ih, w_hh, mode, False, None, c, b_ih, b_hh)
         if vector:
             h_n, c_n = h_n.squeeze(0), c_n.squeeze(0)
         return (h_n, c_n) if mode == LSTM else h_n

@@ -121,7 +121,11 @@ struct RnnLayer {
         {room_of(gates), room_of(cells), room_of(raw), out.bytes(), h.bytes(), c.bytes()});
     if (ctx.recording()) {
       ctx->plan = std::move(plan);
-      ctx.save(x, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, gates, cells, raw);
+      // torch's layers are products that keep views of the weights, but for oneDNN's LSTM.
+      const bool given = lstm && !w_hr.defined() && x.dtype() != DType::Float64;
+      const auto kept = [&](const Tensor& w) { return given || !w.defined() ? w : fixed_view(w); };
+      ctx.save(x, hx, cx, kept(w_ih), kept(w_hh), kept(b_ih), kept(b_hh), kept(w_hr), gates, cells,
+               raw);
     }
     Tensor y = raw_cast(out, x.dtype());
     if (t == x.dtype())
@@ -135,6 +139,8 @@ struct RnnLayer {
     rnn::Inputs in;
     Tensor* all[] = {&in.x, &in.h, &in.c, &in.w_ih, &in.w_hh, &in.b_ih, &in.b_hh, &in.w_hr};
     for (int i = 0; i <= kWHr; ++i) *all[i] = ctx.saved(i);
+    for (int i = kWIh; i <= kWHr; ++i)
+      if (all[i]->defined()) check_fixed_view(ctx.node(), *all[i]);
     if (!gs[0].defined() && !gs[1].defined() && !gs[2].defined()) return;
     const bool lstm = ctx->plan.mode == RnnMode::Lstm;
     const Tensor gc = lstm ? gs[2] : Tensor();
