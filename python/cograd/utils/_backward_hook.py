@@ -59,6 +59,7 @@ class BackwardHook:
         self.grad_outputs: tuple[Any, ...] | None = None
         self.input_count = 0
         self.input_slots: list[int] = []
+        self.others: dict[int, tuple[Any, Any]] = {}  # shapes and dtypes of the other tensors
         self.output_count = 0
         self.output_slots: list[int] = []
         self._entered: list[_Entered] = []
@@ -70,6 +71,12 @@ class BackwardHook:
         if not self.user_hooks:
             return args
         self.input_slots = _slots(values)
+        if self.input_slots:
+            self.others = {
+                i: (v.shape, v.dtype)
+                for i, v in enumerate(values)
+                if isinstance(v, Tensor) and i not in self.input_slots
+            }
         tensors = [values[slot] for slot in self.input_slots]
         writable = [_may_be_written(t, tensors) for t in tensors]
         marked = _through_point(self._at_inputs, tensors, writable)
@@ -109,12 +116,21 @@ class BackwardHook:
         grads = zeros(grads)
         if self.grad_outputs is None:  # this run did not come through the outputs
             return grads
-        new = _spread(grads, self.input_slots, self.input_count)
+        new = self._with_others(_spread(grads, self.input_slots, self.input_count))
         for hook in self.user_hooks:
             result = hook(self.module, new, self.grad_outputs)
             new = _replaced("Backward", "grad_input", result, new)
         self.grad_outputs = None
         return tuple(new[slot] for slot in self.input_slots)
+
+    def _with_others(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Zeros of integers and of other tensors without a gradient: as in torch not None."""
+        import cograd
+
+        full = list(grads)
+        for i, (shape, dtype) in self.others.items():
+            full[i] = cograd.zeros(shape, dtype=dtype)
+        return tuple(full)
 
     def _at_outputs(self, zeros: _Zeros, *grads: Any) -> tuple[Any, ...]:
         new = _spread(grads, self.output_slots, self.output_count)
