@@ -347,3 +347,20 @@ def test_a_weight_of_new_data_that_is_written_afterwards_raises():
         layer.weight_hh_l0.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.sum().backward()
+
+
+@pytest.mark.parametrize("low", [torch.float16, torch.bfloat16])
+def test_autocast_leaves_the_cells_of_a_projected_lstm_wide(low):
+    torch.manual_seed(6)
+    layer = nn.LSTM(3, 4, 2, proj_size=2, bidirectional=True)
+    x = torch.randn(5, 2, 3)
+    with torch.autocast("cpu", low):
+        out, (h, c) = layer(x)
+    assert (out.dtype, h.dtype, c.dtype) == (low, low, torch.float32)
+    assert not torch.equal(c, c.to(low).float())  # not rounded on the way either
+    torch.testing.assert_close(c, layer(x)[1][1], atol=0.05, rtol=0.05)
+    (c.sum() + out.sum()).backward()
+    assert all(w.grad.dtype == torch.float32 for w in layer.parameters())
+    plain = nn.LSTM(3, 4, 5)
+    with torch.autocast("cpu", low):
+        assert plain(x)[1][1].dtype == low

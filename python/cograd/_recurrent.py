@@ -44,9 +44,37 @@ def run(
     options: has_biases, num_layers, dropout, train, bidirectional, batch_first.
     """
     h, c = _states(mode, hx)
-    values: tuple[Any, ...] = (input, h, list(params), mode, *options, batch_sizes, c)
+    weights = list(params)
+    if mode == LSTM and _C._autocast_enabled() and _projected(weights, options):
+        return _with_wide_cells(input, batch_sizes, (h, c), weights, options)
+    values: tuple[Any, ...] = (input, h, weights, mode, *options, batch_sizes, c)
     out, h_n, c_n = _C._ops._rnn(*values)
     return (out, h_n, c_n) if mode == LSTM else (out, h_n)
+
+
+def _projected(weights: list[Tensor], options: tuple[Any, ...]) -> bool:
+    has_biases, num_layers, _, _, bidirectional, _ = options
+    return len(weights) == (5 if has_biases else 3) * num_layers * (2 if bidirectional else 1)
+
+
+def _with_wide_cells(
+    input: Tensor,
+    batch_sizes: Tensor | None,
+    hx: tuple[Tensor, Any],
+    weights: list[Tensor],
+    options: tuple[Any, ...],
+) -> tuple[Tensor, ...]:
+    """A projected LSTM under autocast, which casts all but the cells, as in torch."""
+    import cograd
+
+    low = _C._autocast_dtype()
+
+    def cast(x: Tensor) -> Tensor:
+        return x if x.dtype == cograd.float64 else x.to(low)
+
+    with cograd.autocast("cpu", enabled=False):
+        state = (cast(hx[0]), hx[1])
+        return run(LSTM, cast(input), batch_sizes, state, [cast(w) for w in weights], options)
 
 
 def _layers(name: str, mode: int) -> Any:
