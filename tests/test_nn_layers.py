@@ -559,3 +559,12 @@ def test_parameter_vector():
     assert net[0].bias.tolist() == [4, 5]
     with pytest.raises(TypeError, match="expected cograd.Tensor"):
         nn.utils.vector_to_parameters([1.0], net.parameters())
+
+
+def test_new_data_of_the_weight_of_instance_norm_does_not_change_the_gradient():
+    layer = nn.InstanceNorm1d(3, affine=True).double()
+    x = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    (want,) = torch.autograd.grad(layer(x).square().sum(), x)
+    out = layer(x).square().sum()
+    layer.weight.data = layer.weight.data * 3 + 1
+    torch.testing.assert_close(torch.autograd.grad(out, x)[0], want)
