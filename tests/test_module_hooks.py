@@ -602,3 +602,34 @@ def test_what_a_hook_returns_for_inputs_without_a_gradient_is_left():
     module(a, b).sum().backward()
     assert same(a.grad, [3.0, 3.0])
     assert b.grad is None
+
+
+def test_full_backward_hooks_run_once_for_all_samples_of_a_vmap():
+    layer, seen = nn.Linear(3, 2).double(), []
+
+    def doubled(module, grad_input, grad_output):
+        seen.append((tuple(grad_input[0].shape), tuple(grad_output[0].shape)))
+        return (grad_input[0] * 2,)
+
+    layer.register_full_backward_hook(doubled)
+    x = torch.randn(4, 3, dtype=torch.float64)
+    want = (2 * layer.weight.detach().sum(0)).expand(4, 3)
+    got = torch.func.vmap(torch.func.grad(lambda row: layer(row).sum()))(x)
+    torch.testing.assert_close(got, want)
+    assert seen == [((3,), (2,))]
+    y = x.clone().requires_grad_()
+    torch.func.vmap(layer)(y).sum().backward()
+    torch.testing.assert_close(y.grad, want)
+    torch.testing.assert_close(layer.weight.grad, x.sum(0).expand(2, 3))
+    torch.testing.assert_close(torch.func.jacrev(layer)(x[0]), 2 * layer.weight.detach())
+    assert seen[1:] == [((3,), (2,))] * 2
+    with torch.no_grad():
+        torch.testing.assert_close(torch.func.vmap(layer)(x), layer(x))
+
+
+def test_full_backward_pre_hooks_run_under_vmap():
+    layer = nn.Linear(3, 2).double()
+    layer.register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 3,))
+    x = torch.randn(4, 3, dtype=torch.float64)
+    got = torch.func.vmap(torch.func.grad(lambda row: layer(row).sum()))(x)
+    torch.testing.assert_close(got, (3 * layer.weight.detach().sum(0)).expand(4, 3))

@@ -94,10 +94,9 @@ class BackwardHook:
         self.output_slots = _slots(values)
         tensors = [values[slot] for slot in self.output_slots]
         written = [next((e for e in entered if e.wrote(t)), None) for t in tensors]
-        held = {e.marked.untyped_storage().data_ptr() for e in entered}
+        held = {_place(e.marked) for e in entered}
         writable = [
-            source is not None
-            or (_may_be_written(t, tensors) and t.untyped_storage().data_ptr() not in held)
+            source is not None or (_may_be_written(t, tensors) and _place(t) not in held)
             for t, source in zip(tensors, written, strict=True)
         ]
         marked = _through_point(self._at_outputs, tensors, writable)
@@ -186,10 +185,15 @@ def _slots(values: tuple[Any, ...]) -> list[int]:
 
 def _may_be_written(tensor: Tensor, among: list[Tensor]) -> bool:
     """Whether writes to an alias of ``tensor`` can be given to it: it must own its history."""
-    if tensor.grad_fn is None or tensor._base is not None:
+    if tensor.grad_fn is None or tensor._base is not None or _C._vmap_depth():
         return False
-    place = tensor.untyped_storage().data_ptr()
-    return sum(other.untyped_storage().data_ptr() == place for other in among) == 1
+    place = _place(tensor)
+    return sum(_place(other) == place for other in among) == 1
+
+
+def _place(tensor: Tensor) -> Any:
+    """What tensors that share memory have in common."""
+    return tensor.untyped_storage().data_ptr()
 
 
 def _spread(grads: tuple[Any, ...], slots: list[int], count: int) -> tuple[Any, ...]:
@@ -225,14 +229,19 @@ def _make_point_class() -> Any:
     """The identity Function, made on first use."""
 
     class BackwardHookFunction(Function):
+        generate_vmap_rule = True  # a call for all samples runs the hooks once, in a vmap of its own
+
         @staticmethod
         def forward(
-            ctx: Any, run: Callable[..., Any], writable: list[bool], *tensors: Tensor
+            run: Callable[..., Any], writable: list[bool], *tensors: Tensor
         ) -> tuple[Any, ...]:
-            ctx.run = run
-            ctx.set_materialize_grads(False)
             pairs = zip(tensors, writable, strict=True)
             return tuple(t.detach() if w else t.view_as(t) for t, w in pairs)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            ctx.run = inputs[0]
+            ctx.set_materialize_grads(False)
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
