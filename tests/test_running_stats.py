@@ -45,9 +45,7 @@ def test_running_statistics_along_another_dim_and_of_nested_vmaps(name):
     want = [norm(x[i], mean[:, i].clone(), var[:, i].clone()) for i in range(2)]
     after, _ = mean[:, 0].clone(), norm(x[0], first := mean[:, 0].clone(), var[:, 0].clone())
     assert not torch.equal(after, first)
-    torch.testing.assert_close(
-        vmap(norm, in_dims=(0, 1, 1))(x, mean, var), torch.stack(want)
-    )
+    torch.testing.assert_close(vmap(norm, in_dims=(0, 1, 1))(x, mean, var), torch.stack(want))
     torch.testing.assert_close(mean[:, 0], first)  # torch loses this write
     x, (mean, var) = draw(2, 2, 4, 3, 5), statistics(2, 2, 3)
     one = mean[1, 0].clone()

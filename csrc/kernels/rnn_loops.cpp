@@ -57,8 +57,8 @@ void lstm_row_backward(const T* __restrict gates, const T* __restrict before,
 
 // One row of a single LSTM step whose output is another op's; `o` and `cell` are the results.
 template <class T>
-void cell_row(const T* __restrict gates, const T* __restrict c, T* __restrict o,
-              T* __restrict cell, int64_t n) {
+void cell_row(const T* __restrict gates, const T* __restrict c, T* __restrict o, T* __restrict cell,
+              int64_t n) {
   for (int64_t j = 0; j < n; ++j) {
     const T i = sigmoid(gates[j]), f = sigmoid(gates[n + j]), g = tanh_of(gates[2 * n + j]);
     cell[j] = f * c[j] + i * g;
@@ -302,8 +302,6 @@ void cell_backward(DType t, const LstmCellBackward& s, int64_t lo, int64_t hi) {
 
 }  // namespace
 
-RnnLoops rnn_loops() {
-  return {size_of, pack_any, forward, backward, cell_forward, cell_backward};
-}
+RnnLoops rnn_loops() { return {size_of, pack_any, forward, backward, cell_forward, cell_backward}; }
 
 }  // namespace cograd::kernels::COGRAD_ISA

@@ -262,14 +262,17 @@ Triple batch_norm(const Tensor& x, const Tensor& w, const Tensor& b, const Tenso
   check_vectors(x.size(1), w, b, running_mean, running_var);
   const RunningStats running("batch_norm", running_mean, running_var);
   if (!training) {
-    COGRAD_CHECK(nothing || running_mean.defined(), "running_mean must be defined in evaluation mode");
-    COGRAD_CHECK(nothing || running_var.defined(), "running_var must be defined in evaluation mode");
+    COGRAD_CHECK(nothing || running_mean.defined(),
+                 "running_mean must be defined in evaluation mode");
+    COGRAD_CHECK(nothing || running_var.defined(),
+                 "running_var must be defined in evaluation mode");
     return without_var(apply<BatchNormOp>(x, w, b, running_mean, running_var, eps));
   }
   running.check_writable(x);
   const Normed out = apply<BatchNormOp>(x, w, b, Tensor(), Tensor(), eps);
   const int64_t count = x.size(1) == 0 ? 0 : x.numel() / x.size(1);
-  if (count > 0 && running.any()) running.update(std::get<1>(out), std::get<3>(out), count, momentum);
+  if (count > 0 && running.any())
+    running.update(std::get<1>(out), std::get<3>(out), count, momentum);
   return without_var(out);
 }
 

@@ -25,15 +25,14 @@ struct LstmCell {
     const DType t = computed_in(gates, cx);
     const Operand in(gates, t), c(cx, t);
     const Tensor o = empty(cx.sizes(), t), cell = empty(cx.sizes(), t);
-    kernels::lstm_cell(t, {rows_of(cx), cx.size(-1), in.bytes(), c.bytes(), o.bytes(),
-                           cell.bytes()});
+    kernels::lstm_cell(t,
+                       {rows_of(cx), cx.size(-1), in.bytes(), c.bytes(), o.bytes(), cell.bytes()});
     ctx.save(gates, cx);
-    return {raw_cast(o, gates.dtype()),
-            raw_cast(cell, promote_types(gates.dtype(), cx.dtype()))};
+    return {raw_cast(o, gates.dtype()), raw_cast(cell, promote_types(gates.dtype(), cx.dtype()))};
   }
   static void batch(BatchCall& c) {
-    auto [o, cell] = apply<LstmCell>(c.all_samples(c.arg(0).tensor()),
-                                     c.all_samples(c.arg(1).tensor()));
+    auto [o, cell] =
+        apply<LstmCell>(c.all_samples(c.arg(0).tensor()), c.all_samples(c.arg(1).tensor()));
     const int64_t level = c.level().id;
     box(c.out(), std::tuple(make_batched(o, 0, level), make_batched(cell, 0, level)));
   }
@@ -71,7 +70,8 @@ struct LstmCell {
                        const Tensor& d) {
     const int64_t n = c.size(-1);
     const auto part = [&](int64_t k) { return narrow(gates, -1, k * n, n); };
-    const Tensor i = sigmoid(part(0)), f = sigmoid(part(1)), g = tanh(part(2)), o = sigmoid(part(3));
+    const Tensor i = sigmoid(part(0)), f = sigmoid(part(1)), g = tanh(part(2)),
+                 o = sigmoid(part(3));
     if (ctx.needs(0)) {
       const Tensor parts[4] = {d * g * i * (1.0 - i), d * c * f * (1.0 - f), d * i * (1.0 - g * g),
                                go * o * (1.0 - o)};

@@ -30,8 +30,9 @@ class MayWrite {
 };
 
 void check_no_tangent(const char* op, const Tensor& t, const char* name) {
-  COGRAD_CHECK(!t.defined() || !(has_tangent_here(t) || has_tangent_here(memory_of(t))), op, "(): ",
-               name, " has a forward gradient (a tangent), of which the result has none. Detach it, "
+  COGRAD_CHECK(!t.defined() || !(has_tangent_here(t) || has_tangent_here(memory_of(t))), op,
+               "(): ", name,
+               " has a forward gradient (a tangent), of which the result has none. Detach it, "
                "or write the formula in other ops.");
 }
 

@@ -229,7 +229,9 @@ def _make_point_class() -> Any:
     """The identity Function, made on first use."""
 
     class BackwardHookFunction(Function):
-        generate_vmap_rule = True  # a call for all samples runs the hooks once, in a vmap of its own
+        generate_vmap_rule = (
+            True  # a call for all samples runs the hooks once, in a vmap of its own
+        )
 
         @staticmethod
         def forward(

@@ -79,7 +79,7 @@ def multi_margin_loss(
 ) -> Tensor:
     """Sum of max(0, margin - x[y] + x[j])^p over j other than the class y, divided by C.
 
-    ``input`` (N, C), (C) or (), ``target`` (N) or (); weights (C) multiply the terms of their class.
+    ``input`` (N, C), (C) or (), ``target`` (N) or (); weights (C) multiply their classes' terms.
     """
     if _C._autocast_enabled():
         (input,) = _C._autocast_wide(input)

@@ -167,8 +167,7 @@ class ParametrizationList(ModuleList):
             return [new]
         if not isinstance(new, Sequence):
             raise ValueError(
-                "'right_inverse' must return a sequence of tensors. "
-                f"Got {type(new).__name__}."
+                f"'right_inverse' must return a sequence of tensors. Got {type(new).__name__}."
             )
         if len(new) != self.ntensors:
             raise ValueError(
