@@ -293,3 +293,17 @@ def test_transformer_layers_call_the_blocks_that_programs_override(norm_first):
     want = step(want, other.norm2, lambda y: 3 * other.multihead_attn(y, memory, memory)[0])
     want = step(want, other.norm3, lambda y: 4 * other.linear2(other.linear1(y).relu()))
     torch.testing.assert_close(other(x, memory), want)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_weights_of_each_head_under_a_mask_of_two_dims(batched):
+    layer = nn.MultiheadAttention(8, 2)
+    x = torch.randn(4, 3, 8) if batched else torch.randn(4, 8)
+    mask = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    out, heads = layer(x, x, x, attn_mask=mask, average_attn_weights=False)
+    same, mean = layer(x, x, x, attn_mask=mask)
+    assert heads.shape == ((3, 2, 4, 4) if batched else (2, 4, 4))
+    assert not heads.masked_select(mask).any()
+    torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:-1]))
+    torch.testing.assert_close(heads.mean(-3), mean)
+    torch.testing.assert_close(out, same)

@@ -568,3 +568,17 @@ def test_new_data_of_the_weight_of_instance_norm_does_not_change_the_gradient():
     out = layer(x).square().sum()
     layer.weight.data = layer.weight.data * 3 + 1
     torch.testing.assert_close(torch.autograd.grad(out, x)[0], want)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_second_derivatives_of_grid_sample_in_three_dims(padding):
+    torch.manual_seed(4)
+    image = torch.randn(1, 2, 3, 3, 3, dtype=torch.float64, requires_grad=True)
+    places = [-0.8, -0.45, -0.21, 0.17, 0.4, 0.71]
+    grid = torch.tensor(places, dtype=torch.float64).repeat(2).reshape(1, 1, 2, 2, 3)
+    grid.requires_grad_()
+
+    def sample(image, grid):
+        return F.grid_sample(image, grid, padding_mode=padding, align_corners=False)
+
+    assert torch.autograd.gradgradcheck(sample, (image, grid))
