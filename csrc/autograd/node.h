@@ -48,6 +48,8 @@ struct BackwardArgs {
   bool create_graph = false;
   bool keep_graph = false;
   bool of_tangents = false;  // tangents stand in the gradients' place: nothing is conjugated
+  // What hooks returned for the saved tensors, by slot: each is asked for once in a call.
+  std::shared_ptr<std::vector<Tensor>> unpacked;
   bool needs(size_t i) const noexcept {
     if (i < 64) return ((needs_mask >> i) & 1) != 0;
     return needs_more == nullptr || (*needs_more)[i - 64];
