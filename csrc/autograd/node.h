@@ -241,6 +241,7 @@ class COGRAD_API Hook {
 struct HookEntry {
   uint64_t id = 0;
   uint32_t output_nr = 0;  // of a tensor hook
+  uint32_t scope = 0;      // the transform whose runs call it (function_scope.h); 0: every run
   std::shared_ptr<Hook> hook;
 };
 
@@ -252,6 +253,7 @@ struct NodeExtra {
   std::vector<HookEntry> accumulate_hooks;
   struct Retained {
     uint32_t output_nr;
+    uint32_t scope;      // as of hooks
     TensorImpl* tensor;  // removes itself before it dies
   };
   std::vector<Retained> retained;
