@@ -90,7 +90,7 @@ def _scalar(output: Any) -> Tensor:
 def _gradients(output: Tensor, inputs: _Inputs, keep: bool, create: bool) -> list[Tensor]:
     if not output.requires_grad:
         return [_zeros(t) for t in inputs.handles]
-    found = _C._run_backward((output,), (None,), keep, create, tuple(inputs.handles), False)
+    found = _C._run_backward((output,), (None,), keep, create, tuple(inputs.handles), False, 0)
     return [_zeros(t) if g is None else g for g, t in zip(found, inputs.handles, strict=True)]
 
 
