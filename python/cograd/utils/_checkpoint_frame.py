@@ -90,6 +90,7 @@ class Frame:
         self.compare = compare
         self.debug = debug
         self.input_saver: Any = None
+        self.transforms = cograd._C._open_transforms()
         self.holders: list[weakref.ref[Holder]] = []
         self.metadata: list[Any] = []
         self.places: list[str] = []
@@ -211,7 +212,9 @@ def _recompute(frame: Frame, run: int) -> None:
     try:
         active.refills.append(refill)
         hooks = cograd.autograd.graph.saved_tensors_hooks(refill, lambda box: box[0])
-        with hooks, cograd.enable_grad():
+        # The backward may run inside of transforms that the forward knew nothing of.
+        transforms = cograd._C._transforms_as(frame.transforms)
+        with transforms, hooks, cograd.enable_grad():
             frame.recompute(*args)
     except StopRecomputation:
         pass
