@@ -54,7 +54,8 @@ def run(
 
 def _projected(weights: list[Tensor], options: tuple[Any, ...]) -> bool:
     has_biases, num_layers, _, _, bidirectional, _ = options
-    return len(weights) == (5 if has_biases else 3) * num_layers * (2 if bidirectional else 1)
+    parts = int(num_layers) * (2 if bidirectional else 1)
+    return len(weights) == (5 if has_biases else 3) * parts
 
 
 def _with_wide_cells(
@@ -133,6 +134,7 @@ def _cell(name: str, mode: int) -> Any:
         b_ih: Tensor | None = None,
         b_hh: Tensor | None = None,
     ) -> Any:
+        h: Any
         h, c = _states(mode, hx)
         if input.dim() == 0 or input.shape[-1] != w_ih.shape[1]:
             raise RuntimeError(
@@ -140,7 +142,7 @@ def _cell(name: str, mode: int) -> Any:
                 f"(..., {w_ih.shape[1]})"
             )
         vector = input.dim() == 1
-        x = input
+        x: Any = input
         if vector:
             x, h, c = (t if t is None else t.unsqueeze(0) for t in (x, h, c))
         if h.shape[0] != x.shape[0]:

@@ -195,10 +195,10 @@ def _may_be_written(tensor: Tensor, among: list[Tensor]) -> bool:
     if tensor.grad_fn is None or tensor._base is not None or _C._vmap_depth():
         return False
     place = _place(tensor)
-    return sum(_place(other) == place for other in among) == 1
+    return sum(1 for other in among if _place(other) == place) == 1
 
 
-def _place(tensor: Tensor) -> Any:
+def _place(tensor: Tensor) -> int:
     """What tensors that share memory have in common."""
     return tensor.untyped_storage().data_ptr()
 

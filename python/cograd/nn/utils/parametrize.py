@@ -107,7 +107,7 @@ class ParametrizationList(ModuleList):
 
     def _chain(self) -> list[Module]:
         """The parametrizations; a list whose ``original`` has one has another module beside."""
-        return [self._modules[str(i)] for i in range(self._count())]  # type: ignore[misc]
+        return [self._modules[str(i)] for i in range(self._count())]
 
     def _count(self) -> int:
         count = 0
