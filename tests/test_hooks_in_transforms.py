@@ -159,3 +159,14 @@ def test_a_hook_in_a_vmap_that_ends_before_the_backward_raises():
     for call in (lambda: func.vmap(f)(x), lambda: func.grad(lambda x: func.vmap(f)(x).sum())(x)):
         with pytest.raises(RuntimeError, match=r"register_hook\(\) is not possible"):
             call()
+
+
+def test_linearize_does_not_call_hooks():
+    def f(x):
+        y = x.square()
+        y.register_hook(lambda g: 2 * g)
+        return y * x
+
+    value, product = func.linearize(f, ONE)
+    assert_close(value, ONE)
+    assert_close(product(ONE), 3 * ONE)

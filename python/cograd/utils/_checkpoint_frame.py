@@ -95,8 +95,9 @@ class Frame:
         self.metadata: list[Any] = []
         self.places: list[str] = []
         self.recomputed_places: list[str] = []
-        self.recomputed: dict[int, weakref.WeakKeyDictionary[_Handle, Tensor]] = defaultdict(
-            weakref.WeakKeyDictionary
+        # Each tensor with its version when it was saved.
+        self.recomputed: dict[int, weakref.WeakKeyDictionary[_Handle, tuple[Tensor, int]]] = (
+            defaultdict(weakref.WeakKeyDictionary)
         )
         self.counter: dict[int, int] = defaultdict(int)
         self.is_recomputed: dict[int, bool] = defaultdict(bool)
@@ -123,7 +124,7 @@ class Frame:
             handle = None if holder is None else holder.handles.get(run)
             if handle is None or handle not in self.recomputed[run]:
                 continue
-            new = self.compare(self.recomputed[run][handle])
+            new = self.compare(self.recomputed[run][handle][0])
             if new != self.metadata[index]:
                 different += (
                     f"tensor at position {index}:\nsaved metadata: {self.metadata[index]}\n"
@@ -196,8 +197,17 @@ def unpack_hook(frame: Frame) -> Callable[[Holder], Tensor]:
                 "once. If you are calling ctx.saved_tensors in backward, make sure to do so only "
                 "once."
             )
-        tensor = frame.recomputed[run][handle]
+        tensor, version = frame.recomputed[run][handle]
         holder.handles[run] = None
+        if tensor._version != version:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an "
+                f"inplace operation: a [cograd.{tensor.type().split('.')[-1]} "
+                f"{list(tensor.shape)}] that an op inside of a checkpoint saved is at version "
+                f"{tensor._version} when the checkpoint has computed again; expected version "
+                f"{version} instead. Hint: write into a copy (.clone()), or do the in-place "
+                "operation before the tensor is used."
+            )
         return tensor
 
     return unpack
@@ -242,7 +252,7 @@ def _refill(frame: Frame, run: int, tensor: Tensor) -> Tensor:
     holder = frame.holders[index]()
     if holder is not None:
         handle = holder.handles[run] = _Handle()
-        frame.recomputed[run][handle] = value
+        frame.recomputed[run][handle] = (value, value._version)
     if frame.early_stop and frame.counter[run] == len(frame.holders):
         raise StopRecomputation
     return value
