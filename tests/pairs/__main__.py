@@ -53,10 +53,13 @@ def cells_to_run(given, subject):
 
 def cause(cell, text):
     """Findings that agree in this are printed a few times only."""
+    from pairs.measures import all_measures
+
     shortened = re.sub(r"[-\d.e\[\], ()]+", " ", text)[:60]
     if shortened.startswith("raises"):
         return shortened
-    return cell.contexts, cell.form, cell.measure.split(" of ")[0], shortened[:20]
+    m = all_measures()[cell.measure]
+    return cell.contexts[:1], m.order, m.forward, m.batched, shortened[:14]
 
 
 def run_grid(given):
@@ -109,39 +112,42 @@ def run_grid(given):
 
 
 def run_cells(texts):
+    """Says of each cell what is seen; counts the findings."""
     from pairs import grid
 
-    found = []
+    found = 0
     for text in texts:
         try:
             seen = grid.run(grid.Cell.parse(text))
         except Exception as e:
             seen = f"cannot be tried: {grid.said(e)}"
-        if seen:
-            found.append([text, seen])
-        elif seen == "":
-            say(f"nothing to compare in {text}")
+        found += bool(seen)
+        say(f"{text} :: {seen or ('as expected' if seen is None else 'nothing to compare')}")
     return found
 
 
-def beside(python, findings):
-    """What torch does in the same cells."""
+def beside(python, texts):
+    """What torch does in the cells; a process that a cell ends is followed by another."""
+    said = []
     with tempfile.TemporaryDirectory() as folder:
         ops, cells = os.path.join(folder, "ops.json"), os.path.join(folder, "cells")
         with open(ops, "w", encoding="utf-8") as file:
             file.write(op_text())
-        with open(cells, "w", encoding="utf-8") as file:
-            file.writelines(text + "\n" for text, _ in findings)
         environment = {**os.environ, "PAIRS_PACKAGE": "torch", "PAIRS_OPS": ops}
-        run = subprocess.run(
-            [python, HERE, "--cells", cells], env=environment, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-    said = {}
-    for line in run.stdout.splitlines():
-        text, _, seen = line.partition(" :: ")
-        said[text.removeprefix("nothing to compare in ")] = seen or "does not compare"
-    return {text: said.get(text, "as expected") for text, _ in findings} if said else {}
+        while len(said) < len(texts):
+            with open(cells, "w", encoding="utf-8") as file:
+                file.writelines(text + "\n" for text in texts[len(said) :])
+            run = subprocess.run(
+                [python, HERE, "--cells", cells],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            said += [line.rpartition(" :: ")[2] for line in run.stdout.splitlines()]
+            if len(said) < len(texts):
+                said.append(f"exit {run.returncode} {run.stderr.strip()[-100:]}")
+    return dict(zip(texts, said, strict=True))
 
 
 def op_text():
@@ -159,7 +165,7 @@ def report(given, findings):
         seen[key] = seen.get(key, 0) + 1
         if seen[key] <= given.most:
             shown.append((text, what))
-    theirs = beside(given.beside, shown) if given.beside else {}
+    theirs = beside(given.beside, [text for text, _ in shown]) if given.beside else {}
     for text, what in shown:
         say(f"{text} :: {what}" + (f" :: torch: {theirs[text]}" if text in theirs else ""))
     if findings:
@@ -175,7 +181,9 @@ def main():
     if given.cells:
         with open(given.cells, encoding="utf-8") as file:
             texts += file.read().splitlines()
-    findings = run_cells(texts) if texts else run_grid(given)
+    if texts:
+        return int(bool(run_cells(texts)))
+    findings = run_grid(given)
     report(given, findings)
     return int(bool(findings))
 

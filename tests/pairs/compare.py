@@ -102,6 +102,8 @@ class Reference:
                 whole[i], list(leaves.values()), retain_graph=True, allow_unused=True
             )
             rows.append([filled(g, t) for g, t in zip(grads, leaves.values(), strict=True)])
+        if not rows:
+            raise NoDerivative("the results have no elements")
         return {n: T.stack([r[k] for r in rows]) for k, n in enumerate(leaves)}
 
     def second(self, count):

@@ -76,6 +76,8 @@ nn.utils.parametrizations.orthogonal(nn.Linear(3, 3)) | T(2, 3)
 nn.utils.weight_norm(nn.Linear(3, 4)) | T(2, 3)
 nn.utils.spectral_norm(nn.Linear(3, 4)) | T(2, 3)
 nn.utils.spectral_norm(nn.Conv2d(2, 3, 2)) | T(2, 2, 4, 3)
+nn.utils.spectral_norm(nn.Linear(3, 4)).eval() | T(2, 3)
+nn.utils.parametrizations.spectral_norm(nn.Linear(3, 4)).eval() | T(2, 3)
 """
 
 MIXED = """

@@ -103,6 +103,8 @@ class Subject:
     """A name, and a way to make its case anew."""
 
     kind, is_random, has_derivative = "", False, True
+    has_state = False  # a call leaves other values for the next
+    reads_memory = False  # its values depend on where the elements are
 
     def case(self, form="plain", dtype=None):
         """A fresh case; None where the form is not for it."""
@@ -134,6 +136,8 @@ class ModuleRow(Subject):
         self.constructor, self.arguments = parts[:2]
         self.expression = parts[2] if len(parts) > 2 else "m(*x)"
         self.is_random = row in rows.RANDOM
+        self.has_state = "spectral_norm" in row and ".eval()" not in row
+        self.has_derivative = "spectral_norm" not in row  # its vectors count as constants
         self.classes = set(re.findall(r"nn\.(?:utils\.)?(?:parametrizations\.)?(\w+)", row))
 
     def make(self):
@@ -157,6 +161,7 @@ class OpSample(Subject):
         self.row = row
         self.op, self.text = row["name"], row["sample"]
         self.name = f"{self.op}({self.text})"
+        self.reads_memory = self.op == "as_strided" or self.op.startswith("view")
         self.has_derivative = not self.text.startswith("~")
         self.is_random = row["kind"] == "random" or "dropout" in self.op or self.op == "rrelu"
 

@@ -20,6 +20,14 @@ def batch(tensors, dims):
     ]
 
 
+def least_dims(case):
+    """Of the results; none where the call raises."""
+    try:
+        return min(o.dim() for o in case.f(*case.inputs))
+    except Exception:
+        return 0
+
+
 class Batched(Measure):
     """vmap of the call with its inputs in these dims; the parameters are the same for all."""
 
@@ -34,6 +42,8 @@ class Batched(Measure):
             return "fewer than two inputs"
         if any(t.dim() < self.dims for t in case.inputs):
             return "too few dims"
+        if self.out_dims and least_dims(case) < self.out_dims:
+            return "too few dims of results"
         return None if case.inputs else "no inputs"
 
     def in_dims(self, case):

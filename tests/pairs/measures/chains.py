@@ -132,11 +132,12 @@ def functional_hessian(**options):
 
 def rows_times(blocks, v):
     """Blocks of second derivatives times the direction."""
-    return tuple(
-        sum((block * d).reshape(*block.shape[: block.dim() - d.dim()], -1).sum(-1)
-            for block, d in zip(row, v, strict=True))
-        for row in blocks
-    )  # fmt: skip
+
+    def product(block, d):
+        dims = tuple(range(block.dim() - d.dim(), block.dim()))
+        return (block * d).sum(dims) if dims else block * d
+
+    return tuple(sum(product(b, d) for b, d in zip(row, v, strict=True)) for row in blocks)
 
 
 # Name: (function, forward mode, vmap, columns)
