@@ -65,6 +65,7 @@ def cause(cell, text):
 def run_grid(given):
     """Each subject in a forked child, which a crash or a hang ends alone."""
     from fuzz.hunt import run_many
+
     from pairs import grid
     from pairs.package import T
     from pairs.subjects import all_subjects
@@ -169,7 +170,7 @@ def report(given, findings):
     for text, what in shown:
         say(f"{text} :: {what}" + (f" :: torch: {theirs[text]}" if text in theirs else ""))
     if findings:
-        say(f"{len(findings)} findings of {len(seen)} kinds; again: python tests/pairs --cell 'CELL'")
+        say(f"{len(findings)} findings, {len(seen)} kinds; again: python tests/pairs --cell 'CELL'")
 
 
 def main():

@@ -5,6 +5,7 @@ import warnings
 from functools import cached_property
 
 import numpy as np
+
 from pairs.package import T
 
 HEAD = 6  # elements of each result that a Jacobian is taken of
@@ -118,7 +119,9 @@ class Reference:
         leaves = dict(list(case.leaves().items())[:count])
         tensors = list(leaves.values())
         grads = T.autograd.grad(loss_of(outs), tensors, create_graph=True, allow_unused=True)
-        slope = sum((filled(g, t) * v).sum() for g, t, v in zip(grads, tensors, directions(tensors)))
+        slope = sum(
+            (filled(g, t) * v).sum() for g, t, v in zip(grads, tensors, directions(tensors))
+        )
         if not slope.requires_grad:
             return {f"gradient of {n}": T.zeros_like(t) for n, t in leaves.items()}
         grads = T.autograd.grad(slope, tensors, allow_unused=True)
@@ -137,7 +140,9 @@ def array(value):
     value = value.detach()
     if value.dtype in (T.bfloat16, T.float16):
         value = value.to(T.float32)
-    return np.asarray(value.numpy() if type(value) is T.Tensor else value.as_subclass(T.Tensor).numpy())
+    return np.asarray(
+        value.numpy() if type(value) is T.Tensor else value.as_subclass(T.Tensor).numpy()
+    )
 
 
 def compare(got, want, tolerance):

@@ -70,9 +70,7 @@ class Row:
                     f = c.wrap(case, f)
                 return f
 
-            self.references[kept] = compare.Reference(
-                lambda: self.case(form, dtype, kept), wrap
-            )
+            self.references[kept] = compare.Reference(lambda: self.case(form, dtype, kept), wrap)
         return self.references[kept]
 
 
@@ -110,7 +108,9 @@ def refuses(row, contexts, measure):
             return f"{c.name}: not under vmap"
         if not measure.exact and c.dtype:
             return "differences need float64"
-        if c.factor != 1 and (measure.reverse is None or measure.order == 2 and sample.parameters()):
+        if c.factor != 1 and (
+            measure.reverse is None or (measure.order == 2 and sample.parameters())
+        ):
             return f"{c.name}: no one factor"
     if row.subject.has_state and any("checkpoint" in c.name for c in contexts):
         return "the recomputation starts from a later state"
@@ -130,7 +130,9 @@ def scaled(contexts, measure, want):
     if factor == 1:
         return want
     return {
-        k: v if v is None or k.startswith("result") or measure.direct and "module" in k else v * factor
+        k: v
+        if v is None or k.startswith("result") or (measure.direct and "module" in k)
+        else v * factor
         for k, v in want.items()
     }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What torch gives where neither the plain call nor differences can tell: tests/recorded/pairs.json.
+"""What torch gives where nothing else can tell, into tests/recorded/pairs.json.
 
     python tests/pairs --ops > ops.json                      # with cograd
     PAIRS_PACKAGE=torch PAIRS_OPS=ops.json python tests/pairs/record.py    # with torch 2.13
@@ -19,6 +19,7 @@ if __name__ == "__main__":
     sys.path[0] = os.path.dirname(sys.path[0])
 
 import numpy as np
+
 from pairs import compare
 from pairs.package import T
 from pairs.subjects import all_subjects
@@ -48,9 +49,7 @@ def summary(subject, form):
         if not any(o.requires_grad for o in outs):
             return found
         leaves = list(case.leaves().values())
-        grads = T.autograd.grad(
-            compare.loss_of(outs), leaves, create_graph=True, allow_unused=True
-        )
+        grads = T.autograd.grad(compare.loss_of(outs), leaves, create_graph=True, allow_unused=True)
         found.append([None if g is None else number(g) for g in grads])
         found.append(int(any(g is not None and g.requires_grad for g in grads)))
         return found
@@ -110,7 +109,7 @@ def chosen():
 def same(a, b):
     """Two numbers, shapes or nothings agree; no gradient is a gradient of zeros."""
     if isinstance(a, list) or isinstance(b, list):
-        return a == b or (a is None or b is None) and 0 in (a or b)
+        return a == b or ((a is None or b is None) and 0 in (a or b))
     if isinstance(a, str) or isinstance(b, str):
         return a == b
     return bool(np.isclose(a or 0, b or 0, rtol=1e-6, atol=1e-7, equal_nan=True))
@@ -148,7 +147,7 @@ def different_summaries(part, ours, theirs):
 
 
 def in_child(f, *args):
-    """f's answer from a forked process; None where that died, as torch does on some empty tensors."""
+    """f's answer from a forked process; None where it died, as torch does of empty tensors."""
     read, write = os.pipe()
     if (pid := os.fork()) == 0:
         os.write(write, json.dumps(f(*args)).encode())

@@ -35,10 +35,18 @@ REFUSALS = [
         WRITES,
         subject=r"BatchNorm|InstanceNorm",
     ),
-    Refusal("the loss asks whether a variance is negative", r"vmap: .*\.item\(\)", subject="GaussianNLL"),
-    Refusal("parametrized modules are not pickled", "Serialization of parametrized", contexts="pickle"),
+    Refusal(
+        "the loss asks whether a variance is negative", r"vmap: .*\.item\(\)", subject="GaussianNLL"
+    ),
+    Refusal(
+        "parametrized modules are not pickled", "Serialization of parametrized", contexts="pickle"
+    ),
     Refusal("a state that power iteration writes", WRITES, subject="spectral_norm"),
-    Refusal("hooks that are lambdas have no name to pickle", "pickle", contexts="pickle.*hooks|hooks.*pickle"),
+    Refusal(
+        "hooks that are lambdas have no name to pickle",
+        "pickle",
+        contexts="pickle.*hooks|hooks.*pickle",
+    ),
 ]
 
 

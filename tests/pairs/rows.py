@@ -47,7 +47,7 @@ nn.TransformerEncoderLayer(4, 2, 6, 0.0, 'gelu', norm_first=True, batch_first=Tr
 nn.TransformerEncoderLayer(4, 2, 6, 0.0, batch_first=True).eval() | T(2, 3, 4)
 nn.TransformerDecoderLayer(4, 2, 6, 0.0) | T(3, 2, 4), T(5, 2, 4)
 nn.Transformer(4, 2, 1, 1, 6, dropout=0.0) | T(3, 2, 4), T(3, 2, 4)
-"""
+"""  # noqa: E501
 
 BAGS = """
 nn.Embedding(5, 3, scale_grad_by_freq=True) | I(2, 4)
@@ -56,7 +56,7 @@ nn.EmbeddingBag(5, 3) | I(2, 4)
 nn.EmbeddingBag(5, 3, mode='sum', padding_idx=1) | I(2, 4), P(2, 4) | m(x[0], per_sample_weights=x[1])
 nn.EmbeddingBag(5, 3, mode='max', padding_idx=1) | I(2, 4)
 nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], div_value=2.0, head_bias=True) | T(4, 8), tensor([1, 4, 11, 6])
-"""
+"""  # noqa: E501
 
 LOSSES = """
 nn.CTCLoss() | T(5, 2, 4), tensor([[1, 1], [2, 3]]) | m(x[0].log_softmax(-1), x[1], torch.tensor([5, 4]), torch.tensor([2, 1]))
@@ -67,7 +67,7 @@ nn.TripletMarginWithDistanceLoss(swap=True) | T(2, 4), T(2, 4), T(2, 4)
 nn.BCEWithLogitsLoss() | T(3, 4), P(3, 4) / 3
 nn.CrossEntropyLoss(reduction='none') | T(5, 4), I(5, hi=4)
 nn.L1Loss(reduction='none') | T(3, 4), T(3, 4)
-"""
+"""  # noqa: E501
 
 PARAMETRIZED = """
 nn.utils.parametrizations.weight_norm(nn.Linear(3, 4)) | T(2, 3)
@@ -92,7 +92,7 @@ nn.RMSNorm(4) | T(3, 4)
 nn.Hardtanh(-0.5, 0.3, inplace=True) | T(3, 4) | m(x[0] * 1)
 nn.MaxPool2d(2) | T(2, 3, 4, 4)
 nn.Softmax(-1) | T(3, 4)
-"""
+"""  # noqa: E501
 
 # Containers and base classes, which compute nothing of their own.
 WITHOUT_ROWS = {

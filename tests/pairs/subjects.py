@@ -15,6 +15,7 @@ from functools import cache
 import nn_rows
 import numpy as np
 import optim_cases
+
 from pairs import forms, rows
 from pairs.package import NAME, T
 
@@ -85,7 +86,9 @@ class Case:
 
     def values(self):
         """The inputs and parameters as constants."""
-        return [t.detach().clone() if t.is_contiguous() else t.detach() for t in self.leaves().values()]
+        return [
+            t.detach().clone() if t.is_contiguous() else t.detach() for t in self.leaves().values()
+        ]
 
 
 class _Calling(T.nn.Module):

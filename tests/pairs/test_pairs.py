@@ -7,13 +7,13 @@ Again, one cell: `python tests/pairs --cell 'CELL'`; the whole: `make pairs`.
 import pytest
 from op_table import TABLE, samples_of
 from optim_cases import OPTIMIZERS
+
+import cograd as torch
 from pairs import compare, grid, rows
 from pairs.contexts import Context, all_contexts
 from pairs.measures import all_measures
 from pairs.sample import ordinary_cells
 from pairs.subjects import ModuleRow, all_subjects
-
-import cograd as torch
 
 CHUNKS = 48  # test items; each has every 48th subject, so that all take about as long
 WITHOUT_STEPS = {"SparseAdam"}  # takes sparse gradients, which no loss has here
@@ -21,7 +21,9 @@ WITHOUT_STEPS = {"SparseAdam"}  # takes sparse gradients, which no loss has here
 
 def public_classes(package, base):
     found = {n: getattr(package, n) for n in dir(package)}
-    return {n for n, c in found.items() if isinstance(c, type) and issubclass(c, base) and c is not base}
+    return {
+        n for n, c in found.items() if isinstance(c, type) and issubclass(c, base) and c is not base
+    }
 
 
 def test_every_module_is_tried():
@@ -47,6 +49,16 @@ def test_every_optimizer_is_tried():
     assert not missing, f"add options of {missing} to OPTIMIZERS in tests/optim_cases.py"
 
 
+@pytest.fixture
+def one_thread():
+    """Tensors here are small, and tests run side by side."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_the_sample(chunk):
     found, ran = [], 0

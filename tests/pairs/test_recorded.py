@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+
 from pairs import record
 from pairs.subjects import all_subjects
 

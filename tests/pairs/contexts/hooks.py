@@ -139,7 +139,9 @@ CONTEXTS = [
     Context("noting hooks", noting, most=1),
     Context("doubling hooks", doubling, factor=2),
     Context("retain_grad", retained, plain_only=True, most=1),
-    Context("hooks after accumulation", after_accumulation, plain_only=True, backward_only=True, most=1),
+    Context(
+        "hooks after accumulation", after_accumulation, plain_only=True, backward_only=True, most=1
+    ),
     Context("hooks of leaves", of_leaves, plain_only=True),
     Context("node hooks", of_nodes, plain_only=True),
     Context("multi-grad hook", of_several, plain_only=True, most=1),

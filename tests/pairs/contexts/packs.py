@@ -79,8 +79,6 @@ def twice(case, f):
     return run
 
 
-
-
 CONTEXTS = [
     Context("identity pack", packing(same, same)),
     Context("copying pack", packing(copied, same)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""vmap: over inputs in several dims and chunks, inside and outside of grad, ensembles of modules."""
+"""vmap: over inputs in several dims and chunks, inside and outside of grad; ensembles."""
 
 from pairs.compare import filled, loss_of
 from pairs.measures import Measure
@@ -56,8 +56,7 @@ class Batched(Measure):
         chosen = [t.detach() for t, d in zip(case.inputs, dims, strict=True) if d is not None]
         made = iter(batch(chosen, [self.dims] * len(chosen)))
         return [
-            t.detach() if d is None else next(made)
-            for t, d in zip(case.inputs, dims, strict=True)
+            t.detach() if d is None else next(made) for t, d in zip(case.inputs, dims, strict=True)
         ], dims
 
     def mapped(self, case, f):
@@ -114,7 +113,9 @@ class GradientInside(Batched):
             x = [t.requires_grad_() for t in self.sample(case, k)]
             T.manual_seed(0)
             loss = loss_of(case.f(*x))
-            found.append([filled(g, t) for g, t in zip(T.autograd.grad(loss, x, allow_unused=True), x)])
+            found.append(
+                [filled(g, t) for g, t in zip(T.autograd.grad(loss, x, allow_unused=True), x)]
+            )
         return {f"gradient of input {i}": T.stack(list(g)) for i, g in enumerate(zip(*found))}
 
 
@@ -151,7 +152,7 @@ class TangentInside(Batched):
         rest = case.values()[len(case.inputs) :]
 
         def slope(*x):
-            s = lambda *x: loss_of(f(*x, *rest))  # noqa: E731
+            s = lambda *x: loss_of(f(*x, *rest))
             return T.func.jvp(s, x, tuple(T.ones_like(t) for t in x))[1]
 
         T.manual_seed(0)

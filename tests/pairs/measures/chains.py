@@ -11,7 +11,7 @@ from pairs.measures import Measure
 from pairs.package import T
 
 AF = T.autograd.functional
-fwAD = T.autograd.forward_ad
+forward_ad = T.autograd.forward_ad
 MOST = 48  # numbers that a method with a column for each is given
 
 
@@ -59,9 +59,9 @@ def linearize(s, x, v):
 
 
 def dual(s, x, v):
-    with fwAD.dual_level():
-        y = s(*[fwAD.make_dual(t, d) for t, d in zip(x, v, strict=True)])
-        tangent = fwAD.unpack_dual(y).tangent
+    with forward_ad.dual_level():
+        y = s(*[forward_ad.make_dual(t, d) for t, d in zip(x, v, strict=True)])
+        tangent = forward_ad.unpack_dual(y).tangent
         return T.zeros_like(y) if tangent is None else tangent
 
 
@@ -171,6 +171,7 @@ class Chain(Measure):
 
     def count_reverse(self):
         """A hook inside runs at the innermost level of reverse mode; autograd's is one level."""
+
         def is_plain(n):
             return n.startswith(("autograd", "functional"))
 
@@ -252,7 +253,7 @@ def chained():
 
 
 class OfResults(Measure):
-    """A derivative of the first elements of the results: the Jacobian, or that times a direction."""
+    """A derivative of the results' first elements: the Jacobian, or that times a direction."""
 
     direct, runs_again = False, True
 

@@ -45,9 +45,7 @@ class Numeric(Measure):
         outs = f(*case.inputs)
         with_history(outs)
         x = list(leaves.values())
-        grads = T.autograd.grad(
-            loss_of(outs), x, create_graph=self.order == 2, allow_unused=True
-        )
+        grads = T.autograd.grad(loss_of(outs), x, create_graph=self.order == 2, allow_unused=True)
         slope = sum((filled(g, t) * v).sum() for g, t, v in zip(grads, x, directions(x)))
         if self.order == 1:
             return {"derivative": slope}
