@@ -8,6 +8,7 @@ import numpy as np
 
 from pairs.package import T
 
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 HEAD = 6  # elements of each result that a Jacobian is taken of
 
 
@@ -46,7 +47,7 @@ def head(outs):
 
 def scribble():
     """NaN into the memory that small tensors are made of next."""
-    kept = [T.full((n,), float("nan"), dtype=T.float64) for n in (1, 2, 4, 8, 16, 32, 64) * 3]
+    kept = [T.full((n,), float("nan"), dtype=T.float64) for n in SIZES * 4]
     del kept
 
 

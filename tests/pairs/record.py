@@ -97,12 +97,18 @@ def entry(subject):
     return {k: v for k, v in found.items() if v is not None}
 
 
+def is_torchs(subject):
+    """An op's first samples, where torch has the op by its name and signs are not free."""
+    row = subject.row
+    return row["number"] < 2 and not row["internal"] and subject.has_derivative
+
+
 def chosen():
     """The subjects with a record: those that draw no numbers, and of ops the first samples."""
     for subject in all_subjects().values():
         if subject.is_random or subject.kind == "optimizer":
             continue
-        if subject.kind == "module" or subject.row["number"] < 2:
+        if subject.kind == "module" or is_torchs(subject):
             yield subject
 
 

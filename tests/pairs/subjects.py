@@ -17,6 +17,7 @@ import numpy as np
 import optim_cases
 
 from pairs import forms, rows
+from pairs.compare import scribble
 from pairs.package import NAME, T
 
 
@@ -60,10 +61,12 @@ class Case:
 
     def f(self, *inputs):
         """The results of the inputs, with the module's own parameters."""
+        scribble()
         return real_results(self.call(self.module, list(inputs)))
 
     def pure(self, *values):
         """The results as a function of inputs and parameters."""
+        scribble()
         n, names = len(self.inputs), [n for n, _ in self.parameters()]
         if self.module is None:
             return self.f(*values)
@@ -173,7 +176,7 @@ class OpSample(Subject):
         env["_call"] = lambda *args, **kwargs: (args, kwargs)
         args, kwargs = eval(f"_call({self.text.removeprefix('~')})", env)
         self.constants = [args[i] for i in self.row["constants"] if i < len(args)]
-        f = op_function(self.op, self.row["namespace"], self.row["function"])
+        f = op_function(self.row)
         return None, [list(args), kwargs], lambda m, x: f(*x[0], **x[1])
 
     def takes_part(self, t):
@@ -200,10 +203,14 @@ class OptimizerCase(Subject):
         return case
 
 
-def op_function(name, namespace, function):
-    if namespace == "_nn":
+def op_function(row):
+    """The op by its name; torch has most of the internal ones in its namespaces."""
+    name = row["name"]
+    if row["internal"] and NAME == "cograd":
+        return getattr(T._C._ops, name)
+    if row["namespace"] == "_nn" or (row["internal"] and hasattr(T.nn.functional, name)):
         return getattr(T.nn.functional, name)
-    if function and hasattr(T, name):
+    if row["function"] and hasattr(T, name):
         return getattr(T, name)
     for prefix in ("linalg", "special", "fft"):
         if name.startswith(prefix + "_") and hasattr(getattr(T, prefix), name[len(prefix) + 1 :]):
@@ -235,17 +242,17 @@ def op_makers(seed):
 
 
 def op_rows():
-    """The public differentiable ops' samples; for torch, from the file that cograd wrote."""
+    """The differentiable ops' samples; for torch, from the file that cograd wrote."""
     if NAME != "cograd":
         with open(os.environ["PAIRS_OPS"], encoding="utf-8") as file:
             return json.load(file)
     from op_table import TABLE, samples_of
 
     return [
-        {k: record[k] for k in ("name", "namespace", "function", "kind")}
+        {k: record[k] for k in ("name", "namespace", "function", "kind", "internal")}
         | {"constants": list(record["constants"]), "sample": sample, "number": i}
         for record in TABLE
-        if record["differentiable"] and not record["internal"]
+        if record["differentiable"]
         for i, sample in enumerate(samples_of(record))
     ]
 
