@@ -7,9 +7,9 @@ from pairs.grid import Cell, cells_of
 WHOLE_SHARES = {
     "none": (1.0, 1.0),
     "single": (1.0, 0.1),
-    "pair": (0.01, 0.0005),
+    "pair": (0.004, 0.0004),
     "form none": (1.0, 0.1),
-    "form single": (0.05, 0.005),
+    "form single": (0.02, 0.002),
 }
 ORDINARY_SHARES = {
     "none": (0.06, 0.01),
