@@ -87,6 +87,8 @@ def refuses(row, contexts, measure):
         return reason
     if row.subject.reads_memory and (measure.batched or row.form in forms.LAYOUTS):
         return "the values depend on where the elements are"
+    if row.form == "expanded" and row.subject.kind == "op" and "S(" in row.subject.name:
+        return "a matrix of equal rows is singular"
     if row.form == "empty" and getattr(measure, "number", False):
         return "a derivative of nothing: a mean's is NaN"
     if sum(c.around is not None for c in contexts) > 1:
@@ -94,7 +96,7 @@ def refuses(row, contexts, measure):
     for c in contexts:
         if (reason := c.refuses(sample)) is not None:
             return reason
-        if c.factor != 1 and measure.kind:
+        if c.factor != 1 and (measure.kind or not measure.exact):
             return f"{c.name}: changes the steps"
         if c.plain_only and not measure.direct:
             return f"{c.name}: leaves and plain backward only"

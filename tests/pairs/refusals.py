@@ -31,6 +31,16 @@ class Refusal:
 WRITES = "vmap: .*is not possible: what is written has a value for each sample"
 REFUSALS = [
     Refusal(
+        "NumPy has no bfloat16",
+        "NumPy has no bfloat16|ScalarType BFloat16",
+        contexts="NumPy|nested packs",
+    ),
+    Refusal(
+        "the older weight_norm keeps a weight that is no leaf",
+        "deepcopy protocol|cannot pickle a Tensor that is not a leaf",
+        subject=r"utils\.(weight|spectral)_norm",
+    ),
+    Refusal(
         "vmap of running statistics, which are one for all samples (torch: batching rule raises)",
         WRITES,
         subject=r"BatchNorm|InstanceNorm",

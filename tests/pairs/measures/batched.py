@@ -145,7 +145,7 @@ class BackwardThrough(GradientInside):
 class TangentInside(Batched):
     """vmap of jvp, through the batched tangents of each sample."""
 
-    order, forward, reverse = 1, True, 0
+    order, forward, reverse, number = 1, True, 0, True
 
     def run(self, case, f):
         x, dims = self.arguments(case)
