@@ -29,7 +29,7 @@ SETTINGS := --config-settings=cmake.define.COGRAD_WERROR=$(if $(WERROR),ON,OFF) 
   --config-settings=cmake.define.COGRAD_PREBUILT=$(if $(PREBUILT),$(abspath $(PREBUILT)))
 BUILD := $(PIP) install $(PIP_ARGS) --no-build-isolation --no-deps --force-reinstall $(SETTINGS)
 
-.PHONY: help demo test smoke nightly fuzz sanitize bench lint format wheel wheels docs stubs install clean distclean
+.PHONY: help demo test smoke nightly fuzz pairs sanitize bench lint format wheel wheels docs stubs install clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -38,6 +38,7 @@ help:
 	@echo "make smoke   the same with a few test files; for another Python: VENV=.venv-3.13 PYTHON=python3.13"
 	@echo "make nightly what is too slow to check with every change: the other Pythons"
 	@echo "make fuzz    look for crashes, hangs and leaks for FUZZ_MINUTES=10; FUZZ_ARGS='ops --only conv'"
+	@echo "make pairs   cross modules, ops and optimizers with contexts; PAIRS_ARGS='--seed 5 --only LayerNorm'"
 	@echo "make sanitize  build under sanitizers, run part of the suite and the fuzzers; takes hours"
 	@echo "make bench   measure cograd beside torch in .venv-bench, print the table"
 	@echo "make lint    ruff, clang-format, mypy, clang-tidy"
@@ -88,6 +89,10 @@ FUZZ_MINUTES ?= 10
 FUZZ_ARGS ?=
 fuzz: $(STAMPS)/deps-test $(STAMPS)/installed
 	$(PY) tests/fuzz --minutes $(FUZZ_MINUTES) $(FUZZ_ARGS)
+
+PAIRS_ARGS ?=
+pairs: $(STAMPS)/deps-test $(STAMPS)/installed
+	$(PY) tests/pairs $(PAIRS_ARGS)
 
 SANITIZE_ARGS ?=
 sanitize: $(STAMPS)/deps-test

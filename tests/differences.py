@@ -80,6 +80,18 @@ ELSEWHERE = {
     "`memoryview(t)`": "test_interop_numpy.py::test_memoryview",
     "`resize_` of shared memory": "test_multiprocessing.py::test_resizing_is_refused",
     "`save` that fails": "test_serialization.py::test_save_replaces_a_file_as_a_whole",
+    "full backward hooks of a module under `vmap`": "test_module_hooks.py::"
+    "test_full_backward_hooks_run_once_for_all_samples_of_a_vmap",
+    "running statistics along `in_dims=1` of `batch_norm` under `vmap`": "test_running_stats.py::"
+    "test_running_statistics_along_another_dim_and_of_nested_vmaps",
+    "a forward gradient of `running_mean`, `running_var`": "test_running_stats.py::"
+    "test_a_forward_gradient_of_a_running_statistic_raises",
+    "`spectral_norm` in forward mode": "test_running_stats.py::"
+    "test_modules_that_write_their_buffers_run_inside_of_transforms",
+    "second derivatives of `embedding(scale_grad_by_freq=True)`": "test_nn_labels.py::"
+    "test_the_second_derivative_of_an_embedding_scaled_by_frequency",
+    "`cosine_similarity` of zero vectors of float16": "test_nn_labels.py::"
+    "test_cosine_similarity_of_zero_vectors_of_float16",
     "`pickle` of a result in a graph": "test_tensor_copy.py::test_pickle_of_non_leaf_raises",
 }
 

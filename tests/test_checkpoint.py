@@ -569,3 +569,28 @@ def test_reentrant_whatever_keeps_its_inputs(held, size, of_graph):
     with torch.no_grad():
         torch.testing.assert_close(x.grad, 6 * x.cos())
         torch.testing.assert_close(w.grad, x.sin().sum() * torch.tensor([3.0, 2.0]).double())
+
+
+def test_a_write_to_what_was_saved_inside_raises_as_without_a_checkpoint():
+    def f(x):
+        y = x.sin()
+        z = y * y
+        y.mul_(2)
+        return z.exp()
+
+    x = torch.ones(3, requires_grad=True)
+    for call in (f, lambda x: checkpoint(f, x, use_reentrant=False)):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            call(x).sum().backward()
+
+
+def test_a_write_before_a_tensor_is_saved_inside():
+    def f(x):
+        y = x.sin()
+        y.mul_(2)
+        return (y * y).exp()
+
+    x = torch.ones(3, requires_grad=True)
+    (expected,) = torch.autograd.grad(f(x).sum(), x)
+    (found,) = torch.autograd.grad(checkpoint(f, x, use_reentrant=False).sum(), x)
+    assert torch.equal(found, expected)

@@ -302,3 +302,31 @@ def test_names_in_a_profile():
     with torch.autograd.profiler.profile() as profile:
         torch.add(torch.ones(1), 1)
     assert "add" in {event.key for event in profile.key_averages()}
+
+
+@shows("second derivatives of `weight_norm`", "second derivatives of `CrossMapLRN2d`")
+def test_second_derivatives_of_norms():
+    x = torch.tensor([[0.3, -0.7, 1.1], [0.2, 0.9, -0.4]], dtype=D)
+    layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2).double())
+    norm = layer.parametrizations.weight[0]
+    g, v = (p.detach().requires_grad_() for p in layer.parametrizations.weight.parameters())
+    assert torch.autograd.gradgradcheck(lambda g, v: (x @ norm(g, v).T) ** 3, (g, v))
+    response = nn.CrossMapLRN2d(3, alpha=0.5)
+    image = torch.linspace(-1, 1, 16, dtype=D).reshape(1, 4, 2, 2).requires_grad_()
+    assert torch.autograd.gradcheck(response, image)
+    assert torch.autograd.gradgradcheck(response, image)
+
+
+@shows("`soft_margin_loss` of -100 in float32")
+def test_soft_margin_loss_does_not_overflow():
+    x = leaf(-100.0, dtype=torch.float32)
+    loss = F.soft_margin_loss(x, torch.ones(1))
+    loss.backward()
+    assert (loss.item(), x.grad.item()) == (100.0, -1.0)
+
+
+@shows("`conv2d` of images without channels")
+def test_convolution_of_no_channels():
+    weight, bias = torch.zeros(4, 0, 2, 2), torch.arange(4.0)
+    out = F.conv2d(torch.zeros(2, 0, 3, 3), weight, bias)
+    assert torch.equal(out, bias.reshape(1, 4, 1, 1).expand(2, 4, 2, 2))

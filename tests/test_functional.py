@@ -209,7 +209,9 @@ def test_strict_jacobian():
 
 INNER = {
     "jacobian": lambda x, **o: functional.jacobian(cube, x, **o),
-    "jacobian_vectorized": lambda x, **o: functional.jacobian(lambda x: x**3, x, vectorize=True, **o),
+    "jacobian_vectorized": lambda x, **o: functional.jacobian(
+        lambda x: x**3, x, vectorize=True, **o
+    ),
     "hessian": lambda x, **o: functional.hessian(cube, x, **o),
     "vjp": lambda x, **o: functional.vjp(cube, x, **o)[1],
     "vjp_by_v": lambda x, **o: functional.vjp(lambda x: x**3, X, x, **o)[1],

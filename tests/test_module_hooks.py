@@ -231,12 +231,13 @@ def test_module_without_gradients_to_its_inputs():
             y.backward()
 
 
-def test_inputs_and_outputs_without_gradients_are_none():
+def test_outputs_without_gradients_are_none():
     m, seen = Scale(), []
     m.register_full_backward_hook(record(seen))
     first, _ = m(leaf([1.0]), ones(1))
     first.backward()
-    assert seen[0][0][1] is None and seen[0][1][1] is None
+    assert same(seen[0][0][1], [0.0])
+    assert seen[0][1][1] is None
 
 
 def test_call_of_a_module_twice_in_one_graph():
@@ -567,3 +568,68 @@ def test_global_registration_hook_replaces(everywhere):
     m = nn.Module()
     m.p = nn.Parameter(torch.ones(1))
     assert same(m.p, [7])
+
+
+def test_grad_input_is_zeros_for_inputs_without_a_gradient():
+    class Product(nn.Module):
+        def forward(self, a, n, b, k):
+            return a * n * b * k
+
+    module, seen = Product(), []
+    module.register_full_backward_hook(lambda m, grad_input, _: seen.append(grad_input))
+    a = leaf([1.0, 2.0])
+    module(a, torch.tensor([3, 4]), torch.ones(2), 5).sum().backward()
+    ((first, second, third, fourth),) = seen
+    assert same(first, [15.0, 20.0])
+    assert second.dtype == torch.int64
+    assert second.tolist() == [0, 0]
+    assert third.dtype == torch.float32
+    assert third.tolist() == [0.0, 0.0]
+    assert fourth is None
+    seen.clear()
+    module(a.detach(), torch.tensor([3, 4]), torch.ones(2).requires_grad_(), 5).sum().backward()
+    assert [None if g is None else g.tolist() for g in seen[0][:2]] == [[0.0, 0.0], [0, 0]]
+
+
+def test_what_a_hook_returns_for_inputs_without_a_gradient_is_left():
+    class Product(nn.Module):
+        def forward(self, a, b):
+            return a * b
+
+    module = Product()
+    module.register_full_backward_hook(lambda m, g, _: (g[0] * 3, torch.ones(2) * 7))
+    a, b = leaf([1.0, 2.0]), ones(2)
+    module(a, b).sum().backward()
+    assert same(a.grad, [3.0, 3.0])
+    assert b.grad is None
+
+
+def test_full_backward_hooks_run_once_for_all_samples_of_a_vmap():
+    layer, seen = nn.Linear(3, 2).double(), []
+
+    def doubled(module, grad_input, grad_output):
+        seen.append((tuple(grad_input[0].shape), tuple(grad_output[0].shape)))
+        return (grad_input[0] * 2,)
+
+    layer.register_full_backward_hook(doubled)
+    x = torch.randn(4, 3, dtype=torch.float64)
+    want = (2 * layer.weight.detach().sum(0)).expand(4, 3)
+    got = torch.func.vmap(torch.func.grad(lambda row: layer(row).sum()))(x)
+    torch.testing.assert_close(got, want)
+    assert seen == [((3,), (2,))]
+    y = x.clone().requires_grad_()
+    torch.func.vmap(layer)(y).sum().backward()
+    torch.testing.assert_close(y.grad, want)
+    torch.testing.assert_close(layer.weight.grad, x.sum(0).expand(2, 3))
+    torch.testing.assert_close(torch.func.jacrev(layer)(x[0]), 2 * layer.weight.detach())
+    assert seen[1:] == [((3,), (2,))] * 2
+    with torch.no_grad():
+        torch.testing.assert_close(torch.func.vmap(layer)(x), layer(x))
+
+
+def test_full_backward_pre_hooks_run_under_vmap():
+    layer = nn.Linear(3, 2).double()
+    layer.register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 3,))
+    x = torch.randn(4, 3, dtype=torch.float64)
+    got = torch.func.vmap(torch.func.grad(lambda row: layer(row).sum()))(x)
+    torch.testing.assert_close(got, (3 * layer.weight.detach().sum(0)).expand(4, 3))

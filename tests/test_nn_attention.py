@@ -235,3 +235,75 @@ def test_refusals_of_the_modules():
     x = torch.zeros(3, 2, 4)
     with pytest.raises(RuntimeError, match="is_causal"):
         module(x, x, x, is_causal=True)
+
+
+@pytest.mark.parametrize("averaged", [True, False])
+@pytest.mark.parametrize("batched", [True, False])
+def test_the_output_does_not_depend_on_the_weights_that_are_returned(averaged, batched):
+    layer = nn.MultiheadAttention(8, 2)
+    x = torch.randn(4, 2, 8) if batched else torch.randn(4, 8)
+    out, weights = layer(x, x, x, average_attn_weights=averaged)
+    assert torch.autograd.grad(out.sum(), weights, allow_unused=True) == (None,)
+
+
+class Doubling(nn.TransformerEncoderLayer):
+    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
+        return 2 * super()._sa_block(x, attn_mask, key_padding_mask, is_causal=is_causal)
+
+    def _ff_block(self, x):
+        return 3 * super()._ff_block(x)
+
+
+class DoublingDecoder(nn.TransformerDecoderLayer):
+    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
+        return 2 * super()._sa_block(x, attn_mask, key_padding_mask, is_causal)
+
+    def _mha_block(self, x, mem, attn_mask, key_padding_mask, is_causal=False):
+        return 3 * super()._mha_block(x, mem, attn_mask, key_padding_mask, is_causal)
+
+    def _ff_block(self, x):
+        return 4 * super()._ff_block(x)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_transformer_layers_call_the_blocks_that_programs_override(norm_first):
+    torch.manual_seed(6)
+    x, memory = torch.randn(3, 2, 4), torch.randn(5, 2, 4)
+    layer = Doubling(4, 2, 8, dropout=0.0, norm_first=norm_first)
+
+    def attended(y):
+        return 2 * layer.self_attn(y, y, y)[0]
+
+    def fed(y):
+        return 3 * layer.linear2(layer.linear1(y).relu())
+
+    if norm_first:
+        want = x + attended(layer.norm1(x))
+        want = want + fed(layer.norm2(want))
+    else:
+        want = layer.norm1(x + attended(x))
+        want = layer.norm2(want + fed(want))
+    torch.testing.assert_close(layer(x), want)
+    other = DoublingDecoder(4, 2, 8, dropout=0.0, norm_first=norm_first)
+
+    def step(y, norm, block):
+        return y + block(norm(y)) if norm_first else norm(y + block(y))
+
+    want = step(x, other.norm1, lambda y: 2 * other.self_attn(y, y, y)[0])
+    want = step(want, other.norm2, lambda y: 3 * other.multihead_attn(y, memory, memory)[0])
+    want = step(want, other.norm3, lambda y: 4 * other.linear2(other.linear1(y).relu()))
+    torch.testing.assert_close(other(x, memory), want)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_weights_of_each_head_under_a_mask_of_two_dims(batched):
+    layer = nn.MultiheadAttention(8, 2)
+    x = torch.randn(4, 3, 8) if batched else torch.randn(4, 8)
+    mask = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    out, heads = layer(x, x, x, attn_mask=mask, average_attn_weights=False)
+    same, mean = layer(x, x, x, attn_mask=mask)
+    assert heads.shape == ((3, 2, 4, 4) if batched else (2, 4, 4))
+    assert not heads.masked_select(mask).any()
+    torch.testing.assert_close(heads.sum(-1), torch.ones(heads.shape[:-1]))
+    torch.testing.assert_close(heads.mean(-3), mean)
+    torch.testing.assert_close(out, same)

@@ -281,3 +281,110 @@ def test_margin_losses_have_no_slope_at_the_margin(p):
     x = torch.tensor([[1.0, 0.0], [0.5, 0.0]], requires_grad=True)
     F.multilabel_margin_loss(x, torch.tensor([[0, -1], [0, -1]]), reduction="sum").backward()
     assert x.grad.tolist() == [[0.0, 0.0], [-0.5, 0.5]]
+
+
+def test_margin_losses_of_one_number():
+    for shape in ((), (1,)):
+        x = torch.tensor(0.5, requires_grad=True)
+        loss = F.multi_margin_loss(x, torch.zeros(shape, dtype=torch.int64), reduction="none")
+        assert loss.shape == shape
+        loss.sum().backward()
+        assert (loss.sum().item(), x.grad.item()) == (0.0, 0.0)
+        for mark in (0, -1):
+            target = torch.full(shape, mark)
+            loss = F.multilabel_margin_loss(x, target, reduction="none")
+            assert (loss.shape, loss.item()) == ((), 0.0)
+            assert F.multilabel_margin_loss(x.reshape(1), target).item() == 0.0
+
+
+def test_a_multi_margin_loss_without_reduction_has_the_shape_of_its_target():
+    x = torch.tensor([0.5, 0.5, 0.5])
+    y = torch.tensor(0)
+    assert F.multi_margin_loss(x, y, reduction="none").shape == ()
+    assert F.multi_margin_loss(x, y[None], reduction="none").shape == (1,)
+    assert F.multi_margin_loss(x[None], y, reduction="none").shape == ()
+    with pytest.raises(RuntimeError, match="non-empty vector or matrix"):
+        F.multi_margin_loss(torch.zeros(0), y)
+    with pytest.raises(RuntimeError, match="inconsistent target size"):
+        F.multilabel_margin_loss(x, torch.tensor(0))
+
+
+def test_the_second_derivative_of_an_embedding_scaled_by_frequency():
+    index = torch.tensor([0, 1, 1, 3, 3, 3])
+    weight = draw(4, 3)
+
+    def scaled(g, padding):
+        rows = F.embedding(index, weight, padding, scale_grad_by_freq=True)
+        return torch.autograd.grad(rows, weight, g, create_graph=True)[0]
+
+    for padding in (None, 1):
+        g = draw(6, 3)
+        assert gradcheck(lambda g, padding=padding: scaled(g, padding), g)  # linear in g
+        (back,) = torch.autograd.grad(scaled(g, padding).sum(), g)
+        want = torch.tensor([1, 0.5, 0.5, 1 / 3, 1 / 3, 1 / 3], dtype=torch.float64)
+        if padding == 1:
+            want[1:3] = 0
+        torch.testing.assert_close(back, want.unsqueeze(1).expand(6, 3))
+
+
+@pytest.mark.parametrize("z", [-700.0, -50.0, -30.0, -21.0, -1.0, 0.0, 1.0, 21.0, 30.0, 50.0])
+def test_soft_margin_loss_keeps_its_digits_in_second_derivatives(z):
+    for sign in (1.0, -1.0):
+        x = torch.tensor(sign * z, dtype=torch.float64, requires_grad=True)
+        loss = F.soft_margin_loss(x, torch.tensor(sign, dtype=torch.float64))
+        (first,) = torch.autograd.grad(loss, x, create_graph=True)
+        (second,) = torch.autograd.grad(first, x, create_graph=True)
+        e = math.exp(-abs(z))
+        assert loss.item() == pytest.approx(max(-z, 0) + math.log1p(e), rel=1e-14)
+        assert first.item() == pytest.approx(-sign * (e if z > 0 else 1) / (1 + e), rel=1e-14)
+        assert second.item() == pytest.approx(e / (1 + e) ** 2, rel=1e-13)
+        (third,) = torch.autograd.grad(second, x)
+        want = -sign * e / (1 + e) ** 2 * math.tanh(z / 2)
+        assert third.item() == pytest.approx(want, rel=1e-12, abs=1e-16)
+
+
+def test_cosine_similarity_of_zero_vectors_of_float16():
+    x = torch.zeros(2, 3, dtype=torch.float16, requires_grad=True)
+    out = F.cosine_similarity(x, torch.ones(2, 3, dtype=torch.float16))
+    assert out.dtype == torch.float16
+    assert out.tolist() == [0.0, 0.0]
+    out.sum().backward()
+    assert x.grad.dtype == torch.float16
+    assert not x.grad.isnan().any()
+    tiny = torch.full((1, 3), 1e-5, dtype=torch.float16)
+    assert F.cosine_similarity(tiny, tiny).item() == pytest.approx(1, abs=1e-3)
+
+
+def test_inputs_of_l1_loss_may_be_written_afterwards():
+    x, t = torch.tensor([1.0, -2.0, 3.0], requires_grad=True), torch.tensor([2.0, -3.0, 3.0])
+    for reduction, scale in (("mean", 3), ("sum", 1), ("none", 1)):
+        given, target = x * 1, t.clone()
+        loss = F.l1_loss(given, target, reduction=reduction).sum()
+        with torch.no_grad():
+            given.zero_()
+            target.fill_(9)
+        (g,) = torch.autograd.grad(loss, x)
+        torch.testing.assert_close(g * scale, torch.tensor([-1.0, 1.0, 0.0]))
+
+
+def test_bce_with_logits_has_the_dtype_of_its_target():
+    x = torch.tensor([0.3, -2.0])
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        target = torch.tensor([0.0, 1.0], dtype=dtype)
+        for more in ({}, {"pos_weight": torch.tensor([2.0, 3.0], dtype=torch.float64)}):
+            for weight in (None, torch.ones(2, dtype=torch.float64)):
+                loss = F.binary_cross_entropy_with_logits(x, target, weight, **more)
+                assert loss.dtype == dtype
+
+
+def test_three_random_samples_of_fractional_pooling_are_for_depth_height_width():
+    x = torch.arange(1000.0).reshape(1, 1, 10, 10, 10)
+    moved = [[1, 4, 6, 9] if d == 0 else [1, 3, 6, 9] for d in range(3)]
+    for d in range(3):
+        samples = torch.zeros(1, 1, 3)
+        samples[0, 0, d] = 0.9
+        _, at = F.fractional_max_pool3d_with_indices(x, 2, (4, 4, 4), _random_samples=samples)
+        at = at[0, 0]
+        places = [at[:, 0, 0] // 100, at[0, :, 0] // 10 % 10, at[0, 0, :] % 10]
+        assert places[d].tolist() == moved[0]
+        assert all(places[k].tolist() == moved[1] for k in range(3) if k != d)

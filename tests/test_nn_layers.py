@@ -214,6 +214,18 @@ def test_dropout():
             F.dropout(x, p)
 
 
+DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout")
+
+
+@pytest.mark.parametrize("name", DROPOUTS)
+def test_dropout_that_is_off_takes_a_leaf_in_place(name):
+    module = getattr(nn, name)
+    x = torch.ones(2, 3, 4, 5, requires_grad=True)
+    x = x if name in ("Dropout2d", "Dropout3d", "Dropout") else x[0].detach().requires_grad_()
+    assert module(0.4, inplace=True).eval()(x) is x
+    assert module(0.0, inplace=True)(x) is x
+
+
 @pytest.mark.parametrize("inplace", [False, True])
 def test_channels_of_dropout3d(inplace):
     for shape, channels in (((2, 30, 2, 2, 2), 2), ((30, 2, 2, 2), 1)):
@@ -559,3 +571,26 @@ def test_parameter_vector():
     assert net[0].bias.tolist() == [4, 5]
     with pytest.raises(TypeError, match="expected cograd.Tensor"):
         nn.utils.vector_to_parameters([1.0], net.parameters())
+
+
+def test_new_data_of_the_weight_of_instance_norm_does_not_change_the_gradient():
+    layer = nn.InstanceNorm1d(3, affine=True).double()
+    x = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    (want,) = torch.autograd.grad(layer(x).square().sum(), x)
+    out = layer(x).square().sum()
+    layer.weight.data = layer.weight.data * 3 + 1
+    torch.testing.assert_close(torch.autograd.grad(out, x)[0], want)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_second_derivatives_of_grid_sample_in_three_dims(padding):
+    torch.manual_seed(4)
+    image = torch.randn(1, 2, 3, 3, 3, dtype=torch.float64, requires_grad=True)
+    places = [-0.8, -0.45, -0.21, 0.17, 0.4, 0.71]
+    grid = torch.tensor(places, dtype=torch.float64).repeat(2).reshape(1, 1, 2, 2, 3)
+    grid.requires_grad_()
+
+    def sample(image, grid):
+        return F.grid_sample(image, grid, padding_mode=padding, align_corners=False)
+
+    assert torch.autograd.gradgradcheck(sample, (image, grid))

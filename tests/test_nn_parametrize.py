@@ -229,3 +229,88 @@ def test_small_helpers():
     with pytest.warns(FutureWarning, match="orthogonal_"):
         assert nn.init.orthogonal(t) is t
     torch.testing.assert_close(t @ t.T, torch.eye(4), atol=1e-5, rtol=1e-5)
+
+
+def test_the_original_of_a_parametrization_can_have_one():
+    torch.manual_seed(3)
+    layer = nn.Linear(3, 3)
+    first = layer.weight.detach().clone()
+    parametrize.register_parametrization(layer, "weight", Symmetric())
+    parametrize.register_parametrization(layer.parametrizations.weight, "original", Tripled())
+    assert [name for name, _ in layer.named_parameters()] == [
+        "bias",
+        "parametrizations.weight.parametrizations.original.original",
+    ]
+    inner = layer.parametrizations.weight.parametrizations.original.original
+    want = first.triu() + first.triu(1).T
+    torch.testing.assert_close(layer.weight, want)
+    layer.weight.sum().backward()
+    torch.testing.assert_close(inner.grad, 3 * (2 * torch.ones(3, 3).triu() - torch.eye(3)))
+    layer.weight = 2 * want  # through both inverses
+    torch.testing.assert_close(layer.weight, 2 * want)
+    torch.testing.assert_close(inner, 2 * first.triu() / 3)
+    parametrize.register_parametrization(layer, "weight", Doubled(), unsafe=True)
+    torch.testing.assert_close(layer.weight, 4 * want)
+    parametrize.remove_parametrizations(layer.parametrizations.weight, "original")
+    torch.testing.assert_close(layer.weight, 4 * want)
+    assert [name for name, _ in layer.named_parameters()][1] == "parametrizations.weight.original"
+
+
+class Tripled(nn.Module):
+    def forward(self, x):
+        return x * 3
+
+    def right_inverse(self, x):
+        return x / 3
+
+
+class Parts(nn.Module):
+    """A parametrization of given functions."""
+
+    def __init__(self, forward, right_inverse=None):
+        super().__init__()
+        self.forward = forward
+        if right_inverse is not None:
+            self.right_inverse = right_inverse
+
+
+@pytest.mark.parametrize(
+    ("forward", "inverse", "message"),
+    [
+        (lambda x: x.float(), None, r"may not change the dtype of the tensor, unless the `unsafe`"),
+        (lambda x: x[:2], None, r"may not change the shape .*\nmodule.weight.shape: .*\[3, 3\]"),
+        (lambda x: 3, None, r"must return a tensor. Got int."),
+        (lambda x: x, lambda x: x.float(), r"right_inverse must have the same dtype as module.we"),
+        (lambda x: x, lambda x: x[:2], r"right_inverse must have the same shape as module.weight"),
+        (lambda x: x, lambda x: (x, x), r"right_inverse must return a tensor. Got: tuple"),
+    ],
+)
+def test_a_second_parametrization_that_does_not_fit_is_refused(forward, inverse, message):
+    layer = nn.Linear(3, 3).double()
+    parametrize.register_parametrization(layer, "weight", Doubled())
+    with pytest.raises(ValueError, match=message):
+        parametrize.register_parametrization(layer, "weight", Parts(forward, inverse))
+    assert len(layer.parametrizations.weight) == 1
+    parametrize.register_parametrization(
+        layer, "weight", Parts(lambda x: x, lambda x: x[:2]), unsafe=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("inverse", "message"),
+    [
+        (lambda x: x.float(), r"Tensor 0 returned by `right_inverse` has dtype .*float32 while"),
+        (lambda x: (x / 2, 1), r"Got element 1 of type int"),
+        (lambda x: (x / 2,), r"of length 2. Got a sequence of length 1"),
+        (lambda x: 3, r"must return a sequence of tensors. Got int"),
+    ],
+)
+def test_a_value_whose_inverse_does_not_fit_is_refused(inverse, message):
+    layer = nn.Linear(3, 3).double()
+    halves = Parts(lambda a, b: a + b, lambda x: (x / 2, x / 2))
+    parametrize.register_parametrization(layer, "weight", halves)
+    before = layer.weight.clone()
+    halves.right_inverse = (lambda x: (x.float(), x)) if "Tensor 0" in message else inverse
+    with pytest.raises(ValueError, match=message):
+        layer.weight = torch.ones(3, 3, dtype=torch.float64)
+    assert torch.equal(layer.weight, before)

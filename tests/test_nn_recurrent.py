@@ -249,3 +249,118 @@ def test_reprs_name_what_is_not_a_default():
     assert repr(nn.RNNCell(3, 4, bias=False, nonlinearity="relu")) == (
         "RNNCell(3, 4, bias=False, nonlinearity=relu)"
     )
+
+
+def test_the_state_of_a_cell_depends_on_the_returned_cell_state():
+    torch.manual_seed(3)
+    cell = nn.LSTMCell(3, 4).double()
+    x, state = torch.randn(2, 3).double(), torch.randn(2, 2, 4).double()
+    h, c = cell(x, tuple(state))
+    c.retain_grad()
+    h.sum().backward(retain_graph=True)
+    gates = x @ cell.weight_ih.T + cell.bias_ih + state[0] @ cell.weight_hh.T + cell.bias_hh
+    o = gates.chunk(4, -1)[3].sigmoid()
+    torch.testing.assert_close(c.grad, o * (1 - c.tanh() ** 2))
+    before = cell.weight_ih.grad.clone()
+    cell.zero_grad()
+    c.register_hook(lambda g: g * 3)  # sees the whole gradient of c and changes the whole
+    c.grad = None
+    (h.sum() + c.sum()).backward(retain_graph=True)
+    torch.testing.assert_close(c.grad, 3 * (o * (1 - c.tanh() ** 2) + 1))
+    assert not torch.allclose(cell.weight_ih.grad, before)
+    unbatched = cell(x[0], (state[0][0], state[1][0]))
+    assert torch.autograd.grad(unbatched[0].sum(), unbatched[1], allow_unused=True)[0] is None
+    torch.testing.assert_close(unbatched[0], h[0])
+
+
+def test_a_cell_has_derivatives_of_every_order():
+    torch.manual_seed(4)
+    cell = nn.LSTMCell(2, 2).double()
+    weights = [w.detach().requires_grad_() for w in cell.parameters()]
+    x, h, c = (torch.randn(2, 2).double().requires_grad_() for _ in range(3))
+
+    def step(x, h, c, *weights):
+        return torch.lstm_cell(x, (h, c), *weights)
+
+    assert gradcheck(step, (x, h, c, *weights), check_forward_ad=True, check_batched_grad=True)
+    assert gradgradcheck(step, (x, h, c, *weights))
+    rows = torch.func.vmap(lambda x, h, c: torch.lstm_cell(x, (h, c), *weights))(x, h, c)
+    torch.testing.assert_close(rows, step(x, h, c, *weights))
+
+
+def test_results_of_layers_do_not_depend_on_each_other():
+    for layer in (nn.LSTM(3, 4, 2), nn.LSTM(3, 4, proj_size=2), nn.GRU(3, 4), nn.RNN(3, 4)):
+        out, state = layer(torch.randn(5, 2, 3))
+        results = (out, *state) if isinstance(state, tuple) else (out, state)
+        for a in results:
+            others = [b for b in results if b is not a]
+            assert torch.autograd.grad(a.sum(), others, allow_unused=True, retain_graph=True) == (
+                (None,) * len(others)
+            )
+
+
+def test_autocast_leaves_the_cell_state_of_a_cell_wide():
+    cell = nn.LSTMCell(3, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        h, c = cell(torch.randn(2, 3))
+    assert (h.dtype, c.dtype) == (torch.float32, torch.float32)  # torch's too
+
+
+LAYERS_OF_PRODUCTS = {
+    "rnn": lambda: nn.RNN(3, 4, 2, bidirectional=True),
+    "gru": lambda: nn.GRU(3, 4),
+    "lstm": lambda: nn.LSTM(3, 4),
+    "projected": lambda: nn.LSTM(3, 4, proj_size=2),
+    "gru cell": lambda: nn.GRUCell(3, 4),
+    "lstm cell": lambda: nn.LSTMCell(3, 4),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS_OF_PRODUCTS)
+@pytest.mark.parametrize("twice", [False, True])
+def test_new_data_of_a_weight_does_not_change_the_gradient(name, twice):
+    torch.manual_seed(5)
+    layer = LAYERS_OF_PRODUCTS[name]().double()
+    shape = (2, 3) if "cell" in name else (5, 2, 3)
+    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+
+    def gradients(new_data):
+        result = layer(x)
+        result = result[0] if isinstance(result, tuple) else result
+        if new_data:
+            for weight in layer.parameters():
+                weight.data = weight.data * 3 + 1
+        inputs = [x, *layer.parameters()]
+        first = torch.autograd.grad(result.sin().sum(), inputs, create_graph=twice)
+        return torch.autograd.grad(sum(g.sin().sum() for g in first), inputs) if twice else first
+
+    want = gradients(False)
+    for got, w in zip(gradients(True), want, strict=True):
+        torch.testing.assert_close(got, w)
+
+
+def test_a_weight_of_new_data_that_is_written_afterwards_raises():
+    layer = nn.GRU(3, 4)
+    out = layer(torch.randn(5, 2, 3, requires_grad=True))[0]
+    layer.weight_hh_l0.data = torch.zeros(12, 4)
+    with torch.no_grad():
+        layer.weight_hh_l0.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+@pytest.mark.parametrize("low", [torch.float16, torch.bfloat16])
+def test_autocast_leaves_the_cells_of_a_projected_lstm_wide(low):
+    torch.manual_seed(6)
+    layer = nn.LSTM(3, 4, 2, proj_size=2, bidirectional=True)
+    x = torch.randn(5, 2, 3)
+    with torch.autocast("cpu", low):
+        out, (h, c) = layer(x)
+    assert (out.dtype, h.dtype, c.dtype) == (low, low, torch.float32)
+    assert not torch.equal(c, c.to(low).float())  # not rounded on the way either
+    torch.testing.assert_close(c, layer(x)[1][1], atol=0.05, rtol=0.05)
+    (c.sum() + out.sum()).backward()
+    assert all(w.grad.dtype == torch.float32 for w in layer.parameters())
+    plain = nn.LSTM(3, 4, 5)
+    with torch.autocast("cpu", low):
+        assert plain(x)[1][1].dtype == low

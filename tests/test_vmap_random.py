@@ -99,3 +99,18 @@ def test_one_level_in_error_mode_is_enough(outer, inner):
 def test_random_numbers_for_no_sample():
     f = vmap(lambda a: (torch.rand(2), torch.rand_like(a)), randomness="different")
     assert [tuple(t.shape) for t in f(torch.zeros(0, 3))] == [(0, 2), (0, 3)]
+
+
+DROPOUTS = [F.dropout, F.alpha_dropout, F.feature_alpha_dropout, F.dropout2d, F.dropout3d]
+DROPOUTS += [torch.dropout, torch.alpha_dropout, torch.feature_alpha_dropout, torch.feature_dropout]
+
+
+@pytest.mark.parametrize("drop", DROPOUTS, ids=lambda f: f"{f.__module__}.{f.__name__}")
+@pytest.mark.parametrize("mode", ["error", "same", "different"])
+def test_dropout_of_nothing_or_of_all_draws_nothing(drop, mode):
+    x = torch.randn(2, 3, 4, 5, 2, dtype=torch.float64)
+    assert torch.equal(vmap(lambda a: drop(a, 0.0, True), randomness=mode)(x), x)
+    assert torch.equal(vmap(lambda a: drop(a, 0.5, False), randomness=mode)(x), x)
+    assert not vmap(lambda a: drop(a, 1.0, True), randomness=mode)(x).any()
+    with pytest.raises(RuntimeError, match=RANDOM):
+        vmap(lambda a: drop(a, 0.5, True))(x)

@@ -15,6 +15,9 @@ COGRAD_ISA_VALUE(RnnLoops, rnn_loops)
 
 namespace {
 
+// Elements of a cell that are worth a thread.
+constexpr int64_t kCellGrain = 1 << 12;
+
 // A matrix as the loops read it, in memory of its own.
 class Packed {
  public:
@@ -56,6 +59,15 @@ void rnn_backward(DType t, const RnnSteps& s, const RnnBackward& b) {
   const Packed w_hr(t, s.w_hr, s.hidden, 1, s.width, s.hidden);
   const RnnWeights w{w_hh.get(), w_hr.get()};
   each_piece(s, [&](int64_t lo, int64_t hi) { rnn_loops().backward(t, s, b, w, lo, hi); });
+}
+
+void lstm_cell(DType t, const LstmCell& s) {
+  parallel_for(0, s.rows, kCellGrain / (s.hidden + 1) + 1,
+               [&](int64_t lo, int64_t hi) { rnn_loops().cell_forward(t, s, lo, hi); });
+}
+void lstm_cell_backward(DType t, const LstmCellBackward& s) {
+  parallel_for(0, s.rows, kCellGrain / (s.hidden + 1) + 1,
+               [&](int64_t lo, int64_t hi) { rnn_loops().cell_backward(t, s, lo, hi); });
 }
 
 }  // namespace cograd::kernels

@@ -45,4 +45,20 @@ struct RnnBackward {
 };
 void rnn_backward(DType t, const RnnSteps& s, const RnnBackward& b);
 
+// One step of an LSTM up to its output gate and its cell; all contiguous and of one dtype.
+struct LstmCell {
+  int64_t rows, hidden;
+  const void *gates, *c;  // before their activations [rows, 4 * hidden]; the cell before
+  void *o, *cell;         // the output gate, the new cell
+};
+void lstm_cell(DType t, const LstmCell& s);
+
+struct LstmCellBackward {
+  int64_t rows, hidden;
+  const void *gates, *c;
+  const void *g_o, *g_cell;
+  void *g_gates, *g_c;
+};
+void lstm_cell_backward(DType t, const LstmCellBackward& s);
+
 }  // namespace cograd::kernels

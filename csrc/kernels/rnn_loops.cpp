@@ -55,6 +55,30 @@ void lstm_row_backward(const T* __restrict gates, const T* __restrict before,
   }
 }
 
+// One row of a single LSTM step whose output is another op's; `o` and `cell` are the results.
+template <class T>
+void cell_row(const T* __restrict gates, const T* __restrict c, T* __restrict o, T* __restrict cell,
+              int64_t n) {
+  for (int64_t j = 0; j < n; ++j) {
+    const T i = sigmoid(gates[j]), f = sigmoid(gates[n + j]), g = tanh_of(gates[2 * n + j]);
+    cell[j] = f * c[j] + i * g;
+    o[j] = sigmoid(gates[3 * n + j]);
+  }
+}
+template <class T>
+void cell_row_backward(const T* __restrict gates, const T* __restrict c, const T* __restrict go,
+                       const T* __restrict d, T* __restrict out, T* __restrict gc, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) {
+    const T i = sigmoid(gates[j]), f = sigmoid(gates[n + j]), g = tanh_of(gates[2 * n + j]);
+    const T o = sigmoid(gates[3 * n + j]);
+    out[j] = d[j] * g * i * (T(1) - i);
+    out[n + j] = d[j] * c[j] * f * (T(1) - f);
+    out[2 * n + j] = d[j] * i * (T(1) - g * g);
+    out[3 * n + j] = go[j] * o * (T(1) - o);
+    gc[j] = d[j] * f;
+  }
+}
+
 // One row of a GRU step; q: the state's product for the three gates, its last part is kept.
 template <class T>
 void gru_row(T* __restrict gates, const T* __restrict q, const T* __restrict bias,
@@ -254,8 +278,30 @@ void backward(DType t, const RnnSteps& s, const RnnBackward& b, const RnnWeights
     BackwardRows<float>(s, b, w, lo, hi).run();
 }
 
+template <class T>
+void cell_rows(const LstmCell& s, int64_t lo, int64_t hi) {
+  const int64_t n = s.hidden;
+  for (int64_t r = lo; r < hi; ++r)
+    cell_row(at<T>(s.gates, r * 4 * n), at<T>(s.c, r * n), at<T>(s.o, r * n), at<T>(s.cell, r * n),
+             n);
+}
+template <class T>
+void cell_rows_backward(const LstmCellBackward& s, int64_t lo, int64_t hi) {
+  const int64_t n = s.hidden;
+  for (int64_t r = lo; r < hi; ++r)
+    cell_row_backward(at<T>(s.gates, r * 4 * n), at<T>(s.c, r * n), at<T>(s.g_o, r * n),
+                      at<T>(s.g_cell, r * n), at<T>(s.g_gates, r * 4 * n), at<T>(s.g_c, r * n), n);
+}
+void cell_forward(DType t, const LstmCell& s, int64_t lo, int64_t hi) {
+  t == DType::Float64 ? cell_rows<double>(s, lo, hi) : cell_rows<float>(s, lo, hi);
+}
+void cell_backward(DType t, const LstmCellBackward& s, int64_t lo, int64_t hi) {
+  t == DType::Float64 ? cell_rows_backward<double>(s, lo, hi)
+                      : cell_rows_backward<float>(s, lo, hi);
+}
+
 }  // namespace
 
-RnnLoops rnn_loops() { return {size_of, pack_any, forward, backward}; }
+RnnLoops rnn_loops() { return {size_of, pack_any, forward, backward, cell_forward, cell_backward}; }
 
 }  // namespace cograd::kernels::COGRAD_ISA

@@ -19,6 +19,8 @@ struct RnnLoops {
                   int64_t hi);
   void (*backward)(DType t, const RnnSteps& s, const RnnBackward& b, const RnnWeights& w,
                    int64_t lo, int64_t hi);
+  void (*cell_forward)(DType t, const LstmCell& s, int64_t lo, int64_t hi);
+  void (*cell_backward)(DType t, const LstmCellBackward& s, int64_t lo, int64_t hi);
 };
 const RnnLoops& rnn_loops();
 

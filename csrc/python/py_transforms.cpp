@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Forward mode, vmap, and what cograd.func needs. Levels of forward mode are numbered from 0 by
 // their depth.
+#include <optional>
+
 #include "autograd/batch.h"
-#include "autograd/function_scope.h"
+#include "autograd/engine.h"
+#include "autograd/open_transforms.h"
 #include "ops/transform/batching.h"
 #include "ops/transform/forward_mode.h"
 #include "python/held.h"
@@ -220,6 +223,7 @@ class FunctionScope {
   void enter() {
     COGRAD_CHECK(!std::exchange(entered_, true), "a function's scope is entered once");
     enter_function(may_write_);
+    number = innermost_function();
     tracking = thread_state.grad_enabled;
     inference_ = std::exchange(thread_state.inference, false);
     thread_state.grad_enabled |= reverse_;
@@ -231,11 +235,27 @@ class FunctionScope {
     thread_state.inference = inference_;
   }
   bool tracking = false;  // whether somebody outside may ask for more
+  uint32_t number = 0;    // of the function
 
  private:
   std::vector<Tensor> may_write_;
   bool reverse_;
   bool inference_ = false, entered_ = false;
+};
+
+// The transforms of a checkpoint's forward, while it computes again.
+class TransformsAs {
+ public:
+  explicit TransformsAs(OpenTransforms then) : then_(std::move(then)) {}
+  void enter() {
+    COGRAD_CHECK(!only_.has_value(), "the transforms of an earlier time are entered once");
+    only_.emplace(then_);
+  }
+  void exit() { only_.reset(); }
+
+ private:
+  OpenTransforms then_;
+  std::optional<OnlyTransforms> only_;
 };
 
 }  // namespace
@@ -262,11 +282,29 @@ void init_transforms(py::module_& m) {
              return self;
            })
       .def("__exit__", [](FunctionScope& s, const py::args&) { s.exit(); })
-      .def_readonly("tracking", &FunctionScope::tracking);
+      .def_readonly("tracking", &FunctionScope::tracking)
+      .def_readonly("number", &FunctionScope::number);
   m.def("_function_scope", [](const py::object& may_write, bool reverse) {
     return std::make_unique<FunctionScope>(may_write, reverse);
   });
+  const py::class_<OpenTransforms> open_transforms(m, "_OpenTransforms");
+  forbid_new(open_transforms);
+  m.def("_open_transforms", &OpenTransforms::now);
+  py::class_<TransformsAs> transforms_as(m, "_TransformsAs");
+  forbid_new(transforms_as);
+  transforms_as.def("__enter__", &TransformsAs::enter)
+      .def("__exit__", [](TransformsAs& t, const py::args&) { t.exit(); });
+  m.def("_transforms_as",
+        [](const OpenTransforms& then) { return std::make_unique<TransformsAs>(then); });
   m.def("_within_function", &within_function);
+  m.def("_set_function_inputs",
+        [](const py::object& inputs) { set_function_inputs(tensors_of(inputs)); });
+  m.def("_function_of", [](const py::object& tensors) -> uint32_t {
+    for (const Tensor& t : tensors_of(tensors))
+      if (Node* n = grad_fn(memory_of(t).impl())) return scope_of(*n);
+    return 0;
+  });
+  m.def("_run_serves", &run_serves);
   m.def("_recordable", &recordable);
   m.def("_dual_level", &current_level);
   m.def("_enter_dual_level", &enter);

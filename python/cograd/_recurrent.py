@@ -44,9 +44,38 @@ def run(
     options: has_biases, num_layers, dropout, train, bidirectional, batch_first.
     """
     h, c = _states(mode, hx)
-    values: tuple[Any, ...] = (input, h, list(params), mode, *options, batch_sizes, c)
+    weights = list(params)
+    if mode == LSTM and _C._autocast_enabled() and _projected(weights, options):
+        return _with_wide_cells(input, batch_sizes, (h, c), weights, options)
+    values: tuple[Any, ...] = (input, h, weights, mode, *options, batch_sizes, c)
     out, h_n, c_n = _C._ops._rnn(*values)
     return (out, h_n, c_n) if mode == LSTM else (out, h_n)
+
+
+def _projected(weights: list[Tensor], options: tuple[Any, ...]) -> bool:
+    has_biases, num_layers, _, _, bidirectional, _ = options
+    parts = int(num_layers) * (2 if bidirectional else 1)
+    return len(weights) == (5 if has_biases else 3) * parts
+
+
+def _with_wide_cells(
+    input: Tensor,
+    batch_sizes: Tensor | None,
+    hx: tuple[Tensor, Any],
+    weights: list[Tensor],
+    options: tuple[Any, ...],
+) -> tuple[Tensor, ...]:
+    """A projected LSTM under autocast, which casts all but the cells, as in torch."""
+    import cograd
+
+    low = _C._autocast_dtype()
+
+    def cast(x: Tensor) -> Tensor:
+        return x if x.dtype == cograd.float64 else x.to(low)
+
+    with cograd.autocast("cpu", enabled=False):
+        state = (cast(hx[0]), hx[1])
+        return run(LSTM, cast(input), batch_sizes, state, [cast(w) for w in weights], options)
 
 
 def _layers(name: str, mode: int) -> Any:
@@ -81,6 +110,21 @@ def _layers(name: str, mode: int) -> Any:
     return function
 
 
+def _lstm_step(
+    x: Tensor,
+    h: Tensor,
+    c: Any,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None,
+    b_hh: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The new h, computed from the new c that is returned: a graph has that edge, as in torch."""
+    gates = _C._nn.linear(x, w_ih, b_ih) + _C._nn.linear(h, w_hh, b_hh)
+    o, cell = _C._ops._lstm_cell(gates, c)
+    return o * cell.tanh(), cell
+
+
 def _cell(name: str, mode: int) -> Any:
     def function(
         input: Tensor,
@@ -90,6 +134,7 @@ def _cell(name: str, mode: int) -> Any:
         b_ih: Tensor | None = None,
         b_hh: Tensor | None = None,
     ) -> Any:
+        h: Any
         h, c = _states(mode, hx)
         if input.dim() == 0 or input.shape[-1] != w_ih.shape[1]:
             raise RuntimeError(
@@ -97,14 +142,18 @@ def _cell(name: str, mode: int) -> Any:
                 f"(..., {w_ih.shape[1]})"
             )
         vector = input.dim() == 1
-        rows: list[Any] = [x if x is None else x.unsqueeze(0) for x in (input, h, c)]
-        x, h, c = rows if vector else (input, h, c)
+        x: Any = input
+        if vector:
+            x, h, c = (t if t is None else t.unsqueeze(0) for t in (x, h, c))
         if h.shape[0] != x.shape[0]:
             raise RuntimeError(
                 f"{name}: Input batch size {x.shape[0]} doesn't match hidden0 batch size "
                 f"{h.shape[0]}"
             )
-        _, h_n, c_n = _C._ops._rnn_layer(x, h, w_ih, w_hh, mode, False, None, c, b_ih, b_hh)
+        if mode == LSTM:
+            h_n, c_n = _lstm_step(x, h, c, w_ih, w_hh, b_ih, b_hh)
+        else:
+            _, h_n, c_n = _C._ops._rnn_layer(x, h, w_ih, w_hh, mode, False, None, c, b_ih, b_hh)
         if vector:
             h_n, c_n = h_n.squeeze(0), c_n.squeeze(0)
         return (h_n, c_n) if mode == LSTM else h_n

@@ -191,9 +191,11 @@ struct CosineSimilarity {
                  "cosine_similarity(): expected common dtype to be floating point, "
                  "yet common dtype is ",
                  scalar_type_name(t));
-    const std::array<Tensor, 2> wide = broadcast(cast(x1, t), cast(x2, t));
+    // eps is zero in float16, whose zero vectors would give NaN.
+    const DType in = wide_dtype(t);
+    const std::array<Tensor, 2> wide = broadcast(cast(x1, in), cast(x2, in));
     const Tensor &a = wide[0], &b = wide[1];
-    return sum(unit(a, dim, eps) * unit(b, dim, eps), IntList(&dim.value, 1));
+    return cast(sum(unit(a, dim, eps) * unit(b, dim, eps), IntList(&dim.value, 1)), t);
   }
 
  private:

@@ -2,10 +2,10 @@
 // batch_norm, instance_norm and group_norm over one kernel.
 #include "kernels/group_norm.h"
 #include "ops/core/batch_call.h"
-#include "ops/core/constants.h"
 #include "ops/core/ops.h"
-#include "ops/core/overlap.h"
 #include "ops/core/raw.h"
+#include "ops/core/strides.h"
+#include "ops/nn/running_stats.h"
 
 namespace cograd {
 
@@ -35,6 +35,15 @@ struct Operands {
 };
 Tensor vector_as(const Tensor& t, DType type) {
   return t.defined() ? raw_contiguous(raw_cast(t, type)) : t;
+}
+
+// `y`, which lies in rows, in the memory format of `x`.
+Tensor in_format_of(const Tensor& x, const Tensor& y) {
+  const MemoryFormat format = suggested_format(x);
+  if (format == MemoryFormat::Contiguous) return y;
+  const Tensor out = empty_in_format(y, y.dtype(), format);
+  raw_copy(out, y);
+  return out;
 }
 
 // (C) against (N, C, *).
@@ -70,7 +79,7 @@ void fused_backward(Ctx<Op>& ctx, const NormGroups& n, const Tensor& g, bool giv
   kernels::group_norm_backward(
       x.dtype(), n, cg.bytes(), cx.bytes(), mean.bytes(), rstd.bytes(), Operands::at(cw), given,
       Operands::at(gx) == nullptr ? nullptr : gx.bytes(), sums.data(), dots.data());
-  if (gx.defined()) ctx.grad(0) = gx;
+  if (gx.defined()) ctx.grad(0) = in_format_of(x, gx);
   const DType t = w.defined() ? w.dtype() : x.dtype();
   if (ctx.needs(1)) ctx.grad(1) = sum_by_weight(n, dots, x.size(1), t);
   if (ctx.needs(2)) ctx.grad(2) = sum_by_weight(n, sums, x.size(1), t);
@@ -107,7 +116,7 @@ struct BatchNormOp {
       *ctx.operator->() = {eps, given};
       ctx.save(x, w, mean, rstd);
     }
-    return {y, mean, rstd, var};
+    return {in_format_of(x, y), mean, rstd, var};
   }
   static void backward(Ctx<BatchNormOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
@@ -155,7 +164,7 @@ struct BatchNormOp {
 };
 
 struct GroupNormOp {
-  static constexpr OpSpec spec{"_group_norm", "input, weight, bias, groups, eps",
+  static constexpr OpSpec spec{"_group_norm", "input, weight, bias, groups, eps, fixed",
                                kInternal | kReduction, "", "none: group_norm"};
   static constexpr const char* kNodeName = "NativeGroupNormBackward0";
   static constexpr int kSaved = 4;
@@ -164,8 +173,9 @@ struct GroupNormOp {
     int64_t groups = 1;
     double eps = 0;
   };
+  // fixed: the weight's values, whatever data it is given later.
   static Normed forward(Ctx<GroupNormOp>& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
-                        int64_t groups, double eps) {
+                        int64_t groups, double eps, bool fixed) {
     const NormGroups n = sample_groups(x, groups);
     const int64_t sizes[2] = {x.size(0), groups};
     const DType t = wide(x.dtype());
@@ -176,9 +186,9 @@ struct GroupNormOp {
                                 false, y.bytes(), mean.bytes(), rstd.bytes(), var.bytes());
     if (ctx.recording()) {
       *ctx.operator->() = {groups, eps};
-      ctx.save(x, w, mean, rstd);
+      ctx.save(x, fixed && w.defined() ? fixed_view(w) : w, mean, rstd);
     }
-    return {y, mean, rstd, var};
+    return {fixed ? y : in_format_of(x, y), mean, rstd, var};
   }
   static void backward(Ctx<GroupNormOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
@@ -208,7 +218,7 @@ struct GroupNormOp {
     const Tensor x = c.samples(c.arg(0).tensor());
     auto [y, mean, rstd, var] =
         apply<GroupNormOp>(flatten(x, 0, 1), c.arg(1).tensor(), c.arg(2).tensor(),
-                           c.arg(3).integer(), c.arg(4).number());
+                           c.arg(3).integer(), c.arg(4).number(), c.arg(5).truth());
     const int64_t stats[3] = {x.size(0), x.size(1), c.arg(3).integer()};
     const auto batched = [&](const Tensor& t) { return make_batched(t, 0, c.level().id); };
     box(c.out(), std::tuple(batched(reshape(y, x.sizes())), batched(reshape(mean, stats)),
@@ -230,53 +240,39 @@ void check_vector(const Tensor& v, const char* name, int64_t channels) {
                dtype_name(v.dtype()));
 }
 
-// Raises where the running statistics cannot be written, before either of them is.
-void check_running(const char* op, const Tensor& mean, const Tensor& var) {
-  const GradGuard no_grad(false);
-  for (const Tensor* t : {&mean, &var}) {
-    if (!t->defined()) continue;
-    check_inplace(*t, op, false);
-    check_distinct(op, *t);
-  }
-}
-
 void check_vectors(int64_t channels, const Tensor& w, const Tensor& b, const Tensor& running_mean,
                    const Tensor& running_var) {
   check_vector(running_mean, "running_mean", channels);
   check_vector(running_var, "running_var", channels);
   check_vector(w, "weight", channels);
   check_vector(b, "bias", channels);
-  check_constant("native_batch_norm", running_mean, "running_mean");
-  check_constant("native_batch_norm", running_var, "running_var");
-}
-
-// running = (1 - momentum) running + momentum value, outside of any graph.
-void update(const Tensor& running, const Tensor& value, double momentum) {
-  if (!running.defined()) return;
-  const GradGuard no_grad(false);
-  copy_(running, cast(running * (1 - momentum) + value * momentum, running.dtype()));
 }
 
 Triple without_var(const Normed& n) { return {std::get<0>(n), std::get<1>(n), std::get<2>(n)}; }
 
 Triple batch_norm(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& running_mean,
                   const Tensor& running_var, bool training, double momentum, double eps) {
+  // As in torch, which looks at nothing else of an input without elements.
+  const bool nothing = x.defined() && x.numel() == 0 && is_floating(x.dtype());
+  if (nothing && x.dim() == 1) {
+    const Tensor y = clone(x), none = empty(Dims{0}, wide(x.dtype()));
+    return {y, none, none};
+  }
   check_input("batch_norm", x, 2);
   check_vectors(x.size(1), w, b, running_mean, running_var);
+  const RunningStats running("batch_norm", running_mean, running_var);
   if (!training) {
-    COGRAD_CHECK(running_mean.defined(), "running_mean must be defined in evaluation mode");
-    COGRAD_CHECK(running_var.defined(), "running_var must be defined in evaluation mode");
+    COGRAD_CHECK(nothing || running_mean.defined(),
+                 "running_mean must be defined in evaluation mode");
+    COGRAD_CHECK(nothing || running_var.defined(),
+                 "running_var must be defined in evaluation mode");
     return without_var(apply<BatchNormOp>(x, w, b, running_mean, running_var, eps));
   }
-  check_running("batch_norm", running_mean, running_var);
+  running.check_writable(x);
   const Normed out = apply<BatchNormOp>(x, w, b, Tensor(), Tensor(), eps);
   const int64_t count = x.size(1) == 0 ? 0 : x.numel() / x.size(1);
-  if (count == 0 || (!running_mean.defined() && !running_var.defined())) return without_var(out);
-  const GradGuard no_grad(false);
-  update(running_mean, std::get<1>(out), momentum);
-  if (!running_var.defined()) return without_var(out);
-  const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
-  update(running_var, std::get<3>(out) * unbiased, momentum);
+  if (count > 0 && running.any())
+    running.update(std::get<1>(out), std::get<3>(out), count, momentum);
   return without_var(out);
 }
 
@@ -340,7 +336,7 @@ Triple group_norm(const Tensor& x, int64_t groups, const Tensor& w, const Tensor
                  "shape ",
                  t->defined() ? to_string(t->sizes()) : "", " and input of shape ",
                  to_string(x.sizes()));
-  return without_var(apply<GroupNormOp>(x, w, b, groups, eps));
+  return without_var(apply<GroupNormOp>(x, w, b, groups, eps, false));
 }
 
 struct GroupNorm {
@@ -396,15 +392,15 @@ struct InstanceNorm {
     if (!from_input) return std::get<0>(batch_norm(x, w, b, mean, var, false, momentum, eps));
     check_vectors(x.size(1), w, b, mean, var);
     if (x.size(1) == 0) return clone(x);
-    check_running("instance_norm", mean, var);
-    const Normed out = apply<GroupNormOp>(x, w, b, x.size(1), eps);
+    const RunningStats running("instance_norm", mean, var);
+    running.check_writable(x);
+    const Normed out = apply<GroupNormOp>(x, w, b, x.size(1), eps, true);
     const int64_t count = positions(x);
-    if (count < 2 || x.size(0) == 0 || (!mean.defined() && !var.defined())) return std::get<0>(out);
+    if (count < 2 || x.size(0) == 0 || !running.any()) return std::get<0>(out);
     const GradGuard no_grad(false);
     const int64_t samples[1] = {0};
-    update(mean, cograd::mean(std::get<1>(out), IntList(samples)), momentum);
-    const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
-    update(var, cograd::mean(std::get<3>(out), IntList(samples)) * unbiased, momentum);
+    const auto average = [&](const Tensor& t) { return cograd::mean(t, IntList(samples)); };
+    running.update(average(std::get<1>(out)), average(std::get<3>(out)), count, momentum);
     return std::get<0>(out);
   }
 };

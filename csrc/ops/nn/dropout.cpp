@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/random/fill.h"
 
@@ -127,6 +128,7 @@ bool idle(const Tensor& x, double p, bool train) { return !train || p == 0 || x.
 
 Tensor dropped(const Tensor& x, double p, bool train) {
   if (idle(x, p, train)) return x;
+  if (p == 1 && is_batched(x)) return mul(x, Scalar(0.0));
   COGRAD_CHECK(is_differentiable(x.dtype()),
                "dropout(): expected a floating point input, got dtype ", dtype_name(x.dtype()));
   return apply<NativeDropout>(x, p, static_cast<Generator*>(nullptr));

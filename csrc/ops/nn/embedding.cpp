@@ -78,12 +78,16 @@ struct EmbeddingOp {
 
 void EmbeddingGrad::backward(Ctx<EmbeddingGrad>& ctx, const Tensor& g) {
   const Tensor index = ctx.saved(0);
-  COGRAD_CHECK_NOT_IMPLEMENTED(!ctx->by_freq,
-                               "embedding: no second derivative with "
-                               "scale_grad_by_freq=True");
   Tensor rows = apply<EmbeddingOp>(g, index, int64_t{-1}, false);
   if (ctx->padding >= 0)
     rows = where(unsqueeze(eq(index, TensorOrScalar(ctx->padding)), -1), 0.0, rows);
+  if (ctx->by_freq) {
+    Dims each(index.sizes());
+    each.push_back(1);
+    const Tensor counts =
+        apply<EmbeddingGrad>(ones(each, g.dtype()), index, ctx->rows, int64_t{-1}, false);
+    rows = rows / apply<EmbeddingOp>(counts, index, int64_t{-1}, false);
+  }
   ctx.grad(0) = rows;
 }
 

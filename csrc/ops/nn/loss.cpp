@@ -80,19 +80,22 @@ struct MseOp {
   }
 };
 
+// What is saved is the sign of the error, so that input and target may be written afterwards.
 struct L1Op {
   static constexpr OpSpec spec{"l1_loss", "input, target, reduction", kInternal | kLoss, "",
                                "none: l1_loss"};
-  static constexpr int kSaved = 2;
+  static constexpr int kSaved = 1;
   using State = LossState;
   static Tensor forward(Ctx<L1Op>& ctx, const Tensor& x, const Tensor& t, int64_t reduction) {
     GradGuard no_grad(false);
-    const Tensor d = difference(ctx, x, t, reduction);
+    const Tensor d = x - t;
+    *ctx.operator->() = {static_cast<Reduction>(reduction), static_cast<double>(d.numel())};
+    if (ctx.recording()) ctx.save(sign(d));
     if (ctx->reduction == Reduction::None) return abs(d);
     return fold(ReduceOp::Norm1, d, ctx->reduction);
   }
   static void backward(Ctx<L1Op>& ctx, const Tensor& g) {
-    const Tensor gd = sign(ctx.saved(0) - ctx.saved(1)) * element_gradient(g, *ctx.operator->());
+    const Tensor gd = ctx.saved(0) * element_gradient(g, *ctx.operator->());
     if (ctx.needs(0)) ctx.grad(0) = gd;
     if (ctx.needs(1)) ctx.grad(1) = -gd;
   }
@@ -270,7 +273,9 @@ struct BceWithLogits {
     } else {
       loss = apply<BceLogitsOp>(input, target);
     }
-    return reduced_loss(weight.defined() ? loss * weight : loss, r);
+    if (weight.defined()) loss = loss * weight;
+    // torch's first product is written in place of 1 - target.
+    return reduced_loss(cast(loss, is_floating(t.dtype()) ? t.dtype() : type), r);
   }
 };
 COGRAD_OP(BceWithLogits)

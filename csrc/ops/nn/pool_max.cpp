@@ -165,7 +165,7 @@ std::tuple<Tensor, Tensor> max_pool(const char* op, const Tensor& x, IntList ker
 
 template <int N>
 std::tuple<Tensor, Tensor> adaptive_max_pool(const char* op, const Tensor& x, IntList size) {
-  const Dims out = adaptive_sizes(op, x, size, N);
+  const Dims out = adaptive_sizes(op, x, size, N, 1);
   check_pool_floating(op, x);
   const IntList in = x.sizes().last(N);
   check_plane(op, in);
@@ -206,8 +206,9 @@ struct FractionalOp {
         const size_t d = 3 - n + i;
         w.in[d] = in[i];
         w.out[d] = out[i];
-        // Of the numbers the first is for the last dim.
-        const double u = numbers.data<double>()[static_cast<size_t>(p) * n + (n - 1 - i)];
+        // torch's order: of two numbers the first is for the last dim, of three for the first.
+        const size_t at = n == 2 ? 1 - i : i;
+        const double u = numbers.data<double>()[static_cast<size_t>(p) * n + at];
         starts(w, d, u, kernel[i]);
       }
     }

@@ -121,26 +121,31 @@ struct RnnLayer {
         {room_of(gates), room_of(cells), room_of(raw), out.bytes(), h.bytes(), c.bytes()});
     if (ctx.recording()) {
       ctx->plan = std::move(plan);
-      ctx.save(x, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr, gates, cells, raw);
+      // torch's layers are products that keep views of the weights, but for oneDNN's LSTM.
+      const bool given = lstm && !w_hr.defined() && x.dtype() != DType::Float64;
+      const auto kept = [&](const Tensor& w) { return given || !w.defined() ? w : fixed_view(w); };
+      ctx.save(x, hx, cx, kept(w_ih), kept(w_hh), kept(b_ih), kept(b_hh), kept(w_hr), gates, cells,
+               raw);
     }
     Tensor y = raw_cast(out, x.dtype());
     if (t == x.dtype())
       ctx.save_output(y);
     else
       ctx.save(out);
-    return {y, raw_cast(h, x.dtype()), raw_cast(c, x.dtype())};
+    return {y, raw_cast(h, x.dtype()), raw_cast(c, lstm ? cx.dtype() : x.dtype())};
   }
 
   static void backward(Ctx<RnnLayer>& ctx, std::span<Tensor> gs) {
     rnn::Inputs in;
     Tensor* all[] = {&in.x, &in.h, &in.c, &in.w_ih, &in.w_hh, &in.b_ih, &in.b_hh, &in.w_hr};
     for (int i = 0; i <= kWHr; ++i) *all[i] = ctx.saved(i);
+    for (int i = kWIh; i <= kWHr; ++i)
+      if (all[i]->defined()) check_fixed_view(ctx.node(), *all[i]);
     if (!gs[0].defined() && !gs[1].defined() && !gs[2].defined()) return;
     const bool lstm = ctx->plan.mode == RnnMode::Lstm;
     const Tensor gc = lstm ? gs[2] : Tensor();
-    const rnn::Gradients r = ctx.differentiated()
-                                 ? rnn::differentiable_backward(ctx->plan, in, gs[0], gs[1], gc)
-                                 : fused(ctx, in, gs[0], gs[1], gc);
+    const rnn::Gradients r = ctx.differentiated() ? composed(ctx->plan, in, gs[0], gs[1], gc)
+                                                  : fused(ctx, in, gs[0], gs[1], gc);
     const Tensor given[] = {r.x,    r.h,    r.w_ih, r.w_hh, Tensor(), lstm ? r.c : Tensor(),
                             r.b_ih, r.b_hh, r.w_hr};
     for (size_t i = 0; i < std::size(given); ++i)
@@ -166,7 +171,11 @@ struct RnnLayer {
     check_matrix_of("w_ih", in.w_ih, rows, in.x.size(1), t);
     check_matrix_of("w_hh", in.w_hh, rows, width, t);
     check_matrix_of("the state", in.h, batch, width, t);
-    if (mode == RnnMode::Lstm) check_matrix_of("the cell state", in.c, batch, hidden, t);
+    if (mode == RnnMode::Lstm) {
+      // Projected: autocast leaves the cells of torch's sum of products wide.
+      const bool wide = in.w_hr.defined() && in.c.defined() && in.c.dtype() == wide_dtype(t);
+      check_matrix_of("the cell state", in.c, batch, hidden, wide ? in.c.dtype() : t);
+    }
     if (in.w_hr.defined()) check_matrix_of("w_hr", in.w_hr, width, hidden, t);
     check_bias("b_ih", in.b_ih, rows, t);
     check_bias("b_hh", in.b_hh, rows, t);
@@ -202,6 +211,16 @@ struct RnnLayer {
     s.w_hr = bytes_of(w_hr);
     s.b_hn = bytes_of(b_hn);
     return s;
+  }
+  static rnn::Gradients composed(const rnn::Plan& plan, rnn::Inputs in, const Tensor& g_out,
+                                 const Tensor& g_h, const Tensor& g_c) {
+    const DType t = in.x.dtype(), own = in.c.defined() ? in.c.dtype() : t;
+    if (own == t) return rnn::differentiable_backward(plan, in, g_out, g_h, g_c);
+    in.c = cast(in.c, t);
+    rnn::Gradients r =
+        rnn::differentiable_backward(plan, in, g_out, g_h, g_c.defined() ? cast(g_c, t) : g_c);
+    r.c = cast(r.c, own);
+    return r;
   }
   static rnn::Gradients fused(Ctx<RnnLayer>& ctx, const rnn::Inputs& in, const Tensor& g_out,
                               const Tensor& g_h, const Tensor& g_c) {
@@ -243,7 +262,7 @@ struct RnnLayer {
     if (in.w_hr.defined() && ctx.needs(8))
       r.w_hr = raw_cast(matmul_t(p.g_raw, p.raw, true, false), as);
     r.h = raw_cast(p.gh, as);
-    if (p.gc.defined()) r.c = raw_cast(p.gc, as);
+    if (p.gc.defined()) r.c = raw_cast(p.gc, in.c.dtype());
     return r;
   }
 };

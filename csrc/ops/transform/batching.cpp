@@ -452,6 +452,13 @@ void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
 
 }  // namespace
 
+bool draws_nothing(const OpRecord& r, const Value* args) {
+  const bool drops = std::string_view(r.spec.args).starts_with("input, p");
+  if (!drops || r.args.size() < 3 || args[2].kind != COGRAD_BOOLEAN) return false;
+  const double p = args[1].number();
+  return !args[2].truth() || p == 0 || p == 1 || args[0].tensor().numel() == 0;
+}
+
 void check_drawing_inplace(const OpRecord& r, const Tensor& self) {
   for (const VmapLevel& l : vmap_levels()) {
     if (l.randomness == Randomness::Error) fail_drawing(r);
@@ -468,6 +475,11 @@ void check_drawing_inplace(const OpRecord& r, const Tensor& self) {
 
 bool call_drawing(const OpRecord& r, const Value* args, Result& out) {
   if (t_drawn == &r) return false;
+  if (draws_nothing(r, args)) {
+    const detail::LookedAt here;
+    r.call(args, out);
+    return true;
+  }
   draw(r, args, out, vmap_levels().size());
   return true;
 }

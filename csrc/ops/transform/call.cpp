@@ -67,7 +67,8 @@ void call_transformed(const OpRecord& r, const Value* args, Result& out) {
 // The values, by the plain op; then the tangents, in place where there are any.
 void call_transformed_inplace(const OpRecord& r, const Tensor& self, const Value* args) {
   check_captured(memory_of(self), r.spec.name);
-  if ((r.spec.flags & kKindMask) == kRandom) check_drawing_inplace(r, self);
+  const bool draws = (r.spec.flags & kKindMask) == kRandom;
+  if (draws && !draws_nothing(r, args)) check_drawing_inplace(r, self);
   if (const LevelId batch = highest_batch_level(r, args))
     return call_batched_inplace(r, self, args, batch);
   const auto level = highest_level(r, args);

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cograd import _C
@@ -29,11 +31,13 @@ from ._trees import (
 class _Inputs:
     """The tensors to differentiate by: handles of their own, so that nothing else leads to them."""
 
-    __slots__ = ("handles", "own")
+    __slots__ = ("_lock", "_running", "handles", "own")
 
     def __init__(self, values: list[Any], tracking: bool) -> None:
         self.handles: list[Tensor] = []
         self.own: list[Tensor] = []  # leaves that nobody outside differentiates by
+        self._lock = threading.Lock()
+        self._running = 0  # backwards that run after the function has ended
         for value in values:
             if not isinstance(value, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
@@ -44,6 +48,7 @@ class _Inputs:
                 leaf = _C._new_leaf(value)
                 self.handles.append(leaf)
                 self.own.append(leaf)
+        _C._set_function_inputs(self.handles)
 
     def lead_on(self, results: list[Tensor]) -> bool:
         """Whether others can ask for gradients of what these results depend on."""
@@ -54,6 +59,21 @@ class _Inputs:
         """What is recorded from now on does not lead to the leaves."""
         for leaf in self.own:
             leaf.requires_grad_(False)
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """A backward runs: a checkpoint of a closure computes again from the leaves."""
+        with self._lock:
+            self._running += 1
+            for leaf in self.own:
+                leaf.requires_grad_()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+                if self._running == 0:
+                    self.retire()
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -89,7 +109,7 @@ def _scalar(output: Any) -> Tensor:
 def _gradients(output: Tensor, inputs: _Inputs, keep: bool, create: bool) -> list[Tensor]:
     if not output.requires_grad:
         return [_zeros(t) for t in inputs.handles]
-    found = _C._run_backward((output,), (None,), keep, create, tuple(inputs.handles), False)
+    found = _C._run_backward((output,), (None,), keep, create, tuple(inputs.handles), False, 0)
     return [_zeros(t) if g is None else g for g, t in zip(found, inputs.handles, strict=True)]
 
 
@@ -180,9 +200,16 @@ class _Pullback:
     """Products of vectors with the Jacobian of one evaluation."""
 
     def __init__(
-        self, inputs: _Inputs, in_spec: Any, outputs: list[Tensor], out_spec: Any, leads_on: bool
+        self,
+        inputs: _Inputs,
+        in_spec: Any,
+        outputs: list[Tensor],
+        out_spec: Any,
+        leads_on: bool,
+        function: int,
     ) -> None:
         self.inputs = inputs
+        self.function = function  # its number: hooks that it registered are called
         self.edges = tuple((*_C._gradient_edge(t), None) for t in inputs.handles)
         self.in_spec = in_spec
         # A result that is an input itself gets a place of its own in the graph.
@@ -213,7 +240,9 @@ class _Pullback:
         if not used or not handles:
             return [_zeros(t) for t in handles]
         roots, seeds = zip(*used, strict=True)
-        found = _C._run_backward(roots, seeds, retain, create, self._edges(), False)
+        edges, number = self._edges(), self.function
+        with self.inputs.again():
+            found = _C._run_backward(roots, seeds, retain, create, edges, False, number)
         result = [
             _zeros(t) if g is None else _C._batched_like(t, g)
             for g, t in zip(found, handles, strict=True)
@@ -251,7 +280,7 @@ def _vjp(
                         f"got Tensor with dtype {output.dtype}"
                     )
             leads_on = scope.tracking and inputs.lead_on(outputs)
-            pullback = _Pullback(inputs, in_spec, outputs, out_spec, leads_on)
+            pullback = _Pullback(inputs, in_spec, outputs, out_spec, leads_on, scope.number)
         finally:
             inputs.retire()
         results = [_C._released(o, leads_on) for o in outputs]

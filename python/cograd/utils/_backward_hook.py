@@ -59,9 +59,12 @@ class BackwardHook:
         self.grad_outputs: tuple[Any, ...] | None = None
         self.input_count = 0
         self.input_slots: list[int] = []
+        self.others: dict[int, tuple[Any, Any]] = {}  # shapes and dtypes of the other tensors
         self.output_count = 0
         self.output_slots: list[int] = []
         self._entered: list[_Entered] = []
+        # The transforms whose backward calls the hooks at the inputs and at the outputs.
+        self.functions = [0, 0]
 
     def setup_input_hook(self, args: Any) -> Any:
         """``args`` with the tensors that require grad passed through the point of the inputs."""
@@ -70,9 +73,16 @@ class BackwardHook:
         if not self.user_hooks:
             return args
         self.input_slots = _slots(values)
+        if self.input_slots:
+            self.others = {
+                i: (v.shape, v.dtype)
+                for i, v in enumerate(values)
+                if isinstance(v, Tensor) and i not in self.input_slots
+            }
         tensors = [values[slot] for slot in self.input_slots]
         writable = [_may_be_written(t, tensors) for t in tensors]
         marked = _through_point(self._at_inputs, tensors, writable)
+        self.functions[0] = _C._function_of(marked)
         self._entered = [
             _Entered(t, m) for t, m, w in zip(tensors, marked, writable, strict=True) if w
         ]
@@ -87,13 +97,13 @@ class BackwardHook:
         self.output_slots = _slots(values)
         tensors = [values[slot] for slot in self.output_slots]
         written = [next((e for e in entered if e.wrote(t)), None) for t in tensors]
-        held = {e.marked.untyped_storage().data_ptr() for e in entered}
+        held = {_place(e.marked) for e in entered}
         writable = [
-            source is not None
-            or (_may_be_written(t, tensors) and t.untyped_storage().data_ptr() not in held)
+            source is not None or (_may_be_written(t, tensors) and _place(t) not in held)
             for t, source in zip(tensors, written, strict=True)
         ]
         marked = _through_point(self._at_outputs, tensors, writable)
+        self.functions[1] = _C._function_of(marked)
         for e in entered:
             e.give_history()
         for i, (inner, source) in enumerate(zip(tensors, written, strict=True)):
@@ -107,16 +117,28 @@ class BackwardHook:
 
     def _at_inputs(self, zeros: _Zeros, *grads: Any) -> tuple[Any, ...]:
         grads = zeros(grads)
-        if self.grad_outputs is None:  # this run did not come through the outputs
+        # None: this run did not come through the outputs.
+        if self.grad_outputs is None or not _C._run_serves(self.functions[0]):
             return grads
-        new = _spread(grads, self.input_slots, self.input_count)
+        new = self._with_others(_spread(grads, self.input_slots, self.input_count))
         for hook in self.user_hooks:
             result = hook(self.module, new, self.grad_outputs)
             new = _replaced("Backward", "grad_input", result, new)
         self.grad_outputs = None
         return tuple(new[slot] for slot in self.input_slots)
 
+    def _with_others(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Zeros of integers and of other tensors without a gradient: as in torch not None."""
+        import cograd
+
+        full = list(grads)
+        for i, (shape, dtype) in self.others.items():
+            full[i] = cograd.zeros(shape, dtype=dtype)
+        return tuple(full)
+
     def _at_outputs(self, zeros: _Zeros, *grads: Any) -> tuple[Any, ...]:
+        if not _C._run_serves(self.functions[1]):
+            return zeros(grads)
         new = _spread(grads, self.output_slots, self.output_count)
         for hook in self.user_pre_hooks:
             new = _replaced("Backward pre", "grad_output", hook(self.module, new), new)
@@ -170,10 +192,15 @@ def _slots(values: tuple[Any, ...]) -> list[int]:
 
 def _may_be_written(tensor: Tensor, among: list[Tensor]) -> bool:
     """Whether writes to an alias of ``tensor`` can be given to it: it must own its history."""
-    if tensor.grad_fn is None or tensor._base is not None:
+    if tensor.grad_fn is None or tensor._base is not None or _C._vmap_depth():
         return False
-    place = tensor.untyped_storage().data_ptr()
-    return sum(other.untyped_storage().data_ptr() == place for other in among) == 1
+    place = _place(tensor)
+    return sum(1 for other in among if _place(other) == place) == 1
+
+
+def _place(tensor: Tensor) -> int:
+    """What tensors that share memory have in common."""
+    return tensor.untyped_storage().data_ptr()
 
 
 def _spread(grads: tuple[Any, ...], slots: list[int], count: int) -> tuple[Any, ...]:
@@ -209,14 +236,21 @@ def _make_point_class() -> Any:
     """The identity Function, made on first use."""
 
     class BackwardHookFunction(Function):
+        generate_vmap_rule = (
+            True  # a call for all samples runs the hooks once, in a vmap of its own
+        )
+
         @staticmethod
         def forward(
-            ctx: Any, run: Callable[..., Any], writable: list[bool], *tensors: Tensor
+            run: Callable[..., Any], writable: list[bool], *tensors: Tensor
         ) -> tuple[Any, ...]:
-            ctx.run = run
-            ctx.set_materialize_grads(False)
             pairs = zip(tensors, writable, strict=True)
             return tuple(t.detach() if w else t.view_as(t) for t, w in pairs)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            ctx.run = inputs[0]
+            ctx.set_materialize_grads(False)
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:

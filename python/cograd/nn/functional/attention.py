@@ -213,8 +213,8 @@ def multi_head_attention_forward(
             out, shown = scaled_dot_product_attention(q, k, v, mask, rate), None
     out = out.permute(2, 0, 1, 3).reshape(length, batch, embed_dim_to_check)
     out = linear(out, out_proj_weight, out_proj_bias)
-    if shown is not None and average_attn_weights:
-        shown = shown.mean(1)
+    if shown is not None:  # never what the output is made of, which does not depend on it
+        shown = shown.mean(1) if average_attn_weights else shown.view(shown.shape)
     if not batched:
         return out.squeeze(1), None if shown is None else shown.squeeze(0)
     return out, shown

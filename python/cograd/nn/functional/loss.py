@@ -11,7 +11,6 @@ import cograd
 from cograd import _C, Tensor
 
 from .._reduction import legacy_reduction, reduce_loss
-from .activation import logsigmoid
 from .distance import pairwise_distance
 
 __all__ = [
@@ -391,7 +390,10 @@ def soft_margin_loss(
     if _C._autocast_enabled():
         input, target = _C._autocast_wide(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
-    losses = -logsigmoid(target * input)
+    z = target * input
+    below = z < 0  # exp(-|z|) keeps its digits in derivatives of every order, 1 - sigmoid does not
+    low, high = z.masked_fill(below.logical_not(), 0), z.masked_fill(below, 0)
+    losses = cograd.where(below, low.exp().log1p() - low, (-high).exp().log1p())
     if losses.shape != input.shape:
         raise RuntimeError(
             f"soft_margin_loss(): target of shape {list(target.shape)} does not broadcast to the "

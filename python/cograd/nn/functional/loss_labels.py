@@ -57,7 +57,9 @@ def ctc_loss(
 
 
 def _rows(name: str, input: Tensor) -> Tensor:
-    if input.dim() not in (1, 2) or input.shape[-1] == 0:
+    if input.dim() == 0:
+        return input.reshape(1, 1)
+    if input.dim() > 2 or input.shape[-1] == 0:
         raise RuntimeError(
             f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
             f"{list(input.shape)}"
@@ -77,7 +79,7 @@ def multi_margin_loss(
 ) -> Tensor:
     """Sum of max(0, margin - x[y] + x[j])^p over j other than the class y, divided by C.
 
-    ``input`` (N, C) or (C), ``target`` (N) or (); weights (C) multiply the terms of their class.
+    ``input`` (N, C), (C) or (), ``target`` (N) or (); weights (C) multiply their classes' terms.
     """
     if _C._autocast_enabled():
         (input,) = _C._autocast_wide(input)
@@ -100,8 +102,8 @@ def multi_margin_loss(
         z = z * weight[y]
     own = cograd.arange(x.shape[1]) == y
     losses = z.masked_fill(own, 0).sum(1) / x.shape[1]
-    if input.dim() == 1 and reduction == "none":
-        return losses.squeeze(0)
+    if reduction == "none":
+        return losses.reshape(target.shape)
     return reduce_loss(losses, reduction)
 
 
@@ -120,7 +122,8 @@ def multilabel_margin_loss(
         (input,) = _C._autocast_wide(input)
     reduction = legacy_reduction(size_average, reduce, reduction)
     x = _rows("multilabel_margin_loss", input)
-    if target.shape != input.shape:
+    one = input.dim() < 2 and target.dim() < 2 and input.numel() == target.numel() == 1
+    if target.shape != input.shape and not one:
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
@@ -131,7 +134,7 @@ def multilabel_margin_loss(
     pairs = (1 - x.gather(1, at).unsqueeze(2) + x.unsqueeze(1)).relu()
     counts = given.unsqueeze(2) & (labelled == 0).unsqueeze(1)
     losses = pairs.masked_fill(counts.logical_not(), 0).sum((1, 2)) / x.shape[1]
-    if input.dim() == 1 and reduction == "none":
+    if input.dim() < 2 and reduction == "none":
         return losses.squeeze(0)
     return reduce_loss(losses, reduction)
 

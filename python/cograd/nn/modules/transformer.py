@@ -58,7 +58,26 @@ def _get_clones(module: Module, count: int) -> ModuleList:
 
 
 class _Layer(Module):
-    """What both layers have: the feed-forward part and the order of norm and sum."""
+    """What both layers have. Programs override the blocks, so forward calls them as torch does."""
+
+    def _sa_block(
+        self,
+        x: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        return self.dropout1(  # type: ignore[no-any-return]
+            self.self_attn(
+                x,
+                x,
+                x,
+                attn_mask=attn_mask,
+                key_padding_mask=key_padding_mask,
+                is_causal=is_causal,
+                need_weights=False,
+            )[0]
+        )
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))  # type: ignore[no-any-return]
@@ -140,25 +159,16 @@ class TransformerEncoderLayer(_Layer):
         is_causal: bool = False,
     ) -> Tensor:
         """(S, N, E) to (S, N, E); masks as those of MultiheadAttention."""
-
-        def attend(x: Tensor) -> Tensor:
-            x = self.self_attn(
-                x,
-                x,
-                x,
-                attn_mask=src_mask,
-                key_padding_mask=src_key_padding_mask,
-                need_weights=False,
-                is_causal=is_causal,
-            )[0]
-            return self.dropout1(x)  # type: ignore[no-any-return]
-
         x = src
+        masks = (src_mask, src_key_padding_mask)
         if self.norm_first:
-            x = x + attend(self.norm1(x))
-            return x + self.dropout2(self._feed_forward(self.norm2(x)))  # type: ignore[no-any-return]
-        x = self.norm1(x + attend(x))
-        return self.norm2(x + self.dropout2(self._feed_forward(x)))  # type: ignore[no-any-return]
+            x = x + self._sa_block(self.norm1(x), *masks, is_causal=is_causal)
+            return x + self._ff_block(self.norm2(x))
+        x = self.norm1(x + self._sa_block(x, *masks, is_causal=is_causal))
+        return self.norm2(x + self._ff_block(x))  # type: ignore[no-any-return]
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        return self.dropout2(self._feed_forward(x))  # type: ignore[no-any-return]
 
 
 class TransformerDecoderLayer(_Layer):
@@ -244,41 +254,39 @@ class TransformerDecoderLayer(_Layer):
         memory_is_causal: bool = False,
     ) -> Tensor:
         """(T, N, E) and the encoder's output (S, N, E) to (T, N, E)."""
-
-        def attend(x: Tensor) -> Tensor:
-            return self.dropout1(  # type: ignore[no-any-return]
-                self.self_attn(
-                    x,
-                    x,
-                    x,
-                    attn_mask=tgt_mask,
-                    key_padding_mask=tgt_key_padding_mask,
-                    is_causal=tgt_is_causal,
-                    need_weights=False,
-                )[0]
-            )
-
-        def look(x: Tensor) -> Tensor:
-            return self.dropout2(  # type: ignore[no-any-return]
-                self.multihead_attn(
-                    x,
-                    memory,
-                    memory,
-                    attn_mask=memory_mask,
-                    key_padding_mask=memory_key_padding_mask,
-                    is_causal=memory_is_causal,
-                    need_weights=False,
-                )[0]
-            )
-
         x = tgt
+        masks = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        seen = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         if self.norm_first:
-            x = x + attend(self.norm1(x))
-            x = x + look(self.norm2(x))
-            return x + self.dropout3(self._feed_forward(self.norm3(x)))  # type: ignore[no-any-return]
-        x = self.norm1(x + attend(x))
-        x = self.norm2(x + look(x))
-        return self.norm3(x + self.dropout3(self._feed_forward(x)))  # type: ignore[no-any-return]
+            x = x + self._sa_block(self.norm1(x), *masks)
+            x = x + self._mha_block(self.norm2(x), *seen)
+            return x + self._ff_block(self.norm3(x))
+        x = self.norm1(x + self._sa_block(x, *masks))
+        x = self.norm2(x + self._mha_block(x, *seen))
+        return self.norm3(x + self._ff_block(x))  # type: ignore[no-any-return]
+
+    def _mha_block(
+        self,
+        x: Tensor,
+        mem: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        return self.dropout2(  # type: ignore[no-any-return]
+            self.multihead_attn(
+                x,
+                mem,
+                mem,
+                attn_mask=attn_mask,
+                key_padding_mask=key_padding_mask,
+                is_causal=is_causal,
+                need_weights=False,
+            )[0]
+        )
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        return self.dropout3(self._feed_forward(x))  # type: ignore[no-any-return]
 
 
 class TransformerEncoder(Module):

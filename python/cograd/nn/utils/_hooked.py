@@ -12,6 +12,7 @@ from cograd import Tensor
 from .. import functional as F
 from ..modules.module import Module
 from ..parameter import Parameter
+from ._norms import writing
 
 
 class WeightNorm:
@@ -116,7 +117,7 @@ class SpectralNorm:
         u, v = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
         matrix = self.matrix_of(weight)
         if do_power_iteration:
-            with cograd.no_grad():
+            with writing(u, v), cograd.no_grad():
                 for _ in range(self.n_power_iterations):
                     v.copy_(F.normalize(matrix.detach().t() @ u, dim=0, eps=self.eps))
                     u.copy_(F.normalize(matrix.detach() @ v, dim=0, eps=self.eps))

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from cograd import Tensor
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from cograd import _C, Tensor
 
 from .. import functional as F
 
@@ -16,3 +19,8 @@ def power_iteration(
         u = F.normalize(matrix @ v, dim=0, eps=eps)
         v = F.normalize(matrix.mH @ u, dim=0, eps=eps)
     return u, v
+
+
+def writing(*buffers: Tensor) -> AbstractContextManager[Any]:
+    """The scope in which a module writes buffers that a transform's function has captured."""
+    return _C._function_scope(buffers, False) if _C._within_function() else nullcontext()

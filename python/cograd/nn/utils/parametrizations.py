@@ -11,7 +11,7 @@ from cograd import Tensor
 from .. import functional as F
 from ..modules.module import Module
 from . import parametrize
-from ._norms import power_iteration
+from ._norms import power_iteration, writing
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
@@ -204,7 +204,7 @@ class _SpectralNorm(Module):
         return weight.movedim(self.dim, 0).flatten(1)
 
     def _iterate(self, matrix: Tensor, times: int) -> None:
-        with cograd.no_grad():
+        with writing(self._u, self._v), cograd.no_grad():
             u, v = power_iteration(matrix.detach(), self._u, self._v, times, self.eps)
             self._u.copy_(u)
             self._v.copy_(v)

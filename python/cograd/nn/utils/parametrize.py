@@ -78,7 +78,7 @@ class ParametrizationList(ModuleList):
         shape, dtype = original.shape, original.dtype
         with cograd.no_grad():
             new: Any = original
-            for module in reversed(list(self)):
+            for module in reversed(self._chain()):
                 if hasattr(module, "right_inverse"):
                     try:
                         new = module.right_inverse(new)
@@ -104,6 +104,16 @@ class ParametrizationList(ModuleList):
             self._keep_several(original, new)
         if not unsafe:
             self._check(self(), shape, dtype)
+
+    def _chain(self) -> list[Module]:
+        """The parametrizations; a list whose ``original`` has one has another module beside."""
+        return [self._modules[str(i)] for i in range(self._count())]
+
+    def _count(self) -> int:
+        count = 0
+        while str(count) in self._modules:
+            count += 1
+        return count
 
     def _keep_several(self, original: Tensor, new: Sequence[Any]) -> None:
         for i, tensor in enumerate(new):
@@ -138,33 +148,59 @@ class ParametrizationList(ModuleList):
         """Makes the originals those that give ``value``."""
         with cograd.no_grad():
             new: Any = value
-            for module in reversed(list(self)):
+            for module in reversed(self._chain()):
                 if not hasattr(module, "right_inverse"):
                     raise RuntimeError(
                         f"parametrization {type(module).__name__} does not implement right_inverse."
                     )
                 new = module.right_inverse(new)
-            values = [new] if self.is_tensor else list(new)
-            if len(values) != self.ntensors or not all(isinstance(v, Tensor) for v in values):
+            names = self._names()
+            for i, tensor in enumerate(self._inverted(new)):
+                self._replace(i, names[i], tensor)
+
+    def _inverted(self, new: Any) -> list[Tensor]:
+        if self.is_tensor:
+            if not isinstance(new, Tensor):
                 raise ValueError(
-                    f"'right_inverse' must return {self.ntensors} tensors, as when it was "
-                    "registered"
+                    f"`right_inverse` should return a tensor. Got {type(new).__name__}"
                 )
-            for name, tensor in zip(self._names(), values):
-                old = getattr(self, name)
-                if old.dtype != tensor.dtype:
-                    raise ValueError(
-                        f"The tensor returned by `right_inverse` has dtype {tensor.dtype} while "
-                        f"`{name}` has dtype {old.dtype}"
-                    )
-                old.data = tensor.detach()
+            return [new]
+        if not isinstance(new, Sequence):
+            raise ValueError(
+                f"'right_inverse' must return a sequence of tensors. Got {type(new).__name__}."
+            )
+        if len(new) != self.ntensors:
+            raise ValueError(
+                "'right_inverse' must return a sequence of tensors of length "
+                f"{self.ntensors}. Got a sequence of length {len(new)}."
+            )
+        for i, tensor in enumerate(new):
+            if not isinstance(tensor, Tensor):
+                raise ValueError(
+                    "`right_inverse` must return a sequence of tensors. "
+                    f"Got element {i} of type {type(tensor).__name__}"
+                )
+        return list(new)
+
+    def _replace(self, i: int, name: str, tensor: Tensor) -> None:
+        old = getattr(self, name)
+        if old.dtype != tensor.dtype:
+            which = "The tensor" if self.is_tensor else f"Tensor {i}"
+            raise ValueError(
+                f"{which} returned by `right_inverse` has dtype {tensor.dtype} while "
+                f"`{name}` has dtype {old.dtype}"
+            )
+        if is_parametrized(self, name):
+            setattr(self, name, tensor)
+        else:
+            old.data = tensor.detach()
 
     def _names(self) -> list[str]:
         return ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
 
     def forward(self) -> Tensor:
         """The parametrized tensor."""
-        modules = list(self)
+        modules = self._chain()
         value = modules[0](*(getattr(self, name) for name in self._names()))
         for module in modules[1:]:
             value = module(value)
@@ -211,6 +247,39 @@ def _give_property(module: Module, name: str) -> None:
     setattr(type(module), name, property(get, put))
 
 
+def _check_added(name: str, old: Tensor, parametrization: Any) -> None:
+    """Raises if a parametrization behind others, or its inverse, gives something unlike ``old``."""
+    new = parametrization(old)
+    if not isinstance(new, Tensor):
+        raise ValueError(f"A parametrization must return a tensor. Got {type(new).__name__}.")
+    for what in ("dtype", "shape"):
+        was, is_now = getattr(old, what), getattr(new, what)
+        if was != is_now:
+            raise ValueError(
+                f"Registering a parametrization may not change the {what} of the tensor, unless "
+                f"the `unsafe` flag is enabled.\nmodule.{name}.{what}: {was}\n"
+                f"parametrization(module.{name}).{what}: {is_now}"
+            )
+    if not hasattr(parametrization, "right_inverse"):
+        return
+    try:
+        back = parametrization.right_inverse(new)
+    except NotImplementedError:
+        return
+    if not isinstance(back, Tensor):
+        raise ValueError(
+            f"parametrization.right_inverse must return a tensor. Got: {type(back).__name__}"
+        )
+    for what in ("dtype", "shape"):
+        was, is_now = getattr(old, what), getattr(back, what)
+        if was != is_now:
+            raise ValueError(
+                "The tensor returned by parametrization.right_inverse must have the same "
+                f"{what} as module.{name}, unless the `unsafe` flag is enabled.\n"
+                f"module.{name}.{what}: {was}\nreturned {what}: {is_now}"
+            )
+
+
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
@@ -231,9 +300,8 @@ def register_parametrization(
     if is_parametrized(module, tensor_name):
         chain: Any = module.parametrizations[tensor_name]
         if not unsafe:
-            old = getattr(module, tensor_name)
-            chain._check(parametrization(old), old.shape, old.dtype)
-        chain.append(parametrization)
+            _check_added(tensor_name, getattr(module, tensor_name), parametrization)
+        chain.add_module(str(chain._count()), parametrization)
         chain.unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:
         original = getattr(module, tensor_name)
@@ -314,7 +382,7 @@ def transfer_parametrizations_and_params(
         if not hasattr(to_module, name):
             setattr(to_module, name, copy.deepcopy(Parameter(getattr(from_module, name).detach())))
         source: Any = from_module.parametrizations[name]
-        for parametrization in source:
+        for parametrization in source._chain():
             register_parametrization(to_module, name, parametrization)
         target: Any = to_module.parametrizations[name]
         for kept in source._names():

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "ops/nn/running_stats.h"
+
+#include "autograd/batch.h"
+#include "autograd/function_scope.h"
+#include "autograd/levels.h"
+#include "ops/core/constants.h"
+#include "ops/core/ops.h"
+#include "ops/core/overlap.h"
+
+namespace cograd {
+
+namespace {
+
+// A module's statistics were captured by a function that a transform runs; torch writes them.
+class MayWrite {
+ public:
+  explicit MayWrite(const Tensor& t) : within_(within_function()) {
+    const Tensor memory = memory_of(t);
+    if (within_) enter_function({&memory, 1});
+  }
+  ~MayWrite() {
+    if (within_) leave_function();
+  }
+  MayWrite(const MayWrite&) = delete;
+  MayWrite& operator=(const MayWrite&) = delete;
+
+ private:
+  bool within_;
+};
+
+void check_no_tangent(const char* op, const Tensor& t, const char* name) {
+  COGRAD_CHECK(!t.defined() || !(has_tangent_here(t) || has_tangent_here(memory_of(t))), op,
+               "(): ", name,
+               " has a forward gradient (a tangent), of which the result has none. Detach it, "
+               "or write the formula in other ops.");
+}
+
+void move(const Tensor& running, const Tensor& value, double momentum) {
+  if (!running.defined()) return;
+  const MayWrite scope(running);
+  const GradGuard no_grad(false);
+  copy_(running, cast(running * (1 - momentum) + value * momentum, running.dtype()));
+}
+
+}  // namespace
+
+RunningStats::RunningStats(const char* op, const Tensor& mean, const Tensor& var)
+    : op_(op), mean_(mean), var_(var) {
+  check_constant("native_batch_norm", mean, "running_mean");
+  check_constant("native_batch_norm", var, "running_var");
+  check_no_tangent(op, mean, "running_mean");
+  check_no_tangent(op, var, "running_var");
+}
+
+void RunningStats::check_writable(const Tensor& x) const {
+  const GradGuard no_grad(false);
+  for (const Tensor* t : {&mean_, &var_}) {
+    if (!t->defined()) continue;
+    const LevelId level = is_batched(x) ? batch_level(x) : 0;
+    COGRAD_CHECK(level == 0 || (is_batched(*t) && batch_level(*t) >= level), op_,
+                 "(): the input has a value for each sample of a vmap, but ",
+                 t == &mean_ ? "running_mean" : "running_var",
+                 ", which is updated in place, has not. Give each sample its own (see "
+                 "func.stack_module_state), or use a norm without running statistics (see "
+                 "func.replace_all_batch_norm_modules_).");
+    const MayWrite scope(*t);
+    check_inplace(memory_of(*t), op_, false);
+    check_distinct(op_, memory_of(*t));
+  }
+}
+
+void RunningStats::update(const Tensor& mean, const Tensor& var, int64_t count,
+                          double momentum) const {
+  move(mean_, mean, momentum);
+  if (!var_.defined()) return;
+  const GradGuard no_grad(false);
+  const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
+  move(var_, var * unbiased, momentum);
+}
+
+}  // namespace cograd

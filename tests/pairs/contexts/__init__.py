@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a call is put into: checkpoints, packs, hooks, copies. `all_contexts()`: name -> Context."""
+
+from functools import cache
+
+
+class Context:
+    """Makes of a function one with the same results and gradients."""
+
+    plain_only = False  # leaves and plain backward, not under a transform
+    backward_only = False  # backward(), not gradients of chosen leaves
+    whole_only = False  # needs all results at once, not under vmap
+    most = 9  # how often it may be differentiated
+    forward = True  # forward mode goes through it
+    vmap = True
+    changes_values = False  # the reference is inside of it too
+    dtype = None
+    around = None  # makes a context manager for the whole of a cell, backward too
+    factor = 1  # what a hook multiplies each pass of reverse mode by
+
+    def __init__(self, name, wrap=None, prepare=None, **facts):
+        self.name = name
+        self.wrap = wrap or (lambda case, f: f)
+        self.prepare = prepare or (lambda case: None)
+        for key, value in facts.items():
+            assert hasattr(self, key), key
+            setattr(self, key, value)
+
+    def refuses(self, case):
+        return None
+
+
+@cache
+def all_contexts():
+    from pairs.contexts import checkpoints, copies, hooks, modes, packs
+
+    found = [m for part in (checkpoints, packs, hooks, copies, modes) for m in part.CONTEXTS]
+    return {c.name: c for c in found}

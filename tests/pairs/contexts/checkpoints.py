@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checkpoints: both forms, nested, of pairs of results, with and without the random state."""
+
+from pairs.contexts import Context
+from pairs.package import T
+
+checkpoint = T.utils.checkpoint.checkpoint
+
+
+def without_reentry(case, f):
+    return lambda *x: checkpoint(f, *x, use_reentrant=False)
+
+
+def with_reentry(case, f):
+    return lambda *x: checkpoint(f, *x, use_reentrant=True)
+
+
+def nested(case, f):
+    def inner(*x):
+        return checkpoint(f, *[t * 1 for t in x], use_reentrant=False)
+
+    return lambda *x: checkpoint(inner, *x, use_reentrant=False)
+
+
+def mixed(case, f):
+    def inner(*x):
+        return checkpoint(f, *[t * 1 for t in x], use_reentrant=False)
+
+    return lambda *x: checkpoint(inner, *x, use_reentrant=True)
+
+
+def whole_recomputed(case, f):
+    def run(*x):
+        with T.utils.checkpoint.set_checkpoint_early_stop(False):
+            return checkpoint(f, *x, use_reentrant=False)
+
+    return run
+
+
+def by_keyword(case, f):
+    """The inputs are not arguments: the function closes over them."""
+    return lambda *x: checkpoint(lambda: f(*x), use_reentrant=False)
+
+
+def detached_result(case, f):
+    """A result that is not part of the loss is recomputed too."""
+
+    def run(*x):
+        return checkpoint(lambda *y: (f(*y), y[0].exp() if y else None), *x, use_reentrant=False)[0]
+
+    return run
+
+
+class Reentrant(Context):
+    """Goes by what is given: without inputs that require grad there is no backward."""
+
+    def refuses(self, case):
+        return None if case.inputs else "no inputs"
+
+
+CONTEXTS = [
+    Context("checkpoint", without_reentry),
+    Reentrant("reentrant checkpoint", with_reentry, plain_only=True, backward_only=True, most=1),
+    Context("nested checkpoint", nested),
+    Reentrant("checkpoint in a reentrant one", mixed, plain_only=True, backward_only=True, most=1),
+    Context("checkpoint without early stop", whole_recomputed),
+    Context("checkpoint of a closure", by_keyword),
+    Context("checkpoint with one more result", detached_result),
+]

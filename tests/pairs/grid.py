@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The cells of the grid: subject x form x contexts x measure. `run(cell)` says what is wrong."""
+
+import contextlib
+import itertools
+import random
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+
+from pairs import compare, forms, refusals
+from pairs.contexts import all_contexts
+from pairs.measures import all_measures
+from pairs.subjects import all_subjects
+
+TOLERANCE, SINGLE, DIFFERENCES, HALF = 1e-8, 1e-4, 2e-5, 5e-2
+
+
+@dataclass(frozen=True)
+class Cell:
+    subject: str
+    form: str
+    contexts: tuple  # from the outermost to the innermost
+    measure: str
+
+    def __str__(self):
+        return " @ ".join([self.subject, self.form, " + ".join(self.contexts) or "-", self.measure])
+
+    @classmethod
+    def parse(cls, text):
+        subject, form, contexts, measure = text.rsplit(" @ ", 3)
+        return cls(subject, form, () if contexts == "-" else tuple(contexts.split(" + ")), measure)
+
+
+class Row:
+    """The cells of one subject in one form share what is expected."""
+
+    def __init__(self, subject, form):
+        self.subject, self.form = all_subjects()[subject], form
+        self.references = {}
+
+    def case(self, form=None, dtype=None, contexts=()):
+        case = self.subject.case(form or self.form, dtype)
+        if case is not None:
+            for c in reversed(contexts):
+                with compare.quiet():
+                    c.prepare(case)
+            for t in case.inputs:
+                t.requires_grad_()
+        return case
+
+    @cached_property
+    def sample(self):
+        """A case to ask what fits; None where the form does not fit."""
+        try:
+            return self.case()
+        except Exception as e:
+            return None if self.form in forms.SHAPES else e
+
+    def reference(self, contexts):
+        """The same call without the contexts; those that change values stay."""
+        kept = tuple(c for c in contexts if c.changes_values)
+        if kept not in self.references:
+            dtype = next((c.dtype for c in contexts if c.dtype), None)
+            layout = self.form in forms.LAYOUTS
+            form = f"values of {self.form}" if layout else self.form
+
+            def wrap(case, f):
+                for c in reversed(kept):
+                    f = c.wrap(case, f)
+                return f
+
+            self.references[kept] = compare.Reference(lambda: self.case(form, dtype, kept), wrap)
+        return self.references[kept]
+
+
+def refuses(row, contexts, measure):
+    """Why the cell is none, or None: what torch's documentation excludes as well."""
+    sample = row.sample
+    if sample is None:
+        return "the form is not for this subject"
+    if isinstance(sample, Exception):
+        return None  # running it raises what was raised
+    if (measure.kind == "optimizer") != (row.subject.kind == "optimizer"):
+        return "optimizers are stepped, others are differentiated"
+    if (reason := measure.refuses(sample)) is not None:
+        return reason
+    if row.subject.reads_memory and (measure.batched or row.form in forms.LAYOUTS):
+        return "the values depend on where the elements are"
+    if row.form == "expanded" and row.subject.kind == "op" and "S(" in row.subject.name:
+        return "a matrix of equal rows is singular"
+    if row.form == "empty" and getattr(measure, "number", False):
+        return "a derivative of nothing: a mean's is NaN"
+    if sum(c.around is not None for c in contexts) > 1:
+        return "modes that do not nest"
+    for c in contexts:
+        if (reason := c.refuses(sample)) is not None:
+            return reason
+        if c.factor != 1 and (measure.kind or not measure.exact):
+            return f"{c.name}: changes the steps"
+        if c.plain_only and not measure.direct:
+            return f"{c.name}: leaves and plain backward only"
+        if c.backward_only and (measure.inputs_only or not measure.exact):
+            return f"{c.name}: backward() only"
+        if measure.order > c.most:
+            return f"{c.name}: first derivatives only"
+        if measure.forward and not c.forward:
+            return f"{c.name}: not in forward mode"
+        if not c.vmap and measure.batched:
+            return f"{c.name}: not under vmap"
+        if not measure.exact and c.dtype:
+            return "differences need float64"
+        if c.factor != 1 and (
+            measure.reverse is None or (measure.order == 2 and sample.parameters())
+        ):
+            return f"{c.name}: no one factor"
+    if row.subject.has_state and any("checkpoint" in c.name for c in contexts):
+        return "the recomputation starts from a later state"
+    if not row.subject.has_derivative and not measure.exact:
+        return "the gradient is not that of the values"
+    if row.subject.is_random and measure.batched:
+        return "random numbers of samples"
+    return None
+
+
+def scaled(contexts, measure, want):
+    """What hooks that multiply make of the expected gradients of inputs."""
+    factor = 1
+    for c in contexts:
+        if c.factor != 1 and measure.order:
+            factor *= c.factor**measure.reverse
+    if factor == 1:
+        return want
+    return {
+        k: v
+        if v is None or k.startswith("result") or (measure.direct and "module" in k)
+        else v * factor
+        for k, v in want.items()
+    }
+
+
+def run_cell(row, contexts, measure):
+    """None, or what is wrong; "" where there is nothing to compare."""
+    if refuses(row, contexts, measure):
+        return ""
+    names = tuple(c.name for c in contexts)
+    with compare.quiet():
+        want = row.reference(contexts).of(measure)
+        try:
+            got = evaluate(row, contexts, measure)
+        except Exception as e:
+            return judge_raise(row, names, measure, e, want)
+        if isinstance(want, Exception):
+            nothing = (compare.NoDerivative, NotImplementedError)
+            if isinstance(want, nothing) or row.form in forms.SHAPES:
+                return ""
+            return f"works; the plain call raises {said(want)}"
+        return judge_values(row, contexts, measure, got, want)
+
+
+def evaluate(row, contexts, measure):
+    dtype = next((c.dtype for c in contexts if c.dtype), None)
+    with contextlib.ExitStack() as stack:
+        for c in contexts:
+            stack.enter_context(c.around() if c.around else contextlib.nullcontext())
+        case = row.case(dtype=dtype, contexts=contexts)
+        f = case.f if measure.direct else case.pure
+        for c in reversed(contexts):
+            f = c.wrap(case, f)
+        return measure.run(case, f)
+
+
+def judge_raise(row, names, measure, error, want):
+    if isinstance(want, Exception):
+        return ""  # the plain call raises as well: no cell
+    if isinstance(error, compare.NoDerivative) or "does not require grad" in str(error):
+        if not nothing_expected(want):
+            return f"{error}, where the plain call's derivative is not zero"
+        return ""
+    if refusals.reason(row.subject, row.form, names, measure, error):
+        return ""
+    return f"raises {said(error)}"
+
+
+def nothing_expected(want):
+    return all(
+        v is None or not bool((v != 0).any())
+        for k, v in want.items()
+        if k.startswith(("gradient", "derivative"))
+    )
+
+
+def judge_values(row, contexts, measure, got, want):
+    want = scaled(contexts, measure, dict(want))
+    for key in [k for k in got if k.startswith("seen ")]:
+        if (expected := want.get("gradient of " + key[5:])) is not None:
+            want[key] = expected
+    tolerance = TOLERANCE if measure.exact else DIFFERENCES
+    if any(c.dtype for c in contexts):
+        tolerance = SINGLE if measure.direct else HALF  # batches are rounded to bfloat16 elsewhere
+    try:
+        compare.compare(got, want, tolerance)
+    except compare.Differs as e:
+        return str(e)
+    except Exception as e:
+        return f"what it gives cannot be read: {said(e)}"
+    return None
+
+
+def said(error):
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def run(cell):
+    row = Row(cell.subject, cell.form)
+    contexts = tuple(all_contexts()[n] for n in cell.contexts)
+    return run_cell(row, contexts, all_measures()[cell.measure])
+
+
+def chance(text):
+    """A number in [0, 1) that depends on the text alone."""
+    return zlib.crc32(text.encode()) / 2**32
+
+
+PARTS = ("none", "single", "pair", "form none", "form single")
+
+
+def places(part):
+    """The forms and stacks of contexts of a part of the grid."""
+    named = [(name,) for name in all_contexts()]
+    stacks = {
+        "none": [()],
+        "single": named,
+        "pair": [a + b for a in named for b in named],
+    }[part.removeprefix("form ")]
+    return list(forms.FORMS[1:] if part.startswith("form") else ("plain",)), stacks
+
+
+def cells_of(subject, seed, share):
+    """The cells to run, of each part as many as `share(part, subject, order)` says."""
+    draw = random.Random(f"{seed} {subject.name}")
+    for part in PARTS:
+        some, stacks = places(part)
+        for order in (1, 2):
+            measures = [m.name for m in all_measures().values() if max(m.order, 1) == order]
+            wanted = share(part, subject, order)
+            if wanted >= 1:
+                for form, stack, measure in itertools.product(some, stacks, measures):
+                    yield Cell(subject.name, form, stack, measure)
+                continue
+            count = len(some) * len(stacks) * len(measures) * wanted
+            for _ in range(int(count + draw.random())):
+                places_drawn = draw.choice(some), draw.choice(stacks), draw.choice(measures)
+                yield Cell(subject.name, *places_drawn)
+
+
+def run_cells(cells, found, note=lambda text: None):
+    """Runs one subject's cells; `found(cell, text)` for what is wrong. Counts those that ran."""
+    rows, ran, empty = {}, 0, 0
+    for cell in cells:
+        row = rows.get(cell.form) or Row(cell.subject, cell.form)
+        rows[cell.form] = row
+        if row.sample is None:
+            continue
+        note(str(cell))
+        contexts = tuple(all_contexts()[n] for n in cell.contexts)
+        seen = run_cell(row, contexts, all_measures()[cell.measure])
+        ran += seen != ""
+        empty += seen == ""
+        if seen:
+            found(cell, seen)
+    return ran, empty

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Cells that raise here and may: torch 2.13 raises as well, or docs/differences.md says so.
+
+A line has patterns of the subject, the contexts, the measure and the error's text, and the reason.
+"""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Refusal:
+    reason: str
+    error: str
+    subject: str = ""
+    contexts: str = ""
+    measure: str = ""
+    form: str = ""
+
+    def fits(self, subject, form, contexts, measure, error):
+        places = (
+            (self.subject, subject.name),
+            (self.form, form),
+            (self.contexts, " + ".join(contexts)),
+            (self.measure, measure.name),
+            (self.error, f"{type(error).__name__}: {error}"),
+        )
+        return all(re.search(pattern, text) for pattern, text in places)
+
+
+WRITES = "vmap: .*is not possible: what is written has a value for each sample"
+REFUSALS = [
+    Refusal(
+        "NumPy has no bfloat16",
+        "NumPy has no bfloat16|ScalarType BFloat16",
+        contexts="NumPy|nested packs",
+    ),
+    Refusal(
+        # docs/differences.md: pickle of a result in a graph; deepcopy raises in both
+        "the older weight_norm keeps a weight that is no leaf",
+        "deepcopy protocol|cannot pickle a Tensor that is not a leaf",
+        subject=r"utils\.(weight|spectral)_norm",
+    ),
+    Refusal(
+        "vmap of running statistics, which are one for all samples (torch: batching rule raises)",
+        WRITES,
+        subject=r"BatchNorm|InstanceNorm",
+        measure="^(?!ensemble)",  # where the inputs, and so the statistics, have no samples
+    ),
+    Refusal(
+        "the loss asks whether a variance is negative", r"vmap: .*\.item\(\)", subject="GaussianNLL"
+    ),
+    Refusal(
+        "parametrized modules are not pickled", "Serialization of parametrized", contexts="pickle"
+    ),
+    Refusal("a state that power iteration writes", WRITES, subject="spectral_norm"),
+    Refusal(
+        "hooks that are lambdas have no name to pickle",
+        "pickle",
+        contexts="pickle.*hooks|hooks.*pickle",
+    ),
+]
+
+
+def reason(subject, form, contexts, measure, error):
+    """Why the error is one of torch's too; None where it is not."""
+    for refusal in REFUSALS:
+        if refusal.fits(subject, form, contexts, measure, error):
+            return refusal.reason
+    return None
