@@ -6,6 +6,7 @@
 #include "kernels/lapack.h"
 #include "ops/core/autocast.h"
 #include "ops/linalg/linalg.h"
+#include "ops/shape/geometry.h"
 
 namespace cograd {
 
