@@ -123,10 +123,12 @@ class COGRAD_API CustomCall {
       return finish_handles(outputs, declared);
     finish_wholes(outputs, declared);
   }
-  // Afterwards, with what backward reads in its place: the tangents of the outputs, if any.
+  // Afterwards, with what backward reads in its place: the tangents of the outputs, if any. Then
+  // saved-tensor hooks see what was saved.
   void give_tangents(std::span<Tensor> outputs, const Declared& declared) {
     if (!levels_.empty()) [[unlikely]]
       give_tangents_at_levels(outputs, declared);
+    if (recording_) pack_saved(node_);
   }
   bool untouched(TensorImpl* t) const noexcept;  // an input that nothing is known to have written
   bool is_input(const TensorImpl* t) const noexcept;

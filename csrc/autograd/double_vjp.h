@@ -2,29 +2,9 @@
 // The tangent of a recorded operation, from nothing but its backward.
 #pragma once
 #include "autograd/engine.h"
+#include "autograd/tensor_set.h"
 
 namespace cograd {
-
-// A few tensors, and those of a set around it. Compared by identity.
-class TensorSet {
- public:
-  explicit TensorSet(const TensorSet* around) noexcept
-      : around_(around),
-        recording_(around != nullptr ? around->recording_ : thread_state.grad_enabled) {}
-  // Whether the caller of the outermost one records.
-  bool recording() const noexcept { return recording_; }
-  void add(const TensorImpl* t) { list_.push_back(t); }
-  bool contains(const TensorImpl* t) const noexcept {
-    for (const TensorImpl* p : list_)
-      if (p == t) return true;
-    return around_ != nullptr && around_->contains(t);
-  }
-
- private:
-  SmallVec<const TensorImpl*, 4> list_;
-  const TensorSet* around_;
-  bool recording_;
-};
 
 // An edge to nowhere for an input whose gradient a rule asks for itself; owned.
 COGRAD_API Edge wanted_edge();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "autograd/function_scope.h"
 #include "autograd/run.h"
 
 namespace cograd {
@@ -91,8 +92,9 @@ void Run::set_needs(Node* n, BackwardArgs& args, std::vector<bool>& more) {
 
 namespace {
 
-void call_tensor_hooks(Node& n, std::span<Tensor> grads) {
+void call_tensor_hooks(const Run& run, Node& n, std::span<Tensor> grads) {
   for (const HookEntry& h : hooks_of(n, &NodeExtra::tensor_hooks)) {
+    if (!run.serves(h.scope)) continue;
     std::vector<Tensor> one{grads[h.output_nr]};
     HookCall call{one};
     h.hook->call(call);
@@ -118,9 +120,10 @@ void check_gradients(const Node& n, std::span<const Tensor> grads) {
   }
 }
 
-void call_node_hooks(Node& n, HookList list, std::span<Tensor> values,
+void call_node_hooks(const Run& run, Node& n, HookList list, std::span<Tensor> values,
                      const std::vector<Tensor>* also) {
-  const std::vector<HookEntry> hooks = hooks_of(n, list);
+  std::vector<HookEntry> hooks = hooks_of(n, list);
+  std::erase_if(hooks, [&](const HookEntry& h) { return !run.serves(h.scope); });
   if (hooks.empty()) return;
   std::vector<Tensor> v(values.begin(), values.end());
   for (const HookEntry& h : hooks) {
@@ -140,7 +143,7 @@ Tensor* slot_of(const NodeExtra& extra, const NodeExtra::Retained& r) {
 
 // Computed outside of the lock, and anew if another run has been there meanwhile. A later addition
 // into the slot must not reach the retained gradient: it holds a reference.
-void store_retained(Node& n, const NodeExtra& extra, std::span<Tensor> grads) {
+void store_retained(const Run& run, Node& n, const NodeExtra& extra, std::span<Tensor> grads) {
   std::vector<NodeExtra::Retained> list;
   {
     const std::lock_guard lock(n);
@@ -148,7 +151,7 @@ void store_retained(Node& n, const NodeExtra& extra, std::span<Tensor> grads) {
   }
   for (const auto& r : list) {
     const Tensor& g = grads[r.output_nr];
-    if (!g.defined()) continue;
+    if (!g.defined() || !run.serves(r.scope)) continue;
     Tensor before, sum;
     for (bool stored = false; !stored;) {
       before.reset();
@@ -221,10 +224,10 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
   std::span<Tensor> grad_span(grads.data(), grads.size());
 
   NodeExtra* extra = n->extra_or_null();
-  if (extra != nullptr && (mine.needed || mine.captured)) call_tensor_hooks(*n, grad_span);
+  if (extra != nullptr && (mine.needed || mine.captured)) call_tensor_hooks(*this, *n, grad_span);
   if (mine.needed || mine.captured) check_gradients(*n, grad_span);
   if (mine.captured) capture(n, grad_span);
-  if (extra != nullptr) store_retained(*n, *extra, grad_span);
+  if (extra != nullptr) store_retained(*this, *n, *extra, grad_span);
   const auto edges = n->edges();
   if (!mine.needed) {
     for (const Edge& e : edges)
@@ -233,7 +236,7 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
     return;
   }
   if (extra != nullptr && has_hooks(*n, &NodeExtra::pre_hooks)) {
-    call_node_hooks(*n, &NodeExtra::pre_hooks, grad_span, nullptr);
+    call_node_hooks(*this, *n, &NodeExtra::pre_hooks, grad_span, nullptr);
     check_gradients(*n, grad_span);
   }
   std::vector<Tensor> kept;  // post hooks see the gradients that came in
@@ -251,7 +254,8 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
   call_backward(n, args);
   grads.clear();
   if (!request_.keep_graph) n->release_saved();
-  if (n->extra_or_null() != nullptr) call_node_hooks(*n, &NodeExtra::post_hooks, args.out, &kept);
+  if (n->extra_or_null() != nullptr)
+    call_node_hooks(*this, *n, &NodeExtra::post_hooks, args.out, &kept);
   if ((watch_ & (kWatchNan | kWatchInf)) != 0) check_finite(n, args, watch_, kept);
   kept.clear();
   for (size_t i = 0; i < edges.size(); ++i)
@@ -350,6 +354,8 @@ std::vector<Tensor> run_backward(BackwardRequest request) {
   } hold;
   for (const Edge& e : request.roots) hold.nodes.push_back(NodeRef::borrow(e.node));
   for (const Edge& e : request.inputs) hold.nodes.push_back(NodeRef::borrow(e.node));
+  append_functions(request.functions);
+  if (current_run != nullptr) current_run->append_functions(request.functions);
   if (depth >= kReentrantDepth) {
     bool started = false;
     std::vector<Tensor> out = run_on_new_thread(request, &started);
@@ -378,6 +384,10 @@ bool will_run(Node* node) {
 
 bool runs_to_every_leaf() noexcept {
   return current_run == nullptr || current_run->to_every_leaf();
+}
+
+bool run_serves(uint32_t function) noexcept {
+  return current_run == nullptr || current_run->serves(function);
 }
 
 bool queue_callback(std::function<void()> f) {

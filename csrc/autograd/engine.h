@@ -14,6 +14,9 @@ struct BackwardRequest {
   bool accumulate = false;    // with inputs: add to the leaves' .grad instead of returning
   bool keep_graph = false;
   bool create_graph = false;
+  // The transformed functions (function_scope.h) whose hooks are called, besides those that run on
+  // this thread and those of the run around this one.
+  std::vector<uint32_t> functions;
 };
 
 // Gradients for `inputs`, in order (undefined where none arrived); empty when accumulating.
@@ -74,6 +77,9 @@ COGRAD_API int64_t running_id() noexcept;
 COGRAD_API bool will_run(Node* node);
 // Whether no backward that was asked for chosen inputs is running on this thread.
 COGRAD_API bool runs_to_every_leaf() noexcept;
+// Whether the backward that is running on this thread calls the hooks of that function
+// (function_scope.h).
+COGRAD_API bool run_serves(uint32_t function) noexcept;
 // Runs `f` when the backward that is running on this thread ends; false if none is.
 COGRAD_API bool queue_callback(std::function<void()> f);
 

@@ -14,9 +14,11 @@ namespace cograd {
 namespace {
 
 struct Scope {
+  uint32_t number;
   uint32_t begin;
   uint32_t vmaps;  // under way when it began
   std::vector<const Storage*> may_write;
+  std::vector<NodeRef> inputs;  // where the gradients of the function's arguments arrive
 };
 
 std::vector<Scope>& my_scopes() {
@@ -92,7 +94,14 @@ class LeafSearch {
 }  // namespace
 
 void enter_function(std::span<const Tensor> may_write) {
-  Scope scope{capture_clock.fetch_add(1, std::memory_order_relaxed) + 1, thread_state.vmaps, {}};
+  static std::atomic<uint32_t> last_number{0};
+  uint32_t number = last_number.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (number == 0) number = last_number.fetch_add(1, std::memory_order_relaxed) + 1;
+  Scope scope{number,
+              capture_clock.fetch_add(1, std::memory_order_relaxed) + 1,
+              thread_state.vmaps,
+              {},
+              {}};
   for (const Tensor& t : may_write) scope.may_write.push_back(t->storage);
   my_scopes().push_back(std::move(scope));
   count_scopes(1);
@@ -102,6 +111,52 @@ void leave_function() noexcept {
   if (my_scopes().empty()) return;
   my_scopes().pop_back();
   count_scopes(-1);
+}
+
+void set_function_inputs(std::span<const Tensor> inputs) {
+  if (my_scopes().empty()) return;
+  for (const Tensor& t : inputs)
+    if (Node* n = gradient_edge(memory_of(t).impl()).node)
+      my_scopes().back().inputs.push_back(NodeRef(n));
+}
+
+uint32_t innermost_function() noexcept {
+  return my_scopes().empty() ? 0 : my_scopes().back().number;
+}
+
+void append_functions(std::vector<uint32_t>& to) {
+  for (const Scope& s : my_scopes()) to.push_back(s.number);
+}
+
+namespace {
+// Newest nodes first: the function's own come before those that were there when it began.
+bool depends_on(Node& n, const std::vector<NodeRef>& inputs) {
+  const auto is_input = [&](const Node* p) {
+    return std::any_of(inputs.begin(), inputs.end(), [p](const auto& i) { return i.get() == p; });
+  };
+  const auto older = [](const Node* a, const Node* b) { return a->sequence < b->sequence; };
+  std::unordered_set<const Node*> seen{&n};
+  std::vector<Node*> heap{&n};
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), older);
+    Node* at = heap.back();
+    heap.pop_back();
+    if (is_input(at)) return true;
+    for (const Edge& e : at->edges()) {
+      if (e.node == nullptr || !seen.insert(e.node).second) continue;
+      heap.push_back(e.node);
+      std::push_heap(heap.begin(), heap.end(), older);
+    }
+  }
+  return false;
+}
+}  // namespace
+
+uint32_t scope_of(Node& n) {
+  const auto& scopes = my_scopes();
+  for (size_t i = scopes.size(); i-- > 0;)
+    if (!scopes[i].inputs.empty() && depends_on(n, scopes[i].inputs)) return scopes[i].number;
+  return 0;
 }
 
 bool within_function() noexcept { return !my_scopes().empty(); }

@@ -15,6 +15,14 @@ COGRAD_API void enter_function(std::span<const Tensor> may_write);
 COGRAD_API void leave_function() noexcept;
 // Whether a function of a transform runs on this thread.
 COGRAD_API bool within_function() noexcept;
+// The function that runs is differentiated by these tensors.
+COGRAD_API void set_function_inputs(std::span<const Tensor> inputs);
+// Numbers of the functions that run on this thread, outermost first; 0 is none.
+COGRAD_API uint32_t innermost_function() noexcept;
+void append_functions(std::vector<uint32_t>& to);
+// The innermost function that runs here and is differentiated by something that `n` depends on; 0:
+// none. Hooks on `n` are for that function's backward: at nested levels each has hooks of its own.
+COGRAD_API uint32_t scope_of(Node& n);
 // Whether every vmap of this thread was entered before the first function: what these record is
 // differentiated while the vmaps are there.
 COGRAD_API bool backward_within_vmaps() noexcept;

@@ -10,6 +10,7 @@
 
 #include "autograd/copy_slices.h"
 #include "autograd/engine.h"
+#include "autograd/function_scope.h"
 
 namespace cograd {
 
@@ -70,8 +71,9 @@ uint64_t add_hook(Node& n, HookList list, std::shared_ptr<Hook> hook, uint32_t o
   static std::atomic<uint64_t> next_id{1};
   const uint64_t id = next_id.fetch_add(1, std::memory_order_relaxed);
   NodeExtra& extra = n.extra();
+  const uint32_t scope = scope_of(n);
   const std::lock_guard lock(n);
-  (extra.*list).push_back({id, output_nr, std::move(hook)});
+  (extra.*list).push_back({id, output_nr, scope, std::move(hook)});
   return id;
 }
 

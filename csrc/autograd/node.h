@@ -48,6 +48,8 @@ struct BackwardArgs {
   bool create_graph = false;
   bool keep_graph = false;
   bool of_tangents = false;  // tangents stand in the gradients' place: nothing is conjugated
+  // What hooks returned for the saved tensors, by slot: each is asked for once in a call.
+  std::shared_ptr<std::vector<Tensor>> unpacked;
   bool needs(size_t i) const noexcept {
     if (i < 64) return ((needs_mask >> i) & 1) != 0;
     return needs_more == nullptr || (*needs_more)[i - 64];
@@ -239,6 +241,7 @@ class COGRAD_API Hook {
 struct HookEntry {
   uint64_t id = 0;
   uint32_t output_nr = 0;  // of a tensor hook
+  uint32_t scope = 0;      // the transform whose runs call it (function_scope.h); 0: every run
   std::shared_ptr<Hook> hook;
 };
 
@@ -250,6 +253,7 @@ struct NodeExtra {
   std::vector<HookEntry> accumulate_hooks;
   struct Retained {
     uint32_t output_nr;
+    uint32_t scope;      // as of hooks
     TensorImpl* tensor;  // removes itself before it dies
   };
   std::vector<Retained> retained;

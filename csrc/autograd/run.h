@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Run: one backward run and its books. Internal to the executor.
 #pragma once
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 
@@ -29,6 +30,14 @@ class Run {
     if (n->run.load(std::memory_order_acquire) != id_ && !side_.contains(n)) return false;
     const Books& b = books(n);
     return b.needed || b.captured;
+  }
+  // Whether hooks of that function's scope (HookEntry::scope) are called.
+  bool serves(uint32_t scope) const noexcept {
+    const auto& list = request_.functions;
+    return scope == 0 || std::find(list.begin(), list.end(), scope) != list.end();
+  }
+  void append_functions(std::vector<uint32_t>& to) const {
+    to.insert(to.end(), request_.functions.begin(), request_.functions.end());
   }
   Run* outer() const noexcept { return outer_; }
   // Set when the thread that waits for this run was interrupted.

@@ -2,6 +2,8 @@
 // Unpacking of saved tensors and its errors.
 #include "autograd/saved_tensor.h"
 
+#include <algorithm>
+
 #include "autograd/batch.h"
 #include "autograd/copy_slices.h"
 #include "autograd/in_use.h"
@@ -105,7 +107,6 @@ Tensor with_history(const Tensor& t) {
 }
 
 Tensor fixed_view(const Tensor& t) {
-  if (thread_state.saved_hooks != nullptr) return t;  // hooks see the tensor itself
   Tensor view = with_history(t);
   if (view.is(t)) view = detached(t);
   if (!has_maker(view.impl()) && t->base == nullptr) {
@@ -192,6 +193,7 @@ void disable_saved_hooks(const std::string* message, bool* was, std::string* pre
   d.message = message != nullptr ? *message : std::string();
 }
 
+PackedSlot::PackedSlot() = default;
 PackedSlot::~PackedSlot() {
   if (edge.node != nullptr) edge.node->release();
 }
@@ -244,9 +246,11 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope)
   const std::unique_ptr<PackedSlot, Release> slot(new PackedSlot);
   slot->is_output = output;
   slot->output_nr = output ? ids_.output_nr : 0;
-  slot->contiguous = t.is_contiguous();
+  slot->dense = is_dense(t.impl());
   slot->dtype = t.dtype();
   slot->sizes = Dims(t.sizes());
+  slot->strides = Dims(t.strides());
+  if (transforms_open() && transformed(t)) slot->keep_tangents(t);
   if (!output) slot->edge = gradient_edge(t.impl());
   {
     const GradGuard no_grad(false);
@@ -265,14 +269,19 @@ void SavedTensor::pack_with(const Tensor& t, bool output, SavedHookScope* scope)
   is_output_ = output;
 }
 
-// False for numbers in tensors' clothes, which users never see, and where every hook runs already.
-bool SavedTensor::pack(const Tensor& t, bool output) {
-  if ((t->flags & kWrappedNumber) != 0) return false;
+// Scalars that the library wrapped in a tensor stay as they are, since users never see them. So
+// does everything that is saved while all hooks are running.
+void SavedTensor::pack_by_hooks() {
+  if ((tensor_->flags & kWrappedNumber) != 0) return;
   SavedHookScope* scope = idle(thread_state.saved_hooks);
-  if (scope == nullptr) return false;
-  const Tensor hold = t;  // NOLINT(performance-unnecessary-copy-initialization): `t` may be a slot
-  pack_with(hold, output, scope);
-  return true;
+  if (scope == nullptr) return;
+  const Tensor hold = tensor_;
+  pack_with(hold, is_output_, scope);
+}
+
+void pack_saved(Node& node) {
+  if (thread_state.saved_hooks == nullptr) return;
+  for (size_t i = 0; i < node.num_saved(); ++i) node.saved_slot(i)->pack();
 }
 
 SavedTensor SavedTensor::with_hook(const std::shared_ptr<SavedHook>& hook) const {
@@ -285,7 +294,7 @@ SavedTensor SavedTensor::with_hook(const std::shared_ptr<SavedHook>& hook) const
   SavedTensor packed;
   const bool output = is_output_;
   packed.ids_ = ids_;
-  packed.pack_with(output ? original : detach(original), output, &one);
+  packed.pack_with(output ? original : detached(original), output, &one);
   packed.packed_->edge = edge;
   if (edge.node != nullptr) edge.node->retain();
   return packed;
@@ -308,6 +317,14 @@ Tensor made_by_owner(Tensor alias, Node* owner, uint32_t output_nr) {
   return alias;
 }
 
+// Whether `t` has these strides where they are followed: in dims of more than one element.
+bool same_layout(const Tensor& t, IntList strides) {
+  if (t.numel() == 0) return true;
+  for (size_t i = 0; i < strides.size(); ++i)
+    if (t.sizes()[i] > 1 && t.strides()[i] != strides[i]) return false;
+  return true;
+}
+
 // The same memory and geometry, whatever becomes of the user's tensor while a backward computes:
 // other threads run beside loops of `size` elements, and hooks may run before any.
 Tensor for_kernels(Tensor t, int64_t size) {
@@ -317,7 +334,28 @@ Tensor for_kernels(Tensor t, int64_t size) {
 }
 }  // namespace
 
-Tensor PackedSlot::unpack(Node* owner) {
+void PackedSlot::keep_tangents(const Tensor& t) {
+  if (is_batched(t)) return;
+  for (const auto& level : entered_levels())
+    if (Tensor value = tangent_of(t, level->id()); value.defined())
+      tangents.push_back(std::make_unique<Tangent>(level, std::move(value)));
+}
+
+// Whether `t`, which a hook returned, has no tangent at a level where the original has one.
+bool PackedSlot::lacks_tangent(const Tensor& t) const {
+  return std::any_of(tangents.begin(), tangents.end(), [&](const auto& kept) {
+    return kept->value().defined() && !tangent_of(t, kept->id()).defined();
+  });
+}
+
+void PackedSlot::give_tangents(const Tensor& t) const {
+  for (const auto& kept : tangents)
+    if (Tensor value = kept->value(); value.defined() && !tangent_of(t, kept->id()).defined())
+      set_tangent(t, kept->level(), std::move(value));
+}
+
+// What the hooks return, in the dtype, and if it had no gaps in the layout, of the original.
+Tensor PackedSlot::unpacked_values(Node* owner) {
   Tensor t;
   const UnpacksSaved unpacks(owner);
   for (size_t i = layers.size(); i-- > 0;) t = layers[i]->unpack(t);
@@ -326,22 +364,37 @@ Tensor PackedSlot::unpack(Node* owner) {
   COGRAD_CHECK(same(t.sizes(), sizes), "a saved tensor unpack hook returned a tensor of shape ",
                to_string(t.sizes()), " for one of shape ", to_string(sizes), " that ",
                owner->name(), " saved");
-  {
-    const GradGuard no_grad(false);
-    if (t.dtype() != dtype) t = autograd_ops.cast(t, dtype);
-    if (contiguous && !t.is_contiguous()) t = autograd_ops.contiguous_clone(t);
-  }
+  const GradGuard no_grad(false);
+  if (t.dtype() != dtype) t = autograd_ops.cast(t, dtype);
+  if (dense && !same_layout(t, strides)) t = autograd_ops.relayout(t, strides);
+  return t;
+}
+
+Tensor PackedSlot::unpack(Node* owner) {
+  Tensor t = unpacked_values(owner);
   Node* maker = is_output ? owner : edge.node;
-  if (maker == nullptr && !requires_grad(t)) return for_kernels(std::move(t), 0);
-  if (maker != nullptr && maker->is_accumulator()) {
-    const Tensor leaf = static_cast<AccumulateGrad*>(maker)->variable();
-    if (leaf.is(t)) return for_kernels(std::move(t), 0);
+  const bool lacks = !tangents.empty() && lacks_tangent(t);
+  if (!lacks) {
+    if (maker == nullptr && !requires_grad(t)) return for_kernels(std::move(t), 0);
+    if (maker != nullptr && maker->is_accumulator()) {
+      const Tensor leaf = static_cast<AccumulateGrad*>(maker)->variable();
+      if (leaf.is(t)) return for_kernels(std::move(t), 0);
+    }
   }
   const Tensor given = std::exchange(t, detach(t));
   copy_tangents(given, t);
+  if (lacks) give_tangents(t);
   if (maker == nullptr) return t;
   if (is_output) return made_by_owner(std::move(t), owner, output_nr);
   return made_by(std::move(t), maker, edge.input_nr);
+}
+
+Tensor unpack_once(Node* owner, SavedTensor& s, size_t index, BackwardArgs& args) {
+  if (args.unpacked == nullptr) args.unpacked = std::make_shared<std::vector<Tensor>>();
+  std::vector<Tensor>& known = *args.unpacked;
+  if (known.size() <= index) known.resize(owner->num_saved());
+  if (!known[index].defined()) known[index] = unpack_saved(owner, s);
+  return known[index];
 }
 
 Tensor unpack_saved(Node* owner, SavedTensor& s) {

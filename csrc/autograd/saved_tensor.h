@@ -6,6 +6,8 @@
 
 namespace cograd {
 
+class Tangent;
+
 // What a pack hook made of one tensor. Derived by whoever offers hooks.
 class COGRAD_API Packed {
  public:
@@ -48,13 +50,21 @@ struct COGRAD_API PackedSlot {
   std::vector<std::unique_ptr<Packed>> layers;  // innermost hook first
   Edge edge;                                    // of the original; owned; null for outputs
   bool is_output = false;
-  bool contiguous = false;
+  bool dense = false;  // formulas may rely on the strides of a tensor without gaps
   uint32_t output_nr = 0;
   DType dtype = DType::Float32;
-  Dims sizes;
+  Dims sizes, strides;
+  std::vector<std::unique_ptr<Tangent>> tangents;  // of the original: hooks may return values only
+  PackedSlot();
   ~PackedSlot();
   void release() noexcept;
+  void keep_tangents(const Tensor& t);
   Tensor unpack(Node* owner);
+
+ private:
+  Tensor unpacked_values(Node* owner);
+  bool lacks_tangent(const Tensor& t) const;
+  void give_tangents(const Tensor& t) const;
 };
 
 class COGRAD_API SavedTensor {
@@ -73,32 +83,27 @@ class COGRAD_API SavedTensor {
     std::swap(is_output_, o.is_output_);
     std::swap(packed_state_, o.packed_state_);
   }
-  // Keeps an input (or any tensor that is not made by the saving node).
+  // Keeps an input (or any tensor that is not made by the saving node). Hooks see it at pack().
   void save(const Tensor& t) {
     if (t.defined()) {
       if ((t->flags & kInference) != 0) [[unlikely]]
         fail_inference();
-      if (thread_state.saved_hooks != nullptr) [[unlikely]] {
-        if (pack(t, false)) return;
-      }
       ids_.version = t->current_version();
     }
     tensor_ = t;
     is_output_ = false;
   }
   // Keeps an output of the saving node: its bytes without its history, re-attached on unpack.
-  // `now`: hooks see it at once, not at pack_output().
-  void save_output(const Tensor& t, uint32_t output_nr = 0, bool now = true) {
+  void save_output(const Tensor& t, uint32_t output_nr = 0) {
     tensor_ = Tensor::steal(t->alias());
     ids_ = {t->current_version(), output_nr};
     is_output_ = true;
-    if (now) pack_output();
   }
-  // Hands a kept output to the hooks. May throw: in-place ops do this when all else is done.
-  void pack_output() {
-    if (thread_state.saved_hooks != nullptr && is_output_ && !packed_state_ && tensor_.defined())
-        [[unlikely]]
-      pack(tensor_, true);
+  // Hands what is saved to the hooks, if any are active. To be called when the values are final
+  // and the tensor has its tangents. May throw: in-place ops do this when all else is done.
+  void pack() {
+    if (thread_state.saved_hooks != nullptr && !packed_state_ && tensor_.defined()) [[unlikely]]
+      pack_by_hooks();
   }
   // After an in-place op whose output this is: `self` holds the values now.
   void follow_inplace(const Tensor& self) {
@@ -125,7 +130,7 @@ class COGRAD_API SavedTensor {
  private:
   friend COGRAD_API Tensor unpack_saved(Node* owner, SavedTensor& s);
   [[noreturn]] static void fail_inference();
-  bool pack(const Tensor& t, bool output);
+  void pack_by_hooks();
   void pack_with(const Tensor& t, bool output, SavedHookScope* scope);
   void visit_packed(GraphVisitor& v) const;
 
@@ -145,6 +150,11 @@ class COGRAD_API SavedTensor {
 // was saved. Takes owner's lock, but calls hooks outside of it.
 COGRAD_API Tensor unpack_saved(Node* owner, SavedTensor& s);
 [[noreturn]] COGRAD_API void fail_released(const Node* owner);
+
+// The same for slot `index` of a call of backward, which hooks are asked for once.
+COGRAD_API Tensor unpack_once(Node* owner, SavedTensor& s, size_t index, BackwardArgs& args);
+// Hands all that `node` saved to the hooks of this thread.
+COGRAD_API void pack_saved(Node& node);
 
 // The values of `t` with the history that it has now, which writes to `t` change; a leaf itself.
 COGRAD_API Tensor with_history(const Tensor& t);

@@ -6,6 +6,7 @@
 
 #include "autograd/batch.h"
 #include "autograd/copy_slices.h"
+#include "autograd/function_scope.h"
 #include "autograd/in_use.h"
 #include "autograd/saved_tensor.h"
 
@@ -70,8 +71,9 @@ void stop_retaining(Node& n, const TensorImpl* t) noexcept {
 }
 void start_retaining(Node& n, uint32_t nr, TensorImpl* t) {
   NodeExtra& extra = n.extra();
+  const uint32_t scope = scope_of(n);
   const std::lock_guard lock(n);
-  extra.retained.push_back({nr, t});
+  extra.retained.push_back({nr, scope, t});
 }
 
 void release_autograd(TensorImpl* t) noexcept {

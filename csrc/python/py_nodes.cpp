@@ -426,9 +426,10 @@ PyRef tuple_of_inputs(PyObject* inputs) {
   return list;
 }
 
-// _run_backward(tensors, grads, keep_graph, create_graph, inputs or None, accumulate): tuples.
+// _run_backward(tensors, grads, keep_graph, create_graph, inputs or None, accumulate, function):
+// tuples. The hooks of a transform's function are called if `function` is its number.
 py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool create,
-                          py::object inputs, bool accumulate) {
+                          py::object inputs, bool accumulate, uint32_t function) {
   BackwardJob job;
   const auto roots = items_of(tensors.ptr());
   const auto given = items_of(grads.ptr());
@@ -440,6 +441,7 @@ py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool cr
   job.request.accumulate = accumulate;
   job.request.keep_graph = keep;
   job.request.create_graph = create;
+  if (function != 0) job.request.functions.push_back(function);
   const BackwardCaller caller;
   const std::vector<Tensor> out = job.run();
   py::tuple result(out.size());
@@ -630,7 +632,8 @@ void init_nodes(py::module_& m) {
   node_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (node_type == nullptr) throw_python_error();
   m.attr("Node") = py::handle(reinterpret_cast<PyObject*>(node_type));
-  m.def("_run_backward", &run_backward_py);
+  m.def("_run_backward", &run_backward_py, py::arg(), py::arg(), py::arg(), py::arg(), py::arg(),
+        py::arg(), py::arg("function") = 0);
   m.def("_remove_hook", [](py::handle node, int which, uint64_t id) {
     return remove_hook(*node_of(node.ptr()), hook_list(static_cast<HookKind>(which)), id);
   });

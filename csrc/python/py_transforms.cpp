@@ -2,6 +2,7 @@
 // Forward mode, vmap, and what cograd.func needs. Levels of forward mode are numbered from 0 by
 // their depth.
 #include "autograd/batch.h"
+#include "autograd/engine.h"
 #include "autograd/function_scope.h"
 #include "ops/transform/batching.h"
 #include "ops/transform/forward_mode.h"
@@ -220,6 +221,7 @@ class FunctionScope {
   void enter() {
     COGRAD_CHECK(!std::exchange(entered_, true), "a function's scope is entered once");
     enter_function(may_write_);
+    number = innermost_function();
     tracking = thread_state.grad_enabled;
     inference_ = std::exchange(thread_state.inference, false);
     thread_state.grad_enabled |= reverse_;
@@ -231,6 +233,7 @@ class FunctionScope {
     thread_state.inference = inference_;
   }
   bool tracking = false;  // whether somebody outside may ask for more
+  uint32_t number = 0;    // of the function
 
  private:
   std::vector<Tensor> may_write_;
@@ -262,11 +265,20 @@ void init_transforms(py::module_& m) {
              return self;
            })
       .def("__exit__", [](FunctionScope& s, const py::args&) { s.exit(); })
-      .def_readonly("tracking", &FunctionScope::tracking);
+      .def_readonly("tracking", &FunctionScope::tracking)
+      .def_readonly("number", &FunctionScope::number);
   m.def("_function_scope", [](const py::object& may_write, bool reverse) {
     return std::make_unique<FunctionScope>(may_write, reverse);
   });
   m.def("_within_function", &within_function);
+  m.def("_set_function_inputs",
+        [](const py::object& inputs) { set_function_inputs(tensors_of(inputs)); });
+  m.def("_function_of", [](const py::object& tensors) -> uint32_t {
+    for (const Tensor& t : tensors_of(tensors))
+      if (Node* n = grad_fn(memory_of(t).impl())) return scope_of(*n);
+    return 0;
+  });
+  m.def("_run_serves", &run_serves);
   m.def("_recordable", &recordable);
   m.def("_dual_level", &current_level);
   m.def("_enter_dual_level", &enter);

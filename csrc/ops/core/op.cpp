@@ -77,6 +77,10 @@ Tensor CtxBase::kept(const Tensor& t) {
   return clone(t);
 }
 
+bool CtxBase::is_argument(const Tensor& t) const noexcept {
+  return arguments_->contains(t.impl()) || (t->base != nullptr && arguments_->contains(t->base));
+}
+
 namespace detail {
 
 void fail_numbers_only(const char* op, const Value& first) {

@@ -16,8 +16,10 @@
 // A forward that takes Into is a choice: it checks, and runs one op in whatever form was called.
 #pragma once
 #include <array>
+#include <memory>
 
 #include "autograd/saved_tensor.h"
+#include "autograd/tensor_set.h"
 #include "ops/core/boxed.h"
 
 namespace cograd {
@@ -82,15 +84,20 @@ class CtxBase {
     op_ = op;
     values_ = args;
   }
+  // Hooks see these arguments when they are saved, and all else when forward is done.
+  void set_arguments(const TensorSet* arguments) noexcept { arguments_ = arguments; }
 
  protected:
   Tensor out_target(IntList sizes, DType dtype);
   // What an in-place call saves of `t`: of its target, whose bytes are about to be overwritten, a
   // copy; of tensors that share the target's history that which they have now.
   Tensor kept(const Tensor& t);
+  // Whether `t` is one of the arguments of a call under hooks, or a view of one.
+  bool is_argument(const Tensor& t) const noexcept;
   Node* node_ = nullptr;
   BackwardArgs* args_ = nullptr;
   const Tensor* target_ = nullptr;
+  const TensorSet* arguments_ = nullptr;
   const char* op_ = "";
   std::span<const Value> values_;
   bool inplace_ = false;
@@ -246,12 +253,14 @@ void Ctx<Op>::save_one(const Tensor& t) {
     slot.save(kept(t));
   else
     slot.save(t);
+  if (arguments_ != nullptr && t.defined() && is_argument(t)) [[unlikely]]
+    slot.pack();
 }
 template <class Op>
 void Ctx<Op>::save_output(const Tensor& t, uint32_t output_nr) {
   if (node_ == nullptr) return;
   auto* n = static_cast<OpNode<Op>*>(node_);
-  n->saved[static_cast<size_t>(used_++)].save_output(t, output_nr, !inplace_);
+  n->saved[static_cast<size_t>(used_++)].save_output(t, output_nr);
 }
 template <class Op>
 bool Ctx<Op>::differentiated() const noexcept {
@@ -261,7 +270,10 @@ bool Ctx<Op>::differentiated() const noexcept {
 template <class Op>
 Tensor Ctx<Op>::saved(int i) const {
   auto* n = static_cast<OpNode<Op>*>(node_);
-  return unpack_saved(n, n->saved[static_cast<size_t>(i)]);
+  SavedTensor& slot = n->saved[static_cast<size_t>(i)];
+  if (slot.packed()) [[unlikely]]
+    return unpack_once(n, slot, static_cast<size_t>(i), *args_);
+  return unpack_saved(n, slot);
 }
 
 namespace detail {
@@ -465,6 +477,16 @@ void check_result(const OpSpec& op, const Tensor& target, DType result, bool exa
 // The node of an in-place op without a gradient: what `self` was until now gets zeros.
 COGRAD_API NodeRef overwriting_node(const char* op, const Tensor& self);
 
+// The tensors among the arguments, for hooks that see them when they are saved; null: no hooks.
+template <class... Args>
+std::unique_ptr<TensorSet> arguments_for_hooks(const Args&... args) {
+  if (thread_state.saved_hooks == nullptr) [[likely]]
+    return nullptr;
+  auto set = std::make_unique<TensorSet>(nullptr);
+  each_edge([&](const Tensor* t) { set->add(t != nullptr ? t->impl() : nullptr); }, args...);
+  return set;
+}
+
 struct NodeGuard {  // a node whose forward throws was never part of a graph
   Node* node;
   ~NodeGuard() {
@@ -512,6 +534,10 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
           detail::each_edge([&](const Tensor* t) { detail::connect_wanted(node, t, *wanted); },
                             args...);
         Ctx<Op> ctx(node);
+        std::unique_ptr<TensorSet> hooked;  // a transform that wants the node packs what it saves
+        if (wanted == nullptr) [[likely]]
+          hooked = detail::arguments_for_hooks(args...);
+        ctx.set_arguments(hooked.get());
         GradGuard no_grad(detail::is_view<Op>());
         auto out = Op::forward(ctx, args...);
         node->set_num_outputs(detail::count_outputs(out));
@@ -519,6 +545,8 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
           if (t.defined() && is_differentiable(t.dtype()) && !detail::nondiff_output<Op>(i))
             set_history(t, node, i);
         });
+        if (hooked != nullptr) [[unlikely]]
+          pack_saved(*node);
         return out;
       }
     }
@@ -583,13 +611,16 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
         detail::NodeGuard guard{node};
         detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
         Ctx<Op> ctx(node);
+        const std::unique_ptr<TensorSet> hooked = detail::arguments_for_hooks(args...);
+        ctx.set_arguments(hooked.get());
         {
           GradGuard no_grad(false);
           run(ctx);
         }
         for (SavedTensor& s : node->saved) s.follow_inplace(self);
         rebase_history(self, node);
-        for (SavedTensor& s : node->saved) s.pack_output();
+        if (hooked != nullptr) [[unlikely]]
+          pack_saved(*node);
         return;
       }
     }

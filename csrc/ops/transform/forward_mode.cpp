@@ -71,6 +71,7 @@ class TangentCall {
   void by_node(Result& out) const;
   std::vector<Tensor> from_node(Node& node, std::span<const Tensor> outputs, bool record) const;
   std::vector<Tensor> gradients_of_tangents(Node& node, const Tensor& out, bool record) const;
+  static void keep_tangents_of_outputs(Node& node, std::span<const Tensor> outputs);
   void put(const Tensor& out, Tensor tangent) const;
   void put_all(Result& out, Result& tangent) const;
 
@@ -221,8 +222,14 @@ void TangentCall::by_node(Result& out) const {
   }
   for (size_t i = 0; i < outputs.size() && i < found.size(); ++i) put(outputs[i], found[i]);
   if (!real && !innermost_asks) return;
-  for (size_t i = 0; i < node->num_saved(); ++i) {  // results it kept: forward over reverse
-    const SavedTensor* s = node->saved_slot(i);
+  keep_tangents_of_outputs(*node.get(), outputs);
+  if (!innermost_asks) pack_saved(*node.get());  // hooks see all tangents of what is saved
+}
+
+// Forward over reverse: what the node saved of its outputs has their tangents.
+void TangentCall::keep_tangents_of_outputs(Node& node, std::span<const Tensor> outputs) {
+  for (size_t i = 0; i < node.num_saved(); ++i) {
+    const SavedTensor* s = node.saved_slot(i);
     if (s == nullptr || !s->is_output() || s->packed() || !s->raw().defined()) continue;
     for (const Tensor& t : outputs)
       if (t.defined() && t->data == s->raw()->data && transformed(t)) copy_tangents(t, s->raw());

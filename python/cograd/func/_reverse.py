@@ -44,6 +44,7 @@ class _Inputs:
                 leaf = _C._new_leaf(value)
                 self.handles.append(leaf)
                 self.own.append(leaf)
+        _C._set_function_inputs(self.handles)
 
     def lead_on(self, results: list[Tensor]) -> bool:
         """Whether others can ask for gradients of what these results depend on."""
@@ -180,9 +181,16 @@ class _Pullback:
     """Products of vectors with the Jacobian of one evaluation."""
 
     def __init__(
-        self, inputs: _Inputs, in_spec: Any, outputs: list[Tensor], out_spec: Any, leads_on: bool
+        self,
+        inputs: _Inputs,
+        in_spec: Any,
+        outputs: list[Tensor],
+        out_spec: Any,
+        leads_on: bool,
+        function: int,
     ) -> None:
         self.inputs = inputs
+        self.function = function  # its number: hooks that it registered are called
         self.edges = tuple((*_C._gradient_edge(t), None) for t in inputs.handles)
         self.in_spec = in_spec
         # A result that is an input itself gets a place of its own in the graph.
@@ -213,7 +221,7 @@ class _Pullback:
         if not used or not handles:
             return [_zeros(t) for t in handles]
         roots, seeds = zip(*used, strict=True)
-        found = _C._run_backward(roots, seeds, retain, create, self._edges(), False)
+        found = _C._run_backward(roots, seeds, retain, create, self._edges(), False, self.function)
         result = [
             _zeros(t) if g is None else _C._batched_like(t, g)
             for g, t in zip(found, handles, strict=True)
@@ -251,7 +259,7 @@ def _vjp(
                         f"got Tensor with dtype {output.dtype}"
                     )
             leads_on = scope.tracking and inputs.lead_on(outputs)
-            pullback = _Pullback(inputs, in_spec, outputs, out_spec, leads_on)
+            pullback = _Pullback(inputs, in_spec, outputs, out_spec, leads_on, scope.number)
         finally:
             inputs.retire()
         results = [_C._released(o, leads_on) for o in outputs]

@@ -62,6 +62,8 @@ class BackwardHook:
         self.output_count = 0
         self.output_slots: list[int] = []
         self._entered: list[_Entered] = []
+        # The transforms whose backward calls the hooks at the inputs and at the outputs.
+        self.functions = [0, 0]
 
     def setup_input_hook(self, args: Any) -> Any:
         """``args`` with the tensors that require grad passed through the point of the inputs."""
@@ -73,6 +75,7 @@ class BackwardHook:
         tensors = [values[slot] for slot in self.input_slots]
         writable = [_may_be_written(t, tensors) for t in tensors]
         marked = _through_point(self._at_inputs, tensors, writable)
+        self.functions[0] = _C._function_of(marked)
         self._entered = [
             _Entered(t, m) for t, m, w in zip(tensors, marked, writable, strict=True) if w
         ]
@@ -94,6 +97,7 @@ class BackwardHook:
             for t, source in zip(tensors, written, strict=True)
         ]
         marked = _through_point(self._at_outputs, tensors, writable)
+        self.functions[1] = _C._function_of(marked)
         for e in entered:
             e.give_history()
         for i, (inner, source) in enumerate(zip(tensors, written, strict=True)):
@@ -107,7 +111,8 @@ class BackwardHook:
 
     def _at_inputs(self, zeros: _Zeros, *grads: Any) -> tuple[Any, ...]:
         grads = zeros(grads)
-        if self.grad_outputs is None:  # this run did not come through the outputs
+        # None: this run did not come through the outputs.
+        if self.grad_outputs is None or not _C._run_serves(self.functions[0]):
             return grads
         new = _spread(grads, self.input_slots, self.input_count)
         for hook in self.user_hooks:
@@ -117,6 +122,8 @@ class BackwardHook:
         return tuple(new[slot] for slot in self.input_slots)
 
     def _at_outputs(self, zeros: _Zeros, *grads: Any) -> tuple[Any, ...]:
+        if not _C._run_serves(self.functions[1]):
+            return zeros(grads)
         new = _spread(grads, self.output_slots, self.output_count)
         for hook in self.user_pre_hooks:
             new = _replaced("Backward pre", "grad_output", hook(self.module, new), new)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A hook that a transformed function registers belongs to the backward of that function."""
+
+import pytest
+
+import cograd as torch
+from cograd import func, nn
+from cograd.testing import assert_close
+
+ONE = torch.tensor(1.0, dtype=torch.float64)
+
+
+def doubled_by_tensor_hook(y):
+    y.register_hook(lambda g: 2 * g)
+
+
+def doubled_by_prehook(y):
+    y.grad_fn.register_prehook(lambda g: (2 * g[0],))
+
+
+def doubled_by_posthook(y):
+    y.grad_fn.register_hook(lambda grads, _: tuple(2 * g for g in grads))
+
+
+@pytest.mark.parametrize(
+    "double", [doubled_by_tensor_hook, doubled_by_prehook, doubled_by_posthook]
+)
+def test_a_hook_runs_at_its_own_level_only(double):
+    """y x with y = x^2 has the gradient 3 x^2; with that of y doubled it is 5 x^2."""
+
+    def f(x):
+        y = x.square()
+        double(y)
+        return y * x
+
+    assert_close(func.grad(f)(ONE), 5 * ONE)
+    assert_close(func.grad(func.grad(f))(ONE), 10 * ONE)
+    assert_close(func.grad(func.grad(func.grad(f)))(ONE), 10 * ONE)
+    _, pullback = func.vjp(f, ONE)
+    assert_close(pullback(ONE)[0], 5 * ONE)
+    assert_close(func.jacrev(func.grad(f))(ONE), 10 * ONE)
+    assert_close(func.jacrev(func.jacrev(f))(ONE), 10 * ONE)
+    assert_close(func.hessian(f)(ONE), 10 * ONE)
+
+
+def test_a_hook_of_the_input():
+    def f(x):
+        x.register_hook(lambda g: 2 * g)
+        return x**3
+
+    assert_close(func.grad(func.grad(f))(ONE), 12 * ONE)
+
+
+def test_a_hook_of_the_outer_function_is_not_called_by_the_inner_one():
+    calls = []
+
+    def outer(x):
+        y = x.square()
+        y.register_hook(lambda g: calls.append(g.item()))
+        return func.grad(lambda z: z.square() * y)(x) * y
+
+    func.grad(outer)(ONE)
+    assert len(calls) == 1
+
+
+def test_a_hook_of_what_does_not_depend_on_the_argument_waits_for_the_outer_backward():
+    p = torch.tensor(3.0, requires_grad=True)
+
+    def f(x):
+        q = p * p
+        q.register_hook(lambda g: 2 * g)
+        return q * x
+
+    func.grad(f)(torch.tensor(1.0)).backward()
+    assert p.grad.item() == 12
+
+
+def test_retain_grad_keeps_the_gradient_of_its_level():
+    kept = []
+
+    def f(x):
+        y = x.square()
+        y.retain_grad()
+        kept.append(y)
+        return y * x
+
+    func.grad(func.grad(f))(ONE)
+    assert_close(kept[0].grad.detach(), ONE)
+
+
+def test_hooks_of_a_module_inside_nested_gradients():
+    linear = nn.Linear(1, 1, bias=False).double()
+    linear.weight.data = torch.tensor([[3.0]], dtype=torch.float64)
+    calls = []
+    linear.register_full_backward_hook(lambda m, gi, go: calls.append(1))
+
+    def f(x):
+        return linear(x.reshape(1)).square().sum()
+
+    assert_close(func.grad(func.grad(f))(ONE), 18 * ONE)
+    assert len(calls) == 1
+    linear.register_full_backward_hook(lambda m, gi, go: (2 * gi[0],))
+    assert_close(func.grad(func.grad(f))(ONE), 36 * ONE)
+    linear.register_full_backward_pre_hook(lambda m, go: (2 * go[0],))
+    assert_close(func.grad(func.grad(f))(ONE), 72 * ONE)
+
+
+def test_a_backward_inside_of_the_function_calls_its_hooks():
+    def f(x):
+        y = x.square()
+        y.register_hook(lambda g: 2 * g)
+        (g,) = torch.autograd.grad(y, x, create_graph=True)  # 4 x
+        return g * x
+
+    assert_close(func.grad(f)(ONE), 8 * ONE)
