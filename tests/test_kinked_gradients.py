@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gradients of piecewise linear ops that are differentiated in turn: zeros with a graph, as in torch."""
+"""Gradients of piecewise linear ops, differentiated in turn: zeros with a graph, as in torch."""
 
 import json
 import pathlib
