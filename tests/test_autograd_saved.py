@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Saved tensors: version counters, the in-place error and release after use."""
 
+import contextlib
 import gc
 import weakref
 
@@ -297,3 +298,29 @@ def test_saved_leaf_is_the_same_python_object():
     x = leaf(1.0)
     Probe.apply(x).backward()
     assert seen == [True]
+
+
+@pytest.mark.parametrize("count", [3, 100_000])
+@pytest.mark.parametrize("hooks", [False, True])
+def test_a_function_gets_its_saved_tensors_with_their_history(count, hooks):
+    """Functions of users look at requires_grad, also in a backward without a graph."""
+    seen = []
+
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y = ctx.saved_tensors
+            seen.append((x.requires_grad, x.is_leaf, y.requires_grad, y.is_leaf))
+            return g * y, g * x
+
+    x = torch.ones(count, requires_grad=True)
+    context = torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t)
+    with context if hooks else contextlib.nullcontext():
+        z = Square.apply(x, x * 2)
+    z.sum().backward()
+    assert seen == [(True, True, True, False)]

@@ -544,3 +544,28 @@ def test_a_context_that_swallows_does_not_keep_the_error():
 
     with pytest.raises(KeyError):
         checkpoint(fails, leaf([1.0]), use_reentrant=False, context_fn=contexts)
+
+
+def test_a_write_to_what_was_saved_inside_raises_as_without_a_checkpoint():
+    def f(x):
+        y = x.sin()
+        z = y * y
+        y.mul_(2)
+        return z.exp()
+
+    x = torch.ones(3, requires_grad=True)
+    for call in (f, lambda x: checkpoint(f, x, use_reentrant=False)):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            call(x).sum().backward()
+
+
+def test_a_write_before_a_tensor_is_saved_inside():
+    def f(x):
+        y = x.sin()
+        y.mul_(2)
+        return (y * y).exp()
+
+    x = torch.ones(3, requires_grad=True)
+    (expected,) = torch.autograd.grad(f(x).sum(), x)
+    (found,) = torch.autograd.grad(checkpoint(f, x, use_reentrant=False).sum(), x)
+    assert torch.equal(found, expected)

@@ -8,10 +8,12 @@ import pytest
 import cograd
 from cograd.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from cograd.nn import functional
+from cograd.testing import assert_close as close
 from cograd.utils.checkpoint import checkpoint
 
 V = cograd.linspace(0.1, 0.9, 4, dtype=cograd.float64)
 T = cograd.linspace(1.0, -1.0, 4, dtype=cograd.float64)
+F8 = cograd.float64
 X = cograd.linspace(-1.0, 1.0, 12, dtype=cograd.float64).reshape(3, 4)
 
 TRANSFORMED = {
@@ -91,3 +93,62 @@ def test_dropout_has_tangents_for_each_sample(randomness, batched):
     assert out.shape == direction.shape == (3, 4)
     factor = cograd.where(out != 0, 2.0, 0.0)
     cograd.testing.assert_close(direction, tangent * factor, check_dtype=False)
+
+
+OPS = {
+    "exp": cograd.exp,
+    "sqrt": cograd.sqrt,
+    "sin": cograd.sin,
+    "layer_norm": lambda z: functional.layer_norm(z, (2,)),
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_nested_checkpoints_compute_again_what_they_computed(name):
+    """Inside of vmaps, levels of forward mode and functions that the forward knew nothing of."""
+    op = OPS[name]
+    x = cograd.rand(2, 2, dtype=F8) + 0.1
+
+    def nested(a):
+        return again(lambda y: again(lambda z: op(z), y * 1), a).reshape(-1)
+
+    def plain(a):
+        return op(a * 1).reshape(-1)
+
+    def again(f, *args):
+        return checkpoint(f, *args, use_reentrant=False)
+
+    expected = jacrev(plain)(x)
+    close(jacrev(nested)(x), expected)
+    close(jacrev(nested, chunk_size=3)(x), expected)
+    _, pullback = vjp(nested, x)
+    (rows,) = vmap(pullback)(cograd.eye(4, dtype=F8))
+    close(rows, expected)
+    leaf = x.clone().requires_grad_()
+    (rows,) = cograd.autograd.grad(
+        nested(leaf), leaf, cograd.eye(4, dtype=F8), is_grads_batched=True
+    )
+    close(rows, expected)
+    # The backward runs within a level of forward mode, and within another function.
+    weight = cograd.rand(4, dtype=F8)
+    value, direction = jvp(lambda v: pullback(v)[0], (weight,), (weight,))
+    close(value, direction)
+    close(value, (weight @ expected.reshape(4, -1)).reshape(2, 2))
+    other = grad(lambda v: pullback(v)[0].sum())(weight)
+    close(other, expected.reshape(4, -1).sum(1))
+    other = vmap(grad(lambda v: pullback(v)[0].sum()))(cograd.stack([weight, weight]))
+    close(other[1], expected.reshape(4, -1).sum(1))
+
+
+def test_a_checkpoint_of_a_closure_under_vjp_and_jacrev():
+    x = cograd.rand(3, dtype=F8)
+
+    def f(x):
+        return checkpoint(lambda: x.sin() * x, use_reentrant=False)
+
+    expected = cograd.diag(x.cos() * x + x.sin())
+    close(jacrev(f)(x), expected)
+    _, pullback = vjp(f, x)
+    for _ in range(2):
+        close(pullback(cograd.ones(3, dtype=F8))[0], expected.diagonal())
+    assert not f(x).requires_grad

@@ -113,3 +113,60 @@ def test_a_backward_inside_of_the_function_calls_its_hooks():
         return g * x
 
     assert_close(func.grad(f)(ONE), 8 * ONE)
+
+
+def test_a_hook_inside_of_vmap_of_a_gradient_sees_each_sample():
+    def f(x):
+        y = x * 1
+        y.register_hook(lambda g: g / g.norm())
+        return (y * y).sum()
+
+    x = torch.randn(4, 3, dtype=torch.float64)
+    each = torch.stack([func.grad(f)(row) for row in x])
+    assert_close(func.vmap(func.grad(f))(x), each)
+    assert_close(func.vmap(func.grad(f), in_dims=1)(x.mT), each)
+    assert_close(func.vmap(func.jacrev(f))(x), each)
+    nested = func.vmap(func.vmap(func.grad(f)))(x.reshape(2, 2, 3))
+    assert_close(nested, each.reshape(2, 2, 3))
+
+
+def test_a_hook_that_returns_none_or_one_gradient_for_all_samples():
+    seen = []
+
+    def look(x):
+        y = x * 1
+        y.register_hook(lambda g: seen.append(g.shape))
+        return (y * y).sum()
+
+    def replace(x):
+        y = x * 1
+        y.register_hook(torch.ones_like)
+        return (y * y).sum()
+
+    x = torch.randn(4, 3)
+    assert_close(func.vmap(func.grad(look))(x), 2 * x)
+    assert seen == [(3,)]
+    assert_close(func.vmap(func.grad(replace))(x), torch.ones(4, 3))
+
+
+def test_a_hook_in_a_vmap_that_ends_before_the_backward_raises():
+    def f(x):
+        y = x * 1
+        y.register_hook(lambda g: 2 * g)
+        return y.sum()
+
+    x = torch.randn(4, 3, requires_grad=True)
+    for call in (lambda: func.vmap(f)(x), lambda: func.grad(lambda x: func.vmap(f)(x).sum())(x)):
+        with pytest.raises(RuntimeError, match=r"register_hook\(\) is not possible"):
+            call()
+
+
+def test_linearize_does_not_call_hooks():
+    def f(x):
+        y = x.square()
+        y.register_hook(lambda g: 2 * g)
+        return y * x
+
+    value, product = func.linearize(f, ONE)
+    assert_close(value, ONE)
+    assert_close(product(ONE), 3 * ONE)

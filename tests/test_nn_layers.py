@@ -214,6 +214,18 @@ def test_dropout():
             F.dropout(x, p)
 
 
+DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout")
+
+
+@pytest.mark.parametrize("name", DROPOUTS)
+def test_dropout_that_is_off_takes_a_leaf_in_place(name):
+    module = getattr(nn, name)
+    x = torch.ones(2, 3, 4, 5, requires_grad=True)
+    x = x if name in ("Dropout2d", "Dropout3d", "Dropout") else x[0].detach().requires_grad_()
+    assert module(0.4, inplace=True).eval()(x) is x
+    assert module(0.0, inplace=True)(x) is x
+
+
 @pytest.mark.parametrize("inplace", [False, True])
 def test_channels_of_dropout3d(inplace):
     for shape, channels in (((2, 30, 2, 2, 2), 2), ((30, 2, 2, 2), 1)):

@@ -486,3 +486,16 @@ def test_cross_entropy_shapes_and_limits():
 def test_classification_errors(call, error, match):
     with pytest.raises(error, match=match):
         call(torch.zeros(2, 3))
+
+
+def test_adaptive_pools_of_no_channels():
+    for n, spatial in ((1, (4,)), (2, (4, 3)), (3, (3, 4, 3))):
+        for channels in ((0,), (2, 0)):
+            pool = getattr(F, f"adaptive_avg_pool{n}d")
+            assert pool(torch.zeros(*channels, *spatial), 2).shape == (*channels, *(2,) * n)
+        pool = getattr(F, f"adaptive_max_pool{n}d")
+        assert pool(torch.zeros(0, *spatial), 2).shape == (0, *(2,) * n)
+        with pytest.raises(RuntimeError, match="optional 0 dim batch size"):
+            pool(torch.zeros(2, 0, *spatial), 2)
+        with pytest.raises(RuntimeError, match="optional 0 dim batch size"):
+            getattr(F, f"adaptive_avg_pool{n}d")(torch.zeros(2, 3, 0, *spatial[1:]), 2)

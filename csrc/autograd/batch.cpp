@@ -77,6 +77,12 @@ const VmapLevel& vmap_level(LevelId id, const char* who) {
                "thread. Return it from the function that is vmapped instead of keeping it.");
 }
 
+std::vector<VmapLevel> exchange_vmaps(std::vector<VmapLevel> levels) noexcept {
+  my_vmaps().swap(levels);
+  thread_state.vmaps = static_cast<uint32_t>(my_vmaps().size());
+  return levels;
+}
+
 HiddenVmap::HiddenVmap(LevelId id) : level_(vmap_level(id, "vmap")) {
   auto& levels = my_vmaps();
   const auto at =

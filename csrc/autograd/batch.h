@@ -18,6 +18,8 @@ struct VmapLevel {
 COGRAD_API const std::vector<VmapLevel>& vmap_levels() noexcept;
 COGRAD_API LevelId enter_vmap(int64_t size, Randomness randomness);
 COGRAD_API void leave_vmap(LevelId id);
+// Makes these the vmaps under way on this thread; returns the former ones.
+std::vector<VmapLevel> exchange_vmaps(std::vector<VmapLevel> levels) noexcept;
 // In its scope the level is not there: one of its samples is computed as if alone.
 class HiddenVmap {
  public:

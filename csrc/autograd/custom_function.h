@@ -128,7 +128,8 @@ class COGRAD_API CustomCall {
   void give_tangents(std::span<Tensor> outputs, const Declared& declared) {
     if (!levels_.empty()) [[unlikely]]
       give_tangents_at_levels(outputs, declared);
-    if (recording_) pack_saved(node_);
+    if (recording_ && thread_state.saved_hooks != nullptr) [[unlikely]]
+      pack_saved(node_);
   }
   bool untouched(TensorImpl* t) const noexcept;  // an input that nothing is known to have written
   bool is_input(const TensorImpl* t) const noexcept;

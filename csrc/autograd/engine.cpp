@@ -252,6 +252,7 @@ void Run::run_node(Node* n, ParallelRun* parallel) {
   args.keep_graph = request_.keep_graph;
   set_needs(n, args, more);
   call_backward(n, args);
+  args.unpacked.reset();
   grads.clear();
   if (!request_.keep_graph) n->release_saved();
   if (n->extra_or_null() != nullptr)

@@ -113,6 +113,17 @@ void leave_function() noexcept {
   count_scopes(-1);
 }
 
+struct OnlyFunctions::Scopes {
+  std::vector<Scope> list;
+};
+OnlyFunctions::OnlyFunctions(std::span<const uint32_t> numbers) : all_(new Scopes) {
+  std::vector<Scope> some;
+  for (const Scope& s : my_scopes())
+    if (std::find(numbers.begin(), numbers.end(), s.number) != numbers.end()) some.push_back(s);
+  all_->list = std::exchange(my_scopes(), std::move(some));
+}
+OnlyFunctions::~OnlyFunctions() { my_scopes().swap(all_->list); }
+
 void set_function_inputs(std::span<const Tensor> inputs) {
   if (my_scopes().empty()) return;
   for (const Tensor& t : inputs)

@@ -2,6 +2,7 @@
 // What a transform needs around the function that it runs: inputs and results of its own, and the
 // promise that nothing the function captured is written.
 #pragma once
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -13,6 +14,18 @@ namespace cograd {
 // `may_write` and for what is made from now on.
 COGRAD_API void enter_function(std::span<const Tensor> may_write);
 COGRAD_API void leave_function() noexcept;
+// In its scope only these of the functions that run on this thread are there, by their numbers.
+class OnlyFunctions {
+ public:
+  explicit OnlyFunctions(std::span<const uint32_t> numbers);
+  ~OnlyFunctions();
+  OnlyFunctions(const OnlyFunctions&) = delete;
+  OnlyFunctions& operator=(const OnlyFunctions&) = delete;
+
+ private:
+  struct Scopes;
+  std::unique_ptr<Scopes> all_;
+};
 // Whether a function of a transform runs on this thread.
 COGRAD_API bool within_function() noexcept;
 // The function that runs is differentiated by these tensors.

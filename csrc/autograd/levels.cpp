@@ -145,6 +145,12 @@ void Tangent::set_value(Tensor value) {
 
 const std::vector<std::shared_ptr<TangentLevel>>& entered_levels() noexcept { return my_levels(); }
 
+std::vector<std::shared_ptr<TangentLevel>> exchange_levels(
+    std::vector<std::shared_ptr<TangentLevel>> levels) noexcept {
+  my_levels().swap(levels);
+  return levels;
+}
+
 const std::shared_ptr<TangentLevel>& enter_level() {
   return my_levels().emplace_back(std::make_shared<TangentLevel>());
 }

@@ -72,6 +72,9 @@ COGRAD_API LevelId next_level() noexcept;
 
 // Levels entered by this thread and not left, outermost first.
 COGRAD_API const std::vector<std::shared_ptr<TangentLevel>>& entered_levels() noexcept;
+// Makes these the levels of this thread; returns the former ones.
+std::vector<std::shared_ptr<TangentLevel>> exchange_levels(
+    std::vector<std::shared_ptr<TangentLevel>> levels) noexcept;
 COGRAD_API const std::shared_ptr<TangentLevel>& enter_level();
 // Raises if `level` is not the innermost one.
 COGRAD_API void leave_level(const TangentLevel& level);

@@ -326,10 +326,12 @@ bool same_layout(const Tensor& t, IntList strides) {
 }
 
 // The same memory and geometry, whatever becomes of the user's tensor while a backward computes:
-// other threads run beside loops of `size` elements, and hooks may run before any.
-Tensor for_kernels(Tensor t, int64_t size) {
+// other threads run beside loops of `size` elements, and hooks may run before any. Nodes that run
+// the user's code get the tensor with its history.
+Tensor for_kernels(Tensor t, int64_t size, const Node* owner) {
   if (thread_state.grad_enabled || t.numel() < size || transforms_open()) [[likely]]
     return t;
+  if (owner->op_text().name == nullptr) return t;
   return Tensor::steal(t->alias());
 }
 }  // namespace
@@ -375,10 +377,10 @@ Tensor PackedSlot::unpack(Node* owner) {
   Node* maker = is_output ? owner : edge.node;
   const bool lacks = !tangents.empty() && lacks_tangent(t);
   if (!lacks) {
-    if (maker == nullptr && !requires_grad(t)) return for_kernels(std::move(t), 0);
+    if (maker == nullptr && !requires_grad(t)) return for_kernels(std::move(t), 0, owner);
     if (maker != nullptr && maker->is_accumulator()) {
       const Tensor leaf = static_cast<AccumulateGrad*>(maker)->variable();
-      if (leaf.is(t)) return for_kernels(std::move(t), 0);
+      if (leaf.is(t)) return for_kernels(std::move(t), 0, owner);
     }
   }
   const Tensor given = std::exchange(t, detach(t));
@@ -419,7 +421,7 @@ Tensor unpack_saved(Node* owner, SavedTensor& s) {
   if (!t.defined()) return t;
   if (t->current_version() != ids.version) [[unlikely]]
     t = accept_other_version(std::move(t), is_output, ids.output_nr, owner, ids.version);
-  if (!is_output) return for_kernels(std::move(t), kHeavyWork);
+  if (!is_output) return for_kernels(std::move(t), kHeavyWork, owner);
   Tensor out = Tensor::steal(t->alias());
   if (transforms_open()) [[unlikely]]
     copy_tangents(t, out);

@@ -8,6 +8,7 @@
 #include "autograd/copy_slices.h"
 #include "autograd/function_scope.h"
 #include "autograd/in_use.h"
+#include "autograd/sample_hook.h"
 #include "autograd/saved_tensor.h"
 
 namespace cograd {
@@ -366,9 +367,10 @@ void detach_(const Tensor& t) {
 }
 
 NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* id) {
-  check_no_handle(t, "register_hook()");
   COGRAD_CHECK(requires_grad(t),
                "cannot register a hook on a tensor that doesn't require gradient");
+  if (is_batched(t)) [[unlikely]]
+    hook = hook_on_samples(t, std::move(hook));
   Edge e = gradient_edge(t.impl());
   if (e.node == nullptr) {  // a view that was made without recording: no gradient comes
     e.node = accumulator_of(t.impl());

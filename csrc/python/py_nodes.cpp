@@ -427,7 +427,7 @@ PyRef tuple_of_inputs(PyObject* inputs) {
 }
 
 // _run_backward(tensors, grads, keep_graph, create_graph, inputs or None, accumulate, function):
-// tuples. The hooks of a transform's function are called if `function` is its number.
+// tuples. The hooks of a transform's function are called if `function` is its number; 0: none.
 py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool create,
                           py::object inputs, bool accumulate, uint32_t function) {
   BackwardJob job;
@@ -632,8 +632,7 @@ void init_nodes(py::module_& m) {
   node_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (node_type == nullptr) throw_python_error();
   m.attr("Node") = py::handle(reinterpret_cast<PyObject*>(node_type));
-  m.def("_run_backward", &run_backward_py, py::arg(), py::arg(), py::arg(), py::arg(), py::arg(),
-        py::arg(), py::arg("function") = 0);
+  m.def("_run_backward", &run_backward_py);
   m.def("_remove_hook", [](py::handle node, int which, uint64_t id) {
     return remove_hook(*node_of(node.ptr()), hook_list(static_cast<HookKind>(which)), id);
   });

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Forward mode, vmap, and what cograd.func needs. Levels of forward mode are numbered from 0 by
 // their depth.
+#include <optional>
+
 #include "autograd/batch.h"
 #include "autograd/engine.h"
-#include "autograd/function_scope.h"
+#include "autograd/open_transforms.h"
 #include "ops/transform/batching.h"
 #include "ops/transform/forward_mode.h"
 #include "python/held.h"
@@ -241,6 +243,21 @@ class FunctionScope {
   bool inference_ = false, entered_ = false;
 };
 
+// The transforms of a checkpoint's forward, while it computes again.
+class TransformsAs {
+ public:
+  explicit TransformsAs(OpenTransforms then) : then_(std::move(then)) {}
+  void enter() {
+    COGRAD_CHECK(!only_.has_value(), "the transforms of an earlier time are entered once");
+    only_.emplace(then_);
+  }
+  void exit() { only_.reset(); }
+
+ private:
+  OpenTransforms then_;
+  std::optional<OnlyTransforms> only_;
+};
+
 }  // namespace
 
 void init_transforms(py::module_& m) {
@@ -270,6 +287,15 @@ void init_transforms(py::module_& m) {
   m.def("_function_scope", [](const py::object& may_write, bool reverse) {
     return std::make_unique<FunctionScope>(may_write, reverse);
   });
+  const py::class_<OpenTransforms> open_transforms(m, "_OpenTransforms");
+  forbid_new(open_transforms);
+  m.def("_open_transforms", &OpenTransforms::now);
+  py::class_<TransformsAs> transforms_as(m, "_TransformsAs");
+  forbid_new(transforms_as);
+  transforms_as.def("__enter__", &TransformsAs::enter)
+      .def("__exit__", [](TransformsAs& t, const py::args&) { t.exit(); });
+  m.def("_transforms_as",
+        [](const OpenTransforms& then) { return std::make_unique<TransformsAs>(then); });
   m.def("_within_function", &within_function);
   m.def("_set_function_inputs",
         [](const py::object& inputs) { set_function_inputs(tensors_of(inputs)); });

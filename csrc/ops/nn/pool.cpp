@@ -10,9 +10,10 @@ Dims pool_dims(const char* op, IntList v, const char* name, size_t n) {
   return v.size() == n ? Dims(v) : Dims(n, v[0]);
 }
 
-Dims adaptive_sizes(const char* op, const Tensor& x, IntList output_size, size_t n) {
+Dims adaptive_sizes(const char* op, const Tensor& x, IntList output_size, size_t n,
+                    int nonempty_from) {
   const Dims out = pool_dims(op, output_size, "output_size", n);
-  check_pool_input(op, x, n);
+  check_pool_input(op, x, n, nonempty_from);
   for (const int64_t size : out)
     COGRAD_CHECK(size >= 0, op,
                  ": elements of output_size must be greater than or equal to 0 but received ",
@@ -70,9 +71,13 @@ Dims pool_sizes(const char* op, IntList in, const PoolArgs& a) {
 }
 
 void check_pool_input(const char* op, const Tensor& x, size_t n) {
+  check_pool_input(op, x, n, x.dim() - static_cast<int>(n) - 1);
+}
+
+void check_pool_input(const char* op, const Tensor& x, size_t n, int nonempty_from) {
   const int dims = static_cast<int>(n);
   bool fits = x.dim() == dims + 1 || x.dim() == dims + 2;
-  for (int i = x.dim() == dims + 2 ? 1 : 0; fits && i < x.dim(); ++i) fits = x.size(i) > 0;
+  for (int i = nonempty_from; fits && i < x.dim(); ++i) fits = x.size(i) > 0;
   COGRAD_CHECK(fits, op, "(): Expected ", dims + 1, "D or ", dims + 2,
                "D (batch mode) tensor with optional 0 dim batch size for input, but got:",
                to_string(x.sizes()));

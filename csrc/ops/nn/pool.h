@@ -19,8 +19,11 @@ PoolArgs pool_args(const char* op, size_t n, IntList kernel, IntList stride, Int
 Dims pool_sizes(const char* op, IntList in, const PoolArgs& a);
 // Raises unless x is (N, C, *) or (C, *) with n further dims; only N may be 0.
 void check_pool_input(const char* op, const Tensor& x, size_t n);
+// The same where dims before `nonempty_from` may be empty.
+void check_pool_input(const char* op, const Tensor& x, size_t n, int nonempty_from);
 // Sizes of an adaptive pooling's result; raises unless they and x suit n dims.
-Dims adaptive_sizes(const char* op, const Tensor& x, IntList output_size, size_t n);
+Dims adaptive_sizes(const char* op, const Tensor& x, IntList output_size, size_t n,
+                    int nonempty_from);
 // Raises NotImplemented unless x is floating.
 void check_pool_floating(const char* op, const Tensor& x);
 // x's leading dims and the given last ones.

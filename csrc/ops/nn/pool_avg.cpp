@@ -102,7 +102,7 @@ Tensor adaptive_avg_pool(const char* op, const Tensor& x, IntList output_size) {
     const int64_t last[] = {-3, -2, -1};
     return mean(x, IntList(last).last(N), true);
   }
-  const Dims out = adaptive_sizes(op, x, output_size, N);
+  const Dims out = adaptive_sizes(op, x, output_size, N, x.dim() - N);
   const IntList in = x.sizes().last(N);
   check_room(x, out);
   Resampling map;

@@ -167,7 +167,7 @@ std::tuple<Tensor, Tensor> max_pool(const char* op, const Tensor& x, IntList ker
 
 template <int N>
 std::tuple<Tensor, Tensor> adaptive_max_pool(const char* op, const Tensor& x, IntList size) {
-  const Dims out = adaptive_sizes(op, x, size, N);
+  const Dims out = adaptive_sizes(op, x, size, N, 1);
   check_pool_floating(op, x);
   const IntList in = x.sizes().last(N);
   check_plane(op, in);

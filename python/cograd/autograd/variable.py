@@ -46,6 +46,7 @@ class _Engine:
                 create_graph,
                 wanted,
                 accumulate_grad or wanted is None,
+                0,
             )
         )
 

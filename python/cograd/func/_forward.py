@@ -226,6 +226,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     as much as a backward.
     """
     outputs, spec, pullback, _ = _vjp(func, primals, None, False)
+    pullback.function = 0  # hooks change gradients; the product with the Jacobian has none
     # A product with the transpose of the transpose: the pullback is linear in its cotangent.
     ones = tree(spec, [o.new_ones(o.shape) for o in outputs])
     (

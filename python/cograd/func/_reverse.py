@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cograd import _C
@@ -29,11 +31,13 @@ from ._trees import (
 class _Inputs:
     """The tensors to differentiate by: handles of their own, so that nothing else leads to them."""
 
-    __slots__ = ("handles", "own")
+    __slots__ = ("_lock", "_running", "handles", "own")
 
     def __init__(self, values: list[Any], tracking: bool) -> None:
         self.handles: list[Tensor] = []
         self.own: list[Tensor] = []  # leaves that nobody outside differentiates by
+        self._lock = threading.Lock()
+        self._running = 0  # backwards that run after the function has ended
         for value in values:
             if not isinstance(value, Tensor):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
@@ -55,6 +59,21 @@ class _Inputs:
         """What is recorded from now on does not lead to the leaves."""
         for leaf in self.own:
             leaf.requires_grad_(False)
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """A backward runs: a checkpoint of a closure computes again from the leaves."""
+        with self._lock:
+            self._running += 1
+            for leaf in self.own:
+                leaf.requires_grad_()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
+                if self._running == 0:
+                    self.retire()
 
 
 def _tensors(value: Any) -> list[Tensor]:
@@ -90,7 +109,7 @@ def _scalar(output: Any) -> Tensor:
 def _gradients(output: Tensor, inputs: _Inputs, keep: bool, create: bool) -> list[Tensor]:
     if not output.requires_grad:
         return [_zeros(t) for t in inputs.handles]
-    found = _C._run_backward((output,), (None,), keep, create, tuple(inputs.handles), False)
+    found = _C._run_backward((output,), (None,), keep, create, tuple(inputs.handles), False, 0)
     return [_zeros(t) if g is None else g for g, t in zip(found, inputs.handles, strict=True)]
 
 
@@ -221,7 +240,9 @@ class _Pullback:
         if not used or not handles:
             return [_zeros(t) for t in handles]
         roots, seeds = zip(*used, strict=True)
-        found = _C._run_backward(roots, seeds, retain, create, self._edges(), False, self.function)
+        edges, number = self._edges(), self.function
+        with self.inputs.again():
+            found = _C._run_backward(roots, seeds, retain, create, edges, False, number)
         result = [
             _zeros(t) if g is None else _C._batched_like(t, g)
             for g, t in zip(found, handles, strict=True)

@@ -90,12 +90,14 @@ class Frame:
         self.compare = compare
         self.debug = debug
         self.input_saver: Any = None
+        self.transforms = cograd._C._open_transforms()
         self.holders: list[weakref.ref[Holder]] = []
         self.metadata: list[Any] = []
         self.places: list[str] = []
         self.recomputed_places: list[str] = []
-        self.recomputed: dict[int, weakref.WeakKeyDictionary[_Handle, Tensor]] = defaultdict(
-            weakref.WeakKeyDictionary
+        # Each tensor with its version when it was saved.
+        self.recomputed: dict[int, weakref.WeakKeyDictionary[_Handle, tuple[Tensor, int]]] = (
+            defaultdict(weakref.WeakKeyDictionary)
         )
         self.counter: dict[int, int] = defaultdict(int)
         self.is_recomputed: dict[int, bool] = defaultdict(bool)
@@ -122,7 +124,7 @@ class Frame:
             handle = None if holder is None else holder.handles.get(run)
             if handle is None or handle not in self.recomputed[run]:
                 continue
-            new = self.compare(self.recomputed[run][handle])
+            new = self.compare(self.recomputed[run][handle][0])
             if new != self.metadata[index]:
                 different += (
                     f"tensor at position {index}:\nsaved metadata: {self.metadata[index]}\n"
@@ -195,8 +197,17 @@ def unpack_hook(frame: Frame) -> Callable[[Holder], Tensor]:
                 "once. If you are calling ctx.saved_tensors in backward, make sure to do so only "
                 "once."
             )
-        tensor = frame.recomputed[run][handle]
+        tensor, version = frame.recomputed[run][handle]
         holder.handles[run] = None
+        if tensor._version != version:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an "
+                f"inplace operation: a [cograd.{tensor.type().split('.')[-1]} "
+                f"{list(tensor.shape)}] that an op inside of a checkpoint saved is at version "
+                f"{tensor._version} when the checkpoint has computed again; expected version "
+                f"{version} instead. Hint: write into a copy (.clone()), or do the in-place "
+                "operation before the tensor is used."
+            )
         return tensor
 
     return unpack
@@ -211,7 +222,9 @@ def _recompute(frame: Frame, run: int) -> None:
     try:
         active.refills.append(refill)
         hooks = cograd.autograd.graph.saved_tensors_hooks(refill, lambda box: box[0])
-        with hooks, cograd.enable_grad():
+        # The backward may run inside of transforms that the forward knew nothing of.
+        transforms = cograd._C._transforms_as(frame.transforms)
+        with transforms, hooks, cograd.enable_grad():
             frame.recompute(*args)
     except StopRecomputation:
         pass
@@ -239,7 +252,7 @@ def _refill(frame: Frame, run: int, tensor: Tensor) -> Tensor:
     holder = frame.holders[index]()
     if holder is not None:
         handle = holder.handles[run] = _Handle()
-        frame.recomputed[run][handle] = value
+        frame.recomputed[run][handle] = (value, value._version)
     if frame.early_stop and frame.counter[run] == len(frame.holders):
         raise StopRecomputation
     return value

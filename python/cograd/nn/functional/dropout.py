@@ -25,6 +25,8 @@ def _check(p: float) -> None:
 
 
 def _run(name: str, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    if not training or p == 0.0:  # as in torch, a leaf may be given: nothing is written
+        return input
     method: Any = getattr(cograd, name)
     if inplace:
         return getattr(input, name + "_")(p, training)  # type: ignore[no-any-return]
