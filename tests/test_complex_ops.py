@@ -175,3 +175,10 @@ def test_memory_in_any_order(record, sample):
 def test_the_claims_are_not_empty():
     assert len(CLAIMED) > 300
     assert len(DIFFERENTIABLE) > 250
+
+
+def test_conj_physical_of_bools():
+    x = torch.tensor([True, False])
+    out = torch.empty(2, dtype=torch.bool)
+    assert torch.conj_physical(x, out=out) is out and torch.equal(out, x)
+    assert torch.equal(x.conj_physical(), x) and x.conj_physical().data_ptr() != x.data_ptr()

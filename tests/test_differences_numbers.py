@@ -7,11 +7,12 @@ import math
 
 import numpy as np
 import pytest
+from conftest import same
 from differences import D, leaf, shows, slope
 
 import cograd as torch
 import cograd.nn.functional as F
-from cograd import distributions, nn, special
+from cograd import distributions, func, nn, special
 
 inf, nan = math.inf, math.nan
 
@@ -330,3 +331,94 @@ def test_convolution_of_no_channels():
     weight, bias = torch.zeros(4, 0, 2, 2), torch.arange(4.0)
     out = F.conv2d(torch.zeros(2, 0, 3, 3), weight, bias)
     assert torch.equal(out, bias.reshape(1, 4, 1, 1).expand(2, 4, 2, 2))
+
+
+DERIVED = torch.tensor([[2.0, 1.0, 0.5], [0.3, 3.0, -1.0], [-0.5, 0.2, 1.5]], dtype=D)
+TURN = torch.tensor([[0.3, -1.0, 2.0], [0.5, 0.7, -0.2], [1.0, 0.4, -0.6]], dtype=D)
+
+
+def along(f, x, t, eps=1e-6):
+    """The derivative of f at x in the direction t, by differences."""
+    return (f(x + eps * t) - f(x - eps * t)) / (2 * eps)
+
+
+@shows("gradient of `func.jvp` of `det`, `slogdet`, `logdet`")
+@pytest.mark.parametrize(
+    "f", [torch.linalg.det, lambda a: torch.linalg.slogdet(a)[1], lambda a: torch.logdet(a @ a.T)]
+)
+def test_gradient_of_the_jvp_of_a_determinant(f):
+    found = func.grad(lambda a: func.jvp(f, (a,), (TURN,))[1])(DERIVED)
+    assert same(found, along(func.grad(f), DERIVED, TURN), tol=1e-7)
+
+
+@shows("`jacrev` of a norm's `hessian`")
+@pytest.mark.parametrize("p", [2.0, 3.0, 1.5])
+def test_third_derivative_of_a_norm(p):
+    x, t, u = T(1.0, 2.0, -3.0), T(0.3, -1.0, 2.0), T(-0.5, 0.7, 1.0)
+
+    def norm(v):
+        return torch.linalg.vector_norm(v, p)
+
+    def second(v):
+        return func.hessian(norm)(v) @ t
+
+    assert same(func.jacrev(second)(x) @ u, along(second, x, u), tol=1e-7)
+
+
+@shows("third derivative of `logcumsumexp`")
+def test_third_derivative_of_logcumsumexp():
+    x, t, weights = T(1.0, 2.0, -3.0), T(0.3, -1.0, 2.0), T(1.0, -2.0, 0.5)
+
+    def second(x):
+        return func.hessian(lambda v: (torch.logcumsumexp(v, 0) * weights).sum())(x) @ t
+
+    assert same(func.jacrev(second)(x) @ t, along(second, x, t), tol=1e-7)
+
+
+@shows("`jacrev` of `cdist`")
+def test_jacobian_of_cdist():
+    x = T((1.0, 2.0), (3.0, 5.0))
+    found = func.jacrev(lambda a: torch.cdist(a, torch.eye(2, dtype=D)))(x)
+    assert same(found[0, :, 0], [[0.0, 1.0], [0.5**0.5, 0.5**0.5]])  # torch: 0, 1 twice
+    assert same(found[1, :, 1], [[2 / 29**0.5, 5 / 29**0.5], [0.6, 0.8]])
+
+
+@shows("gradient of `polar` by a length of 0")
+def test_gradient_of_polar_at_0():
+    assert same(slope_of_polar(0.0), [math.cos(0.5) + 2 * math.sin(0.5), 0.0])
+    assert same(slope_of_polar(2.0)[0], math.cos(0.5) + 2 * math.sin(0.5))
+
+
+def slope_of_polar(length):
+    r, angle = leaf(length), leaf(0.5)
+    z = torch.polar(r, angle)
+    return torch.cat(torch.autograd.grad(z.real + 2 * z.imag, (r, angle)))
+
+
+# Of mpmath, with 40 digits; torch is 1e-9 to 2e-5 off where a polynomial of it ends.
+BESSEL = {
+    special.bessel_j0: {5.5: -0.00684386941781919682, 10.0: -0.245935764451348335},
+    special.bessel_j1: {5.5: -0.34143821542904335, 10.0: 0.0434727461688614367},
+    special.bessel_y0: {5.5: -0.339480592881911038, 10.0: 0.0556711672835993914},
+    special.bessel_y1: {5.5: -0.0237582389563896183, 10.0: 0.249015424206953884},
+    special.airy_ai: {-2.5: -0.112325067692966089, -3.0: -0.378814293677658074},
+}
+
+
+@shows("`bessel_j0`, `bessel_j1`, `bessel_y0`, `bessel_y1`, `airy_ai` of float64")
+@pytest.mark.parametrize("f", BESSEL, ids=lambda f: f.__name__)
+def test_digits_of_bessel_functions(f):
+    for x, want in BESSEL[f].items():
+        assert f(T(x)).item() == pytest.approx(want, rel=1e-12, abs=0)
+
+
+@shows("forward mode of `native_layer_norm`: mean and rstd")
+def test_tangents_of_the_moments_of_a_layer():
+    x, t = T((1.0, 2.0, 4.0), (0.0, -1.0, 3.0)), T((0.3, -1.0, 2.0), (1.0, 0.0, 0.5))
+
+    def moments(x):
+        return torch.cat(torch.native_layer_norm(x, (3,), None, None, 1e-5)[1:])
+
+    found = func.jvp(moments, (x,), (t,))[1]
+    assert same(found, along(moments, x, t), tol=1e-8)
+    assert same(found[:2].flatten(), [1.3 / 3, 0.5])  # torch: 0

@@ -122,3 +122,24 @@ def test_the_gradient_is_that_of_the_op_out_of_place(record):
         y = x * 1
         getattr(y, record["name"] + "_")(*args[1:], **kwargs)
         assert torch.allclose(gradient(y, x), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.__setitem__(slice(None), 1.0),
+        lambda x: x.__setitem__(..., 1.0),
+        lambda x: x.__setitem__(slice(0, 2), 1),
+        lambda x: x.__setitem__(slice(None), torch.ones(3)),
+        lambda x: x.cumsum_(0),
+        lambda x: x.expand(3, 3).addmm_(torch.ones(3, 3), torch.ones(3, 3)),
+        lambda x: x.addmv_(torch.ones(3, 3), torch.ones(3)),
+    ],
+)
+def test_elements_that_share_memory_are_not_written(write):
+    x = torch.zeros(1)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        write(x.expand(3))
+    assert x.item() == 0
+    x.expand(3)[1] = 2.0  # one element
+    assert x.item() == 2

@@ -289,3 +289,21 @@ def test_many_small_and_one_large():
     close(large @ L.inv(large), torch.eye(300, dtype=F8), 1e-8)
     u, s, vh = L.svd(large, full_matrices=False)
     close(u * s @ vh, large, 1e-8)
+
+
+@pytest.mark.parametrize("n", [2, 3, 40])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128])
+def test_a_pivot_of_nan_makes_all_that_follows_nan(n, dtype):
+    """As in torch: the elements below it are divided by it, and 0 times NaN is NaN."""
+    a = torch.eye(n, dtype=dtype)
+    a[n // 2, n // 2] = float("nan")
+    lu = torch.linalg.lu_factor(a)[0]
+    assert lu[n // 2 :, n // 2 :][1:].isnan().all()
+    assert not lu[: n // 2].isnan().any() and not lu[:, : n // 2].isnan().any()
+    assert torch.linalg.solve(a, torch.ones(n, dtype=dtype)).isnan().all()
+    assert torch.linalg.solve(a, torch.ones(n, 2, dtype=dtype)).isnan().all()
+    assert torch.linalg.solve_ex(a, torch.ones(n, dtype=dtype))[1].item() == 0
+    assert torch.linalg.inv(a)[:, n // 2].isnan().all() and torch.linalg.det(a).isnan()
+    both = torch.stack([a, torch.eye(n, dtype=dtype)])
+    found = torch.linalg.solve(both, torch.ones(2, n, 1, dtype=dtype))
+    assert found[0].isnan().all() and torch.equal(found[1], torch.ones(n, 1, dtype=dtype))

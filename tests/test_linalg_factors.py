@@ -230,6 +230,9 @@ def test_vander():
     for wrong in (1, 0):
         with pytest.raises(RuntimeError, match="N must be greater than 1"):
             linalg.vander(y, N=wrong)
+    for dtype in (torch.uint8, torch.int8, torch.int32):
+        powers = linalg.vander(torch.tensor([3], dtype=dtype), N=7)
+        assert powers.dtype is torch.int64 and powers[0, 6].item() == 729
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (2, 0, 3)])

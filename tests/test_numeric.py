@@ -264,6 +264,9 @@ def test_unravel_index():
         for a, b in zip(torch.unravel_index(indices, shape), want, strict=True):
             assert np.array_equal(a.numpy(), b)
     assert torch.unravel_index(torch.tensor(3), 4)[0].item() == 3
+    for dtype in (torch.uint8, torch.int8, torch.int32):
+        row, col = torch.unravel_index(torch.tensor([100], dtype=dtype), (20, 30))
+        assert row.dtype is col.dtype is torch.int64 and (row.item(), col.item()) == (3, 10)
     with pytest.raises(TypeError, match="integer dtype"):
         torch.unravel_index(torch.tensor([1.0]), (2,))
     with pytest.raises(ValueError, match="negative"):

@@ -417,3 +417,25 @@ def test_nonzero_and_argwhere():
         a = RNG(0).integers(0, 2, shape)
         assert torch.tensor(a).nonzero().tolist() == np.argwhere(a).tolist()
         assert torch.tensor(a).nonzero().shape == (int(a.sum()), len(shape))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int16, torch.float32])
+def test_an_empty_index_is_of_any_dtype(dtype):
+    x, none = torch.ones(3), torch.tensor([], dtype=dtype)
+    assert torch.gather(x, 0, none).shape == (0,)
+    assert torch.gather(torch.ones(3, 2), 0, none).shape == (0,)
+    for y in (
+        x.scatter(0, none, 2.0),
+        x.scatter(0, none, torch.tensor([])),
+        x.scatter_add(0, none, torch.tensor([])),
+        x.scatter_reduce(0, none, torch.tensor([]), "sum"),
+        x.clone().scatter_(0, none, 2.0),
+    ):
+        assert torch.equal(y, x)
+    leaf = torch.ones(3, requires_grad=True)
+    (leaf.gather(0, none).sum() + leaf.scatter(0, none, 2.0).sum()).backward()
+    assert leaf.grad.tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(RuntimeError, match="Expected dtype int32/int64 for index"):
+        torch.gather(x, 0, torch.ones(1).to(dtype))
+    with pytest.raises(RuntimeError, match="Expected dtype int32/int64 for index"):
+        torch.index_select(x, 0, none)

@@ -303,3 +303,20 @@ def test_einsum_without_operands():
         torch.einsum("ij")
     with pytest.raises((ValueError, RuntimeError)):
         torch.einsum()
+
+
+def test_addr_of_bools():
+    """or of and, as in torch; a factor counts as whether it is 0."""
+    eye, v = torch.eye(2, dtype=torch.bool), torch.tensor([True, False])
+    w = torch.tensor([False, True])
+    both = [[True, True], [False, True]]
+    assert torch.addr(eye, v, w).tolist() == eye.clone().addr_(v, w).tolist() == both
+    assert torch.addr(eye, v, w, beta=2, alpha=True).tolist() == both
+    assert torch.addr(eye, v, w, beta=0).tolist() == [[False, True], [False, False]]
+    assert torch.addr(eye, v, w, alpha=0).tolist() == eye.tolist()
+    out = torch.empty(2, 2, dtype=torch.bool)
+    assert torch.addr(eye, v, w, out=out) is out and out.tolist() == both
+    with pytest.raises(RuntimeError, match="beta must not be a floating point number"):
+        torch.addr(eye, v, w, beta=1.5)
+    with pytest.raises(NotImplementedError, match="not implemented for dtype Bool"):
+        torch.addmv(v, eye, w)

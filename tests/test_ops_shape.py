@@ -317,3 +317,73 @@ def test_tensor_split_and_stride_by_keyword():
             x.stride(**wrong)
     with pytest.raises(TypeError, match="at most 1"):
         x.stride(0, 1)
+
+
+@pytest.mark.parametrize(
+    "expand,sizes,strides,want",
+    [
+        (lambda x: x[:1].expand(3), (3,), (0,), [3.0, 0.0]),
+        (lambda x: x.unsqueeze(1).expand(2, 3), (2, 3), (1, 0), [3.0, 12.0]),
+        (lambda x: x.unsqueeze(1).expand(2, 3), (2,), (1,), [0.0, 1.0]),
+        (lambda x: x.unsqueeze(1).expand(2, 3), (2, 2), (1, 0), [1.0, 5.0]),
+        (lambda x: x.as_strided((2, 2), (1, 0)), (2, 2), (1, 0), [1.0, 5.0]),
+    ],
+)
+def test_as_strided_of_elements_that_share_memory(expand, sizes, strides, want):
+    """An equal part of the gradient for each, as in torch: in all, what reaches the memory."""
+    x = torch.ones(2, dtype=F8, requires_grad=True)
+    weights = arange(*sizes)
+    (expand(x).as_strided(sizes, strides) * weights).sum().backward()
+    assert x.grad.tolist() == want
+
+    def cubed(x):
+        return expand(x).as_strided(sizes, strides) ** 3 * (weights + 1)
+
+    assert gradcheck(cubed, (x,), check_forward_ad=True) and gradgradcheck(cubed, (x,))
+
+
+def test_as_strided_of_windows():
+    x = torch.arange(5, dtype=F8).requires_grad_()
+    windows = x.as_strided((4, 2), (1, 1))
+    shared = windows.detach().as_strided((4, 2), (1, 1)).requires_grad_()
+    y = shared.as_strided((5,), (1,)) * torch.arange(1, 6, dtype=F8)
+    (g,) = torch.autograd.grad(y.sum(), shared)
+    assert g.tolist() == [[1.0, 1.0], [1.0, 1.5], [1.5, 2.0], [2.0, 5.0]]
+    (windows.as_strided((5,), (1,)) * torch.arange(1, 6, dtype=F8)).sum().backward()
+    assert x.grad.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_sum_to_size_of_integers():
+    one, row = torch.ones((), dtype=torch.int8), torch.ones(1, 3, dtype=torch.int8)
+    assert one.sum_to_size(()).dtype is torch.int64, "as sum() gives"
+    assert row.sum_to_size(1, 3).dtype is torch.int8, "where nothing is summed"
+    assert row.sum_to_size(3).dtype is row.sum_to_size(1, 1).dtype is torch.int64
+
+
+def test_results_may_be_detached_in_place():
+    """No op hands out a view of something that nobody has; of a real view torch refuses it too."""
+    x, v = arange(2, 3, 4).requires_grad_(), arange(4).requires_grad_()
+    a = torch.eye(3, dtype=F8).requires_grad_()
+    nn = torch.nn.functional
+    made = {
+        "matmul": lambda: x @ v,
+        "vector @ matrices": lambda: arange(3) @ x,
+        "solve": lambda: torch.linalg.solve(a, arange(3)),
+        "cdist": lambda: torch.cdist(x, x),
+        "combinations": lambda: torch.combinations(v),
+        "quantile": lambda: torch.quantile(x, 0.3),
+        "quantile of dim 0": lambda: torch.quantile(x, 0.3, 0, keepdim=True),
+        "quantiles": lambda: torch.quantile(x, torch.tensor([0.1, 0.2], dtype=F8), 1),
+        "nanquantile": lambda: torch.nanquantile(x, 0.3, 1, interpolation="nearest"),
+        "unfold": lambda: nn.unfold(x, 2),
+        "fold": lambda: nn.fold(arange(4, 6).requires_grad_(), (3, 4), 2),
+        "conv_tbc": lambda: nn.conv_tbc(x, arange(1, 4, 2), arange(2)),
+    }
+    for name, make in made.items():
+        y = make()
+        assert y.requires_grad, name
+        values = y.detach().clone()
+        y.detach_()
+        assert not y.requires_grad and torch.equal(y, values), name
+    with pytest.raises(RuntimeError, match="Can't detach views in-place"):
+        x[0].detach_()

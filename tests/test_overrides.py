@@ -7,7 +7,7 @@ import pytest
 from conftest import leaf, ones, same
 
 import cograd as torch
-from cograd import nn, overrides
+from cograd import func, nn, overrides
 from cograd.overrides import TorchFunctionMode
 
 
@@ -307,3 +307,43 @@ def test_switching_overrides_off():
     with overrides.DisableTorchFunction(), Seen() as silent:
         assert type(x + 1) is torch.Tensor
     assert mode.calls == ["add"] and silent.calls == [] and type(x + 1) is Sub
+
+
+class Marked(torch.Tensor):
+    """A subclass whose results are of it, too."""
+
+
+VALUES = torch.arange(1.0, 7.0, dtype=torch.float64).reshape(2, 3)
+MARKED = VALUES.as_subclass(Marked)
+
+
+@pytest.mark.parametrize(
+    "f,want",
+    [
+        (lambda a, b: (a * b).sum(), [14.0, 32.0]),
+        (func.grad(lambda a, b: (a * b).sum()), [[1.0, 2.0, 3.0]] * 2),
+        (func.grad(lambda a, b: (a.as_subclass(Marked) ** 2 * b).sum()), None),
+        (func.jacrev(lambda a, b: a * b), [torch.diag(VALUES[0]).tolist()] * 2),
+        (func.jacfwd(lambda a, b: a * b), [torch.diag(VALUES[0]).tolist()] * 2),
+        (func.hessian(lambda a, b: (a**2 * b).sum()), [(2 * torch.diag(VALUES[0])).tolist()] * 2),
+    ],
+)
+def test_subclasses_keep_their_samples(f, want):
+    want = (2 * VALUES * VALUES[0]).tolist() if want is None else want
+    for a in (VALUES, MARKED):
+        found = func.vmap(f, in_dims=(0, None))(a, MARKED[0])
+        assert found.tolist() == want
+
+
+def test_subclasses_keep_their_tangents():
+    value, tangent = func.jvp(lambda a: (a * MARKED).sum(), (VALUES,), (VALUES,))
+    assert value.item() == tangent.item() == 91
+    value, tangent = func.jvp(lambda a: a.as_subclass(Marked).square().sum(), (VALUES,), (VALUES,))
+    assert value.item() == 91 and tangent.item() == 182
+    assert func.jacfwd(lambda a: (a * MARKED).sum())(VALUES).tolist() == VALUES.tolist()
+    assert func.hessian(lambda a: ((a * MARKED) ** 2).sum())(VALUES).sum().item() == 182
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(VALUES, VALUES).as_subclass(Marked)
+        assert torch.autograd.forward_ad.unpack_dual((dual * dual).sum()).tangent.item() == 182
+    twice = func.grad(func.grad(lambda a: (a.as_subclass(Marked) ** 3).sum()))
+    assert twice(VALUES[0, 1]).item() == 12

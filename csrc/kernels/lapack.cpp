@@ -133,11 +133,31 @@ void with_workspace(const F& run) {
 
 }  // namespace
 
+namespace {
+template <class T>
+bool is_nan(T v) {
+  return v != v;
+}
+template <class T>
+bool is_nan(cograd::Complex<T> v) {
+  return is_nan(v.re) || is_nan(v.im);
+}
+// What is divided by a pivot of NaN, and all that follows from it, is NaN: OpenBLAS leaves zeros.
+template <class T>
+void spread_nan(int64_t m, int64_t n, T* a) {
+  int64_t k = 0;
+  while (k < std::min(m, n) && !is_nan(a[k * m + k])) ++k;
+  for (int64_t j = k; j < n; ++j)
+    std::fill_n(a + j * m + k + 1, std::max<int64_t>(m - k - 1, 0), a[k * m + k]);
+}
+}  // namespace
+
 template <class T>
 int lu_factor(int64_t m, int64_t n, T* a, int* pivots) {
   const int im = narrow(m), in = narrow(n), ld = leading(m);
   int info = 0;
   if (m > 0 && n > 0) getrf<T>(&im, &in, a, &ld, pivots, &info);
+  spread_nan(m, n, a);
   return info;
 }
 

@@ -2,6 +2,7 @@
 // x[key] and x[key] = value: one pass over the key makes one view; index tensors come on top.
 #include "autograd/batch.h"
 #include "ops/core/numbers.h"
+#include "ops/core/overlap.h"
 #include "ops/index/indexing.h"
 #include "python/held.h"
 #include "python/py_index_data.h"
@@ -294,6 +295,7 @@ void set_basic(const Tensor& target, PyObject* value) {
   }
   Scalar s;
   check_assigned(parse_scalar(value, &s), value, target);
+  check_distinct("__setitem__", memory_of(target));
   if (representable(s, target.dtype(), Beyond::Raises)) [[likely]]
     fill_(target, s);
   else

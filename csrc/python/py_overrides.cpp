@@ -3,6 +3,8 @@
 #include "python/py_overrides.h"
 
 #include <cstring>
+#include "autograd/levels.h"
+#include "ops/transform/forward_mode.h"
 #include "python/held.h"
 #include "python/py_class.h"
 
@@ -179,7 +181,9 @@ PyObject* tensor_as_subclass(PyObject* self, PyObject* cls) {
     const Tensor& t = unwrap(self);
     Node* fn = grad_fn(t.impl());
     Tensor out;
-    if (fn == nullptr && requires_grad(t)) {
+    if (transformed(t)) {  // its samples and tangents are more than its bytes
+      out = alias(t);
+    } else if (fn == nullptr && requires_grad(t)) {
       out = autograd_ops.as_strided(
           t, t.sizes(), t.strides(),
           (t->data - static_cast<char*>(t->storage->data)) / dtype_size(t->dtype));

@@ -155,4 +155,4 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     powers = x.unsqueeze(-1).expand(*x.shape, count - 1)
     ones = x.new_ones(()).expand(*x.shape, 1)
     table: Tensor = cograd.cat((ones, powers), -1).cumprod(-1)
-    return table if x.is_floating_point() or x.is_complex() else table.to(x.dtype)
+    return table

@@ -247,6 +247,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     parts, step = [], 1
+    indices = indices.to(_C.int64)
     for n in reversed(sizes):
         parts.append(indices.div(step, rounding_mode="floor") % n)
         step *= n

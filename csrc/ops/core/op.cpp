@@ -134,10 +134,12 @@ void check_result(const OpSpec& op, const Tensor& target, DType result, bool exa
 
 void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace) {
   check_result(op, target, result.dtype(), !inplace && (op.flags & kExactOut) != 0);
-  if (inplace)
+  if (inplace) {
     check_shape_inplace(target, result.sizes());
-  else
+    check_distinct(op.name, target);
+  } else {
     resize_out(op.name, target, result);
+  }
   if (thread_state.grad_enabled)
     copy_(target, result);
   else

@@ -11,6 +11,6 @@ bool same_elements(const Tensor& a, const Tensor& b);
 bool overlaps_partially(const Tensor& out, const Tensor& in);
 [[noreturn, gnu::cold]] void fail_overlap(const char* op);
 // Raises if an element of `t` stands at several places of it.
-void check_distinct(const char* op, const Tensor& t);
+COGRAD_API void check_distinct(const char* op, const Tensor& t);
 
 }  // namespace cograd

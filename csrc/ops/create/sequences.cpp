@@ -246,16 +246,28 @@ DType range_dtype(const char* op, const CtxBase& ctx, std::optional<DType> asked
   return t;
 }
 
+Scalar end_number(const char* op, const char* name, const TensorOrScalar& v) {
+  if (!v.is_tensor()) return v.scalar();
+  const Tensor& t = v.tensor();
+  COGRAD_CHECK(t.dim() == 0, op, " only supports 0-dimensional start and end tensors, but got ",
+               name, " with ", t.dim(), " dimension(s).");
+  COGRAD_CHECK_TYPE(!transformed(t) || !has_tangent(t), op, "(): argument '", name,
+                    "' does not take a tensor with a tangent, which would be lost: detach() it");
+  return element_at(t, 0);
+}
+
 struct Linspace {
   static constexpr OpSpec spec{"linspace",
                                "start, end, steps, *, " COGRAD_FACTORY_ARGS,
-                               kFunction | kOut | kNondiff | kCreation,
+                               kFunction | kOut | kNondiff | kCreation | kNumbers,
                                "`steps` evenly spaced values from start to end, both included.",
                                "0.0, 1.0, 5; 3, -3, 4; 2.0, 5.0, 1; 0, 1, 0",
                                "np.linspace(start, end, steps)"};
   static constexpr DTypeSet kDTypes = kEveryType;
-  static Tensor forward(Ctx<Linspace>& ctx, Scalar start, Scalar end, int64_t steps,
-                        COGRAD_FACTORY_PARAMS) {
+  static Tensor forward(Ctx<Linspace>& ctx, const TensorOrScalar& from, const TensorOrScalar& to,
+                        int64_t steps, COGRAD_FACTORY_PARAMS) {
+    const Scalar start = end_number("linspace", "start", from);
+    const Scalar end = end_number("linspace", "end", to);
     const DType t = range_dtype("linspace", ctx, dtype, start, end);
     check_range("linspace", start, end, steps, t);
     check_factory("linspace", t, layout, pin_memory, requires_grad);
@@ -273,13 +285,15 @@ struct Logspace {
   static constexpr OpSpec spec{
       "logspace",
       "start, end, steps, base=10.0, *, " COGRAD_FACTORY_ARGS,
-      kFunction | kOut | kNondiff | kCreation,
+      kFunction | kOut | kNondiff | kCreation | kNumbers,
       "base to the power of `steps` evenly spaced values from start to end.",
       "0.0, 2.0, 5; -1.0, 1.0, 3, 2.0",
       "np.logspace(start, end, steps, base=base)"};
   static constexpr DTypeSet kDTypes = kEveryType;
-  static Tensor forward(Ctx<Logspace>& ctx, Scalar start, Scalar end, int64_t steps, double base,
-                        COGRAD_FACTORY_PARAMS) {
+  static Tensor forward(Ctx<Logspace>& ctx, const TensorOrScalar& from, const TensorOrScalar& to,
+                        int64_t steps, double base, COGRAD_FACTORY_PARAMS) {
+    const Scalar start = end_number("logspace", "start", from);
+    const Scalar end = end_number("logspace", "end", to);
     const DType t = range_dtype("logspace", ctx, dtype, start, end);
     check_range("logspace", start, end, steps, t);
     check_factory("logspace", t, layout, pin_memory, requires_grad);

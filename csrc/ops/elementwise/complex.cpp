@@ -151,9 +151,11 @@ struct ConjPhysical {
   static constexpr OpSpec spec{
       "conj_physical", "input",         kForms | kElementwise, "Complex conjugate, element-wise.",
       "T(3, 4)",       "np.conj(input)"};
-  static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;
+  static constexpr DTypeSet kDTypes = kAllTypes | kComplexTypes;
   static Tensor forward(Into into, const Tensor& x) {
     if (is_complex(x.dtype())) return into.run<ConjComplex>(x);
+    if (x.dtype() == DType::Bool)
+      return into.run<rows::Row_bitwise_and>(TensorOrScalar(x), TensorOrScalar(x));
     return into.run<rows::Row_positive>(x);
   }
 };
@@ -220,7 +222,8 @@ struct Polar {
   static constexpr DTypeSet kDTypes = kWideTypes;
   static Tensor forward(Into into, const Tensor& size, const Tensor& angle) {
     parts_dtype("polar", "abs", size, "angle", angle);
-    return into.run<Join>(size * cos(angle), size * sin(angle));
+    const Tensor length = kinked(size);
+    return into.run<Join>(length * cos(angle), length * sin(angle));
   }
 };
 COGRAD_OP(Polar)

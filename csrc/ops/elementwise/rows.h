@@ -6,6 +6,7 @@
 #include <complex>
 #include <optional>
 
+#include "ops/core/kinked.h"
 #include "ops/core/numbers.h"
 #include "ops/core/ops.h"
 #include "ops/core/parameters.h"
@@ -32,6 +33,7 @@ struct Doc {
   const char* node = nullptr;
   const char* number_node = nullptr;
   bool checked = true;  // numbers that the dtype has not raise
+  bool kinked = false;  // ops/core/kinked.h
   constexpr Doc(const char* t, uint32_t f = 0) : text(t), flags(f) {}  // NOLINT: implicit by intent
   constexpr const char* title(const char* row) const { return op == nullptr ? row : op; }
 };
@@ -45,6 +47,10 @@ constexpr Doc part(const char* op, const char* node, const char* number_node = n
 }
 constexpr Doc unchecked(Doc d) {
   d.checked = false;
+  return d;
+}
+constexpr Doc with_kinks(Doc d) {
+  d.kinked = true;
   return d;
 }
 // An op of cograd.special: a function with out=, reached through its module.
@@ -366,7 +372,9 @@ struct RowGradient : Forward {
   }
   template <bool kFuse, size_t I>
   static void give(Ctx<Row>& ctx, const Tensor& g, const Kept& kept) {
-    if (Forward::kGrad[I].saves != NO && ctx.needs(I)) ctx.grad(I) = one<kFuse, I>(ctx, g, kept);
+    if (Forward::kGrad[I].saves == NO || !ctx.needs(I)) return;
+    ctx.grad(I) = one<kFuse, I>(ctx, g, kept);
+    if constexpr (Row::kDoc.kinked && !kFuse) ctx.grad(I) = kinked(ctx, std::move(ctx.grad(I)), I);
   }
   template <bool kFuse, size_t I>
   static Tensor one(Ctx<Row>& ctx, const Tensor& g, const Kept& kept) {

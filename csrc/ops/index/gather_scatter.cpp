@@ -43,7 +43,7 @@ struct GatherGrad {
     ctx->dim = static_cast<int>(dim);
     ctx.save(index);
     Tensor out = zeros(sizes, g.dtype());
-    raw_scatter_reduce(ScatterReduce::Sum, out, ctx->dim, index64(index, "gather"), g, true);
+    raw_scatter_reduce(ScatterReduce::Sum, out, ctx->dim, index64_if_any(index, "gather"), g, true);
     return out;
   }
   static void backward(Ctx<GatherGrad>& ctx, const Tensor& g) {
@@ -66,7 +66,7 @@ struct Gather {
   static constexpr BatchRule kBatch = by_aligned_dims();
   static Tensor forward(Ctx<Gather>& ctx, const Tensor& x, Dim dim, const Tensor& index, bool) {
     const int d = wrap_dim(dim, x.dim());
-    const Tensor at = index64(index, "gather");
+    const Tensor at = index64_if_any(index, "gather");
     if (index.numel() > 0) check_gather_shapes("gather", x, d, index, nullptr);
     ctx->dim = d;
     if (ctx.recording()) ctx->sizes = Dims(x.sizes());
@@ -94,7 +94,7 @@ struct ScatterAdd {
   static Tensor forward(Ctx<ScatterAdd>& ctx, const Tensor& self, Dim dim, const Tensor& index,
                         const Tensor& src) {
     const int d = wrap_dim(dim, self.dim());
-    Tensor at = index64(index, "scatter_add");
+    Tensor at = index64_if_any(index, "scatter_add");
     COGRAD_CHECK(self.dtype() == src.dtype(),
                  "scatter_add(): Expected self.dtype to be equal to src.dtype, got ",
                  dtype_name(self.dtype()), " and ", dtype_name(src.dtype()));
@@ -148,7 +148,7 @@ struct Scatter {
     const int d = wrap_dim(dim, self.dim());
     ctx->mode = scatter_mode(reduce);
     ctx->dim = d;
-    Tensor at = index64(index, "scatter");
+    Tensor at = index64_if_any(index, "scatter");
     const Tensor* src = nullptr;
     if constexpr (kTensor) {
       src = &value;

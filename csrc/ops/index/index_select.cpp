@@ -2,7 +2,9 @@
 // Whole slices picked by a vector of indices along one dim: index_select, index_add, index_copy,
 // index_fill.
 #include "kernels/index.h"
+#include "ops/core/batch_call.h"
 #include "ops/core/numbers.h"
+#include "ops/index/gather_scatter.h"
 #include "ops/index/indexing.h"
 
 namespace cograd {
@@ -62,7 +64,6 @@ struct IndexSelect {
   static constexpr int kSaved = 1;
   using State = SliceState;
   static constexpr TangentRule kTangent = linear({0});
-  static constexpr BatchRule kBatch = by_dims();
   static Tensor forward(Ctx<IndexSelect>& ctx, const Tensor& x, Dim dim, const Tensor& index) {
     const Slices s = slices_of("index_select", x, dim, index);
     ctx->dim = s.dim;
@@ -84,6 +85,28 @@ struct IndexSelect {
   }
   static void backward(Ctx<IndexSelect>& ctx, const Tensor& g) {
     if (ctx.needs(0)) ctx.grad(0) = index_select_grad(g, ctx->dim, ctx.saved(0), ctx->sizes);
+  }
+  static void batch(BatchCall& c) {
+    const Tensor &x = c.arg(0).tensor(), &index = c.arg(2).tensor();
+    if (x.dim() == 0 || index.dim() > 1) return c.loop();
+    const int d = wrap_dim(c.arg(1).integer(), x.dim());
+    const Tensor each = c.samples(x);
+    if (!c.batched(index)) return c.give(apply<IndexSelect>(each, int64_t{d + 1}, index));
+    const int64_t n = index.dim() == 0 ? 1 : index.size(0);
+    if (c.batched(x)) {
+      Dims sizes = detail::with_samples(c.size(), x.sizes());
+      Dims one(sizes.size(), 1);
+      sizes[static_cast<size_t>(d) + 1] = one[static_cast<size_t>(d) + 1] = n;
+      one[0] = c.size();
+      return c.give(gather(each, d + 1, expand(reshape(c.samples(index), one), sizes)));
+    }
+    const int64_t all[1] = {c.size() * n};
+    Dims sizes;
+    for (int i = 0; i < x.dim(); ++i) {
+      if (i == d) sizes.push_back(c.size());
+      sizes.push_back(i == d ? n : x.size(i));
+    }
+    c.give(reshape(apply<IndexSelect>(x, int64_t{d}, reshape(c.samples(index), all)), sizes), d);
   }
 };
 COGRAD_OP(IndexSelect)

@@ -10,6 +10,10 @@ Tensor index64(const Tensor& index, const char* op) {
   return raw_cast(index, DType::Int64);
 }
 
+Tensor index64_if_any(const Tensor& index, const char* op) {
+  return index.numel() == 0 ? empty(index.sizes(), DType::Int64) : index64(index, op);
+}
+
 Tensor rewrite_target(CtxBase& ctx, const Tensor& self, bool contiguous,
                       std::initializer_list<Tensor*> read) {
   Tensor out = ctx.out(self.sizes(), self.dtype());

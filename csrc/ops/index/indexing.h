@@ -157,6 +157,8 @@ struct Unboxed<Results> {
 
 // An int32 or int64 index as int64; RuntimeError otherwise.
 Tensor index64(const Tensor& index, const char* op);
+// The same; of no elements any dtype will do, as in torch's gather and scatter.
+Tensor index64_if_any(const Tensor& index, const char* op);
 // The tensor that an op which changes part of `self` writes: the in-place target if it serves, else
 // a copy of self. Inputs among `read` that share its memory are replaced by copies.
 Tensor rewrite_target(CtxBase& ctx, const Tensor& self, bool contiguous,

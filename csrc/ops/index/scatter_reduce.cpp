@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // scatter_reduce and index_reduce: sums, products, means and extremes at index positions.
+#include "ops/core/kinked.h"
 #include "ops/index/gather_scatter.h"
 
 #include <algorithm>
@@ -160,6 +161,7 @@ void reduce_backward(Ctx<Op>& ctx, const Tensor& g) {
                    "scatter_reduce does not support automatic differentiation for products of "
                    "complex numbers.");
       product_grads(ctx, g, index, g_self, g_src);
+      if (ctx.needs(0)) g_self = kinked(ctx, g_self);
       break;
     default:
       extreme_grads(ctx, g, index, g_self, g_src);
@@ -191,7 +193,8 @@ struct ScatterReduceOp {
                         const Tensor& src, std::string_view reduce, bool include_self) {
     const ScatterReduce op = reduction(reduce);
     const int d = wrap_dim(dim, self.dim());
-    return reduce_forward(ctx, self, d, index64(index, "scatter_reduce"), src, op, include_self);
+    return reduce_forward(ctx, self, d, index64_if_any(index, "scatter_reduce"), src, op,
+                          include_self);
   }
   static void backward(Ctx<ScatterReduceOp>& ctx, const Tensor& g) { reduce_backward(ctx, g); }
 };

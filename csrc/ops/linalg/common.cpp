@@ -68,6 +68,13 @@ Tensor copy_columns(const Tensor& x) {
   return out;
 }
 
+Tensor as_columns(const Tensor& x) {
+  const int64_t rows = x.size(-2), cols = x.size(-1);
+  Dims strides = contiguous_strides(batch_and(x, {cols, rows}));
+  std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
+  return same(x.strides(), strides) ? x : copy_columns(x);
+}
+
 Tensor first_columns(const Tensor& x, int64_t cols) {
   return alias_strided(x, batch_and(x, {x.size(-2), cols}), x.strides(), x.bytes());
 }

@@ -7,6 +7,7 @@
 #include "ops/core/batch_call.h"
 #include "ops/core/raw.h"
 #include "ops/linalg/linalg.h"
+#include "ops/shape/geometry.h"
 
 namespace cograd {
 
@@ -134,7 +135,7 @@ struct Cdist {
     Dims sizes(lead);
     sizes.push_back(x1.size(-2));
     sizes.push_back(x2.size(-2));
-    return cast(reshape(out, sizes), t);
+    return cast(unsafe_view(out, sizes), t);
   }
 
  private:

@@ -37,6 +37,8 @@ Tensor empty_columns(const Tensor& batch, int64_t rows, int64_t cols);
 Tensor empty_columns(const Tensor& batch, int64_t rows, int64_t cols, DType t);
 // A copy of x in that layout.
 Tensor copy_columns(const Tensor& x);
+// x, or such a copy: what was saved may come back in other strides.
+Tensor as_columns(const Tensor& x);
 // The first `cols` columns of each column-major matrix; not a view.
 Tensor first_columns(const Tensor& x, int64_t cols);
 

@@ -38,7 +38,7 @@ struct Permutation {
                                kInternal | kNondiff | kDecomposition, "",
                                "none: tested through lu_unpack"};
   static constexpr BatchRule kBatch = leading(1);
-  static Tensor forward(const Tensor& pivots, int64_t rows, bool inverse) {
+  static Tensor forward(Ctx<Permutation>&, const Tensor& pivots, int64_t rows, bool inverse) {
     check_pivots("lu_unpack", pivots, rows);
     const Tensor p = raw_contiguous(pivots);
     const int64_t k = p.size(-1);

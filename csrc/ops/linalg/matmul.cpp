@@ -3,6 +3,7 @@
 #include "ops/linalg/matmul.h"
 #include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
+#include "ops/shape/geometry.h"
 
 #include "tensor/threads.h"
 
@@ -295,8 +296,8 @@ struct Matmul {
       if (a.size(0) != b.size(0)) fail_product_shape(1, a.size(0), b.size(0), b.size(1));
       return mv_t(b, a, true);
     }
-    if (nb == 1) return squeeze(apply<MatmulOp>(a, unsqueeze(b, 1), false, false), -1);
-    return squeeze(apply<MatmulOp>(unsqueeze(a, 0), b, false, false), -2);
+    if (nb == 1) return without_dim(apply<MatmulOp>(a, unsqueeze(b, 1), false, false), -1);
+    return without_dim(apply<MatmulOp>(unsqueeze(a, 0), b, false, false), -2);
   }
 };
 COGRAD_OP(Matmul)

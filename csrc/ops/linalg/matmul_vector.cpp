@@ -197,7 +197,7 @@ void check_whole_factors(const char* name, DType product, Scalar& beta, Scalar& 
     COGRAD_CHECK(!alpha.is_float(),
                  "For integral input tensors, argument alpha must not be a floating point number.");
   }
-  check_factors(name, product, beta, alpha);
+  if (product != DType::Bool) check_factors(name, product, beta, alpha);
 }
 
 // A new tensor holding `input` broadcast to `sizes`, for a product to be added to; beta 0 ignores
@@ -316,34 +316,39 @@ Tensor add_product(const char* name, const Tensor& input, const Tensor& product,
       "(): input of shape ", to_string(input.sizes()), " does not expand to the product's shape ",
       to_string(product.sizes()));
   const DType t = product.dtype();  // kept by the result
+  if (t == DType::Bool) {
+    const Tensor none = zeros(product.sizes(), t);
+    const Tensor term = alpha.equals(0) ? none : product;
+    return beta.equals(0) ? term : logical_or(input, term);
+  }
   const Tensor term = scaled(product, alpha);
   return cast(beta.equals(0) ? term : add(scaled(input, beta), term), t);
 }
 
-#define COGRAD_ADD_PRODUCT(Struct, name, check, x, y, flags, doc, samples, ref, expression)   \
-  struct Struct {                                                                             \
-    static constexpr OpSpec spec{name,                                                        \
-                                 "input, " #x ", " #y ", *, beta=1, alpha=1",                 \
-                                 kFunctional | kInplace | kOut | kContraction | (flags),      \
-                                 "beta * input + alpha * (" doc ").",                         \
-                                 samples,                                                     \
-                                 ref};                                                        \
-    static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                        \
-    static Tensor forward(const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta, \
-                          Scalar alpha) {                                                     \
-      check(name, x.dtype(), beta, alpha);                                                    \
-      return add_product(name, input, expression, beta, alpha);                               \
-    }                                                                                         \
-  };                                                                                          \
+#define COGRAD_ADD_PRODUCT(Struct, name, check, x, y, types, flags, doc, samples, ref, expression) \
+  struct Struct {                                                                                  \
+    static constexpr OpSpec spec{name,                                                             \
+                                 "input, " #x ", " #y ", *, beta=1, alpha=1",                      \
+                                 kFunctional | kInplace | kOut | kContraction | (flags),           \
+                                 "beta * input + alpha * (" doc ").",                              \
+                                 samples,                                                          \
+                                 ref};                                                             \
+    static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes | (types);                   \
+    static Tensor forward(const Tensor& input, const Tensor& x, const Tensor& y, Scalar beta,      \
+                          Scalar alpha) {                                                          \
+      check(name, x.dtype(), beta, alpha);                                                         \
+      return add_product(name, input, expression, beta, alpha);                                    \
+    }                                                                                              \
+  };                                                                                               \
   COGRAD_OP(Struct)
 constexpr int64_t kFirst[1] = {0};
-COGRAD_ADD_PRODUCT(Addmv, "addmv", check_factors, mat, vec, kExactOut, "mat @ vec",
+COGRAD_ADD_PRODUCT(Addmv, "addmv", check_factors, mat, vec, 0, kExactOut, "mat @ vec",
                    "T(3), T(3, 4), T(4); T(3), T(3, 4), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * (mat @ vec)", apply<Mv>(mat, vec))
-COGRAD_ADD_PRODUCT(Addr, "addr", check_whole_factors, vec1, vec2, 0, "outer(vec1, vec2)",
+COGRAD_ADD_PRODUCT(Addr, "addr", check_whole_factors, vec1, vec2, kBitTypes, 0, "outer(vec1, vec2)",
                    "T(3, 4), T(3), T(4); T(4), T(3), T(4), beta=0.5, alpha=2",
                    "beta * input + alpha * np.outer(vec1, vec2)", apply<Outer>(vec1, vec2))
-COGRAD_ADD_PRODUCT(Addbmm, "addbmm", check_factors, batch1, batch2, kExactOut | kAutocastLow,
+COGRAD_ADD_PRODUCT(Addbmm, "addbmm", check_factors, batch1, batch2, 0, kExactOut | kAutocastLow,
                    "sum of batch1 @ batch2 over the batch",
                    "T(3, 2), T(2, 3, 4), T(2, 4, 2); T(2), T(2, 3, 4), T(2, 4, 2), beta=2, alpha=3",
                    "beta * input + alpha * np.sum(batch1 @ batch2, axis=0)",

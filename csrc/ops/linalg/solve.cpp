@@ -6,6 +6,7 @@
 #include "kernels/lapack.h"
 #include "ops/core/autocast.h"
 #include "ops/linalg/linalg.h"
+#include "ops/shape/geometry.h"
 
 namespace cograd {
 
@@ -57,9 +58,10 @@ struct LinalgSolveEx {
   static void backward(Ctx<LinalgSolveEx>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
     const Tensor a = ctx.saved(0);
-    const Tensor gb = ctx.differentiated()
-                          ? solve(matrix_t(a), gs[0])
-                          : solved({ctx.saved(1), ctx.saved(2), ctx.saved(3)}, gs[0], true);
+    const Tensor gb =
+        ctx.differentiated()
+            ? solve(matrix_t(a), gs[0])
+            : solved({as_columns(ctx.saved(1)), ctx.saved(2), ctx.saved(3)}, gs[0], true);
     if (ctx.needs(0)) ctx.grad(0) = neg(matmul_t(gb, ctx.saved(4), false, true));
     if (ctx.needs(1)) ctx.grad(1) = gb;
   }
@@ -127,7 +129,7 @@ std::pair<Tensor, Tensor> solve_system(const char* name, const Tensor& a, const 
                                        bool left) {
   const System s = system_of(name, a, b, left);
   auto [x, info] = apply<LinalgSolveEx>(s.a, s.b);
-  if (s.vector) x = squeeze(x, -1);
+  if (s.vector) x = without_dim(x, -1);
   return {left ? x : matrix_t(x), info};
 }
 

@@ -231,7 +231,7 @@ struct ConvTbc {
     const Tensor y =
         conv(permute(x, samples_first), kernel, bias_column(bias, kernel, kernel.size(0), false),
              {Dims{1}, Dims{pad}, Dims{1}, 1});
-    return permute(y, time_first);
+    return contiguous_clone(permute(y, time_first));
   }
 };
 COGRAD_OP(ConvTbc)

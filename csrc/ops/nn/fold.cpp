@@ -4,6 +4,7 @@
 #include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
+#include "ops/shape/geometry.h"
 
 namespace cograd {
 
@@ -167,7 +168,7 @@ template <class F>
 Tensor with_batch(const char* op, const Tensor& x, int dims, F&& f) {
   COGRAD_CHECK(x.dim() == dims || x.dim() == dims - 1, op, "(): expected a tensor of ", dims - 1,
                " or ", dims, " dims, but got shape ", to_string(x.sizes()));
-  return x.dim() == dims ? f(x) : squeeze(f(unsqueeze(x, 0)), 0);
+  return x.dim() == dims ? f(x) : without_dim(f(unsqueeze(x, 0)), 0);
 }
 
 struct Unfold {

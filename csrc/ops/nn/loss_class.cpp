@@ -4,6 +4,7 @@
 #include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
 #include "ops/core/constants.h"
+#include "ops/core/kinked.h"
 #include "ops/nn/loss.h"
 
 namespace cograd {
@@ -168,7 +169,8 @@ struct NllOp {
     const ClassState& s = *ctx.operator->();
     const Tensor target = ctx.saved(0), weight = ctx.saved(1), total = ctx.saved(2);
     if (ctx.differentiated()) {
-      ctx.grad(0) = class_weights(s, target, weight, g.dtype()) * position_gradient(s, g, total);
+      ctx.grad(0) =
+          kinked(ctx, class_weights(s, target, weight, g.dtype()) * position_gradient(s, g, total));
       return;
     }
     const Tensor cg = raw_contiguous(g);

@@ -2,6 +2,7 @@
 // pad: elements added (or cut) at the ends of the last dims, by a constant or by those there are.
 #include "ops/nn/pad.h"
 
+#include "ops/core/kinked.h"
 #include "ops/core/numbers.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
@@ -177,10 +178,11 @@ struct Pad {
         padded >= 1 && padded <= 3 && (x.dim() == padded + 1 || x.dim() == padded + 2),
         "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got ", padded,
         " padded dimensions of an input of ", x.dim());
-    Tensor y = x;
+    const Tensor in = mode == PadMode::Circular ? x : kinked(x);
+    Tensor y = in;
     for (size_t k = 0; k < pad.size() / 2; ++k) y = padded_dim(mode, y, ends_of(x, pad, k));
-    if (!y.is(x)) return y;
-    return mode == PadMode::Circular ? contiguous_clone(x) : clone(x);
+    if (!y.is(in)) return y;
+    return mode == PadMode::Circular ? contiguous_clone(x) : clone(in);
   }
 };
 COGRAD_OP(Pad)

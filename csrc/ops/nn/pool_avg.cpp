@@ -22,7 +22,7 @@ void add_window(ResampleDim& d, int64_t lo, int64_t hi, double by) {
 
 ResampleMaps maps_of(int dims, Resampling map) {
   auto back = std::make_shared<const Resampling>(map.transposed());
-  return {dims, std::make_shared<const Resampling>(std::move(map)), std::move(back)};
+  return {dims, std::make_shared<const Resampling>(std::move(map)), std::move(back), true};
 }
 
 // Windows of means; `divisor` of 0 is the number of elements, those of the padding included or not.

@@ -6,6 +6,7 @@
 
 #include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
+#include "ops/core/kinked.h"
 #include "ops/core/raw.h"
 #include "ops/nn/pool.h"
 
@@ -105,7 +106,8 @@ struct MaxPoolOp {
   }
   static void backward(Ctx<MaxPoolOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
-    ctx.grad(0) = apply<PoolScatter>(gs[0], ctx.saved(0), IntList(ctx->last), ctx->dims, true);
+    ctx.grad(0) =
+        kinked(ctx, apply<PoolScatter>(gs[0], ctx.saved(0), IntList(ctx->last), ctx->dims, true));
   }
   static void batch(BatchCall& c) {
     const Tensor x = c.samples(c.arg(0).tensor());
@@ -225,7 +227,8 @@ struct FractionalOp {
   }
   static void backward(Ctx<FractionalOp>& ctx, std::span<Tensor> gs) {
     if (!gs[0].defined()) return;
-    ctx.grad(0) = apply<PoolScatter>(gs[0], ctx.saved(0), IntList(ctx->last), ctx->dims, true);
+    ctx.grad(0) =
+        kinked(ctx, apply<PoolScatter>(gs[0], ctx.saved(0), IntList(ctx->last), ctx->dims, true));
   }
 
  private:

@@ -1,12 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // prelu: negative elements times a weight, one for all or one per channel.
 #include "ops/core/autocast.h"
+#include "ops/core/kinked.h"
 #include "ops/core/ops.h"
 #include "ops/core/promote.h"
 
 namespace cograd {
 
 namespace {
+
+struct PreluWhere {
+  static constexpr OpSpec spec{"_prelu_where", "condition, input, other", kInternal | kElementwise,
+                               "", "none: prelu"};
+  static constexpr const char* kNodeName = "PreluKernelBackward0";
+  static constexpr int kSaved = 1;
+  static constexpr TangentRule kTangent = self_adjoint();
+  static constexpr BatchRule kBatch = pointwise();
+  static Tensor forward(Ctx<PreluWhere>& ctx, const Tensor& condition, const Tensor& x,
+                        const Tensor& other) {
+    ctx.save(condition);
+    return where(condition, x, other);
+  }
+  static void backward(Ctx<PreluWhere>& ctx, const Tensor& g) {
+    const Tensor condition = ctx.saved(0);
+    if (ctx.needs(1)) ctx.grad(1) = kinked(ctx, where(condition, g, 0.0), 1);
+    if (ctx.needs(2)) ctx.grad(2) = kinked(ctx, where(condition, 0.0, g), 2);
+  }
+};
 
 struct Prelu {
   static constexpr OpSpec spec{
@@ -34,7 +54,7 @@ struct Prelu {
                    weight.numel(), " and channel size = ", channels, ".");
       shape[1] = channels;
     }
-    return where(gt(x, 0), x, mul(x, reshape(weight, shape)));
+    return apply<PreluWhere>(gt(x, 0), x, mul(x, reshape(weight, shape)));
   }
 };
 COGRAD_OP(Prelu)

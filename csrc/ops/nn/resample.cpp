@@ -2,6 +2,7 @@
 // Separable linear maps of the last dims.
 #include "ops/nn/resample.h"
 
+#include "ops/core/kinked.h"
 #include "ops/core/raw.h"
 
 namespace cograd {
@@ -31,7 +32,8 @@ struct ResampleOp {
   }
   static Tensor backward(Ctx<ResampleOp>& ctx, const Tensor& g) {
     const ResampleMaps& m = ctx->maps;
-    return resample(g, {m.dims, m.transposed, m.map});
+    const Tensor gx = resample(g, {m.dims, m.transposed, m.map, m.kinked});
+    return m.kinked ? kinked(ctx, gx) : gx;
   }
 };
 

@@ -12,6 +12,7 @@ namespace cograd {
 struct ResampleMaps {
   int dims = 0;  // how many of the last dims it takes
   std::shared_ptr<const kernels::Resampling> map, transposed;
+  bool kinked = false;  // ops/core/kinked.h
 };
 
 // x (*, in) to (*, out), of a floating dtype or int64.

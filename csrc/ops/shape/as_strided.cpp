@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Views by strides, their gradients, and memory laid out anew.
+#include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/core/view.h"
+#include "ops/index/gather_scatter.h"
 #include "ops/shape/geometry.h"
 #include "ops/shape/inplace_geometry.h"
 
@@ -195,8 +198,44 @@ struct AsStridedGrad {
 };
 COGRAD_OP(AsStridedGrad)
 
+// Whether the inner dims of each dim lie within one step of it. Otherwise elements may meet.
+bool distinct(IntList sizes, IntList strides) {
+  SmallVec<std::pair<int64_t, int64_t>, 6> dims;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] > 1) dims.push_back({strides[i], sizes[i]});
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;
+  for (const auto& [stride, size] : dims) {
+    if (stride <= reach) return false;
+    reach += stride * (size - 1);
+  }
+  return true;
+}
+
+// Where the elements of a region stand in memory of `room` elements, in their order.
+Tensor places(IntList sizes, IntList strides, int64_t from, int64_t room) {
+  const Tensor all = empty(Dims{room}, DType::Int64);
+  std::iota(all.data<int64_t>(), all.data<int64_t>() + room, 0);
+  const Tensor at = alias_strided(all, sizes, strides, all.bytes() + from * all.itemsize());
+  return reshape(raw_contiguous(at), Dims{at.numel()});
+}
+
+// The gradient of a base whose elements share memory: each has an equal part of what arrives there.
+Tensor shared_gradient(const Tensor& g, const Region& r) {
+  const int64_t lo = std::min<int64_t>(0, r.offset);
+  const int64_t room = std::max(storage_extent(r.base_sizes, r.base_strides, -lo),
+                                storage_extent(r.sizes, r.strides, r.offset - lo));
+  const Tensor to = places(r.base_sizes, r.base_strides, -lo, room);
+  const Tensor from = places(r.sizes, r.strides, r.offset - lo, room);
+  const Tensor none = zeros(Dims{room}, g.dtype());
+  const Tensor sums = scatter_add(none, 0, from, reshape(g, from.sizes()));
+  const Tensor shares = scatter_add(none, 0, to, ones(to.sizes(), g.dtype()));
+  return reshape(gather(sums, 0, to) / gather(shares, 0, to), r.base_sizes);
+}
+
 Tensor AsStrided::backward(Ctx<AsStrided>& ctx, const Tensor& g) {
   const Region& r = *ctx.operator->();
+  if (!distinct(r.base_sizes, r.base_strides)) return shared_gradient(g, r);
   return apply<AsStridedGrad>(g, IntList(r.base_sizes), IntList(r.base_strides), IntList(r.sizes),
                               IntList(r.strides), r.offset);
 }

@@ -74,7 +74,7 @@ struct Combinations {
     const Dims sizes{count(x.numel(), r, with_replacement), r};
     const Tensor index = empty(sizes, DType::Int64);
     if (index.numel() > 0) choose(x.numel(), r, with_replacement, index);
-    return view(index_select(x, 0, view(index, Dims{index.numel()})), sizes);
+    return unsafe_view(index_select(x, 0, view(index, Dims{index.numel()})), sizes);
   }
 
  private:

@@ -34,8 +34,9 @@ struct SumTo {
       (sum ? reduced : kept).push_back(x.sizes()[i]);
       (sum ? reduced_steps : kept_steps).push_back(x.strides()[i] * x.itemsize());
     }
-    // Sums of integers are int64; where nothing is summed the dtype stays.
-    const DType t = is_differentiable(x.dtype()) || reduced.empty() ? x.dtype() : DType::Int64;
+    // Sums of integers are int64; where nothing is summed the dtype stays, unless () is asked for.
+    const bool summed = !reduced.empty() || sizes.empty();
+    const DType t = is_differentiable(x.dtype()) || !summed ? x.dtype() : DType::Int64;
     Tensor out = empty(sizes, t);
     DType in = x.dtype(), sum = t;
     if (is_complex(in)) {  // the parts are a dim that stays

@@ -35,6 +35,8 @@ void copy_region(const Tensor& out, const Tensor& x, int dim, int64_t at);
 
 // Another shape for a contiguous tensor nobody else holds: not a view for autograd.
 Tensor unsafe_view(const Tensor& x, IntList sizes);
+// Such an alias without a dim of size 1: the result of an op, which may be detached in place.
+Tensor without_dim(const Tensor& x, int64_t dim);
 // base with the region of that geometry, `offset` elements from its first, replaced by slice.
 Tensor scatter_region(const Tensor& base, const Tensor& slice, IntList sizes, IntList strides,
                       int64_t offset);

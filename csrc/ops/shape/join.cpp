@@ -3,8 +3,10 @@
 #include <cstring>
 #include <numeric>
 
+#include "ops/core/batch_call.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
+#include "ops/nn/pad.h"
 #include "ops/shape/geometry.h"
 #include "tensor/foreign.h"
 
@@ -321,6 +323,25 @@ struct BlockDiag {
       c += nc;
     }
     return out;
+  }
+  // Zeros left and right of each, all in one column.
+  static void batch(BatchCall& c) {
+    const TensorList tensors = c.arg(0).tensors();
+    const DType t = joined_dtype(tensors);
+    int64_t left = 0, right = 0;
+    for (const Tensor& x : tensors) {
+      if (x.dim() > 2) return c.loop();  // which raises
+      right += cols(x.sizes());
+    }
+    std::vector<Tensor> column;
+    for (const Tensor& x : tensors) {
+      const int64_t own[3] = {c.size(), rows(x.sizes()), cols(x.sizes())};
+      right -= own[2];
+      const int64_t pad[2] = {left, right};
+      column.push_back(constant_pad(reshape(cast(c.all_samples(x), t), own), pad, 0));
+      left += own[2];
+    }
+    c.give(cat(column, 1));
   }
   static void backward(Ctx<BlockDiag>& ctx, const Tensor& g) {
     int64_t r = 0, c = 0;

@@ -119,6 +119,14 @@ struct Rot90 {
   static Tensor backward(Ctx<Rot90>& ctx, const Tensor& g) {
     return apply<Rot90>(g, ctx->k, std::optional<IntList>(ctx->dims));
   }
+  static void batch(BatchCall& c) {
+    const Tensor& x = c.arg(0).tensor();
+    Dims dims = c.arg(2).none() ? Dims{0, 1} : Dims(c.arg(2).ints());
+    if (dims.size() != 2 || x.dim() < 2) return c.loop();  // which raises
+    if (wrap_dim(dims[0], x.dim()) == wrap_dim(dims[1], x.dim())) return c.loop();
+    for (int64_t& d : dims) d = wrap_dim(d, x.dim()) + 1;
+    c.give(apply<Rot90>(c.samples(x), c.arg(1).integer(), std::optional<IntList>(dims)));
+  }
 
  private:
   // Of a copy nobody else sees: no view, so that the result may take the op's history.

@@ -46,11 +46,11 @@ struct UnsafeView {
   static constexpr BatchRule kBatch = by_shape();
   static Tensor forward(Ctx<UnsafeView>& ctx, const Tensor& x, Shape sizes) {
     const bool whole = std::all_of(sizes.begin(), sizes.end(), [](int64_t n) { return n >= 0; });
-    COGRAD_CHECK(x.is_contiguous() && whole && product(sizes) == x.numel(),
-                 "_unsafe_view(): shape ", to_string(sizes),
-                 " does not fit a contiguous tensor of shape ", to_string(x.sizes()));
+    COGRAD_CHECK(whole && product(sizes) == x.numel(), "_unsafe_view(): shape ", to_string(sizes),
+                 " does not fit a tensor of shape ", to_string(x.sizes()));
     if (ctx.recording()) ctx->sizes = Dims(x.sizes());
-    return alias_strided(x, sizes, contiguous_strides(sizes), x.bytes());
+    const Tensor dense = raw_contiguous(x);
+    return alias_strided(dense, sizes, contiguous_strides(sizes), dense.bytes());
   }
   static Tensor backward(Ctx<UnsafeView>& ctx, const Tensor& g) { return reshape(g, ctx->sizes); }
 };
@@ -233,6 +233,12 @@ COGRAD_OP(ViewDType)
 
 Tensor view(const Tensor& x, IntList sizes) { return apply<View>(x, sizes); }
 Tensor unsafe_view(const Tensor& x, IntList sizes) { return apply<UnsafeView>(x, sizes); }
+Tensor without_dim(const Tensor& x, int64_t dim) {
+  Dims sizes;
+  for (int d = 0; d < x.dim(); ++d)
+    if (d != wrap_dim(dim, x.dim())) sizes.push_back(x.size(d));
+  return unsafe_view(x, sizes);
+}
 Tensor reshape(const Tensor& x, IntList sizes) { return reshaped(x, sizes); }
 Tensor flatten(const Tensor& x, int64_t start_dim, int64_t end_dim) {
   return flattened(x, start_dim, end_dim);

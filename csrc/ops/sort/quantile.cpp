@@ -3,8 +3,10 @@
 #include <cmath>
 #include "kernels/sort.h"
 #include "ops/core/autocast.h"
+#include "ops/core/batch_call.h"
 #include "ops/elementwise/rows.h"
 #include "ops/reduce/reduce.h"
+#include "ops/shape/geometry.h"
 
 namespace cograd {
 
@@ -145,7 +147,7 @@ Tensor quantile_of(const Tensor& input, std::span<const double> q, bool q_scalar
     else if (keepdim)
       shape.push_back(1);
   }
-  return reshape(y, shape);
+  return unsafe_view(y, shape);
 }
 
 std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
@@ -156,7 +158,46 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
   return {wide.data<double>(), wide.data<double>() + wide.numel()};
 }
 
+// run(x, dim, keepdim) for all samples of x at once; `q_dims`: the quantiles become the first dims.
+template <class F>
+void quantile_of_samples(BatchCall& c, int q_dims, const F& run) {
+  const Tensor& x = c.arg(0).tensor();
+  const bool keepdim = c.arg(3).truth(), whole = c.arg(2).none() || x.dim() == 0;
+  Tensor each = c.samples(x);
+  if (whole) each = reshape(each, Dims{c.size(), x.numel()});
+  const int64_t dim = whole ? 1 : wrap_dim(c.arg(2).integer(), x.dim()) + 1;
+  Tensor y = run(each, dim, keepdim && !whole);
+  if (whole && keepdim) {
+    Dims sizes(y.sizes());
+    for (int i = 0; i < x.dim(); ++i) sizes.push_back(1);
+    y = reshape(y, sizes);
+  }
+  c.give(y, q_dims);
+}
+
 #define COGRAD_QUANTILE(Prefix, name, ignore_nan, doc)                                            \
+  struct Prefix {                                                                                 \
+    static constexpr OpSpec spec{name,                                                            \
+                                 "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
+                                 kFunctional | kOut | kExactOut | kSorting | kAutocastWide,       \
+                                 doc " q is a tensor of fractions.",                              \
+                                 "T(3, 5), T(2, lo=0.1, hi=0.9), 1; T(7), T(3, lo=0.1, hi=0.9)"}; \
+    static constexpr DTypeSet kDTypes = kWideTypes;                                               \
+    static constexpr BatchRule kBatch{}; /* reads values: looks for samples by itself */          \
+    static Tensor forward(const Tensor& x, const Tensor& q, std::optional<Dim> dim, bool keepdim, \
+                          std::string_view interpolation) {                                       \
+      return quantile_of(x, quantile_fractions(q, x), q.dim() == 0, q, dim, keepdim,              \
+                         interpolation, ignore_nan);                                              \
+    }                                                                                             \
+    static void batch(BatchCall& c) {                                                             \
+      const Tensor& q = c.arg(1).tensor();                                                        \
+      if (c.batched(q)) return c.loop();                                                          \
+      quantile_of_samples(c, q.dim(), [&](const Tensor& x, Dim dim, bool keepdim) {               \
+        return apply<Prefix>(x, q, std::optional<Dim>(dim), keepdim, c.arg(4).text());            \
+      });                                                                                         \
+    }                                                                                             \
+  };                                                                                              \
+  COGRAD_OP(Prefix)                                                                               \
   struct Prefix##Scalar {                                                                         \
     static constexpr OpSpec spec{name,                                                            \
                                  "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
@@ -167,28 +208,19 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
                                  "np." name                                                       \
                                  "(input, q, axis=dim, keepdims=keepdim, method=interpolation)"}; \
     static constexpr DTypeSet kDTypes = kWideTypes;                                               \
-    static constexpr BatchRule kBatch{}; /* reads values: sample by sample */                     \
+    static constexpr BatchRule kBatch{}; /* reads values: looks for samples by itself */          \
     static Tensor forward(const Tensor& x, double q, std::optional<Dim> dim, bool keepdim,        \
                           std::string_view interpolation) {                                       \
       return quantile_of(x, {&q, 1}, true, Tensor(), dim, keepdim, interpolation, ignore_nan);    \
     }                                                                                             \
-  };                                                                                              \
-  COGRAD_OP(Prefix##Scalar)                                                                       \
-  struct Prefix {                                                                                 \
-    static constexpr OpSpec spec{name,                                                            \
-                                 "input, q, dim=None, keepdim=False, *, interpolation='linear'",  \
-                                 kFunctional | kOut | kExactOut | kSorting | kAutocastWide,       \
-                                 doc " q is a tensor of fractions.",                              \
-                                 "T(3, 5), T(2, lo=0.1, hi=0.9), 1; T(7), T(3, lo=0.1, hi=0.9)"}; \
-    static constexpr DTypeSet kDTypes = kWideTypes;                                               \
-    static constexpr BatchRule kBatch{}; /* reads values: sample by sample */                     \
-    static Tensor forward(const Tensor& x, const Tensor& q, std::optional<Dim> dim, bool keepdim, \
-                          std::string_view interpolation) {                                       \
-      return quantile_of(x, quantile_fractions(q, x), q.dim() == 0, q, dim, keepdim,              \
-                         interpolation, ignore_nan);                                              \
+    static void batch(BatchCall& c) {                                                             \
+      quantile_of_samples(c, 0, [&](const Tensor& x, Dim dim, bool keepdim) {                     \
+        return apply<Prefix##Scalar>(x, c.arg(1).number(), std::optional<Dim>(dim), keepdim,      \
+                                     c.arg(4).text());                                            \
+      });                                                                                         \
     }                                                                                             \
   };                                                                                              \
-  COGRAD_OP(Prefix)
+  COGRAD_OP(Prefix##Scalar)
 COGRAD_QUANTILE(Quantile, "quantile", false,
                 "The value below which the fraction q of each row lies.")
 COGRAD_QUANTILE(Nanquantile, "nanquantile", true, "quantile of the elements that are not NaN.")

@@ -308,7 +308,7 @@ def rrelu(
     factor = _slopes(input.detach(), lower, upper)
     if inplace:
         return input.mul_(factor)
-    return (input * factor).to(input.dtype)
+    return (cograd._C._ops._kinked_input(input) * factor).to(input.dtype)
 
 
 def rrelu_(
