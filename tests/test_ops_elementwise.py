@@ -663,3 +663,20 @@ def test_gradients_do_not_flow_through_comparisons():
         and not torch.isnan(w).requires_grad
         and not w.argmax().requires_grad
     )
+
+
+@pytest.mark.parametrize("x", [1e-30, 1e-10, 0.3, -0.3, 5.0, -5.0])
+def test_derivatives_of_gelu_by_tanh_have_all_their_digits(x):
+    mpmath = pytest.importorskip("mpmath")
+
+    def gelu(v):
+        u = mpmath.sqrt(2 / mpmath.pi) * (v + mpmath.mpf("0.044715") * v**3)
+        return v * (1 + mpmath.tanh(u)) / 2
+
+    t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+    y = torch.nn.functional.gelu(t, approximate="tanh")
+    with mpmath.workdps(80):
+        for order in (1, 2, 3):
+            (y,) = torch.autograd.grad(y, t, create_graph=True)
+            expected = float(mpmath.diff(gelu, mpmath.mpf(x), order))
+            assert y.item() == pytest.approx(expected, rel=1e-9)

@@ -181,6 +181,10 @@ inline T sigmoid(T v) {
   return T(1) / (T(1) + exp(-v));
 }
 template <class T>
+inline T sigmoid_slope(T v) {
+  return sigmoid(v) * sigmoid(-v);
+}
+template <class T>
 inline T square(T v) {
   return v * v;
 }

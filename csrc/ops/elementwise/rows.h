@@ -49,6 +49,10 @@ constexpr Doc unchecked(Doc d) {
   d.checked = false;
   return d;
 }
+constexpr Doc not_in_place(Doc d) {
+  d.forms &= ~uint32_t{kInplace};
+  return d;
+}
 constexpr Doc with_kinks(Doc d) {
   d.kinked = true;
   return d;
@@ -551,7 +555,7 @@ using TernaryRow = RowOp<
     static constexpr DTypeSet kDTypes = claims(types);                                             \
     static constexpr OpSpec spec{#name,                                                            \
                                  "input",                                                          \
-                                 kForms | kElementwise | kNondiff | kDoc.flags,                    \
+                                 kDoc.forms | kElementwise | kNondiff | kDoc.flags,                \
                                  kDoc.text,                                                        \
                                  SAMPLES_1(types, lo, hi),                                         \
                                  ref};                                                             \
