@@ -277,7 +277,7 @@ def test_results_inside_of_forward_mode_have_no_graph():
 
 def test_a_tangent_with_a_graph_is_kept_by_create_graph():
     def f(v):
-        jacobian = lambda x: functional.jacobian(cube, x, create_graph=True)  # noqa: E731
+        jacobian = lambda x: functional.jacobian(cube, x, create_graph=True)
         return torch.func.jvp(jacobian, (X,), (v,))[1].sum()
 
     same(torch.func.grad(f)(V), 6 * X)
@@ -299,9 +299,7 @@ def test_a_tangent_with_a_graph_is_kept_by_create_graph():
 )
 def test_transforms_inside_of_a_vectorized_forward_hessian(inner, outer):
     if outer == "hessian":
-        found = functional.hessian(
-            inner, X, vectorize=True, outer_jacobian_strategy="forward-mode"
-        )
+        found = functional.hessian(inner, X, vectorize=True, outer_jacobian_strategy="forward-mode")
     else:
         found = functional.jacobian(
             lambda x: functional.jacobian(inner, x, create_graph=True),

@@ -40,9 +40,9 @@ class FunctionNode final : public CustomNode {
 struct PyFunctionObject {
   PyObject_HEAD PyObject* dict;
   PyObject* weakrefs;
-  PyObject* to_save;  // tuple given to save_for_backward, until forward ends
+  PyObject* to_save;          // tuple given to save_for_backward, until forward ends
   PyObject* to_save_forward;  // tuple given to save_for_forward, until apply ends
-  PyObject* dirty;  // tuple given to mark_dirty
+  PyObject* dirty;            // tuple given to mark_dirty
   PyObject* non_differentiable;
   PyObject* needs_override;       // needs_input_grad assigned by the user
   bool recorded;                  // part of a graph

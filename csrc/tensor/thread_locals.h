@@ -13,9 +13,7 @@ namespace cograd {
 extern constinit thread_local bool thread_can_throw __attribute__((tls_model("initial-exec")));
 COGRAD_API bool take_thread_locals_slow() noexcept;
 // False if there is no memory for it: nothing may be thrown then.
-inline bool take_thread_locals() noexcept {
-  return thread_can_throw || take_thread_locals_slow();
-}
+inline bool take_thread_locals() noexcept { return thread_can_throw || take_thread_locals_slow(); }
 bool has_memory(size_t bytes) noexcept;
 
 }  // namespace cograd
