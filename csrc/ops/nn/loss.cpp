@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Pointwise losses: squared and absolute error, binary cross entropy.
 #include "ops/nn/loss.h"
+
 #include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
+#include "ops/core/kinked.h"
 
 namespace cograd {
 
@@ -95,7 +97,8 @@ struct L1Op {
     return fold(ReduceOp::Norm1, d, ctx->reduction);
   }
   static void backward(Ctx<L1Op>& ctx, const Tensor& g) {
-    const Tensor gd = ctx.saved(0) * element_gradient(g, *ctx.operator->());
+    const Tensor by_error = ctx.saved(0) * element_gradient(g, *ctx.operator->());
+    const Tensor gd = kinked(ctx, kinked(ctx, by_error, 0), 1);
     if (ctx.needs(0)) ctx.grad(0) = gd;
     if (ctx.needs(1)) ctx.grad(1) = -gd;
   }
