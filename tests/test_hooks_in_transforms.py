@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A hook that a transformed function registers belongs to the backward of that function."""
 
+import time
+
 import pytest
 
 import cograd as torch
@@ -170,3 +172,46 @@ def test_linearize_does_not_call_hooks():
     value, product = func.linearize(f, ONE)
     assert_close(value, ONE)
     assert_close(product(ONE), 3 * ONE)
+
+
+def test_the_search_for_a_hook_s_function_ends_at_the_next_hook():
+    """4000 hooks in one graph take 0.1 s; walking to the input from each took 11 s."""
+    calls = []
+
+    def f(x):
+        for _ in range(4000):
+            x = x * 1
+            x.register_hook(calls.append)
+        return x
+
+    start = time.thread_time()
+    assert_close(func.grad(f)(ONE), ONE)
+    assert len(calls) == 4000
+    assert time.thread_time() - start < 3
+
+
+def test_hooks_of_several_functions_in_one_chain():
+    """z = 2 y = 2 x^2 with hooks of both functions, each found beyond hooks of the other."""
+    calls = []
+
+    def note(t, name):
+        t.register_hook(lambda g: calls.append(name))
+
+    def outer(x):
+        y = x.square()
+        note(y, "y")
+
+        def inner(v):
+            note(y, "y, inside")
+            p = v * 1
+            note(p, "p")
+            z = p * y
+            note(z, "z")
+            t = y * 2
+            note(t, "t")
+            return z * t
+
+        return func.grad(inner)(x)
+
+    assert_close(func.grad(outer)(ONE), 8 * ONE)
+    assert calls == ["z", "p", "t", "y", "y, inside"]

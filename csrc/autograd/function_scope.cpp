@@ -140,10 +140,23 @@ void append_functions(std::vector<uint32_t>& to) {
 }
 
 namespace {
+// Whether a hook or a retained gradient of `n` is that function's, for which it was found already
+// that `n` depends on its inputs. So the search ends at the next such node, however long the graph.
+bool has_hook_of(Node& n, uint32_t function) {
+  const NodeExtra* extra = n.extra_or_null();
+  if (extra == nullptr) return false;
+  const std::lock_guard lock(n);
+  const auto of_it = [function](const auto& entry) { return entry.scope == function; };
+  for (const auto* list : {&extra->tensor_hooks, &extra->pre_hooks, &extra->post_hooks})
+    if (std::any_of(list->rbegin(), list->rend(), of_it)) return true;
+  return std::any_of(extra->retained.begin(), extra->retained.end(), of_it);
+}
+
 // Newest nodes first: the function's own come before those that were there when it began.
-bool depends_on(Node& n, const std::vector<NodeRef>& inputs) {
+bool depends_on(Node& n, const Scope& scope) {
   const auto is_input = [&](const Node* p) {
-    return std::any_of(inputs.begin(), inputs.end(), [p](const auto& i) { return i.get() == p; });
+    return std::any_of(scope.inputs.begin(), scope.inputs.end(),
+                       [p](const auto& i) { return i.get() == p; });
   };
   const auto older = [](const Node* a, const Node* b) { return a->sequence < b->sequence; };
   std::unordered_set<const Node*> seen{&n};
@@ -152,7 +165,7 @@ bool depends_on(Node& n, const std::vector<NodeRef>& inputs) {
     std::pop_heap(heap.begin(), heap.end(), older);
     Node* at = heap.back();
     heap.pop_back();
-    if (is_input(at)) return true;
+    if (is_input(at) || has_hook_of(*at, scope.number)) return true;
     for (const Edge& e : at->edges()) {
       if (e.node == nullptr || !seen.insert(e.node).second) continue;
       heap.push_back(e.node);
@@ -166,7 +179,7 @@ bool depends_on(Node& n, const std::vector<NodeRef>& inputs) {
 uint32_t scope_of(Node& n) {
   const auto& scopes = my_scopes();
   for (size_t i = scopes.size(); i-- > 0;)
-    if (!scopes[i].inputs.empty() && depends_on(n, scopes[i].inputs)) return scopes[i].number;
+    if (!scopes[i].inputs.empty() && depends_on(n, scopes[i])) return scopes[i].number;
   return 0;
 }
 
