@@ -173,3 +173,25 @@ def test_a_wrong_jvp_leaves_nothing(wrong):
     for _ in range(CALLS):
         call()
     assert live_tensors() <= before
+
+
+def test_saved_for_forward_is_of_the_vmap_in_which_jvp_runs():
+    class Sine(Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x):
+            return x.sin()
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_forward(*inputs, output)
+
+        @staticmethod
+        def jvp(ctx, t):
+            x, y = ctx.saved_for_forward
+            return t * x.cos() + 0 * y
+
+    x = torch.rand(3, 2)
+    tangent = func.vmap(lambda x: func.jvp(Sine.apply, (x,), (x,))[1])(x)
+    torch.testing.assert_close(tangent, x * x.cos())

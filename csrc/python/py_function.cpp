@@ -218,6 +218,14 @@ PyObject* get_field(PyObject* o, void*) {
   return v;
 }
 
+PyObject* get_saved_for_forward(PyObject* o, void* closure) {
+  return guarded([&]() -> PyObject* {
+    PyFunctionObject* f = self_of(o);
+    if (f->in_jvp && f->to_save_forward != nullptr) return saved_for_forward_here(f);
+    return get_field<&PyFunctionObject::to_save_forward>(o, closure);
+  });
+}
+
 // An intermediate of forward kept as an attribute must not lose its part of a second derivative.
 PyObject* function_getattro(PyObject* o, PyObject* name) {
   PyObject* v = PyObject_GenericGetAttr(o, name);
@@ -327,8 +335,7 @@ void init_function(py::module_& m) {
       {"needs_input_grad", get_needs_input_grad, set_needs_input_grad,
        "Per argument: whether its gradient is wanted, in backward: by this run.", nullptr},
       {"to_save", get_field<&PyFunctionObject::to_save>, nullptr, nullptr, nullptr},
-      {"saved_for_forward", get_field<&PyFunctionObject::to_save_forward>, nullptr, nullptr,
-       nullptr},
+      {"saved_for_forward", get_saved_for_forward, nullptr, "What save_for_forward kept.", nullptr},
       {"dirty_tensors", get_field<&PyFunctionObject::dirty>, nullptr, nullptr, nullptr},
       {"non_differentiable", get_field<&PyFunctionObject::non_differentiable>, nullptr, nullptr,
        nullptr},
