@@ -114,3 +114,9 @@ def test_dropout_of_nothing_or_of_all_draws_nothing(drop, mode):
     assert not vmap(lambda a: drop(a, 1.0, True), randomness=mode)(x).any()
     with pytest.raises(RuntimeError, match=RANDOM):
         vmap(lambda a: drop(a, 0.5, True))(x)
+
+
+def test_dropout_of_all_integers_is_of_integers():
+    x = torch.arange(6).reshape(2, 3)
+    for found in (F.dropout(x, 1.0), vmap(lambda a: F.dropout(a, 1.0))(x)):
+        assert torch.equal(found, torch.zeros_like(x))

@@ -128,7 +128,8 @@ bool idle(const Tensor& x, double p, bool train) { return !train || p == 0 || x.
 
 Tensor dropped(const Tensor& x, double p, bool train) {
   if (idle(x, p, train)) return x;
-  if (p == 1 && is_batched(x)) return mul(x, Scalar(0.0));
+  if (p == 1 && (is_batched(x) || !is_differentiable(x.dtype())))
+    return mul(x, zeros({}, x.dtype()));
   COGRAD_CHECK(is_differentiable(x.dtype()),
                "dropout(): expected a floating point input, got dtype ", dtype_name(x.dtype()));
   return apply<NativeDropout>(x, p, static_cast<Generator*>(nullptr));
