@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <mutex>
 
-#include "autograd/function_scope.h"
 #include "autograd/run.h"
 
 namespace cograd {
@@ -355,7 +354,6 @@ std::vector<Tensor> run_backward(BackwardRequest request) {
   } hold;
   for (const Edge& e : request.roots) hold.nodes.push_back(NodeRef::borrow(e.node));
   for (const Edge& e : request.inputs) hold.nodes.push_back(NodeRef::borrow(e.node));
-  append_functions(request.functions);
   if (current_run != nullptr) current_run->append_functions(request.functions);
   if (depth >= kReentrantDepth) {
     bool started = false;

@@ -14,8 +14,8 @@ struct BackwardRequest {
   bool accumulate = false;    // with inputs: add to the leaves' .grad instead of returning
   bool keep_graph = false;
   bool create_graph = false;
-  // The transformed functions (function_scope.h) whose hooks are called, besides those that run on
-  // this thread and those of the run around this one.
+  // The transformed functions (function_scope.h) whose hooks are called, besides those that still
+  // run and those of the run around this one.
   std::vector<uint32_t> functions;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <unordered_set>
 
 #include "autograd/batch.h"
@@ -26,13 +27,26 @@ std::vector<Scope>& my_scopes() {
   return scopes;
 }
 
-// Of all threads: while there are any, writes are looked at.
-void count_scopes(int change) {
-  static std::mutex mutex;
-  static int count = 0;
-  const std::lock_guard lock(mutex);
-  count += change;
-  set_watch(kWatchCaptures, count != 0);
+// The functions that run on any thread. While there are some, writes are looked at.
+struct RunningFunctions {
+  std::mutex mutex;
+  std::vector<uint32_t> numbers;
+};
+RunningFunctions& running_functions() {
+  static auto* all = new RunningFunctions;  // threads may outlive static objects
+  return *all;
+}
+void begin_function(uint32_t number) {
+  RunningFunctions& all = running_functions();
+  const std::lock_guard lock(all.mutex);
+  all.numbers.push_back(number);
+  set_watch(kWatchCaptures, true);
+}
+void end_function(uint32_t number) noexcept {
+  RunningFunctions& all = running_functions();
+  const std::lock_guard lock(all.mutex);
+  std::erase(all.numbers, number);
+  set_watch(kWatchCaptures, !all.numbers.empty());
 }
 
 // f(level, tangent) for the tangents of `t` that are seen here.
@@ -104,13 +118,13 @@ void enter_function(std::span<const Tensor> may_write) {
               {}};
   for (const Tensor& t : may_write) scope.may_write.push_back(t->storage);
   my_scopes().push_back(std::move(scope));
-  count_scopes(1);
+  begin_function(number);
 }
 
 void leave_function() noexcept {
   if (my_scopes().empty()) return;
+  end_function(my_scopes().back().number);
   my_scopes().pop_back();
-  count_scopes(-1);
 }
 
 struct OnlyFunctions::Scopes {
@@ -131,6 +145,12 @@ void set_function_inputs(std::span<const Tensor> inputs) {
       my_scopes().back().inputs.push_back(NodeRef(n));
 }
 
+bool function_runs(uint32_t number) noexcept {
+  RunningFunctions& all = running_functions();
+  const std::lock_guard lock(all.mutex);
+  return std::find(all.numbers.begin(), all.numbers.end(), number) != all.numbers.end();
+}
+
 uint32_t innermost_function() noexcept {
   return my_scopes().empty() ? 0 : my_scopes().back().number;
 }
@@ -139,17 +159,16 @@ void append_functions(std::vector<uint32_t>& to) {
   for (const Scope& s : my_scopes()) to.push_back(s.number);
 }
 
-namespace {
-// Whether a hook or a retained gradient of `n` is that function's, for which it was found already
-// that `n` depends on its inputs. So the search ends at the next such node, however long the graph.
-bool has_hook_of(Node& n, uint32_t function) {
+// What scope_of() found for a node, valid while the same function is the innermost.
+uint64_t answer(uint32_t found) {
+  return uint64_t{my_scopes().back().number} << 32 | found;
+}
+std::optional<uint32_t> known_scope(const Node& n) {
   const NodeExtra* extra = n.extra_or_null();
-  if (extra == nullptr) return false;
-  const std::lock_guard lock(n);
-  const auto of_it = [function](const auto& entry) { return entry.scope == function; };
-  for (const auto* list : {&extra->tensor_hooks, &extra->pre_hooks, &extra->post_hooks})
-    if (std::any_of(list->rbegin(), list->rend(), of_it)) return true;
-  return std::any_of(extra->retained.begin(), extra->retained.end(), of_it);
+  if (extra == nullptr) return std::nullopt;
+  const uint64_t known = extra->scope_known.load(std::memory_order_relaxed);
+  if (known >> 32 != my_scopes().back().number) return std::nullopt;
+  return static_cast<uint32_t>(known);
 }
 
 // Newest nodes first: the function's own come before those that were there when it began.
@@ -165,7 +184,13 @@ bool depends_on(Node& n, const Scope& scope) {
     std::pop_heap(heap.begin(), heap.end(), older);
     Node* at = heap.back();
     heap.pop_back();
-    if (is_input(at) || has_hook_of(*at, scope.number)) return true;
+    if (is_input(at)) return true;
+    // Without this the time for a chain of hooks grows with the square of its length. A node that
+    // depends on an inner function would have ended the search for that one.
+    if (const auto known = known_scope(*at)) {
+      if (*known == scope.number) return true;
+      continue;
+    }
     for (const Edge& e : at->edges()) {
       if (e.node == nullptr || !seen.insert(e.node).second) continue;
       heap.push_back(e.node);
@@ -178,9 +203,13 @@ bool depends_on(Node& n, const Scope& scope) {
 
 uint32_t scope_of(Node& n) {
   const auto& scopes = my_scopes();
-  for (size_t i = scopes.size(); i-- > 0;)
-    if (!scopes[i].inputs.empty() && depends_on(n, scopes[i])) return scopes[i].number;
-  return 0;
+  if (scopes.empty()) return 0;
+  if (const auto known = known_scope(n)) return *known;
+  uint32_t found = 0;
+  for (size_t i = scopes.size(); i-- > 0 && found == 0;)
+    if (!scopes[i].inputs.empty() && depends_on(n, scopes[i])) found = scopes[i].number;
+  n.extra().scope_known.store(answer(found), std::memory_order_relaxed);
+  return found;
 }
 
 bool within_function() noexcept { return !my_scopes().empty(); }

@@ -33,6 +33,8 @@ COGRAD_API void set_function_inputs(std::span<const Tensor> inputs);
 // Numbers of the functions that run on this thread, outermost first; 0 is none.
 COGRAD_API uint32_t innermost_function() noexcept;
 void append_functions(std::vector<uint32_t>& to);
+// Whether that function runs now, on any thread.
+bool function_runs(uint32_t number) noexcept;
 // The innermost function that runs here and is differentiated by something that `n` depends on; 0:
 // none. Hooks on `n` are for that function's backward: at nested levels each has hooks of its own.
 COGRAD_API uint32_t scope_of(Node& n);

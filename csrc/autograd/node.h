@@ -263,6 +263,7 @@ struct NodeExtra {
   NodeRef made_by;                 // the node that was running then
   std::atomic<CopySlices*> follower{nullptr};  // borrowed: refers to this node weakly
   int64_t profiled_ns = -1;                    // time of the last profiled backward
+  std::atomic<uint64_t> scope_known{0};        // see scope_of() in function_scope.h
 };
 // Which list of hooks, as in &NodeExtra::pre_hooks.
 using HookList = std::vector<HookEntry> NodeExtra::*;

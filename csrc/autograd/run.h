@@ -7,6 +7,7 @@
 
 #include "autograd/batch.h"
 #include "autograd/engine.h"
+#include "autograd/function_scope.h"
 
 namespace cograd {
 
@@ -34,7 +35,8 @@ class Run {
   // Whether hooks of that function's scope (HookEntry::scope) are called.
   bool serves(uint32_t scope) const noexcept {
     const auto& list = request_.functions;
-    return scope == 0 || std::find(list.begin(), list.end(), scope) != list.end();
+    return scope == 0 || function_runs(scope) ||
+           std::find(list.begin(), list.end(), scope) != list.end();
   }
   void append_functions(std::vector<uint32_t>& to) const {
     to.insert(to.end(), request_.functions.begin(), request_.functions.end());

@@ -392,6 +392,8 @@ Tensor PackedSlot::unpack(Node* owner) {
 }
 
 Tensor unpack_once(Node* owner, SavedTensor& s, size_t index, BackwardArgs& args) {
+  if (!s.packed()) [[likely]]
+    return unpack_saved(owner, s);
   if (args.unpacked == nullptr) args.unpacked = std::make_shared<std::vector<Tensor>>();
   std::vector<Tensor>& known = *args.unpacked;
   if (known.size() <= index) known.resize(owner->num_saved());

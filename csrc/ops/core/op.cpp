@@ -77,11 +77,17 @@ Tensor CtxBase::kept(const Tensor& t) {
   return clone(t);
 }
 
-bool CtxBase::is_argument(const Tensor& t) const noexcept {
-  return arguments_->contains(t.impl()) || (t->base != nullptr && arguments_->contains(t->base));
+void CtxBase::pack_argument(SavedTensor& slot, const Tensor& t) const {
+  if (!t.defined()) return;
+  if (arguments_->contains(t.impl()) || (t->base != nullptr && arguments_->contains(t->base)))
+    slot.pack();
 }
 
 namespace detail {
+
+void HookedArguments::make() { set = new TensorSet(nullptr); }
+void HookedArguments::drop() noexcept { delete set; }
+void HookedArguments::add(const Tensor* t) { set->add(t != nullptr ? t->impl() : nullptr); }
 
 void fail_numbers_only(const char* op, const Value& first) {
   const Scalar s = first.scalar();

@@ -16,7 +16,6 @@
 // A forward that takes Into is a choice: it checks, and runs one op in whatever form was called.
 #pragma once
 #include <array>
-#include <memory>
 
 #include "autograd/saved_tensor.h"
 #include "autograd/tensor_set.h"
@@ -92,8 +91,8 @@ class CtxBase {
   // What an in-place call saves of `t`: of its target, whose bytes are about to be overwritten, a
   // copy; of tensors that share the target's history that which they have now.
   Tensor kept(const Tensor& t);
-  // Whether `t` is one of the arguments of a call under hooks, or a view of one.
-  bool is_argument(const Tensor& t) const noexcept;
+  // In a call under hooks: packs `slot` if `t`, which it saved, is an argument or a view of one.
+  void pack_argument(SavedTensor& slot, const Tensor& t) const;
   Node* node_ = nullptr;
   BackwardArgs* args_ = nullptr;
   const Tensor* target_ = nullptr;
@@ -253,8 +252,8 @@ void Ctx<Op>::save_one(const Tensor& t) {
     slot.save(kept(t));
   else
     slot.save(t);
-  if (arguments_ != nullptr && t.defined() && is_argument(t)) [[unlikely]]
-    slot.pack();
+  if (arguments_ != nullptr) [[unlikely]]
+    pack_argument(slot, t);
 }
 template <class Op>
 void Ctx<Op>::save_output(const Tensor& t, uint32_t output_nr) {
@@ -271,9 +270,7 @@ template <class Op>
 Tensor Ctx<Op>::saved(int i) const {
   auto* n = static_cast<OpNode<Op>*>(node_);
   SavedTensor& slot = n->saved[static_cast<size_t>(i)];
-  if (slot.packed()) [[unlikely]]
-    return unpack_once(n, slot, static_cast<size_t>(i), *args_);
-  return unpack_saved(n, slot);
+  return unpack_once(n, slot, static_cast<size_t>(i), *args_);
 }
 
 namespace detail {
@@ -477,14 +474,24 @@ void check_result(const OpSpec& op, const Tensor& target, DType result, bool exa
 // The node of an in-place op without a gradient: what `self` was until now gets zeros.
 COGRAD_API NodeRef overwriting_node(const char* op, const Tensor& self);
 
-// The tensors among the arguments, for hooks that see them when they are saved; null: no hooks.
+// The tensors among the arguments of a call under hooks, which see these when they are saved.
+struct HookedArguments {
+  TensorSet* set = nullptr;  // null: no hooks
+  HookedArguments() noexcept = default;
+  HookedArguments(const HookedArguments&) = delete;
+  HookedArguments& operator=(const HookedArguments&) = delete;
+  ~HookedArguments() {
+    if (set != nullptr) [[unlikely]]
+      drop();
+  }
+  COGRAD_API void make();
+  COGRAD_API void drop() noexcept;
+  COGRAD_API void add(const Tensor* t);
+};
 template <class... Args>
-std::unique_ptr<TensorSet> arguments_for_hooks(const Args&... args) {
-  if (thread_state.saved_hooks == nullptr) [[likely]]
-    return nullptr;
-  auto set = std::make_unique<TensorSet>(nullptr);
-  each_edge([&](const Tensor* t) { set->add(t != nullptr ? t->impl() : nullptr); }, args...);
-  return set;
+[[gnu::noinline, gnu::cold]] void collect_arguments(HookedArguments& hooked, const Args&... args) {
+  hooked.make();
+  each_edge([&](const Tensor* t) { hooked.add(t); }, args...);
 }
 
 struct NodeGuard {  // a node whose forward throws was never part of a graph
@@ -534,10 +541,10 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
           detail::each_edge([&](const Tensor* t) { detail::connect_wanted(node, t, *wanted); },
                             args...);
         Ctx<Op> ctx(node);
-        std::unique_ptr<TensorSet> hooked;  // a transform that wants the node packs what it saves
-        if (wanted == nullptr) [[likely]]
-          hooked = detail::arguments_for_hooks(args...);
-        ctx.set_arguments(hooked.get());
+        detail::HookedArguments hooked;  // a transform that wants the node packs what it saves
+        if (ts.saved_hooks != nullptr && wanted == nullptr) [[unlikely]]
+          detail::collect_arguments(hooked, args...);
+        ctx.set_arguments(hooked.set);
         GradGuard no_grad(detail::is_view<Op>());
         auto out = Op::forward(ctx, args...);
         node->set_num_outputs(detail::count_outputs(out));
@@ -545,7 +552,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
           if (t.defined() && is_differentiable(t.dtype()) && !detail::nondiff_output<Op>(i))
             set_history(t, node, i);
         });
-        if (hooked != nullptr) [[unlikely]]
+        if (hooked.set != nullptr) [[unlikely]]
           pack_saved(*node);
         return out;
       }
@@ -611,15 +618,17 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
         detail::NodeGuard guard{node};
         detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
         Ctx<Op> ctx(node);
-        const std::unique_ptr<TensorSet> hooked = detail::arguments_for_hooks(args...);
-        ctx.set_arguments(hooked.get());
+        detail::HookedArguments hooked;
+        if (thread_state.saved_hooks != nullptr) [[unlikely]]
+          detail::collect_arguments(hooked, args...);
+        ctx.set_arguments(hooked.set);
         {
           GradGuard no_grad(false);
           run(ctx);
         }
         for (SavedTensor& s : node->saved) s.follow_inplace(self);
         rebase_history(self, node);
-        if (hooked != nullptr) [[unlikely]]
+        if (hooked.set != nullptr) [[unlikely]]
           pack_saved(*node);
         return;
       }
