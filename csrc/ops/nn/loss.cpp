@@ -3,6 +3,7 @@
 #include "ops/nn/loss.h"
 #include "ops/core/autocast.h"
 #include "ops/core/batch_call.h"
+#include "ops/core/kinked.h"
 
 namespace cograd {
 
@@ -96,8 +97,8 @@ struct L1Op {
   }
   static void backward(Ctx<L1Op>& ctx, const Tensor& g) {
     const Tensor gd = ctx.saved(0) * element_gradient(g, *ctx.operator->());
-    if (ctx.needs(0)) ctx.grad(0) = gd;
-    if (ctx.needs(1)) ctx.grad(1) = -gd;
+    if (ctx.needs(0)) ctx.grad(0) = kinked(ctx, gd, 0);
+    if (ctx.needs(1)) ctx.grad(1) = kinked(ctx, -gd, 1);
   }
 };
 
