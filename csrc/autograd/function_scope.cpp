@@ -210,7 +210,7 @@ MayWrite::~MayWrite() {
 bool is_of_function(const Tensor& t) {
   if (my_scopes().empty() || !requires_grad(t)) return false;
   const NodeRef n(gradient_edge(memory_of(t).impl()).node);
-  return n && scope_of(*n) == my_scopes().back().number;
+  return n && scope_of(*n.get()) == my_scopes().back().number;
 }
 
 Tensor recordable(const Tensor& t) {
