@@ -55,7 +55,7 @@ REFUSALS = [
         "the vmap ends before the backward (torch: such a tensor does not require grad inside)",
         r"vmap: register_hook\(\) is not possible on a Tensor inside of a vmap",
         contexts="hooks",
-        measure="^(backward through vmap|ensemble)",
+        measure=r"^(backward through vmap|ensemble)|of vmap\(jvp\)$",
     ),
     Refusal(
         "the vmap ends before what was checkpointed runs again (torch: no checkpoint under func)",
