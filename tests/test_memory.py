@@ -882,14 +882,12 @@ def written_through_a_view(x):
         lambda f, x: torch.func.vmap(torch.func.grad(f))(x),
         lambda f, x: torch.func.vmap(torch.func.jacrev(f), in_dims=1)(x.mT),
         lambda f, x: torch.func.vmap(torch.func.vmap(torch.func.grad(f)))(x[None]),
-        lambda f, x: torch.func.hessian(f)(x[0]),
-        lambda f, x: torch.func.jvp(torch.func.grad(f), (x[0],), (x[0],)),
         lambda f, x: torch.func.vmap(f)(x.clone().requires_grad_()).sum().backward(),
     ],
-    ids=["vmap(grad)", "vmap(jacrev)", "vmap(vmap(grad))", "hessian", "jvp(grad)", "backward"],
+    ids=["vmap(grad)", "vmap(jacrev)", "vmap(vmap(grad))", "backward"],
 )
-def test_graphs_whose_backward_raised_inside_of_transforms_are_freed(f, transform):
-    """What was saved was written: the graph reaches itself, by samples and tangents."""
+def test_graphs_whose_backward_raised_inside_of_vmap_are_freed(f, transform):
+    """What was saved was written: the graph reaches itself, by way of its samples."""
     x = torch.arange(6.0).reshape(2, 3)
 
     def step():
