@@ -67,6 +67,12 @@ REFUSALS = [
         "the loss asks whether a variance is negative", r"vmap: .*\.item\(\)", subject="GaussianNLL"
     ),
     Refusal(
+        "hooks on pinv's tolerances see None (torch: they may not require grad)",
+        "NoneType",
+        subject=r"^linalg_pinv\(.*abs\(\) \* 0",
+        contexts="hooks",
+    ),
+    Refusal(
         "parametrized modules are not pickled", "Serialization of parametrized", contexts="pickle"
     ),
     Refusal("a state that power iteration writes", WRITES, subject="spectral_norm"),
