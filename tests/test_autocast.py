@@ -106,6 +106,18 @@ def test_complex_and_integers_stay():
         assert (z @ z).dtype == torch.complex64 and (i @ i).dtype == torch.int64
 
 
+def test_least_squares_stay_wide():
+    a, b = torch.eye(4, 3) + 0.3, torch.arange(8.0).reshape(4, 2)
+    want = torch.linalg.lstsq(a, b, driver="gelsd")
+    low = torch.bfloat16
+    with torch.autocast("cpu", dtype=low):
+        for x, y in ((a, b), (a.to(low), b), (a.to(low), b.to(low))):
+            got = torch.linalg.lstsq(x, y, driver="gelsd")
+            assert [t.dtype for t in got] == [torch.float32] * 2 + [torch.int64, torch.float32]
+        assert_close(tuple(torch.linalg.lstsq(a, b, driver="gelsd")), tuple(want))
+        assert torch.linalg.lstsq(a.double(), b.double()).solution.dtype is torch.float64
+
+
 def test_gradients_come_back_in_the_parameters_dtype():
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 3))
     x, y = torch.randn(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])

@@ -232,11 +232,41 @@ def test_momentum_keeps_its_history():
     assert optimizer.state[p]["momentum_buffer"].requires_grad
 
 
-@shows("autocast: `GRU`", "autocast: `pad`, `index_copy`, `matrix_power`")
+@shows("gradient of `as_strided_scatter` by its input")
+def test_what_src_replaced_has_no_gradient():
+    x, src = leaf(*range(6)), leaf(7.0, 8.0, 9.0, 10.0)
+    weights = torch.arange(1.0, 7.0, dtype=D)
+    y = torch.as_strided_scatter(x, src, (4,), (1,), 1) * weights
+    by_x, by_src = torch.autograd.grad(y.sum(), (x, src))
+    assert by_x.tolist() == [1, 0, 0, 0, 0, 6]  # torch: 0, 2, 3, 4, 5, 0
+    assert by_src.tolist() == [2, 3, 4, 5]
+
+
+@shows("`multi_margin_loss` of no samples, mean")
+def test_the_mean_of_no_margin_losses():
+    assert F.multi_margin_loss(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64)).isnan()
+
+
+@shows("`conv_tbc` of a kernel one step longer than the input")
+def test_a_kernel_longer_than_the_input():
+    weight, bias = torch.ones(3, 2, 2), torch.zeros(2)
+    with pytest.raises(RuntimeError, match="greater than actual input size"):
+        torch.conv_tbc(torch.zeros(2, 1, 2), weight, bias)
+
+
+@shows(
+    "autocast: `GRU`, `GRUCell`",
+    "autocast: `TransformerEncoderLayer` in evaluation, no gradients",
+    "autocast: `pad`, `index_copy`, `matrix_power`",
+)
 def test_autocast():
     x = torch.rand(1, 2, 2)
+    layer = nn.TransformerEncoderLayer(2, 1, 3, batch_first=True).eval()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert nn.GRU(2, 2)(x)[0].dtype is torch.bfloat16
+        assert nn.GRUCell(2, 2)(x[0]).dtype is torch.bfloat16
+        with torch.no_grad():
+            assert layer(x).dtype is torch.float32
         assert F.pad(x.half(), (1, 1), mode="reflect").dtype is torch.float16
         assert torch.linalg.matrix_power(x[0], 2).dtype is torch.float32
         with pytest.raises(RuntimeError, match="dtype"):

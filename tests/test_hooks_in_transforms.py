@@ -151,6 +151,27 @@ def test_a_hook_that_returns_none_or_one_gradient_for_all_samples():
     assert_close(func.vmap(func.grad(replace))(x), torch.ones(4, 3))
 
 
+def test_a_hook_of_a_gradient_inside_of_a_vmap_inside_of_another_function():
+    """The sum of 2 x, doubled by the hook: 4 x, and 4 for each element once more."""
+
+    def f(x):
+        y = x * x
+        y.register_hook(lambda g: 2 * g)
+        return y.sum()
+
+    x = torch.randn(2, 3, dtype=torch.float64)
+    each = func.vmap(func.grad(f))
+    fours = 4 * torch.eye(6, dtype=torch.float64).reshape(2, 3, 2, 3)
+    assert_close(func.jacfwd(each)(x), fours)
+    assert_close(func.jacrev(each)(x), fours)
+    assert_close(func.jvp(each, (x,), (x,)), (4 * x, 4 * x))
+    outer = func.vmap(func.grad(lambda x: each(x).sum()))
+    assert_close(outer(torch.stack([x, -x])), torch.full((2, 2, 3), 4.0, dtype=torch.float64))
+    captured = func.grad(lambda c: func.vmap(func.grad(lambda x: f(c * x)))(x).sum())
+    c = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    assert_close(captured(c), 8 * c * x.sum(0))
+
+
 def test_a_hook_in_a_vmap_that_ends_before_the_backward_raises():
     def f(x):
         y = x * 1

@@ -861,3 +861,43 @@ def test_a_collection_in_a_frame_without_builtins():
     del x, marker
     eval("lambda collect: collect()", {"__builtins__": {}})(gc.collect)
     assert died() is None
+
+
+def written_by_a_view_of_itself(x):
+    x = x * 1
+    x.mul_(x.view(-1))
+    return x.sum()
+
+
+def written_through_a_view(x):
+    x = x * 1
+    x[:2].mul_(x[1:])
+    return x.sum()
+
+
+@pytest.mark.parametrize("f", [written_by_a_view_of_itself, written_through_a_view])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f, x: torch.func.vmap(torch.func.grad(f))(x),
+        lambda f, x: torch.func.vmap(torch.func.jacrev(f), in_dims=1)(x.mT),
+        lambda f, x: torch.func.vmap(torch.func.vmap(torch.func.grad(f)))(x[None]),
+        lambda f, x: torch.func.vmap(f)(x.clone().requires_grad_()).sum().backward(),
+    ],
+    ids=["vmap(grad)", "vmap(jacrev)", "vmap(vmap(grad))", "backward"],
+)
+def test_graphs_whose_backward_raised_inside_of_vmap_are_freed(f, transform):
+    """What was saved was written: the graph reaches itself, by way of its samples."""
+    x = torch.arange(6.0).reshape(2, 3)
+
+    def step():
+        with pytest.raises(RuntimeError):
+            transform(f, x)
+
+    step()
+    gc.collect()
+    nodes = torch._C._live_nodes()
+    for _ in range(5):
+        step()
+    gc.collect()
+    assert torch._C._live_nodes() == nodes

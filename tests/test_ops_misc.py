@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 import cograd as torch
+from cograd import func, nn
 from cograd.autograd import gradcheck, gradgradcheck
+from cograd.func import functional_call
 
 F8 = torch.float64
 F = torch.nn.functional
+LOOK_UP = nn.Embedding(4, 3, max_norm=1.0, dtype=F8)
 
 
 def rand(*shape, seed=0):
@@ -108,6 +111,53 @@ def test_embedding_max_norm():
     with pytest.raises(IndexError, match="got 9 for 4 rows"):
         F.embedding(torch.tensor([1, 9]), leaf, max_norm=0.1)
     assert torch.equal(leaf.detach(), untouched)
+
+
+MANY = torch.tensor([0, 2, 2])
+
+
+def limited(weight, index=MANY):
+    return F.embedding(index, weight, max_norm=1.0).pow(2).sum()
+
+
+def test_embedding_max_norm_of_an_argument_of_a_transform():
+    """The argument is written, as in torch; what the function captured is not."""
+    weight = rand(4, 3) * 3
+    plain = weight.clone().requires_grad_()
+    limited(plain).backward()
+    for transform in (
+        func.grad,
+        func.jacrev,
+        lambda f: lambda w: func.vjp(f, w)[1](torch.ones((), dtype=F8))[0],
+        lambda f: func.grad(lambda w: functional_call(LOOK_UP, {"weight": w}, MANY).pow(2).sum()),
+    ):
+        mine = weight.clone()
+        np.testing.assert_allclose(transform(limited)(mine).numpy(), plain.grad.numpy())
+        assert torch.equal(mine, plain.detach())
+    second = func.hessian(limited)(weight.clone()).reshape(12, 12)
+    assert second.diag().tolist() == [2] * 3 + [0] * 3 + [4] * 3 + [0] * 3
+    with pytest.raises(RuntimeError, match="embedding_renorm_.*captured"):
+        func.grad(lambda x: (limited(weight) * x).sum())(torch.ones(3))
+
+
+def test_embedding_max_norm_of_a_weight_for_each_sample():
+    weights = torch.stack([rand(4, 3) * 3, rand(4, 3, seed=1) * 0.1])
+    each, rows = [], weights.clone()
+    for row in rows:
+        each.append(func.grad(limited)(row))
+    for transform in (func.vmap(func.grad(limited)), func.vmap(func.jacrev(limited))):
+        mine = weights.clone()
+        assert torch.equal(transform(mine), torch.stack(each))
+        assert torch.equal(mine, rows)
+    last = weights.movedim(0, 2).contiguous()
+    assert torch.equal(func.vmap(limited, in_dims=2)(last), func.vmap(limited)(weights.clone()))
+    assert torch.equal(last.movedim(2, 0), rows)
+    index = torch.tensor([[0, 1], [2, 3]])
+    got = func.vmap(limited)(weights.clone(), index)
+    assert torch.equal(got, torch.stack([limited(w.clone(), i) for w, i in zip(weights, index)]))
+    for f in (limited, func.grad(limited)):
+        with pytest.raises(RuntimeError, match="input has a value for each sample|reads values"):
+            func.vmap(f, in_dims=(None, 0))(weights[0], index)
 
 
 def test_embedding_scale_grad_by_freq():

@@ -101,6 +101,14 @@ def test_as_subclass_stays_in_the_graph():
     assert y.as_subclass(Sub).grad_fn is y.grad_fn
 
 
+def test_as_subclass_of_a_leaf_whose_elements_share_memory():
+    w = ones(4).expand(3, 4).detach().requires_grad_()
+    x = w.as_subclass(Sub)
+    assert x.stride() == w.stride() == (0, 1) and type(x.grad_fn).__name__ == "AliasBackward0"
+    (g,) = torch.autograd.grad(x[0].sum(), w)
+    assert same(g, [[1] * 4, [0] * 4, [0] * 4])
+
+
 def test_as_subclass_shares_memory_and_version():
     x = torch.ones(2)
     y = x.as_subclass(Sub)

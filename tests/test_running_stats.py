@@ -91,6 +91,26 @@ def test_an_ensemble_of_batch_norms_keeps_the_statistics_of_each():
         assert int(buffers["num_batches_tracked"][i]) == 1
 
 
+@pytest.mark.parametrize("name", ["batch", "instance"])
+def test_an_ensemble_on_one_input_shares_its_statistics(name):
+    def norm(x, m, v, w, b):
+        if name == "batch":
+            return F.batch_norm(x, m, v, w, b, training=True)
+        return F.instance_norm(x, m, v, w, b, use_input_stats=True)
+
+    x, w, b = draw(4, 3, 5), draw(2, 3), draw(2, 3)
+    (mean, var) = statistics(3)
+    kept = mean.clone(), var.clone()
+    want = torch.stack([norm(x, mean.clone(), var.clone(), *wb) for wb in zip(w, b)])
+    norm(x, *kept, w[0], b[0])
+    got = vmap(lambda w, b: norm(x, mean, var, w, b))(w, b)
+    torch.testing.assert_close(got, want)
+    torch.testing.assert_close((mean, var), kept)
+    grads = vmap(grad(lambda w: norm(x, mean, var, w, b[0]).square().sum()))(w)
+    each = [grad(lambda w: norm(x, mean, var, w, b[0]).square().sum())(row) for row in w]
+    torch.testing.assert_close(grads, torch.stack(each))
+
+
 def spectral(parametrized):
     layer = nn.Linear(3, 4).double()
     utils = nn.utils.parametrizations if parametrized else nn.utils

@@ -156,6 +156,20 @@ def test_refuses_other_files():
             torch.load(io.BytesIO(content))
 
 
+def test_a_header_whose_length_starts_as_a_pickle_does():
+    """Lengths of 0x280 to 0x580 bytes begin with the bytes of pickle's protocols 2 to 5."""
+    for length in (0x280, 0x380, 0x480, 0x580):
+        content = io.BytesIO()
+        name = "w"
+        while int.from_bytes(content.getvalue()[:8], "little") != length:
+            assert len(name) < 2000
+            name += "w"
+            content = io.BytesIO()
+            torch.save({name: torch.ones(2)}, content)
+        back = torch.load(io.BytesIO(content.getvalue()))
+        assert back[name].tolist() == [1, 1]
+
+
 def test_refuses_broken_header():
     content = io.BytesIO()
     torch.save(torch.ones(100), content)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The scopes of functions under transforms, and the search for leaves that results depend on.
-#include "autograd/function_scope.h"
+#include "autograd/function_inputs.h"
 
 #include <algorithm>
 #include <mutex>
@@ -159,10 +159,9 @@ void append_functions(std::vector<uint32_t>& to) {
   for (const Scope& s : my_scopes()) to.push_back(s.number);
 }
 
+namespace {
 // What scope_of() found for a node, valid while the same function is the innermost.
-uint64_t answer(uint32_t found) {
-  return uint64_t{my_scopes().back().number} << 32 | found;
-}
+uint64_t answer(uint32_t found) { return uint64_t{my_scopes().back().number} << 32 | found; }
 std::optional<uint32_t> known_scope(const Node& n) {
   const NodeExtra* extra = n.extra_or_null();
   if (extra == nullptr) return std::nullopt;
@@ -219,6 +218,12 @@ bool backward_within_vmaps() noexcept {
   return thread_state.vmaps == before;
 }
 
+bool function_within_vmaps(uint32_t number) noexcept {
+  for (const Scope& s : my_scopes())
+    if (s.number == number) return thread_state.vmaps == s.vmaps;
+  return false;
+}
+
 void check_captured(const Tensor& t, const char* op) {
   if (my_scopes().empty()) return;
   const Scope& scope = my_scopes().back();
@@ -233,6 +238,20 @@ void check_captured(const Tensor& t, const char* op) {
                op,
                ") that would mutate a captured Tensor. This is not supported; please rewrite the "
                "function being transformed to explicitly accept the mutated Tensor(s) as inputs.");
+}
+
+MayWrite::MayWrite(const Tensor& t) : within_(within_function()) {
+  const Tensor memory = memory_of(t);
+  if (within_) enter_function({&memory, 1});
+}
+MayWrite::~MayWrite() {
+  if (within_) leave_function();
+}
+
+bool is_of_function(const Tensor& t) {
+  if (my_scopes().empty() || !requires_grad(t)) return false;
+  const NodeRef n(gradient_edge(memory_of(t).impl()).node);
+  return n && scope_of(*n.get()) == my_scopes().back().number;
 }
 
 Tensor recordable(const Tensor& t) {

@@ -3,7 +3,7 @@
 #include "autograd/sample_hook.h"
 
 #include "autograd/custom_samples.h"
-#include "autograd/function_scope.h"
+#include "autograd/function_inputs.h"
 
 namespace cograd {
 
@@ -43,8 +43,8 @@ class SampleHook final : public Hook {
 
 std::shared_ptr<Hook> hook_on_samples(const Tensor& t, std::shared_ptr<Hook> hook) {
   Node* n = grad_fn(t.impl());
-  const bool within = n != nullptr && scope_of(*n) != 0 && backward_within_vmaps();
-  if (!within) fail_handle("register_hook()");
+  // It runs in the backward of that function only, whatever functions are around it.
+  if (n == nullptr || !function_within_vmaps(scope_of(*n))) fail_handle("register_hook()");
   return std::make_shared<SampleHook>(t, std::move(hook));
 }
 

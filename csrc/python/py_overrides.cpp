@@ -181,12 +181,8 @@ PyObject* tensor_as_subclass(PyObject* self, PyObject* cls) {
     const Tensor& t = unwrap(self);
     Node* fn = grad_fn(t.impl());
     Tensor out;
-    if (transformed(t)) {  // its samples and tangents are more than its bytes
-      out = alias(t);
-    } else if (fn == nullptr && requires_grad(t)) {
-      out = autograd_ops.as_strided(
-          t, t.sizes(), t.strides(),
-          (t->data - static_cast<char*>(t->storage->data)) / dtype_size(t->dtype));
+    if (transformed(t) || (fn == nullptr && requires_grad(t))) {
+      out = alias(t);  // samples and tangents are more than its bytes; a leaf leads on by a node
     } else {
       out = Tensor::steal(t->alias());
       if (t->base != nullptr) {

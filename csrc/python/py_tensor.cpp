@@ -9,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "autograd/batch.h"
 #include "kernels/isa_names.h"
 #include "ops/linalg/linalg.h"
 #include "python/py_class.h"
@@ -69,15 +70,23 @@ bool try_preserve(PyTensor* p) {
   return true;
 }
 
-// A base that was written through its views, and has no object: dropping one made here keeps it.
-// Making it may start a collection, which must not meet the object that dies.
-void preserve_base(const TensorImpl* t) noexcept {
-  TensorImpl* base = t->base;
-  if (base == nullptr || base->pyobj != nullptr || (base->flags & kRewritten) == 0) return;
+// A tensor that was written and has no object: dropping one made here keeps it. Making it may start
+// a collection, which must not meet the object that dies.
+void preserve_written(TensorImpl* t) noexcept {
+  if (t == nullptr || t->pyobj != nullptr || (t->flags & kRewritten) == 0) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  Py_XDECREF(guarded([&] { return wrap(Tensor::borrow(base)); }));
+  Py_XDECREF(guarded([&] { return wrap(Tensor::borrow(t)); }));
   PyErr_Restore(type, value, traceback);
+}
+
+// What is written through a view is its base; through one sample, the tensor that holds them all.
+void preserve_base(TensorImpl* t) noexcept {
+  while (is_batched(t)) {
+    t = t->meta->transform->whole.impl();
+    preserve_written(t);
+  }
+  preserve_written(t->base);
 }
 
 void tensor_dealloc(PyObject* o) {

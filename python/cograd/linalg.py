@@ -287,6 +287,12 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     Raises:
         RuntimeError: an unknown driver, or shapes that do not fit.
     """
+    if _C._autocast_enabled():
+        import cograd
+
+        A, B = _C._autocast_wide(A, B)
+        with cograd.autocast("cpu", enabled=False):  # the products within, too
+            return lstsq(A, B, rcond, driver=driver)
     driver = "gelsy" if driver is None else driver
     if driver not in _DRIVERS:
         raise RuntimeError(

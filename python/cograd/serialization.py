@@ -298,6 +298,10 @@ def _replace(path: str, write: Callable[[Any], Any]) -> None:
 
 def _describe(content: bytes) -> str | None:
     """What ``content`` is, if it is clearly not a safetensors file."""
+    size = int.from_bytes(content[:8], "little")
+    sized = len(content) >= 8 and size <= _HEADER_LIMIT and 8 + size <= len(content)
+    if sized and content[8:9] == b"{":
+        return None  # first: the length of a header may start with the bytes of a pickle
     if content[:1] == b"\x80" and len(content) > 1 and content[1] in (2, 3, 4, 5):
         if content[2:14] == b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19":
             return "a file of torch before 1.6; load it in torch and save it again"
@@ -308,12 +312,9 @@ def _describe(content: bytes) -> str | None:
         return "a NumPy .npy file"
     if len(content) < 8:
         return f"{len(content)} bytes, too short for a header"
-    size = int.from_bytes(content[:8], "little")
-    if size > _HEADER_LIMIT or 8 + size > len(content):
+    if not sized:
         return f"a file whose first bytes are {content[:8]!r}"
-    if content[8:9] != b"{":
-        return f"a file whose header starts with {content[8:16]!r}"
-    return None
+    return f"a file whose header starts with {content[8:16]!r}"
 
 
 def _parse(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -28,7 +28,10 @@ class Refusal:
         return all(re.search(pattern, text) for pattern, text in places)
 
 
-WRITES = "vmap: .*is not possible: what is written has a value for each sample"
+WRITES = (
+    "vmap: .*is not possible: what is written has a value for each sample"
+    "|the input has a value for each sample of a vmap, but running_"
+)
 REFUSALS = [
     Refusal(
         "NumPy has no bfloat16",
@@ -45,10 +48,29 @@ REFUSALS = [
         "vmap of running statistics, which are one for all samples (torch: batching rule raises)",
         WRITES,
         subject=r"BatchNorm|InstanceNorm",
-        measure="^(?!ensemble)",  # where the inputs, and so the statistics, have no samples
+        measure="vmap",  # no ensemble, no hessian: there the inputs have no samples
+    ),
+    Refusal(
+        # Not of nested functions: what a hook is for there begins inside of the vmap.
+        "the vmap ends before the backward (torch: such a tensor does not require grad inside)",
+        r"vmap: register_hook\(\) is not possible on a Tensor inside of a vmap",
+        contexts="hooks",
+        measure=r"^(backward through vmap|ensemble)|of vmap\(jvp\)$",
+    ),
+    Refusal(
+        "the vmap ends before what was checkpointed runs again (torch: no checkpoint under func)",
+        "got a tensor from inside of a vmap that has ended",
+        contexts="checkpoint",
+        measure=r"^functional\.\w+ of vmap\(grad\)",
     ),
     Refusal(
         "the loss asks whether a variance is negative", r"vmap: .*\.item\(\)", subject="GaussianNLL"
+    ),
+    Refusal(
+        "hooks on pinv's tolerances see None (torch: they may not require grad)",
+        "NoneType",
+        subject=r"^linalg_pinv\(.*abs\(\) \* 0",
+        contexts="hooks",
     ),
     Refusal(
         "parametrized modules are not pickled", "Serialization of parametrized", contexts="pickle"

@@ -2,6 +2,7 @@
 // batch_norm, instance_norm and group_norm over one kernel.
 #include "kernels/group_norm.h"
 #include "ops/core/batch_call.h"
+#include "ops/core/kinked.h"
 #include "ops/core/ops.h"
 #include "ops/core/raw.h"
 #include "ops/core/strides.h"
@@ -139,7 +140,7 @@ struct BatchNormOp {
           ctx->given
               ? r * h
               : r * (h - mean(h, IntList(dims), true) - xh * mean(h * xh, IntList(dims), true));
-      ctx.grad(0) = cast(gx, x.dtype());
+      ctx.grad(0) = ctx->given ? kinked(ctx, cast(gx, x.dtype())) : cast(gx, x.dtype());
     }
     if (ctx.needs(1)) ctx.grad(1) = cast(sum(g * xh, IntList(dims)), w.dtype());
     if (ctx.needs(2)) ctx.grad(2) = sum(g, IntList(dims));
@@ -271,8 +272,13 @@ Triple batch_norm(const Tensor& x, const Tensor& w, const Tensor& b, const Tenso
   running.check_writable(x);
   const Normed out = apply<BatchNormOp>(x, w, b, Tensor(), Tensor(), eps);
   const int64_t count = x.size(1) == 0 ? 0 : x.numel() / x.size(1);
-  if (count > 0 && running.any())
-    running.update(std::get<1>(out), std::get<3>(out), count, momentum);
+  if (count > 0 && running.any()) {
+    const GradGuard no_grad(false);
+    const Normed own = running.lack_samples_of(w, b)
+                           ? apply<BatchNormOp>(x, Tensor(), Tensor(), Tensor(), Tensor(), eps)
+                           : out;  // where only the weights have samples the statistics have none
+    running.update(std::get<1>(own), std::get<3>(own), count, momentum);
+  }
   return without_var(out);
 }
 
@@ -398,9 +404,12 @@ struct InstanceNorm {
     const int64_t count = positions(x);
     if (count < 2 || x.size(0) == 0 || !running.any()) return std::get<0>(out);
     const GradGuard no_grad(false);
+    const Normed own = running.lack_samples_of(w, b)
+                           ? apply<GroupNormOp>(x, Tensor(), Tensor(), x.size(1), eps, false)
+                           : out;
     const int64_t samples[1] = {0};
     const auto average = [&](const Tensor& t) { return cograd::mean(t, IntList(samples)); };
-    running.update(average(std::get<1>(out)), average(std::get<3>(out)), count, momentum);
+    running.update(average(std::get<1>(own)), average(std::get<3>(own)), count, momentum);
     return std::get<0>(out);
   }
 };

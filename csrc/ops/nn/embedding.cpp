@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // embedding: rows of a table picked by index.
+#include "autograd/batch.h"
+#include "autograd/function_inputs.h"
 #include "kernels/index.h"
 #include "kernels/reduce.h"
 #include "ops/core/batch_call.h"
@@ -117,13 +119,20 @@ struct Embedding {
       COGRAD_CHECK(*padding >= -rows && *padding < rows,
                    "Padding_idx must be within num_embeddings, got ", *padding, " for ", rows);
     const int64_t skip = padding ? (*padding < 0 ? *padding + rows : *padding) : -1;
-    if (max_norm) renormalize(weight, input, *max_norm, norm_type);
+    if (max_norm && is_of_function(weight)) {
+      const MayWrite scope(weight);
+      renormalize(weight, input, *max_norm, norm_type);
+    } else if (max_norm) {
+      renormalize(weight, input, *max_norm, norm_type);
+    }
     return apply<EmbeddingOp>(weight, input, skip, by_freq);
   }
 
  private:
-  // Scales the rows looked up down to max_norm, in place and outside of any graph.
+  // Scales the rows looked up down to max_norm, in place and outside of any graph. An argument of
+  // the function that a transform runs is written, as in torch; what it captured is not.
   static void renormalize(const Tensor& weight, const Tensor& input, double max_norm, double p) {
+    if (is_batched(weight)) return renormalize_samples(weight, input, max_norm, p);
     const GradGuard no_grad(false);
     const Tensor index = raw_contiguous(raw_cast(input, DType::Int64));
     std::vector<int64_t> rows(index.data<int64_t>(), index.data<int64_t>() + index.numel());
@@ -141,6 +150,22 @@ struct Embedding {
       if (norm > max_norm) raw_copy(row, mul(values, max_norm / (norm + 1e-7)));
     }
     weight->bump_version();
+  }
+
+  static void renormalize_samples(const Tensor& weight, const Tensor& input, double max_norm,
+                                  double p) {
+    const GradGuard no_grad(false);
+    const LevelId level = batch_level(weight);
+    const Tensor rows = samples_first(weight);
+    const bool each = batch_level(input) == level;
+    if (batch_level(input) > level || (each && rows.stride(0) == 0 && rows.size(0) > 1))
+      refuse_samples(
+          "vmap: embedding_renorm_(weight, input) is not possible, as input has a value for each "
+          "sample of the vmap and weight, which max_norm writes, has not. Give each sample a "
+          "weight of its own, or scale the rows outside of vmap.");
+    for (int64_t k = 0; k < rows.size(0); ++k)
+      renormalize(select(rows, 0, k), each ? select(samples_first(input), 0, k) : input, max_norm,
+                  p);
   }
 };
 COGRAD_OP(Embedding)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ops/nn/running_stats.h"
 
+#include <algorithm>
+
 #include "autograd/batch.h"
-#include "autograd/function_scope.h"
+#include "autograd/function_inputs.h"
 #include "autograd/levels.h"
 #include "ops/core/constants.h"
 #include "ops/core/ops.h"
@@ -11,23 +13,6 @@
 namespace cograd {
 
 namespace {
-
-// A module's statistics were captured by a function that a transform runs; torch writes them.
-class MayWrite {
- public:
-  explicit MayWrite(const Tensor& t) : within_(within_function()) {
-    const Tensor memory = memory_of(t);
-    if (within_) enter_function({&memory, 1});
-  }
-  ~MayWrite() {
-    if (within_) leave_function();
-  }
-  MayWrite(const MayWrite&) = delete;
-  MayWrite& operator=(const MayWrite&) = delete;
-
- private:
-  bool within_;
-};
 
 void check_no_tangent(const char* op, const Tensor& t, const char* name) {
   COGRAD_CHECK(!t.defined() || !(has_tangent_here(t) || has_tangent_here(memory_of(t))), op,
@@ -38,7 +23,7 @@ void check_no_tangent(const char* op, const Tensor& t, const char* name) {
 
 void move(const Tensor& running, const Tensor& value, double momentum) {
   if (!running.defined()) return;
-  const MayWrite scope(running);
+  const MayWrite scope(running);  // captured by the function that a transform runs: torch writes
   const GradGuard no_grad(false);
   copy_(running, cast(running * (1 - momentum) + value * momentum, running.dtype()));
 }
@@ -68,6 +53,12 @@ void RunningStats::check_writable(const Tensor& x) const {
     check_inplace(memory_of(*t), op_, false);
     check_distinct(op_, memory_of(*t));
   }
+}
+
+bool RunningStats::lack_samples_of(const Tensor& w, const Tensor& b) const noexcept {
+  const LevelId level = std::max(batch_level(w), batch_level(b));
+  return (mean_.defined() && batch_level(mean_) < level) ||
+         (var_.defined() && batch_level(var_) < level);
 }
 
 void RunningStats::update(const Tensor& mean, const Tensor& var, int64_t count,

@@ -12,6 +12,8 @@ class RunningStats {
   bool any() const noexcept { return mean_.defined() || var_.defined(); }
   // Raises where they cannot be written, for an input `x`, before either of them is.
   void check_writable(const Tensor& x) const;
+  // Whether the weights have samples that the statistics, which are of the input alone, have not.
+  bool lack_samples_of(const Tensor& w, const Tensor& b) const noexcept;
   // running = (1 - momentum) running + momentum value, of each; `count` values went into `var`.
   void update(const Tensor& mean, const Tensor& var, int64_t count, double momentum) const;
 
