@@ -175,6 +175,20 @@ def test_identity_hooks_are_freed():
     assert gone() is None
 
 
+@shows("a write to what was saved inside of a `checkpoint`")
+def test_a_write_inside_of_a_checkpoint():
+    def f(x):
+        y = x.sin()
+        z = y * y
+        y.mul_(2)
+        return z.exp()
+
+    x = leaf(1.0, 2.0)
+    y = torch.utils.checkpoint.checkpoint(f, x, use_reentrant=False)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
 @shows("an unpack hook that gives another shape")
 def test_unpacked_shape():
     with graph.saved_tensors_hooks(lambda t: t, lambda t: torch.ones(1, dtype=D)):
@@ -193,6 +207,21 @@ def test_names_of_nodes():
 @shows("`y.mul_(y)`")
 def test_factors_are_kept():
     assert slope(lambda x: (y := x * 1).mul_(y), [2.0, 3.0]) == [4, 6]
+
+
+@shows("`masked_fill_`, `x[mask] = v`, `tril_` of expanded elements")
+def test_writes_to_expanded_elements():
+    mask = torch.tensor([True, False, True])
+    x = torch.zeros(1).expand(3)
+    writes = (
+        lambda: x.masked_fill_(mask, 1.0),
+        lambda: x.__setitem__(mask, 1.0),
+        lambda: torch.zeros(1, 3).expand(3, 3).tril_(),
+    )
+    for write in writes:
+        with pytest.raises(RuntimeError, match="single memory location"):
+            write()
+    assert x.tolist() == [0, 0, 0]
 
 
 @shows("`out=(a, a)`")

@@ -303,7 +303,8 @@ def test_a_pivot_of_nan_makes_all_that_follows_nan(n, dtype):
     assert torch.linalg.solve(a, torch.ones(n, dtype=dtype)).isnan().all()
     assert torch.linalg.solve(a, torch.ones(n, 2, dtype=dtype)).isnan().all()
     assert torch.linalg.solve_ex(a, torch.ones(n, dtype=dtype))[1].item() == 0
-    assert torch.linalg.inv(a)[:, n // 2].isnan().all() and torch.linalg.det(a).isnan()
+    # Some of OpenBLAS's kernels skip zeros above the pivot.
+    assert torch.linalg.inv(a)[n // 2 :, n // 2].isnan().all() and torch.linalg.det(a).isnan()
     both = torch.stack([a, torch.eye(n, dtype=dtype)])
     found = torch.linalg.solve(both, torch.ones(2, n, 1, dtype=dtype))
     assert found[0].isnan().all() and torch.equal(found[1], torch.ones(n, 1, dtype=dtype))
