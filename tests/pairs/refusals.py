@@ -67,10 +67,16 @@ REFUSALS = [
         "the loss asks whether a variance is negative", r"vmap: .*\.item\(\)", subject="GaussianNLL"
     ),
     Refusal(
-        "hooks on pinv's tolerances see None (torch: they may not require grad)",
+        "a hook of an input without a gradient gets None (docs/autograd.md, Hooks)",
         "NoneType",
-        subject=r"^linalg_pinv\(.*abs\(\) \* 0",
+        subject=r"^linalg_pinv\(.*abs\(\) \* 0|^fractional_max_pool",
         contexts="hooks",
+    ),
+    Refusal(
+        "running statistics in nested forward mode (docs/differences.md)",
+        WRITES,
+        subject=r"BatchNorm|InstanceNorm",
+        measure=r"hessian|jacfwd of func|of func\.jacfwd",
     ),
     Refusal(
         "parametrized modules are not pickled", "Serialization of parametrized", contexts="pickle"

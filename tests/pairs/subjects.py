@@ -167,7 +167,7 @@ class OpSample(Subject):
         self.row = row
         self.op, self.text = row["name"], row["sample"]
         self.name = f"{self.op}({self.text})"
-        self.reads_memory = self.op == "as_strided" or self.op.startswith("view")
+        self.reads_memory = self.op.startswith(("as_strided", "view"))
         self.has_derivative = not self.text.startswith("~")
         self.is_random = row["kind"] == "random" or "dropout" in self.op or self.op == "rrelu"
 

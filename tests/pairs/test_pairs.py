@@ -54,6 +54,7 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.mark.keeps_nodes  # cells run on other threads
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_the_sample(chunk):
