@@ -426,8 +426,8 @@ PyRef tuple_of_inputs(PyObject* inputs) {
   return list;
 }
 
-// _run_backward(tensors, grads, keep_graph, create_graph, inputs or None, accumulate, function):
-// tuples. The hooks of a transform's function are called if `function` is its number; 0: none.
+// _run_backward(tensors, grads, keep_graph, create_graph, inputs or None, accumulate): tuples.
+// _run_pullback has one more, the number of the transform's function whose hooks are called.
 py::tuple run_backward_py(py::tuple tensors, py::tuple grads, bool keep, bool create,
                           py::object inputs, bool accumulate, uint32_t function) {
   BackwardJob job;
@@ -632,7 +632,12 @@ void init_nodes(py::module_& m) {
   node_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (node_type == nullptr) throw_python_error();
   m.attr("Node") = py::handle(reinterpret_cast<PyObject*>(node_type));
-  m.def("_run_backward", &run_backward_py);
+  m.def("_run_backward", [](py::tuple tensors, py::tuple grads, bool keep, bool create,
+                            py::object inputs, bool accumulate) {
+    return run_backward_py(std::move(tensors), std::move(grads), keep, create, std::move(inputs),
+                           accumulate, 0);
+  });
+  m.def("_run_pullback", &run_backward_py);
   m.def("_remove_hook", [](py::handle node, int which, uint64_t id) {
     return remove_hook(*node_of(node.ptr()), hook_list(static_cast<HookKind>(which)), id);
   });

@@ -133,7 +133,7 @@ def backward(
     roots = _tuple(tensors)
     grads = (None,) * len(roots) if grad_tensors is None else _tuple(grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
-    _C._run_backward(roots, grads, keep, create_graph, wanted, True, 0)
+    _C._run_backward(roots, grads, keep, create_graph, wanted, True)
 
 
 @overload
@@ -215,7 +215,7 @@ def grad(
     if is_grads_batched:
         result = _batched(roots, grads, keep, create_graph, wanted)
     else:
-        result = _C._run_backward(roots, grads, keep, create_graph, wanted, False, 0)
+        result = _C._run_backward(roots, grads, keep, create_graph, wanted, False)
     unused = [i for i, g in enumerate(result) if g is None]
     if unused and not allow_unused:
         raise RuntimeError(
@@ -281,7 +281,7 @@ def _batched(
     found: list[Tensor | None] = []
 
     def run(*rows: Tensor) -> tuple[Tensor, ...]:
-        found.extend(_C._run_backward(roots, rows, keep, create_graph, wanted, False, 0))
+        found.extend(_C._run_backward(roots, rows, keep, create_graph, wanted, False))
         return tuple(g for g in found if g is not None)
 
     taken = iter(vmap_quietly(run, "same")(*grads))

@@ -46,7 +46,6 @@ class _Engine:
                 create_graph,
                 wanted,
                 accumulate_grad or wanted is None,
-                0,
             )
         )
 

@@ -109,7 +109,7 @@ def _scalar(output: Any) -> Tensor:
 def _gradients(output: Tensor, inputs: _Inputs, keep: bool, create: bool) -> list[Tensor]:
     if not output.requires_grad:
         return [_zeros(t) for t in inputs.handles]
-    found = _C._run_backward((output,), (None,), keep, create, tuple(inputs.handles), False, 0)
+    found = _C._run_backward((output,), (None,), keep, create, tuple(inputs.handles), False)
     return [_zeros(t) if g is None else g for g, t in zip(found, inputs.handles, strict=True)]
 
 
@@ -242,7 +242,7 @@ class _Pullback:
         roots, seeds = zip(*used, strict=True)
         edges, number = self._edges(), self.function
         with self.inputs.again():
-            found = _C._run_backward(roots, seeds, retain, create, edges, False, number)
+            found = _C._run_pullback(roots, seeds, retain, create, edges, False, number)
         result = [
             _zeros(t) if g is None else _C._batched_like(t, g)
             for g, t in zip(found, handles, strict=True)
