@@ -12,6 +12,7 @@ import pytest
 import cograd as torch
 
 pytest.register_assert_rewrite("op_table", "op_checks", "op_samples")
+import op_items  # noqa: E402
 
 MARKERS = (
     "slow: takes more than a few seconds; leave out with -m 'not slow'",
@@ -21,12 +22,24 @@ MARKERS = (
 )
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--sample",
+        metavar="OP[:INDEX[:DTYPE]]",
+        help="run only this sample of the op table, in the tests that are made from it",
+    )
+
+
 def pytest_configure(config):
+    op_items.select(config.getoption("sample"))
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("sample"):
+        config.hook.pytest_deselected(items=[i for i in items if not op_items.is_selected(i)])
+        items[:] = [i for i in items if op_items.is_selected(i)]
     if importlib.util.find_spec("torch") is not None:
         return
     skip = pytest.mark.skip(reason="torch is not installed")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from op_checks import constants_of
+from op_items import each_sample
 from op_table import (
     F8,
     OPS,
@@ -392,7 +393,7 @@ WORD_CASES = [
 ]
 
 
-@pytest.mark.parametrize(("record", "sample", "word"), WORD_CASES)
+@each_sample(WORD_CASES, names="record,sample,word")
 def test_word(record, sample, word):
     """The slopes on both sides are the gradient's; of linear ops it is the same everywhere."""
     for value in POINTS:

@@ -4,6 +4,7 @@
 import warnings
 
 import pytest
+from op_items import each_sample
 from op_samples import CASES, DERIVATIVES, SIZE, Samples, close, floats, reference, subsets
 
 import cograd as torch
@@ -12,7 +13,7 @@ from cograd.autograd import grad
 from cograd.func import vmap
 
 
-@pytest.mark.parametrize("record,sample", CASES)
+@each_sample(CASES)
 def test_vmap_is_the_loop(record, sample):
     p = Samples(record, sample)
     if not p.values:
@@ -50,7 +51,7 @@ def gradients(p):
     return run
 
 
-@pytest.mark.parametrize("record,sample", DERIVATIVES)
+@each_sample(DERIVATIVES)
 def test_vmap_of_grad(record, sample):
     p = Samples(record, sample)
     if not any(p.differentiable):
@@ -84,7 +85,7 @@ def tangents(p):
     return run
 
 
-@pytest.mark.parametrize("record,sample", DERIVATIVES)
+@each_sample(DERIVATIVES)
 def test_vmap_of_jvp(record, sample):
     p = Samples(record, sample)
     if not any(p.differentiable):
@@ -105,7 +106,7 @@ def test_vmap_of_jvp(record, sample):
         close(a, b)
 
 
-@pytest.mark.parametrize("record,sample", DERIVATIVES)
+@each_sample(DERIVATIVES)
 def test_batched_gradients(record, sample):
     """Many gradients for one graph at once: rows of a Jacobian."""
     p = Samples(record, sample)
@@ -141,7 +142,7 @@ def test_batched_gradients(record, sample):
         close(a, b)
 
 
-@pytest.mark.parametrize("record,sample", DERIVATIVES)
+@each_sample(DERIVATIVES)
 def test_batched_tangents(record, sample):
     """Many tangents of one point at once: columns of a Jacobian."""
     p = Samples(record, sample)
