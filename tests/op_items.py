@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One test item for each record of the op table: its samples run inside, every failure is reported.
+"""One test item for many cases: all of them run, and every failure is reported.
 
-`pytest --sample OP[:INDEX[:DTYPE]]` runs the samples it names and nothing else, a single one with
-pytest's own traceback. INDEX counts the samples of all records of that name; an empty part stands
-for all.
+`each_sample` makes an item of each record of the op table, whose samples run inside; `each_cell`
+makes one of a whole table of values. `pytest --sample OP[:INDEX[:DTYPE]]`, or `--sample CELL`, runs
+the cases it names and nothing else, a single one with pytest's own traceback. INDEX counts the
+samples of all records of that name; an empty part stands for all.
 """
 
 import collections
 import inspect
+import itertools
 import os
-from dataclasses import dataclass
 
 import pytest
 from op_table import TABLE, samples_of
@@ -17,20 +18,15 @@ from op_table import TABLE, samples_of
 import cograd as torch
 
 
-@dataclass(frozen=True)
 class Selection:
     """What --sample names."""
 
-    op: str = ""
-    index: str = ""
-    dtype: str = ""
+    def __init__(self, text=""):
+        self.text = text
+        self.op, self.index, self.dtype, *_ = [*text.split(":"), "", ""]
 
     def has(self, case):
-        return (
-            self.op in ("", case.op)
-            and self.index in ("", str(case.index))
-            and self.dtype in ("", case.dtype)
-        )
+        return case.matches(self)
 
 
 selected = Selection()  # conftest.py puts the option here
@@ -38,10 +34,7 @@ selected = Selection()  # conftest.py puts the option here
 
 def select(text):
     global selected
-    parts = (text or "").split(":")
-    if len(parts) > 3:
-        raise pytest.UsageError(f"--sample takes OP[:INDEX[:DTYPE]], not {text!r}")
-    selected = Selection(*parts)
+    selected = Selection(text or "")
 
 
 def numbered():
@@ -75,6 +68,26 @@ class Case:
     def __str__(self):
         return f"{self.op}:{self.index}:{self.dtype}".rstrip(":")
 
+    def matches(self, selection):
+        return (
+            selection.op in ("", self.op)
+            and selection.index in ("", str(self.index))
+            and selection.dtype in ("", self.dtype)
+        )
+
+
+class Cell:
+    """One cell of a table: what its rows and columns are called, and their values."""
+
+    def __init__(self, labels, values):
+        self.text, self.values = "-".join(labels), values
+
+    def __str__(self):
+        return self.text
+
+    def matches(self, selection):
+        return selection.text in ("", self.text)
+
 
 class Report:
     """Runs cases to the last one, then raises what failed."""
@@ -99,7 +112,7 @@ class Report:
         __tracebackhide__ = True
         if self.failed:
             count = len(self.failed) + len(self.skipped) + self.passed
-            head = f"{len(self.failed)} of {count} samples failed"
+            head = f"{len(self.failed)} of {count} failed"
             pytest.fail("\n\n".join([head, *self.failed]), pytrace=False)
         if self.passed and not self.applied:
             pytest.fail("no sample exercises the check: each returned False", pytrace=False)
@@ -116,12 +129,34 @@ def command(case):
     return f"python -m pytest '{item}' --sample '{case}'"
 
 
+def run_cases(test, cases, fixtures):
+    """Runs those that are selected; a single selected one without catching what it raises."""
+    __tracebackhide__ = True
+    chosen = [c for c in cases if selected.has(c)]
+    if len(chosen) == 1 and selected.text:
+        test(**chosen[0].values, **fixtures)
+        return
+    report = Report()
+    for case in chosen:
+        report.run(test, case, fixtures)
+    report.close()
+
+
+def looks_like(test, item, own):
+    """Gives an item's function the name and marks of a test, and the parameters `own`."""
+    for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
+        setattr(item, attribute, getattr(test, attribute))
+    vars(item).update(vars(test))
+    item.__signature__ = inspect.Signature(own)
+    return item
+
+
 def each_sample(cases, names="record,sample", dtypes=(None,)):
     """Makes a test of single samples into one of records, which runs all of a record's samples.
 
-    `cases` are tuples of the values of `names`; a test with a parameter `dtype` is also
-    called with each of `dtypes`, which may be a function of the record. It returns False where the
-    sample says nothing: one of them must say something.
+    `cases` are tuples of the values of `names`; a test with a parameter `dtype` is also called with
+    each of `dtypes`, which may be a function of the record. It returns False where the sample says
+    nothing: one of them must say something.
     """
     names = names.split(",")
     by_record = {}
@@ -132,38 +167,66 @@ def each_sample(cases, names="record,sample", dtypes=(None,)):
     def decorate(test):
         def item(cases, **fixtures):
             __tracebackhide__ = True
-            chosen = [c for c in cases if selected.has(c)]
-            if len(chosen) == 1 and selected.op:
-                test(**chosen[0].values, **fixtures)
-                return
-            report = Report()
-            for case in chosen:
-                report.run(test, case, fixtures)
-            report.close()
+            run_cases(test, cases, fixtures)
 
         given = inspect.signature(test).parameters
-        for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
-            setattr(item, attribute, getattr(test, attribute))
-        vars(item).update(vars(test))  # marks
-        own = [inspect.Parameter("cases", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-        own += [p for n, p in given.items() if n not in (*names, "dtype")]
-        item.__signature__ = inspect.Signature(own)
         params = []
         for group in by_record.values():
             record = group[0]["record"]
             made = dtypes(record) if callable(dtypes) else dtypes
-            with_dtypes = [
-                values | ({"dtype": d} if "dtype" in given else {})
-                for values in group
-                for d in made
-            ]
-            params.append(pytest.param([Case(v) for v in with_dtypes], id=record["name"]))
-        return pytest.mark.parametrize("cases", params)(item)
+            if "dtype" in given:
+                group = [values | {"dtype": d} for values in group for d in made]
+            params.append(pytest.param([Case(values) for values in group], id=record["name"]))
+        own = [inspect.Parameter("cases", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+        own += [p for n, p in given.items() if n not in (*names, "dtype")]
+        return pytest.mark.parametrize("cases", params)(looks_like(test, item, own))
+
+    return decorate
+
+
+def label(value):
+    """What a cell is called after a value of it."""
+    if isinstance(value, torch.dtype):
+        return str(value).rpartition(".")[2]
+    return getattr(value, "__name__", None) or str(value)
+
+
+def each_cell(names, rows, ids=None):
+    """pytest.mark.parametrize, but all in one item; several of them give the product."""
+    names = [n.strip() for n in names.split(",")] if isinstance(names, str) else list(names)
+    axis = []
+    for i, row in enumerate(rows):
+        values = getattr(row, "values", None)
+        if not isinstance(values, tuple):  # no pytest.param
+            values = tuple(row) if len(names) > 1 else (row,)
+        text = getattr(row, "id", None) if row.__class__.__name__ == "ParameterSet" else None
+        text = text or (ids(row) if callable(ids) else list(ids)[i] if ids else None)
+        text = text or "-".join(map(label, values))
+        axis.append((text, dict(zip(names, values, strict=True))))
+
+    def decorate(test):
+        inner, axes = getattr(test, "table", (test, []))
+        axes = [axis, *axes]
+        cells = [
+            Cell([text for text, _ in chosen], {k: v for _, d in chosen for k, v in d.items()})
+            for chosen in itertools.product(*axes)
+        ]
+
+        def item(**fixtures):
+            __tracebackhide__ = True
+            run_cases(inner, cells, fixtures)
+
+        taken = cells[0].values
+        own = [p for n, p in inspect.signature(inner).parameters.items() if n not in taken]
+        looks_like(test, item, own)
+        item.table, item.cells = (inner, axes), cells
+        return item
 
     return decorate
 
 
 def is_selected(item):
-    """Whether --sample, if given, names a sample of this test item."""
+    """Whether --sample, if given, names a case of this test item."""
     cases = getattr(getattr(item, "callspec", None), "params", {}).get("cases", ())
-    return any(isinstance(c, Case) and selected.has(c) for c in cases)
+    cases = [*cases, *getattr(item.function, "cells", ())]
+    return any(isinstance(c, (Case, Cell)) and selected.has(c) for c in cases)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from op_checks import constants_of
-from op_items import each_sample
+from op_items import each_cell, each_sample
 from op_table import (
     F8,
     OPS,
@@ -310,7 +310,7 @@ def in_float64():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("page", "expression", "points", "expected"), CASES)
+@each_cell(("page", "expression", "points", "expected"), CASES)
 def test_row(page, expression, points, expected):
     assert page in SAID
     if expected.startswith("raises "):

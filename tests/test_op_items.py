@@ -2,6 +2,7 @@
 """The items of op_items.py: a planted failure is reported with its op, sample and dtype, beside all
 others, and --sample runs it alone."""
 
+import inspect
 import os
 import re
 import subprocess
@@ -9,7 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from op_items import Selection
+from op_items import Case, Selection, each_cell, each_sample
+from op_table import TABLE, samples_of
+
+import cograd as torch
 
 TESTS = Path(__file__).resolve().parent
 
@@ -62,7 +66,7 @@ def run(folder, *options):
 def test_all_failures_of_an_item_are_named_and_run_again(tmp_path):
     whole = run(tmp_path)
     assert re.search(r"^1 failed, 1 passed", whole, re.M), whole
-    head = re.search(r"(\d+) of (\d+) samples failed", whole)
+    head = re.search(r"(\d+) of (\d+) failed", whole)
     again = re.findall(r"again: python -m pytest '(\S+)' --sample '(add:\d+:float32)'", whole)
     assert head and len(again) == int(head[1]) < int(head[2]) and len(again) >= 2, whole
     assert "float64" not in "".join(sample for _, sample in again)
@@ -71,18 +75,51 @@ def test_all_failures_of_an_item_are_named_and_run_again(tmp_path):
 
     alone = run(tmp_path, "--sample", again[-1][1])
     assert re.search(r"^1 failed, 1 deselected", alone, re.M), alone
-    assert "samples failed" not in alone and "def test_forward(record" in alone, alone
+    assert "again:" not in alone and "def test_forward(record" in alone, alone
     right = run(tmp_path, "--sample", again[-1][1].replace("float32", "float64"))
     assert re.search(r"^1 passed, 1 deselected", right, re.M), right
 
 
 @pytest.mark.parametrize("text", ["add", "add:1", "add:1:float32", "::float32", ":1"])
 def test_parts_of_a_selection(text):
-    class Case:
-        op, index, dtype = "add", 1, "float32"
+    (add, *_), (sub, *_) = ([r for r in TABLE if r["name"] == n] for n in ("add", "sub"))
+    sample = [samples_of(r)[1] for r in (add, sub)]
+    one = Case({"record": add, "sample": sample[0], "dtype": torch.float32})
+    other = Case({"record": sub, "sample": samples_of(sub)[0], "dtype": torch.float64})
+    assert str(one) == "add:1:float32"
+    assert Selection(text).has(one) and not Selection(text).has(other)
+    assert Selection().has(other)
 
-    class Other:
-        op, index, dtype = "sub", 2, "float64"
 
-    chosen = Selection(*text.split(":"))
-    assert chosen.has(Case) and not chosen.has(Other)
+def test_all_cells_of_a_table_run():
+    seen = []
+
+    @each_cell("dtype", [torch.int32, torch.int64])
+    @each_cell("a,b", [(1, 2), (3, 4), (5, 5)])
+    def table(a, b, dtype, extra):
+        seen.append((a, b))
+        if b == 2:
+            pytest.skip("no such cell")
+        assert (a != b and extra) or dtype is torch.int64
+
+    assert list(inspect.signature(table).parameters) == ["extra"]
+    with pytest.raises(pytest.fail.Exception) as failure:
+        table(extra=True)
+    assert len(seen) == 6
+    text = str(failure.value)
+    assert text.startswith("1 of 6 failed") and "int32-5-5\n" in text and "int64-5-5" not in text
+    assert "--sample 'int32-5-5'" in text and "assert ((5 != 5)" in text
+    with pytest.raises(pytest.skip.Exception, match="no such cell"):
+        each_cell("b", [2])(lambda b: pytest.skip("no such cell"))()
+
+
+def test_a_check_that_says_nothing_of_any_sample_fails():
+    cases = [(r, s) for r in TABLE if r["name"] == "add" for s in samples_of(r)]
+
+    @each_sample(cases)
+    def item(record, sample):
+        return False
+
+    (param,) = item.pytestmark[0].args[1]
+    with pytest.raises(pytest.fail.Exception, match="no sample exercises the check"):
+        item(*param.values)
