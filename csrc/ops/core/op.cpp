@@ -85,9 +85,11 @@ void CtxBase::pack_argument(SavedTensor& slot, const Tensor& t) const {
 
 namespace detail {
 
-void HookedArguments::make() { set = new TensorSet(nullptr); }
-void HookedArguments::drop() noexcept { delete set; }
-void HookedArguments::add(const Tensor* t) { set->add(t != nullptr ? t->impl() : nullptr); }
+void NodeGuard::make_arguments() { arguments = new TensorSet(nullptr); }
+void NodeGuard::drop_arguments() noexcept { delete arguments; }
+void NodeGuard::add_argument(const Tensor* t) {
+  arguments->add(t != nullptr ? t->impl() : nullptr);
+}
 
 void fail_numbers_only(const char* op, const Value& first) {
   const Scalar s = first.scalar();

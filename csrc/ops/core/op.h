@@ -474,32 +474,32 @@ void check_result(const OpSpec& op, const Tensor& target, DType result, bool exa
 // The node of an in-place op without a gradient: what `self` was until now gets zeros.
 COGRAD_API NodeRef overwriting_node(const char* op, const Tensor& self);
 
-// The tensors among the arguments of a call under hooks, which see these when they are saved.
-struct HookedArguments {
-  TensorSet* set = nullptr;  // null: no hooks
-  HookedArguments() noexcept = default;
-  HookedArguments(const HookedArguments&) = delete;
-  HookedArguments& operator=(const HookedArguments&) = delete;
-  ~HookedArguments() {
-    if (set != nullptr) [[unlikely]]
-      drop();
+// Holds a node until its op has returned: a node whose forward throws was never part of a graph.
+struct NodeGuard {
+  explicit NodeGuard(Node* n) noexcept : node(n) {}
+  NodeGuard(const NodeGuard&) = delete;
+  NodeGuard& operator=(const NodeGuard&) = delete;
+  ~NodeGuard() {
+    if (arguments != nullptr) [[unlikely]]
+      drop_arguments();
+    node->release();
   }
-  COGRAD_API void make();
-  COGRAD_API void drop() noexcept;
-  COGRAD_API void add(const Tensor* t);
+  COGRAD_API void make_arguments();
+  COGRAD_API void drop_arguments() noexcept;
+  COGRAD_API void add_argument(const Tensor* t);
+
+  Node* node;
+  // The tensors among the arguments of a call under pack hooks, which see these when they are
+  // saved and everything else when forward is done; null without hooks.
+  TensorSet* arguments = nullptr;
 };
 template <class... Args>
-[[gnu::noinline, gnu::cold]] void collect_arguments(HookedArguments& hooked, const Args&... args) {
-  hooked.make();
-  each_edge([&](const Tensor* t) { hooked.add(t); }, args...);
+[[gnu::noinline, gnu::cold]] const TensorSet* collect_arguments(NodeGuard& guard,
+                                                                const Args&... args) {
+  guard.make_arguments();
+  each_edge([&](const Tensor* t) { guard.add_argument(t); }, args...);
+  return guard.arguments;
 }
-
-struct NodeGuard {  // a node whose forward throws was never part of a graph
-  Node* node;
-  ~NodeGuard() {
-    if (node != nullptr) node->release();
-  }
-};
 
 }  // namespace detail
 
@@ -534,17 +534,16 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
         record = record && !detail::any_inference(args...);
       if (record) {
         auto* node = new OpNode<Op>;
-        detail::NodeGuard guard{node};
+        detail::NodeGuard guard(node);
         if (wanted == nullptr) [[likely]]
           detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
         else
           detail::each_edge([&](const Tensor* t) { detail::connect_wanted(node, t, *wanted); },
                             args...);
         Ctx<Op> ctx(node);
-        detail::HookedArguments hooked;  // a transform that wants the node packs what it saves
+        // A transform that asked for the node packs what it saves by itself.
         if (ts.saved_hooks != nullptr && wanted == nullptr) [[unlikely]]
-          detail::collect_arguments(hooked, args...);
-        ctx.set_arguments(hooked.set);
+          ctx.set_arguments(detail::collect_arguments(guard, args...));
         GradGuard no_grad(detail::is_view<Op>());
         auto out = Op::forward(ctx, args...);
         node->set_num_outputs(detail::count_outputs(out));
@@ -552,7 +551,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
           if (t.defined() && is_differentiable(t.dtype()) && !detail::nondiff_output<Op>(i))
             set_history(t, node, i);
         });
-        if (hooked.set != nullptr) [[unlikely]]
+        if (guard.arguments != nullptr) [[unlikely]]
           pack_saved(*node);
         return out;
       }
@@ -615,20 +614,18 @@ void apply_inplace(const Tensor& self, std::span<const Value> values, const Args
     if (tracked) {
       if constexpr (detail::has_backward<Op>()) {
         auto* node = new OpNode<Op>;
-        detail::NodeGuard guard{node};
+        detail::NodeGuard guard(node);
         detail::each_edge([&](const Tensor* t) { detail::connect(node, t); }, args...);
         Ctx<Op> ctx(node);
-        detail::HookedArguments hooked;
         if (thread_state.saved_hooks != nullptr) [[unlikely]]
-          detail::collect_arguments(hooked, args...);
-        ctx.set_arguments(hooked.set);
+          ctx.set_arguments(detail::collect_arguments(guard, args...));
         {
           GradGuard no_grad(false);
           run(ctx);
         }
         for (SavedTensor& s : node->saved) s.follow_inplace(self);
         rebase_history(self, node);
-        if (hooked.set != nullptr) [[unlikely]]
+        if (guard.arguments != nullptr) [[unlikely]]
           pack_saved(*node);
         return;
       }
