@@ -13,7 +13,7 @@ namespace {
 constexpr int kOutOfMemory = 1, kCpu = 1, kUserScratchpad = 1;
 constexpr unsigned kNoRuntime = 1, kOpenMp = 2;
 
-// What dnnl_version() points to.
+// The layout of the struct that dnnl_version() returns.
 struct Version {
   int major, minor, patch;
   const char* hash;
