@@ -82,7 +82,7 @@ void load(const std::string& path) {
       std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch);
   COGRAD_CHECK(v.major == 3, "backends: '", path, "' is oneDNN ", fresh->version, ", expected 3");
   COGRAD_CHECK(v.cpu_runtime == kOpenMp || v.cpu_runtime == kNoRuntime, "backends: oneDNN in '",
-               path, "' runs on threads that cograd does not know (runtime ", v.cpu_runtime,
+               path, "' uses a threading runtime that cograd does not support (", v.cpu_runtime,
                "), expected one for OpenMP, such as the package onednn-cpu-gomp");
   find_functions(o, a);
   if (v.cpu_runtime == kOpenMp) {
