@@ -11,7 +11,7 @@ namespace cograd::kernels {
 // the x86 conversion gives. The loop never traps.
 COGRAD_API LoopFn cast_loop(DType from, DType to) noexcept;
 
-// Returns a loop that writes the one element of dtype t behind params into ptrs[0]; never null.
+// Returns a loop that writes the element of dtype t that params points to into ptrs[0]; never null.
 COGRAD_API LoopFn fill_loop(DType t) noexcept;
 
 // Runs cast_loop over strided arrays: out (dtype `to`) = in (dtype `from`), strides in bytes.

@@ -17,8 +17,7 @@
 namespace cograd::kernels {
 namespace {
 
-constexpr int64_t kTileBytes =
-    384 << 10;  // bytes of columns per tile: a tile and its operands stay in cache
+constexpr int64_t kTileBytes = 384 << 10;  // bytes of columns per tile, which stays in the cache
 constexpr int64_t kMinTile = 64, kMaxTile = 2048;
 constexpr int64_t kSmallImage = 192;  // number of positions below which a tile has several images
 constexpr int64_t kTasks = 16;        // number of tasks that work should be cut into

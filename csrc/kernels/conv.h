@@ -17,9 +17,7 @@ struct ConvShape {
   int64_t in_size() const { return in[0] * in[1] * in[2]; }
   int64_t out_size() const { return out[0] * out[1] * out[2]; }
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-  int64_t depth() const {
-    return in_channels * taps();
-  }  // number of products summed for one output element
+  int64_t depth() const { return in_channels * taps(); }  // products summed per output element
   double work() const {
     return static_cast<double>(batch * groups) * static_cast<double>(out_channels * out_size()) *
            static_cast<double>(depth());

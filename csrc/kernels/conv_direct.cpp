@@ -18,12 +18,10 @@ COGRAD_ISA_VALUE(ConvPointLoops, conv_point_loops)
 
 namespace {
 
-constexpr int64_t kSourceBytes = 640
-                                 << 10;  // bytes of a copy, which stays in the second-level cache
-constexpr int64_t kEnough = 512;  // number of positions from which the ends of tiles are cheap
-constexpr int64_t kTasks = 8;     // number of tasks that work should be cut into
-constexpr double kLeast =
-    0.55;  // share of computed positions that are results, below which columns win
+constexpr int64_t kSourceBytes = 640 << 10;  // bytes of a copy, to stay in the level-2 cache
+constexpr int64_t kEnough = 512;             // positions from which the ends of tiles are cheap
+constexpr int64_t kTasks = 8;                // number of tasks that work should be cut into
+constexpr double kLeast = 0.55;  // share of results in computed positions; below, columns win
 constexpr double kLeastOfPoints = 0.4;    // the same share if channels are the lanes
 constexpr double kUseful = 0.75;          // the same share, below which rows are joined
 constexpr int64_t kPartPositions = 512;   // number of positions that pay for separate sums
@@ -90,8 +88,7 @@ Packed pack_weights(DType t, const ConvShape& s, const ShiftPart& part, bool tra
   if (depth == 0) return p;
   const ConvDirectLoops loops = conv_direct_loops();
   const int64_t blocks = divide_up(rows, p.block), block = p.block, lanes = loops.lanes(t);
-  const bool in_order =
-      !transposed && depth == s.depth();  // if so, rows of w are rows of the block
+  const bool in_order = !transposed && depth == s.depth();  // rows of w are rows of the block
   parallel_for(0, s.groups * blocks, std::max<int64_t>(1, 8192 / (block * depth)),
                [&](int64_t lo, int64_t hi) {
                  for (; lo < hi; ++lo) {

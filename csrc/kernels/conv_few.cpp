@@ -16,9 +16,8 @@ constexpr int64_t kMost = 256;            // number of positions
 constexpr int64_t kMostOfStrides = 1024;  // the same if the direct method needs more copies
 constexpr int64_t kColumns = 1250 << 10;  // number of column elements, if so
 constexpr int64_t kMostInput = (int64_t{1} << 31) - 1;
-constexpr int64_t kLeastWeights =
-    1 << 12;                   // number of weights below which packing them takes no time
-constexpr int64_t kTasks = 8;  // number of tasks that copies are cut into
+constexpr int64_t kLeastWeights = 1 << 12;  // packing fewer weights takes no time
+constexpr int64_t kTasks = 8;               // number of tasks that copies are cut into
 
 // Returns the index that each position of one dim reads under one tap, -1 outside the input.
 std::vector<int64_t> places_of(const ConvShape& s, int dim, int64_t tap) {

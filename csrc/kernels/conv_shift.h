@@ -8,9 +8,9 @@
 
 namespace cograd::kernels {
 
-// A copy of `channels` channels of some images. Element q of a dim is the input's element (q +
-// start) * step + residue - shift, or zero outside. Each residue of a stride is a separate copy, so
-// that steps between positions are 1: [channel][residues][image][extent].
+// A copy of `channels` channels of some images. Element q of a dim is the input's element
+// (q + start) * step + residue - shift, or zero outside. Each residue of a stride is a separate
+// copy, so that steps between positions are 1: [channel][residues][image][extent].
 struct ShiftSource {
   int64_t channels = 0, images = 1;
   int64_t in[3] = {1, 1, 1}, step[3] = {1, 1, 1}, shift[3] = {0, 0, 0}, extent[3] = {1, 1, 1};

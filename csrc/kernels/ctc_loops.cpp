@@ -74,8 +74,9 @@ class Sample {
     const double m = std::max(a, b);
     return m == kNever ? m : m + log(exp(a - m) + exp(b - m));
   }
-  // Computes out[t, class] = g * (its probability - the share of the alignments that are in it at
-  // t).
+  // Computes out[t, class] = g * (probability of the class - share of the alignments that are in
+  // the
+  // class at t).
   void backward(double g, T* out) {
     const double total = forward();
     if (g == 0) return;

@@ -38,12 +38,11 @@ namespace {
 
 // 16-bit products up to this size skip the conversion to float arrays.
 constexpr int64_t kTinyHalfWork = 8 * 8 * 8;
-constexpr int64_t kBatchWork = 1 << 18;  // multiplications per piece of a batch
-constexpr int64_t kWholeProducts =
-    8;  // batches of at least this many products are not cut further,
+constexpr int64_t kBatchWork = 1 << 18;     // multiplications per piece of a batch
+constexpr int64_t kWholeProducts = 8;       // batches of at least so many products are not cut,
 constexpr int64_t kLargeProduct = 1 << 26;  // unless the products are large
-constexpr int kSplitBits = 21;              // products from 2^21 multiplications on are cut,
-constexpr double kPacking = 1.0 / 128;      // further than in two if that adds less packing
+constexpr int kSplitBits = 21;              // products of at least 2^21 multiplications are cut,
+constexpr double kPacking = 1.0 / 128;      // into more than two if that packs less than this
 constexpr int64_t kVectorGrain = 1 << 16;   // matrix elements per piece of a gemv
 constexpr int64_t kDotGrain = 1 << 16;
 constexpr int64_t kTileColumns = 8;  // products with fewer columns take longer in tiles
@@ -152,9 +151,9 @@ struct Grid {
   int64_t pieces() const { return rows * cols; }
 };
 
-// Depends on the shape alone: how OpenBLAS adds depends on a block's size and edges, so the same
-// blocks give the same bits on any number of threads. The number of blocks is the cube root of the
-// work over 128 (two at 128, sixteen at 2048), which costs one thread at most 3 % in packing.
+// Depends on the shape alone: how OpenBLAS adds depends on a block's size and edges, so equal
+// blocks make results independent of the number of threads. There are cbrt(work) / 128 blocks, at
+// least two (sixteen at 2048 x 2048 x 2048), which costs one thread at most 3 % in packing.
 Grid grid_of(const GemmArgs& g) {
   const double work =
       static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
@@ -185,8 +184,8 @@ void grid_block(DType t, const GemmArgs& g, const Grid& grid, int64_t i) {
   if (i0 < i1 && j0 < j1) whole_gemm(t, block_of(t, g, i0, i1, j0, j1));
 }
 
-// True if a product, too small to be cut, is faster in register tiles. Without its small kernels
-// OpenBLAS takes up to twice as long; with them, only for a transposed B.
+// True if the product is too small to be cut and is faster in register tiles. Without its small
+// kernels OpenBLAS takes up to twice as long; with them, only for a transposed B.
 bool takes_tiles(DType t, const GemmArgs& g) {
   if (!is_real_blas(t) || g.n < kTileColumns) return false;
   if (static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) >=

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Computes row-major matrix products: by OpenBLAS for floating dtypes, by own loops for integers.
+// Computes row-major matrix products: OpenBLAS for floating dtypes, cograd's loops for integers.
 #pragma once
 #include <cstdint>
 

@@ -21,7 +21,7 @@ using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 constexpr int kLanes = 64;        // number of sums side by side
 constexpr int64_t kBlock = 4096;  // elements that are summed in the narrow type
 
-// Returns the sum over i < n of f(i), added as A within blocks and as double between them.
+// Returns the sum over i < n of f(i); adds in A within blocks and in double across blocks.
 template <class A, class F>
 inline double blocked_sum(int64_t n, F f) {
   double total = 0;

@@ -16,8 +16,8 @@ enum class IndexSign : uint8_t {
   Wrap,         // advanced indexing, take, put, index_fill: -1 is the last
 };
 
-// Raises for the first of `n` contiguous indices outside [0, size) (with Wrap, outside [-size,
-// size)).
+// Raises for the first of `n` contiguous indices outside [0, size), or outside [-size, size)
+// with Wrap.
 void check_index(const int64_t* index, int64_t n, int64_t size, int64_t dim, IndexSign sign,
                  ErrorKind kind = ErrorKind::Index);
 
@@ -55,7 +55,7 @@ void index_copy(void* self, int64_t outer, int64_t n, int64_t inner_bytes, const
 void index_fill(int64_t itemsize, void* self, int64_t outer, int64_t n, int64_t inner,
                 const int64_t* index, int64_t m, const void* value, int64_t dim);
 
-// Index a contiguous array of self_numel elements as flat; negative indices wrap.
+// Index a contiguous array of self_numel elements by flat positions; negative indices wrap.
 void take(int64_t itemsize, const void* self, int64_t self_numel, const int64_t* index, int64_t m,
           void* out);
 void put(DType t, void* self, int64_t self_numel, const int64_t* index, int64_t m, const void* src,
@@ -76,8 +76,8 @@ void masked_scatter(int64_t itemsize, void* self, const bool* mask, int64_t n, c
                     int64_t src_numel);
 
 int64_t nonzero_count(DType t, const void* x, int64_t n);
-// Reads contiguous x of shape `sizes` with `count` non-zero elements; writes out [sizes.size(),
-// count]. Raises if x was written since the elements were counted.
+// Reads contiguous x of shape `sizes` with `count` non-zero elements; out is
+// [sizes.size(), count]. Raises if x was written since the elements were counted.
 void nonzero(DType t, const void* x, std::span<const int64_t> sizes, int64_t count, int64_t* out);
 
 // One index tensor of an advanced index.

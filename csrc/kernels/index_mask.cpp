@@ -63,8 +63,8 @@ std::vector<int64_t> block_starts(int64_t n, const Count& count) {
 // Raises if the number of elements differs from the one the output was allocated for: another
 // thread has written the input since.
 void check_count(const char* op, int64_t now, int64_t before) {
-  COGRAD_CHECK(now == before, op, ": the number of elements to take went from ", before, " to ",
-               now, " while they were taken: another thread writes to the tensor");
+  COGRAD_CHECK(now == before, op, ": the number of selected elements went from ", before, " to ",
+               now, " during the call: another thread writes to the tensor");
 }
 
 // Runs f(first, last, output position, output count) over blocks of n inputs. accept(total) raises

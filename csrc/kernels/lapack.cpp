@@ -75,8 +75,7 @@ COGRAD_LAPACK_COMPLEX(cdouble, double, z)
 namespace cograd::kernels {
 namespace {
 
-// Defines one name for all dtypes: fn<float> is sgetrf, fn<double> dgetrf, fn<Complex<float>>
-// cgetrf, ...
+// Defines one name for all dtypes: getrf<float> is sgetrf, getrf<double> is dgetrf, and so on.
 #define COGRAD_ROUTINE(name, real, complex_one)   \
   template <class T>                              \
   constexpr auto* name = [] {                     \

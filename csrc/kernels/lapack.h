@@ -65,8 +65,8 @@ void ldl_solve(bool hermitian, int64_t n, int64_t k, const T* a, const int* pivo
 template <class T>
 int eigh(bool vectors, bool upper, int64_t n, T* a, real_of<T>* values);
 
-// A = U diag(s) V^H, s descending; destroys a. u is m x m and vh n x n if `full`, else m x k and
-// k x n with k = min(m, n); both null: singular values only.
+// Computes A = U diag(s) V^H, s descending; destroys a. u is m x m and vh n x n if `full`, else m x
+// k and k x n with k = min(m, n). If both are null, computes singular values only.
 template <class T>
 int svd(bool full, int64_t m, int64_t n, T* a, real_of<T>* s, T* u, T* vh);
 

@@ -67,8 +67,8 @@ void merge_dims(Plan& p) {
   p.ndim = last + 1;
 }
 
-// Swaps in a longer inner dim: a call per few elements costs more than strided access, so (100000,
-// 3) runs along 100000.
+// Swaps in a longer inner dim if the inner dim is short: a call per few elements costs more than
+// strided access. A loop over (100000, 3) runs along 100000.
 void lengthen_inner(Plan& p) {
   if (p.ndim < 2 || p.shape[0] >= kShortInner) return;
   int longest = 0;

@@ -75,8 +75,9 @@ void packed_rows(int64_t n, int64_t k, const T* a, int64_t row_step, int64_t col
   }
 }
 
-// Computes C (m x n, row length ldc) = A B or, if Add, C + A B. A's element (i, p) is a[i *
-// row_step + p * col_step]; b must be packed. Each row is added in the same order for any m.
+// Computes C (m x n, row length ldc) = A B or, if Add, C + A B. b must be packed. A's element (i,
+// p)
+// is a[i * row_step + p * col_step]. Each row is added in the same order for any m.
 template <class T, bool Add>
 void gemm_packed(int64_t m, int64_t n, int64_t k, const T* a, int64_t row_step, int64_t col_step,
                  const T* b, T* c, int64_t ldc) {

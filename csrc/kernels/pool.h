@@ -31,8 +31,8 @@ void max_pool_each(DType t, const PoolWindows* w, int64_t planes, const void* x,
                    int64_t* index);
 
 // pool_scatter zeroes y (planes, size), then adds g (planes, n) at (or writes it to) index;
-// pool_gather is the transpose. Return false, with y partly written, if an index is outside [0,
-// size).
+// pool_gather is the transpose. Both return false, with y partly written, if an index is not in
+// [0, size).
 bool pool_scatter(DType t, int64_t planes, int64_t n, int64_t size, const void* g,
                   const int64_t* index, bool add, void* y);
 bool pool_gather(DType t, int64_t planes, int64_t n, int64_t size, const void* x,

@@ -28,7 +28,7 @@ void draw_binomial(DType t, void* out, const void* count, const void* chance, in
 void draw_von_mises(DType t, void* out, const void* concentration, int64_t n, const DrawSource& s);
 
 // These compute the derivative of a sample with respect to a parameter, at a fixed value of its
-// distribution function. Here dx / dalpha of x ~ Gamma(alpha, 1).
+// distribution function. This one computes dx / dalpha of x ~ Gamma(alpha, 1).
 void gamma_sample_grad(DType t, void* out, const void* alpha, const void* x, int64_t n);
 // Computes dx / dalpha / (1 - x) of x ~ Beta(alpha, total - alpha).
 void dirichlet_sample_grad(DType t, void* out, const void* x, const void* alpha, const void* total,

@@ -108,8 +108,8 @@ COGRAD_INLINE F unit_open(U bits) {
   return u > top ? top : u;
 }
 
-// Computes log of a positive normal number by the atanh series around the mantissa in [sqrt(1/2),
-// sqrt(2)).
+// Computes log of a positive normal number by the atanh series, for a mantissa in
+// [sqrt(1/2), sqrt(2)).
 COGRAD_INLINE F vlog(F x) {
   const I bits = reinterpret_cast<I>(x);
   const I e = (bits - 0x3F3504F3) >> 23;

@@ -46,7 +46,7 @@ class MtStream {
   std::array<uint32_t, kWords> state_;
 };
 
-// Fill n contiguous elements. Floating dtypes use one word per number, float64 two.
+// Fill n contiguous elements. float64 uses two words per number, other floating dtypes one.
 void mt_uniform(DType t, void* out, int64_t n, MtStream& s, double lo, double hi);
 // Uses groups of 16 from 16 numbers on (`grouped`), else pairs in float64.
 void mt_normal(DType t, void* out, int64_t n, MtStream& s, double mean, double std, bool grouped);

@@ -58,7 +58,7 @@ void merge_var(VarState& s, double count, double mean, double m2) {
   const double delta = mean - s.mean;
   const double joined = s.mean + delta * (count / total);
   s.m2 += m2 + delta * delta * (s.count * count / total);
-  // inf - inf makes this NaN. Then the sum of the means is infinite, or correctly NaN.
+  // `joined` is NaN if inf - inf occurred. The sum of the means is then infinite, or correctly NaN.
   s.mean = joined == joined ? joined : s.mean + mean;
   s.count = total;
 }

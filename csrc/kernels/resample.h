@@ -9,7 +9,7 @@
 
 namespace cograd::kernels {
 
-// Maps out[i] = sum over t < count[i] of weight[i * taps + t] * in[start[i] + t]; start never
+// The map out[i] = sum over t < count[i] of weight[i * taps + t] * in[start[i] + t]; start never
 // decreases.
 struct ResampleDim {
   int64_t in = 1, out = 1, taps = 1;

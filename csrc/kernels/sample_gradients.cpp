@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Implicit reparameterisation (Figurnov, Mohamed, Mnih 2018): for a sample x with distribution
-// function F(x; a) and density f, dx/da = -(dF/da) / f. Dual numbers with the derivative with
-// respect to a run through series and continued fractions of F / f, where nothing over- or
+// function F(x; a) and density f, dx/da = -(dF/da) / f. Dual numbers carry the derivative with
+// respect to `a` through series and continued fractions of F / f, where nothing over- or
 // underflows.
 #include <algorithm>
 #include <cmath>

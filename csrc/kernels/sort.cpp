@@ -12,10 +12,9 @@
 namespace cograd::kernels {
 namespace {
 
-constexpr int64_t kGrain = 1 << 12;  // elements per task
-constexpr int64_t kChunk = 1 << 17;  // longer rows are sorted in pieces and merged
-constexpr int64_t kMaxRow = int64_t{1}
-                            << 32;  // limit of positions in packed entries and of radix counts
+constexpr int64_t kGrain = 1 << 12;            // elements per task
+constexpr int64_t kChunk = 1 << 17;            // longer rows are sorted in pieces and merged
+constexpr int64_t kMaxRow = int64_t{1} << 32;  // limit of packed positions and radix counts
 
 void check_row(int64_t n) {
   COGRAD_CHECK(n < kMaxRow, "sort: dimension has ", n, " elements, expected fewer than 4294967296");

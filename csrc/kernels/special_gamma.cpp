@@ -38,7 +38,7 @@ double scaled_gamma(double a) {
 // Computes x^a exp(-x) / Gamma(a + 1).
 double prefactor(double a, double x) {
   if (a < 16) {
-    const double whole = floor(a), part = a - whole;  // computes Gamma(a + 1) by its recurrence
+    const double whole = floor(a), part = a - whole;  // for the recurrence of Gamma(a + 1)
     double product = 1;
     for (double i = 1; i <= whole; ++i) product *= part + i;
     return exp(a * log(x) - x - part * tables::kLogGamma1p(part)) / product;
@@ -178,8 +178,8 @@ double zeta(double s, double q) noexcept {
   }
   if (q == floor(q)) return HUGE_VAL;  // true for minus infinity, too
   if (s != floor(s)) return __builtin_nan("");
-  // Add the terms of negative bases one by one if they are few, else as a difference of two
-  // infinite sums.
+  // Add the terms of negative bases one by one if they are few, else compute their sum as a
+  // difference of two infinite sums.
   const double sign = fmod(s, 2) == 0 ? 1 : -1;
   const double above = q - floor(q), below = ceil(q) - q;
   if (q > -30) {

@@ -32,8 +32,7 @@ constexpr double kLaguerreMost = 4194304;
 constexpr double kLegendreRecurrence = 1048576;
 double odd_sign(double n) { return fmod(n, 2) == 0 ? 1 : -1; }
 
-// The four kinds for degree n >= 7: functions of theta with x = cos(theta), and hyperbolic
-// functions of t with |x| = cosh(t).
+// The four kinds for degree n >= 7, as functions of theta with x = cos(theta).
 double t_of_angle(double angle, double n) { return cos(n * angle); }
 double u_of_angle(double angle, double n) {
   const double s = sin(angle);
@@ -43,7 +42,7 @@ double v_of_angle(double angle, double n) { return cos((n + 0.5) * angle) / cos(
 double w_of_angle(double angle, double n) {
   return angle == 0 ? 2 * n + 1 : sin((n + 0.5) * angle) / sin(0.5 * angle);
 }
-// The hyperbolic forms of the four kinds.
+// The same, as hyperbolic functions of t with |x| = cosh(t).
 double t_of_size(double t, double n) { return cosh(n * t); }
 double u_of_size(double t, double n) { return t == 0 ? n + 1 : sinh((n + 1) * t) / sinh(t); }
 double v_of_size(double t, double n) { return cosh((n + 0.5) * t) / cosh(0.5 * t); }
@@ -52,8 +51,8 @@ double w_of_size(double t, double n) {
 }
 
 using Form = double (*)(double, double);
-// `angle` is used where |x| <= 1, else `size` with the t of |x|. Mirrored: p(-x) = sign *
-// mirror(x).
+// `angle` is used for |x| <= 1, else `size` with the t of |x|.
+// Mirrored: p(-x) = sign * mirror(x).
 struct Kind {
   Form angle, size, mirrored_angle, mirrored_size;
 };

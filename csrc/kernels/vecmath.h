@@ -45,8 +45,8 @@ COGRAD_VEC2(hypot)
 #undef COGRAD_VEC2
 #endif
 
-// Everything is in an unnamed namespace: the linker could keep the copy of an inline function with
-// external linkage that was compiled here for AVX-512 for the baseline.
+// Everything is in an unnamed namespace: if an inline function had external linkage, the linker
+// could use the copy that was compiled here for AVX-512 in the baseline, too.
 namespace cograd::kernels {
 namespace {
 

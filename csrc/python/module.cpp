@@ -61,7 +61,7 @@ void show_signatures(const py::handle& owner) {
 }  // namespace
 }  // namespace cograd::python
 
-// The main interpreter only: in a subinterpreter, pybind11's start-up waits forever because
+// Runs in the main interpreter only: in a subinterpreter, pybind11's start-up waits forever because
 // PyGILState_Ensure() does not know its threads.
 PYBIND11_MODULE(_C_of_main, m) {
   using namespace cograd::python;

@@ -136,8 +136,8 @@ PyObject* set_materialize_grads(PyObject* o, PyObject* value) {
 
 // --- called by backward -----------------------------------------------------------------------
 
-// Returns a saved tensor as the running jvp may see it: batched tensors of vmaps that have ended
-// are made its own.
+// Returns a tensor saved by forward as the running jvp may see it: batched tensors of vmaps that
+// have ended are translated to the vmap levels reopened for the jvp.
 Tensor kept_for_forward(FunctionNode& node, const Tensor& t, size_t index) {
   const Tensor& memory = memory_of(t);
   if (!is_intermediate(memory)) return node.seen_here(t);

@@ -43,8 +43,8 @@ class Visits final : public GraphVisitor {
   void see(const void* p) {
     if (proxies == nullptr) return;
     const auto it = proxies->find(p);
-    // A finalizer may have taken a reference since the count. Then the object is alive, and its
-    // references must not all be accounted for.
+    // A finalizer may have taken a reference since the count. Such an object is alive, so don't
+    // report it: the collector would subtract all references it counted.
     if (it != proxies->end() && references_of(*it->second) - 1 <= it->second->counted)
       object(it->second);
   }

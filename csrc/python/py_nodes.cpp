@@ -30,8 +30,7 @@ void node_dealloc(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
   PyObject_GC_UnTrack(o);
   const NodeRef n(std::exchange(box_of(o)->node, nullptr));
-  if (n)
-    n->extra().python_wrapper = nullptr;  // callbacks of weakrefs must not get the dying object
+  if (n) n->extra().python_wrapper = nullptr;  // weakref callbacks must not get the dying object
   if (box_of(o)->weakrefs != nullptr) PyObject_ClearWeakRefs(o);
   type->tp_free(o);
   Py_DECREF(type);

@@ -113,8 +113,8 @@ bool parse_number(PyObject* o, Value& v) {
   Scalar s;
   if (!parse_scalar(o, &s)) {
     if (!is_tensor(o) || unwrap(o).dim() != 0) return false;
-    if (requires_grad(unwrap(o)) || has_tangent_here(unwrap(o)))
-      return false;  // the gradient would be lost
+    // Converting to a scalar would lose the gradient.
+    if (requires_grad(unwrap(o)) || has_tangent_here(unwrap(o))) return false;
     s = item(unwrap(o));
   }
   v.set_scalar(s);
@@ -397,8 +397,8 @@ std::string signature_text(const OpGroup& g, const OpRecord& r) {
   return nullptr;
 }
 
-// Runs an op that may have several results with out=, a tensor or a sequence of tensors. Returns a
-// sequence with the op's result names.
+// Runs an op that may have several results with out=, a tensor or a sequence of tensors. Returns
+// that tensor, or the tensors as a named tuple like the op does.
 PyObject* run_outs(const OpRecord& r, Parsed& p) {
   if (is_tensor(p.out)) {
     const ArgumentsInUse use(&r, p.values, {&unwrap(p.out), 1});

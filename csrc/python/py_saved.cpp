@@ -23,8 +23,7 @@ class PyPacked final : public Packed {
   Tensor unpack(const Tensor& value) override {
     const Gil gil;
     const PyRef arg = value.defined() ? PyRef(wrap(value)) : PyRef::borrow(value_.get());
-    const PyRef unpack =
-        PyRef::borrow(unpack_.get());  // the call may release the node, and this object
+    const PyRef unpack = PyRef::borrow(unpack_.get());  // the call may release the node, and this
     const PyRef r(PyObject_CallOneArg(unpack.get(), arg.get()));
     if (r.get() == nullptr) throw_python_error();
     COGRAD_CHECK_TYPE(is_tensor(r.get()),

@@ -46,9 +46,9 @@ PyTensor* new_object(PyTypeObject* type) {
   return p;
 }
 
-// A leaf whose .grad has a history is reachable from it, and so may be a tensor written by an op
-// whose graph saved it. Only the cycle collector, which sees Python objects, can free such cycles,
-// so the object must not disappear.
+// A leaf is reachable from its .grad if that has a history, and a tensor from its own history if an
+// op saved the tensor before it was written. Only the cycle collector, which sees Python objects,
+// can free such cycles, so the object must not disappear.
 bool may_hold_cycle(TensorImpl* t) {
   if (t->grad_fn != nullptr && (t->flags & kRewritten) != 0) return true;
   const Tensor grad = grad_of(t);

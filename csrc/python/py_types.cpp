@@ -406,7 +406,7 @@ bool parse_long(PyObject* o, Scalar* out) noexcept {
     PyErr_Clear();
     return false;
   }
-  if (wide == -0x1p63) wide = std::nextafter(wide, -HUGE_VAL);  // no int64 is below
+  if (wide == -0x1p63) wide = std::nextafter(wide, -HUGE_VAL);  // it is below every int64
   *out = Scalar(wide);
   return true;
 }

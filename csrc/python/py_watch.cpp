@@ -121,8 +121,7 @@ void node_failed(Node* n, std::exception_ptr& error) noexcept {
 void before_write(const Tensor& t, const char* op) {
   const Gil gil;
   if (write_callback == nullptr) return;
-  const PyRef callback =
-      PyRef::borrow(write_callback);  // the callback may end the mode that set it
+  const PyRef callback = PyRef::borrow(write_callback);  // the call may end the mode that set it
   const PyRef arg(wrap(t));
   const PyRef name(PyUnicode_FromString(op));
   PyObject* const pair[2] = {arg.get(), name.get()};
