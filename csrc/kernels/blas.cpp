@@ -50,7 +50,7 @@ void check_parts(const SharedObject& object) {
   object.get(version, "mkl_get_version_string");
   Dl_info info{};
   COGRAD_CHECK(dladdr(reinterpret_cast<void*>(version), &info) != 0 && info.dli_fname != nullptr,
-               "backends: cannot tell where MKL was loaded from");
+               "backends: cannot determine where MKL was loaded from");
   const std::string file = info.dli_fname;
   const size_t slash = file.rfind('/'), dot = file.find(".so", slash + 1);
   const std::string folder = slash == std::string::npos ? "" : file.substr(0, slash + 1);
@@ -97,7 +97,7 @@ void load(const std::string& path) {
   COGRAD_CHECK(set_interface(kInt32) == kInt32,
                "backends: MKL already runs in this process with 64-bit integers, expected 32-bit");
   COGRAD_CHECK(set_threading(kSequential) == kSequential,
-               "backends: MKL already runs in this process with threads of its own; choose it "
+               "backends: MKL already runs in this process with its own threads; choose it "
                "before the other package uses it");
   try_out(t);
   char text[200] = {};

@@ -66,7 +66,8 @@ void find_functions(const SharedObject& o, Api& a) {
 }  // namespace
 
 void check(int status, const char* what) {
-  COGRAD_CHECK_KIND(Memory, status != kOutOfMemory, "out of memory: oneDNN has none for ", what);
+  COGRAD_CHECK_KIND(Memory, status != kOutOfMemory,
+                    "out of memory: oneDNN could not allocate memory for ", what);
   COGRAD_CHECK(status == 0, "oneDNN cannot compute ", what, " (status ", status, ")");
 }
 

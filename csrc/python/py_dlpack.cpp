@@ -231,7 +231,8 @@ Geometry read_geometry(const DlTensor& d) {
                        g.strides[i], " at dim ", i, " is not supported; copy the array first");
   for (size_t i = 0; i < g.strides.size(); ++i)
     if (g.strides[i] < 0) g.strides[i] = 1;
-  COGRAD_CHECK(empty || d.data != nullptr, "from_dlpack(): the tensor has no memory");
+  COGRAD_CHECK(empty || d.data != nullptr,
+               "from_dlpack(): the data pointer of a non-empty tensor is null");
   if (g.data != nullptr) g.data += d.byte_offset;
   COGRAD_CHECK(
       reinterpret_cast<uintptr_t>(g.data) % static_cast<uintptr_t>(dtype_size(g.dtype)) == 0,

@@ -47,7 +47,7 @@ class PythonSamples final : public SampledCall {
                                 std::span<const SampleDim> dims,
                                 std::vector<SampleDim>& out_dims) override {
     if (names_.size() > 0)
-      throw py::type_error(name() + ".vmap takes no keyword-only arguments of forward: " +
+      throw py::type_error(name() + ".vmap does not support keyword-only arguments of forward: " +
                            py::cast<std::string>(py::str(names_)));
     py::tuple in_dims(args_.size());
     for (size_t i = 0; i < args_.size(); ++i) {
@@ -136,7 +136,7 @@ class PythonSamples final : public SampledCall {
   }
   SampleDim dim_of(py::handle d) const {
     if (d.is_none()) return {};
-    COGRAD_CHECK_TYPE(PyLong_Check(d.ptr()), name(), ": the vmap rule gave an out_dim of type ",
+    COGRAD_CHECK_TYPE(PyLong_Check(d.ptr()), name(), ": the vmap rule returned an out_dim of type ",
                       Py_TYPE(d.ptr())->tp_name, ", expected int or None");
     return py::cast<int64_t>(d);
   }
@@ -185,7 +185,7 @@ bool generates_vmap_rule(py::handle cls) {
 PyObject* apply_samples(py::handle cls, const py::tuple& args, const py::tuple& names) {
   COGRAD_CHECK_KIND(NotImplemented, py::cast<std::string>(cls.attr("_style")) != "instance",
                     "vmap: ", py::cast<std::string>(cls.attr("__name__")),
-                    " has a forward that is no staticmethod, which vmap does not run");
+                    ".forward is not a staticmethod; vmap supports static forwards only");
   PythonSamples call(cls, args, names);
   return call.result(call_samples(call, call.inputs())).release().ptr();
 }

@@ -154,13 +154,13 @@ PyObject* node_call(PyObject* o, PyObject* args, PyObject* kwargs) {
     const NodeRef n = NodeRef::borrow(node_of(o));
     const auto given = static_cast<size_t>(PyTuple_GET_SIZE(args));
     COGRAD_CHECK_TYPE(given == n->num_outputs(), "expected ", n->num_outputs(), " arguments, got ",
-                      given, " instead: ", n->name(), " takes one gradient per output");
+                      given, " instead: ", n->name(), " accepts one gradient per output");
     std::vector<Tensor> grads(given);
     for (size_t i = 0; i < given; ++i) {
       PyObject* g = PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i));
       if (g == Py_None) continue;
       COGRAD_CHECK_TYPE(is_tensor(g), "argument ", i, " is not a Variable: ", n->name(),
-                        " takes Tensors or None, got ", Py_TYPE(g)->tp_name);
+                        " accepts Tensors or None, got ", Py_TYPE(g)->tp_name);
       grads[i] = unwrap(g);
       fit_gradient(grads[i], n->output(i), n.get(), i);
     }

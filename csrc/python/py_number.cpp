@@ -126,7 +126,7 @@ PyObject* nb_unary(PyObject* a) {
 }
 PyObject* nb_power(PyObject* a, PyObject* b, PyObject* mod) {
   if (mod != Py_None) {
-    PyErr_SetString(PyExc_TypeError, "pow() of a Tensor takes no modulus");
+    PyErr_SetString(PyExc_TypeError, "pow() of a Tensor does not support a modulus");
     return nullptr;
   }
   return binary(pow_slot, a, b);

@@ -121,9 +121,10 @@ uint64_t begin_vmap(int64_t size, const std::string& randomness) {
 Tensor add_samples(const Tensor& t, int64_t dim, uint64_t level) {
   const int d = wrap_dim(dim, t.dim());
   COGRAD_CHECK_VALUE(t.dim() > 0, "vmap: a 0-dim tensor has no dim to map over");
-  COGRAD_CHECK(batch_level(t) < level,
-               "vmap: a result has samples already: what a Function's forward uses of them must be "
-               "among its arguments");
+  COGRAD_CHECK(
+      batch_level(t) < level,
+      "vmap: a result is a batched tensor of this vmap already: pass every batched tensor that a "
+      "Function's forward uses as an argument");
   const int64_t samples = vmap_level(level, "vmap").size;
   COGRAD_CHECK_VALUE(t.size(d) == samples, "vmap: dim ", d, " of a tensor of shape ",
                      to_string(t.sizes()), " has ", t.size(d), " samples, expected ", samples);
