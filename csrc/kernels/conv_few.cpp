@@ -12,9 +12,9 @@
 namespace cograd::kernels {
 namespace {
 
-constexpr int64_t kMost = 256;            // number of positions
+constexpr int64_t kMost = 256;            // maximum number of positions
 constexpr int64_t kMostOfStrides = 1024;  // the same if the direct method needs more copies
-constexpr int64_t kColumns = 1250 << 10;  // number of column elements, if so
+constexpr int64_t kColumns = 1250 << 10;  // then the maximum number of column elements
 constexpr int64_t kMostInput = (int64_t{1} << 31) - 1;
 constexpr int64_t kLeastWeights = 1 << 12;  // packing fewer weights takes no time
 constexpr int64_t kTasks = 8;               // number of tasks that copies are cut into

@@ -24,7 +24,7 @@ std::vector<std::string> load_library(const std::string& path, std::string owner
   api::begin_loading(std::move(owner));
   void* library = nullptr;
   {
-    // Initialisers may run Python-free code of any length, and take locks of their own.
+    // The library's static initialisers register its ops.
     library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   const char* why = library == nullptr ? dlerror() : nullptr;

@@ -389,8 +389,8 @@ void add_input(BackwardJob& job, PyObject* tensor, bool accumulate) {
   job.add_input(unwrap(tensor), accumulate);
 }
 
-// Called after `t` was written through `alias`, which shares its memory: gives `t` the history of
-// `alias`.
+// Sets the history of `t` to that of `alias`: called after `t` was written through `alias`, which
+// shares its memory.
 void rebase_like(py::handle t, const Tensor& alias) {
   COGRAD_CHECK_TYPE(is_tensor(t.ptr()), "_rebase_like: expected a Tensor, got ",
                     Py_TYPE(t.ptr())->tp_name);

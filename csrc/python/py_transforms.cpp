@@ -239,7 +239,7 @@ class FunctionScope {
     thread_state.grad_enabled = tracking;
     thread_state.inference = inference_;
   }
-  bool tracking = false;  // whether code outside records, too
+  bool tracking = false;  // true if code outside records, too
   uint32_t number = 0;    // number of the function
 
  private:
