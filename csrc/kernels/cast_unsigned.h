@@ -23,7 +23,8 @@ __attribute__((noinline)) void cast_twice(LoopFn first, LoopFn second, int64_t s
   }
 }
 
-// Wraps values above int64's range around, and returns 0 for values above uint64's range.
+// Converts by way of int64: subtracts 2^63 from values of at least 2^63 and adds it to the result.
+// Values above uint64's range become 0.
 template <class From>
 uint64_t to_uint64(From v) {
   constexpr From kHalf = From(9223372036854775808.0);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Orthogonal polynomials. Chebyshev polynomials of degree 7 and up use their trigonometric and
-// hyperbolic forms (DLMF 18.5); all others use the recurrence in the degree (DLMF 18.9), whose time
-// is proportional to the degree. NaN and overflow end a recurrence; Laguerre's of a degree above
-// 2**22 returns NaN.
+// Orthogonal polynomials. Chebyshev's of degree 7 and up use trigonometric and hyperbolic forms
+// (DLMF 18.5), all others the recurrence in the degree (DLMF 18.9), which takes time proportional
+// to it. NaN and overflow end a recurrence; Laguerre's of a degree above 2**22 returns NaN.
 #include <math.h>
 
 #include <array>

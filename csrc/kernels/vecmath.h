@@ -271,10 +271,9 @@ inline T clamp_max(T v, T hi) {
   return v > hi || hi != hi ? hi : v;
 }
 
-// Finishes r = a - trunc(a / b) * b, which is one exact step. Returns NaN if the quotient is too
-// large or an operand is special: the kernel recomputes those lanes in long double. `overflow`
-// times the largest valid quotient is just finite; a select instead would keep callers from
-// vectorising.
+// Corrects r = a - trunc(a / b) * b, one exact step. Returns NaN for a too large quotient or
+// special operands; the kernel recomputes these lanes in long double. `overflow` times the largest
+// valid quotient is just finite; a select instead would keep callers from vectorising.
 template <class T>
 inline T fmod_finish(T a, T b, T quotient, T r, T overflow) {
   // The rounded quotient may be too large by one; then r has the wrong sign.
