@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// BatchCall: a call with handles on samples, as an op's member batch() sees it.
+// BatchCall: a call with batched tensors, as an op's member batch() sees it.
 #pragma once
 #include "autograd/batch.h"
 #include "ops/core/op.h"
@@ -18,18 +18,18 @@ class COGRAD_API BatchCall {
   Result& out() const noexcept { return out_; }
   int64_t size() const noexcept { return level_.size; }
 
-  // Whether `t` has a value for each of this level's samples.
+  // True if `t` has a value for each sample of this vmap level.
   bool batched(const Tensor& t) const noexcept { return batch_level(t) == level_.id; }
-  // All samples of `t`, in dim 0; `t` itself if they are equal.
+  // Returns the samples of `t` stacked in dim 0, or `t` itself if it is the same for all samples.
   Tensor samples(const Tensor& t) const { return batched(t) ? samples_first(t) : t; }
-  // The same, equal samples expanded in one memory.
+  // Like samples(), but expands a tensor that is the same for all samples, without copying it.
   Tensor all_samples(const Tensor& t) const;
-  // The same with `rank` dims after the samples', those that are missing of size 1; of equal
-  // samples `t` itself, which broadcasts.
+  // Like samples(), with `rank` dims after the samples' dim; missing ones are inserted with size 1.
+  // Returns `t` itself if it is the same for all samples, since it broadcasts.
   Tensor aligned(const Tensor& t, int rank) const;
-  // The result, whose samples are in a dim.
+  // Sets the result, whose samples are in dim `dim` of `whole`.
   void give(const Tensor& whole, int dim = 0) { box(out_, make_batched(whole, dim, level_.id)); }
-  // Sample by sample, and stacked.
+  // Runs the op sample by sample and stacks the results.
   void loop();
 
  private:
@@ -48,7 +48,7 @@ inline Dims with_samples(int64_t n, IntList sizes) {
 }
 }  // namespace detail
 
-// The rule of an op that gives a number for each x[i]: samples of them are more of these.
+// The rule of an op that returns a number for each x[i]: it merges the samples' dim into dim 0.
 template <class Op>
 void give_each(BatchCall& c) {
   const Tensor x = c.samples(c.arg(0).tensor());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// New tensors of constants: empty, zeros, ones, full, eye, with their _like and new_ forms.
+// Ops that create constant tensors: empty, zeros, ones, full, eye, and their _like and new_ forms.
 #include "ops/core/numbers.h"
 #include "ops/core/ops.h"
 #include "ops/core/options.h"
@@ -10,7 +10,7 @@ namespace cograd {
 
 namespace {
 
-// The name without its module: "cograd.strided" is strided.
+// Returns the name without its module: "strided" for "cograd.strided".
 std::string_view bare(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
 }  // namespace
@@ -121,7 +121,7 @@ struct ScalarTensor {
 };
 COGRAD_OP(ScalarTensor)
 
-// A tensor over its own memory with the given strides, which may make elements share memory.
+// Returns a new tensor with the given strides, which may give several elements one address.
 Tensor strided_tensor(const char* op, IntList sizes, IntList strides, DType t) {
   COGRAD_CHECK(sizes.size() == strides.size(), op, "(): dimensionality of sizes (", sizes.size(),
                ") must match dimensionality of strides (", strides.size(), ")");
