@@ -87,7 +87,7 @@ struct BatchRule {
   };
   Rule rule = Rule::Loop;
   uint8_t core_dims = 0;
-  uint8_t new_dims = 0;  // ByDims: the number of dims that the result has more; dims count these
+  uint8_t new_dims = 0;  // ByDims: number of dims that the result adds; dims count these
   bool aligned = false;  // ByDims: all tensors have the same dims, as in gather
   bool shaped = false;   // ByDims: dims refer to the shape parameter
   bool alone = false;    // Leading: only the first tensor may be batched

@@ -118,7 +118,7 @@ const OpRecord& record_of() {
 template <class Op>
 bool add_op() {
   static_assert(detail::boxable(static_cast<typename detail::Traits<Op>::Args*>(nullptr)),
-                "an op in the table takes arguments that every caller can give");
+                "an op in the table must not have parameters that only C++ callers can pass");
   return add_record(detail::make_record<Op>());
 }
 

@@ -49,7 +49,7 @@ namespace {
 struct Empty {
   static constexpr OpSpec spec{"empty", "*size, " COGRAD_LIKE_ARGS,
                                kFunction | kOut | kNondiff | kCreation | kNoCpp | kUninitialised,
-                               "A tensor whose elements are whatever the memory held.",
+                               "A tensor with uninitialised elements.",
                                "none: contents are undefined"};
   static Tensor forward(Ctx<Empty>& ctx, Shape size, COGRAD_LIKE_PARAMS) {
     const DType t = factory_dtype(ctx, dtype, default_dtype());
@@ -95,7 +95,7 @@ struct Full {
   static constexpr OpSpec spec{"full",
                                "size, fill_value, *, " COGRAD_FACTORY_ARGS,
                                kFunction | kOut | kNondiff | kCreation,
-                               "A tensor filled with fill_value, whose kind decides the dtype.",
+                               "A tensor filled with fill_value, whose type determines the dtype.",
                                "(2, 3), 1.5; (2,), 7; (), True",
                                "np.full(size, fill_value)"};
   static Tensor forward(Ctx<Full>& ctx, Shape size, Scalar value, COGRAD_FACTORY_PARAMS) {

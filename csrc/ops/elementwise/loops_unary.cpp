@@ -103,7 +103,7 @@ constexpr Table<2> kPow = make_pow();
 LoopFn forward_loop(UnaryOp op, DType t);
 LoopFn backward_loop(UnaryOp op, DType t);
 
-// Exponents from here on round to even float32 values, which would lose a negative power's sign.
+// From here on float32 rounds odd exponents to even ones, which changes a negative base's sign.
 constexpr double kParityEnd = 0x1p24;
 template <bool kBackward>
 void pow_far(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {

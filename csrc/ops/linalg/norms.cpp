@@ -180,7 +180,7 @@ struct Renorm {
       "renorm",
       "input, p, dim, maxnorm",
       kForms | kOther | kExactOut,
-      "The input with each slice input.select(dim, i) whose p-norm exceeds maxnorm scaled to it.",
+      "The input with each slice input.select(dim, i) scaled down to a p-norm of at most maxnorm.",
       "T(3, 4), 2, 0, 0.5; T(2, 3, 4), 1, -1, 0.7; T(3, 4), inf, 1, 0.5",
       ""};
   static constexpr DTypeSet kDTypes = kFloatTypes | kComplexTypes;

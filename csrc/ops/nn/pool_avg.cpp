@@ -40,7 +40,7 @@ ResampleDim mean_windows(int64_t in, int64_t out, const PoolArgs& a, size_t i, b
   return d;
 }
 
-// Returns the number of elements by which mean_windows divides, an int64 tensor of windows [N].
+// Returns the number of elements by which mean_windows divides, one int64 per window.
 Tensor window_counts(IntList in, IntList out, const PoolArgs& a, bool with_padding) {
   Tensor counts = ones(out, DType::Int64);
   for (size_t i = 0; i < out.size(); ++i) {
