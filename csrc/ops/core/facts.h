@@ -3,7 +3,8 @@
 // transforms apply. An op's struct declares them as static members:
 //
 //   static constexpr DTypeSet kDTypes = kFloatTypes;
-//       default: every real dtype; for ops that only move elements or refer to them also complex
+//       default: every dtype for contractions and kinds that only move or select elements;
+//       else every real dtype except uint16, uint32 and uint64
 //   static constexpr TangentRule kTangent = linear({0});
 //       default: this for views and casts, else the double VJP
 //   static constexpr BatchRule kBatch = by_dims();

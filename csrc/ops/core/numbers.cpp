@@ -15,7 +15,7 @@ namespace {
 bool within(double v, DType t) { return !std::isfinite(v) || std::abs(v) <= largest_finite(t); }
 
 bool has_whole(const Scalar& v, DType t) {
-  // Compare integers exactly: a double cannot represent all of them.
+  // These always fit. Do not compare them as doubles, which cannot represent all integers.
   if (t == DType::Int64 && !v.is_float()) return true;
   if (t == DType::UInt64 && (!v.is_float() || v.is_large())) return true;
   const double d = v.to_double();

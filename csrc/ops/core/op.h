@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The op mechanism: one struct (spec, forward, backward) yields the C++ call, the graph node, the
-// in-place and out= forms, and the boxed record from which everything else is generated.
+// The op mechanism: one struct (spec, forward, backward) defines the C++ call, the graph node, the
+// in-place and out= forms, and the boxed record from which bindings, stubs and tests are derived.
 //
 //   struct Hypot {
 //     static constexpr OpSpec spec{"hypot", "input, other", kForms, "sqrt(a^2 + b^2).", ...};

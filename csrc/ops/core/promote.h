@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// torch's type promotion: tensors with dims take priority over 0-dim tensors, these over scalars.
+// torch's type promotion: tensors with dims take priority over 0-dim tensors, and these over
+// scalars.
 #pragma once
 #include "ops/core/value.h"
 

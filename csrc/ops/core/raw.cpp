@@ -17,7 +17,7 @@ using kernels::LoopFn;
 
 namespace {
 
-constexpr int64_t kDirectMax = 16384;  // above this size the loop runs in the iterator
+constexpr int64_t kDirectMax = 16384;  // for more elements the loop runs in the iterator
 
 Dims byte_strides(IntList strides, int64_t itemsize) {
   Dims out(strides);

@@ -19,7 +19,7 @@ inline constexpr OpFlags kFunctional = kFunction | kMethod;
 inline constexpr OpFlags kForms = kFunction | kMethod | kInplace | kOut;
 inline constexpr OpFlags kExactOut = 128;       // out= must have the result's dtype; others convert
 inline constexpr OpFlags kAbsentTensors = 256;  // its lists of tensors may hold None
-inline constexpr OpFlags kUninitialised = 512;  // its values are uninitialised memory
+inline constexpr OpFlags kUninitialised = 512;  // returns uninitialised memory
 inline constexpr OpFlags kReadsBytes = 1024;    // depends on the memory layout, not only on values
 inline constexpr OpFlags kNoCpp = 2048;         // no generated C++ function in the public headers
 // The op writes out= while it reads inputs, so out= may not be identical to:

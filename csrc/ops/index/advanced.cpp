@@ -308,8 +308,7 @@ struct IndexPut {
       "index_put", "input, indices, values, accumulate=False",
       kFunctional | kInplace | kIndex | kNoCpp | kAbsentTensors,
       "A copy of input with values, broadcast, written at indices (a tuple of index tensors or "
-      "masks); "
-      "accumulate adds instead.",
+      "masks); accumulate adds instead.",
       "T(3, 4), (cograd.tensor([0, 2]),), T(2, 4); "
       "T(3, 4), (I(5, hi=3), I(5, hi=4)), T(5), accumulate=True; T(3, 4), (B(3),), T(4)"};
   static constexpr int kSaved = kSlots;

@@ -197,7 +197,7 @@ void sum_labels(Operand& o, const Labels& keep) {
   o.labels = left;
 }
 
-// Drops dims of size 1 where the other operand's size is larger.
+// Drops dims of size 1 where the other operand has another size.
 void drop_broadcast(Operand& o, const Operand& other) {
   for (size_t i = o.labels.size(); i-- > 0;) {
     if (o.tensor.sizes()[i] != 1 || !has(other.labels, o.labels[i])) continue;

@@ -99,8 +99,7 @@ struct Linear {
       "linear",
       "input, weight, bias=None",
       kFunction | kNN | kContraction | kAutocastLow,
-      "input (*, I) @ weight (O, I) transposed + bias (O): a (*, O) result. A weight (I) yields "
-      "(*).",
+      "input (*, I) @ weight (O, I) transposed + bias (O): (*, O), or (*) for a weight (I).",
       "T(3, 4), T(2, 4), T(2); T(3, 4), T(2, 4); T(2, 3, 4), T(5, 4), T(5); T(4), T(2, 4), T(2); "
       "T(3, 4), T(4)",
       "input @ weight.T + (0 if bias is None else bias)"};
@@ -125,7 +124,7 @@ struct Bilinear {
       "bilinear",
       "input1, input2, weight, bias=None",
       kFunction | kContraction,
-      "x1 A x2 + b for input1 (*, I), input2 (*, J), weight (O, I, J), bias (O): a (*, O) result.",
+      "x1 A x2 + b for input1 (*, I), input2 (*, J), weight (O, I, J), bias (O): (*, O).",
       "T(3, 2), T(3, 4), T(5, 2, 4), T(5); T(2), T(4), T(5, 2, 4)",
       ""};
   static Tensor forward(const Tensor& x1, const Tensor& x2, const Tensor& weight,

@@ -138,7 +138,7 @@ Tensor conv_within(const Tensor& x, const Tensor& w, const ConvOptions& o, IntLi
 
 struct ConvState {
   ConvOptions options;
-  Dims sizes;  // of the tensor that the gradient is with respect to
+  Dims sizes;  // of the input or weight, for which this is the gradient
   Dims grad_sizes;
 };
 

@@ -162,8 +162,7 @@ struct Embedding {
       refuse_samples(
           "vmap: embedding_renorm_(weight, input) is not possible: input has a value for each "
           "sample, but weight, which max_norm writes, is the same for all samples. Give each "
-          "sample a "
-          "separate weight, or scale the rows outside of vmap.");
+          "sample a separate weight, or scale the rows outside of vmap.");
     for (int64_t k = 0; k < rows.size(0); ++k)
       renormalize(select(rows, 0, k), each ? select(samples_first(input), 0, k) : input, max_norm,
                   p);

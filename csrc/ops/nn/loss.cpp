@@ -254,8 +254,7 @@ struct BceWithLogits {
       "input, target, weight=None, size_average=None, reduce=None, reduction='mean', "
       "pos_weight=None",
       kFunction | kNN | kLoss | kAutocastWide,
-      "binary_cross_entropy of sigmoid(input); pos_weight multiplies the terms of positive "
-      "targets.",
+      "binary_cross_entropy of sigmoid(input); pos_weight multiplies positive targets' terms.",
       "T(3, 4), T(3, 4, lo=0, hi=1); T(5), T(5, lo=0, hi=1), P(5), reduction='sum'; "
       "T(3, 4), T(3, 4, lo=0, hi=1), pos_weight=P(4)",
       "(lambda l: l if reduction == 'none' else l.sum() if reduction == 'sum' else l.mean())("

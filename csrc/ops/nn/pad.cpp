@@ -119,7 +119,7 @@ void check_ends(PadMode mode, const Tensor& x, const Ends& e) {
                  e.right, ") at dimension ", e.dim, " of input ", to_string(x.sizes()));
 }
 
-// Returns the index in a dim of size n of the element at padded position `i`, relative to the
+// Returns which element of a dim of size n is at padded position `i`, where 0 is the dim's start.
 // first.
 int64_t source_of(PadMode mode, int64_t i, int64_t n) {
   if (mode == PadMode::Replicate) return std::clamp<int64_t>(i, 0, n - 1);
@@ -155,9 +155,8 @@ struct Pad {
       "input, pad, mode='constant', value=None",
       kFunction | kNN | kShape,
       "The input padded (or, with negative paddings, cut) at the ends of the last dims: pad is "
-      "(last "
-      "dim "
-      "left, last dim right, second last left, ...); mode is 'constant', 'reflect', 'replicate' or "
+      "(last dim left, last dim right, second last left, ...); mode is 'constant', 'reflect', "
+      "'replicate' or "
       "'circular'.",
       "T(3, 4), (1, 2); T(3, 4), (1, -1, 0, 2), 'constant', 1.5; T(2, 4), (1, 2), 'reflect'; "
       "T(2, 3, 4), (3, 1, 0, 2), 'reflect'; T(2, 3, 4), (2, 5), 'replicate'; "

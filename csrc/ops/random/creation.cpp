@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// New tensors of random numbers: rand, randn, randint, randperm, normal and the _like forms.
+// Ops that create random tensors: rand, randn, randint, randperm, normal and the _like forms.
 #include <limits>
 
 #include "ops/core/numbers.h"

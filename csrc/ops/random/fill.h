@@ -144,7 +144,8 @@ inline void fill_bernoulli(const Tensor& out, Generator* g, const Tensor& p) {
 }
 // Fills with integers in [lo, hi); raises unless the dtype represents both ends.
 void fill_integers(const char* op, const Tensor& out, Generator* g, int64_t lo, int64_t hi);
-// Fills with all non-negative values of an integer type, or integers that a float represents
+// Draws from all non-negative values of an integer type, or from the integers that a floating type
+// represents exactly.
 // exactly.
 void fill_all_integers(const Tensor& out, Generator* g);
 

@@ -33,8 +33,8 @@ Tensor window_region(const Tensor& x, int d, int64_t size, int64_t step) {
   return alias_strided(x, sizes, strides, x.bytes());
 }
 
-// Windows may overlap, so their elements are added: one position of the window at a time, whose
-// elements never overlap.
+// Windows may overlap, so gradients are added one position of the window at a time: elements at the
+// same position of different windows never overlap.
 struct UnfoldBackward {
   static constexpr OpSpec spec{
       "_unfold_backward", "grad_in, input_sizes, dim, size, step", kInternal | kShape,

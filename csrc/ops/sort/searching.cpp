@@ -70,8 +70,7 @@ struct SearchSorted {
       "sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None",
       kFunction | kOut | kNondiff | kSorting | kExactOut,
       "The index along the last dim at which each value keeps sorted_sequence in order: before "
-      "equal "
-      "elements, or after them with right=True or side='right'.",
+      "equal elements, or after them with right=True or side='right'.",
       "cograd.tensor([1., 2., 2., 5.]), T(3, 4, lo=0, hi=6); cograd.tensor([1, 3, 5]), I(4, hi=7), "
       "right=True; T(2, 5).sort()[0], T(2, 3); cograd.tensor([1., 3.]), 2.0",
       "np.searchsorted(sorted_sequence, input, 'right' if right else 'left') "

@@ -294,7 +294,7 @@ void run_samples(BatchCall& c, F&& prepare) {
 
 }  // namespace
 
-// --- used by own rules -------------------------------------------------------------------------
+// --- members that ops' own rules call ----------------------------------------------------------
 
 Tensor BatchCall::all_samples(const Tensor& t) const {
   if (batched(t)) return samples_first(t);
@@ -413,7 +413,7 @@ struct Drawn {
   const OpRecord* before;
 };
 
-// Draws from the innermost vmap level outwards; `depth` levels still have to be separated.
+// Draws from the innermost vmap level outwards; `depth` levels still need separate numbers.
 void draw(const OpRecord& r, const Value* args, Result& out, size_t depth) {
   if (depth == 0) {
     const Drawn here(&r);

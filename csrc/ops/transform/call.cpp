@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Dispatches calls that transforms must handle to the next level's rule, and in-place forms.
+// Dispatches calls that transforms must handle, also in place, to the next level's rule.
 #include <algorithm>
 
 #include "autograd/function_scope.h"

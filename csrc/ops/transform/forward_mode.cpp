@@ -155,7 +155,7 @@ void TangentCall::multilinear(Result& out) const {
   put(out.tensor, std::move(sum));
 }
 
-// Returns the sum of the gradient formulas applied to the tangents: rows use it.
+// Returns the sum of the gradient formulas applied to the tangents: the tangent rule of rows.
 std::vector<Tensor> TangentCall::gradients_of_tangents(Node& node, const Tensor& out,
                                                        bool record) const {
   Tensor sum;
