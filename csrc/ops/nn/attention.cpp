@@ -259,9 +259,8 @@ struct ScaledDotProductAttention {
       "softmax(query key^T * scale + mask) value for query (..., L, E), key (..., S, E), value "
       "(..., S, V), a (..., L, V) result. attn_mask, broadcastable to (..., L, S): bool, True "
       "includes a key; or floats to add. is_causal: row i attends to keys 0 to i. scale: 1 / "
-      "sqrt(E) "
-      "unless given. enable_gqa: each head (dim -3) of key and value is shared by several heads of "
-      "query.",
+      "sqrt(E) unless given. enable_gqa: each head (dim -3) of key and value is shared by several "
+      "heads of query.",
       "T(2, 3, 4), T(2, 5, 4), T(2, 5, 2); T(3, 4), T(3, 4), T(3, 4), None, 0.0, True; "
       "T(3, 4), T(5, 4), T(5, 4), T(3, 5), 0.0, False, 0.3; "
       "T(4, 3, 4), T(2, 5, 4), T(2, 5, 4), None, 0.0, False, None, True",

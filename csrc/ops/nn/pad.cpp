@@ -156,8 +156,7 @@ struct Pad {
       kFunction | kNN | kShape,
       "The input padded (or, with negative paddings, cut) at the ends of the last dims: pad is "
       "(last dim left, last dim right, second last left, ...); mode is 'constant', 'reflect', "
-      "'replicate' or "
-      "'circular'.",
+      "'replicate' or 'circular'.",
       "T(3, 4), (1, 2); T(3, 4), (1, -1, 0, 2), 'constant', 1.5; T(2, 4), (1, 2), 'reflect'; "
       "T(2, 3, 4), (3, 1, 0, 2), 'reflect'; T(2, 3, 4), (2, 5), 'replicate'; "
       "T(1, 2, 3, 2, 4), (1, 2, 1, 1, 2, 0), 'replicate'; T(2, 2, 3, 4), (4, 1, 2, 3), 'circular'",
