@@ -575,7 +575,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
 // The in-place form: `self` is the first argument and receives the result.
 template <class Op, class... Args>
 void apply_inplace(const Tensor& self, std::span<const Value> values, const Args&... args) {
-  static_assert(!detail::ordered<Op>(), "no such op has an in-place form");
+  static_assert(!detail::ordered<Op>(), "ops with an UnsignedRule have no in-place form");
   detail::check_claims<Op>(args...);
   const char* name = Op::spec.name;
   if constexpr (detail::Traits<Op>::choice) {

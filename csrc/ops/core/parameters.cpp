@@ -118,7 +118,7 @@ void read_item(ArgInfo& a, std::string_view item, const std::string& who) {
   if (item.front() == '*') {
     const bool list = a.kind == ArgKind::Ints || a.kind == ArgKind::DimList ||
                       a.kind == ArgKind::Shape || a.kind == ArgKind::Tensors;
-    if (!list) fail(who, "only ints and tensors may be given one by one: '", item, "'");
+    if (!list) fail(who, "only lists of ints or tensors can be variadic: '", item, "'");
     a.variadic = true;
     item.remove_prefix(1);
   }

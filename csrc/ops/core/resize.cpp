@@ -25,7 +25,7 @@ int64_t bytes_needed(const char* op, const Tensor& t, IntList sizes) {
 // Only memory that no other tensor uses may move, because tensors hold pointers into it.
 void check_resizable(const char* op, const Storage* s, int64_t nbytes) {
   COGRAD_CHECK(s->kind != 2, "Trying to resize storage that is not resizable: ", op, "() needs ",
-               nbytes, " bytes in foreign memory of ", s->nbytes);
+               nbytes, " bytes, but its external storage has ", s->nbytes);
   COGRAD_CHECK(s->unique() || s->nbytes == 0, op, "(): the tensor shares its ", s->nbytes,
                " bytes of memory with other tensors or arrays, which cannot grow to ", nbytes,
                " bytes; clone() it first");

@@ -67,7 +67,7 @@ struct Sgn {
   static constexpr OpSpec spec{"sgn",
                                "input",
                                kForms | kElementwise,
-                               "Sign of real numbers; of complex ones input / |input|, 0 for 0.",
+                               "Sign of real numbers; input / |input| for complex ones, 0 for 0.",
                                "T(3, 4)",
                                "np.sign(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;
@@ -111,7 +111,7 @@ struct Angle {
   static constexpr OpSpec spec{"angle",
                                "input",
                                kFunctional | kOut | kElementwise,
-                               "Angle of complex numbers in radians; 0 or pi of real ones.",
+                               "Angle of complex numbers in radians; 0 or pi for real ones.",
                                "T(3, 4)",
                                "np.angle(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;

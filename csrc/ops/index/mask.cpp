@@ -203,7 +203,7 @@ struct MaskedScatter {
     const int64_t n[1] = {product(ctx->sizes)};
     const Tensor taken = apply<MaskedSelect>(g, mask);
     COGRAD_CHECK(taken.numel() <= n[0], "masked_scatter: the mask selects ", taken.numel(),
-                 " elements, but source had ", n[0], ": it was written after its use");
+                 " elements, but source had ", n[0], ": the mask was changed after the call");
     ctx.grad(2) = reshape(pad_corner(taken, n), ctx->sizes);
   }
 };

@@ -68,7 +68,7 @@ struct NonzeroStatic {
       "nonzero_static",
       "input, *, size, fill_value=-1",
       kFunctional | kOut | kNondiff | kIndex,
-      "The first `size` coordinates of the non-zero elements, filled up with rows of fill_value: "
+      "The first `size` coordinates of the non-zero elements, padded with rows of fill_value: "
       "int64 [size, ndim].",
       "I(3, 4, hi=2), size=3; B(5), size=7, fill_value=2",
       ""};

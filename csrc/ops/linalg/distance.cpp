@@ -155,7 +155,7 @@ struct Pdist {
       "pdist",
       "input, p=2.0",
       kFunction | kNN | kOther,
-      "p-norm distances between all pairs of rows of input (N, M), in the order of rows:  "
+      "p-norm distances between all pairs of rows of input (N, M), in the order of rows: "
       "(N (N - 1) / 2).",
       "T(4, 3); T(5, 2), 1.0",
       "np.sum(np.abs(input[:, None] - input[None])**p, axis=-1)[np.triu_indices(len(input), 1)]"

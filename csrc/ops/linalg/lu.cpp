@@ -153,15 +153,14 @@ struct LinalgLuFactorEx {
 COGRAD_OP(LinalgLuFactorEx)
 
 struct LinalgLuFactor {
-  static constexpr OpSpec spec{
-      "linalg_lu_factor",
-      "A, *, pivot=True",
-      kInternal | kOut | kDecomposition,
-      "L (without its diagonal of ones) and U of P L U = A in one matrix,  "
-      "and the rows exchanged.",
-      "S(3); T(2, 4, 3); T(2, 4)",
-      "",
-      "LU, pivots"};
+  static constexpr OpSpec spec{"linalg_lu_factor",
+                               "A, *, pivot=True",
+                               kInternal | kOut | kDecomposition,
+                               "L (without its diagonal of ones) and U of P L U = A in one matrix, "
+                               "and the rows exchanged.",
+                               "S(3); T(2, 4, 3); T(2, 4)",
+                               "",
+                               "LU, pivots"};
   static constexpr DTypeSet kDTypes = kMatrixTypes;
   static std::tuple<Tensor, Tensor> forward(const Tensor& a, bool pivot) {
     auto [lu, pivots, info] = factor(a, pivot);

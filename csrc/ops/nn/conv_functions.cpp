@@ -153,8 +153,8 @@ Tensor conv_transpose_of(const Tensor& input, const Tensor& w, const Tensor& bia
         "conv_transpose" #N "d",                                                                 \
         "input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1", \
         kFunction | kContraction | kAutocastLow,                                                 \
-        "Transposed convolution, a conv's gradient for its input: weight is (C, O / groups, "    \
-        "*kernel).",                                                                             \
+        "Transposed convolution (conv's gradient with respect to its input): weight is "         \
+        "(C, O / groups, *kernel).",                                                             \
         transposed};                                                                             \
     static constexpr DTypeSet kDTypes = kNumericTypes | kComplexTypes;                           \
     static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b, IntList stride,     \

@@ -131,7 +131,7 @@ struct EmbeddingBag {
       "include_last_offset=False, per_sample_weights=None",
       kInternal | kIndex,
       "Per bag of indices the sum (mode 0), mean (1) or maximum (2) of weight's rows: the results "
-      "(B, D), the bags' sizes without padding and, of maxima, the rows that they are from.",
+      "(B, D), the bags' sizes without padding and, for maxima, the rows that they come from.",
       "T(5, 3), I(4, hi=5), I(1, hi=1), 0; T(5, 3), I(4, hi=5), I(1, hi=1), 1; "
       "T(5, 3), I(4, hi=5), I(1, hi=1), 2"};
   static constexpr DTypeSet kDTypes = kFloatTypes;
@@ -165,7 +165,7 @@ struct EmbeddingBag {
                    "num_embeddings but found idx to be ",
                    at[i]);
     COGRAD_CHECK(padding >= -1 && padding < rows, "embedding_bag: padding_idx is ", padding,
-                 ", expected a row of the ", rows);
+                 ", expected -1 or a row below ", rows);
     const int64_t used = ends.data<int64_t>()[ends.numel() - 1];
     if (used == index.numel())
       return apply<EmbeddingBagOp>(weight, index, ends, mode, padding, by_freq, per_sample);

@@ -75,7 +75,7 @@ void Generator::set_state(std::span<const uint8_t> bytes) {
     return;
   }
   COGRAD_CHECK(bytes.size() == kStateBytes, "RNG state is wrong size: expected ", kStateBytes,
-               " bytes, or ", kernels::MtStream::kStateBytes, " of a stream of torch's, got ",
+               " bytes, or ", kernels::MtStream::kStateBytes, " for torch's stream, got ",
                bytes.size());
   uint64_t seed = 0;
   uint64_t offset = 0;

@@ -92,7 +92,7 @@ namespace {
 struct FillDiagonal {
   static constexpr OpSpec spec{
       "fill_diagonal", "input, fill_value, wrap=False", kInplace | kShape,
-      "Overwrites the main diagonal; with wrap it starts again below, after one row left out.",
+      "Overwrites the main diagonal; with wrap it restarts below after skipping one row.",
       "none: in place only, tested by hand"};
   struct State {
     bool wrap;

@@ -39,7 +39,7 @@ COGRAD_OP(View)
 // Returns a reshaped alias of a tensor with no other owner; it is not a view for autograd.
 struct UnsafeView {
   static constexpr OpSpec spec{"_unsafe_view", "input, *size", kInternal | kShape,
-                               "view of a temporary, without the view's autograd relation.",
+                               "view of a temporary; the result is not a view for autograd.",
                                "none: reached through reshape()"};
   using State = InputSizes;
   static constexpr TangentRule kTangent = linear({0});

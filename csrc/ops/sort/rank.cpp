@@ -85,7 +85,7 @@ struct MedianOfSamples {
     static constexpr OpSpec spec{name,                                                             \
                                  "input",                                                          \
                                  kFunctional | kReduction,                                         \
-                                 doc " of all elements, the lower one of two.",                    \
+                                 doc " of all elements; the lower middle one for even counts.",    \
                                  "T(5); T(3, 5)",                                                  \
                                  "np." name "(input)"};                                            \
     static constexpr UnsignedRule kUnsigned = ordered({0});                                        \
@@ -109,7 +109,7 @@ struct MedianOfSamples {
     static constexpr OpSpec spec{name,                                                             \
                                  "input, dim=-1, keepdim=False",                                   \
                                  kFunctional | kOut | kReduction,                                  \
-                                 doc " along dim, the lower one of two, and its index.",           \
+                                 doc " along dim (the lower middle one) and its index.",           \
                                  "T(3, 5), 1; T(2, 3, 4), 0, True; T(), 0",                        \
                                  "",                                                               \
                                  "values, indices"};                                               \
