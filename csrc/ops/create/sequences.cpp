@@ -253,7 +253,7 @@ Scalar end_number(const char* op, const char* name, const TensorOrScalar& v) {
   COGRAD_CHECK(t.dim() == 0, op, " only supports 0-dimensional start and end tensors, but got ",
                name, " with ", t.dim(), " dimension(s).");
   COGRAD_CHECK_TYPE(!transformed(t) || !has_tangent(t), op, "(): argument '", name,
-                    "' cannot be a tensor with a tangent, which would be lost: detach() it");
+                    "' does not take a tensor with a tangent, which would be lost: detach() it");
   return element_at(t, 0);
 }
 

@@ -118,7 +118,7 @@ struct AsStrided {
                  to_string(c.arg(1).ints()), ", ", to_string(c.arg(2).ints()), ", ",
                  from + x.storage_offset(), ") exceeds the memory of a sample of size ",
                  to_string(x.sizes()), ", strides ", to_string(x.strides()), " and offset ",
-                 x.storage_offset(), ". This is not supported inside of vmap.");
+                 x.storage_offset(), ". This is not supported inside of a vmap.");
     Tensor whole = c.samples(x);
     if (c.size() > 1 && whole.stride(0) < room && differentiable({&whole})) {
       Dims own{std::max<int64_t>(1, room)};

@@ -372,7 +372,7 @@ void call_batched_inplace(const OpRecord& r, const Tensor& self, const Value* ar
         "_() is not possible: the written values differ from sample to sample, but the tensor "
         "that receives them is the same for all samples. Use the out-of-place ",
         r.spec.name,
-        "(), or create the tensor inside of vmap with new_zeros() or a similar method "
+        "(), or create the tensor inside of the vmap with new_zeros() or a similar method "
         "of a batched tensor."));
   Changed safe(r, args);
   bool recorded = false;

@@ -112,7 +112,7 @@ void check_transformed_out(const OpRecord& r, TensorList outs, const Value* args
   const bool samples = draws || highest_batch_level(r, args) != 0 ||
                        std::any_of(outs.begin(), outs.end(), [](auto& t) { return is_batched(t); });
   COGRAD_CHECK_NOT_IMPLEMENTED(!samples, "vmap: ", r.spec.name,
-                               "() with out= is not possible inside of vmap: call it without "
+                               "() with out= is not possible inside of a vmap: call it without "
                                "out=, which returns a result for each sample.");
   const bool tangents =
       !thread_state.inference &&
