@@ -22,8 +22,8 @@ int64_t planes_of(const Tensor& x, size_t n) {
 
 // Raises unless the indices fit: the user may have written to them since they were checked.
 void check_places(bool fit) {
-  COGRAD_CHECK(fit,
-               "max pooling: an index is out of range for its plane; it was changed after its check");
+  COGRAD_CHECK(
+      fit, "max pooling: an index is out of range for its plane; it was changed after its check");
 }
 
 // Moves elements of the last dims to the positions in `index`, in dims of other sizes. It is the
