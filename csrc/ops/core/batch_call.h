@@ -18,16 +18,16 @@ class COGRAD_API BatchCall {
   Result& out() const noexcept { return out_; }
   int64_t size() const noexcept { return level_.size; }
 
-  // True if `t` has a value for each sample of this vmap level.
+  // True if `t` is batched at this vmap level.
   bool batched(const Tensor& t) const noexcept { return batch_level(t) == level_.id; }
-  // Returns the samples of `t` stacked in dim 0, or `t` itself if it is the same for all samples.
+  // Returns the physical tensor of `t` with the batch in dim 0, or `t` itself if it is not batched.
   Tensor samples(const Tensor& t) const { return batched(t) ? samples_first(t) : t; }
-  // Like samples(), but expands a tensor that is the same for all samples, without copying it.
+  // Like samples(), but expands a tensor that is not batched, without copying it.
   Tensor all_samples(const Tensor& t) const;
-  // Like samples(), with `rank` dims after the samples' dim; missing ones are inserted with size 1.
-  // Returns `t` itself if it is the same for all samples, since it broadcasts.
+  // Like samples(), with `rank` dims after the batch dim; missing ones are inserted with size 1.
+  // Returns `t` itself if it is not batched, since it broadcasts.
   Tensor aligned(const Tensor& t, int rank) const;
-  // Sets the result, whose samples are in dim `dim` of `whole`.
+  // Sets the result: `whole` is its physical tensor, with the batch in dim `dim`.
   void give(const Tensor& whole, int dim = 0) { box(out_, make_batched(whole, dim, level_.id)); }
   // Runs the op sample by sample and stacks the results.
   void loop();
@@ -40,7 +40,7 @@ class COGRAD_API BatchCall {
 };
 
 namespace detail {
-// "[3, 4]" -> "[n, 3, 4]"
+// Prepends the batch size: "[3, 4]" -> "[n, 3, 4]".
 inline Dims with_samples(int64_t n, IntList sizes) {
   Dims out{n};
   for (const int64_t s : sizes) out.push_back(s);
@@ -48,7 +48,7 @@ inline Dims with_samples(int64_t n, IntList sizes) {
 }
 }  // namespace detail
 
-// The rule of an op that returns a number for each x[i]: it merges the samples' dim into dim 0.
+// The batching rule of an op that returns a number for each x[i]: merges the batch dim into dim 0.
 template <class Op>
 void give_each(BatchCall& c) {
   const Tensor x = c.samples(c.arg(0).tensor());

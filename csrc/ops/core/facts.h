@@ -74,14 +74,14 @@ struct TangentRule {
   uint32_t inputs = 0;  // bits: parameters
   uint32_t added = 0;   // Multilinear, bits: parameters added to the result; tangents pass None
 };
-// How the op runs on tensors with a batch dim.
+// How vmap runs the op on a batch.
 class BatchCall;
 struct BatchRule {
   enum class Rule : uint8_t {
     Loop,       // sample by sample
     Pointwise,  // aligns ranks
     ByDims,     // shifts parameters that are dims
-    ByShape,    // prepends the number of samples to parameters that are shapes
+    ByShape,    // prepends the batch size to parameters that are shapes
     Leading,    // the op accepts leading batch dims; the last `core_dims` are its own
     Through,    // the ops that it consists of have rules
     Own,        // the struct's member batch(BatchCall&)

@@ -88,7 +88,7 @@ struct Copy {
                                "none: tested by hand, in place only"};
   static constexpr const char* kNodeName = "CopyBackwards";
   static constexpr TangentRule kTangent = linear({0, 1});
-  // The result has a value for each sample, even if the overwritten tensor was the same for all.
+  // The result is batched even if the overwritten tensor is not.
   static void batch(BatchCall& c) {
     const Tensor& self = c.arg(0).tensor();
     c.give(apply<Copy>(c.all_samples(self), c.aligned(c.arg(1).tensor(), self.dim()), false));

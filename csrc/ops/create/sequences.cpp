@@ -163,7 +163,7 @@ void check_range(const char* op, const Scalar& start, const Scalar& end, int64_t
   check_number(op, "end", end, t, Beyond::Raises);
 }
 
-// Returns an end of the range; as in torch, integer dtypes first truncate it to one of their
+// Returns an end of the range; as in torch, integer dtypes first convert it to one of their values.
 // values.
 double end_of(const Scalar& v, DType t) {
   if (!is_integral(t)) return v.to_double();

@@ -227,8 +227,8 @@ struct Index {
     kernels::index_get(x.itemsize(), g.get(), x.bytes(), out.bytes());
     return out;
   }
-  // If the index is the same for all samples, the samples' dim is sliced. Otherwise it is indexed
-  // by the samples' numbers, so that its dim comes first.
+  // If the index is not batched, the batch dim of x is sliced. Otherwise it is indexed as well,
+  // with the samples' numbers, which puts the batch dim first.
   static void batch(BatchCall& c) {
     const Tensor& x = c.arg(0).tensor();
     const TensorList given = c.arg(1).tensors();
@@ -247,7 +247,7 @@ struct Index {
       return c.give(index_get(c.samples(x), indices));
     }
     if (masks) return c.loop();
-    // A dim before the indexed ones would end up after the samples' dim.
+    // A dim before the indexed ones would end up after the batch dim.
     std::vector<Tensor> aligned{samples_numbers(c.size(), rank)};
     for (const Tensor& t : given) aligned.push_back(t.defined() ? c.aligned(t, rank) : t);
     if (!indices_together(aligned)) return c.loop();

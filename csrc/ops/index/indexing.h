@@ -67,8 +67,8 @@ class COGRAD_API BasicIndex {
   }
   int64_t region_offset() const noexcept { return x_.is_contiguous() ? offset : region_offset_; }
 
-  // Returns the same index for each sample of `whole`, whose dim 0 are the samples. `whole` must
-  // outlive the result.
+  // Returns the same index for each sample of the physical tensor `whole`, whose dim 0 is the
+  // batch. `whole` must outlive the result.
   BasicIndex of_samples(const Tensor& whole) const {
     BasicIndex all(whole);
     all.sizes.push_back(whole.size(0));

@@ -145,7 +145,7 @@ struct BatchNormOp {
     if (ctx.needs(1)) ctx.grad(1) = cast(sum(g * xh, IntList(dims)), w.dtype());
     if (ctx.needs(2)) ctx.grad(2) = sum(g, IntList(dims));
   }
-  // Merges the samples' channels into one dim of channels.
+  // Merges the batch dim of vmap with the channels.
   static void batch(BatchCall& c) {
     const auto side_by_side = [&](size_t i) {
       const Tensor& t = c.arg(i).tensor();

@@ -43,7 +43,7 @@ Dims conv_sizes(IntList x, IntList w, const ConvOptions& o) {
   return sizes;
 }
 
-// Merges the samples' dim of `t`, dim 0, into dim `dim`.
+// Merges the batch dim of vmap, dim 0 of `t`, into dim `dim`.
 Tensor fold_samples(const Tensor& t, int dim) {
   const Tensor moved = movedim(t, 0, dim);
   Dims sizes;
@@ -55,7 +55,7 @@ Tensor fold_samples(const Tensor& t, int dim) {
   }
   return reshape(moved, sizes);
 }
-// Splits the samples off dim `dim` of the result and moves them to dim 0.
+// Splits the batch dim of vmap off dim `dim` of the result and moves it to dim 0.
 Tensor unfold_samples(const Tensor& t, int dim, int64_t samples) {
   Dims sizes;
   for (int i = 0; i < t.dim(); ++i) {
@@ -198,7 +198,7 @@ struct ConvOp {
       const Tensor y = conv(fold_samples(c.samples(x), 0), w, b, o);
       return c.give(unfold_samples(y, 0, c.size()));
     }
-    const bool shared = !c.batched(x) && o.groups == 1;  // all samples' kernels see the same input
+    const bool shared = !c.batched(x) && o.groups == 1;  // all samples see the same input
     const Tensor in = shared ? x : fold_samples(c.all_samples(x), 1);
     if (!shared) o.groups = checked_mul(o.groups, c.size());
     const Tensor bias = b.defined() ? fold_samples(c.all_samples(b), 0) : b;

@@ -12,7 +12,8 @@ class RunningStats {
   bool any() const noexcept { return mean_.defined() || var_.defined(); }
   // Raises if either of them cannot be written for an input `x`; called before the first write.
   void check_writable(const Tensor& x) const;
-  // True if the weights are batched at a level at which the statistics, which depend only on the
+  // True if the weights are batched at a vmap level at which the statistics, which depend only on
+  // the input, are not.
   // input, are not.
   bool lack_samples_of(const Tensor& w, const Tensor& b) const noexcept;
   // Sets running = (1 - momentum) running + momentum value for both; `var` is over `count` values.

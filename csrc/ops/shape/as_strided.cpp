@@ -107,7 +107,7 @@ struct AsStrided {
     return make_view(x, sizes, strides, static_cast<char*>(x->storage->data) + at * x.itemsize());
   }
   // Takes the same region of every sample's memory, which ends at the sample's last element.
-  // Samples that share memory are expanded first, since each needs its own gradient.
+  // Samples that share memory are laid out separately, since each needs its own gradient.
   static void batch(BatchCall& c) {
     const Tensor& x = c.arg(0).tensor();
     check_strides("as_strided", c.arg(1).ints(), c.arg(2).ints());

@@ -87,7 +87,7 @@ Positions quantile_positions(const Tensor& x, int dim, std::span<const double> q
   return p;
 }
 
-// The weights as a function of q: in a row of n elements, q moves the rank by (n - 1) q.
+// The weights as a function of q: the rank is q (n - 1) in a row of n elements.
 struct QuantileWeight {
   static constexpr OpSpec spec{"_quantile_weight", "q, weight, steps, dim", kInternal | kSorting,
                                "Weights of a quantile's upper elements.", "none: quantile"};
@@ -158,7 +158,8 @@ std::vector<double> quantile_fractions(const Tensor& q, const Tensor& x) {
   return {wide.data<double>(), wide.data<double>() + wide.numel()};
 }
 
-// Calls run(x, dim, keepdim) for all samples of x at once; the result has `q_dims` leading quantile
+// Calls run(x, dim, keepdim) for the whole batch of x; the result has `q_dims` leading quantile
+// dims.
 // dims.
 template <class F>
 void quantile_of_samples(BatchCall& c, int q_dims, const F& run) {

@@ -76,7 +76,7 @@ void each_result(Result& r, auto&& f) {
     if (t.defined()) f(t);
 }
 
-// Turns results with their samples in dim 0 into batched tensors.
+// Turns results with the batch in dim 0 into batched tensors.
 void wrap_results(const BatchCall& c) {
   each_result(c.out(), [&](Tensor& t) { t = make_batched(t, 0, c.level().id); });
 }
@@ -88,7 +88,7 @@ int highest_rank(const BatchCall& c) {
   return rank;
 }
 
-// A 0-dim operand has lower priority in type promotion; the samples' dim would hide that.
+// A 0-dim operand has lower priority in type promotion; the batch dim would hide that.
 void promote_operands(const BatchCall& c, Changed& args) {
   ResultType type;
   DType first = DType::Bool;
@@ -136,8 +136,8 @@ bool wrapped_dims(const Value& v, bool list, int rank, Dims& out) {
   return true;
 }
 
-// Shifts dims past the samples' dim. False if the op must report an error itself, or if the call
-// has a different meaning, such as a reduction over all dims.
+// Shifts dims past the batch dim. False if the op must report an error itself, or if the call has a
+// different meaning, such as a reduction over all dims.
 bool shift_dims(const BatchCall& c, int rank, Changed& args) {
   const BatchRule& rule = c.record().facts.batch;
   rank += rule.new_dims;
@@ -172,7 +172,7 @@ bool omits_dim(const BatchCall& c) {
   return false;
 }
 
-// If the reduced dim of the rows was kept, restores all dims of the samples with size 1.
+// If the reduced dim of the rows was kept, restores all dims of a sample with size 1.
 void keep_dims(const BatchCall& c, int rank) {
   const Dims ones(static_cast<size_t>(rank), 1);
   each_result(c.out(), [&](Tensor& t) {
@@ -243,7 +243,7 @@ Tensor stacked(const BatchCall& c, const std::vector<Tensor>& samples) {
   return make_batched(stack(samples, 0), 0, c.level().id);
 }
 
-// Stacks the samples' results into one: copies non-tensor parts from sample 0, stacks the tensors.
+// Combines the samples' results: stacks the tensors, and copies everything else from sample 0.
 void stack_results(const BatchCall& c, std::vector<Result>& samples) {
   Result& out = c.out();
   out = samples[0];
@@ -331,7 +331,7 @@ bool any_tangent_samples(const OpRecord& r, const Value* args, const VmapLevel& 
   each_tensor(r, args, [&](size_t, const Tensor& t) { any |= has_tangent_samples(t, level.id); });
   return any;
 }
-// Gives a value for each sample to tensors that have a tangent for each sample.
+// Makes a tensor batched if its tangent is batched.
 void lift_tangents(const VmapLevel& level, Changed& args) {
   args.map([&](const Tensor& t) {
     return has_tangent_samples(t, level.id)
