@@ -22,9 +22,9 @@ class COGRAD_API BatchCall {
   bool batched(const Tensor& t) const noexcept { return batch_level(t) == level_.id; }
   // Returns the physical tensor of `t` with the batch in dim 0, or `t` itself if it is not batched.
   Tensor samples(const Tensor& t) const { return batched(t) ? samples_first(t) : t; }
-  // Like samples(), but expands a tensor that is not batched, without copying it.
+  // Returns samples(t), but expands a tensor that is not batched, without copying it.
   Tensor all_samples(const Tensor& t) const;
-  // Like samples(), with `rank` dims after the batch dim; missing ones are inserted with size 1.
+  // Returns samples(t) with `rank` dims after the batch dim; missing ones are inserted with size 1.
   // Returns `t` itself if it is not batched, since it broadcasts.
   Tensor aligned(const Tensor& t, int rank) const;
   // Sets the result: `whole` is its physical tensor, with the batch in dim `dim`.
@@ -48,7 +48,7 @@ inline Dims with_samples(int64_t n, IntList sizes) {
 }
 }  // namespace detail
 
-// The batching rule of an op that returns a number for each x[i]: merges the batch dim into dim 0.
+// Batches an op that returns a number for each x[i] by merging the batch dim into dim 0.
 template <class Op>
 void give_each(BatchCall& c) {
   const Tensor x = c.samples(c.arg(0).tensor());

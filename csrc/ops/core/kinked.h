@@ -11,14 +11,14 @@ namespace detail {
 COGRAD_API Tensor kinked_gradient(Tensor grad, const Node& node, size_t input);
 }
 
-// In backward: connects the gradient of input `input` to this input with a derivative of zero.
+// Connects the gradient of input `input` in a backward to this input, with a derivative of zero.
 inline Tensor kinked(const CtxBase& ctx, Tensor grad, size_t input = 0) {
   if (!thread_state.grad_enabled || !grad.defined()) [[likely]]
     return grad;
   return detail::kinked_gradient(std::move(grad), *ctx.node(), input);
 }
 
-// The same for a composition: the gradient of the returned tensor depends on `x` with derivative 0.
+// Returns `x` for a composition: its gradient then depends on `x` with a derivative of zero.
 COGRAD_API Tensor kinked(const Tensor& x);
 
 }  // namespace cograd

@@ -51,7 +51,7 @@ class CtxBase {
  public:
   // True if a node is being recorded; otherwise save() does nothing.
   bool recording() const noexcept { return node_ != nullptr; }
-  // In backward: true if this run needs input i's gradient. In forward: true if a run may need it.
+  // True if input i's gradient is needed: in this run in backward, possibly in some run in forward.
   bool needs(size_t i) const noexcept {
     if (args_ != nullptr) return args_->needs(i);
     return node_ != nullptr && i < node_->edges().size() && node_->edges()[i].node != nullptr;
@@ -70,7 +70,7 @@ class CtxBase {
       return empty(sizes, dtype);
     return out_target(sizes, dtype);
   }
-  // Like out(sizes, dtype), but a new tensor takes its order of dims from the inputs' strides.
+  // Returns out(sizes, dtype), but a new tensor takes its order of dims from the inputs' strides.
   Tensor out(IntList sizes, DType dtype, std::span<const Tensor* const> inputs);
   // Returns the tensor that an in-place call writes, or null.
   const Tensor* inplace_target() const noexcept { return inplace_ ? target_ : nullptr; }
@@ -92,7 +92,7 @@ class CtxBase {
   // Returns what to save for `t` in an in-place call: a clone if `t` is the target, whose memory is
   // about to be overwritten; a tensor with the current history if it shares the target's; else `t`.
   Tensor kept(const Tensor& t);
-  // In a call under hooks: packs `slot` if the saved tensor `t` is an argument or a view of one.
+  // Packs `slot` in a call under hooks if the saved tensor `t` is an argument or a view of one.
   void pack_argument(SavedTensor& slot, const Tensor& t) const;
   Node* node_ = nullptr;
   BackwardArgs* args_ = nullptr;
@@ -121,7 +121,7 @@ class Ctx : public CtxBase {
   void save_output(const Tensor& t, uint32_t output_nr = 0);
   // Returns saved tensor i after checking that no in-place write has changed it.
   Tensor saved(int i) const;
-  // In backward: true if the gradient may itself be differentiated. Backward must then use
+  // True in backward if the gradient may itself be differentiated. Backward must then use
   // differentiable ops, not saved intermediate results or loops over values.
   bool differentiated() const noexcept;
 
@@ -234,7 +234,7 @@ class OpNode final : public Node {
   }
 };
 
-// "leaky_relu" -> "LeakyReluBackward0"
+// Converts "leaky_relu" to "LeakyReluBackward0".
 COGRAD_API std::string camel_backward(const char* op_name);
 template <class Op>
 std::string OpNode<Op>::node_name(const char* op_name) {
@@ -465,7 +465,7 @@ auto marked_inference(F&& f) {
 
 // Copies `result` into `target` if the op did not write it itself; checks shape and casting.
 void finish_target(const OpSpec& op, const Tensor& target, const Tensor& result, bool inplace);
-// Like finish_target under transforms: uses copy_, which transforms handle.
+// Does what finish_target does, under transforms: it uses copy_, which transforms handle.
 void copy_result(const OpSpec& op, const Tensor& target, const Tensor& result);
 // Raises if out= would lose a gradient, or if a tensor in it overlaps itself or partially overlaps
 // an argument. It may be identical to an argument unless kOutApart or kOutIsInput forbids it.
@@ -572,7 +572,7 @@ typename detail::Traits<Op>::Out apply(const Args&... args) {
   }
 }
 
-// The in-place form: `self` is the first argument and receives the result.
+// Runs the in-place form: `self` is the first argument and receives the result.
 template <class Op, class... Args>
 void apply_inplace(const Tensor& self, std::span<const Value> values, const Args&... args) {
   static_assert(!detail::ordered<Op>(), "ops with an UnsignedRule have no in-place form");

@@ -21,7 +21,7 @@ namespace cograd {
   Tensor name(const Tensor& a, const TensorOrScalar& b, const TensorOrScalar& c);
 #include "ops/elementwise/elementwise.def"
 #undef COGRAD_ROW
-// a ** b; a scalar operand selects the row for that case.
+// Computes a ** b; a scalar operand selects the row for that case.
 Tensor pow(const TensorOrScalar& a, const TensorOrScalar& b);
 
 // For real inputs, abs and sgn are the ordinary ops, and conj and real return the tensor itself.
@@ -68,7 +68,8 @@ Tensor log_softmax(const Tensor& x, int64_t dim);
 Tensor mm(const Tensor& a, const Tensor& b);
 Tensor bmm(const Tensor& a, const Tensor& b);
 Tensor matmul(const Tensor& a, const Tensor& b);
-// op(a) op(b) on the last two dims with broadcast batch dims; op transposes where the flag is set.
+// Returns op(a) op(b) over the last two dims, with broadcast batch dims; op transposes if its flag
+// is set.
 Tensor matmul_t(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b);
 
 // Constants, which have no gradient.

@@ -50,7 +50,7 @@ Tensor binary_op(CtxBase& ctx, kernels::BinaryOp op, const TensorOrScalar& a,
 Tensor ternary_op(CtxBase& ctx, kernels::TernaryOp op, const TensorOrScalar& a,
                   const TensorOrScalar& b, const TensorOrScalar& c, Rule rule, const char* name,
                   const kernels::ElementParams* params = nullptr);
-// where(cond, a, b): cond is bool; a and b are promoted together.
+// Returns where(cond, a, b): cond is bool; a and b are promoted together.
 Tensor where_op(CtxBase& ctx, const Tensor& cond, const TensorOrScalar& a, const TensorOrScalar& b);
 
 // Returns gx from a fused gradient kernel over g and the saved tensors, which have g's shape and

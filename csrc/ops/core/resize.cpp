@@ -22,7 +22,7 @@ int64_t bytes_needed(const char* op, const Tensor& t, IntList sizes) {
   return checked_add(offset, bytes);
 }
 
-// Only memory that no other tensor uses may move, because tensors hold pointers into it.
+// Raises if the storage cannot grow: it is external, or other tensors hold pointers into it.
 void check_resizable(const char* op, const Storage* s, int64_t nbytes) {
   COGRAD_CHECK(s->kind != 2, "Trying to resize storage that is not resizable: ", op, "() needs ",
                nbytes, " bytes, but its external storage has ", s->nbytes);
@@ -47,7 +47,7 @@ bool unchanged(const Tensor& t, const Tensor& before) {
   return is_set_to(t, before) && t.dtype() == before.dtype();
 }
 
-// A warning handler may run code that changes the tensors, so compare before writing anything.
+// Warns, then raises if the warning's handler ran code that changed the tensors.
 void warn_of_resize(const char* op, const Tensor& out, const Tensor& result) {
   const Tensor out_before = Tensor::steal(out->alias());
   const Tensor result_before = Tensor::steal(result->alias());

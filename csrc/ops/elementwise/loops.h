@@ -271,7 +271,7 @@ constexpr KernelFn choose() {
     return kernel<Op, T, R, First>;
 }
 
-// A kernel whose second input is a scalar: the hot case x * 2.
+// Runs a row whose second input is a scalar: the hot case x * 2.
 template <class Op, class T>
 void scalar_kernel(char* const* ptrs, int64_t n) {
   auto* out = reinterpret_cast<T*>(ptrs[0]);
@@ -309,7 +309,7 @@ void scalar_or_loop(char* const* ptrs, const int64_t* strides, int64_t n, const 
   loop<choose<Op, T, R, T>(), kLayout<Op, T, R, T, Form::plain>>(ptrs, strides, n, params);
 }
 
-// 16-bit rows where one operand may be a float32 scalar.
+// Runs a 16-bit row where one operand may be a float32 scalar.
 template <KernelFn kKernel, const Layout& kLayout>
 void narrow_loop(char* const* ptrs, const int64_t* strides, int64_t n, const void* params) {
   const auto* p = static_cast<const ElementParams*>(params);

@@ -91,7 +91,7 @@ struct FloatLoop<Forward_sqrt> {
 
 constexpr int kRows = static_cast<int>(UnaryOp::kCount);
 
-// The loops of pow_scalar for exponents that do not map to another row.
+// Makes the loops of pow_scalar for exponents that do not map to another row.
 constexpr Table<2> make_pow() {
   Table<2> t{};
   Loops<Forward_pow_scalar, false>::fill(t.loops[0]);

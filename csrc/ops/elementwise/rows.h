@@ -57,7 +57,7 @@ constexpr Doc with_kinks(Doc d) {
   d.kinked = true;
   return d;
 }
-// An op of cograd.special: a function with out=, reached through that module.
+// Describes an op of cograd.special: a function with out=, reached through that module.
 constexpr Doc special(const char* text, uint32_t constants = 0) {
   Doc d(text, kInternal);
   d.forms = kOut;

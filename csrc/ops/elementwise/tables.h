@@ -118,7 +118,7 @@ COGRAD_API LoopFn unary_backward_loop(UnaryOp op, DType t) noexcept;
 // gradient, g, then those of a, b, y that its saves column names, in this order.
 COGRAD_API LoopFn binary_backward_loop(BinaryOp op, int which, DType t) noexcept;
 
-// Relative cost of one element, for run_loop's cost_per_element.
+// Return the relative cost of one element, for run_loop's cost_per_element.
 COGRAD_API int unary_cost(UnaryOp op) noexcept;
 COGRAD_API int binary_cost(BinaryOp op) noexcept;
 COGRAD_API int ternary_cost(TernaryOp op) noexcept;

@@ -119,7 +119,7 @@ struct Region {
 
 // Applies a finished basic index to x: one view and one node.
 COGRAD_API Tensor index_view(const Tensor& x, const BasicIndex& index);
-// For slices that run backwards: x with dims flipped, and target = flipped value, broadcast.
+// Used for slices that run backwards: x with dims flipped, and target = flipped value, broadcast.
 COGRAD_API Tensor index_backwards(const Tensor& x, IntList dims);
 COGRAD_API void set_backwards(const Tensor& target, IntList dims, const Tensor& value);
 // Returns zeros of r.base_sizes with g in the region; differentiable.
@@ -136,9 +136,10 @@ COGRAD_API void index_put_(const Tensor& self, TensorList indices, const Tensor&
                            bool accumulate = false);
 COGRAD_API void masked_fill_(const Tensor& self, const Tensor& mask, const TensorOrScalar& value);
 
-// Adjoint of masked_select: zeros of `sizes` with g's elements, in order, where mask is true.
+// Returns zeros of `sizes` with g's elements, in order, where mask is true: masked_select's
+// adjoint.
 Tensor masked_select_grad(const Tensor& g, const Tensor& mask, IntList sizes);
-// Adjoint of gather, sort and topk: zeros of `sizes` with g added at `index` along dim.
+// Returns zeros of `sizes` with g added at `index` along dim: the adjoint of gather, sort and topk.
 Tensor gather_grad(const Tensor& g, int dim, const Tensor& index, IntList sizes);
 
 // A result whose form depends on the arguments: one tensor, or a tuple of them.
@@ -160,7 +161,7 @@ struct Unboxed<Results> {
 
 // Returns an int32 or int64 index as int64; raises RuntimeError for other dtypes.
 Tensor index64(const Tensor& index, const char* op);
-// Like index64, but accepts any dtype if there are no elements, as torch's gather and scatter do.
+// Returns index64(index), but accepts any dtype if there are no elements, as gather and scatter do.
 Tensor index64_if_any(const Tensor& index, const char* op);
 // Returns the tensor that an op which changes part of `self` writes: the in-place target if it is
 // suitable, else a copy of self. Replaces inputs among `read` that share its memory by copies.

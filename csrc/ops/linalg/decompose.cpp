@@ -207,8 +207,8 @@ struct QrOp {
   }
 
  private:
-  // (gQ + Q sym(M)) R^-H, where M = R gR^H - gQ^H Q and sym(M) mirrors its lower triangle; the
-  // diagonal of R is real.
+  // Returns (gQ + Q sym(M)) R^-H, where M = R gR^H - gQ^H Q and sym(M) mirrors its lower triangle;
+  // the diagonal of R is real.
   static Tensor of_tall(const Tensor& q, const Tensor& r, const Tensor& gq, const Tensor& gr) {
     const Tensor m = matmul_nh(r, triu(gr)) - matmul_hn(gq, q);
     const Tensor right = gq + matmul(q, mirrored(m));

@@ -21,7 +21,7 @@ Tensor vector_norm(const Tensor& x, double p, std::optional<IntList> dims, bool 
 // ("linalg.inv") and `arg` ("A").
 void check_matrix(const char* name, const Tensor& x, const char* arg = "A");
 void check_square(const char* name, const Tensor& x, const char* arg = "A");
-// Like check_square for any dtype.
+// Raises unless x is a batch of square matrices of any dtype.
 void check_square_of_any(const char* name, const Tensor& x, const char* arg = "A");
 // Raises LinAlgError for the first non-zero element of `info`, an int32 tensor with one element per
 // matrix; text(info) describes the failure.

@@ -31,7 +31,7 @@ kernels::ConvShape shape_of(IntList x, IntList w, IntList out, const ConvOptions
   return s;
 }
 
-// 16-bit floats are computed in float32.
+// Returns x as the kernels need it: contiguous, with 16-bit floats converted to float32.
 Tensor operand(const Tensor& x) {
   return x.defined() ? raw_contiguous(raw_cast(x, wide_dtype(x.dtype()))) : x;
 }

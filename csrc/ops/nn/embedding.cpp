@@ -39,7 +39,7 @@ struct EmbeddingGrad {
                                 padding, by_freq, out.bytes());
     return out;
   }
-  // The transpose: looks rows of g up again, skipped and scaled in the same way.
+  // Looks rows of g up again, skipped and scaled in the same way: the transpose.
   static void backward(Ctx<EmbeddingGrad>& ctx, const Tensor& g);
 };
 

@@ -96,7 +96,7 @@ ResampleDim linear(int64_t in, int64_t out, bool align_corners, double given) {
   return table.take();
 }
 
-// Keys' cubic convolution kernel with parameter a, at distance d.
+// Returns Keys' cubic convolution kernel with parameter a, at distance d.
 double cubic_weight(double d, double a) {
   d = std::abs(d);
   if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
@@ -117,7 +117,7 @@ ResampleDim cubic(int64_t in, int64_t out, bool align_corners, double given) {
   return table.take();
 }
 
-// Lanczos' window with three lobes, at distance d.
+// Returns Lanczos' window with three lobes, at distance d.
 double lanczos_weight(double d) {
   const double x = std::numbers::pi * d;
   if (x == 0) return 1;

@@ -19,7 +19,7 @@ struct ClassState {
   Dims target_sizes;
 };
 
-// The target must have the input's shape without classes; torch has a message for each rank.
+// Raises unless the target has the input's shape without classes; torch has a message per rank.
 void check_target_shape(const Tensor& x, const Tensor& t) {
   if (x.dim() == 1)
     COGRAD_CHECK_VALUE(t.dim() == 0 || (t.dim() == 1 && t.size(0) == 1),
@@ -42,7 +42,8 @@ void check_target_shape(const Tensor& x, const Tensor& t) {
   COGRAD_CHECK(fits, "Expected target size ", to_string(expected), ", got ", to_string(t.sizes()));
 }
 
-// The input is (C), (N, C) or (N, C, ...); the target is the same without C, or (1) for (C).
+// Raises unless the input is (C), (N, C) or (N, C, ...) and the target the same without C; for (C)
+// the target may be (1).
 void check_classes(const Tensor& x, const Tensor& t, const Tensor& weight) {
   COGRAD_CHECK_VALUE(x.dim() >= 1, "Expected 1 or more dimensions (got ", x.dim(), ")");
   const bool batched = x.dim() > 1;

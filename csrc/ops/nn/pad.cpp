@@ -85,7 +85,7 @@ struct ConstantPad {
     raw_copy(to, from);
     return out;
   }
-  // If nothing is added, copies the remaining part and keeps the input's memory order.
+  // Copies the remaining part if nothing is added, and keeps the input's memory order.
   static Tensor cut(const Tensor& x, IntList pad) {
     Tensor left = x;
     for (size_t k = 0; k < pad.size() / 2; ++k) {

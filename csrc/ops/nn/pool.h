@@ -19,7 +19,7 @@ PoolArgs pool_args(const char* op, size_t n, IntList kernel, IntList stride, Int
 Dims pool_sizes(const char* op, IntList in, const PoolArgs& a);
 // Raises unless x is (N, C, *) or (C, *) with n further dims; only N may be 0.
 void check_pool_input(const char* op, const Tensor& x, size_t n);
-// Like the above, but all dims before `nonempty_from` may be empty.
+// Does the same, but lets all dims before `nonempty_from` be empty.
 void check_pool_input(const char* op, const Tensor& x, size_t n, int nonempty_from);
 // Returns the sizes of an adaptive pooling's result; raises unless they and x have n dims.
 Dims adaptive_sizes(const char* op, const Tensor& x, IntList output_size, size_t n,

@@ -99,7 +99,7 @@ inline void fill_uniform(const Tensor& out, Generator* g, double lo, double hi) 
         kernels::mt_uniform(out.dtype(), data, n, s, lo, hi);
       });
 }
-// Each part of a complex number has half of the variance; the mean is real.
+// Fills complex tensors part by part: each part has half of the variance, and the mean is real.
 inline void fill_normal(const Tensor& out, Generator* g, double mean, double std) {
   if (is_complex(out.dtype()))
     return fill_parts(out, [&](const Tensor& parts) {

@@ -115,7 +115,7 @@ Complex<double> contiguous_sum(const Tensor& x) {
   return total;
 }
 
-// A complex sum is a sum over real parts; the dim of the two parts is kept.
+// Reduces complex elements; a sum is a sum over real parts, and the dim of the two parts is kept.
 Tensor run_complex(ReduceOp op, const Tensor& x, DimMask mask, bool keepdim, DType out_type) {
   const GradGuard no_grad(false);
   const Tensor values = detach(x);
@@ -406,7 +406,7 @@ struct Prod {
 };
 COGRAD_OP(Prod)
 
-// As in torch, an empty list of dims reduces no dims here: it converts elements to truth values.
+// Reduces to truth values. As in torch, an empty list of dims reduces none of them here.
 Tensor logical(ReduceOp op, const Tensor& x, const std::optional<IntList>& dims, bool keepdim) {
   const DType t = x.dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;
   return run(op, x, dims && dims->empty() ? 0 : dim_mask(x, dims), keepdim, t);

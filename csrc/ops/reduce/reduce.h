@@ -52,7 +52,7 @@ Tensor split_among_ties(const Tensor& g, const Tensor& x, const Tensor& y, DimMa
 // Returns out[.., j, ..] = x[.., index[.., j, ..], ..] along dim. index is int64 with entries in
 // range and has x's other dims; if it lacks dim, one element is picked.
 Tensor take_along(const Tensor& x, int dim, const Tensor& index);
-// Transpose of take_along: returns zeros of `sizes` with g added at the indices.
+// Returns zeros of `sizes` with g added at the indices: the transpose of take_along.
 Tensor put_along(const Tensor& g, int dim, const Tensor& index, IntList sizes);
 // Computes s[k] = a[k] + b[k] * s[k + 1] (k - 1 unless reverse) along dim; undefined b means ones.
 Tensor linear_recurrence(const Tensor& a, const Tensor& b, int dim, bool reverse);

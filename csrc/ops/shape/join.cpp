@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMemcpyBytes = 1 << 17;  // larger results use the threaded copy
 
-// A legacy rule of torch: an empty 1-d tensor can be joined with any shape and is skipped.
+// True for an empty 1-d tensor: torch's legacy rule joins it with any shape by skipping it.
 bool skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
 // Copies the parts along `dim` into `out`; all have out's other sizes.

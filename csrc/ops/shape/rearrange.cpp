@@ -129,7 +129,8 @@ struct Rot90 {
   }
 
  private:
-  // Applied to a copy with no other owner: not a view, so that the result can have the op's
+  // Swaps dims of a copy with no other owner. It makes no view, so that the result can have the
+  // op's history.
   // history.
   static Tensor turned(const Tensor& x, int a, int b) {
     Dims sizes(x.sizes()), strides(x.strides());
@@ -140,7 +141,7 @@ struct Rot90 {
 };
 COGRAD_OP(Rot90)
 
-// Every dim moves as up to two blocks; each bit of `mask` selects the block of one dim.
+// Moves every dim as up to two blocks; each bit of `mask` selects the block of one dim.
 void raw_roll(const Tensor& out, const Tensor& x, IntList shifts, IntList dims) {
   for (uint64_t mask = 0; mask < uint64_t{1} << dims.size(); ++mask) {
     Tensor from = x;

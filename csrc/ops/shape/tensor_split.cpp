@@ -15,7 +15,7 @@ int check_tensor_split(const Tensor& x, int64_t dim) {
   return wrap_dim(dim, x.dim());
 }
 
-// The first size % sections parts are one element longer.
+// Splits into `sections` parts, of which the first size % sections are one element longer.
 std::vector<Tensor> split_sections(const Tensor& x, int64_t sections, int64_t dim) {
   const int d = check_tensor_split(x, dim);
   COGRAD_CHECK(sections > 0, "number of sections must be larger than 0, got ", sections);

@@ -112,7 +112,7 @@ struct QuantileWeight {
   }
 };
 
-// For a scalar q the dim is dropped (or kept as 1); for a 1-d q the quantiles become the first dim.
+// Drops the dim for a scalar q (or keeps it as 1); for a 1-d q the quantiles become the first dim.
 Tensor quantile_of(const Tensor& input, std::span<const double> q, bool q_scalar,
                    const Tensor& q_tensor, std::optional<int64_t> dim, bool keepdim,
                    std::string_view interpolation, bool ignore_nan) {

@@ -88,7 +88,8 @@ int highest_rank(const BatchCall& c) {
   return rank;
 }
 
-// A 0-dim operand has lower priority in type promotion; the batch dim would hide that.
+// Casts operands of several dtypes to the result's dtype first: a 0-dim operand has lower priority
+// in type promotion, which the batch dim would hide.
 void promote_operands(const BatchCall& c, Changed& args) {
   ResultType type;
   DType first = DType::Bool;
@@ -172,7 +173,7 @@ bool omits_dim(const BatchCall& c) {
   return false;
 }
 
-// If the reduced dim of the rows was kept, restores all dims of a sample with size 1.
+// Restores all dims of a sample with size 1 if the reduced dim of the rows was kept.
 void keep_dims(const BatchCall& c, int rank) {
   const Dims ones(static_cast<size_t>(rank), 1);
   each_result(c.out(), [&](Tensor& t) {

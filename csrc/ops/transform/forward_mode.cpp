@@ -117,7 +117,7 @@ void TangentCall::by_replacing(uint32_t parameters, uint32_t left_out, Result& t
   call_transformed(r_, values.data(), tangent);
 }
 
-// An opaque argument may hold geometry that was computed for the strides of the values.
+// False if an opaque argument may hold geometry for strides that the tangents do not have.
 bool TangentCall::fits_opaque() const {
   bool opaque = false, same_strides = true;
   for (const ArgInfo& a : r_.args) opaque |= a.kind == ArgKind::Opaque;
@@ -225,7 +225,7 @@ void TangentCall::by_node(Result& out) const {
   if (!innermost_asks) pack_saved(*node.get());  // hooks see all tangents of what is saved
 }
 
-// Forward over reverse: gives the node's saved outputs their tangents.
+// Gives the node's saved outputs their tangents, for forward over reverse.
 void TangentCall::keep_tangents_of_outputs(Node& node, std::span<const Tensor> outputs) {
   for (size_t i = 0; i < node.num_saved(); ++i) {
     const SavedTensor* s = node.saved_slot(i);
