@@ -113,9 +113,8 @@ void* system_alloc(size_t n) {
 }  // namespace
 
 void* small_alloc_slow(size_t size_class) {
-  const bool can_throw = take_thread_locals();
-  // What runs at a thread's end is noted in memory of its own, without which the process ends.
-  if (kKeeps && !small_pool.registered && can_throw && has_memory(kNote)) {
+  // Registering what runs at a thread's end allocates, and a failure there ends the process.
+  if (take_thread_locals() && kKeeps && !small_pool.registered && has_memory(kNote)) {
     thread_local PoolReaper reaper;
     (void)reaper;
     small_pool.registered = true;
