@@ -151,12 +151,17 @@ def looks_like(test, item, own):
     return item
 
 
-def each_sample(cases, names="record,sample", dtypes=(None,)):
+def one_of_each(cases):
+    """The first sample of each record."""
+    return list({id(c.values[0]): c for c in reversed(cases)}.values())[::-1]
+
+
+def each_sample(cases, names="record,sample", dtypes=(None,), together=False):
     """Makes a test of single samples into one of records, which runs all of a record's samples.
 
     `cases` are tuples of the values of `names`; a test with a parameter `dtype` is also called with
     each of `dtypes`, which may be a function of the record. It returns False where the sample says
-    nothing: one of them must say something.
+    nothing: one of them must say something. `together` makes a single item.
     """
     names = names.split(",")
     by_record = {}
@@ -177,6 +182,8 @@ def each_sample(cases, names="record,sample", dtypes=(None,)):
             if "dtype" in given:
                 group = [values | {"dtype": d} for values in group for d in made]
             params.append(pytest.param([Case(values) for values in group], id=record["name"]))
+        if together:
+            params = [pytest.param([case for p in params for case in p.values[0]], id="all")]
         own = [inspect.Parameter("cases", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
         own += [p for n, p in given.items() if n not in (*names, "dtype")]
         return pytest.mark.parametrize("cases", params)(looks_like(test, item, own))

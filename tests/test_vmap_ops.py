@@ -4,7 +4,7 @@
 import warnings
 
 import pytest
-from op_items import each_sample
+from op_items import each_sample, one_of_each
 from op_samples import CASES, DERIVATIVES, SIZE, Samples, close, floats, reference, subsets
 
 import cograd as torch
@@ -51,8 +51,7 @@ def gradients(p):
     return run
 
 
-@each_sample(DERIVATIVES)
-def test_vmap_of_grad(record, sample):
+def vmap_of_grad(record, sample):
     p = Samples(record, sample)
     if not any(p.differentiable):
         pytest.skip("nothing to differentiate by")
@@ -85,8 +84,7 @@ def tangents(p):
     return run
 
 
-@each_sample(DERIVATIVES)
-def test_vmap_of_jvp(record, sample):
+def vmap_of_jvp(record, sample):
     p = Samples(record, sample)
     if not any(p.differentiable):
         pytest.skip("nothing to differentiate by")
@@ -104,6 +102,20 @@ def test_vmap_of_jvp(record, sample):
             raise
     for a, b in zip(got, want, strict=True):
         close(a, b)
+
+
+# test_transform_ops maps cograd.func's grad and jvp, which are these, over every sample.
+@each_sample(one_of_each(DERIVATIVES), together=True)
+def test_vmap_of_grad_and_jvp(record, sample):
+    vmap_of_grad(record, sample)
+    vmap_of_jvp(record, sample)
+
+
+@pytest.mark.nightly
+@each_sample(DERIVATIVES)
+def test_vmap_of_grad_and_jvp_of_every_sample(record, sample):
+    vmap_of_grad(record, sample)
+    vmap_of_jvp(record, sample)
 
 
 @each_sample(DERIVATIVES)
