@@ -109,7 +109,6 @@ class Report:
                 self.close()
 
     def close(self):
-        __tracebackhide__ = True
         if self.failed:
             count = len(self.failed) + len(self.skipped) + self.passed
             head = f"{len(self.failed)} of {count} failed"

@@ -106,15 +106,24 @@ def vmap_of_jvp(record, sample):
 
 # test_transform_ops maps cograd.func's grad and jvp, which are these, over every sample.
 @each_sample(one_of_each(DERIVATIVES), together=True)
-def test_vmap_of_grad_and_jvp(record, sample):
+def test_vmap_of_grad(record, sample):
     vmap_of_grad(record, sample)
+
+
+@each_sample(one_of_each(DERIVATIVES), together=True)
+def test_vmap_of_jvp(record, sample):
     vmap_of_jvp(record, sample)
 
 
 @pytest.mark.nightly
 @each_sample(DERIVATIVES)
-def test_vmap_of_grad_and_jvp_of_every_sample(record, sample):
+def test_vmap_of_grad_of_every_sample(record, sample):
     vmap_of_grad(record, sample)
+
+
+@pytest.mark.nightly
+@each_sample(DERIVATIVES)
+def test_vmap_of_jvp_of_every_sample(record, sample):
     vmap_of_jvp(record, sample)
 
 
