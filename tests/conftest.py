@@ -58,6 +58,16 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(skip)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Without the garbage collector: tens of thousands of items are made, and none is dropped."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def light_collections():
     """Leaves what pytest holds out of collections: with 50,000 items each takes half a second."""
