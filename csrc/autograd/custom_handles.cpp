@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of custom functions that run on handles: the core sees the memory behind them.
+// Calls of custom functions that accept batched tensors: the graph is built on the physical
+// tensors.
 #include <algorithm>
 
 #include "autograd/custom_function.h"
@@ -56,7 +57,7 @@ void CustomCall::finish_handles(std::span<Tensor> outputs, const Declared& decla
   }
 }
 
-// --- the samples of a node's tensors -----------------------------------------------------------
+// --- vmap levels of a node's tensors -------------------------------------------------------------
 
 Tensor SampleFrames::strip(const Tensor& t, SampleChain& chain) {
   Tensor at = t;
@@ -111,7 +112,7 @@ Dims in_front(int64_t n, IntList sizes) {
   return out;
 }
 
-// All of `samples` in dim 0, zero but for the first.
+// Returns `samples` samples in dim 0: `t` first, then zeros.
 Tensor in_first(const Tensor& t, int64_t samples) {
   Tensor zeros = autograd_ops.zeros(in_front(samples, t.sizes()), t.dtype());
   if (samples == 0) return zeros;

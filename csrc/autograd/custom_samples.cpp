@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls with samples of a vmap: by the user's rule, or sample by sample and stacked.
+// Calls on batched tensors: by the user's vmap rule, or sample by sample with stacked results.
 #include "autograd/custom_samples.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ void tell_of_loop(const SampledCall& f) {
                            f.rule_to_write()));
 }
 
-// Whether a derivative is asked for that the outputs of a rule do not have.
+// True if a derivative of the inputs is needed but an output of the rule has no history or tangent.
 bool loses_derivative(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   const auto recorded = [](const Tensor& t) {
     return thread_state.grad_enabled && requires_grad(memory_of(t));
@@ -36,7 +36,7 @@ bool loses_derivative(std::span<const Tensor> inputs, std::span<const Tensor> ou
 std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<const Tensor> wholes,
                              std::span<const SampleDim> dims, std::vector<SampleDim>& out_dims);
 
-// `t` with its samples in `dim`, below the handles of later vmaps.
+// Returns `t` batched at `level` with the batch dim `dim`. Wrappers of later vmaps stay outside.
 Tensor with_level(const Tensor& t, int dim, LevelId level) {
   if (batch_level(t) <= level) return make_batched(t, dim, level);
   return make_batched(with_level(samples_first(t), dim + 1, level), 0, batch_level(t));
@@ -85,7 +85,7 @@ std::vector<Tensor> by_rule(SampledCall& f, const VmapLevel& level,
   return outputs;
 }
 
-// The outputs of one sample after the other.
+// Calls the function for one sample after the other and stacks the outputs.
 class Loop {
  public:
   Loop(SampledCall& f, const VmapLevel& level, std::span<const Tensor> inputs)
@@ -118,7 +118,7 @@ class Loop {
       sample.push_back(wholes_[i].defined() ? autograd_ops.select(wholes_[i], 0, b) : inputs_[i]);
       versions.push_back(inputs_[i].defined() ? inputs_[i]->current_version() : 0);
     }
-    std::optional<HiddenVmap> alone;  // where random numbers raise, the level has to see them
+    std::optional<HiddenVmap> alone;  // not with Randomness::Error: random ops must see the level
     if (level_.randomness != Randomness::Error) alone.emplace(level_.id);
     std::vector<Tensor> out = f_.call(sample);
     alone.reset();
@@ -158,10 +158,10 @@ class Loop {
   const VmapLevel& level_;
   std::span<const Tensor> inputs_;
   std::vector<Tensor> wholes_;
-  std::vector<size_t> returned_;  // by output: the input that it is
+  std::vector<size_t> returned_;  // for each output: the index of the input that it is
 };
 
-// A rule as a call on one sample of an outer vmap.
+// A vmap rule, called on one sample of an outer vmap.
 class RuleOfOne final : public SampledCall {
  public:
   RuleOfOne(SampledCall& rule, const VmapLevel& level, std::span<const SampleDim> dims,
@@ -192,7 +192,7 @@ std::vector<uint32_t> versions_of(std::span<const Tensor> list) {
   return out;
 }
 
-// A rule that reads values gets one sample of the outer vmaps at a time.
+// Calls the rule on all samples of the outer vmaps, or on one at a time if the rule reads values.
 std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<const Tensor> wholes,
                              std::span<const SampleDim> dims, std::vector<SampleDim>& out_dims) {
   const LevelId outer = highest_batch_level(wholes);
@@ -200,7 +200,7 @@ std::vector<Tensor> run_rule(SampledCall& f, const VmapLevel& level, std::span<c
   if (f.rule_takes_samples()) {
     try {
       return f.call_rule(level, wholes, dims, out_dims);
-    } catch (const ReadsSamples&) {  // below
+    } catch (const ReadsSamples&) {  // runs sample by sample below
     }
   }
   const VmapLevel around = vmap_level(outer, f.name().c_str());
