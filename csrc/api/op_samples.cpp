@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registered ops called with samples of a vmap: by their `batch`, or sample by sample.
+// Calls of registered ops with batched tensors: by the op's `batch`, or sample by sample.
 #include "api/op_call.h"
 
 namespace cograd::api {
@@ -82,7 +82,7 @@ class OpSamples final : public SampledCall {
     called_ = true;
     return tensors_of(one);
   }
-  // What the last call gave, with these in the places of its tensors.
+  // Returns the result of the last call with its tensors replaced by these.
   Result result_with(std::vector<Tensor> tensors) {
     std::vector<Tensor*> slots;
     add_slots(result_, slots);
@@ -91,7 +91,7 @@ class OpSamples final : public SampledCall {
   }
 
  private:
-  // The arguments with other tensors in their places.
+  // A copy of the arguments with their tensors replaced.
   struct Given {
     SmallVec<Value, 8> values;
     std::vector<std::vector<Tensor>> lists;

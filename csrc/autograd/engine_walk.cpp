@@ -81,7 +81,7 @@ Run::~Run() {
 bool Run::claim(Node* n) {
   uint64_t seen = n->run.load(std::memory_order_acquire);
   if (seen == id_) return false;
-  if (!side_.empty() && side_.contains(n)) return false;  // also if the run that had it has ended
+  if (!side_.empty() && side_.contains(n)) return false;  // even if its other run has ended by now
   if ((seen == 0 || !active_runs().active(seen)) &&
       n->run.compare_exchange_strong(seen, id_, std::memory_order_acq_rel)) {
     n->books.reset();
