@@ -77,8 +77,8 @@ class OpSamples final : public SampledCall {
     call_foreign(op_, given.values.data(), one);
     if (!called_) result_ = one;
     COGRAD_CHECK(same_numbers(result_, one), "vmap: ", name(),
-                 " gave a number, or another value that is no Tensor, that differs from sample to "
-                 "sample; return a Tensor");
+                 " returned a number, or another value that is not a Tensor, that differs between "
+                 "samples; return a Tensor");
     called_ = true;
     return tensors_of(one);
   }

@@ -266,8 +266,8 @@ void guard_tangents(const ForeignOp& op, const Value* values, cograd_results_s& 
           NotImplemented,
           !is_differentiable(t.dtype()) || (transformed(t) && tangent_of(t, level->id()).defined()),
           "forward AD through op '", op.qualified,
-          "': it computes on its own and has neither a jvp nor a backward to take the tangent "
-          "from. Register one of them: cograd.library.register_jvp(\"",
+          "': it computes without recording and has neither a jvp nor a backward to derive the "
+          "tangent from. Register one of them: cograd.library.register_jvp(\"",
           op.qualified,
           "\", jvp) with jvp(ctx, *input_tangents), or register_autograd; in C++ an "
           "autograd::Function with `static variable_list jvp(AutogradContext* ctx, variable_list "

@@ -150,8 +150,8 @@ void AccumulateGrad::backward(BackwardArgs& args) {
   if ((variable_->flags & kRequiresGrad) == 0) return;
   COGRAD_CHECK(
       !is_batched(args.grads[0]),
-      "vmap: backward() has a gradient for each sample for a tensor that is the same for all "
-      "of them. Use cograd.func.grad, or requires_grad_() on what the function got.");
+      "vmap: backward() computed one gradient per sample for a leaf that all samples share. Use "
+      "cograd.func.grad, or call requires_grad_() on the arguments of the vmapped function.");
   if (args.grads[0].defined()) accumulate(std::move(args.grads[0]), args.create_graph);
   if (extra_or_null() == nullptr) return;
   for (const HookEntry& h : hooks_of(*this, &NodeExtra::accumulate_hooks)) {

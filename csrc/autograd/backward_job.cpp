@@ -64,9 +64,9 @@ std::vector<Tensor> BackwardJob::run() {
   request.roots = roots_.list();
   request.inputs = inputs_.list();
   COGRAD_CHECK(!lone_inputs_ || !batched_roots_ || request.accumulate, who_,
-               "inside of a vmap the gradient of a tensor that is the same for all samples is "
-               "wanted, of a result that each sample has its own of: use cograd.func.grad, or "
-               "expand() the tensor over the samples");
+               "inside of a vmap, the gradient of a batched result with respect to a tensor that "
+               "all samples share is not supported: use cograd.func.grad, or expand() the tensor "
+               "over the samples");
   std::vector<Tensor> found = run_backward(std::move(request));
   for (size_t i = 0; i < found.size(); ++i)
     if (handles_[i].defined() && found[i].defined()) found[i] = batched_like(handles_[i], found[i]);

@@ -63,7 +63,7 @@ LevelId enter_vmap(int64_t size, Randomness randomness) {
 
 void leave_vmap(LevelId id) {
   COGRAD_CHECK(!my_vmaps().empty() && my_vmaps().back().id == id,
-               "vmap: the level that is left is not the innermost one");
+               "vmap: the vmap level to leave is not the innermost one");
   my_vmaps().pop_back();
   --thread_state.vmaps;
   open_levels.fetch_sub(1, std::memory_order_relaxed);
@@ -110,9 +110,8 @@ const Tensor& whole_of(const Tensor& handle) {
   COGRAD_CHECK(is_sample_of(*handle.impl(), *m.whole.impl(), m.batch_dim),
                "vmap: the data, dtype, shape or strides of a tensor were replaced while a vmap ran "
                "over it: a sample of shape ",
-               to_string(handle.sizes()), " is none of the tensor of shape ",
-               to_string(m.whole.sizes()),
-               " any more. Change the tensor before the vmap, or after.");
+               to_string(handle.sizes()), " no longer matches the tensor of shape ",
+               to_string(m.whole.sizes()), ". Change the tensor before or after the vmap.");
   return m.whole;
 }
 int batch_dim(const Tensor& handle) { return meta_of_handle(handle).batch_dim; }

@@ -280,8 +280,8 @@ void CustomCall::finish_wholes(std::span<Tensor> outputs, const Declared& declar
     Tensor& t = outputs[i];
     if (!t.defined()) continue;
     COGRAD_CHECK(!is_batched(t), "vmap: ", node_.function_name(),
-                 ".forward returned a tensor with samples of a vmap that none of its arguments "
-                 "has: it uses a tensor from outside of it. Give that to apply() as an argument.");
+                 ".forward returned a batched tensor, but no argument is batched by that vmap: it "
+                 "uses a tensor that is not an argument. Pass that tensor to apply().");
     const bool made_here = t->base == nullptr && !is_input(t.impl());
     t = join(std::move(t), static_cast<uint32_t>(i), views, declared);
     if (thread_state.inference && made_here) t->flags |= kInference;
@@ -312,7 +312,7 @@ void CustomCall::check_dirty(const Declared& declared, const Impls& outputs) con
 void CustomCall::check_dirty_view(const Tensor& t, const Impls& outputs) const {
   check_inplace(t, node_.function_name().c_str(), true);
   COGRAD_CHECK(is_input(t.impl()), node_.function_name(),
-               ": forward marked a view dirty that is none of its tensor arguments");
+               ": forward marked a view dirty that is not one of its tensor arguments");
   const auto tensors = std::count_if(outputs.begin(), outputs.end(),
                                      [](const TensorImpl* o) { return o != nullptr; });
   COGRAD_CHECK(tensors == 1,

@@ -8,11 +8,12 @@
 namespace cograd {
 
 void CustomCall::fail_samples() const {
-  detail::fail(ErrorKind::NotImplemented, "vmap: ", node_.function_name(),
-               " is called on a Tensor that has a value for each sample, and its description says "
-               "neither how to make the call again for one sample (the entry `call`) nor how to "
-               "make it for all (the entry `batch`). Add one, or register it as an op "
-               "(COGRAD_LIBRARY, cograd.library), which vmap runs sample by sample.");
+  detail::fail(
+      ErrorKind::NotImplemented, "vmap: ", node_.function_name(),
+      " got a batched Tensor, but its description has neither an entry `call`, which makes "
+      "the call for one sample, nor an entry `batch`, which makes it for all. Add one, or "
+      "register the function as an op (COGRAD_LIBRARY, cograd.library), which vmap runs "
+      "sample by sample.");
 }
 
 TensorImpl* CustomCall::memory_of_input(TensorImpl* handle) {

@@ -44,15 +44,16 @@ Tensor with_level(const Tensor& t, int dim, LevelId level) {
 
 Tensor checked_output(const SampledCall& f, const VmapLevel& level, const Tensor& t, int64_t dim,
                       size_t i) {
-  COGRAD_CHECK_INDEX(dim >= -t.dim() && dim < t.dim(), f.name(), ": the vmap rule gave out_dim ",
-                     dim, " for output ", i, ", which has ", t.dim(), " dims");
+  COGRAD_CHECK_INDEX(dim >= -t.dim() && dim < t.dim(), f.name(),
+                     ": the vmap rule returned out_dim ", dim, " for output ", i, ", which has ",
+                     t.dim(), " dims");
   const int at = static_cast<int>(dim < 0 ? dim + t.dim() : dim);
-  COGRAD_CHECK_VALUE(t.size(at) == level.size, f.name(), ": the vmap rule gave output ", i,
+  COGRAD_CHECK_VALUE(t.size(at) == level.size, f.name(), ": the vmap rule returned output ", i,
                      " of shape ", to_string(t.sizes()), " with out_dim ", dim, ", expected ",
                      level.size, " samples there");
-  COGRAD_CHECK(batch_level(t) != level.id, f.name(), ": the vmap rule gave output ", i,
-               " that has samples of this vmap already: what a rule uses must be among its "
-               "arguments");
+  COGRAD_CHECK(batch_level(t) != level.id, f.name(), ": the vmap rule returned output ", i,
+               ", which is already batched by this vmap: it uses a tensor that is not an argument. "
+               "Pass that tensor as an argument");
   return with_level(t, at, level.id);
 }
 
@@ -126,8 +127,8 @@ class Loop {
       COGRAD_CHECK(wholes_[i].defined() || !inputs_[i].defined() ||
                        inputs_[i]->current_version() == versions[i],
                    "vmap: ", f_.name(), " wrote its tensor argument ", i,
-                   " in place, which is the same for all samples, but computes a value for each of "
-                   "them. Give it a clone for each sample: expand it before, or write a vmap rule");
+                   " in place, but all samples share that tensor. expand() and clone() it over the "
+                   "samples before the call, or write a vmap rule");
     if (b == 0) returned_.assign(out.size(), inputs_.size());
     for (size_t i = 0; b == 0 && i < out.size(); ++i)
       for (size_t k = 0; k < sample.size(); ++k)
@@ -145,7 +146,8 @@ class Loop {
     if (some == column.end()) return {};
     for (const Tensor& t : column)
       COGRAD_CHECK(batch_level(t) != level_.id, "vmap: a result of ", f_.name(),
-                   " has samples already: what it uses of them must be among its arguments");
+                   " is already batched: it uses a batched tensor that is not an argument. Pass "
+                   "that tensor as an argument");
     for (const Tensor& t : column)
       COGRAD_CHECK(t.defined() && same(t.sizes(), column[0].sizes()), "vmap: output ", i, " of ",
                    f_.name(), " has a shape that depends on the values: ",
@@ -217,17 +219,18 @@ std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs)
     std::vector<Tensor> outputs = by_rule(f, level, inputs);
     if (f.non_differentiable() || !loses_derivative(inputs, outputs)) return outputs;
     COGRAD_CHECK(before == versions_of(inputs), "vmap: the vmap rule of ", f.name(),
-                 " computes on its own and writes an argument, so that its derivative is not "
-                 "known. Make the rule of operations, or of the function itself on all samples");
-    warn_once(detail::concat("vmap: the vmap rule of ", f.name(),
-                             " computes on its own, so where a derivative is asked for the samples "
-                             "run one by one. Make the rule of operations, or of the function "
-                             "itself on all samples."));
+                 " computes without recording and writes an argument, so that its derivative is "
+                 "not known. Write the rule with ops, or call the function itself on all samples");
+    warn_once(
+        detail::concat("vmap: the vmap rule of ", f.name(),
+                       " computes without recording, so where a derivative is needed the "
+                       "samples run one by one. Write the rule with ops, or call the function "
+                       "itself on all samples."));
   } else {
     tell_of_loop(f);
   }
   COGRAD_CHECK(level.size > 0, "vmap: ", f.name(),
-               " runs sample by sample, and there is no sample. Add\n", f.rule_to_write());
+               " runs sample by sample, but the batch has size 0. Add\n", f.rule_to_write());
   return Loop(f, level, inputs).run();
 }
 

@@ -30,8 +30,8 @@ class LinearityCheck {
   void raise_unless_linear(const CustomNode& node) const {
     if (!(std::abs(difference_) > std::exp2(-digits_ / 2.0) * size_)) return;  // also with NaNs
     detail::fail(ErrorKind::Runtime, "forward AD through ", node.function_name(),
-                 ": there is no jvp, and the tangent cannot be had from backward, which is not "
-                 "linear in the gradient that it is given (it may clip or normalise it). Add\n",
+                 ": there is no jvp, and the tangent cannot be derived from backward, which is not "
+                 "linear in the gradient that it gets (it may clip or normalise it). Add\n",
                  node.jvp_to_write());
   }
 
@@ -103,8 +103,8 @@ std::vector<Tensor> call_backward(Node& node, std::span<const Tensor> given,
 [[noreturn]] void fail_opaque(Node& node, size_t input) {
   const auto* custom = dynamic_cast<const CustomNode*>(&node);
   detail::fail(ErrorKind::Runtime, "forward AD through ", node.name(),
-               ": there is no jvp, and the tangent cannot be had from backward: the gradient that "
-               "it gave for input ",
+               ": there is no jvp, and the tangent cannot be derived from backward: the gradient "
+               "that it returned for input ",
                input,
                " was computed without recording (on data pointers, in NumPy, under no_grad or "
                "once_differentiable). Write that backward in recorded operations",

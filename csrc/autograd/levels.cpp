@@ -196,9 +196,10 @@ Tensor tangent_of(const Tensor& t, LevelId level) {
   const LevelsBelow mask(level);
   // Not cached: other threads may be reading `t` too, and the base may get another tangent.
   Tensor part = part_for_view(t.impl(), value);
-  COGRAD_CHECK(part.defined(),
-               "forward AD: the tangent of a view, made before its base got one, cannot be told as "
-               "elements of the base share memory. Make the view afterwards, of a clone().");
+  COGRAD_CHECK(
+      part.defined(),
+      "forward AD: the tangent of a view that was made before its base got one is not "
+      "known, as elements of the base share memory. Make the view afterwards, of a clone().");
   return part;
 }
 
@@ -233,8 +234,8 @@ void give_samples(const Tensor& t, const std::shared_ptr<TangentLevel>& level,
     const uint32_t known = part != nullptr && part->value().defined() ? 2 : 1;
     if (memory_of(old)->storage->refs.load(std::memory_order_relaxed) > known)
       refuse_samples(
-          "forward AD inside of a vmap: a tangent with samples is written into a tensor whose "
-          "tangent has none, and is shared by views. Write into a clone() instead.");
+          "forward AD inside of a vmap: a batched tangent is written into a tensor whose tangent "
+          "is not batched and is shared by views. Write into a clone() instead.");
   } else {
     old = autograd_ops.zeros(owner.sizes(), owner.dtype());
   }

@@ -314,8 +314,8 @@ static void check_tangent_stays(const Tensor& t, const TensorImpl* s) {
                    same(t.strides(), s->strides()),
                "forward AD: x.data = y: x, of shape ", to_string(t.sizes()), " and dtype ",
                dtype_name(t.dtype()),
-               ", has a tangent or is a view of what has one; y must have its shape, strides and "
-               "dtype, got ",
+               ", has a tangent or is a view of a tensor that has one; y must have its shape, "
+               "strides and dtype, got ",
                to_string(s->sizes()), " and ", dtype_name(s->dtype),
                ". Give the new values a tangent of their own by make_dual().");
 }

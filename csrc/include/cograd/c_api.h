@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The C interface of cograd, for other languages and for the C++ headers in this directory. Objects
- * are opaque pointers. Functions return a status and never throw. Those that return a status return
- * COGRAD_TYPE_ERROR if a required pointer is NULL, and COGRAD_VALUE_ERROR if a number of elements
- * cannot fit in memory (for example a negative number). */
+/* The C interface of cograd, for other languages and for cograd's C++ headers. Objects are opaque
+ * pointers; release each new reference to a tensor by cograd_tensor_release. Functions never throw.
+ * Those that return a status return COGRAD_TYPE_ERROR if a required pointer is NULL, and
+ * COGRAD_VALUE_ERROR if a number of elements cannot fit in memory (for example a negative number).
+ */
 #ifndef COGRAD_C_API_H
 #define COGRAD_C_API_H
 #include <stddef.h>

@@ -44,7 +44,7 @@ class Objects {
   }
   // Adds a holder to an object and returns its number, which stays the same while it has a holder.
   int64_t hold(std::shared_ptr<T> object) {
-    COGRAD_CHECK(!name_.empty(), "an object of a class that class_ did not register");
+    COGRAD_CHECK(!name_.empty(), "the class of this object was not registered with class_");
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = numbers_.find(object.get());
     if (known != numbers_.end()) {

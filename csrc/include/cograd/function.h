@@ -354,13 +354,13 @@ void hand_out(const FunctionState<Tag>& st, const char* name, variable_list& gra
   for (size_t i = 0; i < grads.size(); ++i) {
     if (i >= expected) {
       if (grads[i].defined())
-        check_count(false, "; that at position " + std::to_string(i) +
-                               " is for none: it has fewer arguments");
+        check_count(false,
+                    "; the gradient at position " + std::to_string(i) + " belongs to no argument");
       continue;
     }
     if (!st.is_tensor[i]) {
       COGRAD_CHECK(!grads[i].defined(), "function ", name, " returned a gradient at position ", i,
-                   ", but that argument is no tensor: ", st.arguments());
+                   ", but that argument is not a tensor: ", st.arguments());
       continue;
     }
     if (at < n) out[at++] = grads[i].release();
@@ -443,14 +443,14 @@ struct Function {
                   "this Function has no `static variable_list backward(AutogradContext* ctx, "
                   "variable_list grads)`, which returns one gradient per argument of forward");
     static_assert(ext::HasJvp<T>::value || !ext::NamesJvp<T>::value,
-                  "jvp is to be `static variable_list jvp(AutogradContext* ctx, variable_list "
+                  "jvp must be `static variable_list jvp(AutogradContext* ctx, variable_list "
                   "tangents)`, which returns one tangent per output of forward");
     using Call = ext::SampledCall<T,
                                   std::decay_t<decltype(X::forward(std::declval<AutogradContext*>(),
                                                                    std::forward<Args>(args)...))>,
                                   std::remove_cv_t<std::remove_reference_t<Args>>...>;
     static_assert(Call::has_vmap || !ext::NamesVmap<T>::value,
-                  "vmap is to be `static std::pair<Output, int64_t> vmap(const VmapInfo& info, "
+                  "vmap must be `static std::pair<Output, int64_t> vmap(const VmapInfo& info, "
                   "const InDims& in_dims, <the arguments of forward>)`");
     static_assert(!Call::has_vmap || !ext::TakesSamples<T>::value,
                   "this Function has both a vmap and generate_vmap_rule: remove one");
