@@ -53,8 +53,7 @@ BackwardJob make_job(const char* who, const cograd_tensor* roots, const cograd_t
   return job;
 }
 
-// Runs the job without the Python lock (if this thread holds it): nodes and hooks take it when
-// needed.
+// Runs the job without the Python lock, which nodes and hooks take when they need it.
 std::vector<Tensor> run(BackwardJob& job) {
   if (reading_graphs_here()) return job.run();
   const Unlocked lock;

@@ -61,8 +61,7 @@ class UserNode final : public CustomNode {
   std::vector<Tensor> call_jvp(std::vector<Tensor> tangents) override;
 
  private:
-  // State from begin to finish. Holds references on the tensors, because results are compared with
-  // them.
+  // State from begin to finish. It owns the tensors, because results are compared with them.
   struct Open {
     explicit Open(CustomNode& node) : call(node) {}
     SmallVec<Tensor, 2> inputs, saved;

@@ -126,8 +126,7 @@ class Written {
   bool tracked() const noexcept { return tracked_; }
   // True if differentiable ops wrote tensor i, so that its history is already right.
   bool recorded(size_t i) const { return maker(tensors_[i]) != makers_[i].get(); }
-  // Bumps the versions of tensors that were written through data pointers, which does not bump
-  // them.
+  // Bumps the versions of tensors whose version did not change: they were written by data pointer.
   void bump() const {
     for (size_t i = 0; i < tensors_.size(); ++i)
       if (tensors_[i]->current_version() == versions_[i]) tensors_[i]->bump_version();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Schemas of registered ops: a typed one, or names and defaults together with the kinds of a C++
-// signature.
+// Schemas of registered ops: typed, or names and defaults with the kinds of a C++ signature.
 #include <iterator>
 #include <optional>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// BackwardJob: collects and checks the roots, gradients and inputs of a backward, for callers in
-// any language.
+// BackwardJob: collects and checks roots, gradients and inputs of a backward, for any language.
 #pragma once
 #include <string>
 
@@ -11,8 +10,7 @@ namespace cograd {
 // A list of edges that owns a reference on each node.
 class OwnedEdges {
  public:
-  // Adds the edge that t's gradient flows to. False if there is none: t is a view made without
-  // recording.
+  // Adds the edge of t's gradient. False if there is none: t is a view made without recording.
   bool add(const Tensor& t) {
     const Edge e = gradient_edge(t.impl());
     if (e.node == nullptr) return false;

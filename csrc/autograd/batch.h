@@ -66,8 +66,7 @@ COGRAD_API Tensor batched_like(const Tensor& handle, const Tensor& whole);
 // Samples of levels at which only `handle` is batched are equal. At levels at which only `t` is
 // batched, the result stays batched.
 COGRAD_API Tensor whole_like(const Tensor& handle, const Tensor& t);
-// Returns `t` batched at every vmap level of this thread. Samples of an added level are equal and
-// share memory.
+// Returns `t` batched at all vmap levels of this thread. Samples of added levels share memory.
 COGRAD_API Tensor batched_over_all(const Tensor& t);
 // Returns `t` batched at its own levels and at those of `other`, in the same way.
 COGRAD_API Tensor batched_over_those_of(const Tensor& other, const Tensor& t);
@@ -87,8 +86,7 @@ COGRAD_API bool has_tangent_samples(const Tensor& t, LevelId level);
 // Returns `t`, which is not batched at `level`, expanded to `samples` in a new dim 0. The samples
 // are equal except for their tangents.
 COGRAD_API Tensor equal_samples(const Tensor& t, LevelId level, int64_t samples);
-// Thrown when an op cannot run on all samples at once; callers may fall back to one call per
-// sample.
+// Thrown when an op cannot run on all samples at once; callers may then call it per sample.
 class ReadsSamples : public Error {
  public:
   using Error::Error;

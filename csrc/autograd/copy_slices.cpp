@@ -117,8 +117,7 @@ void CopySlices::backward(BackwardArgs& args) {
   if (!fn_) detail::fail(ErrorKind::Runtime, "CopySlices: the graph has been cleared");
   const Tensor& g = args.grads[0];
   if (!g.defined()) return;
-  // The gradient may have another layout than the base: convert it, so that the view's strides
-  // apply.
+  // Convert the gradient to the base's layout, so that the view's strides apply.
   Tensor whole = autograd_ops.relayout(g, base_strides_);
   if (mixed() && complex_base_) whole = autograd_ops.parts_of_complex(whole);
   Tensor slice_grad[1] = {autograd_ops.clone(part_of(whole))};

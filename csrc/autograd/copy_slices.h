@@ -25,16 +25,14 @@ class CopySlices final : public Node {
   // Records `node`, the current grad_fn of the view that was written. The reference is weak because
   // `node` has an edge to this node.
   void follow(Node* node);
-  // Returns that node, or a new equivalent one if it is gone: the grad_fn of the output that `fn`
-  // saved.
+  // Returns that node, or an equivalent one if it is gone: the grad_fn of the output saved by `fn`.
   NodeRef view_node() const;
   void visit(GraphVisitor& v) const override;
   void clear() noexcept override;
 
  private:
   friend void stop_following(NodeExtra& extra) noexcept;
-  // Returns the written region of `whole`, which has the layout of the base or of its real and
-  // imaginary parts.
+  // Returns the written region of `whole`, laid out like the base or its real and imaginary parts.
   Tensor part_of(const Tensor& whole) const;
   bool mixed() const noexcept { return complex_base_ != complex_view_; }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of custom functions: connects inputs and outputs to the graph, and runs the node's
-// backward.
+// Calls of custom functions, which connect inputs and outputs to the graph; the node's backward.
 #include "autograd/custom_function.h"
 
 #include <algorithm>
@@ -16,8 +15,7 @@ bool contains(std::span<TensorImpl* const> list, const TensorImpl* t) noexcept {
   return std::find(list.begin(), list.end(), t) != list.end();
 }
 
-// Returns a view of all of `t`, so that an input that forward returned unchanged becomes a new
-// tensor.
+// Returns a view of all of `t`, to return an unchanged input as a new tensor.
 Tensor whole_view(const Tensor& t) { return alias_strided(t, t.sizes(), t.strides(), t.bytes()); }
 
 void set_view_kind(const Tensor& t, uint32_t kind) noexcept {
@@ -182,8 +180,7 @@ void CustomNode::visit(GraphVisitor& v) const {
 }
 
 namespace {
-// Raises if a dual level around this rule needs the tangent of an intermediate result, which is
-// unknown.
+// Raises if a dual level around this rule needs the unknown tangent of an intermediate result.
 void check_level(const CustomNode& owner, const std::string& what) {
   const LevelId level = owner.called_at();
   if (level == 0 || level >= thread_state.ceiling) return;
@@ -338,8 +335,7 @@ void CustomCall::check_unmarked_writes(const Declared& declared) const {
   }
 }
 
-// Returns the output for an input that forward returned unchanged: a view of it, whose grad_fn is
-// the node.
+// Returns the output for an input that forward returned unchanged: a view with the node as grad_fn.
 Tensor CustomCall::join_input(const Tensor& t, uint32_t nr) {
   Tensor v = whole_view(t);
   if (!joins_) return v;

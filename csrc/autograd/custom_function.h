@@ -60,15 +60,13 @@ class COGRAD_API CustomNode : public Node {
   virtual bool takes_samples() const { return false; }
   // The declaration of the jvp to write, "static ... jvp(...)", for messages that ask for one.
   virtual std::string jvp_to_write() const = 0;
-  // Returns `g` with a history that raises when differentiated, as `g` was computed without
-  // recording.
+  // Returns `g`, which was computed without recording, with a history that raises in backward.
   Tensor once_differentiable(const Tensor& g) const;
 
  protected:
   // Calls the user's backward on args.grads and fills args.out by set_gradient.
   virtual void call_backward(BackwardArgs& args) = 0;
-  // Calls the user's jvp: returns the outputs' tangents, given the inputs' (undefined where there
-  // is none).
+  // Calls the user's jvp with the inputs' tangents (undefined: none); returns those of the outputs.
   virtual std::vector<Tensor> call_jvp(std::vector<Tensor> tangents);
   // Checks and stores the gradient of an input; `index` is the gradient's position in messages.
   void set_gradient(BackwardArgs& args, size_t input, Tensor g, size_t index) const;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of custom functions that accept batched tensors: the graph is built on the physical
-// tensors.
+// Calls of custom functions with batched tensors: the graph is built on the physical tensors.
 #include <algorithm>
 
 #include "autograd/custom_function.h"

@@ -15,8 +15,7 @@ namespace cograd {
 // The batch dim of a tensor; none if the tensor is the same for all samples.
 using SampleDim = std::optional<int64_t>;
 
-// A call with some batched tensors. The layer for a language derives from it and calls the user's
-// code.
+// A call with batched tensors. The layer for a language derives from it and calls the user's code.
 class COGRAD_API SampledCall {
  public:
   virtual ~SampledCall() = default;
@@ -34,17 +33,14 @@ class COGRAD_API SampledCall {
   virtual std::vector<Tensor> call_rule(const VmapLevel& level, std::span<const Tensor> inputs,
                                         std::span<const SampleDim> dims,
                                         std::vector<SampleDim>& out_dims) = 0;
-  // Makes the call with other tensors in place of the inputs; outputs that are not tensors are
-  // undefined.
+  // Makes the call with other input tensors; outputs that are not tensors are undefined.
   virtual std::vector<Tensor> call(std::span<const Tensor> inputs) = 0;
 };
 
-// Saves the state of the random generator and returns a function that restores it. Set by the layer
-// above.
+// Saves the random generator's state; returns a function that restores it. Set by the layer above.
 COGRAD_API extern std::function<void()> (*keep_random_state)();
 
-// Makes the call for the innermost vmap level of the inputs; ops that it calls see the outer
-// levels.
+// Makes the call for the innermost vmap level of the inputs; ops in it see the outer levels.
 COGRAD_API std::vector<Tensor> call_samples(SampledCall& f, std::span<const Tensor> inputs);
 
 // The vmap levels of one tensor of a node, each with the batch dim in the tensor that this level

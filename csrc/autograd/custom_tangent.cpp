@@ -38,8 +38,7 @@ void CustomCall::find_levels() {
   recording_ = true;
 }
 
-// Makes backward compute gradients for inputs that have a tangent, whether or not they require
-// grad.
+// Makes backward compute gradients for inputs with a tangent, even if they do not require grad.
 void CustomCall::want_tangents() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     TensorImpl* t = inputs_[i];

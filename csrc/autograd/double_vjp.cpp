@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Computes the JVP of an operation as the VJP of its VJP: backward is linear in the gradient it
-// gets.
+// Computes the JVP of an operation as the VJP of its VJP, as backward is linear in its gradient.
 #include "autograd/double_vjp.h"
 
 #include <algorithm>
@@ -16,9 +15,8 @@ Pairing (*real_pairing)(const Tensor&, const Tensor&) = nullptr;
 
 namespace {
 
-// Checks that a backward h is linear in u: then <v, h(u)> = <u, t>, where t is the gradient of <v,
-// h(u)> with respect to u. For another h, such as one that clips gradients, the tangent would be
-// silently wrong.
+// Checks that a backward h is linear in u: then <v, h(u)> = <u, t> for the gradient t of <v, h(u)>
+// with respect to u. If it is not (it clips gradients, say), the tangent would be silently wrong.
 class LinearityCheck {
  public:
   void add(const Tensor& a, const Tensor& b, double sign) {

@@ -140,9 +140,8 @@ Tensor* slot_of(const NodeExtra& extra, const NodeExtra::Retained& r) {
   return nullptr;
 }
 
-// Adds gradients to the .grad of tensors that retain it. Computes each sum without the lock, and
-// again if another run changed the slot meanwhile. Stores copies, which later in-place additions do
-// not touch.
+// Adds gradients to .grad of tensors that retain it. Computes sums without the lock, and again if
+// another run changed .grad meanwhile. Stores copies, as gradient buffers are added to in place.
 void store_retained(const Run& run, Node& n, const NodeExtra& extra, std::span<Tensor> grads) {
   std::vector<NodeExtra::Retained> list;
   {

@@ -53,9 +53,8 @@ struct Unlocked {
   }
 };
 
-// Held by a run that works on graphs without the interpreter lock, from the release of the lock
-// until it is taken again. The constructor waits while the cycle collector reads graphs on another
-// thread.
+// Held by a run that works on graphs without the interpreter lock, from its release until it is
+// taken again. The constructor waits while the cycle collector reads graphs on another thread.
 class COGRAD_API UnlockedRun {
  public:
   UnlockedRun() noexcept;

@@ -6,11 +6,10 @@
 
 namespace cograd {
 
-// True if this thread entered all its vmaps before the function with this number began: the
-// function's backward then runs while these vmaps are open.
+// True if the function with this number runs on this thread, which entered all its vmaps before the
+// function began: the function's backward then runs while these vmaps are open.
 bool function_within_vmaps(uint32_t number) noexcept;
-// True if `t` is, or depends on, an input that the innermost function is differentiated with
-// respect to.
+// True if `t` is, or depends on, an input of the innermost function (set_function_inputs()).
 COGRAD_API bool is_of_function(const Tensor& t);
 
 // In its scope the memory of `t` may be written even if the function captured it.

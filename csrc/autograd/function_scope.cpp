@@ -160,8 +160,7 @@ void append_functions(std::vector<uint32_t>& to) {
 }
 
 namespace {
-// Packs a result of scope_of() to cache it in a node. It is valid while the same function is the
-// innermost.
+// Packs a result of scope_of() for the cache; it is valid while the same function is innermost.
 uint64_t answer(uint32_t found) { return uint64_t{my_scopes().back().number} << 32 | found; }
 std::optional<uint32_t> known_scope(const Node& n) {
   const NodeExtra* extra = n.extra_or_null();

@@ -14,8 +14,7 @@ namespace cograd {
 // memory of `may_write` and tensors created from now on may be written in place.
 COGRAD_API void enter_function(std::span<const Tensor> may_write);
 COGRAD_API void leave_function() noexcept;
-// In its scope only the functions with these numbers, of those that run on this thread, are
-// visible.
+// In its scope only those functions on this thread that have these numbers are visible.
 class OnlyFunctions {
  public:
   explicit OnlyFunctions(std::span<const uint32_t> numbers);
@@ -37,13 +36,11 @@ COGRAD_API uint32_t innermost_function() noexcept;
 void append_functions(std::vector<uint32_t>& to);
 // True if the function with this number still runs, on any thread.
 bool function_runs(uint32_t number) noexcept;
-// Returns the innermost function on this thread that is differentiated with respect to an input
-// that `n` depends on; 0 if there is none. Hooks on `n` are called in that function's backward
-// only.
+// Returns the innermost function on this thread with an input that `n` depends on; 0 if there is
+// none. A hook on `n` is called in that function's backward only.
 COGRAD_API uint32_t scope_of(Node& n);
-// True if this thread entered all its vmaps before the outermost function began (without a
-// function: if it is in no vmap): the graph recorded here is then differentiated while these vmaps
-// are open.
+// True if this thread has entered no vmap since the outermost function began (without a function:
+// if it is in no vmap). A graph recorded here is then differentiated while the same vmaps are open.
 COGRAD_API bool backward_within_vmaps() noexcept;
 // Raises if the innermost function captured `t`, so that `op` must not write it.
 COGRAD_API void check_captured(const Tensor& t, const char* op);
@@ -52,8 +49,8 @@ COGRAD_API void check_captured(const Tensor& t, const char* op);
 COGRAD_API Tensor recordable(const Tensor& t);
 // Returns the values of `t` with its visible tangents but without history.
 COGRAD_API Tensor without_history(const Tensor& t);
-// True if one of the tensors, or a tangent of one, depends on a leaf that requires grad and is not
-// in `apart_from`.
+// True if a tensor in `from`, or its tangent, depends on a leaf that requires grad, except for the
+// leaves in `apart_from`.
 COGRAD_API bool leads_to_leaf(std::span<const Tensor> from, std::span<const Tensor> apart_from);
 // Returns a result as the transform returns it. It keeps its history, and that of its tangents,
 // only if `keep` is set and it leads to a leaf that requires grad.

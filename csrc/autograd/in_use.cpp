@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The chains of running calls, one per thread, and the searches in them.
 #include "autograd/in_use.h"
 
 #include <pthread.h>

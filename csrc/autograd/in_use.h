@@ -59,8 +59,7 @@ class UnpacksSaved {
 };
 
 // Called before `t` gets other memory or another geometry: raises, naming `what`, if this thread is
-// inside a call that uses `t`. With `by_innermost` the innermost call makes the change and is
-// ignored.
+// inside a call that uses `t`. With `by_innermost` the innermost call makes the change, and may.
 COGRAD_API void check_not_in_use(const TensorImpl* t, const char* what, bool by_innermost);
 // True if a call on another thread uses `t`.
 COGRAD_API bool in_use_elsewhere(const TensorImpl* t) noexcept;

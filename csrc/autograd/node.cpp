@@ -123,9 +123,9 @@ void free_waiting(void*) noexcept {
   waiting = {};
 }
 
-// Makes pthreads free the array at the thread's end: this happens after all destructors of
-// thread_local objects, which may free graphs. A thread_local destructor is no alternative:
-// registering it without memory ends the process.
+// Makes pthreads free the array at the thread's end, after the destructors of thread_local objects,
+// which may free graphs (and again if another follows). A thread_local destructor is no
+// alternative: registering it without memory ends the process.
 void free_with_thread() noexcept {
   static const std::optional<pthread_key_t> key = [] {
     pthread_key_t made;

@@ -18,8 +18,7 @@ class NodeRef;
 class SavedTensor;
 struct NodeExtra;
 
-// Receives the references that a graph object owns, for the cycle collector: one call per
-// reference.
+// Receives each reference that a graph object owns, for the cycle collector.
 class GraphVisitor {
  public:
   virtual ~GraphVisitor() = default;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OpenTransforms: the transforms that are open on a thread, so that code can run later with only
-// these.
+// OpenTransforms: the open transforms of a thread, so that code can run later with only these.
 #pragma once
 #include "autograd/batch.h"
 #include "autograd/function_scope.h"

@@ -169,8 +169,7 @@ void pop_saved_hook() noexcept {
   release_hooks(top);
 }
 
-// Marks a pair of hooks as running: tensors saved by ops inside the hook go to the other hooks
-// only.
+// Marks hooks as running: tensors that are saved inside a hook go to the other hooks only.
 struct SavedHookInUse {
   SavedHookScope* scope;
   const SavedHookInUse* before = thread_state.hooks_in_use;
@@ -360,8 +359,7 @@ void PackedSlot::give_tangents(const Tensor& t) const {
       set_tangent(t, kept->level(), std::move(value));
 }
 
-// Returns the hooks' result, converted to the dtype of the original and, if that was dense, to its
-// layout.
+// Returns the hooks' result in the original's dtype and, if that was dense, in its layout.
 Tensor PackedSlot::unpacked_values(Node* owner) {
   Tensor t;
   const UnpacksSaved unpacks(owner);

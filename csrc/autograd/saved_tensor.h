@@ -15,8 +15,7 @@ class COGRAD_API Packed {
   // Returns the value if it is a tensor: an enclosing hook then packs it in turn and calls drop().
   virtual Tensor tensor() const { return {}; }
   virtual void drop() noexcept {}
-  // Returns the tensor: unpacked from `value` if an enclosing hook returned one, else from the
-  // stored value.
+  // Returns the tensor: unpacks `value` if an enclosing hook returned one, else the stored value.
   virtual Tensor unpack(const Tensor& value) = 0;
   virtual void visit(GraphVisitor&) const {}
 };
@@ -29,8 +28,7 @@ class COGRAD_API SavedHook {
 };
 
 // A scope of active hooks; the innermost pair is called. Reference-counted: a thread owns its
-// innermost scope, each scope owns the enclosing one, and a call owns the scope whose hook it
-// calls.
+// innermost scope, each scope owns the enclosing one, and a running hook's call owns its scope.
 struct SavedHookScope {
   std::shared_ptr<SavedHook> hook;
   SavedHookScope* outer;  // owned
@@ -86,8 +84,7 @@ class COGRAD_API SavedTensor {
     std::swap(is_output_, o.is_output_);
     std::swap(packed_state_, o.packed_state_);
   }
-  // Saves an input (or any tensor that is not an output of the saving node). Hooks see it at
-  // pack().
+  // Saves an input, or any tensor but an output of the saving node. Hooks see it at pack().
   void save(const Tensor& t) {
     if (t.defined()) {
       if ((t->flags & kInference) != 0) [[unlikely]]
@@ -122,8 +119,7 @@ class COGRAD_API SavedTensor {
   const Tensor& raw() const noexcept { return tensor_; }
   // The hooks' value of a slot with hooks; null otherwise.
   PackedSlot* packed_slot() const noexcept { return packed_state_ ? packed_ : nullptr; }
-  // Returns a packed copy of a slot without hooks. Works on a copy because the hook may change this
-  // slot.
+  // Returns a packed copy of a slot without hooks, because the hook may change this slot.
   SavedTensor with_hook(const std::shared_ptr<SavedHook>& hook) const;
   void visit(GraphVisitor& v) const {
     if (packed_state_) [[unlikely]]
@@ -161,8 +157,8 @@ COGRAD_API Tensor unpack_once(Node* owner, SavedTensor& s, size_t index, Backwar
 // Passes all tensors that `node` saved to the hooks of this thread.
 COGRAD_API void pack_saved(Node& node);
 
-// Returns an alias of `t` with its current grad_fn, which later writes to `t` do not replace; a
-// leaf that requires grad itself.
+// Returns an alias of `t` that keeps the current grad_fn even if `t` is written later. Returns `t`
+// itself if it is a leaf that requires grad.
 COGRAD_API Tensor with_history(const Tensor& t);
 // Returns a tensor to save in place of `t` for an op that needs the values that `t` has now: as in
 // torch, `t.data = y` affects a saved leaf, but it does not affect this view.

@@ -6,8 +6,8 @@
 
 namespace cograd {
 
-// A few tensors plus those of an enclosing set, compared by identity. Used for the arguments of an
-// op that count as requiring grad while its derivative is recorded.
+// A few tensors plus those of an enclosing set, compared by identity. It holds arguments of an op:
+// those that count as requiring grad, or those that saved-tensor hooks must see.
 class TensorSet {
  public:
   explicit TensorSet(const TensorSet* around) noexcept

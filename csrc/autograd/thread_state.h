@@ -29,8 +29,7 @@ struct ThreadState {
   const SavedHookInUse* hooks_in_use = nullptr;  // hooks that are running; they skip themselves
   LevelId ceiling = ~LevelId{0};       // tangents at this and at higher dual levels are hidden
   const CopySlices* slices = nullptr;  // the CopySlices whose backward is running
-  // Arguments of the next op that count as requiring grad, because a rule records it for its
-  // derivative.
+  // Arguments of the next op that count as requiring grad: a rule records it for its derivative.
   const TensorSet* wanted = nullptr;
 };
 extern constinit COGRAD_API thread_local ThreadState thread_state

@@ -23,8 +23,7 @@ constexpr const char* kAmbiguous =
     "don't want the inplace to be tracked) or both outside (if you want the inplace to be "
     "tracked).";
 
-// Raises torch's error if the view `t` may not be written, directly or, if `indirect`, through its
-// base.
+// Raises torch's error if the view `t` may not be written (`indirect`: through its base).
 void check_view_kind(const TensorImpl* t, bool indirect) {
   const uint32_t kind = t->flags & kViewKinds;
   if (kind == 0) return;

@@ -17,8 +17,7 @@ struct AutogradMeta {
   ~AutogradMeta();
 };
 
-// Operations that autograd itself needs; the ops layer fills in the table. All are differentiable
-// unless noted.
+// Operations that autograd itself needs, differentiable unless noted. The ops layer sets them.
 struct AutogradOps {
   Tensor (*add)(const Tensor&, const Tensor&);
   void (*add_)(const Tensor& into, const Tensor&);  // no history
@@ -35,8 +34,7 @@ struct AutogradOps {
   Tensor (*zeros)(IntList sizes, DType);
   Tensor (*ones)(IntList sizes, DType);
   Tensor (*as_strided)(const Tensor&, IntList sizes, IntList strides, int64_t offset);
-  // Returns `base` with a strided region (offset from its first element) replaced by `slice`; keeps
-  // strides.
+  // Returns `base`, in its layout, with a region (offset from its first element) set to `slice`.
   Tensor (*scatter_slice)(const Tensor& base, const Tensor& slice, IntList sizes, IntList strides,
                           int64_t offset);
   // Returns the same values laid out with the given strides.
@@ -61,8 +59,7 @@ inline bool has_maker(const TensorImpl* t) noexcept {
   return __atomic_load_n(&t->grad_fn, __ATOMIC_RELAXED) != nullptr;
 }
 COGRAD_API bool requires_grad_slow(const TensorImpl* t) noexcept;
-// True if gradients flow to `t`: it is a leaf that requires grad, a recorded result, or a view of
-// either.
+// True if gradients flow to `t`: a leaf that requires grad, a recorded result, or a view of one.
 inline bool requires_grad(const TensorImpl* t) noexcept {
   if ((t->flags & (kRequiresGrad | kBatched)) != 0)
     return (t->flags & kBatched) == 0 || requires_grad_slow(t);
@@ -73,8 +70,7 @@ inline bool requires_grad(const Tensor& t) noexcept {
 }
 
 COGRAD_API Node* grad_fn_of_view(TensorImpl* t);  // for a view or a batched tensor
-// Returns the grad_fn of `t`, renewed if `t` is a view whose base was written; borrowed, null for
-// leaves.
+// Returns grad_fn, renewed if `t` is a view whose base was written; borrowed, null for leaves.
 inline Node* grad_fn(TensorImpl* t) {
   if (t->base == nullptr && (t->flags & kBatched) == 0) [[likely]]
     return t->grad_fn;
@@ -122,8 +118,7 @@ inline void link_view(const Tensor& in, const Tensor& out) {
   if (thread_state.inference) out->flags |= kViewInference;
 }
 
-// Raises torch's errors if `t` may not be written in place now. `tracked` says that the write will
-// be recorded.
+// Raises torch's errors if `t` may not be written in place now; `tracked`: with recording.
 COGRAD_API void check_inplace(const Tensor& t, const char* op, bool tracked);
 // Called after an in-place write to `t` that `node` recorded as its output `nr`: sets the new
 // grad_fn of `t` and, through CopySlices, of its base. Takes a new reference on `node`. `edge` is
@@ -137,17 +132,14 @@ COGRAD_API void retain_grad(const Tensor& t);
 COGRAD_API Tensor detach(const Tensor& t);
 COGRAD_API Tensor variable_data(const Tensor& t);
 COGRAD_API void detach_(const Tensor& t);
-// Runs `t.data = source`: takes over memory and geometry; history, views and the count of writes
-// stay.
+// Runs `t.data = source`: replaces memory and geometry; keeps history, views and write count.
 COGRAD_API void set_data(const Tensor& t, const Tensor& source);
 
-// Registers a hook on the tensor's gradient; returns the node that holds the hook and sets the
-// hook's id.
+// Registers a hook on the tensor's gradient; returns the node that holds it, and sets its id.
 COGRAD_API NodeRef add_tensor_hook(const Tensor& t, std::shared_ptr<Hook> hook, uint64_t* id);
 
-// The node of a leaf, where every path ends: adds the gradient to the leaf's .grad. It is owned by
-// the leaf's AutogradMeta. References on the node count as references on the leaf, so the two form
-// no cycle.
+// The node of a leaf, where every path ends: adds the gradient to .grad. The leaf's AutogradMeta
+// owns it. References on it count as references on the leaf, so the two form no cycle.
 class COGRAD_API AccumulateGrad final : public Node {
  public:
   explicit AccumulateGrad(TensorImpl* variable) noexcept;

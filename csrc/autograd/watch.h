@@ -22,7 +22,7 @@ enum WatchModes : uint32_t {
   kWatchCallback = 64,  // before_write is called
   kWatchCaptures = 128  // a transformed function runs: writes to captured tensors raise
 };
-// Process-wide, as in torch: threads started later are watched too.
+// Applies to the whole process, as in torch: threads that start later are watched too.
 extern COGRAD_API constinit std::atomic<uint32_t> watch_modes;
 inline bool watching(uint32_t modes) noexcept {
   return (watch_modes.load(std::memory_order_relaxed) & modes) != 0;
@@ -50,7 +50,7 @@ inline void note_write(const Tensor& t, const char* op) {
   if (watching(kWatchAllWrites)) [[unlikely]]
     log_write(t, op);
 }
-// Returns the first write after version `version`, "add_() at train.py:12 in step"; "" if it was
+// Returns the first write after version `version`: "add_() at train.py:12 in step", or "" if it is
 // not logged.
 COGRAD_API std::string writer_of(const Tensor& t, uint32_t version);
 

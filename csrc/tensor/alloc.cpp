@@ -34,8 +34,7 @@ struct PoolReaper {
   }
 };
 
-// Under the address sanitizer nothing is kept for reuse, so that it sees every object and block
-// being freed.
+// Under the address sanitizer nothing is kept for reuse, so that it sees every free.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kKeeps = false;
 #else

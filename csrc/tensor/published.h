@@ -23,8 +23,7 @@ class Published {
       return *seen;
     return publish(make);
   }
-  // Returns the pointer and clears it. Only the thread with the last reference on the owner may
-  // call this.
+  // Returns the pointer and clears it. Only for the thread with the last reference on the owner.
   T* take() noexcept {
     T* p = *this;
     p_.store(nullptr, std::memory_order_relaxed);

@@ -91,8 +91,7 @@ struct COGRAD_API TensorImpl {
   }
   // Returns the number of in-place writes, as users see it.
   uint32_t write_count() noexcept { return version().load(std::memory_order_relaxed); }
-  // Returns the version that saved tensors compare: it also changes if the tensor gets data of
-  // another geometry.
+  // Returns the version that saved tensors compare; new data of another geometry changes it too.
   uint32_t current_version() noexcept {
     if (own_version == nullptr) [[likely]]
       return storage->version.load(std::memory_order_relaxed);
@@ -157,8 +156,7 @@ struct COGRAD_API TensorImpl {
 
  private:
   static TensorImpl* make_wide(DType dtype, int n);
-  // Allocates sizes and strides for n dims; null if the inline array suffices. Raises if n exceeds
-  // kMaxDims.
+  // Allocates sizes and strides; null if the inline array suffices. Raises if n exceeds kMaxDims.
   static int64_t* room_for(int n);
 };
 

@@ -38,12 +38,10 @@ using RangeFn = void (*)(void* context, int64_t lo, int64_t hi);
 // Rethrows the first exception of any chunk once every chunk in flight has ended.
 COGRAD_API void parallel_run(int64_t begin, int64_t end, int64_t grain, RangeFn fn, void* context);
 
-// Returns a / b rounded up, for a >= 0. It cannot overflow: an expanded tensor may have 2^63 - 1
-// elements.
+// Returns a / b rounded up, for a >= 0, without overflow: a may be 2^63 - 1 (an expanded tensor).
 constexpr int64_t divide_up(int64_t a, int64_t b) noexcept { return a / b + (a % b != 0); }
 
-// Returns the length of parallel_run's chunks: a multiple of grain such that there are at most 256
-// chunks.
+// Returns the length of parallel_run's chunks: a multiple of grain, for at most 256 chunks.
 inline int64_t parallel_chunk(int64_t range, int64_t grain) noexcept {
   if (grain < 1) grain = 1;
   constexpr int64_t kMaxChunks = 256;

@@ -237,8 +237,7 @@ class Class {
         name, [field](const T& self) -> V { return self.*field; },
         [field](T& self, const V& value) { self.*field = value; }, doc);
   }
-  // Defines pickle, copy and deepcopy: get returns the state of an object, set creates an object
-  // from it.
+  // Defines pickle, copy and deepcopy: get returns an object's state, set creates an object of it.
   template <class Get, class Set>
   Class& def_pickle(Get get, Set set) {
     using S = typename ext::SignatureOf<Set>::type;

@@ -169,8 +169,7 @@ constexpr bool is_real(DType t) noexcept { return !is_complex(t); }
 constexpr DType real_dtype(DType t) noexcept {
   return t == DType::Complex64 ? DType::Float32 : t == DType::Complex128 ? DType::Float64 : t;
 }
-// Returns the complex dtype for real and imaginary parts of a floating dtype; 16-bit parts become
-// 32-bit ones.
+// Returns the complex dtype whose parts have a floating dtype; 16-bit parts become 32-bit ones.
 constexpr DType complex_dtype(DType t) noexcept {
   return t == DType::Float64 || t == DType::Complex128 ? DType::Complex128 : DType::Complex64;
 }
@@ -282,8 +281,7 @@ decltype(auto) dispatch_all(DType t, F&& f) {
   if (t == DType::Complex128) return f(TypeTag<Complex<double>>{});
   return dispatch_real(t, f);
 }
-// Like dispatch_all, but with the exact type of unsigned elements, for code that reads or writes
-// single values.
+// Like dispatch_all, but with the exact type of unsigned elements, to read or write single values.
 template <class F>
 decltype(auto) dispatch_values(DType t, F&& f) {
   if (t == DType::UInt16) return f(TypeTag<uint16_t>{});

@@ -27,8 +27,7 @@
 namespace cograd {
 inline namespace abi1 {
 
-// The classes below are templates only so that an extension without Functions does not compile
-// them.
+// The classes below are templates, so that only extensions with Functions compile them.
 
 // A value of AutogradContext::saved_data: a number, a string, a tensor, or a list of these.
 template <class>
@@ -159,8 +158,7 @@ class BasicContext {
   BasicContext(const BasicContext&) = delete;
   BasicContext& operator=(const BasicContext&) = delete;
 
-  // Saves inputs, outputs or other tensors for backward, which raises if they are written
-  // meanwhile.
+  // Saves inputs, outputs or other tensors for backward, which raises if they were written since.
   void save_for_backward(TensorList tensors) {
     ext::check(cograd_context_save(ctx_, ext::handles(tensors), tensors.size()));
     num_saved_ += tensors.size();

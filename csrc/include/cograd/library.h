@@ -382,8 +382,7 @@ class OpDefinition {
       d_.batch_user = new F(std::move(rule));  // never freed, like the op
     return *this;
   }
-  // Declares that the op consists of ops and Functions only: inside a vmap it runs on batched
-  // tensors.
+  // Declares that the op consists of ops and Functions only: vmap runs it on batched tensors.
   OpDefinition& generate_vmap_rule() {
     d_.flags |= COGRAD_OP_TAKES_SAMPLES;
     return *this;

@@ -3,8 +3,7 @@
 // Scalar, DType, Device and lists of tensors or numbers can be arguments and results, and errors
 // keep their Python exception classes. An op without pybind11 only needs extension.h.
 #pragma once
-// The standard headers that pybind11 includes come first, so that they keep the user's optimisation
-// level.
+// pybind11's standard headers are included first, so that they keep the user's optimisation level.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -63,8 +63,7 @@ class Tensor {
   ~Tensor() {
     if (p_ != nullptr) cograd_tensor_release(p_);
   }
-  // Create a Tensor from an object of the C interface: steal takes over a reference, borrow adds
-  // one.
+  // Create a Tensor from a C-API object: steal takes over a reference, borrow adds one.
   static Tensor steal(cograd_tensor p) noexcept {
     Tensor t;
     t.p_ = p;
@@ -195,8 +194,7 @@ class Tensor {
     need();
     ext::check(cograd_backward(&p_, &gradient.p_, 1, nullptr, 0, flags));
   }
-  // Registers hook(grad), which returns nothing or the gradient to use instead. Returns an id for
-  // remove_hook.
+  // Registers hook(grad), which may return a replacement. Returns an id for remove_hook.
   template <class F>
   uint64_t register_hook(F hook) const;
   void remove_hook(uint64_t id) const { ext::check(cograd_tensor_remove_hook(need(), id)); }

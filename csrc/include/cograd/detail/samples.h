@@ -119,8 +119,7 @@ inline VmapInfo vmap_info(const cograd_batch_info& info) noexcept {
   constexpr const char* kNames[] = {"error", "different", "same"};
   return {info.batch_size, kNames[info.randomness]};
 }
-// Returns the batch dims of all arguments (with an entry for each tensor of a list), given those of
-// the tensors.
+// Returns the batch dims of all arguments, given those of the tensors; a list has one per tensor.
 inline InDims in_dims(const std::vector<bool>& is_tensor, const int32_t* dims) {
   InDims out;
   for (const bool tensor : is_tensor) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// c10::complex is cograd's complex number. As in torch, the functions of <complex> in std accept
-// it.
+// c10::complex is cograd's complex number. The functions of <complex> in std accept it.
 #pragma once
 #include <complex>
 
