@@ -149,9 +149,9 @@ struct BatchNormOp {
   static void batch(BatchCall& c) {
     const auto side_by_side = [&](size_t i) {
       const Tensor& t = c.arg(i).tensor();
-      return t.defined() ? flatten(c.all_samples(t), 0, 1) : t;
+      return t.defined() ? flatten(c.physical_expanded(t), 0, 1) : t;
     };
-    const Tensor x = movedim(c.all_samples(c.arg(0).tensor()), 0, 1);
+    const Tensor x = movedim(c.physical_expanded(c.arg(0).tensor()), 0, 1);
     auto [y, mean, rstd, var] =
         apply<BatchNormOp>(flatten(x, 1, 2), side_by_side(1), side_by_side(2), side_by_side(3),
                            side_by_side(4), c.arg(5).number());

@@ -15,7 +15,7 @@ namespace cograd {
 namespace {
 
 void check_no_tangent(const char* op, const Tensor& t, const char* name) {
-  COGRAD_CHECK(!t.defined() || !(has_tangent_here(t) || has_tangent_here(memory_of(t))), op,
+  COGRAD_CHECK(!t.defined() || !(has_tangent_here(t) || has_tangent_here(physical_tensor(t))), op,
                "(): ", name,
                " has a forward gradient (a tangent), which the result would lose. Detach it, "
                "or compute the formula with other ops.");
@@ -50,8 +50,8 @@ void RunningStats::check_writable(const Tensor& x) const {
                  "func.stack_module_state), or use a norm without running statistics (see "
                  "func.replace_all_batch_norm_modules_).");
     const MayWrite scope(*t);
-    check_inplace(memory_of(*t), op_, false);
-    check_distinct(op_, memory_of(*t));
+    check_inplace(physical_tensor(*t), op_, false);
+    check_distinct(op_, physical_tensor(*t));
   }
 }
 
