@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes measured figures into README.md and docs/performance.md: fill_results.py [RESULTS.json].
 
-Reads what `make bench` left in benchmarks/results/ (or the file given), replaces what stands
+Reads the results of `make bench` in benchmarks/results/ (or the given file), replaces the text
 between the comments `benchmarks: begin` and `benchmarks: end`, and copies the chart.
 """
 
@@ -67,7 +67,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def replace(path: Path, text: str) -> None:
-    """Replaces what stands between the two comments of a file."""
+    """Replaces the text between the two comments of a file."""
     old = path.read_text()
     pattern = r"(<!-- benchmarks: begin -->\n).*?(<!-- benchmarks: end -->)"
     new, count = re.subn(pattern, lambda m: f"{m[1]}{text}\n{m[2]}", old, flags=re.S)

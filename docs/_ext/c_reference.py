@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A Sphinx extension: the reference of the C interface, from the comments of c_api.h."""
+"""A Sphinx extension that writes the C reference from the comments of c_api.h."""
 
 from __future__ import annotations
 
