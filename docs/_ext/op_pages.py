@@ -23,7 +23,7 @@ CLASS_EXAMPLES = HERE / "class_examples.toml"
 Record = dict[str, Any]
 
 FAMILIES = {
-    "elementwise": "Element by element",
+    "elementwise": "Elementwise",
     "reduction": "Over dimensions",
     "contraction": "Products and convolutions",
     "decomposition": "Factorisations and systems",
@@ -40,7 +40,7 @@ FAMILIES = {
 SHAPES = {
     "elementwise": "Tensor arguments are broadcast against each other; the result has their common "
     "shape.",
-    "reduction": "Without `dim` all elements are taken; a `dim` that is reduced is removed, or "
+    "reduction": "Without `dim`, all elements are reduced; a reduced `dim` is removed, or "
     "stays with size 1 under `keepdim=True`.",
     "view": "The result shares the memory of its input.",
 }
@@ -49,7 +49,7 @@ DEFINED = {
     "polynomial": "A polynomial of the inputs: defined everywhere.",
     "smooth": "Smooth: defined everywhere.",
     "real": "Smooth: defined everywhere on the real line.",
-    "random": "0 everywhere: what is drawn counts as a constant.",
+    "random": "It is 0 everywhere: random numbers count as constants.",
 }
 KINDS = {
     "Tensor": "Tensor",
@@ -73,7 +73,7 @@ GROUPS = [
     ("complex", ["complex64", "complex128"]),
 ]
 ERRORS = [
-    ({"Tensor", "Tensors", "TensorOrScalar"}, "`TypeError`: the type of an argument is not listed."),
+    ({"Tensor", "Tensors", "TensorOrScalar"}, "`TypeError`: an argument's type is not listed."),
     ({"Dim", "Dims"}, "`IndexError`: a dim outside of the input's dims."),
 ]
 
@@ -163,9 +163,9 @@ def gradient(records: list[Record], notes: Record) -> str:
     if not any(r["differentiable"] for r in records):
         return "None: the result does not require a gradient."
     constants = sorted({c for r in records for c in r["constants"]})
-    text = "Reverse and forward mode, to any order."
+    text = "Reverse and forward mode work to any order."
     if constants:
-        text += f" None for {', '.join(_code(c) for c in constants)}."
+        text += f" There is none for {', '.join(_code(c) for c in constants)}."
     if any(r["holomorphic"] and "complex64" in r["dtypes"] for r in records):
         text += " Holomorphic for complex numbers."
     note = defined(records, notes.get("gradient"))
@@ -220,7 +220,7 @@ def page(name: str, records: list[Record], notes: Record) -> str:
 
 def index(found: dict[str, list[Record]]) -> str:
     """Returns the page that lists all of them by family."""
-    lines = ["# Operations", "", "Made from the table of operations: a page for each.", ""]
+    lines = ["# Operations", "", "Generated from the op table. Each operation has a page.", ""]
     for kind, family in FAMILIES.items():
         members = {n: rs for n, rs in found.items() if rs[0]["kind"] == kind}
         if members:
