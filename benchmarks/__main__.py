@@ -29,18 +29,18 @@ def arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("patterns", nargs="*", help="group, or group/name with wildcards")
-    parser.add_argument("--smoke", action="store_true", help="cograd alone, one short sample")
+    parser.add_argument("--smoke", action="store_true", help="one short sample, only cograd")
     parser.add_argument("--list", action="store_true", help="print the benchmarks' names")
     parser.add_argument("--rounds", type=int, default=9, help="samples of each side")
     parser.add_argument("--seconds", type=float, default=0.02, help="length of one sample")
     parser.add_argument(
-        "--threads", type=int, default=0, help="default: the cores allowed, 2 at most"
+        "--threads", type=int, default=0, help="default: the available cores, at most 2"
     )
     parser.add_argument("--reference", default="torch")
     parser.add_argument("--subject", default="cograd")
     parser.add_argument("--reference-python", default=sys.executable)
     parser.add_argument("--subject-python", default=sys.executable)
-    parser.add_argument("--save", type=Path, help="also write chart and page there (docs/_static)")
+    parser.add_argument("--save", type=Path, help="also write chart and page to this directory")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
     return parser.parse_args()
 

@@ -204,7 +204,9 @@ def main() -> int:
     """Compares, or writes the baseline."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--update", action="store_true", help="write the baseline")
-    parser.add_argument("--library", type=Path, help="libcograd.so; that of the installed build")
+    parser.add_argument(
+        "--library", type=Path, help="libcograd.so; default: that of the installed build"
+    )
     parser.add_argument("--baseline", type=Path, default=ROOT / "abi" / f"cograd-{major()}.symbols")
     parser.add_argument("--reference", type=Path, help="an older libcograd.so, for abidiff")
     args = parser.parse_args()
@@ -223,7 +225,7 @@ def main() -> int:
     if args.reference and shutil.which("abidiff"):
         wrong += abidiff(args.reference, library)
     elif args.reference:
-        print("abi: abidiff is not installed, the reference was not compared")
+        print("abi: abidiff is not installed, so the reference was not compared")
     for line in wrong:
         print(f"abi: {line}")
     return bool(wrong)

@@ -19,7 +19,7 @@ emulator=("$QEMU" -L /usr/aarch64-linux-gnu)
 
 for tool in aarch64-linux-gnu-g++ "$QEMU"; do
   command -v "$tool" >/dev/null || {
-    echo "cross_aarch64.sh: $tool is not here: apt-get install g++-aarch64-linux-gnu qemu-user" >&2
+    echo "cross_aarch64.sh: $tool is missing: apt-get install g++-aarch64-linux-gnu qemu-user" >&2
     exit 1
   }
 done

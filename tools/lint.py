@@ -106,7 +106,7 @@ def typing(_fix: bool) -> bool:
     for name in ("basedpyright", "pyright"):
         if (BIN / name).exists():
             return run(BIN / name, "--pythonpath", sys.executable, "--level", "error") and ok
-    print("lint: typing: without pyright, which `pip install basedpyright` brings with its Node")
+    print("lint: typing: pyright not run; install it with `pip install basedpyright`")
     return ok
 
 
@@ -155,7 +155,7 @@ def clang_tidy(which: str) -> bool:
 def main() -> int:
     """Runs the chosen steps and reports each one's verdict and time."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fix", action="store_true", help="apply what can be applied")
+    parser.add_argument("--fix", action="store_true", help="apply automatic fixes")
     parser.add_argument("--tidy", choices=["core", "changed", "all"], default="core")
     parser.add_argument("steps", nargs="*")
     args = parser.parse_args()

@@ -176,14 +176,12 @@ def run_tests(variant: str, level: str, files: list[str], folder: str = "") -> i
 def main() -> int:
     """Makes all runs and returns 1 if one failed."""
     parser = argparse.ArgumentParser(description="Builds and runs under sanitizers.")
-    parser.add_argument("variants", nargs="*", help="asan, tsan; or kernels, or engine")
-    parser.add_argument("--minutes", type=float, default=10, help="of fuzzing at each level")
+    parser.add_argument("variants", nargs="*", help="asan and tsan, or kernels, or engine")
+    parser.add_argument("--minutes", type=float, default=10, help="of fuzzing per level")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tests", nargs="*", help="files of tests instead of a part of the suite")
-    parser.add_argument("--all-levels", action="store_true", help="not baseline and best alone")
-    parser.add_argument(
-        "--quick", action="store_true", help="asan without the checks slow to build"
-    )
+    parser.add_argument("--tests", nargs="*", help="test files to run instead of the default ones")
+    parser.add_argument("--all-levels", action="store_true", help="not only baseline and best")
+    parser.add_argument("--quick", action="store_true", help="omit asan checks that compile slowly")
     given = parser.parse_args()
     failed, levels = 0, levels_here(given.all_levels)
     if given.variants == ["kernels"]:

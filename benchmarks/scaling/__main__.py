@@ -69,7 +69,7 @@ def ms(seconds: float) -> str:
 
 def table(title: str, runs: list[dict[str, Any]], weak: bool) -> None:
     """Prints the measurements; the first run has one rank."""
-    print(f"\n{title} ({runs[0]['parameters'] / 1e6:.1f} million parameters, ms a step)")
+    print(f"\n{title} ({runs[0]['parameters'] / 1e6:.1f} million parameters, ms per step)")
     print(
         "ranks  batch    alone  computing      ddp     sums  overhead  hidden  speed-up  efficiency"
     )
@@ -88,7 +88,7 @@ def table(title: str, runs: list[dict[str, Any]], weak: bool) -> None:
 
 def check(runs: list[dict[str, Any]]) -> None:
     """Compares the model with the runs on several ranks."""
-    print("\nThe model against these measurements (ms a step)")
+    print("\nThe model against these measurements (ms per step)")
     print("ranks  alpha us  beta GB/s  measured  predicted  difference")
     for run in runs:
         if run["ranks"] < 2:
@@ -106,7 +106,7 @@ def outlook(one: dict[str, Any], jitter: float) -> None:
     """Prints predicted steps of many ranks, with the measured batch per rank."""
     base = replace(profile(one), jitter=jitter)
     print(
-        f"\nPredicted, one rank a node, batch {one['batch']} a rank, {1e3 * base.total:.0f} ms of "
+        f"\nPredicted, one rank per node, batch {one['batch']} per rank, {1e3 * base.total:.0f} ms of "
         f"computation, jitter {jitter:.0%}: ms a step (efficiency, hidden)"
     )
     print("ranks " + "".join(f"{name:>28}" for name in NETWORKS))
@@ -131,14 +131,16 @@ def batches(base: Profile, batch: int, network: Network, ranks: int = 64) -> Non
         cells.append(
             f"{batch * factor} {larger.total / predict(larger, ranks, network).seconds:.0%}"
         )
-    print(f"\nEfficiency by batch a rank, {ranks} ranks over 10 Gb/s Ethernet: {', '.join(cells)}")
+    print(f"\nEfficiency by batch per rank, {ranks} ranks over 10 Gb/s Ethernet: {', '.join(cells)}")
 
 
 def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(prog="benchmarks.scaling", description=__doc__)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
-    parser.add_argument("--batch", type=int, default=64, help="a rank's, weak; all ranks': twice")
+    parser.add_argument(
+        "--batch", type=int, default=64, help="per rank (weak); strong uses twice that in all"
+    )
     parser.add_argument("--jitter", type=float, default=0.01)
     parser.add_argument("--save", type=Path)
     parser.add_argument("--read", type=Path)
