@@ -106,8 +106,8 @@ def outlook(one: dict[str, Any], jitter: float) -> None:
     """Prints predicted steps of many ranks, with the measured batch per rank."""
     base = replace(profile(one), jitter=jitter)
     print(
-        f"\nPredicted, one rank per node, batch {one['batch']} per rank, {1e3 * base.total:.0f} ms of "
-        f"computation, jitter {jitter:.0%}: ms a step (efficiency, hidden)"
+        f"\nPredicted, one rank per node, batch {one['batch']} per rank, {1e3 * base.total:.0f} ms "
+        f"of computation, jitter {jitter:.0%}: ms per step (efficiency, hidden)"
     )
     print("ranks " + "".join(f"{name:>28}" for name in NETWORKS))
     for ranks in MANY:
@@ -131,7 +131,7 @@ def batches(base: Profile, batch: int, network: Network, ranks: int = 64) -> Non
         cells.append(
             f"{batch * factor} {larger.total / predict(larger, ranks, network).seconds:.0%}"
         )
-    print(f"\nEfficiency by batch per rank, {ranks} ranks over 10 Gb/s Ethernet: {', '.join(cells)}")
+    print(f"\nEfficiency by batch per rank, {ranks} ranks, 10 Gb/s Ethernet: {', '.join(cells)}")
 
 
 def main() -> None:
