@@ -44,11 +44,11 @@ def table(results: dict[str, Any]) -> str:
     """Returns the README's table."""
     versions, machine = results["versions"], results["machine"]
     lines = [
-        "Both sides in one run, taking turns on the same cores "
+        "Both were measured in one run, in turns on the same cores "
         f"({machine['threads']} threads, {machine['cpu']}, Python {machine['python']}, "
         f"{machine['date']}); reproduce with `make bench`.",
         "",
-        f"| | torch {versions['torch'].split('+')[0]} | cograd | times better |",
+        f"| | torch {versions['torch'].split('+')[0]} | cograd | ratio |",
         "|---|---|---|---|",
     ]
     rows = {(r["group"], r["name"]): r for r in results["rows"]}
