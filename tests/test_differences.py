@@ -41,7 +41,7 @@ def test_tests_elsewhere_exist(place):
     assert re.search(rf"^def {name}\(", (HERE / file).read_text("utf-8"), re.M)
 
 
-# worse or stricter
+# what may have to change in a torch program
 
 
 @shows("`z.conj()`")
