@@ -220,8 +220,8 @@ def istft(
             ``center``.
         return_complex: whether the result is complex; otherwise imaginary parts are dropped.
 
-        The other arguments are those of ``stft``. Multiplies the frames with ``window`` again, adds
-        them where they overlap, and divides by the sum of the squares of the windows.
+    The other arguments are those of ``stft``. Multiplies the frames with ``window`` again, adds
+    them where they overlap, and divides by the sum of the squares of the windows.
 
     Raises:
         RuntimeError: the lengths do not fit each other, or a sum of squares is zero somewhere.

@@ -40,7 +40,7 @@ def _from_type(func: Any, kind: Any, arguments: Any, state: Any) -> Tensor:
 
 
 # Private names in torch's pickles whose objects have another path here.
-# # Layers are not listed: torch.nn.modules.X is a module here too.
+# Layers are not listed: torch.nn.modules.X is a module here too.
 _PLACES = {
     "torch.nn.modules.module._WrappedHook": ("cograd.nn.modules._state", "_LoadedHook"),
     "torch.nn.utils.spectral_norm.SpectralNorm": ("cograd.nn.utils._hooked", "SpectralNorm"),

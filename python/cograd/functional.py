@@ -70,7 +70,6 @@ def einsum(*args: Any) -> Tensor:
     ``einsum(a, [0, 1], b, [1, 2], [0, 2])``, where the index lists hold ints in [0, 52) or ``...``
     and the last one, for the result, may be omitted. All operands must have one dtype. Raises
     ValueError without an operand, RuntimeError for subscripts that do not fit the shapes.
-
     """
     if len(args) < 2:
         raise ValueError(

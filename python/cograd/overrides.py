@@ -282,7 +282,7 @@ def _default(
 
 
 def _announce(cls: Any, /, **kwargs: Any) -> None:
-    """Tensor.__init_subclass__: after the first overriding subclass, ops check argument types."""
+    """Makes ops check argument types from the first overriding subclass on (__init_subclass__)."""
     super(Tensor, cls).__init_subclass__(**kwargs)
     if _protocol(cls) is not None:
         _C._overrides_possible()

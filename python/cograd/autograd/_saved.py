@@ -27,6 +27,7 @@ class saved_tensors_hooks:
         pack_hook: converts a tensor to the object that is saved.
         unpack_hook: converts the saved object back to the tensor.
         compose: whether the manager around this one applies too.
+
     Raises:
         RuntimeError: hooks are disabled on this thread, or ``pack_hook`` wrote its argument.
         TypeError: ``unpack_hook`` returned something that is not a tensor.

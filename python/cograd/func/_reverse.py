@@ -62,7 +62,7 @@ class _Inputs:
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
-        """A backward runs: a checkpoint of a closure computes again from the leaves."""
+        """Makes the leaves require grad during a backward, in which a checkpoint may recompute."""
         with self._lock:
             self._running += 1
             for leaf in self.own:
@@ -174,7 +174,7 @@ def grad(
 def grad_and_value(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """Like ``grad``, but the function returns (gradient, value), or (gradient, (value, aux)).
+    """Returns a function like ``grad``'s, whose result is (gradient, value).
 
     Args:
         func: returns one tensor without dimensions, or (tensor, aux) with ``has_aux``.

@@ -177,7 +177,7 @@ class _Entered:
         return output is self.marked and self.marked._version != self.version
 
     def give_history(self) -> None:
-        """If the module wrote its alias, gives the caller's tensor the history of the write."""
+        """Gives the caller's tensor the history of the module's write to its alias, if any."""
         if self.marked._version != self.version:
             _C._rebase_like(self.given, self.marked)
 

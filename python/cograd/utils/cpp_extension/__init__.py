@@ -135,7 +135,6 @@ def load(
         CompileError: the sources do not compile or link.
         ImportError: the result cannot be loaded.
         NotImplementedError: sources or flags are for a GPU.
-
     """
     import time
 
