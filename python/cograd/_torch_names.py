@@ -265,6 +265,6 @@ def find(module: str, name: str) -> Any:
             return named
     raise ValueError(
         f"it refers to {path}, which is not allowed; tensors, numbers, strings, containers, Size, "
-        "dtype, device and Parameter are allowed. If you trust the file, which may run any code, use "
-        "load(..., weights_only=False)"
+        "dtype, device and Parameter are allowed. If you trust the file, which may run any code, "
+        "use load(..., weights_only=False)"
     )

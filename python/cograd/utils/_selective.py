@@ -198,7 +198,8 @@ class _Recompute(TorchFunctionMode):
         if index >= len(kept):
             raise CheckpointError(
                 f"selective checkpoint: {name} must be replayed from its saved results, but the "
-                f"forward saved only {len(kept)} of them: the policy or the function is not deterministic"
+                f"forward saved only {len(kept)} of them: the policy or the function is not "
+                "deterministic"
             )
         if not self.store.allow_mutation:
             kept[index].check_unchanged(name)
