@@ -238,7 +238,7 @@ def said_in_words(name, d, what, doc):
 
 @pytest.mark.parametrize("name", [n for n in FAMILIES if n not in BASES | IN_WORDS])
 def test_gradients(name):
-    """Samples, or else ``log_prob``, are differentiable with respect to exactly the named parameters."""
+    """Samples, or else ``log_prob``, have gradients for exactly the parameters that are named."""
     doc = own_doc(getattr(D, name))
     sampled, scored = (
         re.search(rf"``{what}`` is differentiable with respect to ([^.]+)\.", doc)

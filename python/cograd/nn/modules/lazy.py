@@ -214,7 +214,7 @@ def _lazy_conv(base: type[Any]) -> type[Any]:
 
     init.__signature__ = signature  # type: ignore[attr-defined]
     name = f"Lazy{base.__name__}"
-    doc = _without(base, "in_channels", "``in_channels`` are those of its first input.")
+    doc = _without(base, "in_channels", "``in_channels`` is inferred from its first input.")
     members = {"__init__": init, "__doc__": doc, "cls_to_become": base, "__module__": __name__}
     return type(name, (_LazyConvMixin, base), members)
 
@@ -272,7 +272,7 @@ def _lazy_norm(base: type[Any]) -> type[Any]:
 
     init.__signature__ = signature  # type: ignore[attr-defined]
     name = f"Lazy{base.__name__}"
-    doc = _without(base, "num_features", "``num_features`` are the channels of its first input.")
+    doc = _without(base, "num_features", "``num_features`` is inferred from its first input.")
     members = {"__init__": init, "__doc__": doc, "cls_to_become": base, "__module__": __name__}
     return type(name, (_LazyNormMixin, base), members)
 
