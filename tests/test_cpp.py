@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The C++ tests of kernels and threads (tests/cpp), compiled against the last build's objects."""
+"""The C++ tests of kernels and threads (tests/cpp), linked with the objects of the last build."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ PROGRAMS = sorted(p.stem for p in (HERE / "cpp").glob("*_test.cpp"))
 
 
 def newest_build():
-    """The folder CMake built in last, or None; COGRAD_TEST_BUILD names another."""
+    """Returns the directory of the last CMake build, or None; COGRAD_TEST_BUILD overrides it."""
     if named := os.environ.get("COGRAD_TEST_BUILD"):
         return ROOT / named
     found = [p.parent.parent for p in (ROOT / "build").glob("**/CMakeFiles/cograd_core.dir")]
@@ -22,7 +22,7 @@ def newest_build():
 
 
 def cached(build, name):
-    """A value from CMake's cache, or ""."""
+    """Returns a value of CMake's cache, or ""."""
     for line in (build / "CMakeCache.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith(name + ":"):
             return line.partition("=")[2]
@@ -31,7 +31,7 @@ def cached(build, name):
 
 @pytest.fixture(scope="module")
 def command():
-    """Compiler, flags and what to link, as two lists; skips where something is missing."""
+    """Returns the compiler with flags, and what to link; skips if something is missing."""
     if not (ROOT / "csrc").is_dir():
         pytest.skip("csrc/ is not here: not a source checkout")
     build = newest_build()
@@ -40,7 +40,7 @@ def command():
     compiler = os.environ.get("CXX") or cached(build, "CMAKE_CXX_COMPILER") or "c++"
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no C++ compiler {compiler}")
-    objects = [  # not those of sources that are gone
+    objects = [  # without objects of deleted sources
         str(o)
         for d in build.glob("CMakeFiles/cograd_*.dir")
         for o in d.rglob("*.o")
