@@ -312,7 +312,7 @@ def test_the_writer_is_named():
         with detect_anomaly():
             x = leaf([1.0, 2.0])
             y = x.exp()
-            y.mul_(2)  # the write that the error must name
+            y.mul_(2)  # the culprit
             y.add_(1)
             y.sum().backward()
 
