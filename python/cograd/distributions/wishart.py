@@ -39,9 +39,9 @@ class Wishart(_MatrixParameter, ExponentialFamily):
 
     With ``V = covariance_matrix`` and p its size, the density is
     ``det(x) ** ((df - p - 1) / 2) * exp(-trace(inv(V) @ x) / 2) / c`` on positive definite
-    matrices, with ``c = 2 ** (df * p / 2) * det(V) ** (df / 2) * mvgamma(df / 2, p)`` of the
-    multivariate gamma function, with mean ``df * V`` and variance
-    ``df * (V ** 2 + outer(diag(V), diag(V)))`` of each element. The batch shape is what ``df`` and
+    matrices, where ``c = 2 ** (df * p / 2) * det(V) ** (df / 2) * mvgamma(df / 2, p)`` contains the
+    multivariate gamma function. Each element has mean ``df * V`` and variance
+    ``df * (V ** 2 + outer(diag(V), diag(V)))``. The batch shape is what ``df`` and
     the matrix without its last two dims broadcast to; the event shape is ``(p, p)``. ``rsample`` is
     differentiable with respect to ``df`` and the matrix that is given. Sampling uses Bartlett's
     decomposition.
