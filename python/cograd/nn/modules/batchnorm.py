@@ -605,7 +605,7 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """x / (k + alpha * mean of the squares of ``size`` neighbouring channels)^beta.
+    """Computes x / (k + alpha * mean of the squares of ``size`` neighbouring channels)^beta.
 
     The window of channel c goes from c - size // 2 to c + (size - 1) // 2; channels that are out
     of range count as 0 in a mean over ``size``.

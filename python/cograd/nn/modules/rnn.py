@@ -320,7 +320,7 @@ def _refuse_projection(kwargs: dict[str, Any]) -> None:
 
 
 class RNN(RNNBase):
-    """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), or relu instead of tanh, step by step.
+    """Computes h_t = tanh(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), or with relu, step by step.
 
     All weights are initialised from U(-k, k), k = 1 / sqrt(H). In evaluation there is no dropout.
     The kink of relu gets the gradient 0.

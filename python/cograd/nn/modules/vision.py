@@ -358,7 +358,7 @@ class FeatureAlphaDropout(Dropout):
 
 
 class Softmax2d(Module):
-    """exp(x_c) / sum_k exp(x_k) over the channels of images.
+    """Computes exp(x_c) / sum_k exp(x_k) over the channels of images.
 
     See ``nn.functional.softmax``.
 
@@ -381,7 +381,7 @@ class Softmax2d(Module):
 
 
 class RReLU(Module):
-    """x where x > 0, a * x elsewhere, with a random slope a.
+    """Computes x where x > 0, a * x elsewhere, with a random slope a.
 
     In training, a is sampled from U(lower, upper) for each element; in evaluation it is (lower +
     upper) / 2. At 0 the gradient is a.
