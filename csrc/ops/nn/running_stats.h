@@ -15,9 +15,11 @@ class RunningStats {
   // Whether the weights have samples that the statistics, which are of the input alone, have not.
   bool lack_samples_of(const Tensor& w, const Tensor& b) const noexcept;
   // running = (1 - momentum) running + momentum value, of each; `count` values went into `var`.
+  // Raises before either is written where samples differ that share a statistic.
   void update(const Tensor& mean, const Tensor& var, int64_t count, double momentum) const;
 
  private:
+  void write(const Tensor& mean, const Tensor& var, int64_t count, double momentum) const;
   const char* op_;
   const Tensor &mean_, &var_;
 };
