@@ -65,9 +65,10 @@ class _Inputs:
         """A backward runs: a checkpoint of a closure computes again from the leaves."""
         with self._lock:
             self._running += 1
-            for leaf in self.own:
-                leaf.requires_grad_()
         try:
+            with self._lock:
+                for leaf in self.own:
+                    leaf.requires_grad_()
             yield
         finally:
             with self._lock:
