@@ -344,3 +344,22 @@ def test_limits_that_no_double_has(name, args, want):
         assert getattr(F, name + "_")(x.clone(), *args).tolist() == expected
         module = getattr(torch.nn, name.capitalize())(*args)
         assert module(x).tolist() == expected
+
+
+def test_limits_of_losses_beyond_the_dtype():
+    x = torch.tensor([5.0, -3.0], requires_grad=True)
+    loss = F.huber_loss(x, torch.zeros(2), reduction="sum", delta=1e39)
+    loss.backward()
+    assert loss.item() == 17 and x.grad.tolist() == [5, -3]
+    assert F.smooth_l1_loss(x, torch.zeros(2), beta=1e39).item() == 0
+    with pytest.raises(RuntimeError, match="non-positive values for delta"):
+        F.huber_loss(x, torch.zeros(2), delta=NAN)
+
+
+def test_ends_that_no_element_of_a_range_has():
+    for dtype in (torch.uint8, torch.int8, torch.float32):
+        assert torch.linspace(0, 1e39, 0, dtype=dtype).tolist() == []
+        assert torch.linspace(3, 1e39, 1, dtype=dtype).tolist() == [3]
+        assert torch.logspace(1e39, 0, 0, dtype=dtype).tolist() == []
+        with pytest.raises(RuntimeError, match="end 1e\\+39 cannot be converted"):
+            torch.linspace(0, 1e39, 2, dtype=dtype)
