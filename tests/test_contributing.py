@@ -32,7 +32,7 @@ def compiles(source, *include):
 
 def rows_with(row, folder):
     """The file that expands the rows, reading a table that has one row more."""
-    table = (ROOT / "csrc/ops/elementwise/elementwise.def").read_text()
+    table = (ROOT / "csrc/kernels/elementwise/elementwise.def").read_text()
     copy = folder / "ops" / "elementwise" / "elementwise.def"
     copy.parent.mkdir(parents=True)
     copy.write_text(table.replace("// Special functions.", row + "// Special functions.", 1))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The C++ tests of kernels and threads (tests/cpp), compiled against the last build's objects."""
+"""The C++ tests of kernels and threads (tests/cpp), compiled against the install's objects."""
 
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,13 @@ ROOT = HERE.parent
 PROGRAMS = sorted(p.stem for p in (HERE / "cpp").glob("*_test.cpp"))
 
 
-def newest_build():
-    """The folder CMake built in last, or None; COGRAD_TEST_BUILD names another."""
+def installed_build():
+    """The folder of this environment's `make install`, or None; COGRAD_TEST_BUILD names another."""
     if named := os.environ.get("COGRAD_TEST_BUILD"):
         return ROOT / named
-    found = [p.parent.parent for p in (ROOT / "build").glob("**/CMakeFiles/cograd_core.dir")]
-    return max(found, key=lambda p: (p / "build.ninja").stat().st_mtime, default=None)
+    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    found = (ROOT / "build").glob(f"{tag}-{tag}-*/CMakeFiles/cograd_core.dir")
+    return next((p.parent.parent for p in found), None)
 
 
 def cached(build, name):
@@ -34,9 +36,9 @@ def command():
     """Compiler, flags and what to link, as two lists; skips where something is missing."""
     if not (ROOT / "csrc").is_dir():
         pytest.skip("csrc/ is not here: not a source checkout")
-    build = newest_build()
+    build = installed_build()
     if build is None:
-        pytest.skip("build/ has no object files of libcograd")
+        pytest.skip("build/ has no object files of libcograd for this Python: `make install` first")
     compiler = os.environ.get("CXX") or cached(build, "CMAKE_CXX_COMPILER") or "c++"
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no C++ compiler {compiler}")

@@ -111,9 +111,10 @@ def typing(_fix: bool) -> bool:
 
 
 def compile_commands() -> Path | None:
-    """Returns the newest build folder that has a compile_commands.json."""
-    found = sorted(ROOT.glob("build/*/compile_commands.json"), key=lambda p: p.stat().st_mtime)
-    return found[-1].parent if found else None
+    """Returns the folder of this environment's `make install`, if it has compile_commands.json."""
+    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    found = list(ROOT.glob(f"build/{tag}-{tag}-*/compile_commands.json"))
+    return found[0].parent if found else None
 
 
 def tidy_files(which: str) -> list[str]:
@@ -135,7 +136,7 @@ def clang_tidy(which: str) -> bool:
     """Runs clang-tidy, one process a core."""
     build = compile_commands()
     if build is None:
-        print("clang-tidy: no build/*/compile_commands.json; build first")
+        print("clang-tidy: this Python has no build/*/compile_commands.json; `make install` first")
         return False
 
     def one(name: str) -> subprocess.CompletedProcess[str]:

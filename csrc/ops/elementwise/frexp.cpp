@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbers taken apart into mantissas and exponents.
+// Splits floats into mantissas and exponents.
 #include <cmath>
 
 #include "cograd/dispatch.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/ops.h"
 #include "tensor/threads.h"
 
 namespace cograd {

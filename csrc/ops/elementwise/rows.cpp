@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registers the rows of elementwise.def and makes them C++ functions.
+// Registers the rows of elementwise.def and defines their C++ functions.
 #include "ops/elementwise/rows.h"
 
 namespace cograd {
@@ -47,7 +47,7 @@ bool add_row() {
   if constexpr (Row::kDoc.op == nullptr)
     return add_op<Row>();
   else
-    return true;  // the op that runs it is registered
+    return true;  // the op that runs the row is registered
 }
 
 #define ADD_ROW(name, ...) [[maybe_unused]] const bool added_##name = add_row<Row_##name>();
@@ -56,10 +56,10 @@ bool add_row() {
 #define BINARY ADD_ROW
 #define BINARY_BOOL ADD_ROW
 #define BINARY_FLAT ADD_ROW
-#include "ops/elementwise/elementwise.def"
+#include "kernels/elementwise/elementwise.def"
 #undef ADD_ROW
 
-// Runs a row with as many of the numbers as it has parameters.
+// Runs a row with as many of the scalars as it has parameters.
 template <class Row, size_t... I, class Numbers, class... In>
 Tensor run(std::index_sequence<I...>, [[maybe_unused]] const Numbers& numbers, const In&... in) {
   return apply<Row>(in..., numbers[I]...);
@@ -89,6 +89,6 @@ Tensor call(const Numbers& numbers, const In&... in) {
   Tensor name(const Tensor& a, const TensorOrScalar& b, const TensorOrScalar& c) { \
     return apply<rows::Row_##name>(a, b, c);                                       \
   }
-#include "ops/elementwise/elementwise.def"
+#include "kernels/elementwise/elementwise.def"
 
 }  // namespace cograd

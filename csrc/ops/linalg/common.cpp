@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the ops on matrices share: checks, messages and the column-major layout LAPACK works on.
-#include "autograd/probing.h"
-#include "kernels/gemm.h"
+// Shared by ops on matrices: checks, messages and the column-major layout that LAPACK uses.
+#include "autograd/transforms/probing.h"
+#include "kernels/product/gemm.h"
 #include "ops/linalg/linalg.h"
 #include "ops/reduce/reduce.h"
 

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
-#include "autograd/batch.h"
-#include "autograd/function_inputs.h"
-#include "autograd/levels.h"
-#include "ops/core/constants.h"
-#include "ops/core/ops.h"
-#include "ops/core/overlap.h"
+#include "autograd/transforms/batch.h"
+#include "autograd/transforms/function_inputs.h"
+#include "autograd/transforms/levels.h"
+#include "ops/compute/overlap.h"
+#include "ops/declare/constants.h"
+#include "ops/declare/ops.h"
 
 namespace cograd {
 
@@ -17,13 +17,13 @@ namespace {
 void check_no_tangent(const char* op, const Tensor& t, const char* name) {
   COGRAD_CHECK(!t.defined() || !(has_tangent_here(t) || has_tangent_here(memory_of(t))), op,
                "(): ", name,
-               " has a forward gradient (a tangent), of which the result has none. Detach it, "
-               "or write the formula in other ops.");
+               " has a forward gradient (a tangent), which the result would lose. Detach it, "
+               "or compute the formula with other ops.");
 }
 
 void move(const Tensor& running, const Tensor& value, double momentum) {
   if (!running.defined()) return;
-  const MayWrite scope(running);  // captured by the function that a transform runs: torch writes
+  const MayWrite scope(running);  // torch also writes statistics captured by a transformed function
   const GradGuard no_grad(false);
   copy_(running, cast(running * (1 - momentum) + value * momentum, running.dtype()));
 }
@@ -31,7 +31,7 @@ void move(const Tensor& running, const Tensor& value, double momentum) {
 [[noreturn]] void fail_shared(const char* op, const char* name) {
   detail::fail(ErrorKind::Runtime, op,
                "(): the input has a value for each sample of a vmap, but ", name,
-               ", which is updated in place, has not. Give each sample its own (see "
+               ", which is updated in place, is the same for all. Give each sample its own (see "
                "func.stack_module_state), or use a norm without running statistics (see "
                "func.replace_all_batch_norm_modules_).");
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Draws whose parameters are tensors: bernoulli, multinomial, normal.
+// Random ops whose parameters are tensors: bernoulli, multinomial, normal.
 #include <cmath>
 
-#include "ops/core/ops.h"
+#include "ops/declare/ops.h"
 #include "ops/random/fill.h"
 
 namespace cograd {

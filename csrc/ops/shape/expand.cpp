@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Broadcasting as views, and the sums that undo it: expand, sum_to_size.
-#include "kernels/reduce.h"
-#include "ops/core/batch_call.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
-#include "ops/core/view.h"
+#include "kernels/reduce/reduce.h"
+#include "ops/compute/elementwise.h"
+#include "ops/declare/batch_call.h"
+#include "ops/declare/ops.h"
+#include "ops/declare/view.h"
 
 namespace cograd {
 
@@ -34,12 +34,12 @@ struct SumTo {
       (sum ? reduced : kept).push_back(x.sizes()[i]);
       (sum ? reduced_steps : kept_steps).push_back(x.strides()[i] * x.itemsize());
     }
-    // Sums of integers are int64; where nothing is summed the dtype stays, unless () is asked for.
+    // Sums of integers are int64. The dtype stays if nothing is summed, unless the size is ().
     const bool summed = !reduced.empty() || sizes.empty();
     const DType t = is_differentiable(x.dtype()) || !summed ? x.dtype() : DType::Int64;
     Tensor out = empty(sizes, t);
     DType in = x.dtype(), sum = t;
-    if (is_complex(in)) {  // the parts are a dim that stays
+    if (is_complex(in)) {  // the parts form a dim that is kept
       in = sum = real_dtype(in);
       kept.push_back(2);
       kept_steps.push_back(dtype_size(in));

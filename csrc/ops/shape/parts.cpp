@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Complex tensors seen as their real and imaginary parts, and back: views.
-#include "ops/core/autocast.h"
-#include "ops/core/ops.h"
-#include "ops/core/raw.h"
-#include "ops/core/view.h"
+// Views of complex tensors as real and imaginary parts, and the reverse.
+#include "ops/compute/elementwise.h"
+#include "ops/declare/autocast.h"
+#include "ops/declare/ops.h"
+#include "ops/declare/view.h"
 
 namespace cograd {
 
 namespace {
 
-// A view whose elements have another dtype.
+// Returns a view whose elements have another dtype.
 Tensor make_typed_view(const Tensor& x, DType t, IntList sizes, IntList strides) {
   Tensor out = alias_strided(x, sizes, strides, x.bytes());
   out->dtype = t;
@@ -82,7 +82,7 @@ struct Real {
   static constexpr OpSpec spec{"real",
                                "input",
                                kFunction | kView,
-                               "A view of the real parts; a real tensor itself.",
+                               "A view of the real parts; a real tensor is returned as it is.",
                                "T(3, 4)",
                                "np.real(input)"};
   static constexpr DTypeSet kDTypes = kEveryType;

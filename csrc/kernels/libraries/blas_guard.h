@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// OpenBLAS aborts the process if it cannot allocate buffers or threads. So these functions first
+// check that the memory is available, and raise an exception if it is not.
+#pragma once
+#include <atomic>
+
+namespace cograd::kernels {
+
+namespace blas {
+extern std::atomic<int> calls;    // calls running now
+extern std::atomic<int> buffers;  // buffers that OpenBLAS has allocated: one per call, never freed
+// Ensures that each running call has a buffer; otherwise subtracts this call and raises Memory.
+void reserve();
+// True if OpenBLAS's thread-local variables are allocated on this thread.
+extern constinit thread_local bool thread_is_known __attribute__((tls_model("initial-exec")));
+// Allocates them; raises Memory if there is no memory for them.
+void take_thread_locals();
+// Raises Memory if OpenBLAS could not start its threads, of which `n` will compute. Must not run on
+// two threads at once.
+void check_threads(int n);
+}  // namespace blas
+
+// Must exist while OpenBLAS computes on this thread.
+class BlasCall {
+ public:
+  BlasCall() {
+    if (!blas::thread_is_known) [[unlikely]]
+      blas::take_thread_locals();
+    if (blas::calls.fetch_add(1, std::memory_order_relaxed) >=
+        blas::buffers.load(std::memory_order_relaxed)) [[unlikely]]
+      blas::reserve();
+  }
+  ~BlasCall() { blas::calls.fetch_sub(1, std::memory_order_relaxed); }
+  BlasCall(const BlasCall&) = delete;
+  BlasCall& operator=(const BlasCall&) = delete;
+};
+
+}  // namespace cograd::kernels
