@@ -7,7 +7,17 @@ import cograd as torch
 import cograd.nn.functional as F
 from cograd import nn
 from cograd.autograd import forward_ad
-from cograd.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, stack_module_state, vjp, vmap
+from cograd.func import (
+    functional_call,
+    grad,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    stack_module_state,
+    vjp,
+    vmap,
+)
 
 F8 = torch.float64
 NORMS = {
@@ -203,9 +213,11 @@ SECOND = {
     "hessian": lambda f: hessian(f),
     "jacfwd(grad)": lambda f: jacfwd(grad(f)),
     "jacfwd(jacfwd)": lambda f: jacfwd(jacfwd(f)),
-    "vmap(jvp(grad))": lambda f: lambda x: vmap(
-        lambda v: jvp(grad(f), (x,), (v.view_as(x),))[1]
-    )(torch.eye(x.numel(), dtype=x.dtype)).reshape(*x.shape, *x.shape),
+    "vmap(jvp(grad))": lambda f: (
+        lambda x: vmap(lambda v: jvp(grad(f), (x,), (v.view_as(x),))[1])(
+            torch.eye(x.numel(), dtype=x.dtype)
+        ).reshape(*x.shape, *x.shape)
+    ),
 }
 
 

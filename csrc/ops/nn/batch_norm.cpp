@@ -388,8 +388,7 @@ struct NativeGroupNorm {
     const int64_t sizes[3] = {x.size(0), groups, x.size(1) / groups * positions(x)}, last[1] = {2};
     const Tensor rows = reshape(cast(x, wide(x.dtype())), sizes);
     const Tensor center = mean(rows, IntList(last), true);
-    return {mean(rows, IntList(last)),
-            rsqrt(mean(square(rows - center), IntList(last)) + eps)};
+    return {mean(rows, IntList(last)), rsqrt(mean(square(rows - center), IntList(last)) + eps)};
   }
 };
 COGRAD_OP(NativeGroupNorm)

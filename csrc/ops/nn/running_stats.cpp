@@ -29,8 +29,8 @@ void move(const Tensor& running, const Tensor& value, double momentum) {
 }
 
 [[noreturn]] void fail_shared(const char* op, const char* name) {
-  detail::fail(ErrorKind::Runtime, op,
-               "(): the input has a value for each sample of a vmap, but ", name,
+  detail::fail(ErrorKind::Runtime, op, "(): the input has a value for each sample of a vmap, but ",
+               name,
                ", which is updated in place, is the same for all. Give each sample its own (see "
                "func.stack_module_state), or use a norm without running statistics (see "
                "func.replace_all_batch_norm_modules_).");
@@ -40,8 +40,8 @@ bool has_any_tangent(const Tensor& x) {
   return has_tangent_here(x) || has_tangent_here(memory_of(x));
 }
 
-// `value` without the samples that `running` has not. Under jacfwd samples differ in tangents alone,
-// and by the rounding of what computed them: by 1024 units at most, of `scale`.
+// Returns `value` without the vmap levels that `running` lacks. Under jacfwd batch elements differ
+// only in tangents, and by the rounding of what computed them: by at most 1024 units of `scale`.
 Tensor shared_by_samples(const char* op, const char* name, const Tensor& running, Tensor value,
                          Tensor scale) {
   const double unit = value.dtype() == DType::Float64 ? 0x1p-52 : 0x1p-23;
