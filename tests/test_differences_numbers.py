@@ -442,6 +442,30 @@ def test_digits_of_bessel_functions(f):
         assert f(T(x)).item() == pytest.approx(want, rel=1e-12, abs=0)
 
 
+@shows("gradient through mean and rstd of `native_layer_norm`, `native_group_norm`")
+def test_gradients_of_the_moments():
+    x = T((1.0, 2.0, 4.0, 0.5), (0.0, -1.0, 3.0, 2.0)).reshape(1, 4, 2)
+    weights = T((1.0, -2.0), (3.0, 0.5))
+
+    def layers(x):
+        _, mean, rstd = torch.native_layer_norm(x.reshape(2, 4), (4,), None, None, 1e-5)
+        return torch.cat([mean, rstd], 1).T
+
+    def groups(x):
+        return torch.cat(torch.native_group_norm(x, None, None, 1, 4, 2, 2, 1e-5)[1:])
+
+    for moments in (layers, groups):
+        found = func.grad(lambda x, f=moments: (f(x) * weights).sum())(x)
+        rows = x.reshape(2, 4)
+        center = rows - rows.mean(1, keepdim=True)
+        rstd = (center.square().mean(1, keepdim=True) + 1e-5).rsqrt()
+        want = weights[0][:, None] / 4 - weights[1][:, None] * rstd**3 * center / 4
+        assert same(found.reshape(2, 4), want.tolist(), tol=1e-12)
+        leaf = x.clone().requires_grad_()
+        assert torch.autograd.gradgradcheck(moments, (leaf,))
+        assert torch.autograd.gradcheck(moments, (leaf,), check_forward_ad=True)
+
+
 @shows("forward mode of `native_layer_norm`: mean and rstd")
 def test_tangents_of_the_moments_of_a_layer():
     x, t = T((1.0, 2.0, 4.0), (0.0, -1.0, 3.0)), T((0.3, -1.0, 2.0), (1.0, 0.0, 0.5))
