@@ -4,9 +4,11 @@
 
 #include "autograd/graph/copy_slices.h"
 #include "autograd/transforms/batch.h"
+#include "autograd/transforms/written.h"
 
 namespace cograd {
 
+void (*keep_for_collector)(TensorImpl*) noexcept = nullptr;
 constinit std::atomic<uint32_t> open_levels{0};
 
 namespace {
@@ -262,6 +264,7 @@ void write_tangent(const Tensor& t, const std::shared_ptr<TangentLevel>& level,
     mine = tangent_of(t, level->id());
   }
   autograd_ops.copy_(mine, tangent.defined() ? tangent : autograd_ops.zeros({}, mine.dtype()));
+  if (thread_state.grad_enabled && keep_for_collector != nullptr) keep_for_collector(mine.impl());
 }
 
 }  // namespace cograd

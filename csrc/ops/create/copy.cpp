@@ -128,7 +128,10 @@ COGRAD_OP(CopyNumber)
 
 Tensor clone(const Tensor& x) { return apply<Clone>(x, std::optional<std::string_view>()); }
 Tensor contiguous(const Tensor& x, MemoryFormat format) {
-  return has_format(x, format) ? x : apply<ToContiguous>(x, static_cast<int64_t>(format));
+  return has_format(x, format) ? x : in_format(x, format);
+}
+Tensor in_format(const Tensor& x, MemoryFormat format) {
+  return apply<ToContiguous>(x, static_cast<int64_t>(format));
 }
 Tensor contiguous(const Tensor& x) { return contiguous(x, MemoryFormat::Contiguous); }
 Tensor contiguous_clone(const Tensor& x) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Limits and replacements, each dispatching to a row: clamp, clamp_min, clamp_max, nan_to_num.
+// Limits and replacements, each dispatching to a row: clamp, clamp_min, clamp_max, hardtanh,
+// threshold, nan_to_num.
 #include "ops/elementwise/rows.h"
 
 namespace cograd {
@@ -97,6 +98,35 @@ struct ClampMax {
   }
 };
 COGRAD_OP(ClampMax)
+
+// The limits of these two are numbers as they are: a float has not every int64.
+struct Hardtanh {
+  static constexpr OpSpec spec{"hardtanh",
+                               "input, min_val=-1.0, max_val=1.0",
+                               kForms | kElementwise,
+                               "The input limited to [min_val, max_val].",
+                               "T(3, 4, lo=-3, hi=3); T(3, 4, lo=-3, hi=3), -2, 0.5",
+                               "np.clip(input, min_val, max_val)"};
+  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static Tensor forward(Into into, const Tensor& x, Scalar lo, Scalar hi) {
+    return into.run<rows::Row_hardtanh>(x, lo, hi);
+  }
+};
+COGRAD_OP(Hardtanh)
+
+struct Threshold {
+  static constexpr OpSpec spec{"threshold",
+                               "input, threshold, value",
+                               kForms | kElementwise,
+                               "The input where above the threshold, else value.",
+                               "T(3, 4, lo=-3, hi=3), 0.5, -1",
+                               "np.where(input <= threshold, value, input)"};
+  static constexpr DTypeSet kDTypes = kNumericTypes;
+  static Tensor forward(Into into, const Tensor& x, Scalar limit, Scalar value) {
+    return into.run<rows::Row_threshold>(x, limit, value);
+  }
+};
+COGRAD_OP(Threshold)
 
 struct NanToNum {
   static constexpr OpSpec spec{
