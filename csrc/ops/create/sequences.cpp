@@ -160,15 +160,15 @@ void check_range(const char* op, const Scalar& start, const Scalar& end, int64_t
   COGRAD_CHECK(steps >= 0, op, "(): number of steps must be non-negative, got ", steps);
   COGRAD_CHECK_NOT_IMPLEMENTED(t != DType::Bool, "\"", op, "_cpu\" not implemented for 'Bool'");
   // As in torch, ends that no element has may be anything.
-  if (steps > 0) check_number(op, "start", start, t, Beyond::Raises);
-  if (steps > 1) check_number(op, "end", end, t, Beyond::Raises);
+  if (steps > 0) check_number(op, "start", start, t, OutOfRange::Raises);
+  if (steps > 1) check_number(op, "end", end, t, OutOfRange::Raises);
 }
 
 // Returns an end of the range; as in torch, integer dtypes first convert it to one of their values.
 // values.
 double end_of(const Scalar& v, DType t) {
   if (!is_integral(t)) return v.to_double();
-  if (!representable(v, t, Beyond::Raises)) return 0;  // no element has it
+  if (!representable(v, t, OutOfRange::Raises)) return 0;  // no element has it
   return dispatch_values(t, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_integral_v<T>)

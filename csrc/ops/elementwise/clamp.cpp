@@ -108,7 +108,7 @@ struct Hardtanh {
                                "T(3, 4, lo=-3, hi=3); T(3, 4, lo=-3, hi=3), -2, 0.5",
                                "np.clip(input, min_val, max_val)"};
   static constexpr DTypeSet kDTypes = kNumericTypes;
-  static Tensor forward(Into into, const Tensor& x, Scalar lo, Scalar hi) {
+  static Tensor forward(CallForm into, const Tensor& x, Scalar lo, Scalar hi) {
     return into.run<rows::Row_hardtanh>(x, lo, hi);
   }
 };
@@ -122,7 +122,7 @@ struct Threshold {
                                "T(3, 4, lo=-3, hi=3), 0.5, -1",
                                "np.where(input <= threshold, value, input)"};
   static constexpr DTypeSet kDTypes = kNumericTypes;
-  static Tensor forward(Into into, const Tensor& x, Scalar limit, Scalar value) {
+  static Tensor forward(CallForm into, const Tensor& x, Scalar limit, Scalar value) {
     return into.run<rows::Row_threshold>(x, limit, value);
   }
 };

@@ -37,7 +37,7 @@ void move(const Tensor& running, const Tensor& value, double momentum) {
 }
 
 bool has_any_tangent(const Tensor& x) {
-  return has_tangent_here(x) || has_tangent_here(memory_of(x));
+  return has_tangent_here(x) || has_tangent_here(physical_tensor(x));
 }
 
 // Returns `value` without the vmap levels that `running` lacks. Under jacfwd batch elements differ
@@ -46,11 +46,11 @@ Tensor shared_by_samples(const char* op, const char* name, const Tensor& running
                          Tensor scale) {
   const double unit = value.dtype() == DType::Float64 ? 0x1p-52 : 0x1p-23;
   while (running.defined() && is_batched(value) && batch_level(value) > batch_level(running)) {
-    const Tensor all = samples_first(value), first = select(all, 0, 0);
-    scale = select(samples_first(scale), 0, 0);
+    const Tensor all = batch_dim_first(value), first = select(all, 0, 0);
+    scale = select(batch_dim_first(scale), 0, 0);
     const Tensor same = logical_or(eq(all, first), logical_and(isnan(all), isnan(first)));
     const Tensor near = le(abs(all - first), scale * (1024 * unit));
-    if (autograd_ops.any_nonzero(memory_of(logical_not(logical_or(same, near)))))
+    if (autograd_ops.any_nonzero(physical_tensor(logical_not(logical_or(same, near)))))
       fail_shared(op, name);
     value = first;
   }
