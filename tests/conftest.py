@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared fixtures, markers and small helpers of the test suite."""
+"""Fixtures, markers and small helpers that the whole test suite shares."""
 
 import ctypes
 import gc
@@ -70,14 +70,14 @@ def pytest_collection(session):
 
 @pytest.fixture(autouse=True, scope="module")
 def light_collections():
-    """Leaves what pytest holds out of collections: with 50,000 items each takes half a second."""
+    """Excludes pytest's objects from collections, which take 0.5 s with 50,000 items."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Tells the leak check which tests failed: their tracebacks hold on to everything."""
+    """Tells the leak check which tests failed: their tracebacks keep objects alive."""
     report = yield
     if call.when == "call":
         item.call_passed = report.passed
@@ -110,35 +110,35 @@ def no_nodes_are_left(item, before):
 
 
 def leaf(values, dtype=None):
-    """Float64 leaf that requires grad, from nested lists, a number or a NumPy array."""
+    """Returns a float64 leaf that requires grad, from nested lists, a number or a NumPy array."""
     return torch.tensor(np.asarray(values).tolist(), dtype=dtype or torch.float64).requires_grad_()
 
 
 def ones(*shape):
-    """Float64 tensor of ones that does not require grad."""
+    """Returns a float64 tensor of ones that does not require grad."""
     return torch.ones(shape, dtype=torch.float64)
 
 
 def arr(tensor):
-    """NumPy copy of a tensor's values, whatever its history."""
+    """Returns a tensor's values as a NumPy copy, whatever its history."""
     return np.array(tensor.detach().tolist())
 
 
 def same(tensor, expected, tol=1e-12):
-    """True when shape and values agree to a relative and absolute tolerance."""
+    """Returns whether shape and values agree within a relative and absolute tolerance."""
     expected = np.asarray(expected, dtype=np.float64)
     got = arr(tensor)
     return tuple(tensor.shape) == expected.shape and np.allclose(got, expected, rtol=tol, atol=tol)
 
 
 def live_tensors():
-    """Tensor objects Python can see after a full collection."""
+    """Returns the tensor objects that Python can see after a full collection."""
     gc.collect()
     return sum(issubclass(type(obj), torch.Tensor) for obj in gc.get_objects())
 
 
 def resident_mb():
-    """Resident memory of this process in MiB, after a full collection and a heap trim."""
+    """Returns the resident memory of this process in MiB, after a full collection and heap trim."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -238,7 +238,7 @@ NAMES += ["jacobian_by_forward_mode", "hessian_by_forward_mode"]
 
 
 def along_v(f):
-    """The derivative of ``f`` at X along V by central differences; ``f`` is a polynomial."""
+    """Returns the derivative of the polynomial ``f`` at X along V by central differences."""
     return (f(X + 1e-4 * V) - f(X - 1e-4 * V)) / 2e-4
 
 
@@ -259,7 +259,7 @@ DIRECTIONS = {
 @each_cell("direction", DIRECTIONS.values(), ids=DIRECTIONS)
 @each_cell(("inner", "options"), CALLS + FORWARD, ids=NAMES)
 def test_tangents_of_results(inner, options, direction):
-    """``create_graph=False`` takes away the graph, not the tangents."""
+    """``create_graph=False`` removes the graph, but not the tangents."""
 
     def f(x):
         return inner(x, **options)

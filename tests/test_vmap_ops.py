@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""vmap of every op with samples against the loop over the samples, and its derivatives."""
+"""vmap of every op with samples compared with the loop over the batch, and its derivatives."""
 
 import warnings
 
@@ -129,7 +129,7 @@ def test_vmap_of_jvp_of_every_sample(record, sample):
 
 @each_sample(DERIVATIVES)
 def test_batched_gradients(record, sample):
-    """Many gradients for one graph at once: rows of a Jacobian."""
+    """Many gradients run through one graph at once: rows of a Jacobian."""
     p = Samples(record, sample)
     leaves = [
         v.detach().requires_grad_() if d else v
@@ -165,7 +165,7 @@ def test_batched_gradients(record, sample):
 
 @each_sample(DERIVATIVES)
 def test_batched_tangents(record, sample):
-    """Many tangents of one point at once: columns of a Jacobian."""
+    """Many tangents run at one point at once: columns of a Jacobian."""
     p = Samples(record, sample)
     if not any(p.differentiable):
         pytest.skip("nothing to differentiate by")
