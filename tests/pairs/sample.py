@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How much of the grid runs: `whole` by `make pairs`, a third of `ordinary` with every change."""
-
-import itertools
+"""How much of the grid runs: `whole` by `make pairs`, `ordinary` with every change."""
 
 from pairs.grid import Cell, cells_of
 
@@ -42,10 +40,9 @@ def ordinary(part, subject, order):
     return share_of(ORDINARY_SHARES, part, subject, order)
 
 
-def ordinary_cells(subject, step=1):
-    """The cells of a subject that run with every change, or, with step=1, nightly; the same each
-    time. Every `step`-th of those that are drawn."""
+def ordinary_cells(subject):
+    """The cells of a subject that run with every change, the same each time."""
     if not is_further(subject):
         for context in EVERY:
             yield Cell(subject.name, "plain", (context,), "backward")
-    yield from itertools.islice(cells_of(subject, 0, ordinary), 0, None, step)
+    yield from cells_of(subject, 0, ordinary)

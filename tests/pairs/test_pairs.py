@@ -58,21 +58,9 @@ def one_thread():
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_the_sample(chunk):
-    run_sample(chunk, step=3)
-
-
-@pytest.mark.nightly
-@pytest.mark.keeps_nodes
-@pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_the_whole_sample(chunk):
-    run_sample(chunk, step=1)
-
-
-def run_sample(chunk, step):
     found, ran = [], 0
     for subject in list(all_subjects().values())[chunk::CHUNKS]:
-        cells = ordinary_cells(subject, step)
+        cells = ordinary_cells(subject)
         ran += grid.run_cells(cells, lambda cell, seen: found.append(f"{cell} :: {seen}"))[0]
     assert ran > 100
     assert not found, "\n".join([
