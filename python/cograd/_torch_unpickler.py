@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A reader of pickles that makes tensors, containers and numbers, and nothing else.
+"""A pickle reader that creates only tensors, containers and numbers.
 
-It is an interpreter of the opcodes that such pickles have, not a restricted ``pickle.Unpickler``:
-a global is looked up in the tables of ``_torch_names`` and nowhere else, nothing is imported, and
-only functions of that file are called.
+It interprets the opcodes that such pickles contain, instead of restricting ``pickle.Unpickler``:
+a global is looked up only in the tables of ``_torch_names``, nothing is imported, and only
+functions of that module are called.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _FILLED = (dict, OrderedDict, Counter, set, frozenset)
 
 
 def stored(archive: Archive, pid: Any) -> TypedStorage:
-    """The storage of a persistent id.
+    """Returns the storage of a persistent id.
 
     Raises:
-        ValueError: it is the id of something else.
+        ValueError: ``pid`` does not describe a storage.
     """
     match pid:
         case ("storage", kind, str(key), _, int(count)) if 0 <= count < 1 << 60:
@@ -46,7 +46,7 @@ def _kind(value: Any) -> str:
 
 
 def _pairs(items: Any) -> tuple[list[Any], list[Any]]:
-    """The keys and the values that a dict is made of."""
+    """Returns the keys and the values of a dict's items."""
     pairs = list(items.items()) if isinstance(items, dict) else items
     if type(pairs) not in (list, tuple) or not all(
         type(pair) in (tuple, list) and len(pair) == 2 for pair in pairs
@@ -59,14 +59,14 @@ class Unpickler:
     """Reads one pickle of an archive.
 
     Raises:
-        ValueError: the pickle is damaged, or holds something else.
+        ValueError: the pickle is damaged, or holds an object that is not allowed.
     """
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
 
     def load(self) -> Any:
-        """The object."""
+        """Returns the object."""
         self._data = self._archive.pickle()
         self._filler = Filler(len(self._data))
         self._at = 0
@@ -105,7 +105,7 @@ class Unpickler:
         return self._take(self._number(form))
 
     def push(self, value: Any) -> None:
-        """Puts a value on the stack."""
+        """Pushes a value on the stack."""
         self._stack.append(value)
 
     def _pop(self) -> Any:
@@ -117,7 +117,7 @@ class Unpickler:
         return value
 
     def _marked(self) -> list[Any]:
-        """The values above the last mark, which goes too."""
+        """Pops the last mark and the values above it; returns the values."""
         for i in range(len(self._stack) - 1, -1, -1):
             if self._stack[i] is _MARK:
                 values = self._stack[i + 1 :]
@@ -189,7 +189,7 @@ class Unpickler:
             raise ValueError("its pickle calls what may not be called")
 
     def _filled(self, kind: Any, items: Any = ()) -> Any:
-        """A dict or a set of a list or a tuple, or of another one."""
+        """Returns a dict or a set built from a list, a tuple, or another dict or set."""
         if issubclass(kind, dict):
             made = kind()
             keys, values = _pairs(items)
