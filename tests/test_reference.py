@@ -238,10 +238,10 @@ def said_in_words(name, d, what, doc):
 
 @pytest.mark.parametrize("name", [n for n in FAMILIES if n not in BASES | IN_WORDS])
 def test_gradients(name):
-    """Samples, or else ``log_prob``, are differentiable by just the parameters that are named."""
+    """Samples, or else ``log_prob``, are differentiable with respect to exactly the named parameters."""
     doc = own_doc(getattr(D, name))
     sampled, scored = (
-        re.search(rf"``{what}`` is differentiable by ([^.]+)\.", doc)
+        re.search(rf"``{what}`` is differentiable with respect to ([^.]+)\.", doc)
         for what in ("rsample", "log_prob")
     )
     for params, value in distribution_cases.CASES[name]:

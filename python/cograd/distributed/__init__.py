@@ -153,17 +153,17 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether mpi4py is installed, so that ``init_process_group`` can start MPI."""
+    """Returns whether mpi4py is installed, so that ``init_process_group`` can start MPI."""
     return _mpi4py_is_there()
 
 
 def is_mpi_available() -> bool:
-    """Whether mpi4py is installed."""
+    """Returns whether mpi4py is installed."""
     return _mpi4py_is_there()
 
 
 def is_gloo_available() -> bool:
-    """Whether the name "gloo" is taken: as a synonym of "mpi", where that is there."""
+    """Returns whether the name "gloo" is taken: as a synonym of "mpi", where that is there."""
     return _mpi4py_is_there()
 
 
@@ -183,7 +183,7 @@ def is_xccl_available() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether ``init_process_group`` takes this backend."""
+    """Returns whether ``init_process_group`` takes this backend."""
     return backend.lower() in ("mpi", "gloo") and _mpi4py_is_there()
 
 

@@ -23,7 +23,7 @@ _ROOM = 900
 
 
 def spoken(text: str, number: int) -> str:
-    """A call with its number in the group, if it has one."""
+    """Returns a call with its number in the group, if it has one."""
     return f"{text}, call {number}" if number else text
 
 
@@ -119,7 +119,7 @@ class Board:
                 self._ring(rank)
 
     def life(self, rank: int) -> tuple[int, float]:
-        """A near rank's life and since when; RUNNING for a rank of another node."""
+        """Returns a near rank's life and since when; RUNNING for a rank of another node."""
         raw = self._near.get(rank)
         if raw is None:
             return RUNNING, 0.0
@@ -127,7 +127,7 @@ class Board:
         return life, ended
 
     def near(self) -> list[int]:
-        """The ranks of this node."""
+        """Returns the ranks of this node."""
         return list(self._near)
 
     def read(self, rank: int) -> Entry | None:
@@ -139,7 +139,7 @@ class Board:
         return Entry(rank, bytes(into)) if self._one_sided("Rget", into, rank, 0) else None
 
     def describe(self, ranks: list[int]) -> str:
-        """One line for each rank."""
+        """Returns one line for each rank."""
         lines = []
         for rank in ranks:
             entry = self.read(rank)

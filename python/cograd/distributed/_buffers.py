@@ -44,7 +44,7 @@ def message(mpi: Any, tensor: Tensor, parts: int = 1) -> list[Any]:
 
 
 def source(tensor: Tensor, *, reduced: bool = False) -> Tensor:
-    """The values of ``tensor`` in one piece: itself when contiguous.
+    """Returns the values of ``tensor`` in one piece: itself when contiguous.
 
     ``reduced``: the values are to be added up, so half precision becomes float32.
     """
@@ -64,7 +64,7 @@ class Target:
 
 
 def target(tensor: Tensor, *, reduced: bool = False, filled: bool = False) -> Target:
-    """A place for MPI's result that ``finish`` brings into ``tensor``.
+    """Returns a place for MPI's result that ``finish`` brings into ``tensor``.
 
     The write is not recorded by autograd, whether or not the tensor requires grad, and counts in
     its version. ``filled``: the place begins with the tensor's own values.
@@ -86,7 +86,7 @@ def target(tensor: Tensor, *, reduced: bool = False, filled: bool = False) -> Ta
 
 
 def adjacent(tensors: Sequence[Tensor]) -> bool:
-    """Whether the tensors lie one after the other in memory, so that no copy is needed."""
+    """Returns whether the tensors lie one after the other in memory, so that no copy is needed."""
     place = None
     for tensor in tensors:
         if not tensor.is_contiguous() or not tensor.numel():
@@ -104,7 +104,7 @@ def _same_storage(tensors: Sequence[Tensor]) -> bool:
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
-    """One flat view over adjacent tensors."""
+    """Returns one flat view over adjacent tensors."""
     total = sum(t.numel() for t in tensors)
     return tensors[0].detach().as_strided((total,), (1,))
 
@@ -117,7 +117,7 @@ def flat_source(tensors: Sequence[Tensor], *, reduced: bool = False) -> Tensor:
 
 
 def flat_target(tensors: Sequence[Tensor], *, reduced: bool = False) -> Target:
-    """A flat place whose parts ``finish`` brings into the tensors."""
+    """Returns a flat place whose parts ``finish`` brings into the tensors."""
     wide = reduced and is_half(tensors[0].dtype)
 
     if not wide and adjacent(tensors):
@@ -140,7 +140,7 @@ def flat_target(tensors: Sequence[Tensor], *, reduced: bool = False) -> Target:
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether two contiguous tensors share memory."""
+    """Returns whether two contiguous tensors share memory."""
     begin_a, begin_b = _address(a), _address(b)
     end_a = begin_a + a.numel() * a.element_size()
     end_b = begin_b + b.numel() * b.element_size()

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def check_int(name: str, argument: str, value: Any) -> int:
-    """An int, of Python's or NumPy's; TypeError for what is none, a bool among them."""
+    """Returns an int, of Python's or NumPy's; TypeError for what is none, a bool among them."""
     try:
         if not isinstance(value, bool):
             return operator.index(value)
@@ -44,7 +44,7 @@ def check_tensor(name: str, argument: str, tensor: Any) -> None:
 
 
 def check_list(name: str, argument: str, tensors: Any) -> list[Tensor]:
-    """A copy of a list of tensors; TypeError when it is something else."""
+    """Returns a copy of a list of tensors; TypeError when it is something else."""
     if not isinstance(tensors, (list, tuple)):
         raise TypeError(
             f"{name}: Invalid function argument. Expected parameter `{argument}` of type "
@@ -60,7 +60,7 @@ def check_list(name: str, argument: str, tensors: Any) -> list[Tensor]:
 
 
 def without_memory(name: str, error: RuntimeError) -> RuntimeError:
-    """The error, or another one that says what communicates within vmap."""
+    """Returns the error, or another one that says what communicates within vmap."""
     if not str(error).startswith("vmap:"):
         return error
     return RuntimeError(

@@ -163,7 +163,7 @@ def all_reduce_coalesced(
     group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    """``all_reduce`` of several tensors of one dtype in a single message."""
+    """Returns ``all_reduce`` of several tensors of one dtype in a single message."""
     given = check_list("all_reduce_coalesced", "tensors", tensors)
     if not given:
         raise ValueError("all_reduce_coalesced: tensors is empty")

@@ -56,7 +56,7 @@ _operations: dict[tuple[cograd.dtype, ReduceOp], Any] = {}
 
 
 def datatype(mpi: Any, dtype: cograd.dtype) -> Any:
-    """The MPI datatype that moves elements of ``dtype``."""
+    """Returns the MPI datatype that moves elements of ``dtype``."""
     found = _datatypes.get(dtype)
     if found is None:
         name = _MPI_NAMES.get(dtype_name(dtype))
@@ -67,7 +67,7 @@ def datatype(mpi: Any, dtype: cograd.dtype) -> Any:
 
 
 def is_half(dtype: cograd.dtype) -> bool:
-    """Whether reductions of ``dtype`` are made in float32 and rounded once."""
+    """Returns whether reductions of ``dtype`` are made in float32 and rounded once."""
     return dtype in _HALF
 
 

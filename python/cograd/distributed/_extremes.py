@@ -22,12 +22,12 @@ _INTEGERS = {cograd.float32: cograd.int32, cograd.float64: cograd.int64}
 
 
 def is_ordered(op: ReduceOp, dtype: cograd.dtype) -> bool:
-    """Whether ``op`` chooses one of its operands, which are floating-point."""
+    """Returns whether ``op`` chooses one of its operands, which are floating-point."""
     return (op is ReduceOp.MAX or op is ReduceOp.MIN) and dtype in _INTEGERS
 
 
 def _mirrored(bits: Tensor, most: int) -> Tensor:
-    """The numbers below zero in the order of their values; its own inverse."""
+    """Returns the numbers below zero in the order of their values; its own inverse."""
     return cograd.where(bits < 0, bits ^ most, bits)
 
 

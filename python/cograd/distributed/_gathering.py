@@ -49,7 +49,7 @@ __all__ = [
 
 
 def _counted(mpi: Any, memory: Tensor, counts: Sequence[int]) -> list[Any]:
-    """A buffer of parts, ``counts[r]`` elements for rank ``r``, one after the other."""
+    """Returns a buffer of parts, ``counts[r]`` elements for rank ``r``, one after the other."""
     buffer, _, kind = message(mpi, memory)
     places, place = [], 0
     for count in counts:
@@ -117,7 +117,7 @@ def all_gather(
 
 
 def _apart(values: Tensor, memory: Tensor) -> Tensor:
-    """A copy of what is sent, where it lies in the memory that is written."""
+    """Returns a copy of what is sent, where it lies in the memory that is written."""
     return values.detach().clone() if overlap(values, memory) else values
 
 

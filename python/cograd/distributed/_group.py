@@ -52,7 +52,7 @@ class ProcessGroup:
         self._texts: dict[Any, tuple[str, bytes, int]] = {}
 
     def rank(self) -> int:
-        """This process's rank in the group."""
+        """Returns this process's rank in the group."""
         return self._rank
 
     def size(self) -> int:
@@ -60,7 +60,7 @@ class ProcessGroup:
         return len(self.ranks)
 
     def name(self) -> str:
-        """The backend's name."""
+        """Returns the backend's name."""
         return "mpi"
 
     def set_timeout(self, timeout: Any) -> None:
@@ -247,7 +247,7 @@ class _WorldMeta(type):
 
     @property
     def WORLD(cls) -> ProcessGroup | None:
-        """The default process group; None before it is made."""
+        """Returns the default process group; None before it is made."""
         return _WorldMeta._default
 
     @WORLD.setter
@@ -266,7 +266,7 @@ class GroupMember(metaclass=_WorldMeta):
 
 
 def default_group() -> ProcessGroup:
-    """The default process group; ValueError before it is made."""
+    """Returns the default process group; ValueError before it is made."""
     found = _WorldMeta._default
     if found is None:
         raise ValueError(
@@ -277,7 +277,7 @@ def default_group() -> ProcessGroup:
 
 
 def resolve(name: str, given: Any) -> ProcessGroup:
-    """The group of an argument ``group``, which may be None."""
+    """Returns the group of an argument ``group``, which may be None."""
     if given is None:
         return default_group()
     if not isinstance(given, ProcessGroup):
@@ -286,7 +286,7 @@ def resolve(name: str, given: Any) -> ProcessGroup:
 
 
 def in_group(name: str, given: Any) -> ProcessGroup | None:
-    """The same, or None with a warning where this process is not in the group."""
+    """Returns the same, or None with a warning where this process is not in the group."""
     if given is GroupMember.NON_GROUP_MEMBER:
         runtime = _runtime.get()
         warnings.warn(
@@ -301,7 +301,7 @@ def in_group(name: str, given: Any) -> ProcessGroup | None:
 def group_rank(
     name: str, pg: ProcessGroup, which: str, given: Any, in_pg: Any, default: int | None = None
 ) -> int:
-    """The rank in ``pg`` of an argument such as ``src`` (global) or ``group_src``.
+    """Returns the rank in ``pg`` of an argument such as ``src`` (global) or ``group_src``.
 
     ``default``: the global rank where neither is given; None if one must be.
     """

@@ -28,7 +28,7 @@ default_pg_timeout = timedelta(minutes=30)
 
 
 def seconds(name: str, timeout: Any) -> float:
-    """A timeout as torch takes it: a timedelta, or None for half an hour."""
+    """Returns a timeout as torch takes it: a timedelta, or None for half an hour."""
     if timeout is None:
         return default_pg_timeout.total_seconds()
     if not isinstance(timeout, timedelta):
@@ -85,7 +85,7 @@ class ReduceOp(enum.Enum):
 
 
 def supports_complex(reduceOp: ReduceOp) -> bool:
-    """Whether complex tensors can be reduced by this op."""
+    """Returns whether complex tensors can be reduced by this op."""
     return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT)
 
 

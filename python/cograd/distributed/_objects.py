@@ -45,7 +45,7 @@ def _check_pickled(name: str, given: T | Exception, failed: list[int]) -> T:
 def _sized(
     pg: ProcessGroup, name: str, detail: str, given: bytes | Exception
 ) -> tuple[bytes, list[int]]:
-    """The bytes that this rank is going to send, and how many each rank is."""
+    """Returns the bytes that this rank is going to send, and how many each rank is."""
     mpi = pg._runtime.MPI
     own, every = memoryview(bytearray(8)).cast("q"), memoryview(bytearray(8 * pg.size())).cast("q")
     own[0] = len(given) if isinstance(given, bytes) else -1
@@ -66,7 +66,7 @@ def _places(sizes: list[int]) -> list[int]:
 
 
 def _all_bytes(pg: ProcessGroup, name: str, given: bytes | Exception) -> list[bytes]:
-    """Every rank's bytes."""
+    """Returns every rank's bytes."""
     byte = pg._runtime.MPI.BYTE
     data, sizes = _sized(pg, name, "", given)
     places, every = _places(sizes), bytearray(sum(sizes))
@@ -82,7 +82,7 @@ def _all_bytes(pg: ProcessGroup, name: str, given: bytes | Exception) -> list[by
 
 
 def exchange(pg: ProcessGroup, name: str, text: str) -> list[str]:
-    """Every rank's text."""
+    """Returns every rank's text."""
     return [data.decode() for data in _all_bytes(pg, name, text.encode())]
 
 

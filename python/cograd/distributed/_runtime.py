@@ -111,12 +111,12 @@ _ended = False  # MPI_Finalize was called: any further call would end the proces
 
 
 def available() -> bool:
-    """Whether mpi4py is installed."""
+    """Returns whether mpi4py is installed."""
     return importlib.util.find_spec("mpi4py") is not None
 
 
 def get() -> Runtime:
-    """The running MPI."""
+    """Returns the running MPI."""
     if current is None:
         raise ValueError(
             "Default process group has not been initialized, please make sure to call "

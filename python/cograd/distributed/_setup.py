@@ -179,19 +179,19 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
 
 def get_backend(group: ProcessGroup | None = None) -> Backend:
-    """The backend of a group: always "mpi"."""
+    """Returns the backend of a group: always "mpi"."""
     resolve("get_backend", group)
     return Backend("mpi")
 
 
 def get_backend_config(group: ProcessGroup | None = None) -> str:
-    """The backends of a group by device."""
+    """Returns the backends of a group by device."""
     resolve("get_backend_config", group)
     return "cpu:mpi"
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """The name "mpi" for the CPU; ValueError for another device."""
+    """Returns the name "mpi" for the CPU; ValueError for another device."""
     if str(device).partition(":")[0] != "cpu":
         raise ValueError(f"Default backend not registered for device : {device}")
     return "mpi"
@@ -202,7 +202,7 @@ def _is_outside(group: Any) -> bool:
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
-    """This process's rank in a group (None: among all); -1 where it is no member."""
+    """Returns this process's rank in a group (None: among all); -1 where it is no member."""
     if _is_outside(group):
         return -1
     return resolve("get_rank", group).rank()
@@ -216,12 +216,12 @@ def get_world_size(group: ProcessGroup | None = None) -> int:
 
 
 def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
-    """The global ranks of a group, in the order of their ranks in it."""
+    """Returns the global ranks of a group, in the order of their ranks in it."""
     return list(resolve("get_process_group_ranks", group).ranks)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """The global rank of a group's member; ValueError for a rank that is not there."""
+    """Returns the global rank of a group's member; ValueError for a rank that is not there."""
     pg = resolve("get_global_rank", group)
     if not 0 <= group_rank < pg.size():
         raise ValueError(f"Group rank {group_rank} is not part of group {pg}")
@@ -229,7 +229,7 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """The rank in ``group`` of a global rank; ValueError for one that is no member."""
+    """Returns the rank in ``group`` of a global rank; ValueError for one that is no member."""
     pg = resolve("get_group_rank", group)
     if global_rank not in pg.ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {pg}")

@@ -54,13 +54,13 @@ def place(depth: int = 1) -> tuple[str, int, str]:
 
 
 def call_site() -> str:
-    """The same as text."""
+    """Returns the same as text."""
     file, line, text = place()
     return f"{file}:{line}{text}"
 
 
 def describe(text: str, shape: Sequence[int] | None, dtype: object, site: str) -> str:
-    """A call in one line."""
+    """Returns a call in one line."""
     tensor = "" if shape is None else f" of {list(shape)} {dtype}"
     return f"{text}{tensor} at {site}"
 

@@ -24,7 +24,7 @@ __all__ = ["Work", "mpi_failed", "progress"]
 
 
 def mpi_failed(runtime: Runtime, error: Any, call: bytes) -> BaseException:
-    """The end of communication after an error of MPI's in a call."""
+    """Returns the end of communication after an error of MPI's in a call."""
     return runtime.fail(
         f"rank {runtime.rank}: MPI failed in {call.decode(errors='replace')}: "
         f"{error.Get_error_string()}"
@@ -168,14 +168,14 @@ class Work:
         return True
 
     def is_completed(self) -> bool:
-        """Whether the call is complete; never waits."""
+        """Returns whether the call is complete; never waits."""
         if self._request is None:
             return True
         self._runtime.check(self._text)
         return self._test()
 
     def is_success(self) -> bool:
-        """Whether the call is complete and nothing was raised."""
+        """Returns whether the call is complete and nothing was raised."""
         return self._error is None and self.is_completed()
 
     def exception(self) -> BaseException | None:
@@ -183,7 +183,7 @@ class Work:
         return self._error
 
     def result(self) -> list[Any]:
-        """The tensors that the call wrote."""
+        """Returns the tensors that the call wrote."""
         self.wait()
         value = self._result
         return list(value) if isinstance(value, (list, tuple)) else [value]
@@ -193,7 +193,7 @@ class Work:
         self.wait()
 
     def source_rank(self) -> int:
-        """The global rank that a completed ``irecv`` received from."""
+        """Returns the global rank that a completed ``irecv`` received from."""
         self.wait()
         if self._status is None:
             raise RuntimeError("source_rank: this handle is not of irecv")
@@ -201,7 +201,7 @@ class Work:
         return self._group.ranks[sender]
 
     def get_future(self) -> Future[Any]:
-        """A Future whose value is the list of written tensors.
+        """Returns a Future whose value is the list of written tensors.
 
         It completes in ``wait()`` or ``is_completed()`` of this handle, or in its own ``wait()``.
         """

@@ -40,11 +40,11 @@ class GradBucket:
         return self._index
 
     def is_last(self) -> bool:
-        """Whether this is the last bucket of the iteration."""
+        """Returns whether this is the last bucket of the iteration."""
         return self._last
 
     def buffer(self) -> Tensor:
-        """The gradients as a flat tensor."""
+        """Returns the gradients as a flat tensor."""
         return self._buffer
 
     def set_buffer(self, buffer: Tensor) -> None:
@@ -57,12 +57,12 @@ class GradBucket:
         self._buffer = buffer
 
     def gradients(self) -> list[Tensor]:
-        """The gradient of each parameter, as views into the flat tensor."""
+        """Returns the gradient of each parameter, as views into the flat tensor."""
         return [
             self._buffer[start : start + parameter.numel()].view(parameter.shape)
             for start, parameter in zip(self._offsets, self._parameters, strict=True)
         ]
 
     def parameters(self) -> list[Tensor]:
-        """The parameters."""
+        """Returns the parameters."""
         return list(self._parameters)

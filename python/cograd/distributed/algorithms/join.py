@@ -41,7 +41,7 @@ class Joinable(ABC):
 
     @abstractmethod
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """The hook for one run of the context manager, which hands ``kwargs`` on."""
+        """Returns the hook for one run of the context manager, which hands ``kwargs`` on."""
 
     @property
     @abstractmethod
@@ -51,7 +51,7 @@ class Joinable(ABC):
     @property
     @abstractmethod
     def join_process_group(self) -> Any:
-        """The group that the context manager talks to."""
+        """Returns the group that the context manager talks to."""
 
 
 class _Notice:
@@ -62,7 +62,7 @@ class _Notice:
         self._present = present
 
     def is_completed(self) -> bool:
-        """Whether all ranks have said the same."""
+        """Returns whether all ranks have said the same."""
         return bool(self._work.is_completed())
 
     def wait(self) -> bool:
@@ -71,7 +71,7 @@ class _Notice:
         return True
 
     def result(self) -> list[cograd.Tensor]:
-        """The number of ranks that have inputs."""
+        """Returns the number of ranks that have inputs."""
         self._work.wait()
         return [self._present]
 
@@ -148,7 +148,7 @@ class Join:
             hook.post_hook(iterations == 0)
 
     def _count(self, mine: float) -> float:
-        """The sum of ``mine`` over all ranks."""
+        """Returns the sum of ``mine`` over all ranks."""
         total = cograd.full((1,), mine)
         cograd.distributed.all_reduce(total, group=self._group)
         return float(total.item())

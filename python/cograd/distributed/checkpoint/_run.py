@@ -32,7 +32,7 @@ class _Ranks:
         self.size = 1 if self.alone else dist.get_world_size(self.group)
 
     def gather(self, value: T) -> list[T]:
-        """Every rank's value."""
+        """Returns every rank's value."""
         if self.alone:
             return [value]
         found: list[Any] = [None] * self.size
@@ -40,7 +40,7 @@ class _Ranks:
         return found
 
     def together(self, what: str, step: Callable[[], T]) -> list[T]:
-        """Every rank's result of ``step``; where it fails on one, all raise."""
+        """Returns every rank's result of ``step``; where it fails on one, all raise."""
         value: Any = None
         error: Exception | None = None
         try:
@@ -103,7 +103,7 @@ def _taken(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _part(value: Any, chunk: Chunk) -> Tensor:
-    """The elements of this rank's tensor or shard that a chunk names."""
+    """Returns the elements of this rank's tensor or shard that a chunk names."""
     tensor: Tensor = value.tensor if isinstance(value, Shard) else value
     base = value.offsets if isinstance(value, Shard) else (0,) * tensor.dim()
     at = tuple(

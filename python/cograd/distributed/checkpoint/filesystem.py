@@ -186,7 +186,7 @@ class FileSystemReader:
 def _overlap(
     offsets: Any, sizes: Any, want_offsets: Any, want_sizes: Any
 ) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
-    """The slices of the stored part and of the wanted one that are the same elements."""
+    """Returns the slices of the stored part and of the wanted one that are the same elements."""
     source, target = [], []
     for a, n, b, m in zip(offsets, sizes, want_offsets, want_sizes, strict=True):
         first, last = max(a, b), min(a + n, b + m)

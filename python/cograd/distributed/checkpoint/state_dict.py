@@ -52,7 +52,7 @@ class StateDictOptions:
 
 
 def _inner(model: nn.Module) -> nn.Module:
-    """The module that a data-parallel wrapper calls."""
+    """Returns the module that a data-parallel wrapper calls."""
     while type(model).__name__ in ("DistributedDataParallel", "DataParallel"):
         model = model.get_submodule("module")
     return model
@@ -71,7 +71,7 @@ def _listed(optimizers: Any) -> list[Optimizer]:
 
 
 def _keeper(optimizer: Optimizer) -> Optimizer:
-    """The optimizer that has this rank's state."""
+    """Returns the optimizer that has this rank's state."""
     inner = getattr(optimizer, "optim", None)
     return inner if isinstance(inner, Optimizer) else optimizer
 

@@ -46,7 +46,7 @@ class Map:
         raise NotImplementedError
 
     def adjoint(self) -> Map:
-        """The map of gradients: results' to inputs'."""
+        """Returns the map of gradients: results' to inputs'."""
         raise NotImplementedError
 
     def pull(self, grads: tuple[Tensor, ...], likes: list[Any]) -> tuple[Tensor, ...]:
@@ -54,7 +54,7 @@ class Map:
         return grads
 
     def pulled(self, results: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
-        """The inputs' gradients among the adjoint's results."""
+        """Returns the inputs' gradients among the adjoint's results."""
         return results
 
     def ranks(self) -> int:
@@ -62,12 +62,12 @@ class Map:
         return dist.get_world_size(self.group)
 
     def is_rank(self, rank: int) -> bool:
-        """Whether this process has the global rank ``rank``."""
+        """Returns whether this process has the global rank ``rank``."""
         return dist.get_rank() == rank
 
 
 def _own(tensor: Tensor) -> Tensor:
-    """A contiguous copy, which MPI may write."""
+    """Returns a contiguous copy, which MPI may write."""
     return tensor.detach().clone(memory_format=cograd.contiguous_format)
 
 
@@ -313,7 +313,7 @@ def _words(tensor: Tensor) -> Tensor:
 
 
 def _to_myself(messages: list[tuple[Tensor, int]], tag: int, out: Tensor) -> Tensor:
-    """The first of the messages to this rank itself that has the tag."""
+    """Returns the first of the messages to this rank itself that has the tag."""
     at = next((i for i, (_, other) in enumerate(messages) if other == tag), None)
     if at is None:
         raise ValueError(
@@ -335,12 +335,12 @@ _counts: weakref.WeakKeyDictionary[Any, dict[tuple[bool, int, int], int]] = (
 
 
 def largest_tag() -> int:
-    """The largest tag of a differentiable message; those above are for gradients."""
+    """Returns the largest tag of a differentiable message; those above are for gradients."""
     return (_runtime.get().tag_limit - RESERVED) // 2
 
 
 def _gradient_tag(group: Any, to: bool, rank: int, tag: int) -> int:
-    """The tag of a message's gradient, other than that of the messages before and after.
+    """Returns the tag of a message's gradient, other than that of the messages before and after.
 
     A gradient that nobody waits for is then never taken for another one.
     """

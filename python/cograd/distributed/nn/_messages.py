@@ -89,7 +89,7 @@ def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
 
 
 def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Tensor:
-    """The tensor that rank ``src`` sends; its gradient is sent back.
+    """Returns the tensor that rank ``src`` sends; its gradient is sent back.
 
     Args:
         tensor: gives shape and dtype and is neither read nor written.

@@ -31,7 +31,7 @@ _here = threading.local()
 
 
 def fresh_token(levels: int | None = None) -> Tensor:
-    """A tensor of no elements that is differentiated in every way that is possible here."""
+    """Returns a tensor of no elements that is differentiated in every way that is possible here."""
     if levels is None:
         levels = _C._dual_level() + 1 if forward_ad._is_fwd_grad_enabled() else 0
     token = cograd.empty(0)
@@ -186,7 +186,7 @@ def _apply(token: Tensor, call: _Call, tensors: tuple[Tensor, ...]) -> tuple[Ten
 
 
 def communicate(map: Map, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The results of ``map``, recorded, and tied to the one before within ``ordered``."""
+    """Returns the results of ``map``, recorded, and tied to the one before within ``ordered``."""
     if not any(t.is_floating_point() or t.is_complex() for t in tensors):
         return _apply(cograd.empty(0), _Call(map), tensors)[:-1]
     recorded = cograd.is_grad_enabled() and not getattr(origin, "text", "")
@@ -200,7 +200,7 @@ def communicate(map: Map, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 def unrecorded(map: Map, tensor: Tensor) -> Tensor:
-    """The result of a map of one detached tensor, without derivatives."""
+    """Returns the result of a map of one detached tensor, without derivatives."""
     return _apply(cograd.empty(0), _Call(map), (tensor,))[0]
 
 
@@ -253,7 +253,7 @@ class _DependsOn(Function):
 
 
 def depends_on(tensor: Tensor, *others: Tensor) -> Tensor:
-    """``tensor``, whose backward also runs that of ``others``, with gradients of zero.
+    """Returns ``tensor``, whose backward also runs that of ``others``, with gradients of zero.
 
     Use it for what backward would not reach otherwise: the token of a ``send``, or the result of a
     communication that this rank's loss does not use while that of another rank does.
@@ -324,7 +324,7 @@ class ordered:
         return None if self._last is None or self._last[1].done else self._last[0]
 
     def join(self, tensor: Tensor) -> Tensor:
-        """``tensor``, whose backward also runs that of all communications so far."""
+        """Returns ``tensor``, whose backward also runs that of all communications so far."""
         return tensor if self.token is None else depends_on(tensor, self.token)
 
     def backward(self, *, retain_graph: bool | None = None, create_graph: bool = False) -> None:

@@ -79,7 +79,7 @@ def _stacked(name: str, argument: str, tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _one(map: _maps.Map, tensor: Tensor) -> Tensor:
-    """The one result of a map of one tensor."""
+    """Returns the one result of a map of one tensor."""
     return communicate(map, (tensor,))[0]
 
 
@@ -113,7 +113,7 @@ class _Instead(Function):
 
 
 def _extreme(group: Any, op: ReduceOp, tensor: Tensor) -> Tensor:
-    """The largest or smallest of the ranks' elements.
+    """Returns the largest or smallest of the ranks' elements.
 
     The gradient goes to the ranks that have it, in equal parts, as that of ``amax`` does.
     """
@@ -148,7 +148,7 @@ def _zeros_of(tensor: Tensor) -> Tensor:
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """The ranks' tensors reduced to one, which all ranks get. ``tensor`` is not written.
+    """Returns the ranks' tensors reduced to one, which all ranks get. ``tensor`` is not written.
 
     The adjoint of SUM is SUM. AVG divides it by the number of ranks; the gradient of MIN and MAX
     goes to the ranks that have the extreme (in equal parts where several have it), that of PRODUCT
@@ -164,7 +164,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -
 
 
 def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """The ranks' tensors reduced to one for rank ``dst``; zeros on the others.
+    """Returns the ranks' tensors reduced to one for rank ``dst``; zeros on the others.
 
     The adjoint of SUM is ``broadcast`` from ``dst``; for other ops see ``all_reduce``.
     """
@@ -179,7 +179,7 @@ def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = N
 
 
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
-    """The tensor of rank ``src``, on all ranks; the adjoint is ``reduce`` to ``src``.
+    """Returns the tensor of rank ``src``, on all ranks; the adjoint is ``reduce`` to ``src``.
 
     Args:
         tensor: what ``src`` gives; on the other ranks any tensor of its shape and dtype, which is
@@ -224,7 +224,7 @@ def reduce_scatter(
     op: ReduceOp = ReduceOp.SUM,
     group: Any = None,
 ) -> Tensor:
-    """The reduction over the ranks of their ``input_list[r]``, for each rank r its own.
+    """Returns the reduction over the ranks of their ``input_list[r]``, for each rank r its own.
 
     The adjoint of SUM is ``all_gather``; for other ops see ``all_reduce``.
 
@@ -252,7 +252,7 @@ def reduce_scatter(
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
-    """All ranks' tensors on rank ``dst``, and as many of zeros on the others.
+    """Returns all ranks' tensors on rank ``dst``, and as many of zeros on the others.
 
     The adjoint is ``scatter``.
     """

@@ -80,7 +80,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
 
     @property
     def optim(self) -> Optimizer:
-        """The optimizer of this rank's part."""
+        """Returns the optimizer of this rank's part."""
         assert self._local is not None
         return self._local
 
@@ -100,7 +100,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             self._copy_options(self._local.param_groups, self.param_groups)
 
     def _part(self, group: dict[str, Any]) -> dict[str, Any]:
-        """The group with this rank's parameters alone."""
+        """Returns the group with this rank's parameters alone."""
         mine = [self._owner[id(p)] == self.rank for p in group["params"]]
         part = dict(group)
         for key in ("params", "param_names"):
@@ -251,10 +251,10 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
 
     @property
     def join_device(self) -> cograd.device:
-        """The CPU."""
+        """Returns the CPU."""
         return cograd.device("cpu")
 
     @property
     def join_process_group(self) -> Any:
-        """The ranks among which the state is divided."""
+        """Returns the ranks among which the state is divided."""
         return self.process_group

@@ -13,7 +13,7 @@ __all__ = ["noop_hook"]
 
 
 def noop_hook(_: Any, bucket: GradBucket) -> Future[Tensor]:
-    """The rank's own gradients: nothing is sent, and the ranks drift apart."""
+    """Returns the rank's own gradients: nothing is sent, and the ranks drift apart."""
     future: Future[Tensor] = Future()
     future.set_result(bucket.buffer())
     return future

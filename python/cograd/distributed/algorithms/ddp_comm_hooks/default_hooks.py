@@ -35,7 +35,7 @@ def _mean(group: Any, tensor: Tensor) -> Future[Any]:
 
 
 def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]:
-    """The mean over the group (None: all ranks): what is done without a hook."""
+    """Returns the mean over the group (None: all ranks): what is done without a hook."""
     return _mean(process_group, bucket.buffer()).then(lambda done: _first(done.value()))
 
 
@@ -50,7 +50,7 @@ def _compress(dtype: cograd.dtype, group: Any, bucket: GradBucket) -> Future[Ten
 
 
 def fp16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]:
-    """The mean over the group, sent as float16: half the bytes of float32."""
+    """Returns the mean over the group, sent as float16: half the bytes of float32."""
     return _compress(cograd.float16, process_group, bucket)
 
 
@@ -74,10 +74,10 @@ def _wrapped(hook: Hook, dtype: cograd.dtype) -> Hook:
 
 
 def fp16_compress_wrapper(hook: Hook) -> Hook:
-    """``hook`` on gradients in float16; its result goes back to their dtype."""
+    """Returns ``hook`` on gradients in float16; its result goes back to their dtype."""
     return _wrapped(hook, cograd.float16)
 
 
 def bf16_compress_wrapper(hook: Hook) -> Hook:
-    """``hook`` on gradients in bfloat16; its result goes back to their dtype."""
+    """Returns ``hook`` on gradients in bfloat16; its result goes back to their dtype."""
     return _wrapped(hook, cograd.bfloat16)

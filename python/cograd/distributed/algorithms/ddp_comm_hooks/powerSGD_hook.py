@@ -125,7 +125,7 @@ def _worth(state: PowerSGDState, matrix: Tensor) -> bool:
 
 
 def _joint(parts: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """One flat tensor with the values of all, and views of it in their shapes."""
+    """Returns one flat tensor with the values of all, and views of it in their shapes."""
     flat = _flatten_dense_tensors(parts)
     return flat, list(_unflatten_dense_tensors(flat, parts))
 
@@ -207,5 +207,5 @@ def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
 
 
 def batched_powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
-    """The same with the whole bucket as one square matrix: quicker, and rougher."""
+    """Returns the same with the whole bucket as one square matrix: quicker, and rougher."""
     return _hook(state, bucket, batched=True)
