@@ -9,8 +9,8 @@ from __future__ import annotations as _annotations
 
 from typing import Any as _Any
 
-from cograd._preload import explain_failure as _explain_failure
-from cograd._preload import preload_openblas as _preload_openblas
+from cograd._base.preload import explain_failure as _explain_failure
+from cograd._base.preload import preload_openblas as _preload_openblas
 
 try:
     _preload_openblas()
@@ -47,7 +47,7 @@ from cograd._C import (
     uint64,
 )
 from cograd._version import __version__
-from cograd._memory_format import layout, memory_format
+from cograd._base.memory_format import layout, memory_format
 
 half = float16
 float = float32
@@ -79,7 +79,7 @@ from cograd._C._ops import _sample_dirichlet as _sample_dirichlet
 from cograd._C._ops import _standard_gamma as _standard_gamma
 from cograd._C._ops import _standard_gamma_grad as _standard_gamma_grad
 
-from cograd._dtypes import *
+from cograd._base.dtypes import *
 from cograd._C import (
     UntypedStorage,
     as_tensor,
@@ -295,13 +295,13 @@ def __getattr__(name: str) -> _Any:
             found = vars(import_module(f"cograd.{place}"))
             if name in found:
                 return globals().setdefault(name, found[name])
-    from cograd._absent import missing
+    from cograd._base.absent import missing
 
     raise missing("cograd", name)
 
 
 def _absent_of_c(name: str) -> None:
-    from cograd._absent import missing
+    from cograd._base.absent import missing
 
     raise missing("cograd._C", name)
 

@@ -11,7 +11,7 @@ from typing import (
 from numpy import ndarray
 from typing_extensions import Self
 
-from cograd._handles import RemovableHandle
+from cograd._base.handles import RemovableHandle
 
 _T = TypeVar("_T")
 
@@ -73,7 +73,7 @@ from cograd._losses import embedding_renorm_ as embedding_renorm_
 from cograd._numeric import empty_permuted as empty_permuted
 from cograd.autograd.grad_mode import enable_grad as enable_grad
 from cograd import fft as fft
-from cograd._dtypes import finfo as finfo
+from cograd._base.dtypes import finfo as finfo
 from cograd._numeric import frobenius_norm as frobenius_norm
 from cograd._C import from_dlpack as from_dlpack
 from cograd._native import from_file as from_file
@@ -109,7 +109,7 @@ from cograd._losses import hinge_embedding_loss as hinge_embedding_loss
 from cograd.functional import histogram as histogram
 from cograd._numeric import histogramdd as histogramdd
 from cograd import hub as hub
-from cograd._dtypes import iinfo as iinfo
+from cograd._base.dtypes import iinfo as iinfo
 from cograd.autograd.grad_mode import inference_mode as inference_mode
 from cograd.random import initial_seed as initial_seed
 from cograd._alias import install_as_torch as install_as_torch
@@ -118,19 +118,19 @@ from cograd._C import is_anomaly_enabled as is_anomaly_enabled
 from cograd.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
 from cograd.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from cograd.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
-from cograd._dtypes import is_complex as is_complex
+from cograd._base.dtypes import is_complex as is_complex
 from cograd._numeric import is_conj as is_conj
 from cograd._modes import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from cograd._numeric import is_distributed as is_distributed
-from cograd._dtypes import is_floating_point as is_floating_point
+from cograd._base.dtypes import is_floating_point as is_floating_point
 from cograd._C import is_grad_enabled as is_grad_enabled
 from cograd._C import is_inference_mode_enabled as is_inference_mode_enabled
 from cograd._numeric import is_neg as is_neg
-from cograd._dtypes import is_nonzero as is_nonzero
+from cograd._base.dtypes import is_nonzero as is_nonzero
 from cograd._numeric import is_same_size as is_same_size
 from cograd._numeric import is_signed as is_signed
-from cograd._dtypes import is_storage as is_storage
-from cograd._dtypes import is_tensor as is_tensor
+from cograd._base.dtypes import is_storage as is_storage
+from cograd._base.dtypes import is_tensor as is_tensor
 from cograd._spectral import istft as istft
 from cograd import jit as jit
 from cograd._windows import kaiser_window as kaiser_window
@@ -157,7 +157,7 @@ from cograd import nn as nn
 from cograd.autograd.grad_mode import no_grad as no_grad
 from cograd._numeric import norm_except_dim as norm_except_dim
 from cograd._numeric import nuclear_norm as nuclear_norm
-from cograd._dtypes import numel as numel
+from cograd._base.dtypes import numel as numel
 from cograd import onnx as onnx
 from cograd import ops as ops
 from cograd import optim as optim
@@ -196,7 +196,7 @@ from cograd.amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
 from cograd.amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
 from cograd.amp.autocast_mode import set_autocast_gpu_dtype as set_autocast_gpu_dtype
 from cograd._modes import set_default_device as set_default_device
-from cograd._dtypes import set_default_dtype as set_default_dtype
+from cograd._base.dtypes import set_default_dtype as set_default_dtype
 from cograd._modes import set_default_tensor_type as set_default_tensor_type
 from cograd._modes import set_deterministic_debug_mode as set_deterministic_debug_mode
 from cograd._modes import set_float32_matmul_precision as set_float32_matmul_precision
@@ -219,7 +219,7 @@ from cograd.functional import tensordot as tensordot
 from cograd import testing as testing
 from cograd import torch_version as torch_version
 from cograd._losses import triplet_margin_loss as triplet_margin_loss
-from cograd._dtypes import typename as typename
+from cograd._base.dtypes import typename as typename
 from cograd import types as types
 from cograd._numeric import unravel_index as unravel_index
 from cograd._modes import use_deterministic_algorithms as use_deterministic_algorithms

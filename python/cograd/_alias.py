@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any
 
 import cograd
-from cograd import _C, _absent
+from cograd import _C
+from cograd._base import absent as _absent
 
 __all__ = ["VERSION", "children_environment", "install_as_torch", "show_as_torch"]
 
@@ -137,7 +138,7 @@ def install_as_torch() -> None:
 
 def show_as_torch() -> None:
     """Makes versions and names print as torch's do."""
-    from cograd._memory_format import layout, memory_format
+    from cograd._base.memory_format import layout, memory_format
     from cograd._symbols import dtype_names, script_classes
     from cograd._tensor.pickle import pickle_without_module
     from cograd.torch_version import TorchVersion

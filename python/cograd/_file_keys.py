@@ -14,7 +14,7 @@ from typing import Any
 
 import cograd
 from cograd import _C
-from cograd._memory_format import layout, memory_format
+from cograd._base.memory_format import layout, memory_format
 
 __all__ = ["Filler"]
 

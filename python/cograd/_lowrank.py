@@ -7,8 +7,8 @@ from typing import Any
 
 import cograd
 from cograd import _C
+from cograd._base.return_types import make
 from cograd._C import Tensor
-from cograd._return_types import make
 
 __all__ = ["lobpcg", "lu", "pca_lowrank", "svd_lowrank"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import cograd
 from cograd import _C
+from cograd._base.return_types import make
 from cograd._C import Tensor
-from cograd._return_types import make
 
 _ops = _C._ops
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import cograd
 from cograd import _C, Tensor
+from cograd._base.dtypes import dtype_name
+from cograd._base.memory_format import layout, memory_format
 from cograd._C import UntypedStorage
-from cograd._dtypes import dtype_name
-from cograd._memory_format import layout, memory_format
 from cograd._tensor.pickle import _state_of
 from cograd.nn.parameter import Parameter, is_lazy
 from cograd.storage import TypedStorage

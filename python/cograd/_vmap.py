@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import cograd
-from cograd import _C, _pytree
-from cograd._pytree import flat, shown
+from cograd import _C
+from cograd._base import pytree as _pytree
+from cograd._base.pytree import flat, shown
 
 __all__ = ["vmap"]
 

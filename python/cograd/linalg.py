@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cograd import _C, _absent
+from cograd import _C
+from cograd._base import absent as _absent
+from cograd._base.return_types import make
 from cograd._C import Tensor
 from cograd._linalg_factors import (
     householder_product,
@@ -34,7 +36,6 @@ from cograd._linalg_norms import (
     tolerances,
     vector_norm,
 )
-from cograd._return_types import make
 
 __all__ = [
     "LinAlgError",

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import cograd
-from cograd import _C, Tensor, _absent
-from cograd._dtypes import dtype_name
+from cograd import _C, Tensor
+from cograd._base import absent as _absent
+from cograd._base.dtypes import dtype_name
 from cograd._file_keys import Filler
 
 __all__ = [

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from cograd import _C, _absent
+from cograd import _C
+from cograd._base import absent as _absent
 from cograd._C import (
     Tensor,
     get_num_backward_threads,

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import cograd
-from cograd import Tensor, _absent
+from cograd import Tensor
+from cograd._base import absent as _absent
 from cograd._rows import _map_rows
 from cograd.autograd import forward_ad
 

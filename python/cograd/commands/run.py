@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from cograd._alias import children_environment
-from cograd._launcher import rank_variables
+from cograd._base.launcher import rank_variables
 
 __all__ = ["main"]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cograd import _absent, _launcher
+from cograd._base import absent as _absent
+from cograd._base import launcher as _launcher
 from cograd.distributed._collectives import (
     all_reduce,
     all_reduce_coalesced,

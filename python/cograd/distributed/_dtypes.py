@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import cograd
-from cograd._dtypes import dtype_name
+from cograd._base.dtypes import dtype_name
 from cograd.distributed._names import ReduceOp, supports_complex
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from cograd import _launcher
+from cograd._base import launcher as _launcher
 from cograd.distributed._board import FAILED, GONE, LEFT, Board
 from cograd.distributed._names import DistBackendError
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 
-from cograd._preload import openblas_path
+from cograd._base.preload import openblas_path
 from cograd.utils.cpp_extension import _paths
 from cograd.utils.cpp_extension._errors import ExtensionError
 from cograd.utils.cpp_extension._job import Job

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from cograd._progress import Progress
+from cograd._base.progress import Progress
 
 
 class Command(NamedTuple):

@@ -18,7 +18,7 @@ _PRIVATE = f"it is a private name of torch's that cograd does not have (see {_PA
 @functools.cache
 def _table() -> dict[str, dict[str, str]]:
     """Returns a dict from module to name to topic."""
-    from cograd._absent_names import NAMES
+    from cograd._base.absent_names import NAMES
 
     return {
         module: {name: topic for topic, names in topics.items() for name in names.split()}
@@ -28,7 +28,7 @@ def _table() -> dict[str, dict[str, str]]:
 
 def explain(module: str, name: str) -> str | None:
     """Explains why ``name`` is absent from ``module`` ("" for the root) and what to use instead."""
-    from cograd._absent_names import INSTEAD, TOPICS, WHOLE
+    from cograd._base.absent_names import INSTEAD, TOPICS, WHOLE
 
     path = f"{module}.{name}" if module else name
     if path in INSTEAD:
@@ -102,7 +102,7 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
 
 def refused(what: str, topic: str) -> NotImplementedError:
     """Returns the exception for something that exists only so that programs can name it."""
-    from cograd._absent_names import TOPICS
+    from cograd._base.absent_names import TOPICS
 
     return NotImplementedError(f"{what}: {TOPICS[topic]} (see {_PAGE}#{topic})")
 

@@ -15,6 +15,7 @@ import os
 import sys
 
 _SONAME = "libscipy_openblas.so"
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def openblas_path() -> str | None:
@@ -40,7 +41,7 @@ def preload_openblas() -> None:
     Raises:
         ImportError: scipy-openblas32 is not installed, or its library cannot be loaded.
     """
-    site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    site = os.path.dirname(_PACKAGE)
     if os.path.exists(os.path.join(site, "scipy_openblas32", "lib", _SONAME)):
         return
     path = openblas_path()
@@ -60,7 +61,7 @@ def explain_failure(error: ImportError) -> ImportError:
 
     ``python -m cograd doctor`` imports this package first, so it is run from here.
     """
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "commands", "doctor.py")
+    path = os.path.join(_PACKAGE, "commands", "doctor.py")
     if sys.argv[:2] == ["-m", "doctor"] and "cograd" in getattr(sys, "orig_argv", ()):
         import runpy
 
