@@ -8,7 +8,7 @@ from typing import Any
 
 from cograd import Tensor
 
-from . import pool
+from ..nn.functional import pool
 
 Sizes = int | Sequence[int]
 
