@@ -138,10 +138,10 @@ from cograd._functions.losses import kl_div as kl_div
 from cograd import library as library
 from cograd import linalg as linalg
 from cograd.serialization import load as load
-from cograd._lowrank import lobpcg as lobpcg
+from cograd.linalg._lowrank import lobpcg as lobpcg
 from cograd._functions.recurrent import lstm as lstm
 from cograd._functions.recurrent import lstm_cell as lstm_cell
-from cograd._lowrank import lu as lu
+from cograd.linalg._lowrank import lu as lu
 from cograd.random import manual_seed as manual_seed
 from cograd._functions.losses import margin_ranking_loss as margin_ranking_loss
 from cograd._functions.pools import max_pool1d as max_pool1d
@@ -163,7 +163,7 @@ from cograd import ops as ops
 from cograd import optim as optim
 from cograd import overrides as overrides
 from cograd.nn.functional.distance import pairwise_distance as pairwise_distance
-from cograd._lowrank import pca_lowrank as pca_lowrank
+from cograd.linalg._lowrank import pca_lowrank as pca_lowrank
 from cograd._functions.losses import pdist as pdist
 from cograd.nn.functional.vision import pixel_shuffle as pixel_shuffle
 from cograd.nn.functional.vision import pixel_unshuffle as pixel_unshuffle
@@ -213,7 +213,7 @@ from cograd._functions.numeric import slice_inverse as slice_inverse
 from cograd import special as special
 from cograd._functions.stft import stft as stft
 from cograd import storage as storage
-from cograd._lowrank import svd_lowrank as svd_lowrank
+from cograd.linalg._lowrank import svd_lowrank as svd_lowrank
 from cograd._C import tensor as tensor
 from cograd.functional import tensordot as tensordot
 from cograd import testing as testing

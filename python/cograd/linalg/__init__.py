@@ -14,7 +14,7 @@ from cograd import _C
 from cograd._base import absent as _absent
 from cograd._base.return_types import make
 from cograd._C import Tensor
-from cograd._linalg_factors import (
+from cograd.linalg._factors import (
     householder_product,
     ldl_factor,
     ldl_factor_ex,
@@ -27,7 +27,7 @@ from cograd._linalg_factors import (
     tensorsolve,
     vander,
 )
-from cograd._linalg_norms import (
+from cograd.linalg._norms import (
     cond,
     matrix_norm,
     matrix_rank,

@@ -10,7 +10,7 @@ from typing import Any
 import cograd
 from cograd import _C
 from cograd._C import Tensor
-from cograd._linalg_norms import stored
+from cograd.linalg._norms import stored
 
 __all__ = [
     "householder_product",
