@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import cograd
-from cograd import Tensor, _torch_names
-from cograd._file_keys import Filler
-from cograd._torch_files import Archive
-from cograd._torch_names import checked, safe_globals, tuple_of
+from cograd import Tensor
+from cograd._files import names as _torch_names
+from cograd._files.archive import Archive
+from cograd._files.keys import Filler
+from cograd._files.names import checked, safe_globals, tuple_of
 from cograd.storage import TypedStorage, UntypedStorage
 
 __all__ = ["Unpickler", "stored"]

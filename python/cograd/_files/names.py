@@ -11,7 +11,7 @@ from typing import Any
 import cograd
 from cograd import _C, Tensor
 from cograd._base.memory_format import memory_format
-from cograd._torch_files import STORAGES
+from cograd._files.archive import STORAGES
 from cograd.nn.parameter import Parameter
 from cograd.storage import TypedStorage, UntypedStorage
 

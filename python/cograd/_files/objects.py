@@ -7,10 +7,11 @@ import io
 import pickle
 from typing import Any
 
-from cograd import _C, Tensor, _torch_names
+from cograd import _C, Tensor
+from cograd._files import names as _torch_names
+from cograd._files.archive import STORAGES, Archive
+from cograd._files.unpickler import stored
 from cograd._tensor.pickle import _put_state
-from cograd._torch_files import STORAGES, Archive
-from cograd._torch_unpickler import stored
 from cograd.nn.parameter import Parameter
 from cograd.storage import TypedStorage
 
