@@ -275,7 +275,7 @@ _LAZY_NAMES = {
     "unravel_index": "_functions.numeric",
     "use_deterministic_algorithms": "_modes",
     "vander": "_functions.numeric",
-    "vmap": "_vmap",
+    "vmap": "_transforms.vmap",
 }
 
 

@@ -226,7 +226,7 @@ from cograd._modes import use_deterministic_algorithms as use_deterministic_algo
 from cograd import utils as utils
 from cograd._functions.numeric import vander as vander
 from cograd import version as version
-from cograd._vmap import vmap as vmap
+from cograd._transforms.vmap import vmap as vmap
 from cograd import xpu as xpu
 from cograd.functional import zero_ as zero_
 

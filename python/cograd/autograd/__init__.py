@@ -255,7 +255,7 @@ def _batched(
     wanted: tuple[Any, ...],
 ) -> tuple[Tensor | None, ...]:
     """Runs one backward for all rows of the grad_outputs; dim 0 of the gradients is the batch."""
-    from cograd._vmap import vmap_quietly
+    from cograd._transforms.vmap import vmap_quietly
 
     if len(roots) != len(grads):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")

@@ -12,7 +12,7 @@ from typing import Any
 from cograd import _C
 from cograd._base.pytree import flat, shown
 from cograd._C import Tensor
-from cograd._rows import _map_rows
+from cograd._transforms.unit_rows import _map_rows
 
 from ._trees import (
     Argnums,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import cograd
 from cograd._C import Tensor
-from cograd._vmap import vmap_quietly
+from cograd._transforms.vmap import vmap_quietly
 
 
 def _unit_rows(tensors: list[Tensor], begin: int, end: int) -> list[Tensor]:
