@@ -162,13 +162,13 @@ _LAZY_MODULES = frozenset(
 _LAZY_NAMES = {
     "Future": "futures",
     "GradScaler": "amp.grad_scaler",
-    "SymBool": "_symbols",
-    "SymFloat": "_symbols",
-    "SymInt": "_symbols",
+    "SymBool": "_as_torch.symbols",
+    "SymFloat": "_as_torch.symbols",
+    "SymInt": "_as_torch.symbols",
     "adaptive_max_pool1d": "_functions.pools",
     "adjoint": "_functions.numeric",
     "affine_grid_generator": "nn.functional._grid",
-    "are_deterministic_algorithms_enabled": "_modes",
+    "are_deterministic_algorithms_enabled": "_as_torch.switches",
     "as_strided_": "_functions.numeric",
     "autocast": "amp.autocast_mode",
     "autocast_decrement_nesting": "amp.autocast_mode",
@@ -178,7 +178,7 @@ _LAZY_NAMES = {
     "blackman_window": "_functions.windows",
     "channel_shuffle": "nn.functional.vision",
     "clear_autocast_cache": "amp.autocast_mode",
-    "compile": "_compile",
+    "compile": "_as_torch.no_compiler",
     "cond": "_functions.numeric",
     "cosine_embedding_loss": "_functions.losses",
     "ctc_loss": "_functions.losses",
@@ -193,12 +193,12 @@ _LAZY_NAMES = {
     "get_autocast_cpu_dtype": "amp.autocast_mode",
     "get_autocast_dtype": "amp.autocast_mode",
     "get_autocast_gpu_dtype": "amp.autocast_mode",
-    "get_default_device": "_modes",
-    "get_deterministic_debug_mode": "_modes",
+    "get_default_device": "_as_torch.switches",
+    "get_deterministic_debug_mode": "_as_torch.switches",
     "get_device": "_functions.numeric",
-    "get_device_module": "_modes",
-    "get_float32_matmul_precision": "_modes",
-    "get_num_interop_threads": "_modes",
+    "get_device_module": "_as_torch.switches",
+    "get_float32_matmul_precision": "_as_torch.switches",
+    "get_num_interop_threads": "_as_torch.switches",
     "get_printoptions": "_tensor.str",
     "gradient": "_functions.numeric",
     "grid_sampler": "nn.functional._grid",
@@ -210,12 +210,12 @@ _LAZY_NAMES = {
     "hann_window": "_functions.windows",
     "hinge_embedding_loss": "_functions.losses",
     "histogramdd": "_functions.numeric",
-    "install_as_torch": "_alias",
+    "install_as_torch": "_as_torch.alias",
     "is_autocast_cache_enabled": "amp.autocast_mode",
     "is_autocast_cpu_enabled": "amp.autocast_mode",
     "is_autocast_enabled": "amp.autocast_mode",
     "is_conj": "_functions.numeric",
-    "is_deterministic_algorithms_warn_only_enabled": "_modes",
+    "is_deterministic_algorithms_warn_only_enabled": "_as_torch.switches",
     "is_distributed": "_functions.numeric",
     "is_neg": "_functions.numeric",
     "is_same_size": "_functions.numeric",
@@ -260,12 +260,12 @@ _LAZY_NAMES = {
     "set_autocast_dtype": "amp.autocast_mode",
     "set_autocast_enabled": "amp.autocast_mode",
     "set_autocast_gpu_dtype": "amp.autocast_mode",
-    "set_default_device": "_modes",
-    "set_default_tensor_type": "_modes",
-    "set_deterministic_debug_mode": "_modes",
-    "set_float32_matmul_precision": "_modes",
-    "set_flush_denormal": "_modes",
-    "set_num_interop_threads": "_modes",
+    "set_default_device": "_as_torch.switches",
+    "set_default_tensor_type": "_as_torch.switches",
+    "set_deterministic_debug_mode": "_as_torch.switches",
+    "set_float32_matmul_precision": "_as_torch.switches",
+    "set_flush_denormal": "_as_torch.switches",
+    "set_num_interop_threads": "_as_torch.switches",
     "set_printoptions": "_tensor.str",
     "show_config": "__config__",
     "slice_inverse": "_functions.numeric",
@@ -273,7 +273,7 @@ _LAZY_NAMES = {
     "svd_lowrank": "linalg._lowrank",
     "triplet_margin_loss": "_functions.losses",
     "unravel_index": "_functions.numeric",
-    "use_deterministic_algorithms": "_modes",
+    "use_deterministic_algorithms": "_as_torch.switches",
     "vander": "_functions.numeric",
     "vmap": "_transforms.vmap",
 }
@@ -341,7 +341,7 @@ def is_inference(input: Tensor) -> _Any:
     return input.is_inference()
 
 
-from cograd._companions import watch as _watch
+from cograd._as_torch.einops import watch as _watch
 
 _watch()
 del _watch
@@ -352,7 +352,7 @@ __all__ = sorted(
 )
 
 if _C._public_name() == "torch":  # cograd was reloaded while installed as torch
-    from cograd._alias import show_as_torch as _show_as_torch
+    from cograd._as_torch.alias import show_as_torch as _show_as_torch
 
     _show_as_torch()
     del _show_as_torch

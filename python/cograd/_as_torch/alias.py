@@ -22,7 +22,7 @@ __all__ = ["VERSION", "children_environment", "install_as_torch", "show_as_torch
 VERSION = "2.13.0+cograd"  # the torch release whose names and behaviour cograd has
 # Modules of torch's tracers; packages import them to check whether a tracer is active.
 _TRACERS = ("_subclasses.fake_tensor", "fx.experimental.proxy_tensor")
-_FOLDER = str(Path(__file__).parent / "_as_torch")  # the module torch and its metadata
+_FOLDER = str(Path(__file__).parent / "path")  # the module torch and its metadata
 
 
 class _AliasLoader(Loader):
@@ -126,7 +126,7 @@ def install_as_torch() -> None:
     for name in [n for n in sys.modules if n.startswith("cograd.")]:
         sys.modules.setdefault("torch." + name.removeprefix("cograd."), sys.modules[name])
         _answering(sys.modules[name])
-    tracing = importlib.import_module("cograd._tracing")
+    tracing = importlib.import_module("cograd._as_torch.tracing")
     for name in _TRACERS:  # registered directly: their parent packages stay absent
         sys.modules.setdefault(f"torch.{name}", tracing)
     os.environ.update(children_environment(os.environ))
@@ -138,8 +138,8 @@ def install_as_torch() -> None:
 
 def show_as_torch() -> None:
     """Makes versions and names print as torch's do."""
+    from cograd._as_torch.symbols import dtype_names, script_classes
     from cograd._base.memory_format import layout, memory_format
-    from cograd._symbols import dtype_names, script_classes
     from cograd._tensor.pickle import pickle_without_module
     from cograd.torch_version import TorchVersion
 
