@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cograd._base import launcher as _launcher
-from cograd.distributed._board import FAILED, GONE, LEFT, Board
+from cograd.distributed._mpi.board import FAILED, GONE, LEFT, Board
 from cograd.distributed._names import DistBackendError
 
 __all__ = ["Runtime", "available", "current", "get", "start"]

@@ -10,14 +10,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import cograd
-from cograd.distributed import _runtime
-from cograd.distributed._board import spoken
+from cograd.distributed._mpi import runtime as _runtime
+from cograd.distributed._mpi.board import spoken
+from cograd.distributed._mpi.watch import poll
 from cograd.distributed._names import DistBackendError
-from cograd.distributed._watch import poll
 
 if TYPE_CHECKING:
-    from cograd.distributed._group import ProcessGroup
-    from cograd.distributed._runtime import Runtime
+    from cograd.distributed._mpi.group import ProcessGroup
+    from cograd.distributed._mpi.runtime import Runtime
     from cograd.futures import Future
 
 __all__ = ["Work", "mpi_failed", "progress"]

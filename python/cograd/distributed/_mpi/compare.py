@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cograd.distributed import _names
+from cograd.distributed._mpi.watch import complete
 from cograd.distributed._names import DistBackendError
-from cograd.distributed._watch import complete
 
 if TYPE_CHECKING:
     from cograd import Tensor
-    from cograd.distributed._group import ProcessGroup
+    from cograd.distributed._mpi.group import ProcessGroup
 
 __all__ = ["compare", "compare_counts", "with_shapes"]
 

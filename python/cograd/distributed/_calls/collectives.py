@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from cograd.distributed._buffers import (
+from cograd.distributed._mpi.buffers import (
     Target,
     flat_source,
     flat_target,
@@ -15,14 +15,14 @@ from cograd.distributed._buffers import (
     source,
     target,
 )
-from cograd.distributed._checks import check_list, check_same, check_tensor, check_written
-from cograd.distributed._compare import with_shapes
-from cograd.distributed._dtypes import average_, operation
-from cograd.distributed._extremes import as_keys, is_ordered, keys
-from cograd.distributed._group import ProcessGroup, group_rank, in_group
+from cograd.distributed._mpi.checks import check_list, check_same, check_tensor, check_written
+from cograd.distributed._mpi.compare import with_shapes
+from cograd.distributed._mpi.dtypes import average_, operation
+from cograd.distributed._mpi.extremes import as_keys, is_ordered, keys
+from cograd.distributed._mpi.group import ProcessGroup, group_rank, in_group
+from cograd.distributed._mpi.watch import poll
+from cograd.distributed._mpi.work import Work
 from cograd.distributed._names import DistBackendError, ReduceOp, seconds
-from cograd.distributed._watch import poll
-from cograd.distributed._work import Work
 
 if TYPE_CHECKING:
     from cograd import Tensor

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import cograd
-from cograd.distributed._buffers import Target
+from cograd.distributed._mpi.buffers import Target
 from cograd.distributed._names import ReduceOp
 
 if TYPE_CHECKING:

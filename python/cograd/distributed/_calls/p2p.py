@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cograd.distributed._buffers import message, source, target
-from cograd.distributed._checks import check_int, check_tensor, check_written
-from cograd.distributed._group import ProcessGroup, group_rank, in_group, resolve
-from cograd.distributed._work import Work
+from cograd.distributed._mpi.buffers import message, source, target
+from cograd.distributed._mpi.checks import check_int, check_tensor, check_written
+from cograd.distributed._mpi.group import ProcessGroup, group_rank, in_group, resolve
+from cograd.distributed._mpi.work import Work
 
 if TYPE_CHECKING:
     from cograd import Tensor

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import cograd
-from cograd.distributed._buffers import (
+from cograd.distributed._calls.collectives import reduced
+from cograd.distributed._mpi.buffers import (
     Target,
     flat_source,
     flat_target,
@@ -16,20 +17,19 @@ from cograd.distributed._buffers import (
     source,
     target,
 )
-from cograd.distributed._checks import (
+from cograd.distributed._mpi.checks import (
     check_lengths,
     check_list,
     check_same,
     check_tensor,
     check_written,
 )
-from cograd.distributed._collectives import reduced
-from cograd.distributed._compare import compare_counts, with_shapes
-from cograd.distributed._dtypes import operation
-from cograd.distributed._extremes import as_keys, is_ordered, keys
-from cograd.distributed._group import ProcessGroup, group_rank, in_group
+from cograd.distributed._mpi.compare import compare_counts, with_shapes
+from cograd.distributed._mpi.dtypes import operation
+from cograd.distributed._mpi.extremes import as_keys, is_ordered, keys
+from cograd.distributed._mpi.group import ProcessGroup, group_rank, in_group
+from cograd.distributed._mpi.work import Work
 from cograd.distributed._names import ReduceOp
-from cograd.distributed._work import Work
 
 if TYPE_CHECKING:
     from cograd import Tensor

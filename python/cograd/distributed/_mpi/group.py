@@ -9,16 +9,17 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cograd.distributed import _names, _runtime
-from cograd.distributed._board import spoken
-from cograd.distributed._checks import check_int
-from cograd.distributed._compare import compare
-from cograd.distributed._watch import describe, origin, place, poll
-from cograd.distributed._work import Work, mpi_failed
+from cograd.distributed import _names
+from cograd.distributed._mpi import runtime as _runtime
+from cograd.distributed._mpi.board import spoken
+from cograd.distributed._mpi.checks import check_int
+from cograd.distributed._mpi.compare import compare
+from cograd.distributed._mpi.watch import describe, origin, place, poll
+from cograd.distributed._mpi.work import Work, mpi_failed
 
 if TYPE_CHECKING:
     from cograd import Tensor
-    from cograd.distributed._runtime import Runtime
+    from cograd.distributed._mpi.runtime import Runtime
 
 __all__ = ["GroupMember", "ProcessGroup", "default_group", "group", "in_group", "resolve"]
 

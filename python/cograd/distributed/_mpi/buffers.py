@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import cograd
 from cograd._C import _increment_version
 from cograd._utils import _flatten_dense_tensors
-from cograd.distributed._checks import without_memory
-from cograd.distributed._dtypes import datatype, is_half
+from cograd.distributed._mpi.checks import without_memory
+from cograd.distributed._mpi.dtypes import datatype, is_half
 
 if TYPE_CHECKING:
     from cograd import Tensor

@@ -8,15 +8,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from cograd.distributed._board import LEFT
+from cograd.distributed._mpi.board import LEFT
 from cograd.distributed._names import DistBackendError
 
 if TYPE_CHECKING:
-    from cograd.distributed._group import ProcessGroup
-    from cograd.distributed._runtime import Runtime
+    from cograd.distributed._mpi.group import ProcessGroup
+    from cograd.distributed._mpi.runtime import Runtime
 
 __all__ = ["call_site", "complete", "describe", "origin", "place", "poll"]
 
@@ -26,7 +27,7 @@ _NAP, _SHORT_NAP = 1e-3, 1e-4  # the longest sleeps: for small messages, for lar
 _LARGE = 1 << 20  # bytes
 _SLOWEST = 2e8  # bytes per second of the slowest transfer that shall see no sleeps
 _LEFT_GRACE = 2.0  # seconds after which a rank that ended is not waited for
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = str(Path(__file__).parents[2]) + os.sep
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 _inside: dict[str, bool] = {}
 # What a call is made for, such as a backward: ``text``, and ``what`` that all ranks agree on.

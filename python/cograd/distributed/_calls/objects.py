@@ -7,9 +7,9 @@ import pickle
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from cograd.distributed._group import ProcessGroup, group_rank, in_group
+from cograd.distributed._mpi.group import ProcessGroup, group_rank, in_group
+from cograd.distributed._mpi.watch import call_site, complete, describe, poll
 from cograd.distributed._names import DistBackendError
-from cograd.distributed._watch import call_site, complete, describe, poll
 
 __all__ = [
     "all_gather_object",
