@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""EmbeddingBag."""
+"""Embeddings: rows of a weight, looked up by index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,142 @@ from .. import init
 from ..parameter import Parameter
 from .module import Module
 
-__all__ = ["EmbeddingBag"]
+__all__ = [
+    "Embedding",
+    "EmbeddingBag",
+]
+
+
+class Embedding(Module):
+    """A table of ``num_embeddings`` rows that are looked up by index.
+
+    output = weight[input]. The gradient of a row is dense: it sums the gradients of all places
+    where the row is used; the gradient of ``padding_idx`` is 0. See ``nn.functional.embedding``.
+
+    Args:
+        num_embeddings: V, the number of rows.
+        embedding_dim: D, the length of a row.
+        padding_idx: a row that is initialised to zeros and gets no gradient; negative values count
+            from the end.
+        max_norm: rows that are looked up and have a larger norm are scaled to this norm, in place;
+            None disables this.
+        norm_type: order p of that norm.
+        scale_grad_by_freq: whether to divide the gradient of a row by its count in the batch.
+        sparse: not supported: every gradient is dense.
+        _weight: the table to use; it is not copied.
+        _freeze: whether the table does not require grad.
+        device, dtype: those of the table; None for the default.
+
+    Raises:
+        AssertionError: ``padding_idx`` is out of range, or the shape of ``_weight`` does not fit.
+        IndexError: an index is out of range.
+        RuntimeError: the indices are not int64 or int32.
+        NotImplementedError: ``sparse`` is set, when the module is called.
+
+    Shape:
+        - input: (*), int64 or int32, each in [0, V).
+        - output: (*, D).
+        - weight: (V, D), initialised from N(0, 1).
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise AssertionError("Padding_idx must be within num_embeddings")
+            padding_idx = padding_idx % num_embeddings
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = padding_idx
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        shape = (num_embeddings, embedding_dim)
+        if _weight is None:
+            table = cograd.empty(shape, device=device, dtype=dtype)
+            self.weight = Parameter(table, requires_grad=not _freeze)
+            self.reset_parameters()
+        else:
+            if tuple(_weight.shape) != shape:
+                raise AssertionError(
+                    "Shape of weight does not match num_embeddings and embedding_dim"
+                )
+            self.weight = Parameter(_weight, requires_grad=not _freeze)
+
+    def reset_parameters(self) -> None:
+        """Samples a new table; the padding row is zeros."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with cograd.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Maps integers (*) to (*, embedding_dim)."""
+        return F.embedding(
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Embedding:
+        """Returns an Embedding of the table ``embeddings`` (V, D), frozen by default."""
+        if embeddings.dim() != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, cols = embeddings.shape
+        return cls(
+            rows,
+            cols,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight=embeddings,
+            _freeze=freeze,
+        )
+
+    def extra_repr(self) -> str:
+        """Returns the arguments as ``repr`` shows them."""
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.padding_idx is not None:
+            text += f", padding_idx={self.padding_idx}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq is not False:
+            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        if self.sparse is not False:
+            text += ", sparse=True"
+        return text
 
 
 class EmbeddingBag(Module):
