@@ -10,9 +10,8 @@ from typing import Any
 import cograd
 from cograd import Tensor
 
-__all__: list[str] = []
-
 _Message = Callable[[], Any] | None
+
 _UNSAID = "Expected cond to be True, but got False."
 
 
@@ -96,3 +95,13 @@ def _check_tensor_all_with(
 def _check_tensor_all(cond: Any, message: _Message = None) -> None:
     """Raises RuntimeError unless all elements of ``cond``, a tensor of bools, are True."""
     _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
+    """Raises RuntimeError if ``input`` is zero.
+
+    Raises:
+        RuntimeError: the element is zero (with ``assert_msg`` if given), or there are several.
+    """
+    if not input:
+        raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")

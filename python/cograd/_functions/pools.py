@@ -10,6 +10,14 @@ from cograd import Tensor
 
 from ..nn.functional import pool
 
+__all__ = [
+    "adaptive_max_pool1d",
+    "max_pool1d",
+    "max_pool1d_with_indices",
+    "max_pool2d",
+    "max_pool3d",
+]
+
 Sizes = int | Sequence[int]
 
 
