@@ -76,7 +76,7 @@ X = torch.ones(2, 3)
     [
         ((3, X, 0), ValueError, "combine_fn must be callable, got int"),
         ((torch.add, [], 0), ValueError, "xs has no tensor"),
-        ((torch.add, 3, 0), TypeError, "xs must hold tensors alone, got int"),
+        ((torch.add, 3, 0), TypeError, "xs must contain only tensors, got int"),
         ((torch.add, torch.ones(()), 0), ValueError, r"at least one dim .*got \[\(\)\]"),
         ((torch.add, torch.ones(0, 2), 0), ValueError, r"got \[\(0, 2\)\]"),
         ((step, (X, X[0]), 0), ValueError, r"one shape .*got \[\(2, 3\), \(3,\)\]"),

@@ -299,7 +299,7 @@ def test_rules_from_python_for_a_compiled_op(ops):
         same(vmap(lambda x: op(x, 2.0))(X), 2 * X**3)
         assert calls == [(3, (0, None))]
         same(jvp(vmap(op), (X,), (T,))[1], 3 * X**2 * T)
-        with pytest.raises(RuntimeError, match="register_jvp: .* has a gradient of its own"):
+        with pytest.raises(RuntimeError, match="register_jvp: .* has its own gradient"):
             library.register_jvp("t_transforms::plain_op", lambda ctx, t, k: t)
     finally:
         from cograd._base import registered_ops as _op_table

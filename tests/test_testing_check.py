@@ -761,7 +761,7 @@ def test_mutates_declares_a_write():
     assert failed(audit(accumulate, *args)) == {"writes"}
     for mutates in ("total", 0, ["total"]):
         check(accumulate, args, mutates=mutates)
-    with pytest.raises(ValueError, match="mutates names 'sum', which is no argument"):
+    with pytest.raises(ValueError, match="mutates names 'sum', which is not an argument"):
         check(accumulate, args, mutates="sum")
 
     def silent(total, x):

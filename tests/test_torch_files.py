@@ -314,15 +314,15 @@ EXPANDED += b"\x85K\x00\x85\x89NtR"
     ("text", "message"),
     [
         (doubled(60) + b"Q.", "refers to a tuple"),
-        (b"ctorch\nSize\n" + doubled(60) + b"\x85R.", "size is no tuple of ints"),
-        (TENSOR + STORAGE + b"K\x00" + doubled(60) + b"K\x01\x85\x89NtR.", "size is no tuple"),
+        (b"ctorch\nSize\n" + doubled(60) + b"\x85R.", "size must be a tuple of ints"),
+        (TENSOR + STORAGE + b"K\x00" + doubled(60) + b"K\x01\x85\x89NtR.", "size must be a tuple"),
         (
             TENSOR.replace(b"v2", b"v3") + STORAGE + b"K\x00K\x01\x85K\x01\x85\x89N"
             + doubled(60) + b"tR.", "dtype is a tuple",
         ),
         (b"}" + wide(3, 2000) + b"Ns.", "more than 4096 items"),
         (b"(" + wide(3, 2000) + b"\x91.", "more than 4096 items"),
-        (b"ctorch\nSize\n" + EXPANDED + b"\x85R.", "size is no tuple of ints"),
+        (b"ctorch\nSize\n" + EXPANDED + b"\x85R.", "size must be a tuple of ints"),
         (b"ccollections\nOrderedDict\n" + EXPANDED + b"\x85R.", "dict of something else"),
     ],
 )  # fmt: skip

@@ -137,4 +137,4 @@ def show_config(mode: str = "stdout") -> dict[str, dict[str, Any]] | None:
         return None
     if mode == "dicts":
         return config()
-    raise ValueError(f"show_config(): mode is 'stdout' or 'dicts', but got {mode!r}")
+    raise ValueError(f"show_config(): mode must be 'stdout' or 'dicts', but got {mode!r}")

@@ -451,7 +451,8 @@ def load(
         content = f.read()
         if not isinstance(content, (bytes, bytearray, memoryview)):
             raise TypeError(
-                f"load(): '{name}' gives {type(content).__name__}; open it in binary mode"
+                f"load(): reading '{name}' returned {type(content).__name__}; open it in binary "
+                "mode"
             )
         if content[:4] == b"PK\x03\x04":
             return _load_archive(io.BytesIO(content), weights_only is not False, None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Registers cograd's tensors with einops, which finds array types by subclasses of its base class.
 
-Nothing is imported for this: if einops is already loaded, it is told at once, otherwise when the
-program imports it.
+Nothing is imported for this: if einops is already loaded, the rules are registered at once,
+otherwise when the program imports it.
 """
 
 from __future__ import annotations

@@ -67,5 +67,5 @@ def explain_failure(error: ImportError) -> ImportError:
 
         sys.argv = [path, *sys.argv[2:]]
         runpy.run_path(path, run_name="__main__")
-    hint = f"{error}\n(what is wrong with this installation: {sys.executable} {path})"
+    hint = f"{error}\n(to find out what is wrong, run: {sys.executable} {path})"
     return ImportError(hint, name=error.name, path=error.path)

@@ -81,7 +81,7 @@ def find(qualname: str) -> Any:
 
 
 def changed(names: Iterable[str], without: Iterable[str]) -> None:
-    """Records the ops that a library registered anew, and those that a rebuilt library lacks."""
+    """Records the ops that a library registered again, and those that a rebuilt library lacks."""
     names, without = list(names), list(without)
     gone.difference_update(names)
     gone.update(without)

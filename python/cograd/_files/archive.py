@@ -62,7 +62,9 @@ class _Global:
         self.name = name
 
     def __call__(self, *args: Any) -> Any:
-        raise TypeError(f"{self.module}.{self.name} stands for a name in a file")
+        raise TypeError(
+            f"{self.module}.{self.name} is a placeholder for a name in a file and cannot be called"
+        )
 
 
 class _Stored:
@@ -288,5 +290,5 @@ class Archive:
         name, extra = struct.unpack("<HH", head[26:30])
         start = int(info.header_offset + 30 + name + extra)
         if start + info.file_size > os.path.getsize(self._path or ""):
-            raise ValueError(f"the entry {info.filename!r} ends behind the end of the file")
+            raise ValueError(f"the entry {info.filename!r} extends past the end of the file")
         return start

@@ -75,7 +75,7 @@ def tuple_of(values: Sequence[Any]) -> tuple[Any, ...]:
 def checked(value: Any) -> Any:
     """Returns ``value``. Raises ValueError if it must not be part of the loaded object."""
     if isinstance(value, _Inner):
-        raise ValueError(f"it holds {value.what} as a value, which is not loaded")
+        raise ValueError(f"it holds {value.what} as a value, which is not allowed")
     return value
 
 
@@ -84,7 +84,7 @@ def checked(value: Any) -> Any:
 
 def _ints(value: Any, what: str) -> tuple[int, ...]:
     if not isinstance(value, tuple) or not all(type(v) is int for v in value):
-        raise ValueError(f"a tensor's {what} is no tuple of ints, but a {type(value).__name__}")
+        raise ValueError(f"a tensor's {what} must be a tuple of ints, got {type(value).__name__}")
     return value
 
 
@@ -162,10 +162,14 @@ def set_attributes(tensor: Tensor, state: Any) -> Tensor:
         )
     for name, value in attributes.items():
         if type(name) is not str:
-            raise ValueError(f"a tensor's attribute is named by a {type(name).__name__}")
+            raise ValueError(
+                f"a tensor's attribute has a name of type {type(name).__name__}, expected str"
+            )
         own = inspect.getattr_static(type(tensor), name, None)
         if name.startswith("__") or hasattr(type(own), "__set__"):
-            raise ValueError(f"it sets the attribute {name[:80]!r} of a tensor, which is its own")
+            raise ValueError(
+                f"it sets the attribute {name[:80]!r} of a tensor, which Tensor itself defines"
+            )
         vars(tensor)[name] = checked(value)
     return tensor
 
@@ -260,7 +264,7 @@ def find(module: str, name: str) -> Any:
         if isinstance(named, _C.dtype | memory_format):
             return named
     raise ValueError(
-        f"it refers to {path}, which is not loaded: tensors, numbers, strings, containers, Size, "
-        "dtype, device and Parameter are. If you trust the file, which may run any code, use "
-        "load(..., weights_only=False)"
+        f"it refers to {path}, which is not allowed; tensors, numbers, strings, containers, Size, "
+        "dtype, device and Parameter are allowed. If you trust the file, which may run any code, "
+        "use load(..., weights_only=False)"
     )

@@ -111,10 +111,10 @@ class Unpickler:
 
     def _pop(self) -> Any:
         if not self._stack:
-            raise ValueError("its pickle takes from an empty stack")
+            raise ValueError("its pickle pops from an empty stack")
         value = self._stack.pop()
         if value is _MARK:
-            raise ValueError("its pickle takes a mark for a value")
+            raise ValueError("its pickle uses a mark as a value")
         return value
 
     def _marked(self) -> list[Any]:
@@ -131,19 +131,19 @@ class Unpickler:
 
     def _top(self, *kinds: type) -> Any:
         if not self._stack or type(self._stack[-1]) not in kinds:
-            raise ValueError("its pickle fills something that is no container")
+            raise ValueError("its pickle adds items to something that is not a container")
         return self._stack[-1]
 
     # ---- steps ----
 
     def _put(self, index: int) -> None:
         if not self._stack:
-            raise ValueError("its pickle remembers nothing")
+            raise ValueError("its pickle memoizes from an empty stack")
         self._memo[index] = self._stack[-1]
 
     def _get(self, index: int) -> None:
         if index not in self._memo:
-            raise ValueError("its pickle recalls what it has not remembered")
+            raise ValueError("its pickle reads a memo entry that does not exist")
         self._stack.append(self._memo[index])
 
     def _append(self, values: Sequence[Any]) -> None:
@@ -169,13 +169,13 @@ class Unpickler:
 
     def _find(self, module: Any, name: Any) -> None:
         if type(module) is not str or type(name) is not str:
-            raise ValueError("its pickle names something with no string")
+            raise ValueError("its pickle names a global by something other than strings")
         self._stack.append(_torch_names.find(module, name))
 
     def _reduce(self) -> None:
         arguments, func = self._pop(), self._pop()
         if not isinstance(arguments, tuple):
-            raise ValueError("its pickle calls something with no tuple")
+            raise ValueError("its pickle calls something with arguments that are not a tuple")
         if isinstance(func, _torch_names.Function):
             self._stack.append(func.call(*arguments))
             return
@@ -187,7 +187,7 @@ class Unpickler:
         elif any(func is allowed for allowed in safe_globals.values()):
             self._stack.append(func(*arguments))
         else:
-            raise ValueError("its pickle calls what may not be called")
+            raise ValueError("its pickle calls a function that is not allowed")
 
     def _filled(self, kind: Any, items: Any = ()) -> Any:
         """Returns a dict or a set built from a list, a tuple, or another dict or set."""
@@ -209,7 +209,7 @@ class Unpickler:
         elif any(kind is f for f in (OrderedDict, Counter, dict)) and arguments == ():
             self._stack.append(kind())
         else:
-            raise ValueError("its pickle makes what may not be made")
+            raise ValueError("its pickle creates an object of a class that is not allowed")
 
     def _build(self) -> None:
         state = checked(self._pop())

@@ -43,7 +43,7 @@ def _leaves_of(xs: Any, dim: int) -> tuple[_Leaves, Any]:
     for x in leaves:
         if not isinstance(x, Tensor):
             raise TypeError(
-                f"associative_scan(): xs must hold tensors alone, got {type(x).__name__}"
+                f"associative_scan(): xs must contain only tensors, got {type(x).__name__}"
             )
         if x.dim() == 0 or x.numel() == 0 or x.shape != leaves[0].shape:
             raise ValueError(

@@ -206,10 +206,10 @@ def vmap(
         func: a function from trees of tensors and other arguments to a tree of tensors.
         in_dims: the batch dim of each positional argument: one for all, or a tree of them; None if
             the argument is the same for all samples, as keyword arguments are.
-        out_dims: the batch dim of each result, likewise; None for a result that is the same for
-            all samples.
-        randomness: behaviour of random operations: raise ("error"), sample anew for each sample
-            ("different"), or once for all ("same").
+        out_dims: the batch dim of each result, in the same form; None for a result that is the
+            same for all samples.
+        randomness: behaviour of random operations: raise ("error"), draw separate values for each
+            sample ("different"), or the same values for all ("same").
         chunk_size: maximum number of samples that run at once.
 
     An operation without a batching rule runs sample by sample and warns once; so does a Function

@@ -218,7 +218,7 @@ class _SpillFile:
             raise RuntimeError(
                 f"saved_tensor_budget(): could not spill {len(data)} bytes to disk "
                 f"({os.strerror(error.errno or 0)}); the tensors stay in memory and the graph is "
-                "unharmed. Raise the budget, or pass a directory with more room."
+                "unharmed. Raise the budget, or pass a directory with more free space."
             ) from error
         return offset
 

@@ -135,7 +135,7 @@ def use(*, matmul: str | None = None, convolution: str | None = None) -> Iterato
 
     Args:
         matmul: as for :func:`set_library`; None does not change the choice.
-        convolution: likewise.
+        convolution: the same for convolutions.
 
     Raises:
         ValueError: the library does not compute the operation.

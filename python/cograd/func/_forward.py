@@ -226,7 +226,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     as much as a backward.
     """
     outputs, spec, pullback, _ = _vjp(func, primals, None, False)
-    pullback.function = 0  # runs no hooks: they change gradients, here are none
+    pullback.function = 0  # no hooks: they would change the products
     # The pullback is linear in its cotangent, so its own pullback multiplies by the Jacobian.
     ones = tree(spec, [o.new_ones(o.shape) for o in outputs])
     (

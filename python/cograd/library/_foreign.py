@@ -127,7 +127,7 @@ class ForeignOpDef(KeptRules):
                 "autograd formula for that."
             )
         if self._own_gradient:
-            raise RuntimeError(f"{who}: {self._qualname} has a gradient of its own, from C++ or C")
+            raise RuntimeError(f"{who}: {self._qualname} has its own gradient, from C++ or C")
 
     def _reload(self) -> None:
         """Switches to the op that a rebuilt library registered with this name."""
@@ -139,7 +139,7 @@ class ForeignOpDef(KeptRules):
                 self._backward_fn = self._setup_context_fn = None
                 self._jvp_fn = self._jvp_setup_fn = None
                 warnings.warn(
-                    f"{self._qualname} was loaded anew, and the gradient registered for it from "
+                    f"{self._qualname} was reloaded, and the gradient registered for it from "
                     f"Python is dropped: {e}",
                     RuntimeWarning,
                     stacklevel=2,

@@ -83,8 +83,9 @@ def _vmap(shape: OpShape, rule: Fn) -> Fn:
         _pytree.flatten(tuple(in_dims[count:]), leaves)
         if any(leaf is not None for leaf in leaves):
             raise NotImplementedError(
-                f"{shape.qualname}: vmap over a keyword-only argument, of which the rule of "
-                "register_vmap is not told the dim. Make it an ordinary argument"
+                f"{shape.qualname}: vmap over a keyword-only argument is not supported, "
+                "because the rule of register_vmap does not receive its dim. Make it an ordinary "
+                "argument"
             )
         named = dict(zip(keywords, args[count:], strict=True))
         return rule(info, tuple(in_dims[:count]), *args[:count], **named)

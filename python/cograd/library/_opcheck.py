@@ -103,12 +103,15 @@ def _fake(run: _Run) -> str:
         real = _tensors(run.call_fresh(op, requires_grad=False))
         fake = _tensors(run.call_fresh(op._abstract_fn, requires_grad=False))
     if len(real) != len(fake):
-        raise OpCheckError(f"the fake implementation gives {len(fake)} tensors, not {len(real)}")
+        raise OpCheckError(
+            f"the fake implementation returns {len(fake)} tensors, expected {len(real)}"
+        )
     for k, (a, b) in enumerate(zip(real, fake, strict=True)):
         for name, get in _METADATA.items():
             if get(a) != get(b):
                 raise OpCheckError(
-                    f"output {k} has the {name} {get(a)}, the fake implementation says {get(b)}"
+                    f"output {k} has the {name} {get(a)}, but the fake implementation returns "
+                    f"{get(b)}"
                 )
     return SUCCESS
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Utilities beside the engine; the submodules are imported at first access."""
+"""Utilities around the engine; the submodules are imported at first access."""
 
 from __future__ import annotations
 

@@ -191,7 +191,11 @@ def _slots(values: tuple[Any, ...]) -> list[int]:
 
 
 def _may_be_written(tensor: Tensor, among: list[Tensor]) -> bool:
-    """True if ``tensor`` can receive the history of writes to an alias: it must own its own."""
+    """Returns whether ``tensor`` can receive the history of writes to an alias.
+
+    It must be neither a leaf nor a view, and the only tensor of ``among`` over its memory; never
+    inside a vmap.
+    """
     if tensor.grad_fn is None or tensor._base is not None or _C._vmap_depth():
         return False
     place = _place(tensor)

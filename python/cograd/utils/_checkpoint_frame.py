@@ -204,8 +204,8 @@ def unpack_hook(frame: Frame) -> Callable[[Holder], Tensor]:
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an "
                 f"inplace operation: a [cograd.{tensor.type().split('.')[-1]} "
-                f"{list(tensor.shape)}] that an op inside of a checkpoint saved is at version "
-                f"{tensor._version} when the checkpoint has computed again; expected version "
+                f"{list(tensor.shape)}] that an op inside a checkpoint saved is at version "
+                f"{tensor._version} after the recomputation; expected version "
                 f"{version} instead. Hint: write into a copy (.clone()), or do the in-place "
                 "operation before the tensor is used."
             )

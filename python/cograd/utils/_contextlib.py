@@ -21,8 +21,8 @@ def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
     """
     if callable(ctx) and hasattr(ctx, "__enter__"):
         raise AssertionError(
-            f"context_decorator(): {ctx} is a context manager and can be called as well; pass "
-            "a function that returns the one that is meant"
+            f"context_decorator(): {ctx} is a context manager and also callable, which is "
+            "ambiguous; pass a function that returns a context manager"
         )
     if inspect.isclass(func):
         raise RuntimeError(

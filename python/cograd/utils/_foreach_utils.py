@@ -38,8 +38,8 @@ def _group_tensors_by_device_and_dtype(
 ) -> dict[tuple[device, dtype], tuple[Lists, list[int]]]:
     """Divides the lists by device and dtype of the first list's tensors.
 
-    Returns for each (device, dtype) the parts of all lists, which may hold None and numbers beside
-    tensors, and their indices if ``with_indices`` is set. An empty list stays empty.
+    Returns for each (device, dtype) the parts of all lists, and their indices if ``with_indices``
+    is set. The lists may also contain None and numbers. An empty list stays empty.
 
     Raises:
         RuntimeError: the lists differ in length.

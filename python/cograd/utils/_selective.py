@@ -197,8 +197,9 @@ class _Recompute(TorchFunctionMode):
         kept = self.store.entries.get(name, [])
         if index >= len(kept):
             raise CheckpointError(
-                f"selective checkpoint: {name} is to be taken from what was saved, but the forward "
-                f"saved {len(kept)} results of it: the policy or the function is not deterministic"
+                f"selective checkpoint: {name} must be replayed from its saved results, but the "
+                f"forward saved only {len(kept)} of them: the policy or the function is not "
+                "deterministic"
             )
         if not self.store.allow_mutation:
             kept[index].check_unchanged(name)

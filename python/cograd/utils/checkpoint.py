@@ -80,7 +80,7 @@ def noop_context_fn() -> tuple[Any, Any]:
 
 
 class DefaultDeviceType:
-    """The device whose generator is saved beside the CPU's: always the CPU."""
+    """The device whose generator is saved in addition to the CPU's: always the CPU."""
 
     _device_type = "cpu"
 
@@ -255,7 +255,7 @@ class _Kept:
 
 
 def _runs_again() -> bool:
-    """True if a backward here sees the forward's tangents and batches: else do not checkpoint."""
+    """True if a backward here sees the forward's tangents and batches, as recomputation needs."""
     return cograd._C._dual_level() < 0 and cograd._C._backward_within_vmaps()
 
 

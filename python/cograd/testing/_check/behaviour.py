@@ -62,7 +62,7 @@ def find_writes(subject: Subject, leaves: Sequence[Any]) -> tuple[Any, dict[int,
                     found[i] = Fault(
                         subject.names[i],
                         "is written, but its version did not change: a backward that saved it "
-                        "would use the new values in silence",
+                        "would silently use the new values",
                     )
         else:
             if i in subject.declared:

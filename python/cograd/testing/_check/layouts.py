@@ -390,7 +390,7 @@ def check_empty(audit: Audit) -> str:
             if grad is not None and grad.shape != target.shape:
                 where = f"gradient of {subject.names[i]}"
                 raise Fault(
-                    where, f"{label}: shape {tuple(grad.shape)}, {tuple(target.shape)} wanted"
+                    where, f"{label}: shape {tuple(grad.shape)}, expected {tuple(target.shape)}"
                 )
         _small_gradcheck(audit, leaves, outputs, label)
         said.append(f"{label}: accepted")

@@ -142,7 +142,9 @@ class Subject:
                 if name == root or path.startswith(f"'{name}'")
             }
             if not hits and name not in getattr(self.fn, "_mutated_names", ()):
-                raise ValueError(f"check: mutates names {name!r}, which is no argument of the call")
+                raise ValueError(
+                    f"check: mutates names {name!r}, which is not an argument of the call"
+                )
             found |= hits & set(self.tensors)
         return found
 

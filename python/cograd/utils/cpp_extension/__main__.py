@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a subcommand and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m cograd.utils.cpp_extension")
     parser.add_argument(
-        "--root", default=_paths.build_root(), help="the cache's folder (default: %(default)s)"
+        "--root", default=_paths.build_root(), help="the cache's directory (default: %(default)s)"
     )
     commands = parser.add_subparsers(dest="command", required=True)
     shown = commands.add_parser("list", help="show what is in the cache")

@@ -55,8 +55,8 @@ def _without_cache(job: Job, key: str, reason: OSError) -> Entry:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     warnings.warn(
         f"cograd: the extension cache {job.directory} cannot be written ({reason.strerror}), so "
-        f"{job.name!r} is built for this process only; set {_paths.ROOT_VARIABLE} to a folder "
-        "that can",
+        f"{job.name!r} is built for this process only; set {_paths.ROOT_VARIABLE} to a "
+        "writable directory",
         RuntimeWarning,
         stacklevel=5,
     )
@@ -236,8 +236,8 @@ def _check_written(job: Job, folder: str, program: str, *names: str) -> None:
     for name in names:
         if not os.path.isfile(os.path.join(folder, name)):
             raise CompilerNotFoundError(
-                f"{job.name}: {program!r} reported no error but did not write {name}; it is no "
-                "C++ compiler that cograd can use. Set CXX (for C: CC) to one, or unset it."
+                f"{job.name}: {program!r} reported no error but did not write {name}; it is "
+                "not a C++ compiler that cograd can use. Set CXX (for C: CC) to one, or unset it."
             )
 
 

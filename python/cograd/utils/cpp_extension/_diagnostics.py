@@ -183,7 +183,7 @@ def _hints(job: Job, output: str) -> list[str]:
         elif header.startswith(("torch/", "ATen/", "c10/")):
             hints.append(f"cograd has no counterpart of torch's header {header}")
         else:
-            hints.append("add the folder that holds it to extra_include_paths")
+            hints.append("add the directory that contains it to extra_include_paths")
     return hints
 
 

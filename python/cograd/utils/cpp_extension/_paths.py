@@ -157,8 +157,8 @@ def _root_of_process(refused: str) -> str:
 
     atexit.register(remove)
     warnings.warn(
-        f"cograd: {refused} is not a folder that only you can write to, so extensions are built "
-        f"for this process only; set {ROOT_VARIABLE} to a folder of your own",
+        f"cograd: {refused} is not a directory that only you can write to, so extensions are built "
+        f"for this process only; set {ROOT_VARIABLE} to a directory of your own",
         RuntimeWarning,
         stacklevel=2,
     )
