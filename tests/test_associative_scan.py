@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""associative_scan beside loops, its gradients, and what it refuses."""
+"""associative_scan compared with loops, its gradients, and the inputs it refuses."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from cograd.autograd import gradcheck
 
 
 def step(p, q):
-    """Of the recurrence x[t] = a[t] x[t-1] + b[t]."""
+    """Combines two steps of the recurrence x[t] = a[t] x[t-1] + b[t]."""
     return p[0] * q[0], q[0] * p[1] + q[1]
 
 

@@ -24,7 +24,7 @@ def installed_build():
 
 
 def cached(build, name):
-    """A value from CMake's cache, or ""."""
+    """Returns a value of CMake's cache, or ""."""
     for line in (build / "CMakeCache.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith(name + ":"):
             return line.partition("=")[2]
@@ -33,7 +33,7 @@ def cached(build, name):
 
 @pytest.fixture(scope="module")
 def command():
-    """Compiler, flags and what to link, as two lists; skips where something is missing."""
+    """Returns the compiler with flags, and what to link; skips if something is missing."""
     if not (ROOT / "csrc").is_dir():
         pytest.skip("csrc/ is not here: not a source checkout")
     build = installed_build()
@@ -42,7 +42,7 @@ def command():
     compiler = os.environ.get("CXX") or cached(build, "CMAKE_CXX_COMPILER") or "c++"
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no C++ compiler {compiler}")
-    objects = [  # not those of sources that are gone
+    objects = [  # without objects of deleted sources
         str(o)
         for d in build.glob("CMakeFiles/cograd_*.dir")
         for o in d.rglob("*.o")

@@ -368,7 +368,7 @@ TURN = torch.tensor([[0.3, -1.0, 2.0], [0.5, 0.7, -0.2], [1.0, 0.4, -0.6]], dtyp
 
 
 def along(f, x, t, eps=1e-6):
-    """The derivative of f at x in the direction t, by differences."""
+    """Returns the derivative of f at x in the direction t, by differences."""
     return (f(x + eps * t) - f(x - eps * t)) / (2 * eps)
 
 
@@ -425,7 +425,7 @@ def slope_of_polar(length):
     return torch.cat(torch.autograd.grad(z.real + 2 * z.imag, (r, angle)))
 
 
-# Of mpmath, with 40 digits; torch is 1e-9 to 2e-5 off where a polynomial of it ends.
+# From mpmath, with 40 digits; torch is 1e-9 to 2e-5 off where one of its polynomials ends.
 BESSEL = {
     special.bessel_j0: {5.5: -0.00684386941781919682, 10.0: -0.245935764451348335},
     special.bessel_j1: {5.5: -0.34143821542904335, 10.0: 0.0434727461688614367},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Values and gradients where inputs are NaN, infinite, empty, or at the edge of a dtype."""
+"""Values and gradients where inputs are NaN, infinite, empty, or extreme for a dtype."""
 
 import math
 
@@ -22,7 +22,7 @@ def same(got, want):
 
 
 def gradients(f, *values, dtype=F8):
-    """The gradients of the sum of f, by the fused kernels and by the recorded formula."""
+    """Returns the gradients of the sum of f, from fused kernels and from the recorded formula."""
     for create_graph in (False, True):
         xs = [leaf(v, dtype) for v in values]
         grads = torch.autograd.grad(f(*xs).sum(), xs, create_graph=create_graph)
@@ -92,7 +92,7 @@ def test_quantiles_that_pick_an_element_return_it(f, row, mode):
     ],
 )
 def test_interpolated_quantiles_step_from_the_nearer_end(f, row, q, value):
-    # As torch has it: the step is taken from the nearer end, and from infinity leads nowhere.
+    # As in torch, the step starts at the nearer end, and from infinity it leads nowhere.
     same(f(torch.tensor(row, dtype=F8), q).item(), value)
 
 
@@ -294,7 +294,7 @@ def test_remainders_have_no_curvature(f):
 
 @pytest.mark.parametrize("dtype", [torch.float32, F8])
 def test_the_slope_of_a_remainder_is_the_quotient_that_was_taken(dtype):
-    # 1 / 0.1 rounds to 10, but the remainder is nearly 0.1: the quotient is 9.
+    # 1 / 0.1 rounds to 10, but the remainder is nearly 0.1, so the quotient is 9.
     quotient = 9 if dtype is F8 else 10
     for _, gb in gradients(torch.remainder, [1.0, -7.0, 7.0], [0.1, 2.0, -2.0], dtype=dtype):
         assert gb[1:] == [4, 4]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forward mode and vmap through Functions and ops of C++ (tests/extensions/transforms.cpp)."""
+"""Forward mode and vmap through C++ Functions and ops (tests/extensions/transforms.cpp)."""
 
 import itertools
 import shutil
@@ -253,7 +253,7 @@ def test_an_op_in_c_with_a_jvp_alone(c_ops):
 def test_functions_in_c(c_ops, name):
     op = getattr(c_ops, name)
     c_ops.rule_calls()
-    if not name.startswith("old"):  # its backward is on the numbers
+    if not name.startswith("old"):  # its backward computes on plain numbers
         same(jvp(op, (X, T), (T, X))[1], X * X + T * T)
         same(vmap(lambda *a: jvp(op, a, a)[1])(X, T), 2 * X * T)
         assert c_ops.rule_calls() >= 2

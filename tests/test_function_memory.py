@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a Function's ctx keeps of its call dies with the call, in every mode that runs it."""
+"""What a Function's ctx stores of its call is freed with the call, in every mode."""
 
 import gc
 import weakref
@@ -122,7 +122,7 @@ def test_calls_leave_no_tensors(forward, mode):
     def call():
         try:
             mode(f, torch.ones(4))
-        except RuntimeError:  # it cannot run in this mode: it leaves nothing all the same
+        except RuntimeError:  # it cannot run in this mode, but must leave nothing
             pass
 
     call()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The arrows of the architecture: a folder of csrc/ includes only what stands below it."""
+"""The layers of the architecture: a directory of csrc/ includes only lower ones."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
-# From the bottom up. kernels stand beside tensor: they may use its threads, never its Tensor.
+# From bottom to top. kernels are beside tensor: they may use its threads, but never its Tensor.
 LAYERS = ["include", "tensor", "kernels", "autograd", "ops", "api", "python"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 PYTHON_HEADER = re.compile(r"^(Python\.h|pybind11/.*|numpy/.*|frameobject\.h|structmember\.h)$")
@@ -25,7 +25,7 @@ def layer_of(path):
 
 
 def included_layer(name, quote, source):
-    """Returns the layer an include names, or None for a system header."""
+    """Returns the layer that an include names, or None for a system header."""
     if name.startswith("cograd/"):
         return "include"
     first = name.split("/")[0]
@@ -37,7 +37,7 @@ def included_layer(name, quote, source):
 
 
 def violations(source, text):
-    """Yields a line for each include of `source` that points upwards or out of the house."""
+    """Yields a line for each include of `source` that points upwards or outside."""
     layer = layer_of(source)
     for quote, name in INCLUDE.findall(text):
         if PYTHON_HEADER.match(name):
@@ -59,7 +59,7 @@ def test_includes_point_downwards():
 
 
 def test_kernels_know_no_tensor():
-    """Kernels see pointers and strides; of csrc/tensor only the threads are theirs to use."""
+    """Kernels see pointers and strides; of csrc/tensor they may use only the threads."""
     allowed = {"tensor/threads.h", "tensor/dims.h"}
     found = []
     for source in sources():

@@ -2,7 +2,7 @@
 # ruff: noqa: UP006, UP007, UP035, UP045
 """cograd.library: ops in Python, their gradients, schemas, and opcheck.
 
-Annotations are in the old style of typing in most tests, as programs for torch have them.
+Most tests use annotations in the old style of typing, as programs for torch do.
 """
 
 import copy
@@ -25,7 +25,7 @@ OPCHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "tes
 
 @pytest.fixture(autouse=True)
 def clean_table():
-    """Ops that a test registers are gone after it."""
+    """Removes the ops that a test registers after the test."""
     before = dict(_op_table.python_ops)
     yield
     for op in [*_op_table.python_ops.values()]:
@@ -521,7 +521,7 @@ def test_library():
         op(x, y)
     lib.impl("axpby", lambda x, y, a=1.0, *, k: a * x + y, "CPU")
     assert op(x, y, 3.0).tolist() == [4, 4]
-    assert op(leaf(1.0), leaf(1.0)).requires_grad  # and backward says that there is no formula
+    assert op(leaf(1.0), leaf(1.0)).requires_grad  # and backward reports that there is no formula
     lib.impl("tests_lib::axpby", lambda x, y, a, k: a * x - y, "Autograd")
     assert op(leaf(5.0), leaf(1.0)).item() == 4 and op(x, y).tolist() == [2, 2]
     lib.impl("axpby", lambda x, y, a, k: torch.empty_like(x), "Meta")
@@ -677,7 +677,7 @@ def test_opcheck_finds(make, test, text):
 
 
 def test_cost_is_that_of_a_python_call():
-    """An upper bound that holds on a loaded machine: 20 times the kernel's own call."""
+    """The limit holds on a loaded machine: 20 times the kernel's own call."""
     import timeit
 
     def kernel(x: Tensor) -> Tensor:

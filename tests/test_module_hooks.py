@@ -15,7 +15,7 @@ from cograd.nn.modules import module as registry
 
 
 class Scale(nn.Module):
-    """x * k * z, and with y also y * 3."""
+    """Returns x * k * z, and with y also y * 3."""
 
     def __init__(self, k=2.0):
         super().__init__()
@@ -169,7 +169,7 @@ class NoGradient(torch.autograd.Function):
 
 
 def hooked(module, use, replace=None, replace_output=None):
-    """(grad_input, grad_output), what the pre hook saw, and the gradients of the two inputs."""
+    """Returns (grad_input, grad_output), the pre-hook's gradients, and those of the two inputs."""
     seen = []
     module.register_full_backward_pre_hook(lambda m, go: (seen.append(go), replace_output)[1])
     module.register_full_backward_hook(lambda m, gi, go: (seen.append((gi, go)), replace)[1])
@@ -312,7 +312,7 @@ def test_hooked_call_is_freed():
 
 
 def both(build, seen=None):
-    """Gradient of the input with and without a full backward hook on every module of ``build``."""
+    """Returns the input's gradient with and without full backward hooks on modules of ``build``."""
     results = []
     for hooked in (False, True):
         modules, run = build()

@@ -330,7 +330,7 @@ def test_tensor_split_and_stride_by_keyword():
     ],
 )
 def test_as_strided_of_elements_that_share_memory(expand, sizes, strides, want):
-    """An equal part of the gradient for each, as in torch: in all, what reaches the memory."""
+    """Each element gets an equal part of the gradient, as in torch; the sum reaches memory."""
     x = torch.ones(2, dtype=F8, requires_grad=True)
     weights = arange(*sizes)
     (expand(x).as_strided(sizes, strides) * weights).sum().backward()
@@ -361,7 +361,7 @@ def test_sum_to_size_of_integers():
 
 
 def test_results_may_be_detached_in_place():
-    """No op hands out a view of something that nobody has; of a real view torch refuses it too."""
+    """No op returns a view of a hidden tensor; torch refuses to detach a real view in place."""
     x, v = arange(2, 3, 4).requires_grad_(), arange(4).requires_grad_()
     a = torch.eye(3, dtype=F8).requires_grad_()
     nn = torch.nn.functional

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In which order the dims of results lie in memory, as recorded from torch 2.13.
+"""The order of dims in the memory of results, as recorded from torch 2.13.
 
-A dim of size 1 is written "-": its stride says nothing. Contiguous inputs give contiguous results.
+A dim of size 1 is written "-": its stride is unused. Contiguous inputs give contiguous results.
 """
 
 import pytest

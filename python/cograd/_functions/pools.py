@@ -8,7 +8,7 @@ from typing import Any
 
 from cograd import Tensor
 
-from ..nn.functional import pool
+from ..nn.nn.functional import pool
 
 __all__ = [
     "adaptive_max_pool1d",

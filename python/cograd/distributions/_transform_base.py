@@ -300,7 +300,7 @@ class ComposeTransform(Transform):
 
 
 identity_transform = ComposeTransform([])
-identity_transform.__doc__ = "The transform that leaves real numbers as they are."
+identity_transform.__doc__ = "The identity transform of real numbers."
 
 
 class IndependentTransform(Transform):

@@ -64,22 +64,22 @@ class ConstraintRegistry:
 
 
 biject_to = ConstraintRegistry()
-biject_to.__doc__ = """The bijection from real numbers to a region, with a log determinant.
+biject_to.__doc__ = """Returns a bijection from real numbers to the region of a constraint.
 
-    ``biject_to(constraint)`` gives a ``Transform``; ``register`` of this ``ConstraintRegistry``
-    adds one.
+    ``biject_to(constraint)`` returns a ``Transform``; ``register`` of this
+    ``ConstraintRegistry`` adds one.
 
     Raises:
-        NotImplementedError: none is registered for the constraint, as for integers.
+        NotImplementedError: no transform is registered for the constraint, such as integers.
     """
 transform_to = ConstraintRegistry()
-transform_to.__doc__ = """A transform from real numbers to a region, for optimisation.
+transform_to.__doc__ = """Returns a transform from real numbers to the region of a constraint.
 
-    As ``biject_to``, but its transforms need not be bijective: that of a simplex is softmax,
-    that of positive definite matrices takes more numbers than it needs.
+    It works as ``biject_to``, but its transforms need not be bijective: that of a simplex is
+    softmax, and that of positive definite matrices has more inputs than necessary.
 
     Raises:
-        NotImplementedError: none is registered for the constraint, as for integers.
+        NotImplementedError: no transform is registered for the constraint, such as integers.
     """
 
 

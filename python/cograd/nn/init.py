@@ -330,7 +330,7 @@ def _renamed(function: Any) -> Any:
         return function(*args, **kwargs)  # type: ignore[no-any-return]
 
     call.__name__ = call.__qualname__ = old
-    call.__doc__ = f"{new} under its old name, which warns."
+    call.__doc__ = f"Calls ``{new}`` under its deprecated name, which warns."
     return call
 
 

@@ -139,7 +139,7 @@ def _lazy_conv(base: type[Any]) -> type[Any]:
 
     init.__signature__ = signature  # type: ignore[attr-defined]
     name = f"Lazy{base.__name__}"
-    doc = _without(base, "in_channels", "``in_channels`` are those of its first input.")
+    doc = _without(base, "in_channels", "``in_channels`` is inferred from its first input.")
     members = {
         "__init__": init,
         "__doc__": doc,
@@ -202,7 +202,7 @@ def _lazy_norm(base: type[Any]) -> type[Any]:
 
     init.__signature__ = signature  # type: ignore[attr-defined]
     name = f"Lazy{base.__name__}"
-    doc = _without(base, "num_features", "``num_features`` are the channels of its first input.")
+    doc = _without(base, "num_features", "``num_features`` is inferred from its first input.")
     members = {
         "__init__": init,
         "__doc__": doc,
